@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from array import array
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -125,9 +126,13 @@ class Source:
         return window
 
     def aborted(self, base_offset: int, end_offset: int) -> list[AbortedTxn]:
-        """The aborted transactions that overlap a segment, whichever index names them."""
+        """The aborted transactions that overlap these offsets, whichever index names them.
+
+        `base_offset` may lie within a segment: the cleaner may have stopped there the last time.
+        """
         found: list[AbortedTxn] = []
-        for base in self._bases[self._bases.index(base_offset) :]:
+        first = bisect_right(self._bases, base_offset) - 1
+        for base in self._bases[max(first, 0) :]:
             entries, complete = self._index(base).collect(base_offset, end_offset)
             found += entries
             if complete:
