@@ -1,7 +1,7 @@
-"""Answering requests: from a decoded message to its reply.
+"""Handles requests: from a decoded message to its response.
 
-`routes` is the one list of API keys; a request passes its guard (`guards`: may the sender do this?)
-and comes to its handler (`handlers`, a module for each API key).  `shortcuts` answers requests that
-a connection repeats byte for byte.  The way in is `routes.bind`.
+`routes` is the only list of API keys.  The entry point is `routes.bind`.  A request passes its
+guard, which checks the sender's rights (`guards`), and then its handler (`handlers`, one module per
+API key).  `shortcuts` answers requests that a connection repeats with almost the same bytes.
 May import everything but server, testing, pipeline, client and cli.
 """

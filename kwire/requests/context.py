@@ -1,4 +1,4 @@
-"""What a handler may know of the request besides its body."""
+"""The context of a request: everything but its body that a handler may need."""
 
 from __future__ import annotations
 
@@ -7,57 +7,59 @@ from dataclasses import dataclass
 from typing import Final
 
 ANONYMOUS: Final = "User:ANONYMOUS"
-"""The principal of a client that has not said who it is."""
+"""The principal of a client that has not authenticated."""
 
 
 class CloseConnection(Exception):
-    """The request can only be answered by closing its connection; the message is for the log."""
+    """The broker can answer the request only by closing the connection; the message is logged."""
 
 
 class InvalidFrame(CloseConnection):
-    """What came in is not a request; the connection cannot be understood any longer."""
+    """The bytes received are not a request; where the next request starts is unknown."""
 
 
 class InvalidSize(InvalidFrame):
-    """The size before a request is none that a request may have."""
+    """The size field before a request is negative or above the limit."""
 
 
 @dataclass(slots=True)
 class Context:
-    """The circumstances of the request being handled.
+    """The sender and the header of the request being handled.
 
-    A connection owns one Context and refills it for each request: its requests are handled one
-    after the other, so a handler may read it until its reply is made, and copies what it keeps.
+    A connection owns one Context and overwrites it for each request.  It handles its requests one
+    after the other, so a handler may read the context until its response is ready.  It must copy
+    what it needs later.
     """
 
     listener: str
-    """Name of the listener the client came in by; decides which advertised address it is told."""
+    """Name of the listener that accepted the connection; it decides which advertised addresses the
+    client gets."""
     client_host: str
-    """The client's address as DescribeGroups prints it, without the slash."""
+    """The client's address, in the form of DescribeGroups but without its leading slash."""
     connection_id: str
-    """`local-remote-number`, unique while the broker runs; names the connection in the log."""
+    """`local-remote-number`, unique as long as the broker runs; names the connection in the log."""
     principal: str = ANONYMOUS
     api_key: int = -1
     api_version: int = -1
     client_id: str | None = None
-    """From the request header; null and empty are different on the wire and both legal."""
+    """From the request header; null and empty are different and both valid."""
     client_software_name: str = "unknown"
     client_software_version: str = "unknown"
     features_epoch: int = -1
-    """That of the finalized features that ApiVersions has told on this connection; -1 if none."""
+    """Epoch of the finalized features in this connection's last ApiVersions response, or -1."""
     by_token: bool = False
-    """Whether its client logged in by a delegation token."""
+    """Whether the client authenticated with a delegation token."""
     joins_groups: bool = False
-    """Whether a JoinGroup came this way."""
+    """Whether a JoinGroup request came on this connection."""
     on_end: Callable[[], None] | None = None
-    """Called when the connection is gone; once, and it raises nothing."""
+    """Called once when the connection is closed; raises nothing."""
     may_describe: Callable[[str], bool] | None = None
-    """Which topics the sender of this request may know of, where somebody asks; None: all."""
+    """Says whether the sender of this request may see a topic; None: it may see all."""
     may_create: Callable[[str], bool] | None = None
-    """Which topics the sender of this request may make, likewise."""
-    told_missing: dict[str, float] | None = None
-    """Topics that Metadata made for this client while it told it that they are not there, with the
-    time, on trio's clock, until which it says so: see kwire.requests.handlers.metadata."""
+    """Says whether the sender of this request may create a topic; None: it may create all."""
+    hidden_topics: dict[str, float] | None = None
+    """Topics that Metadata created for this client but still reports as unknown, each with the time
+    on trio's clock when that ends: see kwire.requests.handlers.metadata."""
 
     @property
     def client_port(self) -> str:
@@ -65,5 +67,5 @@ class Context:
 
     @property
     def user(self) -> str:
-        """The principal's name without its type, which quotas go by."""
+        """The principal's name without its type; user quotas use it."""
         return self.principal.partition(":")[2]

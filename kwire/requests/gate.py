@@ -1,9 +1,8 @@
-"""What every request passes, whichever way it is answered: by a handler or by a shortcut.
+"""Gates: code that sees every request, whether a handler or a shortcut answers it.
 
-Who asks, may they, are they throttled, are they counted: whoever has to know of each request is a
-Gate, and `Broker.gate` is the one place where it is put.  Without one, which is how a broker
-starts, a request costs one comparison here, and shortcuts (kwire.requests.shortcuts) are looked at
-before anything else; with one they are asked behind it.
+Authentication, quotas and metrics of requests are gates.  `Broker.gate` is the first of a chain;
+it is None on a broker without any, where a request then costs one comparison.  Shortcuts
+(kwire.requests.shortcuts) come after the gate.
 """
 
 from __future__ import annotations
@@ -16,31 +15,31 @@ from kwire.requests.context import Context
 
 
 class Gate(Protocol):
-    """See the module; each is called on the loop, at most once for a request, and may not wait."""
+    """Called for each request on the event loop, each method at most once; must not wait."""
 
     def admit(self, context: Context, frame: memoryview) -> Awaitable[Frame | None] | None:
-        """A request has come in whole; `context` says whose it is, and which.
+        """Called when a whole request has arrived; `context` has its sender and header.
 
-        None lets it pass; a gate that takes it over gives back what its reply is waited for by.
-        Raises CloseConnection where it may not even be answered.
+        Returns None to let the request pass.  A gate that answers the request itself returns an
+        awaitable of the response.  Raises CloseConnection if there must be no answer.
         """
 
     def parked(self, context: Context) -> None:
-        """It must wait; others have their turn meanwhile."""
+        """Called when the request has to wait, and other requests run in the meantime."""
 
     def throttle_ms(self, context: Context, response: Message | None) -> int:
-        """How long its client is not to be heard, once it has this response; 0 for not at all.
+        """For how long, in ms, the broker reads nothing from the client after this response.
 
-        It is written behind this: what the client is told of it may be put in.  None is told
-        nothing (acks=0).
+        Called before the response is written, so that the gate can set its throttle time field.
+        `response` is None if none is sent (acks=0).
         """
 
     def answered(self, context: Context, size_bytes: int) -> None:
-        """Its reply of `size_bytes` is ready, 0 where there is none (acks=0)."""
+        """Called when the response is ready; `size_bytes` is 0 if none is sent (acks=0)."""
 
 
 class PassingGate:
-    """One that leaves all to the gate behind it, if there is one; others override what they do."""
+    """Base class of gates: forwards each call to the next gate, if there is one."""
 
     __slots__ = ("_behind",)
 

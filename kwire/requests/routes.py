@@ -1,8 +1,8 @@
-"""The registry of API keys: which are served, at which versions, by which handler.
+"""The registry of API keys: the versions, the handler and the required right of each.
 
-This is the only list.  ApiVersions is answered from it, the dispatch table is filled from it, and
-the table in the README is checked against it.  Handlers and their messages are imported when a
-client first asks for them: a start loads a dozen modules, not all.
+This is the only list.  The ApiVersions response and the dispatch table are made from it, and a test
+checks the README's table against it.  A handler and its messages are imported at its first request,
+so that the broker starts with few modules.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ if TYPE_CHECKING:
 
 Handled = Any | Awaitable[Any] | None
 Handle = Callable[["Broker", Any, "Context"], Handled]
-"""A handler: the reply at once, an awaitable of it where the request must wait, None for none."""
+"""A handler.  It returns the response, an awaitable of it if the request has to wait, or None if no
+response is sent."""
 
 
 class Needs(NamedTuple):
-    """What a client must be allowed, where there is an authorizer.
+    """The right that a request needs if there is an authorizer.
 
-    Without a `rule`, `operation` on the one resource of that type which the request is about, or
-    nothing is done.  A `rule` is the module of kwire.requests.guards whose function of that name
-    looks at each thing that the request names, and may ask for other rights, too.
+    Without a `rule` the request needs `operation` on its one resource of that type and otherwise
+    fails as a whole.  A `rule` names a module of kwire.requests.guards.  Its function with the API
+    key's name checks each resource in the request, and may require other rights as well.
     """
 
     operation: AclOperation
@@ -68,8 +69,7 @@ TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID, USER = (
 
 
 class Route(NamedTuple):
-    """One API key as served: its inclusive version range, its handler's module, and which right it
-    takes; `NOTHING` is said in so many words."""
+    """One API key: its inclusive range of versions and the right it needs, `NOTHING` if none."""
 
     api_key: ApiKey
     min_version: int
@@ -165,13 +165,13 @@ CLUSTER_ROUTES: tuple[Route, ...] = (
     Route(ApiKey.ALTER_PARTITION, 2, 3, on(CLUSTER_ACTION, CLUSTER)),
     Route(ApiKey.ALLOCATE_PRODUCER_IDS, 0, 0, on(CLUSTER_ACTION, CLUSTER)),
 )
-"""What the brokers of a cluster ask of each other, the controller of the others and they of it.
+"""Requests between the brokers of a cluster and their controller.
 
-Of a broker alone nobody may ask it.
+A broker that is not part of a cluster does not serve them.
 """
 
 OF_TELEMETRY = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY})
-"""What clients are told of where somebody asks for their metrics; on ZooKeeper nobody can."""
+"""Advertised only if client metrics are collected, which is impossible on ZooKeeper."""
 
 ADVERTISED: dict[ApiKey, tuple[int, int]] = {
     # Kafka advertises Produce from 0 although it serves from 3: librdkafka takes a higher minimum

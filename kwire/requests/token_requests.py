@@ -1,4 +1,4 @@
-"""What requests about delegation tokens have in common."""
+"""Shared by the handlers of requests about delegation tokens."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from kwire.settings import BrokerConfig
 
 ERROR_TIMESTAMP_MS: Final = -1
-"""When a token that there is not expires."""
+"""The timestamps of a token that was not created."""
 REQUESTER_SINCE: Final = 3
-"""The version from which on answers tell who asked for a token."""
+"""The first version whose responses have the requester of a token."""
 
 log = logging.getLogger("kwire.tokens")
 
 
 def may_ask(config: BrokerConfig, context: Context) -> bool:
-    """Not who is known by a token only, nor who is not known at all."""
-    protocols = {each.listener: each.security_protocol for each in config.listeners}
+    """Whether the sender may manage tokens: it is authenticated, and not with a token."""
+    protocols = {endpoint.listener: endpoint.security_protocol for endpoint in config.listeners}
     protocol = protocols[context.listener]
     if context.by_token or protocol == "PLAINTEXT":
         return False
@@ -44,7 +44,7 @@ def lifetimes_of(config: BrokerConfig) -> Lifetimes:
 
 
 def owner_of(request: CreateDelegationTokenRequest, context: Context) -> str:
-    """Whose token it is to be: its sender's where nobody is named."""
+    """The principal that will own the token: the requested owner, or the sender if none."""
     if not request.owner_principal_name:
         return context.principal
     return f"{request.owner_principal_type or ''}:{request.owner_principal_name}"
@@ -53,7 +53,10 @@ def owner_of(request: CreateDelegationTokenRequest, context: Context) -> str:
 def refused_creation(
     error: ErrorCode, owner: str, context: Context
 ) -> CreateDelegationTokenResponse:
-    """The answer to who gets no token from the broker; Kafka's controller tells no times."""
+    """The response if the broker refuses a token.
+
+    Its timestamps are -1.  If Kafka's controller refuses a token, they are 0: see `creation`.
+    """
     response = creation(error, owner, context)
     response.issue_timestamp_ms = ERROR_TIMESTAMP_MS
     response.expiry_timestamp_ms = response.max_timestamp_ms = ERROR_TIMESTAMP_MS
@@ -61,7 +64,7 @@ def refused_creation(
 
 
 def creation(error: ErrorCode, owner: str, context: Context) -> CreateDelegationTokenResponse:
-    """Whose token it was to be, and who asked for it."""
+    """A response with the owner and, if the version has it, the requester."""
     response = CreateDelegationTokenResponse(error, *parts(owner))
     if context.api_version >= REQUESTER_SINCE:
         kind, name = parts(context.principal)
@@ -71,7 +74,7 @@ def creation(error: ErrorCode, owner: str, context: Context) -> CreateDelegation
 
 
 def parts(principal: str) -> tuple[str, str]:
-    """`User:alice` as a type and a name."""
+    """The type and the name of a principal such as `User:alice`."""
     kind, _, name = principal.partition(":")
     return kind, name
 
@@ -79,9 +82,10 @@ def parts(principal: str) -> tuple[str, str]:
 async def new_expiry(
     broker: Broker, decision: Renewal | Expiry, failure: str
 ) -> tuple[ErrorCode, int]:
-    """Have a token end at another time, and tell when: now, where it is removed.
+    """Change when a token expires; return the error and the new time in ms.
 
-    `failure` is what the log says where it cannot be.
+    The time is that of the decision if the token is removed at once, and 0 with an error.
+    `failure` begins the log message if the change cannot be stored.
     """
     outcome = Outcome(decision.decide)
     failed = await commit_for_client(broker.membership, [outcome], log, failure)

@@ -1,14 +1,14 @@
 """AddOffsetsToTxn (key 25): v0-4.
 
 Behaviour
-- Offsets of a group will be committed in the producer's transaction: the partition of
-  `__consumer_offsets` that the group lives in becomes part of it.  The group itself is not looked
-  at, any id is good.
+- Adds the group's partition of `__consumer_offsets` to the producer's transaction, so that it can
+  commit offsets of the group.  The group need not exist, any id is valid.
 - The errors are those of AddPartitionsToTxn.
-- A member of a cluster that was not told of `__consumer_offsets` has it made if need be, and
-  answers COORDINATOR_LOAD_IN_PROGRESS, upon which clients try again, if it still is not told.
+- If the metadata image of a cluster member does not have `__consumer_offsets`, the member lets the
+  controller create it.  If its image still does not have it then, it answers
+  COORDINATOR_LOAD_IN_PROGRESS, and clients retry.
 
-Version notes: a fenced producer is told INVALID_PRODUCER_EPOCH before v2; flexible from v3.
+Version notes: a fenced producer gets INVALID_PRODUCER_EPOCH before v2; flexible from v3.
 Producers of transaction version 2 do not send it: TxnOffsetCommit adds the partition (KIP-890).
 """
 
@@ -33,7 +33,7 @@ def handle(
     if broker.coordinators.groups.partition_for(request.group_id) < 0:
         return _create_and_add(broker, request, context.api_version)
     added = _add(broker, request, context.api_version)
-    return then(added, lambda error: _told(error, context.api_version))
+    return then(added, lambda error: _response(error, context.api_version))
 
 
 async def _create_and_add(
@@ -41,8 +41,8 @@ async def _create_and_add(
 ) -> AddOffsetsToTxnResponse:
     await create_internal_topic(broker.membership, GROUP_METADATA_TOPIC)
     if broker.coordinators.groups.partition_for(request.group_id) < 0:
-        return _told(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, version)
-    return _told(await answered(_add(broker, request, version)), version)
+        return _response(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, version)
+    return _response(await answered(_add(broker, request, version)), version)
 
 
 def _add(
@@ -58,5 +58,5 @@ def _add(
     )
 
 
-def _told(error: ErrorCode, version: int) -> AddOffsetsToTxnResponse:
+def _response(error: ErrorCode, version: int) -> AddOffsetsToTxnResponse:
     return AddOffsetsToTxnResponse(error_code=told_error(ApiKey.ADD_OFFSETS_TO_TXN, version, error))

@@ -1,17 +1,17 @@
 """AddPartitionsToTxn (key 24): v0-5.
 
 Behaviour
-- Partitions become part of the producer's transaction, which begins with the first.  All are added
-  or none: if one does not exist, UNKNOWN_TOPIC_OR_PARTITION, the others are told
-  OPERATION_NOT_ATTEMPTED; an error of the transaction is told of every partition.
-- INVALID_PRODUCER_ID_MAPPING for an id that has another producer or none, PRODUCER_FENCED for
-  another epoch, CONCURRENT_TRANSACTIONS while the transaction before is still being ended.
+- Adds partitions to the producer's transaction; the first one begins it.  Either all partitions are
+  added or none.  If one does not exist, it has UNKNOWN_TOPIC_OR_PARTITION and the others have
+  OPERATION_NOT_ATTEMPTED.  An error of the transaction is the error of every partition.
+- INVALID_PRODUCER_ID_MAPPING if the transactional id has another producer or none, PRODUCER_FENCED
+  for another epoch, CONCURRENT_TRANSACTIONS while the previous transaction is still ending.
 - Clients (v0-3) may not add partitions of internal topics: TOPIC_AUTHORIZATION_FAILED.
-- Brokers (v4-5) ask for several transactions at once, or only whether partitions are part of one
-  (KIP-890, part 1): those that are not are TRANSACTION_ABORTABLE.  A request for none at all, on
-  which Apache Kafka never answers, is answered.
+- Brokers (v4-5) send several transactions at once.  They may also only verify that partitions are
+  part of a transaction (KIP-890, part 1): TRANSACTION_ABORTABLE for those that are not.  A request
+  without transactions gets an empty response; Apache Kafka never answers it.
 
-Version notes: a fenced producer is told INVALID_PRODUCER_EPOCH before v2; flexible from v3; many
+Version notes: a fenced producer gets INVALID_PRODUCER_EPOCH before v2; flexible from v3; several
 transactions, and verification, from v4; v5 allows more error codes.
 """
 
@@ -40,7 +40,7 @@ from kwire.txn.api_versions import client_transaction_version, told_error
 BROKERS_SINCE = 4
 
 Verdict: TypeAlias = ErrorCode | dict[tuple[str, int], ErrorCode]
-"""What all partitions of a transaction are told, or each by its topic and number."""
+"""The error of all partitions of a transaction, or one for each topic and partition index."""
 Answer: TypeAlias = Verdict | Promise[ErrorCode] | Promise[dict[tuple[str, int], ErrorCode]]
 
 
@@ -59,10 +59,10 @@ def handle(
         transactions = [only]
     verdicts: list[Any] = [_decide(broker, transaction, version) for transaction in transactions]
 
-    def told(verdicts: list[Verdict]) -> AddPartitionsToTxnResponse:
+    def respond(verdicts: list[Verdict]) -> AddPartitionsToTxnResponse:
         return _response(transactions, verdicts, version)
 
-    return then_all(verdicts, told)
+    return then_all(verdicts, respond)
 
 
 def _decide(broker: Broker, transaction: AddPartitionsToTxnTransaction, version: int) -> Answer:
@@ -81,14 +81,14 @@ def _decide(broker: Broker, transaction: AddPartitionsToTxnTransaction, version:
     )
     if transaction.verify_only:
         return coordinator.verify(*producer, partitions)
-    spoken = client_transaction_version(ApiKey.ADD_PARTITIONS_TO_TXN, version)
-    return coordinator.add_partitions(*producer, partitions, spoken)
+    transaction_version = client_transaction_version(ApiKey.ADD_PARTITIONS_TO_TXN, version)
+    return coordinator.add_partitions(*producer, partitions, transaction_version)
 
 
 def _refused(
     broker: Broker, topics: Sequence[AddPartitionsToTxnTopic], version: int
 ) -> dict[tuple[str, int], ErrorCode]:
-    """The answers to a transaction that names what cannot be added; empty if all can."""
+    """The errors of a transaction with a partition that cannot be added; empty if all can."""
     answers = {
         (topic.name, index): _check(broker, topic.name, index, version)
         for topic in topics
@@ -102,8 +102,8 @@ def _refused(
 def _check(broker: Broker, topic: str, index: int, version: int) -> ErrorCode:
     if version < BROKERS_SINCE and topic in INTERNAL_TOPICS:
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    found = broker.image.topics.get(topic)
-    if found is None or not 0 <= index < len(found.partitions):
+    topic_image = broker.image.topics.get(topic)
+    if topic_image is None or not 0 <= index < len(topic_image.partitions):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return ErrorCode.NONE
 
@@ -128,18 +128,26 @@ def _response(
 def _topics(
     transaction: AddPartitionsToTxnTransaction, verdict: Verdict, version: int
 ) -> list[AddPartitionsToTxnTopicResult]:
-    """As the request has it where all are told the same; else each topic with partitions once."""
+    """The results of one transaction.
+
+    With one error for all partitions the topics are those of the request; else each topic that has
+    partitions stands once.
+    """
     if not isinstance(verdict, dict):
-        told = told_error(ApiKey.ADD_PARTITIONS_TO_TXN, version, verdict)
+        client_error = told_error(ApiKey.ADD_PARTITIONS_TO_TXN, version, verdict)
         return [
             AddPartitionsToTxnTopicResult(
-                topic.name, [AddPartitionsToTxnPartitionResult(p, told) for p in topic.partitions]
+                topic.name,
+                [
+                    AddPartitionsToTxnPartitionResult(index, client_error)
+                    for index in topic.partitions
+                ],
             )
             for topic in transaction.topics
         ]
     topics: dict[str, AddPartitionsToTxnTopicResult] = {}
     for (name, index), error in verdict.items():
         topic = topics.setdefault(name, AddPartitionsToTxnTopicResult(name))
-        told = told_error(ApiKey.ADD_PARTITIONS_TO_TXN, version, error)
-        topic.results_by_partition.append(AddPartitionsToTxnPartitionResult(index, told))
+        client_error = told_error(ApiKey.ADD_PARTITIONS_TO_TXN, version, error)
+        topic.results_by_partition.append(AddPartitionsToTxnPartitionResult(index, client_error))
     return list(topics.values())

@@ -1,10 +1,10 @@
 """AllocateProducerIds (key 67): v0.
 
 Behaviour
-- A broker takes a block of a thousand producer ids that nobody else will be given (KIP-730).
-- One that is not registered: BROKER_ID_NOT_REGISTERED; an earlier registration of it:
-  STALE_BROKER_EPOCH; any other broker than the controller: NOT_CONTROLLER.
-- A broker alone does not serve it: the connection is closed, as for a key that does not exist.
+- Gives the sending broker a block of a thousand producer ids that no other broker gets (KIP-730).
+- BROKER_ID_NOT_REGISTERED if the sender is not registered, STALE_BROKER_EPOCH if it has registered
+  again since, NOT_CONTROLLER if this broker is not the controller.
+- A broker outside a cluster closes the connection, as for an API key that does not exist.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ async def handle(
 ) -> AllocateProducerIdsResponse:
     if broker.membership.replication is None:
         raise not_served(context.api_key)
-    otherwise = f"broker {request.broker_id} gets no producer ids"
+    failure = f"Cannot give producer ids to broker {request.broker_id}"
     try:
         error: ErrorCode = await ask_for_client(
             broker.membership,
             lambda controller: controller.may_allocate_producer_ids(request),
             log,
-            otherwise,
+            failure,
         )
         if error:
             return AllocateProducerIdsResponse(error_code=error)
@@ -46,6 +46,6 @@ async def handle(
     except Refusal as refusal:
         return AllocateProducerIdsResponse(error_code=refusal.error)
     except StoreError as problem:
-        log.error("%s: %s", otherwise, problem)
+        log.error("%s: %s", failure, problem)
         return AllocateProducerIdsResponse(error_code=ErrorCode.KAFKA_STORAGE_ERROR)
     return AllocateProducerIdsResponse(producer_id_start=ids.start, producer_id_len=len(ids))

@@ -1,14 +1,12 @@
 """AlterClientQuotas (key 49): v0-1 (KIP-546).
 
 Behaviour
-- Sets and removes the quotas of users, client ids, both together, addresses, and of the default of
-  each.  Each entity is changed whole or not at all; one that is refused does not keep the others
-  from being changed.
-- An entity that is named twice, or that has a quota named twice, is refused (INVALID_REQUEST), and
-  told of once.
-- Removing what is not set, and even what is no quota, changes nothing and is no error.
-- Who names an address that is no address is told so after the name service was asked, which does
-  not hold up others.
+- Sets and removes the quotas of users, client ids, pairs of both, addresses, and of the default of
+  each.  An entity is changed as a whole or not at all; a refused one does not affect the others.
+- An entity that stands twice in the request, or has a quota twice, gives INVALID_REQUEST, once.
+- Removing a quota that is not set, or that does not exist, changes nothing and is no error.
+- An address may be a host name.  The handler resolves it without blocking other requests, and only
+  then can refuse it.
 - `validate_only` checks and changes nothing.
 
 Version notes: v1 is flexible.
@@ -48,41 +46,42 @@ def handle(
 
 
 async def _alter(broker: Broker, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
-    once, refused = _told_apart(request.entries)
+    once, refused = _sorted_by_validity(request.entries)
     changes = [await _change(entity, entry) for entity, entry in once]
     outcomes = quota_outcomes(changes)
     if request.validate_only:
         decide_all(broker.image, outcomes)
         failed = None
     else:
-        failed = await commit_for_client(broker.membership, outcomes, log, "quotas are not changed")
+        failed = await commit_for_client(broker.membership, outcomes, log, "Cannot change quotas")
     answers = [_entry(entity, refusal) for entity, refusal in refused]
     for change, outcome in zip(changes, outcomes, strict=True):
         answers.append(_entry(change.entity, outcome.refusal or failed))
     return AlterClientQuotasResponse(entries=answers)
 
 
-def _told_apart(
+def _sorted_by_validity(
     entries: Sequence[RequestEntryData],
 ) -> tuple[list[tuple[Entity, RequestEntryData]], list[tuple[Entity, Refusal]]]:
-    """The entities that are named once and clearly, and those that are not."""
+    """The valid entities with their entry, and the refused ones with the refusal."""
     by_entity: dict[tuple[tuple[str, str | None], ...], tuple[Entity, list[RequestEntryData]]] = {}
     for entry in entries:
         entity: Entity = {part.entity_type: part.entity_name for part in entry.entity}
-        known = by_entity.setdefault(tuple(sorted(entity.items())), (entity, []))
-        known[1].append(entry)
-    once: list[tuple[Entity, RequestEntryData]] = []
+        _, same_entity = by_entity.setdefault(tuple(sorted(entity.items())), (entity, []))
+        same_entity.append(entry)
+    valid: list[tuple[Entity, RequestEntryData]] = []
     refused: list[tuple[Entity, Refusal]] = []
-    for entity, named in by_entity.values():
-        if len(named) > 1 or len({each.key for each in named[0].ops}) < len(named[0].ops):
+    for entity, same_entity in by_entity.values():
+        operations = same_entity[0].ops
+        if len(same_entity) > 1 or len({op.key for op in operations}) < len(operations):
             refused.append((entity, repeated(entity)))
         else:
-            once.append((entity, named[0]))
-    return once, refused
+            valid.append((entity, same_entity[0]))
+    return valid, refused
 
 
 async def _change(entity: Entity, entry: RequestEntryData) -> QuotaChange:
-    values = [(each.key, None if each.remove else each.value) for each in entry.ops]
+    values = [(op.key, None if op.remove else op.value) for op in entry.ops]
     address = entity.get(IP)
     if address and not await _is_address(address):
         refusal = invalid(f"{address} is not a valid IP or resolvable host.")
@@ -91,7 +90,7 @@ async def _change(entity: Entity, entry: RequestEntryData) -> QuotaChange:
 
 
 async def _is_address(name: str) -> bool:
-    """Or a host that has one: the name service is asked where it is none."""
+    """Whether `name` is an IP address or a host name that resolves to one."""
     try:
         await trio.socket.getaddrinfo(name, None)
     except (OSError, UnicodeError):
@@ -100,7 +99,7 @@ async def _is_address(name: str) -> bool:
 
 
 def _entry(entity: Entity, refusal: Refusal | None) -> ResponseEntryData:
-    told = [EntityData(*part) for part in entity.items()]
+    parts = [EntityData(*part) for part in entity.items()]
     if refusal is None:
-        return ResponseEntryData(ErrorCode.NONE, None, told)
-    return ResponseEntryData(refusal.error, refusal.message, told)
+        return ResponseEntryData(ErrorCode.NONE, None, parts)
+    return ResponseEntryData(refusal.error, refusal.message, parts)

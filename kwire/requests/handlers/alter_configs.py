@@ -1,12 +1,12 @@
 """AlterConfigs (key 33): v0-2.  Clients use IncrementalAlterConfigs instead since Kafka 2.3.
 
 Behaviour
-- Replaces all that is set on a topic, broker, group or client metrics subscription; an empty list
-  sets everything back to its default.
-- Each resource by itself: INVALID_CONFIG or INVALID_REQUEST with Kafka's sentence, unknown topics
-  UNKNOWN_TOPIC_OR_PARTITION.  A resource named twice is INVALID_REQUEST both times.  (Apache Kafka
-  never answers that.)
-- Loggers cannot be changed by this request.
+- Replaces all configs of a topic, broker, group or client metrics subscription; an empty list
+  resets all of them to their defaults.
+- Each resource is changed or refused by itself: INVALID_CONFIG or INVALID_REQUEST with Kafka's
+  message, UNKNOWN_TOPIC_OR_PARTITION for unknown topics.  A resource that stands twice gives
+  INVALID_REQUEST both times.  (Apache Kafka never answers such a request.)
+- This request cannot change loggers.
 - `validate_only` checks and changes nothing.
 
 Version notes: v1 may be throttled, v2 is flexible.
@@ -64,9 +64,9 @@ async def _commit(
 
 
 def _change(resource: AlterConfigsResource) -> Change:
-    named = [config.name for config in resource.configs]
+    names = [config.name for config in resource.configs]
     return Change(
-        resource.resource_type, resource.resource_name, _replacement(resource.configs), named
+        resource.resource_type, resource.resource_name, _replacement(resource.configs), names
     )
 
 

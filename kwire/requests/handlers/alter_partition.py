@@ -1,12 +1,13 @@
 """AlterPartition (key 56): v2-3.
 
 Behaviour
-- The leader of a partition tells the controller who is in sync (KIP-497);
-  kwire.cluster.controller.isr has what is refused.
-- Any other broker than the controller says NOT_CONTROLLER, and the leader looks for the right one.
-- A broker alone does not serve it: the connection is closed, as for a key that does not exist.
+- The leader of a partition proposes a new ISR to the controller (KIP-497);
+  kwire.cluster.controller.isr says what it refuses.
+- A broker that is not the controller answers NOT_CONTROLLER, and the leader looks for the
+  controller.
+- A broker outside a cluster closes the connection, as for an API key that does not exist.
 
-Version notes: topics go by their ids from v2, the first here; v3 has the epochs of the brokers.
+Version notes: topics by id from v2, the first version served; v3 has the epochs of the brokers.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ async def handle(
             broker.membership,
             lambda controller: controller.alter_partition(request),
             log,
-            f"what broker {request.broker_id} says of who is in sync is not kept",
+            f"Cannot apply the ISR that broker {request.broker_id} proposes",
         )
     except Refusal as refusal:
         return AlterPartitionResponse(error_code=refusal.error)

@@ -1,12 +1,13 @@
 """AlterPartitionReassignments (key 45): v0-1.
 
 Behaviour
-- Gives partitions other replicas, or ends what is under way, without waiting until they are in
-  sync: ListPartitionReassignments tells.  kwire.cluster.controller.reassignment has the rules.
-- Any other broker than the controller says NOT_CONTROLLER, for all of it.
-- The timeout is not looked at: what can be decided is decided before the answer.
+- Begins to move partitions to other replicas, or cancels such a move.  The response does not wait
+  until the replicas are in sync; ListPartitionReassignments shows the progress.
+  kwire.cluster.controller.reassignment has the rules.
+- A broker that is not the controller answers NOT_CONTROLLER for the whole request.
+- The timeout has no effect: the decision is made before the response.
 
-Version notes: flexible from v0; v1 can ask that the number of replicas stays (KIP-860).
+Version notes: flexible from v0; v1 can require that the number of replicas stays (KIP-860).
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ async def handle(
             broker.membership,
             lambda controller: controller.alter_reassignments(request),
             log,
-            "partitions are not reassigned",
+            "Cannot reassign partitions",
         )
     except Refusal as refusal:
         return AlterPartitionReassignmentsResponse(

@@ -1,12 +1,13 @@
 """AlterReplicaLogDirs (key 34): v1-2.
 
 Behaviour
-- Has partitions copied to another log directory of this broker; once a copy has everything it is
-  served instead.  The answer does not wait for that: DescribeLogDirs tells how far it is.
-- The directory that has the partition already: nothing happens, and a move that is under way ends.
-- LOG_DIR_NOT_FOUND for a path that is none of `log.dirs`, KAFKA_STORAGE_ERROR for one that is
-  offline, UNKNOWN_TOPIC_OR_PARTITION for a partition that is not there.
-- A partition named twice moves to where it is named last.
+- Begins to copy partitions to another log directory of this broker.  A complete copy replaces the
+  original.  The response does not wait for that; DescribeLogDirs shows the progress.
+- If the partition is already in the directory, nothing is copied, and a move under way is
+  cancelled.
+- LOG_DIR_NOT_FOUND for a path that is not in `log.dirs`, KAFKA_STORAGE_ERROR for an offline one,
+  UNKNOWN_TOPIC_OR_PARTITION for a partition that this broker does not host.
+- If a partition stands twice, the last entry counts.
 
 Version notes: v1 is the first; flexible from v2.
 """
@@ -28,12 +29,12 @@ from kwire.requests.context import Context
 def handle(
     broker: Broker, request: AlterReplicaLogDirsRequest, context: Context
 ) -> AlterReplicaLogDirsResponse:
-    wanted: dict[tuple[str, int], str] = {}
+    target_paths: dict[tuple[str, int], str] = {}
     for directory in request.dirs:
         for topic in directory.topics:
-            wanted.update(((topic.name, index), directory.path) for index in topic.partitions)
+            target_paths.update(((topic.name, index), directory.path) for index in topic.partitions)
     results: dict[str, AlterReplicaLogDirTopicResult] = {}
-    for (name, index), path in wanted.items():
+    for (name, index), path in target_paths.items():
         result = results.setdefault(name, AlterReplicaLogDirTopicResult(name))
         error = _move(broker, name, index, path)
         result.partitions.append(AlterReplicaLogDirPartitionResult(index, error))

@@ -1,11 +1,11 @@
 """AlterShareGroupOffsets (key 91): v0.
 
 Behaviour
-- Has a share group without members read partitions from elsewhere; one that does not exist begins.
-  Any offset is taken, also one that is not in the log; -1 is where the group's settings say.
-- GROUP_ID_NOT_FOUND for a group of another kind, NON_EMPTY_GROUP, INVALID_GROUP_ID for none.
-- UNKNOWN_TOPIC_OR_PARTITION for a partition; the others are altered.
-- UNKNOWN_SERVER_ERROR for a partition below 0, and nothing is altered.
+- Sets the start offsets of a share group without members; a group that does not exist is created.
+  Any offset is valid, also one outside the log; with -1 the group's settings decide.
+- GROUP_ID_NOT_FOUND for a group of another type, NON_EMPTY_GROUP, INVALID_GROUP_ID for an empty id.
+- UNKNOWN_TOPIC_OR_PARTITION for an unknown partition; the others are changed.
+- UNKNOWN_SERVER_ERROR for a negative partition, and nothing is changed.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def handle(
         return AlterShareGroupOffsetsResponse(0, ErrorCode.UNSUPPORTED_VERSION, UNSUPPORTED)
     if not request.group_id:
         return AlterShareGroupOffsetsResponse(0, ErrorCode.INVALID_GROUP_ID, NO_GROUP)
-    wanted: dict[str, list[tuple[int, int]]] = {}
+    start_offsets: dict[str, list[tuple[int, int]]] = {}
     for topic in request.topics:
-        places = ((each.partition_index, each.start_offset) for each in topic.partitions)
-        wanted.setdefault(topic.topic_name, []).extend(places)
-    return alter(broker, request.group_id, wanted)
+        offsets = ((data.partition_index, data.start_offset) for data in topic.partitions)
+        start_offsets.setdefault(topic.topic_name, []).extend(offsets)
+    return alter(broker, request.group_id, start_offsets)

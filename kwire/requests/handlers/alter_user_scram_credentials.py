@@ -1,12 +1,12 @@
 """AlterUserScramCredentials (key 51): v0 (KIP-554).
 
 Behaviour
-- Sets and deletes credentials, one of a user in a request: DUPLICATE_RESOURCE for a user who is
-  named more than once.
-- The client sends a salted password, of which the broker keeps two keys and forgets the rest.
-- RESOURCE_NOT_FOUND for a deletion of what is not there, UNSUPPORTED_SASL_MECHANISM for another
-  mechanism, UNACCEPTABLE_CREDENTIAL for a nameless user, for less than 4,096 iterations or more
-  than 16,384, and for an empty salted password (Apache Kafka fails there with
+- Sets and deletes credentials, one per user and request: DUPLICATE_RESOURCE for a user that stands
+  more than once.
+- The client sends a salted password.  The broker derives two keys from it and does not store it.
+- RESOURCE_NOT_FOUND for the deletion of a missing credential, UNSUPPORTED_SASL_MECHANISM for
+  another mechanism.  UNACCEPTABLE_CREDENTIAL for an empty user name, for less than 4,096 or more
+  than 16,384 iterations, and for an empty salted password (Apache Kafka fails with
   UNKNOWN_SERVER_ERROR).
 """
 
@@ -34,10 +34,10 @@ log = logging.getLogger("kwire.users")
 async def handle(
     broker: Broker, request: AlterUserScramCredentialsRequest, context: Context
 ) -> AlterUserScramCredentialsResponse:
-    changes = by_user(_asked(request))
+    changes = by_user(_credential_changes(request))
     outcomes = [Outcome(change.decide) for change in changes]
     refusal = await commit_for_client(
-        broker.membership, outcomes, log, "credentials are not changed"
+        broker.membership, outcomes, log, "Cannot change SCRAM credentials"
     )
     return AlterUserScramCredentialsResponse(
         results=[
@@ -47,14 +47,17 @@ async def handle(
     )
 
 
-def _asked(
+def _credential_changes(
     request: AlterUserScramCredentialsRequest,
 ) -> Iterator[tuple[str, Deletion | Upsertion]]:
     for deletion in request.deletions:
         yield deletion.name, Deletion(deletion.mechanism)
-    for each in request.upsertions:
-        salt, salted_password = bytes(each.salt), bytes(each.salted_password)
-        yield each.name, Upsertion(each.mechanism, each.iterations, salt, salted_password)
+    for upsertion in request.upsertions:
+        salt, salted_password = bytes(upsertion.salt), bytes(upsertion.salted_password)
+        yield (
+            upsertion.name,
+            Upsertion(upsertion.mechanism, upsertion.iterations, salt, salted_password),
+        )
 
 
 def _result(user: str, refusal: Refusal | None) -> AlterUserScramCredentialsResult:

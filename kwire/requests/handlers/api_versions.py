@@ -1,20 +1,20 @@
 """ApiVersions (key 18): v0-4.
 
 Behaviour
-- Lists every route at the versions it is advertised at.
-- GetTelemetrySubscriptions and PushTelemetry are listed while there is a client metrics
-  subscription, as Apache Kafka lists them where it has a plug-in for them: every client of
-  librdkafka that is told of them asks at once, and says so on its standard error.
-- A version this broker does not know is answered, not refused: the v0 body with
-  UNSUPPORTED_VERSION and the range of ApiVersions alone, so that any client can go down to it.
-- The response header is always version 0 (KIP-511): a client cannot know the version before.
-- v3+ carries the client's software name and version; those that do not match
+- The response lists every route with the versions that it is advertised at.
+- It lists GetTelemetrySubscriptions and PushTelemetry while a client metrics subscription exists;
+  Apache Kafka lists them if it has a plug-in for them.  Every librdkafka client that sees them
+  sends them at once, and says so on its standard error.
+- A request of an unknown version gets a response: the v0 body with UNSUPPORTED_VERSION and the
+  range of ApiVersions only, so that any client can use a lower version.
+- The response header always has version 0 (KIP-511), as the client does not know the version yet.
+- From v3 the request has the client's software name and version; if they do not match
   `[a-zA-Z0-9](?:[a-zA-Z0-9\\-.]*[a-zA-Z0-9])?` get INVALID_REQUEST and an empty list.
-- The finalized features come with an epoch: clients believe the highest that they have seen, and
-  none below 0.  On ZooKeeper it is the version of /feature, as Apache Kafka 3.9 says it.
+- The finalized features have an epoch.  Clients believe the highest epoch that they have seen, and
+  none below 0.  On ZooKeeper it is the version of /feature, as in Apache Kafka 3.9.
 
-Version notes: v3 is flexible and has features (KIP-584); only v4 lists as supported what can be
-at level 0 (KAFKA-17011: older clients would fail on it).
+Version notes: v3 is flexible and has features (KIP-584); only v4 lists features that may have
+level 0 as supported (KAFKA-17011: older clients would fail on them).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 def advertised_versions(
     *, in_cluster: bool = False, with_telemetry: bool = False
 ) -> list[ApiVersion]:
-    """What clients are told, by API key."""
+    """The version ranges that clients see, sorted by API key."""
     versions = []
     for route in sorted((*ROUTES, *CLUSTER_ROUTES) if in_cluster else ROUTES):
         if route.api_key in OF_TELEMETRY and not with_telemetry:
@@ -84,7 +84,7 @@ def handle(broker: Broker, request: ApiVersionsRequest, context: Context) -> Api
 
 
 def unsupported_version() -> ApiVersionsResponse:
-    """The v0 answer to an ApiVersions of a version from the future."""
+    """The v0 response to an ApiVersions request of a version that this broker does not know."""
     served = next(route for route in ROUTES if route.api_key == ApiKey.API_VERSIONS)
     return ApiVersionsResponse(
         error_code=ErrorCode.UNSUPPORTED_VERSION,

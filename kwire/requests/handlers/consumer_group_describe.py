@@ -1,10 +1,11 @@
 """ConsumerGroupDescribe (key 69): v0-1.
 
 Behaviour
-- Tells of a group of KIP-848 its epochs and members, what each has and what it is to have.
-- GROUP_ID_NOT_FOUND for a group that does not exist, or is of another kind.
+- The response has the epochs and members of consumer groups (KIP-848), with each member's current
+  and target assignment.
+- GROUP_ID_NOT_FOUND for a group that does not exist or is of another type.
 
-Version notes: from v1 a member says which protocol it speaks.
+Version notes: the type of a member (classic or consumer) from v1.
 """
 
 from __future__ import annotations

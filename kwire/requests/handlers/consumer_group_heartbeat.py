@@ -1,14 +1,15 @@
 """ConsumerGroupHeartbeat (key 68): v0-1.
 
 Behaviour
-- Joins with epoch 0, leaves with -1, a static member for a while with -2; else keeps the session,
-  says what the member owns, and learns what it is to own (KIP-848).
-- UNSUPPORTED_VERSION where `group.version` is off, or `group.coordinator.rebalance.protocols` does
-  not name the protocol.
-- FENCED_MEMBER_EPOCH, UNKNOWN_MEMBER_ID and FENCED_INSTANCE_ID tell a member that it is out.
+- Member epoch 0 joins the group, -1 leaves it, -2 leaves it for a while as a static member.  With
+  any other epoch the heartbeat keeps the session, has the partitions that the member owns, and the
+  response has its assignment (KIP-848).
+- UNSUPPORTED_VERSION if feature `group.version` is 0 or `group.coordinator.rebalance.protocols`
+  does not have the protocol.
+- FENCED_MEMBER_EPOCH, UNKNOWN_MEMBER_ID and FENCED_INSTANCE_ID say that the sender is no longer a
+  member.
 
-Version notes: subscriptions by a regular expression from v1, from which on the member also chooses
-its id.
+Version notes: from v1 members can subscribe by a regular expression, and choose their ids.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ PROTOCOL = "consumer"
 
 
 def is_served(broker: Broker) -> bool:
-    """Whether there are groups of this protocol."""
-    on = broker.image.features.level(GROUP_VERSION) > 0
-    return on and PROTOCOL in broker.config.group_coordinator_rebalance_protocols
+    """Whether this protocol is enabled."""
+    is_finalized = broker.image.features.level(GROUP_VERSION) > 0
+    return is_finalized and PROTOCOL in broker.config.group_coordinator_rebalance_protocols
 
 
 def handle(

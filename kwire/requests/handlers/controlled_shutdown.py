@@ -1,13 +1,14 @@
 """ControlledShutdown (key 7): v1-3.
 
 Behaviour
-- A broker that is about to go has the controller find other leaders for what it leads, and hears
-  what is left; kwire.cluster.controller.shutdown has the rules.
-- Any other broker than the controller says STALE_CONTROLLER_EPOCH, as Apache Kafka does here.
-- A broker alone does not serve it: the connection is closed, as for a key that does not exist.
+- The controller elects other leaders for the partitions that the sending broker leads.  The
+  response has the partitions that the sender still leads; kwire.cluster.controller.shutdown has the
+  rules.
+- A broker that is not the controller answers STALE_CONTROLLER_EPOCH, as Apache Kafka does.
+- A broker outside a cluster closes the connection, as for an API key that does not exist.
 
-Version notes: v0, of Kafka 0.8, has a request header of its own and is not served; before v2 a
-broker does not say in which epoch it is registered; flexible from v3.
+Version notes: v0, of Kafka 0.8, has a request header of its own and is not served; the broker epoch
+from v2; flexible from v3.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ async def handle(
             broker.membership,
             lambda controller: controller.controlled_shutdown(request),
             log,
-            f"broker {request.broker_id} cannot be relieved",
+            f"Cannot elect other leaders for broker {request.broker_id}, which shuts down",
         )
     except Refusal as refusal:
         is_elsewhere = refusal.error == ErrorCode.NOT_CONTROLLER

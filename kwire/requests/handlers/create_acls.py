@@ -1,10 +1,11 @@
 """CreateAcls (key 30): v1-3.
 
 Behaviour
-- Each entry by itself: one that is there already is made, one that cannot be is INVALID_REQUEST,
-  with Kafka's sentence.  What is made counts on this broker when the answer goes out.
-- Without an authorizer: SECURITY_DISABLED for each ACL, sound or not.
-- An ACL that holds UNKNOWN (0) closes the connection.
+- Each entry is created or refused by itself.  An entry that exists already is no error.  An invalid
+  one gives INVALID_REQUEST with Kafka's message.  The entries are in force on this broker when the
+  response is sent.
+- Without an authorizer: SECURITY_DISABLED for each ACL, valid or not.
+- An ACL with a field of value UNKNOWN (0) closes the connection.
 
 Version notes: v1 has the pattern type (KIP-290), v2 is flexible, v3 knows the resource type USER.
 """
@@ -55,7 +56,7 @@ async def _create(
     wanted: dict[ResourcePattern, dict[AccessControlEntry, None]] = {}
     refusals: list[Refusal | None] = []
     for acl in creations:
-        pattern, entry = _named(acl)
+        pattern, entry = _pattern_and_entry(acl)
         try:
             authorizer.check_new(pattern, entry)
         except Refusal as refusal:
@@ -64,13 +65,11 @@ async def _create(
             refusals.append(None)
             wanted.setdefault(pattern, {})[entry] = None
     additions = [Addition(pattern, (*entries,)) for pattern, entries in wanted.items()]
-    failed = await commit_for_client(
-        broker.membership, additions, log, "access control lists are not changed"
-    )
+    failed = await commit_for_client(broker.membership, additions, log, "Cannot create ACLs")
     return CreateAclsResponse(results=[_result(refusal or failed) for refusal in refusals])
 
 
-def _named(acl: AclCreation) -> tuple[ResourcePattern, AccessControlEntry]:
+def _pattern_and_entry(acl: AclCreation) -> tuple[ResourcePattern, AccessControlEntry]:
     return (
         ResourcePattern(acl.resource_type, acl.resource_pattern_type, acl.resource_name),
         AccessControlEntry(acl.principal, acl.host, acl.operation, acl.permission_type),

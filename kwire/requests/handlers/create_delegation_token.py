@@ -1,16 +1,17 @@
 """CreateDelegationToken (key 38): v1-3 (KIP-48, KIP-373).
 
 Behaviour
-- A token for its sender, or for another owner (whoever may CREATE_TOKENS of that user: see
-  kwire.requests.guards.tokens), with those who may renew it; they are users, else
-  INVALID_PRINCIPAL_TYPE, which is also said of an owner of no type (Apache Kafka fails there with
-  UNKNOWN_SERVER_ERROR).
-- It lives for `max_lifetime_ms`, and `delegation.token.max.lifetime.ms` at most; it expires after
-  `delegation.token.expiry.time.ms` unless it is renewed.
-- DELEGATION_TOKEN_REQUEST_NOT_ALLOWED for who is not known, or is by a token only;
-  DELEGATION_TOKEN_AUTH_DISABLED where the broker has no `delegation.token.secret.key`.
+- Creates a token for the sender, or for another owner if the sender has the right CREATE_TOKENS on
+  that user (kwire.requests.guards.tokens).  The request names the renewers.  A renewer that is not
+  a user gives INVALID_PRINCIPAL_TYPE; so does an owner without a type, on which Apache Kafka fails
+  with UNKNOWN_SERVER_ERROR.
+- The token's maximum lifetime is `max_lifetime_ms`, but at most
+  `delegation.token.max.lifetime.ms`.  Unless it is renewed it expires after
+  `delegation.token.expiry.time.ms`.
+- DELEGATION_TOKEN_REQUEST_NOT_ALLOWED if the sender is not authenticated, or with a token only.
+  DELEGATION_TOKEN_AUTH_DISABLED if the broker has no `delegation.token.secret.key`.
 
-Version notes: v2 is flexible, v3 has the owner, and tells of the requester.
+Version notes: v2 is flexible; v3 has the owner, and the requester in the response.
 """
 
 from __future__ import annotations
@@ -50,31 +51,31 @@ def handle(
     owner = owner_of(request, context)
     if not may_ask(broker.config, context):
         return refused_creation(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, owner, context)
-    is_nobodys_kind = request.owner_principal_name and request.owner_principal_type is None
-    if is_nobodys_kind or any(each.principal_type != _USER for each in request.renewers):
+    has_no_type = request.owner_principal_name and request.owner_principal_type is None
+    if has_no_type or any(renewer.principal_type != _USER for renewer in request.renewers):
         return refused_creation(ErrorCode.INVALID_PRINCIPAL_TYPE, owner, context)
     if broker.tokens is None:
         return creation(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED, owner, context)
-    wanted = Creation.of(
+    new_token = Creation.of(
         uuid_text(random_uuid(os.urandom)),
         owner,
         context.principal,
-        tuple(f"{_USER}:{each.principal_name}" for each in request.renewers),
+        tuple(f"{_USER}:{renewer.principal_name}" for renewer in request.renewers),
         request.max_lifetime_ms,
         lifetimes_of(broker.config),
         broker.now_ms(),
     )
-    return _create(broker, broker.tokens, wanted, context)
+    return _create(broker, broker.tokens, new_token, context)
 
 
 async def _create(
-    broker: Broker, book: TokenBook, wanted: Creation, context: Context
+    broker: Broker, book: TokenBook, new_token: Creation, context: Context
 ) -> CreateDelegationTokenResponse:
-    token = wanted.token
+    token = new_token.token
     response = creation(ErrorCode.NONE, token.owner, context)
-    outcome = Outcome(wanted.decide)
+    outcome = Outcome(new_token.decide)
     refusal = await commit_for_client(
-        broker.membership, [outcome], log, "no delegation token is made"
+        broker.membership, [outcome], log, "Cannot create a delegation token"
     )
     if refusal is not None:
         response.error_code = refusal.error

@@ -1,15 +1,15 @@
 """CreatePartitions (key 37): v0-3.
 
 Behaviour
-- Another broker than the controller says NOT_CONTROLLER, of each topic, before it looks at any.
-- Sets the number of partitions of each topic; it can only grow (INVALID_PARTITIONS).  New
-  partitions have as many replicas as the topic's first one, or those assigned by hand, one list a
-  new partition.
-- A topic named twice: INVALID_REQUEST, once.  An unknown one: UNKNOWN_TOPIC_OR_PARTITION without a
-  message.
-- More than 10,000 new partitions of one topic: POLICY_VIOLATION.  (Apache Kafka fails there with
+- A broker that is not the controller answers NOT_CONTROLLER for each topic and checks nothing.
+- Sets the number of partitions of each topic; it can only grow (INVALID_PARTITIONS).  A new
+  partition has as many replicas as the topic's first one, or those of the manual assignment, which
+  has one list per new partition.
+- A topic that stands twice gives INVALID_REQUEST, once; an unknown one gives
+  UNKNOWN_TOPIC_OR_PARTITION without a message.
+- More than 10,000 new partitions of one topic give POLICY_VIOLATION.  (Apache Kafka fails with
   UNKNOWN_SERVER_ERROR.)
-- `validate_only` answers as if it had been done.
+- `validate_only` gives the same response without creating anything.
 
 Version notes: flexible from v2; v3 may be throttled (KIP-599).
 """
@@ -39,20 +39,20 @@ from kwire.security.quotas.mutations import MutationBudget, budget_of, owed_ms
 log = logging.getLogger("kwire.topics")
 
 STRICT_SINCE = 3
-"""The first version that can be told THROTTLING_QUOTA_EXCEEDED (KIP-599)."""
+"""The first version whose clients understand THROTTLING_QUOTA_EXCEEDED (KIP-599)."""
 
 
 def handle(
     broker: Broker, request: CreatePartitionsRequest, context: Context
 ) -> CreatePartitionsResponse | Awaitable[CreatePartitionsResponse]:
     if not broker.membership.is_controller:
-        elsewhere = Refusal(ErrorCode.NOT_CONTROLLER)
-        names = dict.fromkeys(each.name for each in request.topics)
-        return CreatePartitionsResponse(results=[_result(name, elsewhere) for name in names])
-    wanted, repeated_names = named_once(map(_wanted, request.topics), lambda growth: growth.topic)
+        not_controller = Refusal(ErrorCode.NOT_CONTROLLER)
+        names = dict.fromkeys(topic.name for topic in request.topics)
+        return CreatePartitionsResponse(results=[_result(name, not_controller) for name in names])
+    growths, repeated_names = named_once(map(_growth, request.topics), lambda growth: growth.topic)
     duplicate = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
     repeated = [_result(name, duplicate) for name in repeated_names]
-    outcomes = [Outcome(growth.decide) for growth in wanted]
+    outcomes = [Outcome(growth.decide) for growth in growths]
     budget = budget_of(broker.configs.quotas, context, strict=context.api_version >= STRICT_SINCE)
     if budget is not None:
         for outcome in outcomes:
@@ -62,58 +62,57 @@ def handle(
         return CreatePartitionsResponse(
             results=repeated
             + [
-                _result(each.topic, its.refusal) for each, its in zip(wanted, outcomes, strict=True)
+                _result(growth.topic, outcome.refusal)
+                for growth, outcome in zip(growths, outcomes, strict=True)
             ],
             throttle_time_ms=owed_ms(budget),
         )
-    return _create(broker, wanted, outcomes, repeated, request.timeout_ms, budget)
+    return _create(broker, growths, outcomes, repeated, request.timeout_ms, budget)
 
 
 async def _create(
     broker: Broker,
-    wanted: Sequence[Growth],
+    growths: Sequence[Growth],
     outcomes: Sequence[Outcome[AddPartitions]],
     repeated: list[CreatePartitionsTopicResult],
     timeout_ms: int,
     budget: MutationBudget | None,
 ) -> CreatePartitionsResponse:
-    refusal = await commit_for_client(
-        broker.membership, outcomes, log, "partitions are not created"
-    )
-    made = [each.change for each in outcomes if each.change is not None]
+    refusal = await commit_for_client(broker.membership, outcomes, log, "Cannot create partitions")
+    changes = [outcome.change for outcome in outcomes if outcome.change is not None]
     if refusal is None:
-        missing = await still_missing(
-            broker.membership, lambda image: _missing(image, made), timeout_ms
+        leaderless = await still_missing(
+            broker.membership, lambda image: _leaderless(image, changes), timeout_ms
         )
-        late = {change.topic for change in missing}
-        for growth, outcome in zip(wanted, outcomes, strict=True):
-            if growth.topic in late:
+        timed_out = {change.topic for change in leaderless}
+        for growth, outcome in zip(growths, outcomes, strict=True):
+            if growth.topic in timed_out:
                 outcome.refusal = Refusal(ErrorCode.REQUEST_TIMED_OUT)
     return CreatePartitionsResponse(
         results=repeated
         + [
-            _result(each.topic, refusal or its.refusal)
-            for each, its in zip(wanted, outcomes, strict=True)
+            _result(growth.topic, refusal or outcome.refusal)
+            for growth, outcome in zip(growths, outcomes, strict=True)
         ],
         throttle_time_ms=owed_ms(budget),
     )
 
 
-def _missing(image: ClusterImage, grown: Iterable[AddPartitions]) -> list[AddPartitions]:
-    """Those of whose partitions a client would hear that they have no leader."""
+def _leaderless(image: ClusterImage, changes: Iterable[AddPartitions]) -> list[AddPartitions]:
+    """Changes with partitions that Metadata would report as leaderless."""
     return [
-        each
-        for each in grown
-        if not image.is_led(each.topic, each.topic_id, each.first + len(each.partitions))
+        change
+        for change in changes
+        if not image.is_led(change.topic, change.topic_id, change.first + len(change.partitions))
     ]
 
 
-def _wanted(topic: CreatePartitionsTopic) -> Growth:
-    assigned = topic.assignments
+def _growth(topic: CreatePartitionsTopic) -> Growth:
+    assignments = topic.assignments
     return Growth(
         topic.name,
         topic.count,
-        None if assigned is None else [each.broker_ids for each in assigned],
+        None if assignments is None else [replicas.broker_ids for replicas in assignments],
     )
 
 

@@ -1,24 +1,25 @@
 """CreateTopics (key 19): v2-7.
 
 Behaviour
-- Another broker than the controller says NOT_CONTROLLER, of each topic, before it looks at any.
-- Topics are made one by one: a mistake in one does not keep the others from being made.  What is
-  made is durable and served when the answer goes out.
-- A name given twice is not made at all: INVALID_REQUEST, once, after all others.
-- -1 partitions or replicas take the broker's `num.partitions` and `default.replication.factor`;
-  with a manual assignment both must be -1.
-- Checked in this order: the name (INVALID_TOPIC_EXCEPTION), whether it exists, whether it collides
-  with another that differs only in `.` and `_`, its configs (INVALID_CONFIG), replication factor,
-  number of partitions.
-- More than 10,000 new partitions in a request: POLICY_VIOLATION for all of it.
-- In a cluster the answer waits until the topics have leaders; those that have none when the
-  client's time is up are REQUEST_TIMED_OUT, and come into being all the same.
-- `validate_only` answers as if they had been made, TOPIC_ALREADY_EXISTS included.
-- A client that has overdrawn its `controller_mutation_rate` is told THROTTLING_QUOTA_EXCEEDED of
-  what would else be made, also with `validate_only`, before v6 only to rest (KIP-599).
+- A broker that is not the controller answers NOT_CONTROLLER for each topic and checks nothing.
+- Each topic is created or refused by itself.  A topic is durable and usable when the response is
+  sent.
+- If a name stands twice, the topic is not created: INVALID_REQUEST, once, after all other topics.
+- For -1 partitions or replicas the broker takes `num.partitions` and `default.replication.factor`.
+  With a manual assignment both must be -1.
+- Order of the checks: the name (INVALID_TOPIC_EXCEPTION), whether the topic exists, whether another
+  topic's name differs only in `.` and `_`, the configs (INVALID_CONFIG), the replication factor,
+  the number of partitions.
+- More than 10,000 new partitions in a request give POLICY_VIOLATION for the whole request.
+- In a cluster the response waits until the topics have leaders.  A topic without one when the
+  client's timeout passes gives REQUEST_TIMED_OUT, but it is created.
+- `validate_only` gives the same response without creating anything.
+- A client above its `controller_mutation_rate` gets THROTTLING_QUOTA_EXCEEDED for topics that would
+  have been created, also with `validate_only`.  Before v6 it gets a throttle time only (KIP-599).
 
-Version notes: v4 allows -1 for both counts (taken at any version here, as by Kafka); flexible from
-v5, which tells the topic's partitions, replicas and configs (KIP-525); v7 its id (KIP-516).
+Version notes: -1 for both counts from v4 (this broker and Kafka accept it at any version); flexible
+from v5; the response has the topic's partitions, replicas and configs from v5 (KIP-525) and its id
+from v7 (KIP-516).
 """
 
 from __future__ import annotations
@@ -48,26 +49,26 @@ from kwire.settings.entries import BrokerLayers, new_topic_entries
 log = logging.getLogger("kwire.topics")
 
 STRICT_SINCE = 6
-"""The first version that can be told THROTTLING_QUOTA_EXCEEDED (KIP-599)."""
+"""The first version whose clients understand THROTTLING_QUOTA_EXCEEDED (KIP-599)."""
 
 
 def handle(
     broker: Broker, request: CreateTopicsRequest, context: Context
 ) -> CreateTopicsResponse | Awaitable[CreateTopicsResponse]:
     if not broker.membership.is_controller:
-        elsewhere = Refusal(ErrorCode.NOT_CONTROLLER, "")
+        not_controller = Refusal(ErrorCode.NOT_CONTROLLER, "")
         return CreateTopicsResponse(
-            topics=[_refused(each.name, elsewhere) for each in request.topics]
+            topics=[_refused(topic.name, not_controller) for topic in request.topics]
         )
-    topics = [_wanted(topic) for topic in request.topics]
+    topics = [_new_topic(topic) for topic in request.topics]
     try:
         check_size(broker.config, topics)
     except Refusal as refusal:
         return CreateTopicsResponse(topics=[_refused(topic.name, refusal) for topic in topics])
-    wanted, repeated_names = named_once(topics, lambda topic: topic.name)
+    new_topics, repeated_names = named_once(topics, lambda topic: topic.name)
     duplicates = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
     repeated = [_refused(name, duplicates) for name in repeated_names]
-    outcomes = creations(broker.settings, wanted)
+    outcomes = creations(broker.settings, new_topics)
     budget = budget_of(broker.configs.quotas, context, strict=context.api_version >= STRICT_SINCE)
     if budget is not None:
         for outcome in outcomes:
@@ -75,60 +76,63 @@ def handle(
     if request.validate_only:
         decide_all(broker.image, outcomes)
         return CreateTopicsResponse(
-            topics=_results(broker, wanted, outcomes) + repeated, throttle_time_ms=owed_ms(budget)
+            topics=_results(broker, new_topics, outcomes) + repeated,
+            throttle_time_ms=owed_ms(budget),
         )
-    return _create(broker, wanted, outcomes, repeated, request.timeout_ms, budget)
+    return _create(broker, new_topics, outcomes, repeated, request.timeout_ms, budget)
 
 
 async def _create(
     broker: Broker,
-    wanted: Sequence[NewTopic],
+    new_topics: Sequence[NewTopic],
     outcomes: Sequence[Outcome[CreateTopic]],
     repeated: list[CreatableTopicResult],
     timeout_ms: int,
     budget: MutationBudget | None,
 ) -> CreateTopicsResponse:
-    refusal = await commit_for_client(broker.membership, outcomes, log, "topics are not created")
+    refusal = await commit_for_client(broker.membership, outcomes, log, "Cannot create topics")
     if refusal is not None:
         return CreateTopicsResponse(
-            topics=[_refused(topic.name, refusal) for topic in wanted] + repeated
+            topics=[_refused(topic.name, refusal) for topic in new_topics] + repeated
         )
-    made = [each.change.topic for each in outcomes if each.change is not None]
-    missing = await still_missing(
-        broker.membership, lambda image: _missing(image, made), timeout_ms
+    created = [outcome.change.topic for outcome in outcomes if outcome.change is not None]
+    leaderless = await still_missing(
+        broker.membership, lambda image: _leaderless(image, created), timeout_ms
     )
-    late = {topic.name for topic in missing}
+    timed_out = {topic.name for topic in leaderless}
     for outcome in outcomes:
-        if outcome.change is not None and outcome.change.topic.name in late:
+        if outcome.change is not None and outcome.change.topic.name in timed_out:
             outcome.refusal = Refusal(ErrorCode.REQUEST_TIMED_OUT)
     return CreateTopicsResponse(
-        topics=_results(broker, wanted, outcomes) + repeated, throttle_time_ms=owed_ms(budget)
+        topics=_results(broker, new_topics, outcomes) + repeated, throttle_time_ms=owed_ms(budget)
     )
 
 
-def _missing(image: ClusterImage, topics: Iterable[TopicImage]) -> list[TopicImage]:
-    """Those of which a client would hear that they, or their leaders, are not there."""
-    return [each for each in topics if not image.is_led(each.name, each.id, len(each.partitions))]
+def _leaderless(image: ClusterImage, topics: Iterable[TopicImage]) -> list[TopicImage]:
+    """Topics that Metadata would report as unknown or with a leaderless partition."""
+    return [
+        topic for topic in topics if not image.is_led(topic.name, topic.id, len(topic.partitions))
+    ]
 
 
-def _wanted(topic: CreatableTopic) -> NewTopic:
+def _new_topic(topic: CreatableTopic) -> NewTopic:
     return NewTopic(
         topic.name,
         topic.num_partitions,
         topic.replication_factor,
-        [(each.partition_index, each.broker_ids) for each in topic.assignments],
+        [(replicas.partition_index, replicas.broker_ids) for replicas in topic.assignments],
         {config.name: config.value for config in topic.configs},
     )
 
 
 def _results(
-    broker: Broker, wanted: Sequence[NewTopic], outcomes: Sequence[Outcome[CreateTopic]]
+    broker: Broker, new_topics: Sequence[NewTopic], outcomes: Sequence[Outcome[CreateTopic]]
 ) -> list[CreatableTopicResult]:
     return [
         _refused(topic.name, outcome.refusal)
         if outcome.refusal is not None
-        else _made(broker, topic, outcome)
-        for topic, outcome in zip(wanted, outcomes, strict=True)
+        else _created(broker, topic, outcome)
+        for topic, outcome in zip(new_topics, outcomes, strict=True)
     ]
 
 
@@ -136,19 +140,21 @@ def _refused(name: str, refusal: Refusal) -> CreatableTopicResult:
     return CreatableTopicResult(name=name, error_code=refusal.error, error_message=refusal.message)
 
 
-def _made(broker: Broker, wanted: NewTopic, outcome: Outcome[CreateTopic]) -> CreatableTopicResult:
-    """The new topic as the client is told of it; its own configs as it wrote them."""
-    assert outcome.change is not None, "it is made or refused"
+def _created(
+    broker: Broker, new_topic: NewTopic, outcome: Outcome[CreateTopic]
+) -> CreatableTopicResult:
+    """The result of a created topic, with the values of its own configs as the client sent them."""
+    assert outcome.change is not None, "a topic without a refusal has a change"
     assert outcome.image is not None
-    made = outcome.change.topic
+    topic = outcome.change.topic
     layers = BrokerLayers(broker.config, outcome.image, broker.node_id)
-    given = {name: value for name, value in wanted.configs.items() if value is not None}
+    overrides = {name: value for name, value in new_topic.configs.items() if value is not None}
     return CreatableTopicResult(
-        name=made.name,
-        topic_id=made.id,
+        name=topic.name,
+        topic_id=topic.id,
         error_message=None,
-        num_partitions=len(made.partitions),
-        replication_factor=len(made.partitions[0].replicas),
+        num_partitions=len(topic.partitions),
+        replication_factor=len(topic.partitions[0].replicas),
         configs=[
             CreatableTopicConfigs(
                 entry.name,
@@ -157,6 +163,6 @@ def _made(broker: Broker, wanted: NewTopic, outcome: Outcome[CreateTopic]) -> Cr
                 entry.source,
                 entry.is_sensitive,
             )
-            for entry in new_topic_entries(layers, given)
+            for entry in new_topic_entries(layers, overrides)
         ],
     )

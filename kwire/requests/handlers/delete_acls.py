@@ -1,10 +1,10 @@
 """DeleteAcls (key 31): v1-3.
 
 Behaviour
-- Each filter by itself: the entries that it means go, and are told.  A filter that means entries
-  which one before it has removed does not tell them again.
-- Without an authorizer: SECURITY_DISABLED for each filter, sound or not.
-- A filter that holds UNKNOWN (0) closes the connection.
+- Each filter deletes the entries that it matches, and its result lists them.  It does not list
+  entries that a filter before it has deleted.
+- Without an authorizer: SECURITY_DISABLED for each filter, valid or not.
+- A filter with a field of value UNKNOWN (0) closes the connection.
 
 Version notes: v1 has the pattern type (KIP-290), v2 is flexible, v3 knows the resource type USER.
 """
@@ -34,39 +34,39 @@ log = logging.getLogger("kwire.acls")
 def handle(
     broker: Broker, request: DeleteAclsRequest, context: Context
 ) -> DeleteAclsResponse | Awaitable[DeleteAclsResponse]:
-    for wanted in request.filters:
+    for acl_filter in request.filters:
         require_known(
             "DeleteAcls",
-            wanted.resource_type_filter,
-            wanted.pattern_type_filter,
-            wanted.operation,
-            wanted.permission_type,
+            acl_filter.resource_type_filter,
+            acl_filter.pattern_type_filter,
+            acl_filter.operation,
+            acl_filter.permission_type,
         )
     if broker.authorizer is None:
         disabled = DeleteAclsFilterResult(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
         return DeleteAclsResponse(filter_results=[disabled for _ in request.filters])
-    return _delete(broker, [_filter(each) for each in request.filters])
+    return _delete(broker, [_acl_filter(acl_filter) for acl_filter in request.filters])
 
 
-def _filter(asked: DeleteAclsFilter) -> AclFilter:
+def _acl_filter(requested: DeleteAclsFilter) -> AclFilter:
     return AclFilter(
-        asked.resource_type_filter,
-        asked.pattern_type_filter,
-        asked.resource_name_filter,
-        asked.principal_filter,
-        asked.host_filter,
-        asked.operation,
-        asked.permission_type,
+        requested.resource_type_filter,
+        requested.pattern_type_filter,
+        requested.resource_name_filter,
+        requested.principal_filter,
+        requested.host_filter,
+        requested.operation,
+        requested.permission_type,
     )
 
 
 async def _delete(broker: Broker, filters: list[AclFilter]) -> DeleteAclsResponse:
     results = []
-    for each in filters:
-        removals = [Removal(pattern, (*found,)) for pattern, found in each.matching(broker.image)]
-        failed = await commit_for_client(
-            broker.membership, removals, log, "access control lists are kept"
-        )
+    for acl_filter in filters:
+        removals = [
+            Removal(pattern, (*entries,)) for pattern, entries in acl_filter.matching(broker.image)
+        ]
+        failed = await commit_for_client(broker.membership, removals, log, "Cannot delete ACLs")
         results.append(_result(removals, failed))
     return DeleteAclsResponse(filter_results=results)
 

@@ -1,9 +1,9 @@
 """DeleteGroups (key 42): v0-2.
 
 Behaviour
-- A group without members is forgotten with all its offsets.  Each group has its own answer:
+- Deletes groups without members, with their committed offsets.  Each group has its own error:
   NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND.
-- What the share coordinator knows of a share group is forgotten first.
+- The state of a share group is first deleted at the share coordinator.
 
 Version notes: flexible from v2.
 """

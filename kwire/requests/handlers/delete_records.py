@@ -1,16 +1,15 @@
 """DeleteRecords (key 21): v0-2.
 
 Behaviour
-- Moves the log start offset of a partition forward; -1 asks for the high watermark.  An offset at
-  or before the log start offset changes nothing.  Segments that are all before it go with the next
-  retention check.
-- OFFSET_OUT_OF_RANGE for an offset behind the high watermark or below -1, POLICY_VIOLATION where
-  records are only compacted (not `compact,delete`), INVALID_TOPIC_EXCEPTION for the coordinators'
-  own topics.
-- The low watermark answered is the smallest log start offset of the live replicas, -1 after an
-  error.  The reply waits until it is the offset asked for, for `timeout_ms` at most: then
-  REQUEST_TIMED_OUT.
-- A partition named twice is handled once, as it is named last.
+- Moves the log start offset of a partition forward; -1 stands for the high watermark.  An offset at
+  or before the log start offset changes nothing.  The next retention check deletes the segments
+  before the new log start offset.
+- OFFSET_OUT_OF_RANGE for an offset above the high watermark or below -1, POLICY_VIOLATION if the
+  topic is only compacted (not `compact,delete`), INVALID_TOPIC_EXCEPTION for internal topics.
+- The low watermark in the response is the smallest log start offset of the live replicas, -1 with
+  an error.  The response waits up to `timeout_ms` until it reaches the requested offset, and has
+  REQUEST_TIMED_OUT if it does not.
+- If a partition stands twice, the last entry counts.
 
 Version notes: v1 is v0; flexible from v2.
 """
@@ -38,7 +37,7 @@ from kwire.storage.partitions.partition import Followers
 HIGH_WATERMARK = -1
 
 _Waiting = tuple[Followers, int, DeleteRecordsPartitionResult]
-"""Who knows when, for which offset, and the answer to settle."""
+"""The followers to wait for, the offset that they must delete up to, and the answer to complete."""
 
 
 def handle(
@@ -46,19 +45,20 @@ def handle(
 ) -> DeleteRecordsResponse | Awaitable[DeleteRecordsResponse]:
     offsets: dict[str, dict[int, int]] = {}
     for topic in request.topics:
-        asked = offsets.setdefault(topic.name, {})
-        asked.update((each.partition_index, each.offset) for each in topic.partitions)
+        topic_offsets = offsets.setdefault(topic.name, {})
+        topic_offsets.update((data.partition_index, data.offset) for data in topic.partitions)
     waiting: list[_Waiting] = []
     response = DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(
                 name=name,
                 partitions=[
-                    _delete(broker, name, *partition, waiting) for partition in asked.items()
+                    _delete(broker, name, *partition, waiting)
+                    for partition in topic_offsets.items()
                 ],
             )
-            for name, asked in offsets.items()
-            if asked
+            for name, topic_offsets in offsets.items()
+            if topic_offsets
         ]
     )
     return _when_deleted(response, waiting, request.timeout_ms) if waiting else response
@@ -88,9 +88,10 @@ def _delete(
 def _when_deleted(
     response: DeleteRecordsResponse, waiting: list[_Waiting], timeout_ms: int
 ) -> Awaitable[DeleteRecordsResponse]:
-    """`response`, once no live replica has what was deleted.
+    """`response`, once no live replica has the deleted records.
 
-    It is waited for from now on: the next to come may take the partition from this broker.
+    The wait starts in this call and not with the first `await`: in between another broker may
+    become the leader of a partition.
     """
     done = trio.Event()
     left = len(waiting)
@@ -111,7 +112,7 @@ def _when_deleted(
 async def _within(
     timeout_ms: int, done: trio.Event, response: DeleteRecordsResponse
 ) -> DeleteRecordsResponse:
-    """`response` as it is once `done` is set, or after that time."""
+    """`response` once `done` is set, or after `timeout_ms`."""
     with trio.move_on_after(max(timeout_ms, 0) / 1000):
         await done.wait()
     return response

@@ -1,10 +1,10 @@
 """DeleteShareGroupOffsets (key 92): v0.
 
 Behaviour
-- Has a share group without members forget from where it reads topics; who reads them later begins
-  as the group's settings say.
-- GROUP_ID_NOT_FOUND for a group that does not exist or is of another kind, NON_EMPTY_GROUP,
-  INVALID_GROUP_ID for none.
+- Deletes the offsets of topics from a share group without members.  If the group reads them again,
+  it starts where its settings say.
+- GROUP_ID_NOT_FOUND for a group that does not exist or is of another type, NON_EMPTY_GROUP,
+  INVALID_GROUP_ID for an empty id.
 - UNKNOWN_TOPIC_OR_PARTITION for a topic that does not exist, or that the group has not read.
 """
 

@@ -1,10 +1,11 @@
 """DeleteShareGroupState (key 86): v0.
 
 Behaviour
-- A group coordinator says that a share group reads partitions no longer: what is kept of them is
-  forgotten, with its epochs.  Where nothing is kept, that is no error.
-- UNKNOWN_TOPIC_OR_PARTITION, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS for each partition.
-- Without a group, or with a topic without partitions, nothing is done and answered.
+- Sent by a group coordinator when a share group no longer reads partitions.  Deletes the state of
+  these partitions, with its epochs.  A partition without state is no error.
+- Each partition has its own error: UNKNOWN_TOPIC_OR_PARTITION, NOT_COORDINATOR,
+  COORDINATOR_LOAD_IN_PROGRESS.
+- Without a group, or with a topic without partitions, it does nothing and the response is empty.
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
 """DeleteTopics (key 20): v1-6.
 
 Behaviour
-- Another broker than the controller says NOT_CONTROLLER, of each topic, before it looks at any.
-- In a cluster the answer waits until they are: those that are not when the client's time is up
-  are REQUEST_TIMED_OUT, and go all the same.
-- The topics are gone from the metadata, and their partitions from this broker, when the answer
-  goes out; the files follow after `file.delete.delay.ms`.
-- Unknown names are UNKNOWN_TOPIC_OR_PARTITION, whatever they look like; unknown ids are
-  UNKNOWN_TOPIC_ID.  A topic named twice, by name, by id or by both, is not deleted:
-  INVALID_REQUEST, once.  Naming it by name and id at once, or by neither, is INVALID_REQUEST too.
+- A broker that is not the controller answers NOT_CONTROLLER for each topic and checks nothing.
+- When the response is sent, the topics are no longer in the metadata and this broker no longer
+  hosts their partitions.  The files are deleted after `file.delete.delay.ms`.
+- In a cluster the response waits until the topics are deleted.  A topic that is not when the
+  client's timeout passes gives REQUEST_TIMED_OUT, but it will be deleted.
+- Unknown names give UNKNOWN_TOPIC_OR_PARTITION, also invalid ones; unknown ids give
+  UNKNOWN_TOPIC_ID.  A topic that stands twice, by name, by id or by both, is not deleted:
+  INVALID_REQUEST, once.  An entry with both name and id, or with neither, gives INVALID_REQUEST.
 - Internal topics can be deleted, as in Kafka.
 - `delete.topic.enable=false`: TOPIC_DELETION_DISABLED from v3, INVALID_REQUEST before.
 
-Version notes: flexible from v4; error messages from v5; v6 takes ids besides names (KIP-516).
+Version notes: flexible from v4; error messages from v5; names or ids from v6 (KIP-516).
 """
 
 from __future__ import annotations
@@ -38,45 +38,47 @@ log = logging.getLogger("kwire.topics")
 
 _FIRST_WITH_DELETION_DISABLED = 3
 STRICT_SINCE = 5
-"""The first version that can be told THROTTLING_QUOTA_EXCEEDED (KIP-599)."""
+"""The first version whose clients understand THROTTLING_QUOTA_EXCEEDED (KIP-599)."""
 
 
 def handle(
     broker: Broker, request: DeleteTopicsRequest, context: Context
 ) -> DeleteTopicsResponse | Awaitable[DeleteTopicsResponse]:
     if context.api_version < 6:
-        asked = [Deletion(name) for name in request.topic_names]
+        requested = [Deletion(name) for name in request.topic_names]
     else:
-        asked = [Deletion(topic.name, topic.topic_id) for topic in request.topics]
+        requested = [Deletion(topic.name, topic.topic_id) for topic in request.topics]
     if not broker.membership.is_controller:
-        elsewhere = Refusal(ErrorCode.NOT_CONTROLLER)
-        return DeleteTopicsResponse(responses=[_result(topic, elsewhere) for topic in asked])
+        not_controller = Refusal(ErrorCode.NOT_CONTROLLER)
+        return DeleteTopicsResponse(
+            responses=[_result(topic, not_controller) for topic in requested]
+        )
     if not broker.config.delete_topic_enable:
         error = ErrorCode.TOPIC_DELETION_DISABLED
         if context.api_version < _FIRST_WITH_DELETION_DISABLED:
             error = ErrorCode.INVALID_REQUEST
         return DeleteTopicsResponse(
-            responses=[_result(topic, Refusal(error)) for topic in asked],
+            responses=[_result(topic, Refusal(error)) for topic in requested],
         )
     budget = budget_of(broker.configs.quotas, context, strict=context.api_version >= STRICT_SINCE)
-    return _delete(broker, asked, request.timeout_ms, budget)
+    return _delete(broker, requested, request.timeout_ms, budget)
 
 
 async def _delete(
-    broker: Broker, asked: list[Deletion], timeout_ms: int, budget: MutationBudget | None
+    broker: Broker, requested: list[Deletion], timeout_ms: int, budget: MutationBudget | None
 ) -> DeleteTopicsResponse:
-    results = deletions(broker.image, asked)
+    results = deletions(broker.image, requested)
     if budget is not None:
         _charge(broker.image, results, budget)
-    wanted = [each for each in results if each.refusal is None]
-    refusal = await commit_for_client(broker.membership, wanted, log, "topics are not deleted")
+    accepted = [deletion for deletion in results if deletion.refusal is None]
+    refusal = await commit_for_client(broker.membership, accepted, log, "Cannot delete topics")
     if refusal is not None:
-        return DeleteTopicsResponse(responses=[_result(topic, refusal) for topic in asked])
-    gone = [each for each in wanted if each.refusal is None]
-    for each in await still_missing(
-        broker.membership, lambda image: _left(image, gone), timeout_ms
+        return DeleteTopicsResponse(responses=[_result(topic, refusal) for topic in requested])
+    committed = [deletion for deletion in accepted if deletion.refusal is None]
+    for deletion in await still_missing(
+        broker.membership, lambda image: _remaining(image, committed), timeout_ms
     ):
-        each.refusal = Refusal(ErrorCode.REQUEST_TIMED_OUT)
+        deletion.refusal = Refusal(ErrorCode.REQUEST_TIMED_OUT)
     return DeleteTopicsResponse(
         responses=[_result(topic, topic.refusal) for topic in results],
         throttle_time_ms=owed_ms(budget),
@@ -84,19 +86,19 @@ async def _delete(
 
 
 def _charge(image: ClusterImage, results: Iterable[Deletion], budget: MutationBudget) -> None:
-    """Have the client pay for each partition that is to go."""
-    for each in results:
-        topic = image.topic_by_id(each.topic_id)
-        if each.refusal is None and topic is not None:
+    """Charge the partitions to the client's mutation quota, and refuse topics that exceed it."""
+    for deletion in results:
+        topic = image.topic_by_id(deletion.topic_id)
+        if deletion.refusal is None and topic is not None:
             try:
                 budget.spend(len(topic.partitions))
             except Refusal as refusal:
-                each.refusal = refusal
+                deletion.refusal = refusal
 
 
-def _left(image: ClusterImage, topics: Iterable[Deletion]) -> list[Deletion]:
-    """Those of which a client would hear that they are there."""
-    return [each for each in topics if each.topic_id in image.names_by_id]
+def _remaining(image: ClusterImage, topics: Iterable[Deletion]) -> list[Deletion]:
+    """Topics that Metadata would still report as existing."""
+    return [topic for topic in topics if topic.topic_id in image.names_by_id]
 
 
 def _result(topic: Deletion, refusal: Refusal | None) -> DeletableTopicResult:

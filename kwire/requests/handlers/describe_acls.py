@@ -1,9 +1,9 @@
 """DescribeAcls (key 29): v1-3.
 
 Behaviour
-- The entries that a filter means, by resource.
-- Without an authorizer: SECURITY_DISABLED, whatever is asked for.
-- A filter that holds UNKNOWN (0) closes the connection.
+- The response has the entries that the filter matches, by resource.
+- Without an authorizer: SECURITY_DISABLED, whatever the filter.
+- A filter with a field of value UNKNOWN (0) closes the connection.
 
 Version notes: v1 has the pattern type (KIP-290), v2 is flexible, v3 knows the resource type USER.
 """
@@ -34,7 +34,7 @@ def handle(broker: Broker, request: DescribeAclsRequest, context: Context) -> De
         return DescribeAclsResponse(
             error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER_ON_BROKER
         )
-    wanted = AclFilter(
+    acl_filter = AclFilter(
         request.resource_type_filter,
         request.pattern_type_filter,
         request.resource_name_filter,
@@ -52,6 +52,6 @@ def handle(broker: Broker, request: DescribeAclsRequest, context: Context) -> De
                 pattern.pattern_type,
                 [AclDescription(*entry) for entry in entries],
             )
-            for pattern, entries in wanted.matching(broker.image)
+            for pattern, entries in acl_filter.matching(broker.image)
         ],
     )

@@ -1,9 +1,10 @@
 """DescribeClientQuotas (key 48): v0-1 (KIP-546).
 
 Behaviour
-- The quotas of the entities that a filter finds: by an exact name, the default, or any that has
-  such a part; `strict` leaves out those that have others, too.
-- A filter that is wrong is refused whole, with no list.
+- The response has the quotas of the entities that the filter matches.  Each component of the filter
+  matches a part of an entity: one name, the default, or any name.  `strict` leaves out entities
+  that also have other parts.
+- An invalid filter gives an error and no list.
 
 Version notes: v1 is flexible.
 """
@@ -28,7 +29,7 @@ def handle(
 ) -> DescribeClientQuotasResponse:
     components = ((each.entity_type, each.match_type, each.match) for each in request.components)
     try:
-        asked = QuotaFilter(components, request.strict)
+        quota_filter = QuotaFilter(components, request.strict)
     except Refusal as refusal:
         return DescribeClientQuotasResponse(
             error_code=refusal.error, error_message=refusal.message, entries=None
@@ -38,6 +39,6 @@ def handle(
             [EntityData(*part) for part in entity.items()],
             [ValueData(*each) for each in sorted(values.items())],
         )
-        for entity, values in found(broker.image, asked)
+        for entity, values in found(broker.image, quota_filter)
     ]
     return DescribeClientQuotasResponse(entries=entries)

@@ -1,13 +1,13 @@
 """DescribeCluster (key 60): v0-2.
 
 Behaviour
-- Tells the brokers at the addresses they advertise for the client's listener, the controller and
-  the cluster's id.
-- An endpoint type other than 1 (brokers) is refused: MISMATCHED_ENDPOINT_TYPE for 2 (controllers),
+- The response has the cluster id, the controller, and the brokers with the addresses that they
+  advertise for the client's listener.
+- Endpoint type 1 stands for brokers.  MISMATCHED_ENDPOINT_TYPE for 2 (controllers),
   UNSUPPORTED_ENDPOINT_TYPE for others.
 
-Version notes: v1 has the endpoint type (KIP-919), v2 may list fenced brokers; there are none here
-beside those that are registered.
+Version notes: v1 has the endpoint type (KIP-919); v2 may request fenced brokers, of which there are
+none: every registered broker is listed.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
 """DescribeConfigs (key 32): v1-4.
 
 Behaviour
-- All configs of topics, brokers, broker loggers, groups and client metrics subscriptions, or those
-  named; names that do not exist are left out, an empty list is taken for all.
-- Each with its source and, if asked for, its synonyms: everything that stands behind it.  The
-  value of a secret is null.
-- A broker tells only about itself; the broker without a name is what is set for all of them.
-- Topics: UNKNOWN_TOPIC_OR_PARTITION or INVALID_TOPIC_EXCEPTION.  Groups and subscriptions need not
-  exist.  A resource of another type: INVALID_REQUEST for all that are named.
-- The error message of a success is empty, not null.
+- The response has all configs, or the named ones, of topics, brokers, broker loggers, groups and
+  client metrics subscriptions.  It leaves out names that do not exist.  An empty list of names
+  stands for all.
+- Each config has its source and, if requested, its synonyms: the values of all sources.  The value
+  of a secret is null.
+- A broker describes only itself.  The broker with an empty name has the cluster-wide defaults.
+- A topic may give UNKNOWN_TOPIC_OR_PARTITION or INVALID_TOPIC_EXCEPTION.  Groups and subscriptions
+  need not exist.  A resource of another type gives INVALID_REQUEST for all resources.
+- Without an error the error message is empty, not null.
 
 Version notes: synonyms and sources from v1 (KIP-226); types and documentation from v3 (KIP-569);
 flexible from v4.
@@ -78,7 +79,7 @@ def _describe(
         result.error_code = refusal.error
         result.error_message = refusal.message or ""
         return result
-    result.configs = [_told(entry, request.include_synonyms) for entry in entries]
+    result.configs = [_config(entry, request.include_synonyms) for entry in entries]
     if request.include_documentation:
         from kwire.settings.definitions.documentation import (
             documentation_of,  # most brokers never need it
@@ -92,8 +93,10 @@ def _describe(
     return result
 
 
-def _told(entry: Entry, with_synonyms: bool) -> DescribeConfigsResourceResult:
-    synonyms = [DescribeConfigsSynonym(*each) for each in entry.synonyms] if with_synonyms else []
+def _config(entry: Entry, with_synonyms: bool) -> DescribeConfigsResourceResult:
+    synonyms = (
+        [DescribeConfigsSynonym(*synonym) for synonym in entry.synonyms] if with_synonyms else []
+    )
     return DescribeConfigsResourceResult(
         entry.name,
         entry.value,
@@ -107,7 +110,7 @@ def _told(entry: Entry, with_synonyms: bool) -> DescribeConfigsResourceResult:
 
 
 def _entries(broker: Broker, resource: DescribeConfigsResource) -> list[Entry]:
-    """Raises Refusal."""
+    """The requested configs of `resource`.  Raises Refusal."""
     kind, name = resource.resource_type, resource.resource_name
     names = frozenset(resource.configuration_keys or ()) or None
     layers = BrokerLayers(broker.config, broker.image, broker.node_id)

@@ -1,14 +1,14 @@
 """DescribeDelegationToken (key 41): v1-3 (KIP-48, KIP-373).
 
 Behaviour
-- The tokens that concern the owners that are named (as owner, requester or renewer), all where
-  that is null, none where it is empty.  Of them the sender sees those that concern it, and those
-  that it has a right to see (kwire.requests.guards.tokens), also those that have expired, until
-  they are removed.
-- DELEGATION_TOKEN_REQUEST_NOT_ALLOWED for who is not known, or is by a token only;
-  DELEGATION_TOKEN_AUTH_DISABLED where the broker has no `delegation.token.secret.key`.
+- The response has the tokens whose owner, requester or renewer is one of the requested owners; all
+  tokens for a null list, none for an empty one.  The sender sees those that it owns, requested or
+  may renew, and those that it has a right to see (kwire.requests.guards.tokens).
+- Expired tokens are in the response until they are removed.
+- DELEGATION_TOKEN_REQUEST_NOT_ALLOWED if the sender is not authenticated, or with a token only.
+  DELEGATION_TOKEN_AUTH_DISABLED if the broker has no `delegation.token.secret.key`.
 
-Version notes: v2 is flexible, v3 tells of the requester.
+Version notes: v2 is flexible; v3 has the requester.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def handle(
         return DescribeDelegationTokenResponse(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
     owners = None
     if request.owners is not None:
-        owners = {f"{each.principal_type}:{each.principal_name}" for each in request.owners}
+        owners = {f"{owner.principal_type}:{owner.principal_name}" for owner in request.owners}
     return DescribeDelegationTokenResponse(
         ErrorCode.NONE,
         [
@@ -55,7 +55,7 @@ def _described(token: DelegationToken, book: TokenBook, version: int) -> Describ
         max_timestamp=token.max_ms,
         token_id=token.id,
         hmac=book.hmac_of(token.id),
-        renewers=[DescribedDelegationTokenRenewer(*parts(each)) for each in token.renewers],
+        renewers=[DescribedDelegationTokenRenewer(*parts(renewer)) for renewer in token.renewers],
     )
     if version >= REQUESTER_SINCE:
         kind, name = parts(token.requester)

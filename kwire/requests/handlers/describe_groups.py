@@ -1,7 +1,7 @@
 """DescribeGroups (key 15): v0-6.
 
 Behaviour
-- The chosen protocol, and the members' metadata for it, are told of a stable group only.
+- Only a stable group has its protocol, and the members' metadata for it, in the response.
 - A group that does not exist is Dead: without an error before v6, with GROUP_ID_NOT_FOUND and a
   message from v6 (KIP-1043).
 

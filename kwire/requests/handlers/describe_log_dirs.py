@@ -1,14 +1,14 @@
 """DescribeLogDirs (key 35): v1-5.
 
 Behaviour
-- Each log directory with the partitions in it, of all topics for a null list, else of those asked
-  for; what is not here is not mentioned.
-- A directory that failed is KAFKA_STORAGE_ERROR and tells no partitions.
-- The offset lag is how far the log is behind the high watermark: 0 for a leader; of a copy that is
-  to take its place (a future log) how far it is behind the log.
+- The response has each log directory with its partitions: those of the requested topics, or all for
+  a null list.  It leaves out partitions that this broker does not host.
+- A failed directory has KAFKA_STORAGE_ERROR and no partitions.
+- The offset lag of a log is the distance from its end to the high watermark, 0 for a leader.  The
+  lag of a copy that will replace a log (a future log) is the distance to the end of that log.
 
-Version notes: flexible from v2; an error code of the whole from v3; the size of the volume and what
-is left of it from v4 (KIP-827); v5 tells cordoned directories, of which there are none.
+Version notes: flexible from v2; an error code of the whole response from v3; size and free space of
+the volume from v4 (KIP-827); cordoned directories, which do not exist here, from v5.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from kwire.requests.context import Context
 def handle(
     broker: Broker, request: DescribeLogDirsRequest, context: Context
 ) -> DescribeLogDirsResponse:
-    wanted = _wanted(request.topics)
+    requested = _requested_partitions(request.topics)
     response = DescribeLogDirsResponse()
     for directory in broker.logs.online_dirs:
         result = DescribeLogDirsResult(log_dir=str(directory.path.absolute()))
@@ -43,8 +43,8 @@ def handle(
             result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
             continue
         logs = broker.logs.dirs.logs_in(directory)
-        result.topics = _topics(broker, logs, wanted)
-        _add_copies(broker, directory, wanted, result.topics)
+        result.topics = _topics(broker, logs, requested)
+        _add_copies(broker, directory, requested, result.topics)
     response.results.extend(
         DescribeLogDirsResult(ErrorCode.KAFKA_STORAGE_ERROR, str(path.absolute()))
         for path in broker.logs.offline_dirs
@@ -52,18 +52,20 @@ def handle(
     return response
 
 
-def _wanted(topics: list[DescribableLogDirTopic] | None) -> set[tuple[str, int]] | None:
+def _requested_partitions(
+    topics: list[DescribableLogDirTopic] | None,
+) -> set[tuple[str, int]] | None:
     if topics is None:
         return None
     return {(topic.topic, partition) for topic in topics for partition in topic.partitions}
 
 
 def _topics(
-    broker: Broker, logs: Iterable[Log], wanted: set[tuple[str, int]] | None
+    broker: Broker, logs: Iterable[Log], requested: set[tuple[str, int]] | None
 ) -> list[DescribeLogDirsTopic]:
     topics: dict[str, DescribeLogDirsTopic] = {}
     for log in logs:
-        if wanted is not None and (log.topic, log.partition) not in wanted:
+        if requested is not None and (log.topic, log.partition) not in requested:
             continue
         lag = max(0, broker.hosted.high_watermark_of(log) - log.log_end_offset)
         topic = topics.setdefault(log.topic, DescribeLogDirsTopic(log.topic))
@@ -76,13 +78,13 @@ def _topics(
 def _add_copies(
     broker: Broker,
     directory: LogDir,
-    wanted: set[tuple[str, int]] | None,
+    requested: set[tuple[str, int]] | None,
     topics: list[DescribeLogDirsTopic],
 ) -> None:
-    """Partitions that are being moved here, and how far their copies are behind (KIP-113)."""
+    """Add the copies of partitions that are being moved to `directory` (KIP-113)."""
     by_name = {topic.name: topic for topic in topics}
     for key, copy in broker.logs.moves.copies.items():
-        if copy.directory is not directory or (wanted is not None and key not in wanted):
+        if copy.directory is not directory or (requested is not None and key not in requested):
             continue
         name, index = key
         if name not in by_name:

@@ -1,11 +1,12 @@
 """DescribeProducers (key 61): v0.
 
 Behaviour
-- The producers that a partition remembers, with the offset at which their open transaction begins
-  (-1: none) and the epoch of the coordinator that last ended one (-1: none did) (KIP-664).
-- INVALID_TOPIC_EXCEPTION and UNKNOWN_TOPIC_OR_PARTITION come with a sentence when it is the topic
-  that is wrong, and without one when only the partition is, as from Apache Kafka.
-- Partitions are answered in the order they are asked, as often as they are.
+- The response has the producers in a partition's producer state, each with the first offset of its
+  open transaction (-1: none) and the epoch of the coordinator that last ended one (-1: none)
+  (KIP-664).
+- INVALID_TOPIC_EXCEPTION and UNKNOWN_TOPIC_OR_PARTITION have a message if the topic does not exist,
+  and none if only the partition does not, as in Apache Kafka.
+- Partitions stand in the order of the request, as often as in the request.
 """
 
 from __future__ import annotations
@@ -66,8 +67,8 @@ def _describe(broker: Broker, topic: str, index: int) -> PartitionResponse:
 def _failure(broker: Broker, topic: str, index: int, error: ErrorCode) -> PartitionResponse:
     message = None
     if topic not in broker.image.topics:
-        invalid = why_invalid(topic)
-        if invalid is not None:
+        reason = why_invalid(topic)
+        if reason is not None:
             error = ErrorCode.INVALID_TOPIC_EXCEPTION
-        message = invalid or _NOT_HOSTED
+        message = reason or _NOT_HOSTED
     return PartitionResponse(partition_index=index, error_code=error, error_message=message)

@@ -1,19 +1,20 @@
 """DescribeShareGroupOffsets (key 90): v0-1.
 
 Behaviour
-- Tells from where share groups read partitions, and by which epoch of their leader; -1 where
-  nothing has been read.  Without topics, of all partitions that the group has begun to read.
-- The share coordinator is asked: no group need be there, and one of another kind reads nothing.
-  Nor need a partition be there: Apache Kafka says the same of it, after half a minute.
-- UNKNOWN_SERVER_ERROR for a group that has no name, a topic without partitions or a partition below
-  0, as Apache Kafka has it; an empty list of topics is no error.
+- The response has the start offsets of share groups and the leader epoch that wrote them, -1 for
+  partitions that a group has not read.  A null list of topics requests all partitions of the group.
+- The answers come from the share coordinator, so the group need not exist, and a group of another
+  type has no offsets.  Nor need the partition exist: Apache Kafka gives the same answer, after half
+  a minute.
+- UNKNOWN_SERVER_ERROR for an empty group id, a topic without partitions or a negative partition, as
+  in Apache Kafka.  An empty list of topics is no error.
 
-Version notes: the lag, which is how many records are left for the group, from v1 (KIP-1226).
+Version notes: the lag, which is the number of records left for the group, from v1 (KIP-1226).
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable
 
 from kwire.broker.broker import Broker
 from kwire.codecs.errors import ErrorCode
@@ -36,7 +37,7 @@ Group = DescribeShareGroupOffsetsResponseGroup
 Topic = DescribeShareGroupOffsetsResponseTopic
 Partition = DescribeShareGroupOffsetsResponsePartition
 
-Wanted = dict[str, list[int]]
+PartitionsByTopic = dict[str, list[int]]
 
 UNEXPECTED = "The server experienced an unexpected error when processing the request."
 NO_LAG = -1
@@ -47,7 +48,7 @@ def handle(
 ) -> Awaitable[DescribeShareGroupOffsetsResponse] | DescribeShareGroupOffsetsResponse:
     if not is_served(broker):
         error = ErrorCode.UNSUPPORTED_VERSION
-        groups = [Group(each.group_id, error_code=error) for each in request.groups]
+        groups = [Group(group.group_id, error_code=error) for group in request.groups]
         return DescribeShareGroupOffsetsResponse(groups=groups)
     return _answer(broker, request)
 
@@ -55,49 +56,48 @@ def handle(
 async def _answer(
     broker: Broker, request: DescribeShareGroupOffsetsRequest
 ) -> DescribeShareGroupOffsetsResponse:
-    groups = [await _described(broker, wanted) for wanted in request.groups]
+    groups = [await _described(broker, requested) for requested in request.groups]
     return DescribeShareGroupOffsetsResponse(groups=groups)
 
 
-async def _described(broker: Broker, wanted: DescribeShareGroupOffsetsRequestGroup) -> Group:
-    group_id = wanted.group_id
-    if wanted.topics is None:
+async def _described(broker: Broker, requested: DescribeShareGroupOffsetsRequestGroup) -> Group:
+    group_id = requested.group_id
+    if requested.topics is None:
         known = await known_places(broker, group_id)
         if known.error:
             return Group(group_id, error_code=known.error)
-        named = {
+        partitions = {
             name: sorted(known.topics.of(topic_id)) for topic_id, name in known.topics.names.items()
         }
-        return await _told(broker, group_id, named)
-    asked: Wanted = {}
-    for topic in wanted.topics:
-        asked.setdefault(topic.topic_name, []).extend(topic.partitions)
-    there = {name: places for name, places in asked.items() if name in broker.image.topics}
-    if there and not (group_id and all(map(_can_be, there.values()))):
+        return await _with_offsets(broker, group_id, partitions)
+    partitions = {}
+    for topic in requested.topics:
+        partitions.setdefault(topic.topic_name, []).extend(topic.partitions)
+    existing = [indexes for name, indexes in partitions.items() if name in broker.image.topics]
+    if existing and not (group_id and all(map(_is_valid, existing))):
         return Group(group_id, [], ErrorCode.UNKNOWN_SERVER_ERROR, UNEXPECTED)
-    return await _told(broker, group_id, asked)
+    return await _with_offsets(broker, group_id, partitions)
 
 
-def _can_be(partitions: Iterable[int]) -> bool:
-    places = list(partitions)
-    return bool(places) and min(places) >= 0
+def _is_valid(partition_indexes: list[int]) -> bool:
+    return bool(partition_indexes) and min(partition_indexes) >= 0
 
 
-async def _told(broker: Broker, group_id: str, wanted: Wanted) -> Group:
-    """Topics that are not there have been read by nobody."""
+async def _with_offsets(broker: Broker, group_id: str, partitions: PartitionsByTopic) -> Group:
+    """The group with the offsets of `partitions`; those of unknown topics have none."""
     topics = broker.image.topics
-    ids = {name: topics[name].id for name in wanted if name in topics}
-    asked = [(topic_id, wanted[name]) for name, topic_id in ids.items()]
-    answers = await summaries(broker, group_id, asked)
-    begun = [
+    ids = {name: topics[name].id for name in partitions if name in topics}
+    existing = [(topic_id, partitions[name]) for name, topic_id in ids.items()]
+    answers = await summaries(broker, group_id, existing)
+    started = [
         (broker.metadata.topic_names[key.topic_id], key.partition)
         for key, answer in answers.items()
         if key.topic_id in broker.metadata.topic_names
         and answer.state is not None
         and answer.state.start_offset != NO_OFFSET
     ]
-    ends = await latest_offsets(broker, begun)
-    told = {
+    ends = await latest_offsets(broker, started)
+    responses = {
         name: [
             _partition(key.partition, answer, ends.get((name, key.partition)))
             for key, answer in answers.items()
@@ -108,10 +108,10 @@ async def _told(broker: Broker, group_id: str, wanted: Wanted) -> Group:
     return Group(
         group_id,
         [
-            Topic(name, ids[name], told[name])
+            Topic(name, ids[name], responses[name])
             if name in ids
-            else Topic(name, partitions=[Partition(index, NO_OFFSET) for index in partitions])
-            for name, partitions in wanted.items()
+            else Topic(name, partitions=[Partition(index, NO_OFFSET) for index in indexes])
+            for name, indexes in partitions.items()
         ],
     )
 
@@ -122,9 +122,9 @@ def _partition(index: int, answer: Answer, end: Latest | None) -> Partition:
         return Partition(index, NO_OFFSET)
     if state is None:
         return Partition(index, error_code=answer.error, error_message=answer.message)
-    told = Partition(index, state.start_offset, state.leader_epoch, NO_LAG)
+    partition = Partition(index, state.start_offset, state.leader_epoch, NO_LAG)
     if end is not None and end.error:
-        told.error_code = end.error
+        partition.error_code = end.error
     elif end is not None:
-        told.lag = end.offset - state.start_offset - state.delivery_complete_count
-    return told
+        partition.lag = end.offset - state.start_offset - state.delivery_complete_count
+    return partition

@@ -1,14 +1,15 @@
 """DescribeTopicPartitions (key 75): v0.
 
 Behaviour
-- Topics in the order of their names, all of them for an empty list; partitions in theirs.
-- At most `response_partition_limit` partitions, and `max.request.partition.size.limit`, but at
-  least one; where that cuts, `next_cursor` says which topic and partition the next request should
-  start at.
+- The response has the requested topics sorted by name, or all for an empty list, with their
+  partitions in order.
+- It has at most `response_partition_limit` and `max.request.partition.size.limit` partitions, but
+  at least one.  If some are left out, `next_cursor` has the topic and partition with which the next
+  request starts.
 - A cursor skips the topics before its own.  Its topic must be in the list, if there is one, and its
-  partition must not be negative: INVALID_REQUEST for each topic otherwise.
-- Unknown topics are UNKNOWN_TOPIC_OR_PARTITION or INVALID_TOPIC_EXCEPTION; they do not count
-  against the limit.  A list with an empty name fails with UNKNOWN_SERVER_ERROR, as in Kafka.
+  partition must not be negative; otherwise each topic has INVALID_REQUEST.
+- Unknown topics have UNKNOWN_TOPIC_OR_PARTITION or INVALID_TOPIC_EXCEPTION and do not count against
+  the limit.  A list with an empty name fails with UNKNOWN_SERVER_ERROR, as in Kafka.
 - Eligible leader replicas (KIP-966) are always empty.
 """
 
@@ -33,13 +34,13 @@ from kwire.security.operations import TOPIC_OPERATIONS
 def handle(
     broker: Broker, request: DescribeTopicPartitionsRequest, context: Context
 ) -> DescribeTopicPartitionsResponse:
-    asked = [topic.name for topic in request.topics]
-    error = _mistake(asked, request.cursor)
+    requested_names = [topic.name for topic in request.topics]
+    error = _request_error(requested_names, request.cursor)
     if error is not None:
         return DescribeTopicPartitionsResponse(
-            topics=[DescribeTopicPartitionsResponseTopic(error, name) for name in asked]
+            topics=[DescribeTopicPartitionsResponseTopic(error, name) for name in requested_names]
         )
-    names = sorted(set(asked) or broker.image.topics)
+    names = sorted(set(requested_names) or broker.image.topics)
     first_partition = 0
     if request.cursor is not None:
         names = [name for name in names if name >= request.cursor.topic_name]
@@ -50,13 +51,13 @@ def handle(
     return _describe(broker.image, context.listener, names, first_partition, limit)
 
 
-def _mistake(asked: list[str], cursor: Cursor | None) -> ErrorCode | None:
-    if "" in asked:
+def _request_error(requested_names: list[str], cursor: Cursor | None) -> ErrorCode | None:
+    if "" in requested_names:
         return ErrorCode.UNKNOWN_SERVER_ERROR
     if cursor is not None:
         if cursor.partition_index < 0:
             return ErrorCode.INVALID_REQUEST
-        if asked and cursor.topic_name not in asked:
+        if requested_names and cursor.topic_name not in requested_names:
             return ErrorCode.INVALID_REQUEST
     return None
 
@@ -69,16 +70,16 @@ def _describe(
         if limit == 0:
             response.next_cursor = Cursor(name, 0)
             break
-        told = _topic(image, name)
-        response.topics.append(told)
+        topic_response = _topic(image, name)
+        response.topics.append(topic_response)
         topic = image.topics.get(name)
         if topic is not None:
             end = min(len(topic.partitions), first_partition + limit)
-            told.partitions = [
+            topic_response.partitions = [
                 _partition(image, index, topic.partitions[index], listener)
                 for index in range(first_partition, end)
             ]
-            limit -= len(told.partitions)
+            limit -= len(topic_response.partitions)
             if end < len(topic.partitions) and limit == 0:
                 response.next_cursor = Cursor(name, end)
                 break
@@ -87,25 +88,27 @@ def _describe(
 
 
 def _topic(image: ClusterImage, name: str) -> DescribeTopicPartitionsResponseTopic:
-    told = DescribeTopicPartitionsResponseTopic(
+    response = DescribeTopicPartitionsResponseTopic(
         name=name,
         is_internal=name in INTERNAL_TOPICS,
         topic_authorized_operations=TOPIC_OPERATIONS,
     )
     topic = image.topics.get(name)
     if topic is not None:
-        told.topic_id = topic.id
+        response.topic_id = topic.id
     elif why_invalid(name) is not None:
-        told.error_code = ErrorCode.INVALID_TOPIC_EXCEPTION
+        response.error_code = ErrorCode.INVALID_TOPIC_EXCEPTION
     else:
-        told.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return told
+        response.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return response
 
 
 def _partition(
     image: ClusterImage, index: int, partition: PartitionImage, listener: str
 ) -> DescribeTopicPartitionsResponsePartition:
-    _, leader = leader_seen(image, partition, listener)  # who says that there is none; no error
+    _, leader = leader_seen(
+        image, partition, listener
+    )  # unlike Metadata, no error without a leader
     return DescribeTopicPartitionsResponsePartition(
         partition_index=index,
         leader_id=leader,

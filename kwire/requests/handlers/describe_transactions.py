@@ -1,11 +1,11 @@
 """DescribeTransactions (key 65): v0.
 
 Behaviour
-- How each transactional id stands: its state, producer, timeout, start, and the partitions of its
-  transaction, if there is one (KIP-664).  Ids are answered in the order they are asked, as often as
-  they are.
-- TRANSACTIONAL_ID_NOT_FOUND for one that nobody used, INVALID_REQUEST for the empty one,
-  NOT_COORDINATOR for one that lives elsewhere.
+- The response has the state of each transactional id: its producer, timeout, start time and the
+  partitions of its open transaction, if any (KIP-664).  Ids stand in the order of the request, as
+  often as in the request.
+- TRANSACTIONAL_ID_NOT_FOUND for an unknown id, INVALID_REQUEST for an empty one, NOT_COORDINATOR
+  for one that another broker coordinates.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ def handle(
     broker: Broker, request: DescribeTransactionsRequest, context: Context
 ) -> DescribeTransactionsResponse | Awaitable[DescribeTransactionsResponse]:
     replies = [
-        broker.coordinators.transactions.describe(each) for each in request.transactional_ids
+        broker.coordinators.transactions.describe(transactional_id)
+        for transactional_id in request.transactional_ids
     ]
     return then_all(replies, _response)
 

@@ -1,9 +1,9 @@
 """DescribeUserScramCredentials (key 50): v0 (KIP-554).
 
 Behaviour
-- Mechanism and iterations of each user's credentials, never a salt or a key.
-- No list, and an empty one, mean all users that have any.
-- RESOURCE_NOT_FOUND for a user without, DUPLICATE_RESOURCE for one that is named twice.
+- The response has the mechanism and iterations of each user's credentials, never a salt or a key.
+- A null or empty list stands for all users with credentials.
+- RESOURCE_NOT_FOUND for a user without credentials, DUPLICATE_RESOURCE for one that stands twice.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def handle(
 ) -> DescribeUserScramCredentialsResponse:
     image = broker.image
     if request.users:
-        times = Counter(each.name for each in request.users)
+        times = Counter(user.name for user in request.users)
     else:
         times = Counter(users_with_credentials(image))
     return DescribeUserScramCredentialsResponse(
@@ -43,12 +43,12 @@ def handle(
 def _described(image: ClusterImage, user: str, times: int) -> DescribeUserScramCredentialsResult:
     if times > 1:
         return DescribeUserScramCredentialsResult(user, ErrorCode.DUPLICATE_RESOURCE, _TWICE + user)
-    found = credentials_of(image, user)
-    if not found:
+    credentials = credentials_of(image, user)
+    if not credentials:
         return DescribeUserScramCredentialsResult(user, ErrorCode.RESOURCE_NOT_FOUND, _NONE + user)
     infos = [
-        CredentialInfo(number, Credential.parse(found[mechanism]).iterations)
+        CredentialInfo(number, Credential.parse(credentials[mechanism]).iterations)
         for number, mechanism in MECHANISMS.items()
-        if mechanism in found
+        if mechanism in credentials
     ]
     return DescribeUserScramCredentialsResult(user, credential_infos=infos)

@@ -1,11 +1,11 @@
 """ElectLeaders (key 43): v0-2.
 
 Behaviour
-- Only the controller holds elections: any other broker says NOT_CONTROLLER for each partition, and
-  where all are asked for, for each that there is.
-- kwire.cluster.controller.elections has what is answered by whom else.
-- It is answered once this broker tells clients of the new leaders, with REQUEST_TIMED_OUT for those
-  of which it does not after the timeout.  A broker that is alone needs no time.
+- Only the controller elects leaders.  Any other broker answers NOT_CONTROLLER for each partition of
+  the request; if the request is for all, for each existing partition.
+- kwire.cluster.controller.elections has the other errors.
+- The response waits until this broker's metadata has the new leaders.  A partition without its new
+  leader when the timeout passes has REQUEST_TIMED_OUT.
 
 Version notes: the error of the whole request, and unclean elections (KIP-460), from v1; flexible
 from v2.
@@ -43,21 +43,21 @@ async def handle(
             broker.membership,
             lambda controller: controller.elect_leaders(request),
             log,
-            "leaders are not elected",
+            "Cannot elect leaders",
         )
     except Refusal as refusal:
         return ElectLeadersResponse(
             replica_election_results=_all_refused(broker, request, refusal.error)
         )
     elected = {
-        (result.topic, each.partition_id): each
+        (result.topic, partition.partition_id): partition
         for result in reply.replica_election_results
-        for each in result.partition_result
-        if each.error_code == ErrorCode.NONE
+        for partition in result.partition_result
+        if partition.error_code == ErrorCode.NONE
     }
 
     def missing(image: ClusterImage) -> list[Place]:
-        return [each for each in elected if not _is_led(image, each, request.election_type)]
+        return [place for place in elected if not _is_led(image, place, request.election_type)]
 
     for place in await still_missing(broker.membership, missing, request.timeout_ms):
         elected[place].error_code = ErrorCode.REQUEST_TIMED_OUT
@@ -65,28 +65,32 @@ async def handle(
 
 
 def _is_led(image: ClusterImage, place: Place, kind: int) -> bool:
-    """Whether a client would hear of the leader that was elected."""
+    """Whether Metadata would report the elected leader."""
     topic = image.topics.get(place[0])
     if topic is None or place[1] >= len(topic.partitions):
-        return True  # it is gone meanwhile: nobody will ever hear of that
-    known = topic.partitions[place[1]]
-    return known.leader == known.replicas[0] if kind == PREFERRED else known.leader != NO_LEADER
+        return True  # deleted since: there is nothing to wait for
+    partition = topic.partitions[place[1]]
+    if kind == PREFERRED:
+        return partition.leader == partition.replicas[0]
+    return partition.leader != NO_LEADER
 
 
 def _all_refused(
     broker: Broker, request: ElectLeadersRequest, error: ErrorCode
 ) -> list[ReplicaElectionResult]:
-    """Each partition by itself: version 0 has no other place for an error."""
+    """The same error for each partition: version 0 has no other field for it."""
     return [
         ReplicaElectionResult(topic, [PartitionResult(index, error, None) for index in indexes])
-        for topic, indexes in _asked(broker, request)
+        for topic, indexes in _requested_partitions(broker, request)
     ]
 
 
-def _asked(broker: Broker, request: ElectLeadersRequest) -> Iterable[tuple[str, Iterable[int]]]:
+def _requested_partitions(
+    broker: Broker, request: ElectLeadersRequest
+) -> Iterable[tuple[str, Iterable[int]]]:
     if request.topic_partitions is None:
         for name, topic in broker.image.topics.items():
             yield name, range(len(topic.partitions))
     else:
-        for asked in request.topic_partitions:
-            yield asked.topic, asked.partitions
+        for topic_partitions in request.topic_partitions:
+            yield topic_partitions.topic, topic_partitions.partitions

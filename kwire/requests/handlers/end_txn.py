@@ -1,18 +1,18 @@
 """EndTxn (key 26): v0-5.
 
 Behaviour
-- Commits or aborts the producer's transaction.  The decision is in `__transaction_state` before the
-  reply, and nothing can undo it; the markers of a transaction of few partitions are in their
-  partitions by then too, those of a large one follow.
-- INVALID_PRODUCER_ID_MAPPING for an id that has another producer or none, PRODUCER_FENCED for
-  another epoch, INVALID_TXN_STATE where there is nothing to end, CONCURRENT_TRANSACTIONS while the
-  end decided before is still going on.
-- A client that goes by transaction version 2 where it is in force no longer was told so before: its
-  connection is closed, and by the next one it is told better.
+- Commits or aborts the producer's transaction.  The decision is final: it is in
+  `__transaction_state` before the response is sent.  A transaction of few partitions also has its
+  markers in them by then; those of a large one follow.
+- INVALID_PRODUCER_ID_MAPPING if the transactional id has another producer or none, PRODUCER_FENCED
+  for another epoch, INVALID_TXN_STATE without an open transaction, CONCURRENT_TRANSACTIONS while
+  the end decided before is still being written.
+- The feature level may have gone below transaction version 2 after the client learned of it.  If
+  such a client sends v5, its connection is closed; the next one gives it the present level.
 
-Version notes: a fenced producer is told INVALID_PRODUCER_EPOCH before v2; flexible from v3; from v5
-(transaction version 2, KIP-890) each end gives the producer its next epoch, and one that asks again
-in the epoch before is told the same.
+Version notes: a fenced producer gets INVALID_PRODUCER_EPOCH before v2; flexible from v3; from v5
+(transaction version 2, KIP-890) each end gives the producer its next epoch, and a retry in the
+epoch before gets the same response.
 """
 
 from __future__ import annotations
@@ -40,37 +40,41 @@ def handle(
 ) -> EndTxnResponse | Awaitable[EndTxnResponse]:
     version = context.api_version
     if version >= EPOCH_PER_TRANSACTION_SINCE:
-        _check_is_told(broker.image.features, context)
-    wanted = End(
+        _check_features_known(broker.image.features, context)
+    end = End(
         request.transactional_id,
         request.producer_id,
         request.producer_epoch,
         request.committed,
         client_transaction_version(ApiKey.END_TXN, version),
     )
-    answer = broker.coordinators.transactions.end_txn(wanted)
+    answer = broker.coordinators.transactions.end_txn(end)
     if isinstance(answer, ProducerAnswer):
-        return _told(answer, version)
+        return _response(answer, version)
     return _wait(answer, version)
 
 
-def _check_is_told(features: FinalizedFeatures, context: Context) -> None:
-    """Leaders that know no transaction version 2 may have come: its partitions are unknown to them.
+def _check_features_known(features: FinalizedFeatures, context: Context) -> None:
+    """Close the connection if the client believes in a transaction version that has ended.
 
-    A client learns of it by a new connection, and lives by it from the transaction after this one.
+    After a downgrade a partition leader may be a broker without transaction version 2, which does
+    not know of partitions added by a write.  The client learns the level from its next connection
+    and uses it from the next transaction on.
     """
     if (
         0 <= context.features_epoch < features.epoch
         and features.level(TRANSACTION_VERSION) < EPOCH_PER_TRANSACTION
     ):
-        raise CloseConnection(f"{TRANSACTION_VERSION} is at another level than it was told")
+        raise CloseConnection(
+            f"the level of {TRANSACTION_VERSION} has changed since the client's ApiVersions request"
+        )
 
 
 async def _wait(answer: Awaitable[ProducerAnswer], version: int) -> EndTxnResponse:
-    return _told(await answer, version)
+    return _response(await answer, version)
 
 
-def _told(answer: ProducerAnswer, version: int) -> EndTxnResponse:
+def _response(answer: ProducerAnswer, version: int) -> EndTxnResponse:
     return EndTxnResponse(
         error_code=told_error(ApiKey.END_TXN, version, answer.error),
         producer_id=answer.producer_id,

@@ -1,12 +1,12 @@
 """ExpireDelegationToken (key 40): v1-2 (KIP-48).
 
 Behaviour
-- A token ends in `expiry_time_period_ms`, but not beyond its maximal life; below 0 it is removed at
-  once.  Its owner and its renewers may ask for it.
-- Told in this order: DELEGATION_TOKEN_NOT_FOUND, DELEGATION_TOKEN_OWNER_MISMATCH for somebody else,
-  a super user too, DELEGATION_TOKEN_EXPIRED for one that is over but not removed yet.
-- DELEGATION_TOKEN_REQUEST_NOT_ALLOWED for who is not known, or is by a token only;
-  DELEGATION_TOKEN_AUTH_DISABLED where the broker has no `delegation.token.secret.key`.
+- Lets a token expire in `expiry_time_period_ms`, but not after its maximum lifetime.  A negative
+  period removes it at once.  Only its owner and its renewers may do that.
+- Order of the checks: DELEGATION_TOKEN_NOT_FOUND, DELEGATION_TOKEN_OWNER_MISMATCH for any other
+  sender, even a super user, DELEGATION_TOKEN_EXPIRED for a token that is expired but not removed.
+- DELEGATION_TOKEN_REQUEST_NOT_ALLOWED if the sender is not authenticated, or with a token only.
+  DELEGATION_TOKEN_AUTH_DISABLED if the broker has no `delegation.token.secret.key`.
 
 Version notes: v2 is flexible.
 """
@@ -42,5 +42,5 @@ def handle(
 
 async def _expire(broker: Broker, decision: Expiry) -> ExpireDelegationTokenResponse:
     return ExpireDelegationTokenResponse(
-        *await new_expiry(broker, decision, "a delegation token goes on")
+        *await new_expiry(broker, decision, "Cannot expire a delegation token")
     )

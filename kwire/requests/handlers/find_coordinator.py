@@ -1,14 +1,16 @@
 """FindCoordinator (key 10): v0-6.
 
 Behaviour
-- Names the leader of the partition that the key's state lives in: of `__consumer_offsets` for a
-  group, `__transaction_state` for a transactional id, `__share_group_state` for a share partition.
-- Any key is good, the empty one too; only a share partition's must read `group:topic id:number`.
-- `__consumer_offsets` and `__transaction_state` are created when they are first looked for.  Apache
-  Kafka answers COORDINATOR_NOT_AVAILABLE until they are there and clients ask again; here they
-  need not.
-- COORDINATOR_NOT_AVAILABLE where the topic does not exist or the partition has no leader that can
-  be reached by the client's listener; INVALID_REQUEST for an unknown kind of key.
+- The coordinator of a key is the leader of the partition that stores the key's state: a partition
+  of `__consumer_offsets` for a group, of `__transaction_state` for a transactional id, of
+  `__share_group_state` for a share partition.
+- Any key is valid, also the empty one.  Only the key of a share partition has a form,
+  `group:topic id:partition`.
+- The first request creates `__consumer_offsets` or `__transaction_state`.  Apache Kafka then
+  answers COORDINATOR_NOT_AVAILABLE until the topic exists, and clients ask again; this broker
+  waits for the topic and answers with the coordinator.
+- COORDINATOR_NOT_AVAILABLE if the topic does not exist, or the partition's leader has no endpoint
+  on the client's listener.  INVALID_REQUEST for an unknown type of key.
 
 Version notes: groups only in v0; other kinds of key and error messages (`NONE` too) from v1;
 flexible from v3; several keys from v4 (KIP-699); share partitions from v6, INVALID_REQUEST before.
@@ -45,7 +47,7 @@ TOPICS = {
     TRANSACTION: TRANSACTION_STATE_TOPIC,
     SHARE: SHARE_GROUP_STATE_TOPIC,
 }
-MADE_ON_FIRST_USE = frozenset({GROUP, TRANSACTION})
+CREATED_ON_FIRST_USE = frozenset({GROUP, TRANSACTION})
 
 MESSAGES = {
     ErrorCode.NONE: "NONE",
@@ -55,11 +57,11 @@ MESSAGES = {
         "message was sent to an incompatible broker. See the broker logs for more details."
     ),
 }
-"""Apache Kafka's own sentences: clients show them."""
+"""Apache Kafka's messages, which clients show."""
 
 
-class Found(NamedTuple):
-    """Where a key's coordinator is, or why that cannot be said."""
+class CoordinatorAddress(NamedTuple):
+    """The broker that coordinates a key, or the error if there is none."""
 
     error: ErrorCode
     node_id: int = -1
@@ -67,14 +69,14 @@ class Found(NamedTuple):
     port: int = -1
 
 
-NOT_AVAILABLE = Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+NOT_AVAILABLE = CoordinatorAddress(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
 def handle(
     broker: Broker, request: FindCoordinatorRequest, context: Context
 ) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
     kind = request.key_type
-    if kind in MADE_ON_FIRST_USE and TOPICS[kind] not in broker.image.topics:
+    if kind in CREATED_ON_FIRST_USE and TOPICS[kind] not in broker.image.topics:
         return _create_and_find(broker, request, context.api_version, context.listener)
     return _find(broker, request, context.api_version, context.listener)
 
@@ -91,28 +93,30 @@ def _find(
 ) -> FindCoordinatorResponse:
     kind = request.key_type
     if version < SEVERAL_KEYS_SINCE:
-        found = _coordinator(broker, kind, request.key, version, listener)
+        address = _coordinator(broker, kind, request.key, version, listener)
         return FindCoordinatorResponse(
-            error_code=found.error,
-            error_message=MESSAGES[found.error],
-            node_id=found.node_id,
-            host=found.host,
-            port=found.port,
+            error_code=address.error,
+            error_message=MESSAGES[address.error],
+            node_id=address.node_id,
+            host=address.host,
+            port=address.port,
         )
     coordinators = []
     for key in request.coordinator_keys:
-        found = _coordinator(broker, kind, key, version, listener)
-        # With an unknown kind the request as a whole is refused, and then the sentence is there.
-        message = "" if kind in TOPICS else MESSAGES[found.error]
+        address = _coordinator(broker, kind, key, version, listener)
+        # Kafka refuses an unknown type of key as a whole request, and only then has a message.
+        message = "" if kind in TOPICS else MESSAGES[address.error]
         coordinators.append(
-            Coordinator(key, found.node_id, found.host, found.port, found.error, message)
+            Coordinator(key, address.node_id, address.host, address.port, address.error, message)
         )
     return FindCoordinatorResponse(coordinators=coordinators)
 
 
-def _coordinator(broker: Broker, kind: int, key: str, version: int, listener: str) -> Found:
+def _coordinator(
+    broker: Broker, kind: int, key: str, version: int, listener: str
+) -> CoordinatorAddress:
     if kind not in TOPICS or (kind == SHARE and not _is_share_key(key, version)):
-        return Found(ErrorCode.INVALID_REQUEST)
+        return CoordinatorAddress(ErrorCode.INVALID_REQUEST)
     topic = broker.image.topics.get(TOPICS[kind])
     if topic is None:
         return NOT_AVAILABLE
@@ -121,11 +125,11 @@ def _coordinator(broker: Broker, kind: int, key: str, version: int, listener: st
     endpoint = None if node is None else node.endpoint(listener)
     if endpoint is None:
         return NOT_AVAILABLE
-    return Found(ErrorCode.NONE, leader, endpoint.host, endpoint.port)
+    return CoordinatorAddress(ErrorCode.NONE, leader, endpoint.host, endpoint.port)
 
 
 def _is_share_key(key: str, version: int) -> bool:
-    """`group:topic id:partition`, the id in Kafka's base64."""
+    """Whether `key` is `group:topic id:partition`, with the id in Kafka's base64."""
     parts = key.split(":")
     if version < SHARE_KEYS_SINCE or len(parts) != 3 or not parts[0]:
         return False

@@ -1,12 +1,12 @@
 """GetTelemetrySubscriptions (key 71): v0 (KIP-714).
 
 Behaviour
-- Tells a client which metrics to push, how often, and the id of that subscription; a client without
-  an id is given one.  Nobody is refused for want of rights.
-- What is asked for are prefixes of names: `*` alone is all, none at all is no push.
-- Before its interval is over a client is told THROTTLING_QUOTA_EXCEEDED, and nothing else.
-- Members of a cluster on ZooKeeper do not serve it, nor PushTelemetry: Apache Kafka 3.9 does not.
-- Codecs are named as Apache Kafka prefers them.  Counters are wanted as differences.
+- The response says which metrics the client shall push and how often, and has the id of this
+  subscription.  A client without an id gets one.  No right is needed.
+- The metrics are prefixes of names: `*` alone stands for all, an empty list for no push.
+- A client that sends the request before its interval is over gets only THROTTLING_QUOTA_EXCEEDED.
+- Members of a cluster on ZooKeeper do not serve it, nor PushTelemetry, like Apache Kafka 3.9.
+- The codecs stand in Apache Kafka's order of preference.  Counters are pushed as differences.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ def handle(
     if broker.config.zookeeper_connect is not None:
         raise not_served(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS)
     telemetry = broker.telemetry
-    instance_id, asked = telemetry.ask(bytes(request.client_instance_id), context)
-    if isinstance(asked, ErrorCode):
-        return GetTelemetrySubscriptionsResponse(error_code=asked)
+    instance_id, subscription = telemetry.ask(bytes(request.client_instance_id), context)
+    if isinstance(subscription, ErrorCode):
+        return GetTelemetrySubscriptionsResponse(error_code=subscription)
     return GetTelemetrySubscriptionsResponse(
         client_instance_id=instance_id,
-        subscription_id=asked.subscription_id,
+        subscription_id=subscription.subscription_id,
         accepted_compression_types=list(ACCEPTED),
-        push_interval_ms=asked.interval_ms,
+        push_interval_ms=subscription.interval_ms,
         telemetry_max_bytes=telemetry.size_bytes_max,
         delta_temporality=True,
-        requested_metrics=list(asked.metrics),
+        requested_metrics=list(subscription.metrics),
     )

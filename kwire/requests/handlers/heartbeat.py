@@ -1,9 +1,9 @@
 """Heartbeat (key 12): v0-4.
 
 Behaviour
-- Starts the session over.  REBALANCE_IN_PROGRESS asks the member to join again; ILLEGAL_GENERATION,
-  UNKNOWN_MEMBER_ID and FENCED_INSTANCE_ID tell it that it is out.
-- While the coordinator is loading the answer is NONE: nobody can be late yet.
+- Restarts the member's session timeout.  REBALANCE_IN_PROGRESS tells the member to join again;
+  ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID and FENCED_INSTANCE_ID say that it is no longer a member.
+- While the coordinator loads, the response is NONE: no session timeout runs yet.
 
 Version notes: group instance ids from v3; flexible from v4.
 """

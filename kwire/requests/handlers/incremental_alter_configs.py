@@ -2,15 +2,15 @@
 
 Behaviour
 - Sets (0) or deletes (1) single configs of topics, brokers, groups and client metrics
-  subscriptions, appends to (2) and subtracts from (3) lists of topics and brokers; what is not
-  named stays as it is.  Appending what is there and subtracting what is not changes nothing.
-- Each resource is changed whole or not at all: INVALID_CONFIG or INVALID_REQUEST with Kafka's
-  sentence, unknown topics UNKNOWN_TOPIC_OR_PARTITION.  A resource named twice is INVALID_REQUEST
-  both times, and so is a config named twice.
-- Brokers: their own id, or the empty name for all.  What cannot change at run time is refused,
-  so are certificates that a listener could not be served with, and `listeners`, which Apache
-  Kafka can bind anew.
-- Broker loggers: levels of those that exist, for as long as this process runs (KIP-412); deleting
+  subscriptions; appends to (2) and subtracts from (3) lists of topics and brokers.  Other configs
+  do not change.  Appending an existing item and subtracting a missing one change nothing.
+- A resource is changed as a whole or not at all: INVALID_CONFIG or INVALID_REQUEST with Kafka's
+  message, UNKNOWN_TOPIC_OR_PARTITION for unknown topics.  A resource that stands twice gives
+  INVALID_REQUEST both times, and so does a config.
+- A broker resource is the broker's own id, or the empty name for all brokers.  Configs that cannot
+  change at run time are refused; so are certificates that a listener cannot use, and `listeners`,
+  which Apache Kafka can change.
+- Broker loggers: sets the levels of existing loggers until the process ends (KIP-412); deleting
   gives a logger its parent's level again.
 - `validate_only` checks and changes nothing.
 
@@ -50,20 +50,20 @@ def handle(
     edits = [_edits(resource) for resource in request.resources]
     changes = [
         Change(
-            each.resource_type,
-            each.resource_name,
-            edited_by(each.resource_type, its),
-            [edit.name for edit in its],
+            resource.resource_type,
+            resource.resource_name,
+            edited_by(resource.resource_type, resource_edits),
+            [edit.name for edit in resource_edits],
         )
-        for each, its in zip(request.resources, edits, strict=True)
+        for resource, resource_edits in zip(request.resources, edits, strict=True)
     ]
     refuse_repeated(changes)
     stored = []
-    for change, its in zip(changes, edits, strict=True):
+    for change, resource_edits in zip(changes, edits, strict=True):
         if change.resource_type != ConfigResourceType.BROKER_LOGGER:
             stored.append(change)
         elif change.refusal is None:
-            _change_loggers(broker, change, its, request.validate_only)
+            _change_loggers(broker, change, resource_edits, request.validate_only)
     if request.validate_only and not to_be_looked_at(broker.settings, broker.image, stored):
         decide_all(broker.image, decisions(broker.settings, stored))
         return _response(changes)
@@ -82,19 +82,19 @@ async def _commit(
 
 
 def _edits(resource: AlterConfigsResource) -> list[Edit]:
-    return [Edit(each.name, each.config_operation, each.value) for each in resource.configs]
+    return [Edit(config.name, config.config_operation, config.value) for config in resource.configs]
 
 
 def _change_loggers(
     broker: Broker, change: Change, edits: Sequence[Edit], validate_only: bool
 ) -> None:
     try:
-        wanted = levels(broker.settings, change.resource_name, edits, logger_names())
+        new_levels = levels(broker.settings, change.resource_name, edits, logger_names())
     except Refusal as refusal:
         change.refusal = refusal
         return
     if not validate_only:
-        for name, level in wanted.items():
+        for name, level in new_levels.items():
             logger_of(name).setLevel(level)
 
 

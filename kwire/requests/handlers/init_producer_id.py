@@ -1,20 +1,20 @@
 """InitProducerId (key 22): v0-5.
 
 Behaviour
-- An idempotent producer (no transactional id) gets a producer id that nobody had before, with
-  epoch 0, whatever id and epoch it may have had: naming one of the two without the other is an
-  INVALID_REQUEST, and otherwise they are not looked at (KIP-360).
-- An empty transactional id is INVALID_REQUEST.
-- A transactional producer gets the next epoch of its id from its coordinator: the broker that
-  leads the id's partition of `__transaction_state`, else NOT_COORDINATOR.  If it left a transaction
-  open that is aborted first, CONCURRENT_TRANSACTIONS, and it comes again.
-- A transaction timeout that is not above 0 and up to `transaction.max.timeout.ms` is
+- An idempotent producer (without a transactional id) gets a new producer id with epoch 0.  The id
+  and epoch in its request are ignored, but one without the other gives INVALID_REQUEST (KIP-360).
+- An empty transactional id gives INVALID_REQUEST.
+- A transactional producer gets the next epoch of its producer id.  Only the coordinator, which
+  leads the transactional id's partition of `__transaction_state`, answers so; others answer
+  NOT_COORDINATOR.  If the producer has left a transaction open, the coordinator aborts it and
+  answers CONCURRENT_TRANSACTIONS, and the client retries.
+- A transaction timeout must be above 0 and at most `transaction.max.timeout.ms`:
   INVALID_TRANSACTION_TIMEOUT.
-- Where the store cannot give a block of ids: COORDINATOR_LOAD_IN_PROGRESS, which clients retry.
+- If the store cannot give a block of ids: COORDINATOR_LOAD_IN_PROGRESS, which clients retry.
 
-Version notes: flexible from v2; the producer's last id and epoch from v3 (KIP-360); from v4 a
-fenced producer is told PRODUCER_FENCED, before INVALID_PRODUCER_EPOCH; v5 allows more error codes.
-v6 (two-phase commit, KIP-939) is not served, as by Apache Kafka unless told to.
+Version notes: flexible from v2; the producer's last id and epoch from v3 (KIP-360); a fenced
+producer gets PRODUCER_FENCED from v4, INVALID_PRODUCER_EPOCH before; v5 allows more error codes.
+v6 (two-phase commit, KIP-939) is not served; Apache Kafka serves it only if a setting says so.
 """
 
 from __future__ import annotations
@@ -51,12 +51,15 @@ def handle(
 
 
 async def _with_new_block(broker: Broker) -> InitProducerIdResponse:
-    """Get ids first.  Others may take them while this waits, so once may not be enough."""
+    """The response with an id of a new block.
+
+    Other requests may take all ids of a block while this one waits for it, so it may need several.
+    """
     while (producer_id := broker.node.producer_ids.ids.take()) is None:
         try:
             await broker.node.producer_ids.restock()
         except StoreError as problem:
-            log.error("no producer ids: %s", problem)
+            log.error("Cannot get a block of producer ids: %s. The client will retry.", problem)
             return _failure(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
 
@@ -64,23 +67,23 @@ async def _with_new_block(broker: Broker) -> InitProducerIdResponse:
 def _initialize(
     broker: Broker, transactional_id: str, request: InitProducerIdRequest, version: int
 ) -> InitProducerIdResponse | Awaitable[InitProducerIdResponse]:
-    wanted = Initialization(
+    initialization = Initialization(
         transactional_id,
         request.transaction_timeout_ms,
         request.producer_id,
         request.producer_epoch,
     )
-    answer = broker.coordinators.transactions.init_producer_id(wanted)
+    answer = broker.coordinators.transactions.init_producer_id(initialization)
     if isinstance(answer, ProducerAnswer):
-        return _told(answer, version)
+        return _response(answer, version)
     return _wait(answer, version)
 
 
 async def _wait(answer: Awaitable[ProducerAnswer], version: int) -> InitProducerIdResponse:
-    return _told(await answer, version)
+    return _response(await answer, version)
 
 
-def _told(answer: ProducerAnswer, version: int) -> InitProducerIdResponse:
+def _response(answer: ProducerAnswer, version: int) -> InitProducerIdResponse:
     return InitProducerIdResponse(
         error_code=told_error(ApiKey.INIT_PRODUCER_ID, version, answer.error),
         producer_id=answer.producer_id,

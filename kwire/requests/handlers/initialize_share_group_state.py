@@ -1,12 +1,12 @@
 """InitializeShareGroupState (key 83): v0.
 
 Behaviour
-- A group coordinator says that a share group begins to read partitions, or begins anew; from an
-  offset, or, with -1, from where the group's settings say once a partition is read.
-- Each partition has its own answer, of the share coordinator's
-  (`kwire.coordinators.share.machine`): FENCED_STATE_EPOCH for an earlier epoch of the group,
-  UNKNOWN_TOPIC_OR_PARTITION, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS.
-- Without a group nothing is answered; a topic without partitions is left out.
+- Sent by a group coordinator when a share group starts to read partitions, or starts again.  The
+  start offset is given, or is -1: then the group's settings decide at the first read.
+- Each partition has its own error from the share coordinator (`kwire.coordinators.share.machine`):
+  FENCED_STATE_EPOCH for an earlier epoch of the group, UNKNOWN_TOPIC_OR_PARTITION, NOT_COORDINATOR,
+  COORDINATOR_LOAD_IN_PROGRESS.
+- Without a group the response is empty; it leaves out a topic without partitions.
 """
 
 from __future__ import annotations

@@ -1,15 +1,16 @@
 """JoinGroup (key 11): v0-9.
 
 Behaviour
-- Parks until the group's next generation begins; who wants no wait gets none: a follower with
-  unchanged protocols is answered with the present generation.
-- A dynamic member without an id is given one with MEMBER_ID_REQUIRED and must join with it (v4+).
+- The response waits until the group's next generation begins.  A follower of a stable group with
+  unchanged protocols gets the present generation at once.
+- A dynamic member without an id gets one with MEMBER_ID_REQUIRED and must join again with it (from
+  v4).
 - INVALID_GROUP_ID and INVALID_SESSION_TIMEOUT (outside `group.min.session.timeout.ms` and
-  `group.max.session.timeout.ms`) are found before the group is looked for.
+  `group.max.session.timeout.ms`) are checked before the group.
 
 Version notes: the rebalance timeout is the session timeout in v0; KIP-394 (MEMBER_ID_REQUIRED) from
-v4; group instance ids (KIP-345) from v5; flexible from v6; the protocol's type, and null for no
-protocol instead of an empty name, from v7; a reason, which only the log is told, from v8 (KIP-800);
+v4; group instance ids (KIP-345) from v5; flexible from v6; the protocol type, and null instead of
+an empty name for no protocol, from v7; a reason, which is only logged, from v8 (KIP-800);
 skip_assignment from v9 (KIP-814).
 """
 

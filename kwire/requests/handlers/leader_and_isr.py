@@ -1,13 +1,13 @@
 """LeaderAndIsr (key 4): v0-7.
 
 Behaviour
-- From the controller of a cluster: which partitions this broker leads and which it follows, in
-  which epochs.  kwire.cluster.replication.manager says what is refused.
-- A broker alone does not serve it: the connection is closed, as for a key that does not exist.
+- Sent by the controller of a cluster: the partitions that this broker leads or follows, with their
+  leader epochs.  kwire.cluster.replication.manager says what it refuses.
+- A broker outside a cluster closes the connection, as for an API key that does not exist.
 
-Version notes: new partitions from v1; the broker's epoch, and partitions by topic, from v2;
-reassigned replicas from v3; flexible from v4; topic ids, in the reply too, from v5; the leader's
-recovery from v6; from KRaft controllers v7.
+Version notes: new partitions from v1; the broker epoch, and partitions by topic, from v2;
+reassigned replicas from v3; flexible from v4; topic ids, also in the response, from v5; the leader
+recovery state from v6; KRaft controllers send v7.
 """
 
 from __future__ import annotations

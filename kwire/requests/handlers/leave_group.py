@@ -1,11 +1,11 @@
 """LeaveGroup (key 13): v0-5.
 
 Behaviour
-- Each member is taken out with an answer of its own; the group rebalances once for all of them.
-- A static member may be named by its instance id alone: that is how administrators remove it.
+- Removes members from the group.  Each has its own answer; the group rebalances once for all.
+- A static member may be named by its instance id only, as administrators do to remove it.
 
-Version notes: one member, named at the top, in v0-2, and its error is the response's; several
-members from v3 (KIP-345); flexible from v4; reasons, which only the log is told, from v5 (KIP-800).
+Version notes: v0-2 have one member, whose error is that of the response; several members from v3
+(KIP-345); flexible from v4; reasons, which are only logged, from v5 (KIP-800).
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """ListConfigResources (key 74): v0-1.
 
 Behaviour
-- Names what configs can be described of: every topic, this cluster's brokers and their loggers,
-  and those groups and client metrics subscriptions on which something is set.
-- An empty list asks for all types.  A type that is none of these: UNSUPPORTED_VERSION and nothing.
+- The response has the resources with configs: every topic, the cluster's brokers and their loggers,
+  and the groups and client metrics subscriptions on which a config is set.
+- An empty list of types requests all.  Any other type gives UNSUPPORTED_VERSION and no resources.
 
-Version notes: v0 is about client metrics subscriptions only (KIP-1000); v1 has types (KIP-1142).
+Version notes: v0 lists client metrics subscriptions only (KIP-1000); v1 has types (KIP-1142).
 """
 
 from __future__ import annotations

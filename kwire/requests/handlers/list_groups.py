@@ -1,11 +1,11 @@
 """ListGroups (key 16): v0-5.
 
 Behaviour
-- The groups this broker coordinates.  While it is loading some of them the answer is
+- The response has the groups that this broker coordinates.  While it loads some of them, it has
   COORDINATOR_LOAD_IN_PROGRESS and no group.
 
-Version notes: flexible from v3; states are told and may be asked for from v4 (KIP-518), types from
-v5 (KIP-848).
+Version notes: flexible from v3; states and a filter by state from v4 (KIP-518); types and a filter
+by type from v5 (KIP-848).
 """
 
 from __future__ import annotations

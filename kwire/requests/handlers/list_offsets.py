@@ -1,32 +1,33 @@
 """ListOffsets (key 2): v1-11.
 
 Behaviour
-- The first record whose timestamp is at least the one asked for; offset and timestamp -1 where
-  there is none, which is no error (an empty partition least of all).
-- Negative timestamps ask for a place instead:
+- The answer is the first record whose timestamp is at least the requested one.  If there is none,
+  for example in an empty partition, offset and timestamp are -1 and there is no error.
+- A negative timestamp stands for an offset of the log:
 
       -1  latest           the high watermark, or with read_committed the last stable offset
       -2  earliest         the log start offset
       -3  max timestamp    the first record that has the largest timestamp (v7, KIP-734)
-      -4  earliest local   as earliest, as nothing is in tiered storage (v8, KIP-405)
-      -5  latest tiered    -1: nothing is there (v9, KIP-1005)
-      -6  earliest pending upload   -1: nothing is going there (v11, KIP-1023)
+      -4  earliest local   as earliest: this broker has no tiered storage (v8, KIP-405)
+      -5  latest tiered    -1: it has no tiered storage (v9, KIP-1005)
+      -6  earliest pending upload   -1: it has no tiered storage (v11, KIP-1023)
 
-  In a version before its own, and for any other negative number, UNSUPPORTED_VERSION, whether or
-  not the partition exists.  Timestamps are given back by -3 and real times only.
-- A record that the client may not read yet is not found.  Only clients (replica -1) are held back
-  by their isolation level.
-- The debugging replica (-2) is told of a replica that does not lead, too, and of all of its log:
-  `kwire cluster status` knows by that how far followers are behind.
-- The leader epoch is that of the record, or for -1 the current one, -1 where nothing was found.
-- A new leader that waits for its followers does not know yet how far its log counts: the latest
-  offset, and a time after all that counts, are OFFSET_NOT_AVAILABLE (before v5
+  In a version before the one in brackets, and for any other negative number, the answer is
+  UNSUPPORTED_VERSION, whether or not the partition exists.  Only -3 and timestamps of 0 and above
+  give a timestamp in the answer.
+- Records that the client may not read yet are not found.  The isolation level restricts clients
+  (replica id -1) only.
+- The debugging replica (-2) also reads from followers, and up to the log end offset.
+  `kwire cluster status` uses this to show how far followers are behind.
+- The leader epoch is that of the record, for -1 the current one, and -1 if no record is found.
+- A new leader whose followers have not caught up does not know its high watermark yet.  Until then
+  the latest offset, and a timestamp without a record, give OFFSET_NOT_AVAILABLE (before v5
   LEADER_NOT_AVAILABLE).
-- A partition asked for twice is told once, with INVALID_REQUEST.  An isolation level that does not
-  exist is UNKNOWN_SERVER_ERROR for all partitions, as it is with Apache Kafka.
+- If the request has a partition twice, the response has it once, with INVALID_REQUEST.  An unknown
+  isolation level gives UNKNOWN_SERVER_ERROR for all partitions, as in Apache Kafka.
 
-Version notes: isolation level from v2; leader epochs from v4; flexible from v6; v10's timeout is
-for reads from tiered storage and has nothing to wait for here.
+Version notes: isolation level from v2; leader epochs from v4; flexible from v6; the timeout of v10
+is for reads from tiered storage and has no effect.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ SINCE = {
     LATEST_TIERED: 9,
     EARLIEST_PENDING_UPLOAD: 11,
 }
-"""The version from which a special timestamp may be asked for."""
+"""The first version that has each negative timestamp."""
 
 LEADER_EPOCH_SINCE = 4
 OFFSET_NOT_AVAILABLE_SINCE = 5
@@ -77,21 +78,22 @@ NOT_FOUND = TimestampOffset(-1, -1, -1)
 def handle(broker: Broker, request: ListOffsetsRequest, context: Context) -> ListOffsetsResponse:
     answers: dict[str, dict[int, ListOffsetsPartitionResponse]] = {}
     for topic in request.topics:
-        told = answers.setdefault(topic.name, {})
-        for asked in topic.partitions:
-            index = asked.partition_index
-            if index in told:
-                told[index] = _failure(asked, ErrorCode.INVALID_REQUEST)
+        topic_answers = answers.setdefault(topic.name, {})
+        for requested in topic.partitions:
+            index = requested.partition_index
+            if index in topic_answers:
+                topic_answers[index] = _failure(requested, ErrorCode.INVALID_REQUEST)
                 continue
             try:
-                told[index] = _answer(broker, topic.name, asked, request, context.api_version)
+                answer = _answer(broker, topic.name, requested, request, context.api_version)
             except LogError as error:
-                told[index] = _failure(asked, _known_to(context.api_version, error.error))
+                answer = _failure(requested, _error_for_version(context.api_version, error.error))
+            topic_answers[index] = answer
     return ListOffsetsResponse(
         topics=[
-            ListOffsetsTopicResponse(name=name, partitions=list(told.values()))
-            for name, told in answers.items()
-            if told
+            ListOffsetsTopicResponse(name=name, partitions=list(topic_answers.values()))
+            for name, topic_answers in answers.items()
+            if topic_answers
         ]
     )
 
@@ -99,20 +101,20 @@ def handle(broker: Broker, request: ListOffsetsRequest, context: Context) -> Lis
 def _answer(
     broker: Broker,
     topic: str,
-    asked: ListOffsetsPartition,
+    requested: ListOffsetsPartition,
     request: ListOffsetsRequest,
     version: int,
 ) -> ListOffsetsPartitionResponse:
     if not READ_UNCOMMITTED <= request.isolation_level <= READ_COMMITTED:
         raise LogError(ErrorCode.UNKNOWN_SERVER_ERROR)
-    if asked.timestamp < 0 and SINCE.get(asked.timestamp, version + 1) > version:
+    if requested.timestamp < 0 and SINCE.get(requested.timestamp, version + 1) > version:
         raise LogError(ErrorCode.UNSUPPORTED_VERSION)
-    partition = broker.hosted.get(topic, asked.partition_index)
+    partition = broker.hosted.get(topic, requested.partition_index)
     if partition is None or request.replica_id != DEBUGGING:
-        partition = broker.hosted.led(topic, asked.partition_index)
-    found = place_of(partition, asked, request)
+        partition = broker.hosted.led(topic, requested.partition_index)
+    found = place_of(partition, requested, request)
     return ListOffsetsPartitionResponse(
-        partition_index=asked.partition_index,
+        partition_index=requested.partition_index,
         timestamp=found.timestamp,
         offset=found.offset,
         leader_epoch=found.leader_epoch if version >= LEADER_EPOCH_SINCE else -1,
@@ -120,34 +122,34 @@ def _answer(
 
 
 def place_of(
-    partition: Partition, asked: ListOffsetsPartition, request: ListOffsetsRequest
+    partition: Partition, requested: ListOffsetsPartition, request: ListOffsetsRequest
 ) -> TimestampOffset:
-    """What is found in `partition` for a timestamp of this version; LogError if nobody may know."""
+    """The offset in `partition` for the requested timestamp; LogError if it must not be read."""
     if request.replica_id != DEBUGGING:
         partition.check_leads()
     partition.log.check_online()
-    if asked.current_leader_epoch != -1:
-        partition.check_leader_epoch(asked.current_leader_epoch)
-    found = _look_up(partition, asked.timestamp, _end(partition, request))
+    if requested.current_leader_epoch != -1:
+        partition.check_leader_epoch(requested.current_leader_epoch)
+    found = _look_up(partition, requested.timestamp, _end(partition, request))
     if partition.leading is not None and request.replica_id == CONSUMER:
-        _check_not_lagging(partition, asked, found)
+        _check_not_lagging(partition, requested, found)
     return found
 
 
 def _check_not_lagging(
-    partition: Partition, asked: ListOffsetsPartition, found: TimestampOffset
+    partition: Partition, requested: ListOffsetsPartition, found: TimestampOffset
 ) -> None:
-    """LogError while a new leader does not know yet how much of its log counts (KIP-207).
+    """Raise LogError while a new leader does not know its high watermark yet (KIP-207).
 
-    An older leader may have told a client of more than this one can vouch for.
+    The leader before may have reported a higher offset to the client than this one would.
     """
     assert partition.leading is not None
-    if partition.leading.is_lagging and (asked.timestamp == LATEST or found is NOT_FOUND):
+    if partition.leading.is_lagging and (requested.timestamp == LATEST or found is NOT_FOUND):
         raise LogError(ErrorCode.OFFSET_NOT_AVAILABLE)
 
 
 def _end(partition: Partition, request: ListOffsetsRequest) -> int:
-    """Where what may be told ends."""
+    """The offset up to which the sender may see records."""
     if request.replica_id != CONSUMER:
         return partition.log_end_offset
     if request.isolation_level == READ_COMMITTED:
@@ -172,11 +174,11 @@ def _look_up(partition: Partition, timestamp: int, end: int) -> TimestampOffset:
     return NOT_FOUND if found is None or found.offset >= end else found
 
 
-def _known_to(version: int, error: ErrorCode) -> ErrorCode:
+def _error_for_version(version: int, error: ErrorCode) -> ErrorCode:
     if error is ErrorCode.OFFSET_NOT_AVAILABLE and version < OFFSET_NOT_AVAILABLE_SINCE:
         return ErrorCode.LEADER_NOT_AVAILABLE
     return error
 
 
-def _failure(asked: ListOffsetsPartition, error: ErrorCode) -> ListOffsetsPartitionResponse:
-    return ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=error)
+def _failure(requested: ListOffsetsPartition, error: ErrorCode) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(partition_index=requested.partition_index, error_code=error)

@@ -1,9 +1,10 @@
 """ListPartitionReassignments (key 46): v0.
 
 Behaviour
-- Of the partitions that are named, or of all, those that are being reassigned: all their replicas,
-  which of them are to come and which are to go.  Others are left out, whether they exist or not.
-- Any other broker than the controller says NOT_CONTROLLER.
+- The response has those of the requested partitions (or of all) that are being reassigned, with
+  their replicas, adding replicas and removing replicas.  It leaves out all other partitions, also
+  unknown ones.
+- A broker that is not the controller answers NOT_CONTROLLER.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ async def handle(
             broker.membership,
             lambda controller: controller.list_reassignments(request),
             log,
-            "reassignments are not listed",
+            "Cannot list reassignments",
         )
     except Refusal as refusal:
         return ListPartitionReassignmentsResponse(

@@ -1,12 +1,15 @@
 """ListTransactions (key 66): v0-2.
 
 Behaviour
-- The transactional ids that this broker coordinates, or those in one of the states, of one of the
-  producers, in a transaction for longer than the duration, and matching the pattern (KIP-664).
-- Names of states that there are none of are handed back, and match nothing.
-- COORDINATOR_LOAD_IN_PROGRESS and no id while some are being loaded; INVALID_REGULAR_EXPRESSION.
+- The response has the transactional ids that this broker coordinates.  Filters restrict it to
+  states, producer ids, transactions that are open for longer than a duration, and ids that match a
+  pattern (KIP-664).
+- Unknown names of states match nothing and are returned.
+- COORDINATOR_LOAD_IN_PROGRESS and no id while some are being loaded; INVALID_REGULAR_EXPRESSION for
+  an invalid pattern.
 
-Version notes: the duration from v1 (KIP-994); the pattern, of whole ids, from v2 (KIP-1152).
+Version notes: the duration from v1 (KIP-994); the pattern, which matches whole ids, from v2
+(KIP-1152).
 """
 
 from __future__ import annotations
@@ -26,12 +29,12 @@ def handle(
     broker: Broker, request: ListTransactionsRequest, context: Context
 ) -> ListTransactionsResponse:
     try:
-        wanted = TransactionFilter.of(request)
+        transaction_filter = TransactionFilter.of(request)
     except InvalidPattern:
         return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
-    error, listed = broker.coordinators.transactions.list_transactions(wanted)
+    error, listed = broker.coordinators.transactions.list_transactions(transaction_filter)
     return ListTransactionsResponse(
         error_code=error,
-        unknown_state_filters=[] if error else list(wanted.unknown_states),
+        unknown_state_filters=[] if error else list(transaction_filter.unknown_states),
         transaction_states=listed,
     )

@@ -1,24 +1,26 @@
 """Metadata (key 3): v0-13.
 
 Behaviour
-- Tells the brokers with a listener of the name that the client came in by, at the addresses they
-  advertise for it, the controller, and the topics asked for: by name or, from v12, by id; all of
-  them, in the order of their names (Apache Kafka has that of a hash table), for a null list
-  (an empty one in v0).  One id in the list makes it a list of ids.
-- What exists comes first, in the order asked for and once each, then what does not.
-- A member of a cluster that has not been told of its brokers and topics yet answers once it is.
-- Topics that do not exist are created when the client allows it and
-  `auto.create.topics.enable` is set.  This answer still says UNKNOWN_TOPIC_OR_PARTITION, as that
-  of Apache Kafka 4 does (LEADER_NOT_AVAILABLE was before it); clients ask again.  On a connection
-  that joins groups they hear the same for TOLD_MISSING_S more.
-- Invalid names are INVALID_TOPIC_EXCEPTION, unknown ids UNKNOWN_TOPIC_ID.
-- A null name, or an id, before v12 is INVALID_REQUEST for the whole request; the answer repeats
-  the topics and tells nothing else.
+- The response has the controller, the brokers and the requested topics.  The brokers are those
+  that have a listener with the name of the client's listener, at the addresses that they advertise
+  for it.
+- Topics are requested by name or, from v12, by id; one id in the list makes it a list of ids.  A
+  null list (in v0 an empty one) requests all topics.  They are sorted by name; Apache Kafka has
+  them in the order of a hash table.
+- Existing topics come first, in the order of the request and once each, then the unknown ones.
+- A cluster member that has not received the cluster's brokers and topics yet waits for them.
+- Topics that do not exist are created if the client allows it and `auto.create.topics.enable` is
+  set.  This response still has UNKNOWN_TOPIC_OR_PARTITION, as in Apache Kafka 4 (earlier versions
+  had LEADER_NOT_AVAILABLE), and clients ask again.  A connection that joins groups gets the same
+  error for another HIDDEN_S.
+- Invalid names give INVALID_TOPIC_EXCEPTION, unknown ids UNKNOWN_TOPIC_ID.
+- A null name or an id before v12 gives INVALID_REQUEST for the whole request; the response repeats
+  the topics and has nothing else.
 
 Version notes: rack and controller from v1; cluster id from v2; auto-creation can be refused from
 v4; offline replicas from v5; LISTENER_NOT_FOUND from v6; leader epochs from v7; authorized
 operations from v8, of the cluster until v10; flexible from v9; ids from v10; null names from v12;
-an error code of the whole from v13.
+an error code of the whole response from v13.
 """
 
 from __future__ import annotations
@@ -50,33 +52,33 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kwire.metadata")
 
-TOLD_MISSING_S = 0.5
-"""How long a connection that joins groups is told that a topic which it had made is not there.
+HIDDEN_S = 0.5
+"""For how long a topic stays unknown to a connection that joins groups and created it.
 
-A member that deals out partitions by one answer must not hear of more in the next.  kafka-go's
-group reader asks once to deal out, and once more, some 5 ms later, for how many partitions there
-are to begin with: if the topic appears between the two it waits for a change that never comes.
-(Apache Kafka needs 25 to 150 ms to make a topic, and often is too late for the second question.)
-Clients that have a connection of its own for a group's coordinator, as those of Apache Kafka,
-librdkafka and kafka-python, ask for topics on another.
+A group leader that assigns partitions from one response must not see more of them in the next.
+kafka-go's group reader requests Metadata for the assignment, and some 5 ms later again to learn how
+many partitions to watch.  If the topic appears between the two, it waits for a change that never
+comes.  (Apache Kafka needs 25 to 150 ms to create a topic, often longer than these 5 ms.)
+Clients with a separate connection for the group coordinator, such as those of Apache Kafka,
+librdkafka and kafka-python, send Metadata on another connection.
 """
-TOLD_MISSING_MAX = 100
-"""Of one connection; a client that has more topics made at once hears of the rest at once."""
+HIDDEN_MAX = 100
+"""Topics hidden per connection; if a client creates more at once, it sees the others at once."""
 
-MADE_TOGETHER_MAX = 1000
-"""Topics that are told of for the first time before others have their turn, some 6 ms of work."""
+TOPICS_AT_ONCE = 1000
+"""Topics that are encoded for the first time before other tasks run: about 6 ms of work."""
 
 _FIRST_WITH_LISTENER_NOT_FOUND = 6
 _FIRST_WITH_IDS = 12
 
 
-FIRST_TOLD_MS = 20_000
-"""How long a member that has just started waits to be told who and what is in its cluster; less
-than the 30 s that clients give a request.
+FIRST_IMAGE_MS = 20_000
+"""For how long a starting member waits for the cluster's first metadata image; less than the 30 s
+that clients give a request.
 
-Apache Kafka answers without any broker meanwhile, then without topics, which is for a moment only.
-librdkafka's admin client that was told of no controller by each of its bootstrap servers does not
-ask again for 60 s, and its producer that is told that a topic is gone gives its records up.
+Apache Kafka answers without brokers in the meantime, and then for a moment without topics.  If no
+bootstrap server names a controller, librdkafka's admin client does not ask again for 60 s; if a
+topic is unknown, librdkafka's producer gives its records up.
 """
 
 
@@ -84,15 +86,18 @@ def handle(
     broker: Broker, request: MetadataRequest, context: Context
 ) -> MetadataResponse | Awaitable[MetadataResponse]:
     if not broker.membership.is_told:
-        return _once_told(broker, broker.membership, request, context)
+        return _answer_with_first_image(broker, broker.membership, request, context)
     return _answer(broker, request, context)
 
 
-async def _once_told(
+async def _answer_with_first_image(
     broker: Broker, member: Membership, request: MetadataRequest, context: Context
 ) -> MetadataResponse:
-    """By what the controller tells this broker first; where there is none, of this broker alone."""
-    await member.told(FIRST_TOLD_MS)
+    """The response from the first image of the controller.
+
+    If none arrives within FIRST_IMAGE_MS, the response has this broker only.
+    """
+    await member.told(FIRST_IMAGE_MS)
     answer = _answer(broker, request, context)
     return answer if isinstance(answer, MetadataResponse) else await answer
 
@@ -101,22 +106,23 @@ def _answer(
     broker: Broker, request: MetadataRequest, context: Context
 ) -> MetadataResponse | Awaitable[MetadataResponse]:
     version = context.api_version
-    asked = request.topics
+    requested = request.topics
     view = broker.metadata_views.of(
         broker.image, context.listener, version >= _FIRST_WITH_LISTENER_NOT_FOUND
     )
     missing: list[str] = []
-    if asked is None or (version == 0 and not asked):
-        if len(view.names()) - view.told_count > MADE_TOGETHER_MAX:
+    if requested is None or (version == 0 and not requested):
+        # The view keeps encoded topics; only those that it does not have yet cost time.
+        if len(view.names()) - view.told_count > TOPICS_AT_ONCE:
             return _all_in_turns(view, request)
-        topics = _found(view, view.names())
-    elif any(topic.name is None or topic.topic_id != ZERO_UUID for topic in asked):
-        error = _misuse_of_ids(asked, version)
+        topics = _existing(view, view.names())
+    elif any(topic.name is None or topic.topic_id != ZERO_UUID for topic in requested):
+        error = _misuse_of_ids(requested, version)
         if error is not None:
-            return _failed(asked, error)
-        topics = _by_id(view, asked)
+            return _failed(requested, error)
+        topics = _by_id(view, requested)
     else:
-        names = [topic.name for topic in asked if topic.name is not None]
+        names = [topic.name for topic in requested if topic.name is not None]
         topics, missing = _by_name(view, names, _hidden(context))
     response = _response(view, topics, request)
     if missing and request.allow_auto_topic_creation and broker.config.auto_create_topics_enable:
@@ -125,29 +131,29 @@ def _answer(
 
 
 def _hidden(context: Context) -> Collection[str]:
-    """What this connection is still told to be missing."""
-    if not context.told_missing:
+    """Topics that exist but are still unknown to this connection: see HIDDEN_S."""
+    if not context.hidden_topics:
         return ()
     now = trio.current_time()
-    left = {name: until for name, until in context.told_missing.items() if until > now}
-    context.told_missing = left or None
-    return left
+    hidden = {name: until for name, until in context.hidden_topics.items() if until > now}
+    context.hidden_topics = hidden or None
+    return hidden
 
 
 def _hide(context: Context, names: list[str]) -> None:
-    until = trio.current_time() + TOLD_MISSING_S
-    told = context.told_missing = context.told_missing or {}
-    for name in names[: TOLD_MISSING_MAX - len(told)]:
-        told.setdefault(name, until)
+    until = trio.current_time() + HIDDEN_S
+    hidden = context.hidden_topics = context.hidden_topics or {}
+    for name in names[: HIDDEN_MAX - len(hidden)]:
+        hidden.setdefault(name, until)
 
 
 async def _all_in_turns(view: MetadataView, request: MetadataRequest) -> MetadataResponse:
-    """All topics, where many have not been told of yet: others have their turns meanwhile."""
-    names = list(view.names())  # the view follows what changes meanwhile
-    for start in range(0, len(names), MADE_TOGETHER_MAX):
-        _found(view, names[start : start + MADE_TOGETHER_MAX])
+    """The response with all topics; other tasks run while the view encodes new ones."""
+    names = list(view.names())  # a copy: the view's names change while other tasks run
+    for start in range(0, len(names), TOPICS_AT_ONCE):
+        _existing(view, names[start : start + TOPICS_AT_ONCE])
         await trio.lowlevel.checkpoint()
-    return _response(view, _found(view, view.names()), request)
+    return _response(view, _existing(view, view.names()), request)
 
 
 def _response(
@@ -155,11 +161,11 @@ def _response(
 ) -> MetadataResponse:
     if request.include_topic_authorized_operations:
         topics = [
-            # of an unknown id there is no name by which permissions could be looked up
-            each
-            if each.name is None
-            else replace(each, topic_authorized_operations=TOPIC_OPERATIONS)
-            for each in topics
+            # An unknown id has no name to look up rights by.
+            topic
+            if topic.name is None
+            else replace(topic, topic_authorized_operations=TOPIC_OPERATIONS)
+            for topic in topics
         ]
     with_operations = request.include_cluster_authorized_operations
     return MetadataResponse(
@@ -174,31 +180,33 @@ def _response(
 async def _creating(
     broker: Broker, names: list[str], response: MetadataResponse, context: Context
 ) -> MetadataResponse:
-    """Create first, so that the client's next try finds the topics there."""
+    """`response` once the topics are created, so that the client's next request finds them."""
     try:
         await broker.membership.create_on_first_use(names)
     except StoreError as problem:
-        log.error("topics are not created on first use: %s", problem)
+        log.error(
+            "Cannot create topics on first use: %s. Clients will request them again.", problem
+        )
     if context.joins_groups:
         _hide(context, names)
     return response
 
 
-def _found(view: MetadataView, names: Iterable[str]) -> list[MetadataResponseTopic]:
+def _existing(view: MetadataView, names: Iterable[str]) -> list[MetadataResponseTopic]:
     return [topic for name in names if (topic := view.topic(name)) is not None]
 
 
 def _by_name(
     view: MetadataView, names: list[str], hidden: Collection[str]
 ) -> tuple[list[MetadataResponseTopic], list[str]]:
-    """The topics to tell, and the names that could be created."""
-    found: list[MetadataResponseTopic] = []
+    """The topics of the response, and the names of those that could be created."""
+    existing: list[MetadataResponseTopic] = []
     unknown: list[MetadataResponseTopic] = []
     missing: list[str] = []
     for name in dict.fromkeys(names) if len(names) > 1 else names:
         topic = view.topic(name)
         if topic is not None and name not in hidden:
-            found.append(topic)
+            existing.append(topic)
         elif topic is not None:
             unknown.append(_unknown(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name))
         elif why_invalid(name) is not None:
@@ -206,36 +214,40 @@ def _by_name(
         else:
             unknown.append(_unknown(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name))
             missing.append(name)
-    return found + unknown, missing
+    return existing + unknown, missing
 
 
 def _unknown(error: ErrorCode, name: str) -> MetadataResponseTopic:
     return MetadataResponseTopic(error, name, is_internal=name in INTERNAL_TOPICS)
 
 
-def _by_id(view: MetadataView, asked: list[MetadataRequestTopic]) -> list[MetadataResponseTopic]:
-    """Names beside ids are not looked at."""
+def _by_id(
+    view: MetadataView, requested: list[MetadataRequestTopic]
+) -> list[MetadataResponseTopic]:
+    """The topics of a list of ids; the names in it are ignored."""
     unknown: list[MetadataResponseTopic] = []
     names: list[str] = []
-    for topic_id in dict.fromkeys(topic.topic_id for topic in asked):
+    for topic_id in dict.fromkeys(topic.topic_id for topic in requested):
         name = view.image.names_by_id.get(topic_id)
         if name is not None:
             names.append(name)
         elif topic_id != ZERO_UUID:
             unknown.append(MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id))
-    return unknown + _found(view, names)
+    return unknown + _existing(view, names)
 
 
-def _misuse_of_ids(asked: list[MetadataRequestTopic], version: int) -> ErrorCode | None:
+def _misuse_of_ids(requested: list[MetadataRequestTopic], version: int) -> ErrorCode | None:
     if version < _FIRST_WITH_IDS:
         return ErrorCode.INVALID_REQUEST
-    if all(topic.topic_id == ZERO_UUID for topic in asked):
-        return ErrorCode.UNKNOWN_SERVER_ERROR  # a topic that is not named at all: Kafka's answer
+    if all(topic.topic_id == ZERO_UUID for topic in requested):
+        return ErrorCode.UNKNOWN_SERVER_ERROR  # a topic with neither name nor id: as in Kafka
     return None
 
 
-def _failed(asked: list[MetadataRequestTopic], error: ErrorCode) -> MetadataResponse:
+def _failed(requested: list[MetadataRequestTopic], error: ErrorCode) -> MetadataResponse:
     return MetadataResponse(
-        topics=[MetadataResponseTopic(error, topic.name or "", topic.topic_id) for topic in asked],
+        topics=[
+            MetadataResponseTopic(error, topic.name or "", topic.topic_id) for topic in requested
+        ],
         error_code=error,
     )

@@ -1,15 +1,15 @@
 """OffsetCommit (key 8): v2-10.
 
 Behaviour
-- Partitions that do not exist are refused one by one, before the group is asked; if none is left
-  the group is not asked at all.  An error of the group is every remaining partition's error.
-- Without a generation (-1) an empty or new group accepts a commit from anyone.
+- Unknown partitions are refused one by one, before the group is checked; if no other is left, the
+  group is not checked at all.  An error of the group is the error of every remaining partition.
+- With generation -1 an empty or new group accepts a commit from any client.
 - OFFSET_METADATA_TOO_LARGE above `offset.metadata.max.bytes`.
-- The reply waits until the offsets are committed in `__consumer_offsets`.
+- The response waits until the offsets are committed in `__consumer_offsets`.
 
-Version notes: the retention may be given in v2-4; leader epochs from v6; group instance ids from
-v7; flexible from v8; from v9 a group that does not exist is GROUP_ID_NOT_FOUND, before
-ILLEGAL_GENERATION; topics by id from v10, UNKNOWN_TOPIC_ID if there is none.
+Version notes: a retention time in v2-4; leader epochs from v6; group instance ids from v7; flexible
+from v8; a group that does not exist gives GROUP_ID_NOT_FOUND from v9, ILLEGAL_GENERATION before;
+topics by id from v10, UNKNOWN_TOPIC_ID for an unknown one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ TOPIC_IDS_SINCE = 10
 def handle(
     broker: Broker, request: OffsetCommitRequest, context: Context
 ) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
-    known, refused = _sort_out(broker, request, context.api_version)
+    known, refused = _known_and_refused(broker, request, context.api_version)
     if not known:
         return OffsetCommitResponse(topics=refused)
     request.topics = known
@@ -44,7 +44,7 @@ def handle(
 
 
 def _by_topic(refused: list[OffsetCommitResponseTopic]) -> list[OffsetCommitResponseTopic]:
-    """One answer a topic, also for one that the request names twice."""
+    """One answer per topic, also for a topic that stands twice in the request."""
     topics: dict[tuple[bytes, str], OffsetCommitResponseTopic] = {}
     for topic in refused:
         first = topics.setdefault((topic.topic_id, topic.name), topic)
@@ -53,31 +53,31 @@ def _by_topic(refused: list[OffsetCommitResponseTopic]) -> list[OffsetCommitResp
     return list(topics.values())
 
 
-def _sort_out(
+def _known_and_refused(
     broker: Broker, request: OffsetCommitRequest, version: int
 ) -> tuple[list[OffsetCommitRequestTopic], list[OffsetCommitResponseTopic]]:
-    """What exists, with names and ids filled in, and the answers for what does not."""
+    """The existing partitions, with names and ids filled in, and the answers for unknown ones."""
     image = broker.image
     known: list[OffsetCommitRequestTopic] = []
     refused: list[OffsetCommitResponseTopic] = []
-    missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    unknown_topic = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if version >= TOPIC_IDS_SINCE:
-        missing = ErrorCode.UNKNOWN_TOPIC_ID
+        unknown_topic = ErrorCode.UNKNOWN_TOPIC_ID
         for topic in request.topics:
             topic.name = image.names_by_id.get(topic.topic_id, "")
     for topic in request.topics:
-        hosted = image.topics.get(topic.name)
-        if hosted is None:
-            refused.append(_refused(topic, topic.partitions, missing))
+        topic_image = image.topics.get(topic.name)
+        if topic_image is None:
+            refused.append(_refused(topic, topic.partitions, unknown_topic))
             continue
-        topic.topic_id = hosted.id
-        count = len(hosted.partitions)
-        there = [p for p in topic.partitions if 0 <= p.partition_index < count]
-        if len(there) < len(topic.partitions):
+        topic.topic_id = topic_image.id
+        count = len(topic_image.partitions)
+        existing = [p for p in topic.partitions if 0 <= p.partition_index < count]
+        if len(existing) < len(topic.partitions):
             others = [p for p in topic.partitions if not 0 <= p.partition_index < count]
             refused.append(_refused(topic, others, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-            topic.partitions = there
-        if there:
+            topic.partitions = existing
+        if existing:
             known.append(topic)
     return known, _by_topic(refused) if len(refused) > 1 else refused
 
@@ -97,14 +97,14 @@ def _refused(
 def _merge(
     response: OffsetCommitResponse, refused: list[OffsetCommitResponseTopic]
 ) -> OffsetCommitResponse:
-    """One answer a topic; what was refused comes first, as in Apache Kafka."""
-    topics = {topic.topic_id: topic for topic in refused if topic.name}
+    """One answer per topic; refused partitions come first, as in Apache Kafka."""
+    refused_topics = {topic.topic_id: topic for topic in refused if topic.name}
     merged = list(refused)
     for topic in response.topics:
-        begun = topics.get(topic.topic_id)
-        if begun is None:
+        refused_topic = refused_topics.get(topic.topic_id)
+        if refused_topic is None:
             merged.append(topic)
         else:
-            begun.partitions += topic.partitions
+            refused_topic.partitions += topic.partitions
     response.topics = merged
     return response

@@ -1,10 +1,10 @@
 """OffsetDelete (key 47): v0.
 
 Behaviour (KIP-496)
-- Partitions that do not exist are UNKNOWN_TOPIC_OR_PARTITION; topics that the group's consumers are
-  subscribed to are GROUP_SUBSCRIBED_TO_TOPIC; for the rest the offset is forgotten.
-- Errors of the group (GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP for a group of another protocol type) are
-  at the top, without topics.
+- Deletes committed offsets.  Unknown partitions give UNKNOWN_TOPIC_OR_PARTITION; topics to which a
+  member of the group is subscribed give GROUP_SUBSCRIBED_TO_TOPIC.
+- An error of the group (GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP for a group of another protocol type)
+  is the error of the response, which then has no topics.
 """
 
 from __future__ import annotations
@@ -28,23 +28,25 @@ from kwire.requests.context import Context
 def handle(
     broker: Broker, request: OffsetDeleteRequest, context: Context
 ) -> OffsetDeleteResponse | Awaitable[OffsetDeleteResponse]:
-    refused = _sort_out(broker, request)
+    refused = _remove_unknown(broker, request)
     reply = broker.coordinators.groups.delete_offsets(request)
     return then(reply, lambda response: _merge(response, refused))
 
 
-def _sort_out(broker: Broker, request: OffsetDeleteRequest) -> list[OffsetDeleteResponseTopic]:
-    """Leave in the request what exists; the answers for what does not."""
+def _remove_unknown(
+    broker: Broker, request: OffsetDeleteRequest
+) -> list[OffsetDeleteResponseTopic]:
+    """Remove unknown partitions from the request; return their answers."""
     known, refused = [], []
     for topic in request.topics:
-        hosted = broker.image.topics.get(topic.name)
-        count = 0 if hosted is None else len(hosted.partitions)
-        there = [p for p in topic.partitions if 0 <= p.partition_index < count]
-        if len(there) < len(topic.partitions):
+        topic_image = broker.image.topics.get(topic.name)
+        count = 0 if topic_image is None else len(topic_image.partitions)
+        existing = [p for p in topic.partitions if 0 <= p.partition_index < count]
+        if len(existing) < len(topic.partitions):
             others = [p for p in topic.partitions if not 0 <= p.partition_index < count]
             refused.append(_refused(topic, others))
-            topic.partitions = there
-        if there:
+            topic.partitions = existing
+        if existing:
             known.append(topic)
     request.topics = known
     return refused
@@ -65,11 +67,11 @@ def _merge(
 ) -> OffsetDeleteResponse:
     if response.error_code != ErrorCode.NONE:
         return response
-    begun = {topic.name: topic for topic in refused}
+    refused_topics = {topic.name: topic for topic in refused}
     merged = list(refused)
     for topic in response.topics:
-        if topic.name in begun:
-            begun[topic.name].partitions += topic.partitions
+        if topic.name in refused_topics:
+            refused_topics[topic.name].partitions += topic.partitions
         else:
             merged.append(topic)
     response.topics = merged

@@ -1,16 +1,17 @@
 """OffsetFetch (key 9): v1-10.
 
 Behaviour
-- A partition for which nothing is committed, and any partition of a group that does not exist,
-  has offset -1, leader epoch -1 and empty metadata, without an error.
-- No topics (null, v2+) asks for all that is committed.  Topics that were deleted are left out of
-  that only where they are named by id.
-- `require_stable` (v7+) asks for UNSTABLE_OFFSET_COMMIT where a transaction holds the offset.
-- Every reply waits until what it tells is committed.
+- A partition without a committed offset, and any partition of a group that does not exist, has
+  offset -1, leader epoch -1 and empty metadata, and no error.
+- A null list of topics (from v2) requests all committed offsets.  Only responses with topic ids
+  leave out deleted topics then.
+- With `require_stable` (from v7) an offset that an open transaction is about to change gives
+  UNSTABLE_OFFSET_COMMIT.
+- The response waits until the offsets in it are committed in `__consumer_offsets`.
 
-Version notes: an error of the group is in every partition in v1, at the top from v2; leader epochs
-from v5; flexible from v6; several groups from v8 (KIP-709); member id and epoch from v9 matter to
-consumer groups (KIP-848) only; topics by id from v10, UNKNOWN_TOPIC_ID if there is none.
+Version notes: an error of the group is in every partition in v1, in the response from v2; leader
+epochs from v5; flexible from v6; several groups from v8 (KIP-709); member id and epoch from v9, for
+consumer groups (KIP-848) only; topics by id from v10, UNKNOWN_TOPIC_ID if the id is unknown.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def _finish(
 
 
 class _GroupFetch:
-    """What the handler does around the coordinator for each group: topics by id, old errors."""
+    """Converts the request and reply of each group: topic ids, and where v1 has its error."""
 
     def __init__(self, broker: Broker, version: int, require_stable: bool) -> None:
         self._broker = broker
@@ -141,7 +142,7 @@ def _unknown(topic: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
 def _spread(
     group: OffsetFetchRequestGroup, reply: OffsetFetchResponseGroup
 ) -> OffsetFetchResponseGroup:
-    """The group's error as that of every partition: v1 has no other place for it."""
+    """The group's error in every partition: v1 has no other field for it."""
     error = ErrorCode(reply.error_code)
     return OffsetFetchResponseGroup(
         group_id=group.group_id, topics=[_failed(topic, error) for topic in group.topics or []]

@@ -1,14 +1,14 @@
 """OffsetForLeaderEpoch (key 23): v2-4.
 
 Behaviour
-- For each partition the largest leader epoch that is not above the one asked for, and where it
-  ended: the log end offset for the latest one.  A client that has read further than that has read
-  what is no longer there (KIP-320).  -1 and -1 where the epoch is not known, which is no error.
-- A leader epoch known as the current one that is not: FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH.
-- Partitions are answered in the order they are asked, as often as they are.
+- The answer for a partition is the largest leader epoch that is not above the requested one, and
+  its end offset; the end offset of the latest epoch is the log end offset.  A client that has read
+  further has read records that were truncated (KIP-320).  If the epoch is unknown, both are -1 and
+  there is no error.
+- FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH if the client's current leader epoch is wrong.
+- Partitions stand in the order of the request, as often as in the request.
 
-Version notes: the replica id of v3 (what a follower may see and a consumer may not) makes no
-difference on a partition with one replica; flexible from v4.
+Version notes: the replica id of v3 has no effect; flexible from v4.
 """
 
 from __future__ import annotations
@@ -32,19 +32,21 @@ def handle(
         topics=[
             OffsetForLeaderTopicResult(
                 topic=topic.topic,
-                partitions=[_answer(broker, topic.topic, asked) for asked in topic.partitions],
+                partitions=[
+                    _answer(broker, topic.topic, requested) for requested in topic.partitions
+                ],
             )
             for topic in request.topics
         ]
     )
 
 
-def _answer(broker: Broker, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+def _answer(broker: Broker, topic: str, requested: OffsetForLeaderPartition) -> EpochEndOffset:
     try:
-        partition = broker.hosted.led(topic, asked.partition)
-        if asked.current_leader_epoch != -1:
-            partition.check_leader_epoch(asked.current_leader_epoch)
+        partition = broker.hosted.led(topic, requested.partition)
+        if requested.current_leader_epoch != -1:
+            partition.check_leader_epoch(requested.current_leader_epoch)
     except LogError as error:
-        return EpochEndOffset(error_code=error.error, partition=asked.partition)
-    epoch, end_offset = end_offset_for_epoch(partition.log, asked.leader_epoch)
-    return EpochEndOffset(partition=asked.partition, leader_epoch=epoch, end_offset=end_offset)
+        return EpochEndOffset(error_code=error.error, partition=requested.partition)
+    epoch, end_offset = end_offset_for_epoch(partition.log, requested.leader_epoch)
+    return EpochEndOffset(partition=requested.partition, leader_epoch=epoch, end_offset=end_offset)

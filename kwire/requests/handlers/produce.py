@@ -1,27 +1,27 @@
 """Produce (key 0): v3-13.
 
 Behaviour
-- Each partition's batch is checked, stamped with its offsets in place and appended; partitions
-  fail one by one, with their own error code, message and record errors.
-- acks=1 answers after the append, acks=-1 once every in-sync replica has it, acks=0 never: an
-  error then closes the connection, since the client has no other way to learn of it.  Where
-  `flush.messages` asks for it, acks=1 and -1 wait for the disk as well
-  (kwire.storage.partitions.flushing).
-- Any other acks is INVALID_REQUIRED_ACKS for every partition that is there.
-- Topics are not created by Produce; clients ask for that with Metadata.
-- Internal topics take records from their coordinators, not from clients: INVALID_TOPIC_EXCEPTION,
-  but for the client id that Kafka's own tools use.
-- A partition named twice in a topic is written and answered once, with what was named last.
-- A topic without partitions is left out of the reply.
+- The broker checks each partition's batch, writes the assigned offsets into it in place and
+  appends it.  Partitions fail one by one: each has its own error code, message and record errors.
+- With acks=1 the response follows the append.  With acks=-1 it waits until every in-sync replica
+  has the batch.  With acks=0 there is no response: an error closes the connection, because the
+  client has no other way to learn of it.  If `flush.messages` is set, acks=1 and acks=-1 also wait
+  for the disk (kwire.storage.partitions.flushing).
+- Any other value of acks gives INVALID_REQUIRED_ACKS for every partition that exists.
+- Produce does not create topics; clients use Metadata for that.
+- Clients may not write to internal topics, only coordinators may: INVALID_TOPIC_EXCEPTION.  The
+  client id of Kafka's own tools is exempt.
+- If a topic names a partition twice, the broker writes and answers the last entry only.
+- The response leaves out a topic without partitions.
 - A transactional batch is written only to a partition that is part of its producer's transaction
-  (kwire.coordinators.runtime.verification); one without a transactional id fails the whole
-  request with TRANSACTIONAL_ID_AUTHORIZATION_FAILED, batches of several producers with
-  INVALID_PRODUCER_ID_MAPPING.
-- Null records, on which Kafka never answers (it fails inside), are INVALID_RECORD here.
+  (kwire.coordinators.runtime.verification).  A request with transactional batches but without a
+  transactional id fails as a whole with TRANSACTIONAL_ID_AUTHORIZATION_FAILED; one with batches of
+  several producers fails with INVALID_PRODUCER_ID_MAPPING.
+- Null records give INVALID_RECORD.  Apache Kafka fails internally and never answers them.
 
 Version notes: zstd from v7; record errors and messages from v8; flexible from v9; leaders of moved
-partitions from v10; TRANSACTION_ABORTABLE from v11; partitions become part of the transaction by
-being written to from v12; topics by id instead of name from v13.
+partitions from v10; TRANSACTION_ABORTABLE from v11; from v12 a write adds its partition to the
+transaction; topics by id instead of name from v13.
 """
 
 from __future__ import annotations
@@ -66,10 +66,14 @@ if TYPE_CHECKING:
 ADMIN_CLIENT_ID = "__admin_client"
 
 PARTITIONS_AT_ONCE = 256
-"""Written before it is the turn of others: 4 ms of work, at 15 us measured for each."""
+"""Partitions that a request writes before other tasks run: about 4 ms, at a measured 15 us each."""
 
 Wait: TypeAlias = Callable[[int, Callable[[ErrorCode], None]], None]
-"""Calls back once what is before an offset is where it must be, or will never be."""
+"""Takes an offset and a callback.
+
+Calls back with NONE once all records before the offset are replicated (or flushed), or with an
+error once it is certain that they never will be.
+"""
 
 
 def handle(
@@ -85,6 +89,7 @@ def handle(
         return _refuse(request, error)
     if isinstance(verdict, Verdict):
         return _produce(broker, request, context, verdict)
+    # Only here must the request wait before it writes: the coordinator is on another broker.
     return _produce_once_verified(broker, request, context, verdict)
 
 
@@ -98,19 +103,20 @@ async def _produce_once_verified(
 def _produce(
     broker: Broker, request: ProduceRequest, context: Context, verdict: Verdict | None = None
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
-    """`verdict` is that on the transactional batches, where there are some."""
+    """Append the batches; `verdict` is about the transactional ones, None if there are none."""
     acks = request.acks
     if not -1 <= acks <= 1:
         return _refuse_acks(broker, request, context.api_version)
-    work = _Produce(broker, request, context, verdict)
+    work = _ProduceWork(broker, request, context, verdict)
     topics = [topic for topic in request.topic_data if topic.partition_data]
     if sum(len(topic.partition_data) for topic in topics) > PARTITIONS_AT_ONCE:
         return _produce_in_turns(work, topics, request)
+    # The usual request is appended here without a task switch, so it needs no coroutine.
     return _answer(work, ProduceResponse([work.write(topic) for topic in topics]), request)
 
 
 async def _produce_in_turns(
-    work: _Produce, topics: list[TopicProduceData], request: ProduceRequest
+    work: _ProduceWork, topics: list[TopicProduceData], request: ProduceRequest
 ) -> ProduceResponse | None:
     response = ProduceResponse([await work.write_in_turns(topic) for topic in topics])
     answer = _answer(work, response, request)
@@ -118,20 +124,24 @@ async def _produce_in_turns(
 
 
 def _answer(
-    work: _Produce, response: ProduceResponse, request: ProduceRequest
+    work: _ProduceWork, response: ProduceResponse, request: ProduceRequest
 ) -> ProduceResponse | Awaitable[ProduceResponse] | None:
-    """What is told of a request that has gone through all its partitions, and when."""
+    """The response to a request whose batches are appended: now, later, or never (acks=0)."""
     if request.acks == 0:
         if work.failed:
             _close(response)
         return None
     if work.uncommitted is not None:
-        return work.uncommitted.answered(response, request.timeout_ms)
+        return work.uncommitted.completed(response, request.timeout_ms)
     return response
 
 
-class _Produce:
-    """One request's way through the partitions."""
+class _ProduceWork:
+    """Appends the batches of one request and collects the responses of its partitions.
+
+    `failed` says whether any partition has an error.  `uncommitted` holds the responses that have
+    to wait for replication or the disk; it is None if there are none.
+    """
 
     __slots__ = (
         "_broker",
@@ -156,34 +166,36 @@ class _Produce:
         self._now_ms = broker.now_ms()
         self._guarded = False
         self.failed = False
-        self.uncommitted: _Uncommitted | None = None
+        self.uncommitted: _UncommittedResponses | None = None
 
     def write(self, topic: TopicProduceData) -> TopicProduceResponse:
-        """Append what the request has for one topic."""
+        """Append the batches of one topic."""
         hosted, name = self._hosted(topic)
-        answers = [self._write(hosted, name, data) for data in _last_named(topic)]
-        return TopicProduceResponse(topic.name, topic.topic_id, answers)
+        responses = [self._write(hosted, name, data) for data in _last_of_each_index(topic)]
+        return TopicProduceResponse(topic.name, topic.topic_id, responses)
 
     async def write_in_turns(self, topic: TopicProduceData) -> TopicProduceResponse:
-        """As `write`, in turn with everybody else."""
+        """As `write`, but other tasks run after every `PARTITIONS_AT_ONCE` partitions."""
         hosted, name = self._hosted(topic)
-        answers = []
-        for number, data in enumerate(_last_named(topic), 1):
-            answers.append(self._write(hosted, name, data))
+        responses = []
+        for number, data in enumerate(_last_of_each_index(topic), 1):
+            responses.append(self._write(hosted, name, data))
             if number % PARTITIONS_AT_ONCE == 0:
                 await trio.lowlevel.checkpoint()
         await trio.lowlevel.checkpoint()
-        return TopicProduceResponse(topic.name, topic.topic_id, answers)
+        return TopicProduceResponse(topic.name, topic.topic_id, responses)
 
     def _hosted(self, topic: TopicProduceData) -> tuple[Mapping[int, Partition], str | None]:
-        """The partitions of a topic that are here, and its name if the topic is known."""
+        """The partitions of a topic that this broker hosts, and its name or None if unknown."""
         name = _name(self._broker, topic, self._version)
+        # `_write` raises the error, so that an absent partition gets its own error instead.
         self._guarded = name in INTERNAL_TOPICS and self._client_id != ADMIN_CLIENT_ID
         return (self._broker.hosted.by_topic.get(name, {}) if name is not None else {}), name
 
     def _write(
         self, hosted: Mapping[int, Partition], name: str | None, data: PartitionProduceData
     ) -> PartitionProduceResponse:
+        # The order of these checks decides which of several errors the client sees: Kafka's order.
         try:
             partition = hosted.get(data.index)
             if partition is None:
@@ -195,44 +207,47 @@ class _Produce:
         except LogError as error:
             self.failed = True
             return _failure(data, error)
-        answer = PartitionProduceResponse(
+        response = PartitionProduceResponse(
             data.index, 0, result.first_offset, result.log_append_time_ms, result.log_start_offset
         )
+        # Below the high watermark the batch is on all in-sync replicas and, if `flush.messages` is
+        # set, on the disk: a leader without followers moves the high watermark in `append`.
         if result.last_offset >= partition.high_watermark:
-            self._note_uncommitted(partition, result.last_offset + 1, answer)
-        return answer
+            self._wait_if_needed(partition, result.last_offset + 1, response)
+        return response
 
-    def _note_uncommitted(
-        self, partition: Partition, offset: int, answer: PartitionProduceResponse
+    def _wait_if_needed(
+        self, partition: Partition, offset: int, response: PartitionProduceResponse
     ) -> None:
-        """What must come true before the answer is: replication for acks=-1, `flush.messages`."""
+        """Hold `response` back for replication (acks=-1) or for the disk (`flush.messages`)."""
         if self._request.acks == -1:
-            self._wait(partition.when_replicated, offset, answer)
+            self._wait(partition.when_replicated, offset, response)
         elif partition.is_flushing:
-            self._wait(partition.when_flushed, offset, answer)
+            self._wait(partition.when_flushed, offset, response)
 
-    def _wait(self, wait: Wait, offset: int, answer: PartitionProduceResponse) -> None:
+    def _wait(self, wait: Wait, offset: int, response: PartitionProduceResponse) -> None:
         if self.uncommitted is None:
-            self.uncommitted = _Uncommitted()
-        self.uncommitted.add(wait, offset, answer)
+            self.uncommitted = _UncommittedResponses()
+        self.uncommitted.add(wait, offset, response)
 
     def _proof(self, partition: Partition) -> Verification | None:
-        """What the transaction coordinator has given to write there; LogError if it refused."""
+        """The transaction coordinator's permission to write there; LogError if it refused."""
         assert self._verdict is not None
-        place = partition.topic, partition.index
-        refused = self._verdict.refused.get(place)
+        topic_partition = partition.topic, partition.index
+        refused = self._verdict.refused.get(topic_partition)
         if refused is not None:
             raise transactional_produce.refusal(refused)
-        return self._verdict.proofs.get(place)
+        return self._verdict.proofs.get(topic_partition)
 
     def _append(
         self, partition: Partition, data: PartitionProduceData, proof: Verification | None
     ) -> AppendResult:
         records = data.records
-        if not isinstance(records, memoryview):
+        if not isinstance(records, memoryview):  # null records
             raise LogError(ErrorCode.INVALID_RECORD)
         if self._version < ZSTD_SINCE:
             _check_codec(records)
+        # `records` is a view of the request's frame, and the log writes its offsets into it.
         return partition.append(
             records,
             now_ms=self._now_ms,
@@ -241,20 +256,23 @@ class _Produce:
         )
 
 
-def _last_named(topic: TopicProduceData) -> Collection[PartitionProduceData]:
-    """A topic's partitions, each once."""
+def _last_of_each_index(topic: TopicProduceData) -> Collection[PartitionProduceData]:
+    """The topic's partitions; of several entries for one index only the last."""
     partitions = topic.partition_data
-    if len(partitions) == 1:
+    if len(partitions) == 1:  # by far the most requests: build no dict
         return partitions
     return {data.index: data for data in partitions}.values()
 
 
 def _check_codec(records: memoryview) -> None:
-    """Versions before 7 know no zstd.  What is too short or of an older format the log refuses."""
+    """Raise LogError if a version before 7 sends zstd, which clients of that age cannot read.
+
+    A batch that is too short or of an older format passes: the log refuses it with its own error.
+    """
     if len(records) < HEADER_SIZE or records[MAGIC_POS] != MAGIC:
         return
     codec = records[FLAGS_POS] & CODEC_MASK
-    if codec > CODEC_MAX:  # what it is not, Kafka fails to name
+    if codec > CODEC_MAX:  # Kafka looks up the codec by its number and fails with an exception
         raise LogError(ErrorCode.UNKNOWN_SERVER_ERROR)
     if codec == Compression.ZSTD:
         raise LogError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
@@ -275,19 +293,19 @@ def _failure(data: PartitionProduceData, error: LogError) -> PartitionProduceRes
 
 
 def _name(broker: Broker, topic: TopicProduceData, version: int) -> str | None:
-    """A topic's name; None for an id that is not known."""
+    """The topic's name, or None if the broker does not know its id."""
     return topic.name if version < TOPIC_IDS_SINCE else broker.metadata.topic_name(topic.topic_id)
 
 
 def _absent(broker: Broker, name: str | None, index: int) -> LogError:
-    """What a partition is told that is not here."""
+    """The error for a partition that this broker does not host."""
     return LogError(
         ErrorCode.UNKNOWN_TOPIC_ID if name is None else broker.hosted.absent_error(name, index)
     )
 
 
 def _refuse(request: ProduceRequest, error: LogError) -> ProduceResponse | None:
-    """The same error for every partition, there or not."""
+    """The same error for every partition, whether or not it exists."""
     response = ProduceResponse(
         [
             TopicProduceResponse(
@@ -304,27 +322,33 @@ def _refuse(request: ProduceRequest, error: LogError) -> ProduceResponse | None:
 
 
 def _refuse_acks(broker: Broker, request: ProduceRequest, version: int) -> ProduceResponse:
-    refused = LogError(ErrorCode.INVALID_REQUIRED_ACKS)
-    responses = []
+    """The response to a value of acks that does not exist.
+
+    Absent partitions and malformed records keep their own errors, as in Apache Kafka.
+    """
+    acks_error = LogError(ErrorCode.INVALID_REQUIRED_ACKS)
+    topic_responses = []
     for topic in request.topic_data:
         name = _name(broker, topic, version)
         hosted = broker.hosted.by_topic.get(name, {}) if name is not None else {}
-        answers = [
+        partition_responses = [
             _failure(
                 data,
-                (_wrong_set(data.records, version) or refused)
+                (_records_error(data.records, version) or acks_error)
                 if data.index in hosted
                 else _absent(broker, name, data.index),
             )
             for data in topic.partition_data
         ]
-        if answers:
-            responses.append(TopicProduceResponse(topic.name, topic.topic_id, answers))
-    return ProduceResponse(responses)
+        if partition_responses:
+            topic_responses.append(
+                TopicProduceResponse(topic.name, topic.topic_id, partition_responses)
+            )
+    return ProduceResponse(topic_responses)
 
 
-def _wrong_set(records: Records | None, version: int) -> LogError | None:
-    """What cannot be written whatever else is wrong: no batch, a second one, an unknown codec."""
+def _records_error(records: Records | None, version: int) -> LogError | None:
+    """The error of records that are not exactly one batch with a codec of this version, or None."""
     if not isinstance(records, memoryview):
         return LogError(ErrorCode.INVALID_RECORD)
     try:
@@ -337,21 +361,21 @@ def _wrong_set(records: Records | None, version: int) -> LogError | None:
 
 
 def _close(response: ProduceResponse) -> NoReturn:
-    """End an acks=0 connection on which something failed: that is all its client can see."""
+    """Close the connection of an acks=0 request that failed: its client sees nothing else."""
     failures = ", ".join(
-        f"{topic.name}-{answer.index}: {ErrorCode(answer.error_code).name}"
+        f"{topic.name}-{partition.index}: {ErrorCode(partition.error_code).name}"
         for topic in response.responses
-        for answer in topic.partition_responses
-        if answer.error_code
+        for partition in topic.partition_responses
+        if partition.error_code
     )
     raise CloseConnection(f"produce with acks=0 failed ({failures})")
 
 
-class _Uncommitted:
-    """Answers that may not leave before what was appended is where it must be.
+class _UncommittedResponses:
+    """Partition responses that wait until their batch is replicated or on the disk.
 
-    Each waits from when its batch is appended: the partition may be led by another broker before
-    the request has its turn again, and have other records at the same offsets.
+    Each starts to wait when its batch is appended, not when the request parks: in between another
+    broker may become leader of the partition and have other records at the same offsets.
     """
 
     __slots__ = ("_done", "_waiting")
@@ -360,22 +384,23 @@ class _Uncommitted:
         self._waiting = 0
         self._done: trio.Event | None = None
 
-    def add(self, wait: Wait, offset: int, answer: PartitionProduceResponse) -> None:
-        """`wait` says when `answer` may leave; REQUEST_TIMED_OUT until then."""
+    def add(self, wait: Wait, offset: int, response: PartitionProduceResponse) -> None:
+        """Hold `response` back until `wait` calls back for the records before `offset`."""
         self._waiting += 1
-        answer.error_code = ErrorCode.REQUEST_TIMED_OUT
-        wait(offset, partial(self._settle, answer))
+        # What the client gets if the timeout passes first; the callback replaces it.
+        response.error_code = ErrorCode.REQUEST_TIMED_OUT
+        wait(offset, partial(self._settle, response))
 
-    def _settle(self, answer: PartitionProduceResponse, error: ErrorCode) -> None:
-        answer.error_code = error
+    def _settle(self, response: PartitionProduceResponse, error: ErrorCode) -> None:
+        response.error_code = error
         self._waiting -= 1
         if self._waiting == 0 and self._done is not None:
             self._done.set()
 
-    async def answered(self, response: ProduceResponse, timeout_ms: int) -> ProduceResponse:
-        """Park until all may leave, or it has been too long."""
+    async def completed(self, response: ProduceResponse, timeout_ms: int) -> ProduceResponse:
+        """Wait until no partition waits any longer, or for `timeout_ms`; return `response`."""
         with trio.move_on_after(max(timeout_ms, 0) / 1000):
-            if self._waiting:
+            if self._waiting:  # a callback may have come during `add`
                 self._done = trio.Event()
                 await self._done.wait()
         return response

@@ -1,10 +1,10 @@
 """PushTelemetry (key 72): v0 (KIP-714).
 
 Behaviour
-- Takes a client's metrics, OTLP's MetricsData as a rule; kwire.broker.telemetry.instances has
-  what is refused, and when.  A payload that cannot be decompressed, or is larger than
-  telemetry.max.bytes then, is INVALID_RECORD: clients stop pushing on that.
-- Whether it is OTLP is not looked at: it is kept as it is.  See kwire.broker.telemetry.topic.
+- Stores a client's metrics, usually OTLP's MetricsData.  kwire.broker.telemetry.instances says what
+  it refuses.  A payload that cannot be decompressed, or is larger than telemetry.max.bytes when
+  decompressed, gives INVALID_RECORD, and clients stop pushing.
+- The payload is stored unparsed: see kwire.broker.telemetry.topic.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
 """ReadShareGroupState (key 84): v0.
 
 Behaviour
-- The leader of partitions begins to deal out their records to a share group: it is told from where,
-  and what became of records behind that.  Leaders of earlier epochs are fenced from now on.
-- FENCED_LEADER_EPOCH for an earlier leader, INVALID_REQUEST for a partition that no group has begun
-  to read, UNKNOWN_TOPIC_OR_PARTITION, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS for each.
-- Without a group, or with a topic without partitions, nothing is done and answered.
+- Sent by the leader of partitions before it delivers their records to a share group.  The response
+  has the start offset and the state of the records after it.  From then on the share coordinator
+  fences leaders of earlier epochs.
+- Each partition has its own error: FENCED_LEADER_EPOCH for an earlier leader, INVALID_REQUEST for a
+  partition without share state, UNKNOWN_TOPIC_OR_PARTITION, NOT_COORDINATOR,
+  COORDINATOR_LOAD_IN_PROGRESS.
+- Without a group, or with a topic without partitions, it does nothing and the response is empty.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 """ReadShareGroupStateSummary (key 87): v0-1.
 
 Behaviour
-- A group coordinator asks from where a share group reads partitions.  Nobody is fenced by it, and
-  which leader's epoch it names is of no importance.
-- A partition that no group has begun to read begins at -1.
-- UNKNOWN_TOPIC_OR_PARTITION, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS for each partition.
-- Without a group, or with a topic without partitions, nothing is answered.
+- Sent by a group coordinator to learn the start offsets of a share group.  It fences no leader, and
+  the leader epoch in the request has no effect.
+- A partition without share state has the start offset -1.
+- Each partition has its own error: UNKNOWN_TOPIC_OR_PARTITION, NOT_COORDINATOR,
+  COORDINATOR_LOAD_IN_PROGRESS.
+- Without a group, or with a topic without partitions, the response is empty.
 
-Version notes: how many records are done with behind the start offset from v1 (KIP-1226).
+Version notes: the number of completed deliveries after the start offset from v1 (KIP-1226).
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """RenewDelegationToken (key 39): v1-2 (KIP-48).
 
 Behaviour
-- A token holds for `renew_period_ms` from now on, and `delegation.token.expiry.time.ms` at most,
-  but never beyond its maximal life.  Its owner and its renewers may ask for it.
-- Told in this order: DELEGATION_TOKEN_NOT_FOUND, DELEGATION_TOKEN_EXPIRED (also before it is
-  removed), DELEGATION_TOKEN_OWNER_MISMATCH for somebody else, a super user too.
-- DELEGATION_TOKEN_REQUEST_NOT_ALLOWED for who is not known, or is by a token only;
-  DELEGATION_TOKEN_AUTH_DISABLED where the broker has no `delegation.token.secret.key`.
+- Renews a token: it expires after `renew_period_ms`, or `delegation.token.expiry.time.ms` if that
+  is shorter, but not after its maximum lifetime.  Only its owner and its renewers may do that.
+- Order of the checks: DELEGATION_TOKEN_NOT_FOUND, DELEGATION_TOKEN_EXPIRED (also before the token
+  is removed), DELEGATION_TOKEN_OWNER_MISMATCH for any other sender, even a super user.
+- DELEGATION_TOKEN_REQUEST_NOT_ALLOWED if the sender is not authenticated, or with a token only.
+  DELEGATION_TOKEN_AUTH_DISABLED if the broker has no `delegation.token.secret.key`.
 
 Version notes: v2 is flexible.
 """
@@ -44,5 +44,5 @@ def handle(
 
 async def _renew(broker: Broker, decision: Renewal) -> RenewDelegationTokenResponse:
     return RenewDelegationTokenResponse(
-        *await new_expiry(broker, decision, "a delegation token is not renewed")
+        *await new_expiry(broker, decision, "Cannot renew a delegation token")
     )

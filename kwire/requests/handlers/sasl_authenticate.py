@@ -1,9 +1,8 @@
 """SaslAuthenticate (key 36): v0-2.
 
 Behaviour
-- Who gets here is logged in, or need not be: ILLEGAL_SASL_STATE.
-- A login on a SASL listener, and the renewal of one that ends, are
-  kwire.server.network.authentication's.
+- The client has authenticated already, or the listener needs no authentication: ILLEGAL_SASL_STATE.
+- kwire.server.network.authenticator handles authentication and re-authentication on SASL listeners.
 
 Version notes: v1 has the session's lifetime (KIP-368), v2 is flexible.
 """
@@ -18,10 +17,10 @@ from kwire.codecs.messages.sasl_authenticate import (
 )
 from kwire.requests.context import Context
 
-_TOLD = "SaslAuthenticate request received after successful authentication"
+_MESSAGE = "SaslAuthenticate request received after successful authentication"
 
 
 def handle(
     broker: Broker, request: SaslAuthenticateRequest, context: Context
 ) -> SaslAuthenticateResponse:
-    return SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=_TOLD)
+    return SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=_MESSAGE)

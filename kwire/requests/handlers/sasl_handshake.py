@@ -1,9 +1,9 @@
 """SaslHandshake (key 17): v0-1.
 
 Behaviour
-- Who gets here is logged in, or need not be: ILLEGAL_SASL_STATE, and no mechanisms.
-- A login on a SASL listener, and the renewal of one that ends, are
-  kwire.server.network.authentication's.
+- The client has authenticated already, or the listener needs no authentication: ILLEGAL_SASL_STATE,
+  and no mechanisms.
+- kwire.server.network.authenticator handles authentication and re-authentication on SASL listeners.
 
 Version notes: v1 has tokens in SaslAuthenticate requests (KIP-152).
 """

@@ -1,15 +1,18 @@
 """ShareAcknowledge (key 79): v1-2.
 
 Behaviour
-- A member says what it has done with records that it has: accepted, released for somebody else,
-  rejected for good, or found that there is none (a gap).  It is answered once that is written.
-- Each partition has its own answer: INVALID_RECORD_STATE for what the member does not have (any
-  longer), INVALID_REQUEST for what cannot be.  Then nothing of that partition has happened.
-- Who may not read a topic is told TOPIC_AUTHORIZATION_FAILED of it, before it is looked for.
-- Epoch -1 ends the session and gives back what the member has; 0 begins none here.
-- UNSUPPORTED_VERSION where there are no share groups.
+- A member acknowledges records that it has acquired.  It accepts them, releases them for another
+  delivery, rejects them, or reports offsets without a record (gaps).  The response follows once
+  the acknowledgements are written.
+- Each partition has its own answer: INVALID_RECORD_STATE for records that the member has not
+  acquired or has lost, INVALID_REQUEST for malformed batches.  A partition with an error does not
+  change at all.
+- A topic that the sender may not read gives TOPIC_AUTHORIZATION_FAILED, even if it does not exist.
+- Epoch -1 ends the session and releases the member's records.  Epoch 0 is an error: only ShareFetch
+  begins a session.
+- UNSUPPORTED_VERSION if share groups are not enabled.
 
-Version notes: locks are renewed, and their length told, from v2.
+Version notes: acquisition locks can be renewed, and the response has their duration, from v2.
 """
 
 from __future__ import annotations
@@ -58,11 +61,11 @@ async def _answer(
 ) -> ShareAcknowledgeResponse:
     shares = broker.shares
     reader = request.group_id or "", request.member_id or ""
-    said = said_in(request)
+    acknowledgements = said_in(request)
     outcomes = await acknowledge(
         shares,
         reader,
-        said,
+        acknowledgements,
         context.api_version,
         renews=request.is_renew_ack,
         may_read=who_may_read(broker, context),
@@ -71,13 +74,15 @@ async def _answer(
         shares.release(reader, session)
     return ShareAcknowledgeResponse(
         acquisition_lock_timeout_ms=shares.settings.of(reader[0]).limits.lock_ms,
-        responses=_by_topic(said, outcomes),
+        responses=_by_topic(acknowledgements, outcomes),
     )
 
 
-def _by_topic(said: Said, outcomes: list[Outcome]) -> list[ShareAcknowledgeTopicResponse]:
+def _by_topic(
+    acknowledgements: Said, outcomes: list[Outcome]
+) -> list[ShareAcknowledgeTopicResponse]:
     topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
-    for ((topic_id, index), _), outcome in zip(said, outcomes, strict=True):
+    for ((topic_id, index), _), outcome in zip(acknowledgements, outcomes, strict=True):
         topic = topics.setdefault(topic_id, ShareAcknowledgeTopicResponse(topic_id=topic_id))
         topic.partitions.append(
             PartitionData(

@@ -1,8 +1,8 @@
 """ShareGroupDescribe (key 77): v1.
 
 Behaviour
-- Tells of a share group its epochs and members, and what each reads.
-- GROUP_ID_NOT_FOUND for a group that does not exist, or is of another kind.
+- The response has the epochs and members of share groups, with each member's assignment.
+- GROUP_ID_NOT_FOUND for a group that does not exist or is of another type.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """ShareGroupHeartbeat (key 76): v1.
 
 Behaviour
-- Joins with epoch 0, leaves with -1; else keeps the session and learns what to read (KIP-932).
-- UNSUPPORTED_VERSION where `share.version` is off.
-- The share coordinator is told of new partitions behind the reply; the member is given them with a
-  heartbeat after that.
-- FENCED_MEMBER_EPOCH and UNKNOWN_MEMBER_ID tell a member that it is out.
+- Member epoch 0 joins the group, -1 leaves it.  With any other epoch the heartbeat keeps the
+  session, and the response has the member's assignment (KIP-932).
+- UNSUPPORTED_VERSION if feature `share.version` is 0.
+- New partitions are initialized at the share coordinator after the response.  A later heartbeat
+  assigns them to members.
+- FENCED_MEMBER_EPOCH and UNKNOWN_MEMBER_ID say that the sender is no longer a member.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from kwire.requests.context import Context
 
 
 def is_served(broker: Broker) -> bool:
-    """Whether there are share groups."""
+    """Whether share groups are enabled."""
     return broker.image.features.level(SHARE_VERSION) > 0
 
 
@@ -41,7 +42,7 @@ def handle(
     reply = broker.coordinators.groups.share_group_heartbeat(
         request, context.client_id or "", f"/{context.client_host}"
     )
-    return then(reply, lambda told: _response(broker, told))
+    return then(reply, lambda heartbeat_reply: _response(broker, heartbeat_reply))
 
 
 def _response(broker: Broker, reply: HeartbeatReply) -> ShareGroupHeartbeatResponse:

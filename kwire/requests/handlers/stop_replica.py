@@ -1,13 +1,12 @@
 """StopReplica (key 5): v0-4.
 
 Behaviour
-- From the controller of a cluster: partitions that this broker is to follow no longer, or to
-  remove.
-  kwire.cluster.replication.manager says what is refused.
-- A broker alone does not serve it: the connection is closed, as for a key that does not exist.
+- Sent by the controller of a cluster: this broker stops following partitions, or deletes them.
+  kwire.cluster.replication.manager says what it refuses.
+- A broker outside a cluster closes the connection, as for an API key that does not exist.
 
-Version notes: the broker's epoch from v1; flexible from v2; leader epochs, and what to remove for
-each partition, from v3; from KRaft controllers v4.
+Version notes: the broker epoch from v1; flexible from v2; leader epochs, and a deletion flag per
+partition, from v3; KRaft controllers send v4.
 """
 
 from __future__ import annotations

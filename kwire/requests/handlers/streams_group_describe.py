@@ -1,8 +1,9 @@
 """StreamsGroupDescribe (key 89): v0.
 
 Behaviour
-- Tells of a streams group its epochs, topology and members, what each has and is to have.
-- GROUP_ID_NOT_FOUND for a group that does not exist, or is of another kind.
+- The response has the epochs, topology and members of streams groups, with each member's current
+  and target assignment.
+- GROUP_ID_NOT_FOUND for a group that does not exist or is of another type.
 """
 
 from __future__ import annotations

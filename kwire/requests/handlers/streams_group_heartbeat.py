@@ -1,13 +1,14 @@
 """StreamsGroupHeartbeat (key 88): v0.
 
 Behaviour
-- Joins with epoch 0 and the topology, leaves with -1; else keeps the session, says which tasks the
-  member owns, and learns which it is to have (KIP-1071).
-- UNSUPPORTED_VERSION where `streams.version` is off, or `group.coordinator.rebalance.protocols`
-  does not name the protocol.
-- Internal topics that are missing are made behind the reply, for who may make them; why one could
-  not be is told with the next replies.
-- FENCED_MEMBER_EPOCH and UNKNOWN_MEMBER_ID tell a member that it is out.
+- Member epoch 0 joins the group with its topology, -1 leaves it.  With any other epoch the
+  heartbeat keeps the session, has the tasks that the member owns, and the response has its
+  assignment (KIP-1071).
+- UNSUPPORTED_VERSION if feature `streams.version` is 0 or `group.coordinator.rebalance.protocols`
+  does not have the protocol.
+- The broker creates missing internal topics after the response, if the sender has the right to
+  create them.  If that fails, the next responses have the reasons.
+- FENCED_MEMBER_EPOCH and UNKNOWN_MEMBER_ID say that the sender is no longer a member.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ from kwire.groups.streams.validation import refused, refused_topics
 from kwire.requests.context import Context
 
 PROTOCOL = "streams"
-FAILURES_TOLD_MAX = 3
+FAILURES_LISTED_MAX = 3
 
 
 def is_served(broker: Broker) -> bool:
-    """Whether there are groups of this protocol."""
-    on = broker.image.features.level(STREAMS_VERSION) > 0
-    return on and PROTOCOL in broker.config.group_coordinator_rebalance_protocols
+    """Whether this protocol is enabled."""
+    is_finalized = broker.image.features.level(STREAMS_VERSION) > 0
+    return is_finalized and PROTOCOL in broker.config.group_coordinator_rebalance_protocols
 
 
 def handle(
@@ -49,7 +50,7 @@ def handle(
         request, context.client_id or "", f"/{context.client_host}"
     )
     may_create = context.may_create
-    return then(reply, lambda told: _response(broker, told, may_create))
+    return then(reply, lambda heartbeat_reply: _response(broker, heartbeat_reply, may_create))
 
 
 def _response(
@@ -70,13 +71,13 @@ def _response(
 
 
 def _add(response: StreamsGroupHeartbeatResponse, detail: str) -> None:
-    """To what it is told of the topics that are missing."""
+    """Append `detail` to the status about missing internal topics."""
     for status in response.status or ():
         if status.status_code == StatusCode.MISSING_INTERNAL_TOPICS:
             status.status_detail += detail
 
 
 def _listed(failures: Mapping[str, str]) -> str:
-    told = [f"{name} ({why})" for name, why in failures.items()][:FAILURES_TOLD_MAX]
-    more = len(failures) - len(told)
-    return ", ".join(told) + (f" and {more} more" if more else "")
+    listed = [f"{name} ({reason})" for name, reason in failures.items()][:FAILURES_LISTED_MAX]
+    more = len(failures) - len(listed)
+    return ", ".join(listed) + (f" and {more} more" if more else "")

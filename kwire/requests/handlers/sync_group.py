@@ -1,12 +1,13 @@
 """SyncGroup (key 14): v0-5.
 
 Behaviour
-- Followers park until the leader's assignment is in the log; in a stable group the assignment is
-  handed out at once.  A member that the leader left out gets zero bytes, not null.
-- REBALANCE_IN_PROGRESS sends a member back to JoinGroup.
+- Followers wait until the leader's assignment is in the log.  In a stable group the response with
+  the assignment comes at once.  A member without an assignment from the leader gets zero bytes, not
+  null.
+- REBALANCE_IN_PROGRESS tells the member to send JoinGroup again.
 
-Version notes: group instance ids from v3; flexible from v4; from v5 the protocol's type and name
-must be there and be the group's, else INCONSISTENT_GROUP_PROTOCOL (KIP-559).
+Version notes: group instance ids from v3; flexible from v4; from v5 the request must have the
+group's protocol type and name, else INCONSISTENT_GROUP_PROTOCOL (KIP-559).
 """
 
 from __future__ import annotations

@@ -1,16 +1,19 @@
 """TxnOffsetCommit (key 28): v0-5.
 
 Behaviour
-- Offsets that count once their transaction is committed, and never if it is aborted.
-- Partitions that do not exist are refused one by one, before anything else is asked; if none is
-  left nobody is.  An error of the transaction or of the group is every remaining partition's.
+- Commits offsets as part of a transaction: they take effect when it is committed, and are dropped
+  if it is aborted.
+- Unknown partitions are refused one by one, before anything else is checked; if no other is left,
+  nothing else is.  An error of the transaction or of the group is the error of every remaining
+  partition.
 - The group's partition of `__consumer_offsets` must be part of the producer's transaction
-  (kwire.coordinators.runtime.verification); AddOffsetsToTxn adds it, or from v5 on this
-  request itself.  Where its coordinator, on another broker, is not reached: as if this one were
-  loading, COORDINATOR_LOAD_IN_PROGRESS, upon which clients try again here.
-- Then the group is asked as for OffsetCommit, but whoever names no member may commit to any group,
-  also while it rebalances; a group that does not exist is ILLEGAL_GENERATION for a generation.
-- The reply waits until the offsets are committed in `__consumer_offsets`.
+  (kwire.coordinators.runtime.verification); AddOffsetsToTxn adds it, from v5 on this request does.
+  If the transaction coordinator is on another broker and cannot be reached, the response is
+  COORDINATOR_LOAD_IN_PROGRESS, on which clients retry at this broker.
+- Then the group checks the request like OffsetCommit, with two differences.  A request without a
+  member may commit to any group, also during a rebalance.  A request with a generation gets
+  ILLEGAL_GENERATION if the group does not exist.
+- The response waits until the offsets are committed in `__consumer_offsets`.
 
 Version notes: leader epochs from v2; flexible, and the member with its generation (KIP-447) from
 v3; TRANSACTION_ABORTABLE from v4; the group's partition is added implicitly from v5.
@@ -44,7 +47,7 @@ Reply = TxnOffsetCommitResponse | Promise[TxnOffsetCommitResponse]
 def handle(
     broker: Broker, request: TxnOffsetCommitRequest, context: Context
 ) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
-    known, refused = _sort_out(broker, request)
+    known, refused = _known_and_refused(broker, request)
     if not known:
         return TxnOffsetCommitResponse(topics=refused)
     request.topics = known
@@ -70,9 +73,9 @@ def _commit(
     index = broker.coordinators.groups.partition_for(request.group_id)
     if index < 0:
         return commit_error(request, ErrorCode.NOT_COORDINATOR)
-    place = GROUP_METADATA_TOPIC, index
+    partition = GROUP_METADATA_TOPIC, index
     producer = Producer(request.transactional_id, request.producer_id, request.producer_epoch)
-    verdict = verify(broker.node, broker.coordinators, producer, {place: NO_SEQUENCE}, support)
+    verdict = verify(broker.node, broker.coordinators, producer, {partition: NO_SEQUENCE}, support)
     if isinstance(verdict, Verdict):
         return _commit_verified(broker, request, verdict)
     return _commit_once_verified(broker, request, verdict)
@@ -85,7 +88,7 @@ async def _commit_once_verified(
 
 
 def _commit_verified(broker: Broker, request: TxnOffsetCommitRequest, verdict: Verdict) -> Reply:
-    """The verdict is on one partition."""
+    """Commit the offsets if the verdict, which is about one partition, allows it."""
     for error in verdict.refused.values():
         if error is ErrorCode.NETWORK_EXCEPTION:
             error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -94,34 +97,35 @@ def _commit_verified(broker: Broker, request: TxnOffsetCommitRequest, verdict: V
     return broker.coordinators.groups.commit_transactional_offsets(request, proof)
 
 
-def _sort_out(
+def _known_and_refused(
     broker: Broker, request: TxnOffsetCommitRequest
 ) -> tuple[list[TxnOffsetCommitRequestTopic], list[TxnOffsetCommitResponseTopic]]:
-    """What exists, and the answers for what does not."""
+    """The existing partitions, and the answers for unknown ones."""
     known: list[TxnOffsetCommitRequestTopic] = []
     refused: dict[str, TxnOffsetCommitResponseTopic] = {}
     for topic in request.topics:
-        hosted = broker.image.topics.get(topic.name)
-        count = 0 if hosted is None else len(hosted.partitions)
-        if hosted is None:  # told also where no partition of it is named
+        topic_image = broker.image.topics.get(topic.name)
+        count = 0 if topic_image is None else len(topic_image.partitions)
+        if topic_image is None:  # the response has it even without partitions
             refused.setdefault(topic.name, TxnOffsetCommitResponseTopic(topic.name))
-        there = [p for p in topic.partitions if 0 <= p.partition_index < count]
+        existing = [p for p in topic.partitions if 0 <= p.partition_index < count]
         for partition in topic.partitions:
             if not 0 <= partition.partition_index < count:
                 answer = TxnOffsetCommitResponsePartition(
                     partition.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 )
-                told = refused.setdefault(topic.name, TxnOffsetCommitResponseTopic(topic.name))
-                told.partitions.append(answer)
-        if there:
-            known.append(TxnOffsetCommitRequestTopic(topic.name, there))
+                refused.setdefault(
+                    topic.name, TxnOffsetCommitResponseTopic(topic.name)
+                ).partitions.append(answer)
+        if existing:
+            known.append(TxnOffsetCommitRequestTopic(topic.name, existing))
     return known, list(refused.values())
 
 
 def _merge(
     response: TxnOffsetCommitResponse, refused: list[TxnOffsetCommitResponseTopic]
 ) -> TxnOffsetCommitResponse:
-    """One answer a topic; what was refused comes first, as in Apache Kafka."""
+    """One answer per topic; refused partitions come first, as in Apache Kafka."""
     topics = {topic.name: topic for topic in refused}
     for topic in response.topics:
         topics.setdefault(topic.name, TxnOffsetCommitResponseTopic(topic.name)).partitions.extend(

@@ -1,15 +1,15 @@
 """UpdateFeatures (key 57): v0-2.
 
 Behaviour
-- Sets the levels of features, all that are named or none: one that cannot be set is the error of
-  the whole request, INVALID_UPDATE_VERSION with a sentence about it.
-- A level that not each member knows is refused: kwire.cluster.decisions.feature_updates has the
-  rules.
-- In a cluster it is the controller's: any other broker says NOT_CONTROLLER.
+- Sets the levels of all requested features or of none.  If one cannot be set, the whole request has
+  INVALID_UPDATE_VERSION, with a message about that feature.
+- A level is refused unless every member of the cluster supports it;
+  kwire.cluster.decisions.feature_updates has the rules.
+- A broker that is not the controller answers NOT_CONTROLLER.
 
-Version notes: v0 has `allow_downgrade`, which Apache Kafka does not read, so that it only goes up;
-from v1 there is the type of an upgrade, and `validate_only`; up to v1 each feature that was set is
-named in the answer.
+Version notes: v0 has `allow_downgrade`, which Apache Kafka ignores, so v0 cannot lower a level;
+from v1 an update has its type, and the request `validate_only`; in v0-1 the response names each
+feature.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ async def handle(
         return UpdateFeaturesResponse(
             error_code=ErrorCode.NOT_CONTROLLER, error_message=NOT_THE_CONTROLLER
         )
-    wanted = [
-        Update(each.feature, each.max_version_level, each.upgrade_type)
-        for each in request.feature_updates
+    updates = [
+        Update(requested.feature, requested.max_version_level, requested.upgrade_type)
+        for requested in request.feature_updates
     ]
 
     def decide(image: ClusterImage) -> Change | None:
-        change = update(image, wanted, broker.node_id)
+        change = update(image, updates, broker.node_id)
         return None if request.validate_only else change
 
     try:
         refusal = await commit_for_client(
-            broker.membership, [decide], log, "features are not updated"
+            broker.membership, [decide], log, "Cannot update features"
         )
     except Refusal as refused:
         refusal = refused
@@ -63,5 +63,8 @@ async def handle(
         return UpdateFeaturesResponse(error_message=None)
     return UpdateFeaturesResponse(
         error_message=None,
-        results=[UpdatableFeatureResult(each.feature, ErrorCode.NONE, "NONE") for each in wanted],
+        results=[
+            UpdatableFeatureResult(requested.feature, ErrorCode.NONE, "NONE")
+            for requested in updates
+        ],
     )

@@ -1,13 +1,13 @@
 """UpdateMetadata (key 6): v0-8.
 
 Behaviour
-- From the controller of a cluster: which brokers are alive, and what has changed of partitions.
-  kwire.cluster.replication.metadata_update takes it over.
-- A broker alone does not serve it: the connection is closed, as for a key that does not exist.
+- Sent by the controller of a cluster: the live brokers, and the changed partitions.
+  kwire.cluster.replication.metadata_update applies it.
+- A broker outside a cluster closes the connection, as for an API key that does not exist.
 
 Version notes: endpoints from v1; racks from v2; listeners from v3; offline replicas from v4; the
-broker's epoch, and partitions by topic, from v5; flexible from v6; topic ids from v7; from KRaft
-controllers v8.
+broker epoch, and partitions by topic, from v5; flexible from v6; topic ids from v7; KRaft
+controllers send v8.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """WriteShareGroupState (key 85): v0-1.
 
 Behaviour
-- The leader of partitions says what became of their records since it said so last, as batches of
-  offsets; where they overlap, more deliveries count, and of as many the higher state.
-- FENCED_LEADER_EPOCH for who is not the last leader, FENCED_STATE_EPOCH for who has not heard that
-  the group begins anew, INVALID_REQUEST for a partition that no group has begun to read.
-- UNKNOWN_TOPIC_OR_PARTITION, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS for each partition.
-- Without a group, or with a topic without partitions, nothing is done and answered.
+- Sent by the leader of partitions to store the state of their records since its last write, as
+  batches of offsets.  If batches overlap, the higher delivery count wins, then the higher state.
+- Each partition has its own error: FENCED_LEADER_EPOCH for an earlier leader, FENCED_STATE_EPOCH if
+  the group has started again since, INVALID_REQUEST for a partition without share state,
+  UNKNOWN_TOPIC_OR_PARTITION, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS.
+- Without a group, or with a topic without partitions, it does nothing and the response is empty.
 
-Version notes: how many records are done with behind the start offset from v1 (KIP-1226).
+Version notes: the number of completed deliveries after the start offset from v1 (KIP-1226).
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ def handle(
     return ask_of_each(
         request.group_id,
         request.topics,
-        lambda key, each: coordinator.write(key, _written(each)),
+        lambda key, data: coordinator.write(key, _written(data)),
         _told,
         _response,
     )
 
 
-def _written(each: PartitionData) -> Written:
+def _written(data: PartitionData) -> Written:
     return Written(
-        each.state_epoch,
-        each.leader_epoch,
-        each.start_offset,
-        each.delivery_complete_count,
-        batches_of(each.state_batches),
+        data.state_epoch,
+        data.leader_epoch,
+        data.start_offset,
+        data.delivery_complete_count,
+        batches_of(data.state_batches),
     )
 
 

@@ -1,17 +1,19 @@
 """WriteTxnMarkers (key 27): v1-2.
 
 Behaviour
-- Ends transactions in partitions of this broker; transaction coordinators send it, and admins for
-  transactions that hang (KIP-664).  The answer waits until the markers are committed.
+- Writes transaction markers into partitions that this broker leads.  Transaction coordinators send
+  it, and administrators for transactions that hang (KIP-664).  The response waits until the markers
+  are committed.
 - Each partition has its own error: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER,
   INVALID_PRODUCER_EPOCH for a producer that is fenced there, TRANSACTION_COORDINATOR_FENCED for a
-  coordinator that is.  Offsets that are still being loaded: NOT_LEADER_OR_FOLLOWER.
-- What is not committed within `request.timeout.ms` is REQUEST_TIMED_OUT: it is in the log, but the
-  coordinator has to write it again.
-- Markers that cannot be (no producer or epoch, a transaction version of -1) are
-  UNKNOWN_SERVER_ERROR.  Markers of one producer are answered together; one without partitions is
-  left out.
-- A partition named twice in a marker, on which Apache Kafka never answers, gets one marker.
+  fenced coordinator.  A partition of `__consumer_offsets` that is still being loaded gives
+  NOT_LEADER_OR_FOLLOWER.
+- A marker that is not committed within `request.timeout.ms` gives REQUEST_TIMED_OUT: it is in the
+  log, but the coordinator has to send it again.
+- Invalid markers (no producer id or epoch, a transaction version of -1) give UNKNOWN_SERVER_ERROR.
+  The markers of one producer share an entry of the response; a marker without partitions has none.
+- A partition that stands twice in a marker gets one marker.  (Apache Kafka never answers such a
+  request.)
 
 Version notes: the coordinator's transaction version from v2; with 2 a marker of the epoch in which
 the transaction is open is late (KIP-1228).
@@ -50,24 +52,26 @@ def handle(
 
 
 class _Markers:
-    """The markers of one request, and what came of them."""
+    """The markers of one request, and the errors of their partitions."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._results: dict[int, dict[str, dict[int, ErrorCode]]] = {}
-        """By producer, topic and partition."""
+        """By producer id, topic name and partition index."""
         self._settled: trio.Event | None = None
         self.waiting = 0
 
-    def write(self, wanted: WritableTxnMarker) -> None:
+    def write(self, requested: WritableTxnMarker) -> None:
         marker = TxnMarker(
-            wanted.producer_id,
-            wanted.producer_epoch,
-            wanted.coordinator_epoch,
-            wanted.transaction_result,
-            wanted.transaction_version,
+            requested.producer_id,
+            requested.producer_epoch,
+            requested.coordinator_epoch,
+            requested.transaction_result,
+            requested.transaction_version,
         )
-        places = {(topic.name, i): None for topic in wanted.topics for i in topic.partition_indexes}
+        places = {
+            (topic.name, i): None for topic in requested.topics for i in topic.partition_indexes
+        }
         if not places:
             return
         answers = self._results.setdefault(marker.producer_id, {})
@@ -88,7 +92,7 @@ class _Markers:
                 settle(topic, index, error)
 
     def _refusal(self, marker: TxnMarker, topic: str, index: int) -> ErrorCode:
-        """Of a marker that cannot be: without a producer everywhere, else where it is written."""
+        """The error of an invalid marker; unless it has no producer, only for hosted partitions."""
         if NONE_GIVEN in (marker.producer_id, marker.producer_epoch):
             return ErrorCode.UNKNOWN_SERVER_ERROR
         if self._broker.hosted.get(topic, index) is None:

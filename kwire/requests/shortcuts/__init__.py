@@ -1,5 +1,5 @@
-"""Answers to what a connection says again in the same bytes, without decoding it anew.
+"""Shortcuts: answer a request that a connection repeats, without decoding it again.
 
-Each is a `shortcut.Shortcut`; what it cannot answer goes the thorough way through
-kwire.requests.routes.
+Each is a `shortcut.Shortcut`.  A request that it cannot answer goes to its handler
+(kwire.requests.routes) as usual.
 """

@@ -1,13 +1,14 @@
-"""The quick way for a client that asks for the same offset again and again.
+"""Shortcut for a client that asks for the same offset again and again.
 
-Spark's Kafka source asks where the partition begins and where it ends after each poll of 500
-records, and waits for both: forty ListOffsets for a Fetch of 1 MB, and most of what a broker does
-for it.  The requests of a connection then differ in their correlation id alone.  So it remembers
-some of them as bytes, with whom they are about and the reply.  What is told is looked up anew each
-time, by the same function as ever; decoding the request and writing the reply is what is saved.
-Whatever cannot be told (the topic is gone, the leader another) goes the thorough way, which alone
-decides on errors.  `tests/requests/shortcuts/test_repeated_list_offsets.py` holds the two against
-each other.
+After each poll of 500 records Spark's Kafka source asks for the first and the last offset of the
+partition, and waits for both.  That is forty ListOffsets requests per Fetch of 1 MB, and most of
+the broker's work for it.  The requests of a connection then differ in their correlation id only.
+
+So each connection remembers the bytes of a few requests, with a function that looks up the offset
+and the bytes of the response.  The offset is looked up again each time, by the handler's own
+function; the shortcut saves decoding the request and encoding the response.  If the look-up fails
+(the topic was deleted, the leader changed), the handler answers, which alone decides about errors.
+`tests/requests/shortcuts/test_repeated_list_offsets.py` compares the two.
 """
 
 from __future__ import annotations
@@ -25,49 +26,50 @@ if TYPE_CHECKING:
     from kwire.requests.shortcuts.shortcut import Exchange
 
 _REMEMBERED_MAX = 4
-"""Requests a connection: a consumer of one partition asks for its beginning and its end."""
+"""Requests remembered per connection: a consumer asks for a partition's first and last offset."""
 
 _SIZE_BYTES_MAX = 1024
-"""Of a request that is remembered; a topic's name and a client's id have 249 characters."""
+"""Size of the largest request remembered; topic names and client ids have up to 249 characters."""
 
 _EPOCHS_SINCE = 4
-_FOUND = struct.Struct(">qqi")  # timestamp, offset, leader epoch
-_ANSWER = struct.Struct(">ihqqi")  # and before them partition index and error code
+_OFFSET = struct.Struct(">qqi")  # timestamp, offset, leader epoch
+_PARTITION = struct.Struct(">ihqqi")  # partition index, error code, then an _OFFSET
 
 
-class _Remembered(NamedTuple):
+class _RememberedRequest(NamedTuple):
     look_up: Callable[[], TimestampOffset]
     reply: Frame
-    found_at: int
+    offset_at: int
+    """Position of the `_OFFSET` in `reply`."""
 
 
 class RepeatedListOffsets:
-    """One connection's memory of what it asked of single partitions."""
+    """The requests of one connection for the offset of a single partition."""
 
     __slots__ = ("_remembered",)
 
     def __init__(self) -> None:
-        self._remembered: dict[bytes, _Remembered] = {}
+        self._remembered: dict[bytes, _RememberedRequest] = {}
 
     def answer(self, frame: memoryview, broker: Broker) -> Frame | None:
-        """The reply to `frame` if it is an earlier request again, else None."""
+        """The response to `frame` if it repeats a remembered request, else None."""
         remembered = self._remembered.get(_key(frame))
         if remembered is None:
             return None
         try:
-            found = remembered.look_up()
+            offset = remembered.look_up()
         except LogError:
             return None
         reply = Frame()
         reply += remembered.reply
-        reply[4:8] = frame[4:8]
-        _FOUND.pack_into(reply, remembered.found_at, *found)
+        reply[4:8] = frame[4:8]  # the correlation id, behind the size in both
+        _OFFSET.pack_into(reply, remembered.offset_at, *offset)
         return reply
 
     def learn(
         self, exchange: Exchange[ListOffsetsRequest, ListOffsetsResponse], broker: Broker
     ) -> None:
-        """Remember a request that went the thorough way, if it is about one place."""
+        """Remember a request for the first or last offset of a single partition."""
         frame, version, reply = exchange.frame, exchange.version, exchange.reply
         request, response = exchange.request, exchange.response
         if (
@@ -79,22 +81,27 @@ class RepeatedListOffsets:
             return
         from kwire.requests.handlers.list_offsets import EARLIEST, LATEST, place_of
 
-        asked = request.topics[0].partitions[0]
-        if asked.timestamp not in (LATEST, EARLIEST):
+        wanted = request.topics[0].partitions[0]
+        if wanted.timestamp not in (LATEST, EARLIEST):
             return
-        told = response.topics[0].partitions[0]
-        answer = _ANSWER.pack(
-            told.partition_index, told.error_code, told.timestamp, told.offset, told.leader_epoch
+        answer = response.topics[0].partitions[0]
+        encoded = _PARTITION.pack(
+            answer.partition_index,
+            answer.error_code,
+            answer.timestamp,
+            answer.offset,
+            answer.leader_epoch,
         )
-        partition = broker.hosted.get(request.topics[0].name, asked.partition_index)
-        if told.error_code or partition is None or reply.count(answer) != 1:
+        partition = broker.hosted.get(request.topics[0].name, wanted.partition_index)
+        # If the same bytes stand in the response twice, which of them to replace is unknown.
+        if answer.error_code or partition is None or reply.count(encoded) != 1:
             return
         if len(self._remembered) >= _REMEMBERED_MAX:
             self._remembered.clear()
-        self._remembered[_key(frame)] = _Remembered(
-            lambda: place_of(partition, asked, request),
+        self._remembered[_key(frame)] = _RememberedRequest(
+            lambda: place_of(partition, wanted, request),
             reply,
-            reply.index(answer) + _ANSWER.size - _FOUND.size,
+            reply.index(encoded) + _PARTITION.size - _OFFSET.size,
         )
 
 

@@ -1,18 +1,18 @@
-"""The quick way for what a producer says again and again.
+"""Shortcut for a producer that writes to one partition again and again.
 
-A connection's Produce requests differ in their batch and little else: client id, acks, timeout,
-topic and partition are those of the request before.  Decoding them anew, looking the partition up
-and writing the reply field by field is most of what a small request costs beside its append.  So a
-connection remembers the last request to one partition as bytes:
+The Produce requests of a connection often differ in their batch only: client id, acks, timeout,
+topic and partition are those of the request before.  To decode these fields, look up the partition
+and encode the response is most of the cost of a small request beside its append.  So each
+connection remembers the bytes of its last request to a single partition:
 
     key, version | correlation id | head: client id ... partition index | batch size | batch | tail
 
-When the next one has the same key, version, head and tail, its batch goes straight to that
-partition, and the reply is a copy of the last one's with other offsets.  Whatever is not plainly
-that (another head, the first batch of a transaction, one that is refused, a partition that would
-have to wait for replicas) goes the thorough way, which alone decides how it is answered: this one
-only ever succeeds.
-`tests/requests/shortcuts/test_repeated_produce.py` holds the two against each other.
+If the next request has the same key, version, head and tail, its batch is appended to the same
+partition, and the response is a copy of the last one with other offsets.  Any other request goes to
+the handler: one with another head, the first batch of a transaction, a batch that the log refuses,
+or a partition whose response would have to wait for replicas or the disk.  The shortcut returns
+successful responses only; the handler alone decides about errors.
+`tests/requests/shortcuts/test_repeated_produce.py` compares the two.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from kwire.requests.shortcuts.shortcut import Exchange
     from kwire.storage.partitions.partition import Partition
 
-_ZSTD = int(Compression.ZSTD)  # of the codecs the only one with this bit
-_HEAD_START = 8  # behind api key, version and correlation id
+_ZSTD = int(Compression.ZSTD)  # 4: no other codec has this bit
+_HEAD_START = 8  # after api key, version and correlation id
 _FLEXIBLE_SINCE = 9
 _LOG_START_SINCE = 5
 
-_NO_TAGS = b"\0\0\0"  # in the partition, the topic and the request
+_NO_TAGS = b"\0\0\0"  # no tagged fields: in the partition, the topic and the request
 _SIZE = struct.Struct(">i")
 _SUCCESS = struct.Struct(">ihq")  # partition index, no error, base offset
 _OFFSETS_V3 = struct.Struct(">qq")  # base offset, log append time
@@ -51,7 +51,12 @@ _OFFSETS_V5 = struct.Struct(">qqq")  # and log start offset
 
 
 class RepeatedProduce:
-    """One connection's memory of its last Produce request to a single partition."""
+    """The last Produce request of one connection to a single partition.
+
+    `_kind` is the request's api key and version, `_head` its bytes from the client id to the
+    partition index, `_size_at` the position of the batch size.  `_reply` is its response, whose
+    offsets stand at `_offsets_at`.  `_refused_bits` are flags of a batch for the handler to refuse.
+    """
 
     __slots__ = (
         "_acks",
@@ -69,7 +74,7 @@ class RepeatedProduce:
     )
 
     def __init__(self) -> None:
-        self._seen = b""  # the head of the last request: one that comes twice is worth learning
+        self._seen = b""  # the head of the last request; `learn` remembers a head that comes twice
         self._kind = self._head = b""
         self._size_at = _HEAD_START
         self._flexible = False
@@ -82,12 +87,14 @@ class RepeatedProduce:
         self._offsets_at = 0
 
     def answer(self, frame: memoryview, broker: Broker) -> Frame | None:
-        """The reply to `frame` if it is the last request again with another batch, else None."""
+        """The response to `frame` if only its batch differs from the last request's, else None."""
         size_at = self._size_at
         if frame[:4] != self._kind or frame[_HEAD_START:size_at] != self._head:
             return None
         batch = _batch(frame, size_at, self._flexible)
         partition = self._partition
+        # The last two conditions are the cases in which a response has to wait: for followers
+        # (acks=-1 on a partition that has some) or for the disk (`flush.messages`).
         if (
             batch is None
             or partition is None
@@ -96,19 +103,23 @@ class RepeatedProduce:
         ):
             return None
         flags = batch[FLAGS_POS]
-        if flags & self._refused_bits:
+        if flags & self._refused_bits:  # zstd from a version that does not know it
             return None
+        # Only the handler can ask the transaction coordinator whether a partition is part of the
+        # transaction.  Once the transaction is open in the log, the answer is known.
         if flags & TRANSACTIONAL_FLAG and not (
-            self._in_transactions and _goes_on(batch, partition)
+            self._in_transactions and _has_open_transaction(batch, partition)
         ):
             return None
+        # `append` also checks leadership: it raises if the partition was deleted or moved since.
         try:
             result = partition.append(batch, now_ms=broker.now_ms(), required_acks=self._acks)
         except LogError:
             return None
         reply = Frame()
         reply += self._reply
-        reply[4:8] = frame[4:8]
+        reply[4:8] = frame[4:8]  # the correlation id, behind the size
+        # result: first offset, last offset, log append time, log start offset
         if self._offsets is _OFFSETS_V5:
             _OFFSETS_V5.pack_into(reply, self._offsets_at, result[0], result[2], result[3])
         else:
@@ -116,7 +127,7 @@ class RepeatedProduce:
         return reply
 
     def learn(self, exchange: Exchange[ProduceRequest, ProduceResponse], broker: Broker) -> None:
-        """Remember a request that went the thorough way, the second time it comes."""
+        """Remember the request of `exchange` if the request before had the same head."""
         frame, version, reply = exchange.frame, exchange.version, exchange.reply
         request, response = exchange.request, exchange.response
         if len(request.topic_data) != 1 or len(request.topic_data[0].partition_data) != 1:
@@ -126,10 +137,14 @@ class RepeatedProduce:
         if answer.error_code or not isinstance(data.records, memoryview):
             return
         size_at = _size_position(frame, len(data.records), version >= _FLEXIBLE_SINCE)
+        # A producer of many partitions changes its head with each request: learning costs more
+        # than it saves until a head comes twice in a row.
         head = bytes(frame[_HEAD_START:size_at])
         if head != self._seen:
             self._seen = head
             return
+        # The offsets are found by their value.  If the same bytes stand in the response twice,
+        # which of them to replace is unknown.
         success = _SUCCESS.pack(data.index, 0, answer.base_offset)
         name = (
             topic.name if version < TOPIC_IDS_SINCE else broker.metadata.topic_name(topic.topic_id)
@@ -141,20 +156,21 @@ class RepeatedProduce:
         self._acks = request.acks
         self._in_transactions = request.transactional_id is not None
         self._refused_bits = 0 if version >= ZSTD_SINCE else _ZSTD
+        # The object stays valid after a deletion: it refuses appends from then on.
         self._partition = broker.hosted.get(name, data.index)
         self._reply = reply
         self._offsets = _OFFSETS_V5 if version >= _LOG_START_SINCE else _OFFSETS_V3
         self._offsets_at = reply.index(success) + _SUCCESS.size - 8
 
 
-def _goes_on(batch: memoryview, partition: Partition) -> bool:
-    """Whether the transaction of a batch is open there: its coordinator need not be asked."""
+def _has_open_transaction(batch: memoryview, partition: Partition) -> bool:
+    """Whether the producer of `batch` has an ongoing transaction in the log of `partition`."""
     producer_id, epoch, _ = PRODUCER.unpack_from(batch, PRODUCER_POS)
     return partition.log.producers.has_ongoing_txn(producer_id, epoch)
 
 
 def _size_position(frame: memoryview, batch_size_bytes: int, flexible: bool) -> int:
-    """Where the size of a request's only batch stands, which is the last thing in it."""
+    """Position of the batch size in a request whose only batch is its last field."""
     if not flexible:
         return len(frame) - batch_size_bytes - 4
     varint_size = ((batch_size_bytes + 1).bit_length() + 6) // 7
@@ -162,12 +178,13 @@ def _size_position(frame: memoryview, batch_size_bytes: int, flexible: bool) -> 
 
 
 def _batch(frame: memoryview, size_at: int, flexible: bool) -> memoryview | None:
-    """The batch whose size stands at `size_at`, if the request ends with it and nothing is odd."""
+    """The batch whose size stands at `size_at`; None if it does not end the request as expected."""
     if not flexible:
         batch = frame[size_at + 4 :]
         if len(batch) < HEADER_SIZE or _SIZE.unpack_from(frame, size_at)[0] != len(batch):
             return None
         return batch
+    # A flexible version has the size plus one, as an unsigned varint of at most 5 bytes.
     size, shift, position = 0, 0, size_at
     while shift < 35:
         byte = frame[position]

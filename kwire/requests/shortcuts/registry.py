@@ -1,4 +1,4 @@
-"""Which API keys have a shortcut."""
+"""The API keys that have a shortcut."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a connection asks of a shortcut, and tells it."""
+"""The interface between a connection and its shortcuts."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ ResponseT = TypeVar("ResponseT", bound=Message)
 
 @dataclass(slots=True)
 class Exchange(Generic[RequestT, ResponseT]):
-    """A request that went the thorough way, and how it was answered."""
+    """A request that its handler answered, with the response."""
 
     frame: memoryview
-    """The request without its size; valid during the call only."""
+    """The request without its size field; valid during the call only."""
     version: int
     request: RequestT
     response: ResponseT
@@ -28,14 +28,14 @@ class Exchange(Generic[RequestT, ResponseT]):
 
 
 class Shortcut(Protocol):
-    """One connection's memory of what it has asked of one API key.
+    """The remembered requests of one connection for one API key.
 
-    It only ever succeeds: whatever is not plainly what was asked before is left to the thorough
-    way, which alone decides on errors.
+    A shortcut returns successful responses only.  It leaves every other request to the handler,
+    which alone decides about errors.
     """
 
     def answer(self, frame: memoryview, broker: Broker) -> Frame | None:
-        """The reply to `frame` if it says again what was said before, else None."""
+        """The response to `frame` if it repeats a remembered request, else None."""
 
     def learn(self, exchange: Exchange[Any, Any], broker: Broker) -> None:
-        """Remember an exchange, if it is of a kind that comes again."""
+        """Remember an exchange, if requests of its kind are repeated."""

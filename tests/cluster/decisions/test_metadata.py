@@ -38,7 +38,7 @@ from kwire.codecs.messages.metadata import (
     MetadataResponse,
 )
 from kwire.codecs.primitives import ZERO_UUID
-from kwire.requests.handlers.metadata import TOLD_MISSING_MAX
+from kwire.requests.handlers.metadata import HIDDEN_MAX
 from tests.cluster.decisions.client import TOPIC, AdminClient, new_topic
 from tests.cluster.decisions.conftest import OpenAdmin
 from tests.inside import RawClient
@@ -205,7 +205,7 @@ async def test_only_so_many_topics_are_kept_from_who_had_them_made(
 ) -> None:
     async with open_admin() as admin:
         await joined(admin)
-        wanted = named(*(f"t{number}" for number in range(TOLD_MISSING_MAX + 5)))
+        wanted = named(*(f"t{number}" for number in range(HIDDEN_MAX + 5)))
         await ask(admin, wanted, 12)
         told = [error for _, error in outcomes(await ask(admin, wanted, 12))]
         assert told.count(ErrorCode.NONE) == 5

@@ -17,7 +17,7 @@ from tests.requests.handlers.node import NODE_ID, Node
 
 STATE = PartitionImage(NODE_ID, 0, 0, (), ())
 """Of a partition that no broker has, so that there is no log of it."""
-COUNT = 4 * metadata.MADE_TOGETHER_MAX
+COUNT = 4 * metadata.TOPICS_AT_ONCE
 
 
 def topic(number: int) -> TopicImage:

@@ -1,5 +1,4 @@
-"""A Fetch of a consumer that has a `consumer_byte_rate`: a `Budget`
-(kwire.requests.handlers.fetching.fetch)."""
+"""Applies the quota `consumer_byte_rate` to a consumer's Fetch."""
 
 from __future__ import annotations
 
@@ -18,16 +17,18 @@ _SIZE_FIELD_BYTES = 4
 
 
 def limit(fetch: Fetch, quotas: ClientQuotas, context: Context) -> None:
-    """Hold a fetch to what its client may have; before it reads."""
+    """Lower the size limits of `fetch` to its client's quota.  Call it before `fetch.read`."""
     client_id = context.client_id or ""
-    most = quotas.most_fetched(context.user, client_id)
-    if most is not None:
-        fetch.max_bytes = min(fetch.max_bytes, most)
+    quota_bytes = quotas.most_fetched(context.user, client_id)
+    if quota_bytes is not None:
+        fetch.max_bytes = min(fetch.max_bytes, quota_bytes)
         fetch.min_bytes = min(fetch.min_bytes, fetch.max_bytes)
-        fetch.budget = _Share(quotas, context.user, client_id)
+        fetch.budget = _ClientBudget(quotas, context.user, client_id)
 
 
-class _Share:
+class _ClientBudget:
+    """The quota of one user and client id; a `Budget` of kwire.requests.handlers.fetching.fetch."""
+
     __slots__ = ("_client_id", "_quotas", "_user")
 
     def __init__(self, quotas: ClientQuotas, user: str, client_id: str) -> None:
@@ -36,7 +37,7 @@ class _Share:
         self._client_id = client_id
 
     def charge(self, fetch: Fetch) -> int:
-        """By the size of the whole answer, as Kafka counts it."""
+        """Count the size of the whole response, as Kafka does; return the throttle time in ms."""
         frame = Frame()
         FetchResponse(responses=by_topic(fetch.answers)).write(frame, fetch.version)
         return self._quotas.fetched(

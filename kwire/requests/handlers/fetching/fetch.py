@@ -1,7 +1,7 @@
-"""The work of a Fetch, for consumers; kwire.requests.handlers.fetching.replica_fetch is that for
-followers.
+"""A consumer's Fetch: read its partitions, wait for more records, make the response.
 
-How it is to be answered is at the head of kwire.requests.handlers.fetch.
+kwire.requests.handlers.fetch states the rules; kwire.requests.handlers.fetching.replica_fetch does
+the same for followers.
 """
 
 from __future__ import annotations
@@ -42,23 +42,29 @@ READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 
 
 class Budget(Protocol):
-    """What a consumer may be given, where that is bounded: see kwire.security.quotas."""
+    """The byte rate quota of one consumer: see kwire.security.quotas."""
 
     def charge(self, fetch: Fetch) -> int:
-        """Pay for what was found; for how many ms the consumer rests instead, 0 if it may have it.
+        """Count the records of `fetch`; return the throttle time in ms, 0 if it is within quota.
 
-        Who rests is answered without records, and asks again (KIP-219).
+        A throttled consumer gets a response without records, and fetches again (KIP-219).
         """
 
 
 class Fetch:
-    """One request being answered: `read`, perhaps several times, until it is enough to respond.
+    """One Fetch request: call `read`, several times if it has to wait, then `response`.
 
-    `answers` are what the last `read` found in the partitions that are here, in the order they
-    were read, and `unknown` are those that are not.  An incremental fetch leaves out of `answers`
-    the partitions with nothing to tell.  `available_bytes` is what counts towards `min_bytes`
-    while the request waits, as `read_bytes` does when it comes in; they differ (as Apache Kafka's
-    do) where the limits keep records back.  `cold` are look-ups that would wait for the disk.
+    `answers`         of the last `read`, for the partitions hosted here, in the order of reading;
+                      an incremental fetch leaves out those whose data the client already has
+    `unknown`         answers for partitions that do not exist here
+    `denied`          answers for partitions that `refuse` took out of the plan
+    `at_once`         whether an answer must be sent now, however few bytes it has
+    `available_bytes` what counts towards `min_bytes` while the request waits; `read` counts its
+                      own bytes when the request arrives.  The two differ, as in Apache Kafka, if
+                      a limit keeps records back
+    `cold`            look-ups of offsets that would wait for the disk
+    `may_block`       whether `read` may wait for the disk itself
+    `watermarks`      sum of the partitions' high watermarks at the last `read`
     """
 
     __slots__ = (
@@ -111,6 +117,7 @@ class Fetch:
 
     def refuse(self, keys: Iterable[Key], error: ErrorCode) -> None:
         """Answer these partitions with `error`, and read the others."""
+        # Copies: the session owns the targets and keeps these partitions.
         plan = self.plan = copy(self.plan)
         plan.targets = dict(plan.targets)
         for key in keys:
@@ -122,11 +129,12 @@ class Fetch:
     # Reading
 
     def read(self) -> bool:
-        """Look at all partitions anew; True if there is no reason to wait (any longer)."""
+        """Read all partitions anew; True if the response may be sent without more waiting."""
         answers: Answers = []
         self.answers, self.unknown = answers, []
         self.at_once = False
         self.available_bytes = 0
+        # Locals for what the loop reads: a follower or a large session has thousands of targets.
         node_id = self.broker.node_id
         committed_only = self.committed_only
         incremental = self.plan.session is not None
@@ -134,62 +142,68 @@ class Fetch:
         nothing_yet = True
         found = read_bytes = watermarks = 0
         for target in self.plan.targets.values():
+            # A session keeps the partition object; a stopped partition has leader -1, so one
+            # comparison notices both a deletion and a move.
             partition = target.partition
             if partition is None or partition.leader != node_id:
                 partition = self._find(target)
                 if partition is None:
                     continue
             found += 1
-            asked = target.asked
+            fetch_partition = target.asked
             log = partition.log
             watermark = partition.high_watermark
             watermarks += watermark
-            if (  # nothing to read and nothing to tell: most partitions of a session, most times
+            # The usual case in a session: no new records, and the client has everything else.
+            # Each condition rules out one thing that `_read` would report.
+            if (
                 incremental
-                and asked.fetch_offset == watermark == target.high_watermark
+                and fetch_partition.fetch_offset == watermark == target.high_watermark
                 and target.log_start_offset == log.log_start_offset
                 and not log.offline
-                and asked.current_leader_epoch in (-1, partition.leader_epoch)
-                and asked.last_fetched_epoch < 0
+                and fetch_partition.current_leader_epoch in (-1, partition.leader_epoch)
+                and fetch_partition.last_fetched_epoch < 0
                 and (not committed_only or partition.last_stable_offset == watermark)
             ):
                 continue
             try:
-                data = self._read(asked, partition, room, nothing_yet)
+                data = self._read(fetch_partition, partition, room, nothing_yet)
             except LogError as error:
-                data = self._refusal(asked, error.error, partition)
+                data = self._refusal(fetch_partition, error.error, partition)
+            # A Region is a range of the segment file: the records are not in memory.
             region = data.records
             if isinstance(region, Region):
                 read_bytes += region.size_bytes
                 room -= region.size_bytes
                 nothing_yet = False
-            room = max(0, room)  # a negative `max_bytes` spoils the first partition only
+            room = max(0, room)  # a negative `max_bytes` fails the first partition only
             if not (incremental and target.knows(data)):
                 answers.append((target, data))
         self.watermarks = watermarks
         return (
             read_bytes >= self.min_bytes
             or self.at_once
-            or found == 0
+            or found == 0  # no partition can ever get records
             or self.available_bytes >= self.min_bytes
             or self._ends_in_older_segment()
         )
 
     def _find(self, target: FetchTarget) -> Partition | None:
-        """Who serves `target`; None after noting why nobody does."""
-        was_here = self.waiting and target.partition is not None
+        """The partition that serves `target`; None after adding an answer that says why not."""
+        was_hosted = self.waiting and target.partition is not None
         target.partition = None
         if target.topic is None:
             target.topic = self.broker.metadata.topic_name(target.topic_id)
             if target.topic is None:
-                self._note_unknown(target, ErrorCode.UNKNOWN_TOPIC_ID)
+                self._add_unknown(target, ErrorCode.UNKNOWN_TOPIC_ID)
                 return None
         partition = self.broker.hosted.get(target.topic, target.asked.partition)
         if partition is None:
-            self._note_absent(target, target.topic, was_here=was_here)
+            self._add_absent(target, target.topic, was_hosted=was_hosted)
             return None
         if self.by_topic_id and partition.topic_id != target.topic_id:
-            error = ErrorCode.INCONSISTENT_TOPIC_ID  # the session is older than the topic
+            # The topic was deleted and created again after the session learned its id.
+            error = ErrorCode.INCONSISTENT_TOPIC_ID
         elif not (partition.is_leader or self._may_read_follower(partition)):
             error = partition.why_not_led()
         else:
@@ -199,75 +213,87 @@ class Fetch:
         return None
 
     def _may_read_follower(self, partition: Partition) -> bool:
-        """Consumers that say where they are may be sent to a near replica (KIP-392)."""
+        """Whether a follower may serve this version: its consumers can name a rack (KIP-392)."""
         return partition.following and self.version >= RACK_SINCE
 
     def _read(
-        self, asked: FetchPartition, partition: Partition, room: int, nothing_yet: bool
+        self, fetch_partition: FetchPartition, partition: Partition, room: int, nothing_yet: bool
     ) -> PartitionData:
-        """What one partition has for this request; LogError if the request is wrong for it."""
-        if asked.current_leader_epoch >= 0:
-            partition.check_leader_epoch(asked.current_leader_epoch)
+        """The answer for one partition, with at most `room` bytes of records.
+
+        `nothing_yet` says that no partition before has records.  LogError if the request names
+        a wrong leader epoch or offset.
+        """
+        # The epoch comes first: a consumer with stale metadata must refresh it before it believes
+        # an offset error (KIP-320).
+        if fetch_partition.current_leader_epoch >= 0:
+            partition.check_leader_epoch(fetch_partition.current_leader_epoch)
         log = partition.log
         log.check_online()
         watermark = partition.high_watermark
         stable = partition.last_stable_offset
         end = stable if self.committed_only else watermark
         data = PartitionData(
-            partition_index=asked.partition,
+            partition_index=fetch_partition.partition,
             high_watermark=watermark,
             last_stable_offset=stable,
             log_start_offset=log.log_start_offset,
             aborted_transactions=[] if self.committed_only else None,
             records=b"",
         )
-        if asked.last_fetched_epoch >= 0:
-            diverging = diverging_epoch(asked, partition)
+        if fetch_partition.last_fetched_epoch >= 0:
+            diverging = diverging_epoch(fetch_partition, partition)
             if diverging is not None:
                 data.diverging_epoch = diverging
                 data.aborted_transactions = None
-                self.at_once = True
+                self.at_once = True  # the client has to truncate before any record helps it
                 return data
-        self._add_records(data, asked, partition, end, room, nothing_yet)
+        self._add_records(data, fetch_partition, partition, end, room, nothing_yet)
         return data
 
     def _add_records(
         self,
         data: PartitionData,
-        asked: FetchPartition,
+        fetch_partition: FetchPartition,
         partition: Partition,
         end: int,
         room: int,
         nothing_yet: bool,
     ) -> None:
-        """Put in what may be read up to `end` and sent within `room` bytes."""
-        offset = asked.fetch_offset
-        limit = min(asked.partition_max_bytes, room)
+        """Add the records from the fetch offset to `end` that fit into `room` bytes to `data`."""
+        offset = fetch_partition.fetch_offset
+        limit = min(fetch_partition.partition_max_bytes, room)
+        # Finding the offset may read the index from the disk, which would stop the whole loop:
+        # leave that to a thread.  An offset outside the log needs no look-up.
         if offset < end and not self.may_block and offset >= data.log_start_offset:
             cold = partition.log.reader.cold_lookup(offset)
             if cold is not None:
                 self.cold.append(cold)
                 return
+        # KIP-74: the first partition with records sends a whole batch, whatever the limit.
         region = partition.read(
             offset, max(limit, 0), max_offset=end, min_one_batch=nothing_yet and limit >= 0
         )
         if region is not None:
             data.records = region
-            self.available_bytes += min(region.size_bytes, asked.partition_max_bytes)
+            self.available_bytes += min(region.size_bytes, fetch_partition.partition_max_bytes)
             if self.committed_only:
                 data.aborted_transactions = _aborted(partition, region)
         elif offset < end:
             if limit < 0:
-                raise LogError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{limit} bytes asked for")
-            # its first batch is larger than a limit: it counts as filling that
-            self.available_bytes += min(asked.partition_max_bytes, room + 1)
+                raise LogError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{limit} bytes fetch_partition for")
+            # The first batch is larger than the limit.  It counts as if it filled the limit, or
+            # the request would wait although records exist.
+            self.available_bytes += min(fetch_partition.partition_max_bytes, room + 1)
             if limit > 0:
                 data.aborted_transactions = None
         elif offset > end:
+            # In the log, but beyond what may be read, for example after a new leader truncated its
+            # log.  Like Kafka, do not wait for the end to get there.
             self.at_once = True
 
     def _ends_in_older_segment(self) -> bool:
-        """Whether more could be read, but not in this reply: a region is of one segment."""
+        """Whether more records exist that this response cannot have: a region has one segment."""
         for target, data in self.answers:
             region, partition = data.records, target.partition
             if isinstance(region, Region) and partition is not None:
@@ -278,29 +304,36 @@ class Fetch:
         return False
 
     def _end_of(self, data: PartitionData, target: FetchTarget) -> int:
-        """Up to where a partition might have been read."""
+        """The offset up to which this request may read the partition of `target`."""
         return data.last_stable_offset if self.committed_only else data.high_watermark
 
-    def _note_absent(self, target: FetchTarget, topic: str, *, was_here: bool) -> None:
-        asked = target.asked
-        error = self.broker.hosted.absent_error(topic, asked.partition)
+    def _add_absent(self, target: FetchTarget, topic: str, *, was_hosted: bool) -> None:
+        """Add the answer for a partition that this broker does not host.
+
+        `was_hosted` says that it did when the request began to wait.
+        """
+        fetch_partition = target.asked
+        error = self.broker.hosted.absent_error(topic, fetch_partition.partition)
         if error is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            state = self.broker.image.topics[topic].partitions[asked.partition]
-            self.answers.append((target, self._refusal(asked, error, state)))
-        elif was_here:  # deleted meanwhile: told as any other error of a read
-            self.answers.append((target, _nothing(asked, error)))
+            state = self.broker.image.topics[topic].partitions[fetch_partition.partition]
+            self.answers.append((target, self._refusal(fetch_partition, error, state)))
+        elif was_hosted:  # deleted during the wait: an error like any other error of a read
+            self.answers.append((target, _nothing(fetch_partition, error)))
             self.at_once = True
         else:
-            self._note_unknown(target, error)
+            self._add_unknown(target, error)
 
     def _refusal(
-        self, asked: FetchPartition, error: ErrorCode, partition: Partition | PartitionImage
+        self,
+        fetch_partition: FetchPartition,
+        error: ErrorCode,
+        partition: Partition | PartitionImage,
     ) -> PartitionData:
-        """The answer for a partition that is here but cannot be read as asked."""
+        """The answer for an existing partition that cannot serve the request; ends the wait."""
         self.at_once = True
         if error is ErrorCode.KAFKA_STORAGE_ERROR and self.version < STORAGE_ERROR_SINCE:
             error = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        data = _nothing(asked, error)
+        data = _nothing(fetch_partition, error)
         if self.version >= CURRENT_LEADER_SINCE and error in (
             ErrorCode.NOT_LEADER_OR_FOLLOWER,
             ErrorCode.FENCED_LEADER_EPOCH,
@@ -310,7 +343,7 @@ class Fetch:
             )
         return data
 
-    def _note_unknown(self, target: FetchTarget, error: ErrorCode) -> None:
+    def _add_unknown(self, target: FetchTarget, error: ErrorCode) -> None:
         data = _nothing(target.asked, error)
         data.aborted_transactions = []
         self.unknown.append((target, data))
@@ -318,9 +351,10 @@ class Fetch:
     # Answering
 
     def response(self) -> FetchResponse:
-        """What the last `read` found, as a reply; the session (if any) takes it as told."""
+        """The response of the last `read`; the session, if any, records it as sent."""
         plan = self.plan
         session = plan.session
+        # During the wait another request came in the same session and made this one void (KIP-227).
         if plan.overtaken:
             assert session is not None
             return FetchResponse(
@@ -335,10 +369,10 @@ class Fetch:
                 )
         answers = self.answers
         if self.version < DIVERGING_EPOCH_SINCE and _any_diverging(answers):
-            # the session was opened by a version that can ask for this and tell it
+            # A newer version opened the session; this one has no field for a diverging epoch.
             return failed(self.request, self.version, ErrorCode.UNSUPPORTED_VERSION)
-        if self.unknown:
-            self.unknown.sort(key=lambda each: each[1].error_code != ErrorCode.UNKNOWN_TOPIC_ID)
+        if self.unknown:  # Kafka's order: unknown ids, unknown partitions, denied partitions
+            self.unknown.sort(key=lambda answer: answer[1].error_code != ErrorCode.UNKNOWN_TOPIC_ID)
             answers = answers + self.unknown
         if self.denied:
             answers = answers + self.denied
@@ -356,9 +390,9 @@ class Fetch:
         return FetchResponse(session_id=session_id, responses=by_topic(answers))
 
     async def read_in(self) -> FetchResponse:
-        """Have a thread read what `read` would have waited for, then go on as if nothing had been.
+        """Let a thread read the `cold` look-ups from the disk, then read and wait as usual.
 
-        Once: what has gone from memory again by then is waited for.
+        It does so once.  If pages leave memory again before the second read, that read blocks.
         """
         for cold in self.cold:
             await trio.to_thread.run_sync(cold.read_in)
@@ -375,34 +409,40 @@ class Fetch:
         partitions = [target.partition for target in targets if target.partition is not None]
         waiters = [self._waiters(partition) for partition in partitions]
         with trio.move_on_after(max_wait_ms / 1000), ParkedFetch(waiters) as parked:
-            # Replies to earlier requests may have been sent since `read`, and others have run.
+            # Other tasks ran between `read` and here, while earlier responses were sent.  Records
+            # that they appended woke nobody, so compare the watermarks and read again.
             before = self.watermarks
             if before != sum(map(self._watermark, partitions)) and self.read():
                 return self.response()
             while not parked.changed:
-                # What arrives within a transaction can be read only later, so it does not count.
+                # With read_committed bytes that arrive within a transaction are readable only
+                # after its marker, so a count of arriving bytes says nothing: wake up for each.
                 missing_bytes = 0 if self.committed_only else self.min_bytes - self.available_bytes
                 await parked.arrival(missing_bytes)
                 if self.read():
                     return self.response()
+        # The time is up, or a partition changed: send what there is, with its errors.
         self.read()
         return self.response()
 
     def _waiters(self, partition: Partition) -> set[FetchWaiter]:
-        """Those who wait there for what this one can read."""
+        """The requests that wait for records of the same kind in `partition`."""
         return partition.fetch_waiters
 
     def _watermark(self, partition: Partition) -> int:
-        """Where what it can read of a partition ends, of all that is written there."""
+        """The offset in `partition` whose advance can give this request more records."""
         return partition.high_watermark
 
 
-def diverging_epoch(asked: FetchPartition, partition: Partition) -> EpochEndOffset | None:
-    """Where the fetcher's log leaves the leader's, if it does (KIP-595); LogError if unknown."""
-    epoch, end_offset = end_offset_for_epoch(partition.log, asked.last_fetched_epoch)
-    if end_offset < 0 or asked.fetch_offset < partition.log_start_offset:
+def diverging_epoch(fetch_partition: FetchPartition, partition: Partition) -> EpochEndOffset | None:
+    """The epoch and offset where the client's log diverges from the leader's (KIP-595), or None.
+
+    LogError if the leader has no such epoch any longer.
+    """
+    epoch, end_offset = end_offset_for_epoch(partition.log, fetch_partition.last_fetched_epoch)
+    if end_offset < 0 or fetch_partition.fetch_offset < partition.log_start_offset:
         raise LogError(ErrorCode.OFFSET_OUT_OF_RANGE)
-    if epoch < asked.last_fetched_epoch or end_offset < asked.fetch_offset:
+    if epoch < fetch_partition.last_fetched_epoch or end_offset < fetch_partition.fetch_offset:
         return EpochEndOffset(epoch=epoch, end_offset=end_offset)
     return None
 
@@ -418,9 +458,9 @@ def _aborted(partition: Partition, region: Region) -> list[AbortedTransaction]:
     ]
 
 
-def _nothing(asked: FetchPartition, error: ErrorCode) -> PartitionData:
+def _nothing(fetch_partition: FetchPartition, error: ErrorCode) -> PartitionData:
     return PartitionData(
-        partition_index=asked.partition,
+        partition_index=fetch_partition.partition,
         error_code=error,
         high_watermark=-1,
         aborted_transactions=None,
@@ -429,14 +469,14 @@ def _nothing(asked: FetchPartition, error: ErrorCode) -> PartitionData:
 
 
 def by_topic(answers: Answers) -> list[FetchableTopicResponse]:
-    """Neighbours of one topic share an entry; the order stays as it is."""
+    """The answers in their order; consecutive partitions of one topic share an entry."""
     topics: list[FetchableTopicResponse] = []
-    label: str | bytes | None = None
+    name_or_id: str | bytes | None = None
     for target, data in answers:
-        if target.key[0] == label:
+        if target.key[0] == name_or_id:
             topics[-1].partitions.append(data)
             continue
-        label = target.key[0]
+        name_or_id = target.key[0]
         topics.append(
             FetchableTopicResponse(
                 topic=target.topic or "", topic_id=target.topic_id, partitions=[data]
@@ -446,21 +486,21 @@ def by_topic(answers: Answers) -> list[FetchableTopicResponse]:
 
 
 def replica_id(request: FetchRequest, version: int) -> int:
-    """Which broker asks; negative for consumers."""
+    """The id of the broker that sends the request; negative for consumers."""
     if version < REPLICA_STATE_SINCE:
         return request.replica_id
     return -1 if request.replica_state is None else request.replica_state.replica_id
 
 
 def failed(request: FetchRequest, version: int, error: ErrorCode) -> FetchResponse:
-    """Kafka's answer to a request that it could not carry out.
+    """Kafka's response to a request that fails as a whole.
 
-    Clients of old versions look at their partitions only, so all that the request names get the
-    error; from version 13 on it is told once.
+    Clients of old versions look at their partitions only, so each partition of the request gets
+    the error; from version 13 on only the response has it.
     """
     topics = []
     for topic in request.topics if version < TOPIC_IDS_SINCE else ():
-        partitions = [_nothing(asked, error) for asked in topic.partitions]
+        partitions = [_nothing(fetch_partition, error) for fetch_partition in topic.partitions]
         for data in partitions:
             data.aborted_transactions = []
         topics.append(FetchableTopicResponse(topic=topic.topic, partitions=partitions))

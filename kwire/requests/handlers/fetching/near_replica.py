@@ -1,14 +1,16 @@
-"""Fetch of a consumer that says where it is: it may be sent to a replica near it (KIP-392).
+"""Fetch of a consumer that names its rack: the leader may send it to a near replica (KIP-392).
 
-With `replica.selector.class` at Apache Kafka's RackAwareReplicaSelector the leader looks at the
-replicas that are in sync, alive where the consumer looks for brokers, and have the offset asked
-for, itself among them:
+This needs `replica.selector.class` set to Apache Kafka's RackAwareReplicaSelector.  The leader
+then considers the in-sync replicas, including itself, that have the fetch offset and an endpoint
+on the consumer's listener:
 
-    none of them in the consumer's rack, or the leader is   it reads here
-    else    the one with the longest log; of those the one caught up last, then the highest id
+    the leader, or no replica, is in the consumer's rack   the consumer reads from the leader
+    else   from the replica in its rack with the highest log end offset; of several, the one that
+           caught up last, then the one with the highest id
 
-A partition that is read elsewhere is answered at once and without records: the consumer goes there
-with its next Fetch, and comes back after `metadata.max.age.ms`, or when that one refuses it.
+The response for a partition with a near replica comes at once and has no records.  The consumer
+sends its next Fetch to that replica.  It returns after `metadata.max.age.ms`, or as soon as that
+replica refuses it.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ RACK_AWARE: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
 class RackAwareFetch(Fetch):
-    """One request of such a consumer being answered; see Fetch."""
+    """One Fetch request of a consumer that names its rack; see Fetch."""
 
     __slots__ = ("_listener", "_rack")
 
@@ -39,24 +41,24 @@ class RackAwareFetch(Fetch):
         self._listener = listener
 
     def _read(
-        self, asked: FetchPartition, partition: Partition, room: int, nothing_yet: bool
+        self, fetch_partition: FetchPartition, partition: Partition, room: int, nothing_yet: bool
     ) -> PartitionData:
-        chosen = near_replica(
-            partition, asked.fetch_offset, self._rack, self.broker.image, self._listener
+        near_replica_id = near_replica(
+            partition, fetch_partition.fetch_offset, self._rack, self.broker.image, self._listener
         )
-        if chosen is None:
-            return super()._read(asked, partition, room, nothing_yet)
-        if asked.current_leader_epoch >= 0:
-            partition.check_leader_epoch(asked.current_leader_epoch)
+        if near_replica_id is None:
+            return super()._read(fetch_partition, partition, room, nothing_yet)
+        if fetch_partition.current_leader_epoch >= 0:
+            partition.check_leader_epoch(fetch_partition.current_leader_epoch)
         partition.log.check_online()
         self.at_once = True
         return PartitionData(
-            partition_index=asked.partition,
+            partition_index=fetch_partition.partition,
             high_watermark=partition.high_watermark,
             last_stable_offset=partition.last_stable_offset,
             log_start_offset=partition.log.log_start_offset,
             aborted_transactions=None,
-            preferred_read_replica=chosen,
+            preferred_read_replica=near_replica_id,
             records=b"",
         )
 
@@ -64,25 +66,25 @@ class RackAwareFetch(Fetch):
 def near_replica(
     partition: Partition, offset: int, rack: str, image: ClusterImage, listener: str
 ) -> int | None:
-    """The broker to read `offset` of it from; None where that is this one."""
+    """The id of the broker to read `offset` of `partition` from; None for this broker."""
     leading = partition.leading
     if not isinstance(leading, Leading) or _rack_of(image, partition.node_id, listener) == rack:
         return None
     near = [
-        each
-        for each in leading.followers
-        if each.broker_id in partition.isr
-        and each.log_start_offset <= offset <= each.log_end_offset
-        and _rack_of(image, each.broker_id, listener) == rack
+        follower
+        for follower in leading.followers
+        if follower.broker_id in partition.isr
+        and follower.log_start_offset <= offset <= follower.log_end_offset
+        and _rack_of(image, follower.broker_id, listener) == rack
     ]
-    return max(near, key=_worth).broker_id if near else None
+    return max(near, key=_preference).broker_id if near else None
 
 
-def _worth(follower: Follower) -> tuple[int, int, int]:
+def _preference(follower: Follower) -> tuple[int, int, int]:
     return follower.log_end_offset, follower.last_caught_up_ms, follower.broker_id
 
 
 def _rack_of(image: ClusterImage, broker_id: int, listener: str) -> str | None:
-    """Where a broker is; None where clients of `listener` do not find it."""
+    """The broker's rack; None if it is not alive or has no endpoint on `listener`."""
     broker = image.brokers.get(broker_id)
     return None if broker is None or broker.endpoint(listener) is None else broker.rack

@@ -1,8 +1,8 @@
-"""Which topics the sender of a Fetch, ShareFetch or ShareAcknowledge may read.
+"""Topics that the sender of a Fetch, ShareFetch or ShareAcknowledge may read.
 
-A guard in front of these handlers cannot ask: what is read is what a fetch session has, and not
-only what the request names.  So the handlers ask here, and nowhere else.  A topic that nobody knows
-may be read: that it is unknown is told first.
+A guard before these handlers cannot check this: they also read partitions of the session that the
+request does not name.  So the handlers call these functions.  A topic that does not exist may be
+read, so that the handler can answer that it is unknown.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def refuse_unreadable(broker: Broker, fetch: Fetch, context: Context) -> None:
-    """Refuse the partitions of topics that a consumer may not read; replicas may read all."""
+    """Refuse the partitions of topics that a consumer may not read; a follower may read all."""
     if broker.authorizer is None or fetch.from_replica:
         return
     may_read = _by_name(broker, context)
@@ -36,7 +36,7 @@ def refuse_unreadable(broker: Broker, fetch: Fetch, context: Context) -> None:
 
 
 def who_may_read(broker: Broker, context: Context) -> Callable[[Place], bool] | None:
-    """Whether the sender may read a share partition; None where there is no authorizer."""
+    """A function that says whether the sender may read a share partition; None: it may read all."""
     if broker.authorizer is None:
         return None
     may_read = _by_name(broker, context)
@@ -44,16 +44,16 @@ def who_may_read(broker: Broker, context: Context) -> Callable[[Place], bool] | 
 
 
 def _by_name(broker: Broker, context: Context) -> Callable[[str | None], bool]:
-    """The question for one topic, whose answer is kept for the rest of the request."""
+    """A function that says whether the sender may read a topic; it asks once per topic."""
     authorizer = broker.authorizer
     assert authorizer is not None
-    known: dict[str, bool] = {}
+    allowed: dict[str, bool] = {}
 
     def may_read(name: str | None) -> bool:
         if name is None:
             return True
-        if name not in known:
-            known[name] = authorizer.allows(context, AclOperation.READ, ResourceType.TOPIC, name)
-        return known[name]
+        if name not in allowed:
+            allowed[name] = authorizer.allows(context, AclOperation.READ, ResourceType.TOPIC, name)
+        return allowed[name]
 
     return may_read

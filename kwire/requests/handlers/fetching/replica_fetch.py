@@ -1,13 +1,13 @@
-"""Fetch as a follower asks it: all that is in the leader's log, and it tells how far it is.
+"""A follower's Fetch: it reads the whole log of the leader and reports the follower's progress.
 
-What differs from a consumer's Fetch (kwire.requests.handlers.fetching.fetch):
-- It reads up to the log end offset, not to what is committed, and waits for what is appended.
-- What it asks for says what it has: its progress is noted once a request, behind the read, so the
-  high watermark that it is told is the one from before.
-- Only the leader serves it, and only replicas of the partition: NOT_LEADER_OR_FOLLOWER or, where
-  the request named the right leader epoch, UNKNOWN_LEADER_EPOCH.
-- What is throttled is sent to followers out of sync only while it is within its rate
-  (kwire.cluster.replication.quotas).
+Differences from a consumer's Fetch (kwire.requests.handlers.fetching.fetch):
+- It reads up to the log end offset, not the high watermark, and waits for appends.
+- Its fetch offset is what the follower has.  The leader records this progress once per request and
+  after the read, so the response has the high watermark from before that progress.
+- Only the leader serves it, and only to replicas of the partition.  Any other broker gets
+  NOT_LEADER_OR_FOLLOWER or, if it named the right leader epoch, UNKNOWN_LEADER_EPOCH.
+- A follower that is not in the ISR gets records of a throttled partition only while the replication
+  quota is not exceeded (kwire.cluster.replication.quotas).
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from kwire.storage.partitions.replication_quota import ReplicationQuota
 
 PARTITION_BYTES: Final = 40
-"""What the answer for a partition takes beside its records (v12 on)."""
+"""Size of a partition's answer without its records, from version 12 on."""
 
 
 class ReplicaFetch(Fetch):
-    """One request of a follower being answered; see Fetch."""
+    """One Fetch request of a follower; see Fetch."""
 
     __slots__ = ("_is_first", "_quota", "_replica_epoch", "_replica_id")
 
@@ -53,7 +53,7 @@ class ReplicaFetch(Fetch):
         self._quota = None if replication is None else replication.quotas.leader
 
     def read(self) -> bool:
-        """As Fetch.read; the first time the progress of the follower is noted."""
+        """As Fetch.read; the first call also records the follower's progress."""
         answers: Answers = []
         self.answers, self.unknown = answers, []
         self.at_once = False
@@ -91,50 +91,56 @@ class ReplicaFetch(Fetch):
         return False
 
     def _read(
-        self, asked: FetchPartition, partition: Partition, room: int, nothing_yet: bool
+        self, fetch_partition: FetchPartition, partition: Partition, room: int, nothing_yet: bool
     ) -> PartitionData:
-        named_epoch = asked.current_leader_epoch >= 0
+        named_epoch = fetch_partition.current_leader_epoch >= 0
         if named_epoch:
-            partition.check_leader_epoch(asked.current_leader_epoch)
+            partition.check_leader_epoch(fetch_partition.current_leader_epoch)
         follower = check_replica(partition, self._replica_id, named_epoch=named_epoch)
         log = partition.log
         log.check_online()
         data = PartitionData(
-            partition_index=asked.partition,
+            partition_index=fetch_partition.partition,
             high_watermark=partition.high_watermark,
             last_stable_offset=partition.last_stable_offset,
             log_start_offset=log.log_start_offset,
             aborted_transactions=None,
             records=b"",
         )
-        if asked.last_fetched_epoch >= 0:
-            diverging = diverging_epoch(asked, partition)
+        if fetch_partition.last_fetched_epoch >= 0:
+            diverging = diverging_epoch(fetch_partition, partition)
             if diverging is not None:
                 data.diverging_epoch = diverging
                 self.at_once = True
                 return data
-        if not self._is_held_back(asked, partition):
-            self._add_records(data, asked, partition, log.log_end_offset, room, nothing_yet)
+        if not self._is_throttled(fetch_partition, partition):
+            self._add_records(
+                data, fetch_partition, partition, log.log_end_offset, room, nothing_yet
+            )
+        # After the read, which may have raised: an offset outside the log is no progress.
         if self._is_first and partition.leading is not None:
             partition.leading.fetched(
-                follower, asked.fetch_offset, asked.log_start_offset, self._replica_epoch
+                follower,
+                fetch_partition.fetch_offset,
+                fetch_partition.log_start_offset,
+                self._replica_epoch,
             )
         return data
 
-    def _is_held_back(self, asked: FetchPartition, partition: Partition) -> bool:
-        """Whether nothing is sent of what it could read, for the sake of a throttle."""
+    def _is_throttled(self, fetch_partition: FetchPartition, partition: Partition) -> bool:
+        """Whether the replication quota keeps back the records of this partition."""
         quota, log = self._quota, partition.log
         return (
             quota is not None
             and bool(quota.throttled)
             and quota.is_throttled(partition.topic, partition.index)
             and self._replica_id not in partition.isr
-            and log.log_start_offset <= asked.fetch_offset <= log.log_end_offset
+            and log.log_start_offset <= fetch_partition.fetch_offset <= log.log_end_offset
             and quota.is_exceeded(self.broker.now_ms())
         )
 
     def response(self) -> FetchResponse:
-        """As Fetch.response; what is throttled of it counts from here on."""
+        """As Fetch.response; counts the records of throttled partitions against the quota."""
         if self._quota is not None and self._quota.throttled and not self.plan.overtaken:
             self._count(self._quota)
         return super().response()

@@ -1,7 +1,7 @@
-"""The work of a ShareFetch: records for one member, in the order of its session.
+"""ShareFetch of one member: acquire records of its partitions, in the order of its share session.
 
-Each partition is read from where something is available.  The member gets whole batches, and is
-told which of their records it has; it passes over the others.
+Each partition is read from its first available record.  The member gets whole batches, and the
+response says which of their records it has acquired; the member skips the others.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
     from kwire.storage.partitions.partition import FetchWaiter
 
 RECORD_LIMIT = 1
-"""`ShareAcquireMode`: `MaxRecords` is strict."""
+"""The `ShareAcquireMode` with `MaxRecords` as a strict limit; the other acquires whole batches."""
 
-Found = dict[Place, PartitionData]
+SharePartitionAnswers = dict[Place, PartitionData]
 
 
 class ShareFetch:
-    """One request being answered."""
+    """One ShareFetch request: `run` acquires records, or waits for them."""
 
     def __init__(
         self,
@@ -61,24 +61,25 @@ class ShareFetch:
         self._places = list(places)
         self._led: dict[Place, LedPartition] = {}
         self._openings: dict[Place, Opening] = {}
-        self.found: Found = {}
+        self.answers: SharePartitionAnswers = {}
         self.open: list[Place] = []
-        """Partitions of which the member could have had something."""
+        """Partitions that have an available record, whether or not this request acquires it."""
 
-    async def run(self) -> Found:
-        """Wait until there is something for the member, or its time is up.
+    async def run(self) -> SharePartitionAnswers:
+        """Acquire records, or wait for some up to `max_wait_ms`; return the answers.
 
-        Partitions that nobody has read yet come in one by one, as the share coordinator tells their
-        state: who has enough by then is answered, and the others are for a later fetch.  Apache
-        Kafka answers its first fetch so, and clients count on a part of their partitions there.
+        The state of partitions that nobody has read yet arrives one by one from the share
+        coordinator.  As soon as the partitions read so far have enough, the response is sent, and
+        the others are left to a later fetch.  Apache Kafka answers a first fetch in the same way,
+        and clients expect only a part of their partitions in it.
 
-        Whoever asks for no bytes at all (`min_bytes`) is answered at once, unless no partition has
-        room for another record on its way.  What the share coordinator has not said in time is said
-        to a later fetch, and what it refuses is told in the end.
+        With a `min_bytes` of 0 the response is sent at once, unless no partition may have another
+        record acquired.  A state that does not arrive in time is left to a later fetch.  Errors of
+        the share coordinator are in the response.
         """
         self._begin()
         if not self._led and not self._openings:
-            return self.found
+            return self.answers
         with trio.move_on_after(self._request.max_wait_ms / 1000):
             while not self._is_answered():
                 if self._take_opened():
@@ -88,26 +89,29 @@ class ShareFetch:
                 if parked.changed and not self._drop_deleted():
                     break
             else:
-                return self.found
+                return self.answers
         while self._take_opened():
             pass
         self._read()
-        return self.found
+        return self.answers
 
     def _begin(self) -> None:
-        """What is known of partitions that nobody has read yet is asked for at the same time."""
+        """Sort the partitions into led, refused, and those whose state has to be loaded first.
+
+        The states are loaded at the same time.
+        """
         for place in self._places:
             key = ShareKey(self._group_id, *place)
             led, refusal = self._shares.find(key), self._shares.refusal(key)
             if led is not None:
                 self._led[place] = led
             elif refusal is not None:
-                self.found[place] = self._refused(place, refusal)
+                self.answers[place] = self._refused(place, refusal)
             else:
                 self._openings[place] = self._shares.opening(key)
 
     def _take_opened(self) -> bool:
-        """Take in partitions whose state is known by now, until these may be enough to answer.
+        """Add partitions whose state has arrived, until they may have `min_bytes`.
 
         Returns whether there was one.
         """
@@ -117,7 +121,7 @@ class ShareFetch:
             outcome = self._openings.pop(place).found
             if not isinstance(outcome, LedPartition):
                 assert outcome is not None
-                self.found[place] = self._refused(place, outcome)
+                self.answers[place] = self._refused(place, outcome)
                 continue
             self._led[place] = outcome
             if outcome.records.may_acquire(self._limits):
@@ -129,10 +133,10 @@ class ShareFetch:
         return bool(opened)
 
     def _drop_deleted(self) -> bool:
-        """Read no longer partitions of topics that were deleted meanwhile.
+        """Drop the partitions of topics that were deleted during the wait.
 
-        Returns whether there were any.  As on Apache Kafka the member hears of that when it asks
-        again.
+        Returns whether there were any.  As on Apache Kafka the response says nothing about them;
+        the member's next fetch gets the error.
         """
         deleted = [
             place for place in self._led if self._broker.metadata.topic_name(place[0]) is None
@@ -148,19 +152,20 @@ class ShareFetch:
         return waiters
 
     def _is_answered(self) -> bool:
-        if not self._openings and self.found.keys() >= set(self._places):
-            return True  # the share coordinator refuses all of them: nothing is left to wait for
-        least = self._request.min_bytes
-        if least > 1 and self._available_bytes() < least:
+        if not self._openings and self.answers.keys() >= set(self._places):
+            return True  # the share coordinator refused all of them: there is nothing to wait for
+        min_bytes = self._request.min_bytes
+        # Acquiring has effects, so look at the sizes first.
+        if min_bytes > 1 and self._available_bytes() < min_bytes:
             return False
-        return self._read() or (least <= 0 and bool(self.open))
+        return self._read() or (min_bytes <= 0 and bool(self.open))
 
     def _available_bytes(self) -> int:
-        """What the member could have of all partitions that are read here."""
+        """Bytes that the member could get from all partitions led here."""
         return sum(self._bytes_of(led) for led in self._led.values())
 
     def _bytes_of(self, led: LedPartition) -> int:
-        """From where there is something to acquire, as far as one reply may have."""
+        """Bytes from the first record that may be acquired, up to `max_bytes`."""
         if not led.records.may_acquire(self._limits):
             return 0
         region = self._region(led, self._request.max_bytes)
@@ -175,27 +180,29 @@ class ShareFetch:
         return data
 
     def _read(self) -> bool:
-        """Whether there is something for the member."""
+        """Acquire records from each partition; return whether there is an answer for the member."""
         room = self._request.max_bytes
-        most = self._request.max_records
-        self.open, something = [], False
+        max_records = self._request.max_records
+        self.open, has_answer = [], False
         for place, led in self._led.items():
             try:
-                data = self._acquire(place, led, room, most)
+                data = self._acquire(place, led, room, max_records)
             except LogError as problem:
                 data = self._refused(place, problem.error)
             if data is not None:
-                something = True
-                self.found[place] = data
+                has_answer = True
+                self.answers[place] = data
                 room -= len(data.records) if isinstance(data.records, bytes) else 0
-                most -= sum(
-                    each.last_offset - each.first_offset + 1 for each in data.acquired_records
+                max_records -= sum(
+                    acquired.last_offset - acquired.first_offset + 1
+                    for acquired in data.acquired_records
                 )
-        return something
+        return has_answer
 
     def _acquire(
-        self, place: Place, led: LedPartition, room: int, most: int
+        self, place: Place, led: LedPartition, room: int, max_records: int
     ) -> PartitionData | None:
+        """Acquire at most `max_records` records of one partition; None if there is none for it."""
         partition, records, limits = led.partition, led.records, self._limits
         partition.check_leads()
         if led.has_stopped or not led.is_current:
@@ -204,7 +211,7 @@ class ShareFetch:
         if not records.may_acquire(limits):
             return None
         self.open.append(place)
-        region = self._region(led, room) if room > 0 and most > 0 else None
+        region = self._region(led, room) if room > 0 and max_records > 0 else None
         if region is None:
             return None
         data = region.read()
@@ -214,7 +221,7 @@ class ShareFetch:
         acquired = records.acquire(
             self._member_id,
             read,
-            most,
+            max_records,
             request.batch_size,
             led.now_ms,
             limits,
@@ -224,14 +231,14 @@ class ShareFetch:
         if self._settings.committed_only and acquired:
             aborted = _aborted(headers, aborted_in(partition.log, region))
             acquired = self._without(led, acquired, aborted)
-            if not acquired:  # what follows may be for the member
-                return self._acquire(place, led, room, most)
+            if not acquired:  # all of them were aborted: try the records that follow
+                return self._acquire(place, led, room, max_records)
         if not acquired:
             return None
         return PartitionData(
             partition_index=place[1],
             records=_cut(data, headers, acquired[0].first, acquired[-1].last),
-            acquired_records=[AcquiredRecords(*each) for each in acquired],
+            acquired_records=[AcquiredRecords(*offsets) for offsets in acquired],
         )
 
     @property
@@ -243,7 +250,7 @@ class ShareFetch:
         return self._settings.limits
 
     def _region(self, led: LedPartition, room: int) -> Region | None:
-        """What is read next, `room` bytes of it or one batch."""
+        """The next records to read, up to `room` bytes but at least one batch; None at the end."""
         partition, offset = led.partition, led.records.next_fetch_offset
         committed = self._settings.committed_only
         end = partition.last_stable_offset if committed else partition.high_watermark
@@ -254,45 +261,52 @@ class ShareFetch:
     def _without(
         self, led: LedPartition, acquired: list[Acquired], aborted: list[tuple[int, int]]
     ) -> list[Acquired]:
-        """Records of aborted transactions are done with, before anybody has seen them."""
-        left: list[Acquired] = []
-        for each in acquired:
-            at = each.first
+        """Reject the acquired records of aborted transactions; return the acquired rest.
+
+        `aborted` are inclusive ranges of offsets.  Nobody may read these records, so they must not
+        come back when the acquisition lock ends.
+        """
+        remaining: list[Acquired] = []
+        for batch in acquired:
+            next_offset = batch.first
             for first, last in aborted:
-                first, last = max(first, at), min(last, each.last)
+                first, last = max(first, next_offset), min(last, batch.last)
                 if first > last:
                     continue
-                done = AcknowledgedBatch(first, last, [AcknowledgeType.REJECT])
-                led.acknowledge(self._member_id, [done], lambda _: None)
-                if at < first:
-                    left.append(each._replace(first=at, last=first - 1))
-                at = last + 1
-            if at <= each.last:
-                left.append(each._replace(first=at))
-        return left
+                rejection = AcknowledgedBatch(first, last, [AcknowledgeType.REJECT])
+                led.acknowledge(self._member_id, [rejection], lambda _: None)
+                if next_offset < first:
+                    remaining.append(batch._replace(first=next_offset, last=first - 1))
+                next_offset = last + 1
+            if next_offset <= batch.last:
+                remaining.append(batch._replace(first=next_offset))
+        return remaining
 
 
 def _aborted(
     headers: list[tuple[int, record_batches.BatchHeader]], transactions: list[tuple[int, int]]
 ) -> list[tuple[int, int]]:
-    """The batches of producers whose transaction was aborted, until its marker."""
-    begins = sorted(transactions, key=lambda each: each[1])
-    producers: set[int] = set()
-    found = []
+    """Inclusive offset ranges of the batches that belong to aborted transactions.
+
+    `transactions` are pairs of producer id and first offset; a transaction ends with its marker.
+    """
+    begins = sorted(transactions, key=lambda transaction: transaction[1])
+    aborting_producers: set[int] = set()
+    aborted_ranges = []
     for _, header in headers:
         while begins and begins[0][1] <= header.last_offset:
-            producers.add(begins.pop(0)[0])
-        if header.producer_id in producers and header.is_transactional:
-            found.append((header.base_offset, header.last_offset))
+            aborting_producers.add(begins.pop(0)[0])
+        if header.producer_id in aborting_producers and header.is_transactional:
+            aborted_ranges.append((header.base_offset, header.last_offset))
             if header.is_control:
-                producers.discard(header.producer_id)
-    return found
+                aborting_producers.discard(header.producer_id)
+    return aborted_ranges
 
 
 def _cut(
     data: bytes, headers: list[tuple[int, record_batches.BatchHeader]], first: int, last: int
 ) -> bytes:
-    """The batches that hold what is acquired."""
-    starts = [at for at, header in headers if header.last_offset >= first]
-    ends = [at for at, header in headers if header.base_offset > last]
+    """The batches of `data` that hold the offsets from `first` to `last`."""
+    starts = [position for position, header in headers if header.last_offset >= first]
+    ends = [position for position, header in headers if header.base_offset > last]
     return data[starts[0] if starts else 0 : ends[0] if ends else len(data)]

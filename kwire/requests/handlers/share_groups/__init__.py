@@ -1,1 +1,1 @@
-"""What several handlers of share groups do: initialize, forget and list the offsets of a group."""
+"""Shared by the handlers of share groups: initialize, delete and list the state of a group."""

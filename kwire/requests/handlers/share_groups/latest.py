@@ -1,4 +1,5 @@
-"""Where partitions end, wherever they are led: what is left for a share group goes up to there."""
+"""The high watermarks of partitions, from this broker or from their leaders; for the lag of share
+groups."""
 
 from __future__ import annotations
 
@@ -14,44 +15,44 @@ if TYPE_CHECKING:
     from kwire.cluster.peers.peers import Peers
 
 Place = tuple[str, int]
-"""Topic and partition."""
+"""Topic name and partition index."""
 
 LATEST, CONSUMER, READ_UNCOMMITTED = -1, -1, 0
-"""Of a ListOffsets request."""
+"""Values of fields in a ListOffsets request."""
 
 
 class Latest(NamedTuple):
-    """The high watermark, or why it is not known."""
+    """A high watermark, or the error if it is unknown."""
 
     error: ErrorCode
     offset: int = -1
 
 
 async def latest_offsets(broker: Broker, places: Iterable[Place]) -> dict[Place, Latest]:
-    found: dict[Place, Latest] = {}
-    elsewhere: dict[int, list[Place]] = {}
+    latest: dict[Place, Latest] = {}
+    by_other_leader: dict[int, list[Place]] = {}
     for name, index in places:
         leader = broker.image.topics[name].partitions[index].leader
         if broker.node.peers is None or leader == broker.node_id:
-            found[name, index] = _here(broker, name, index)
+            latest[name, index] = _from_this_broker(broker, name, index)
         elif leader < 0:
-            found[name, index] = Latest(ErrorCode.LEADER_NOT_AVAILABLE)
+            latest[name, index] = Latest(ErrorCode.LEADER_NOT_AVAILABLE)
         else:
-            elsewhere.setdefault(leader, []).append((name, index))
-    for leader, asked in elsewhere.items():
+            by_other_leader.setdefault(leader, []).append((name, index))
+    for leader, led_places in by_other_leader.items():
         assert broker.node.peers is not None
-        found |= await _there(broker.node.peers, leader, asked)
-    return found
+        latest |= await _from_leader(broker.node.peers, leader, led_places)
+    return latest
 
 
-def _here(broker: Broker, name: str, index: int) -> Latest:
+def _from_this_broker(broker: Broker, name: str, index: int) -> Latest:
     try:
         return Latest(ErrorCode.NONE, broker.hosted.led(name, index).high_watermark)
     except LogError as problem:
         return Latest(problem.error)
 
 
-async def _there(peers: Peers, leader: int, places: list[Place]) -> dict[Place, Latest]:
+async def _from_leader(peers: Peers, leader: int, places: list[Place]) -> dict[Place, Latest]:
     from kwire.cluster.peers.error import PeerError
     from kwire.cluster.peers.peers import Role
     from kwire.codecs.messages.list_offsets import (
@@ -64,14 +65,16 @@ async def _there(peers: Peers, leader: int, places: list[Place]) -> dict[Place, 
     for name, index in places:
         topics.setdefault(name, []).append(ListOffsetsPartition(index, timestamp=LATEST))
     request = ListOffsetsRequest(
-        CONSUMER, READ_UNCOMMITTED, [ListOffsetsTopic(*each) for each in topics.items()]
+        CONSUMER, READ_UNCOMMITTED, [ListOffsetsTopic(*topic) for topic in topics.items()]
     )
     try:
         response = await peers.peer(leader, Role.SHARE_STATE).call(request)
     except PeerError:
         return {place: Latest(ErrorCode.NETWORK_EXCEPTION) for place in places}
     return {
-        (topic.name, told.partition_index): Latest(as_error_code(told.error_code), told.offset)
+        (topic.name, answer.partition_index): Latest(
+            as_error_code(answer.error_code), answer.offset
+        )
         for topic in response.topics
-        for told in topic.partitions
+        for answer in topic.partitions
     }

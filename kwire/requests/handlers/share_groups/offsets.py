@@ -1,4 +1,4 @@
-"""From where share groups read, as it is told to administrators, altered and deleted."""
+"""The start offsets of share groups: list, alter and delete them for administrators."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 async def alter(broker: Broker, group_id: str, wanted: Wanted) -> AlterShareGroupOffsetsResponse:
-    """Have the share coordinator begin anew there, and the group know of it."""
+    """Set start offsets at the share coordinator, then record them in the group."""
     decided = await answered(share_groups.alter(broker.coordinators.groups, group_id, wanted))
     if not decided.offsets:
         return decided.response
@@ -32,55 +32,55 @@ async def alter(broker: Broker, group_id: str, wanted: Wanted) -> AlterShareGrou
             key, decided.group_epoch, decided.offsets[key.topic_id, key.partition]
         ),
     )
-    _tell_partitions(decided.response, answers)
+    _add_errors(decided.response, answers)
     failed = any(answer.error for answer in answers.values())
-    noted = broker.coordinators.groups.share_initialized(group_id, decided.topics, well=not failed)
-    if noted is not None:
-        await noted.wait()
+    recorded = broker.coordinators.groups.share_initialized(
+        group_id, decided.topics, well=not failed
+    )
+    if recorded is not None:
+        await recorded.wait()
     return decided.response
 
 
-def _tell_partitions(
-    response: AlterShareGroupOffsetsResponse, answers: dict[ShareKey, Answer]
-) -> None:
+def _add_errors(response: AlterShareGroupOffsetsResponse, answers: dict[ShareKey, Answer]) -> None:
     by_place = {(key.topic_id, key.partition): answer for key, answer in answers.items()}
     for topic in response.responses:
-        for told in topic.partitions:
-            answer = by_place.get((topic.topic_id, told.partition_index))
+        for partition in topic.partitions:
+            answer = by_place.get((topic.topic_id, partition.partition_index))
             if answer is not None and answer.error:
-                told.error_code, told.error_message = answer.error, answer.message
+                partition.error_code, partition.error_message = answer.error, answer.message
 
 
 async def delete(
     broker: Broker, group_id: str, names: Iterable[str]
 ) -> DeleteShareGroupOffsetsResponse:
-    """Have the share coordinator forget topics of a group, and the group forget them too."""
+    """Delete the state of topics at the share coordinator, then their offsets in the group."""
     decided = await answered(share_groups.delete(broker.coordinators.groups, group_id, list(names)))
     if not decided.topics.partitions:
         return decided.response
     answers = await of_each(keys_of(group_id, decided.topics), broker.shares.states.forget)
     failed = {key.topic_id: answer for key, answer in answers.items() if answer.error}
-    for told in decided.response.responses:
-        if told.topic_id in failed:
-            answer = failed[told.topic_id]
-            told.error_code, told.error_message = answer.error, answer.message
-    noted = share_groups.deleted(
+    for topic in decided.response.responses:
+        if topic.topic_id in failed:
+            answer = failed[topic.topic_id]
+            topic.error_code, topic.error_message = answer.error, answer.message
+    recorded = share_groups.deleted(
         broker.coordinators.groups, group_id, decided.topics.without(failed)
     )
-    if noted is not None:
-        await noted.wait()
+    if recorded is not None:
+        await recorded.wait()
     return decided.response
 
 
 async def known_places(broker: Broker, group_id: str) -> share_groups.Known:
-    """All partitions whose offsets are kept for a group."""
+    """All partitions for which the group has offsets."""
     return await answered(share_groups.known(broker.coordinators.groups, group_id))
 
 
 async def summaries(
     broker: Broker, group_id: str, topics: Iterable[tuple[bytes, Iterable[int]]]
 ) -> dict[ShareKey, Answer]:
-    """What is kept of partitions, without their records."""
+    """The share coordinator's state of each partition, without its records."""
     keys = [
         ShareKey(group_id, topic_id, index)
         for topic_id, indexes in topics

@@ -1,4 +1,4 @@
-"""What the share coordinator is told of groups: which partitions they read, and which no longer."""
+"""Initialize and delete the state of share groups at the share coordinator."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ if TYPE_CHECKING:
 log = logging.getLogger("kwire.sharing.telling")
 
 FORGOTTEN = frozenset({ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
-"""What is said of a partition of which nothing is kept from now on."""
+"""Answers of the share coordinator after which it has no state of a partition."""
 
 
-async def initialize(broker: Broker, wanted: Initialization) -> None:
-    """Have the share coordinator keep the state of partitions, and the group know of it."""
+async def initialize(broker: Broker, initialization: Initialization) -> None:
+    """Create the state of partitions at the share coordinator, then record that in the group."""
     await broker.shares.states.provide_topic()
     answers = await of_each(
-        keys_of(wanted.group_id, wanted.topics),
-        lambda key: broker.shares.states.begin(key, wanted.group_epoch, NO_OFFSET),
+        keys_of(initialization.group_id, initialization.topics),
+        lambda key: broker.shares.states.begin(key, initialization.group_epoch, NO_OFFSET),
     )
     failed = {key: answer for key, answer in answers.items() if answer.error}
     for key, answer in failed.items():
-        log.warning("state of %s cannot be initialized: %s", key, answer.error.name)
+        log.warning("Cannot initialize the share state of %s: %s", key, answer.error.name)
     reply = broker.coordinators.groups.share_initialized(
-        wanted.group_id, wanted.topics, well=not failed
+        initialization.group_id, initialization.topics, well=not failed
     )
     if reply is not None:
         await reply.wait()
 
 
 async def forget(broker: Broker, group_id: str, topics: Topics) -> ErrorCode:
-    """Have the share coordinator forget what it keeps for a group that is to be deleted."""
+    """Delete the share coordinator's state of a group that will be deleted; the first error."""
     answers = await of_each(keys_of(group_id, topics), broker.shares.states.forget)
     errors = (answer.error for answer in answers.values())
     return next((error for error in errors if error not in FORGOTTEN), ErrorCode.NONE)
