@@ -1,4 +1,4 @@
-"""Configuration: what Kafka 4.3's settings are, and a broker's values of them."""
+"""Configuration: the settings of Apache Kafka 4.3, and a broker's values of them."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
     )
     for name in group
 }
-"""Settings that stand for the same thing; the first one that is set counts."""
+"""Settings that have the same meaning.  Of those that are set, the first in the list applies."""
 
 
 class BrokerConfig(
@@ -51,14 +51,14 @@ class BrokerConfig(
     GroupSettings,
     TransactionSettings,
 ):
-    """`config.num_partitions` is the value of `num.partitions`, and so on.
+    """The settings of a broker.  `config.num_partitions` is the value of `num.partitions`.
 
-    `explicit` is what was given, by name, file and command line together; names that `plugins.py`
-    knows are in it too.  What IncrementalAlterConfigs sets comes on top of it by
-    `with_dynamic`, which makes another BrokerConfig: read the broker's when you need a value and
-    do not keep it.  `listeners` are what is bound, without those of a KRaft controller;
-    `advertised_listeners` are what clients are told.  `notes` tell what in the given settings is
-    left out or means something else here.
+    `explicit` holds the settings of the file, the environment and the command line by name, also
+    those that `plugins.py` knows.  `with_dynamic` makes another BrokerConfig that also has the
+    configs set by IncrementalAlterConfigs.  So read the broker's current BrokerConfig whenever you
+    need a value, and do not keep it.  `listeners` are the endpoints to bind, without those of a
+    KRaft controller.  `advertised_listeners` are the endpoints that clients connect to.  `notes`
+    say which given settings are ignored or mean something else here.
     """
 
     explicit: Mapping[str, str]
@@ -92,14 +92,14 @@ class BrokerConfig(
     def with_dynamic(
         self, cluster: Mapping[str, str], broker: Mapping[str, str] = NOTHING
     ) -> BrokerConfig:
-        """This configuration with what is set for all brokers and, above it, for this one.
+        """This configuration with the dynamic configs for all brokers and for this one.
 
-        Raises ConfigError.
+        `broker` wins over `cluster`.  Raises ConfigError.
         """
         changed = BrokerConfig(self.explicit, dynamic={**cluster, **broker})
         values: dict[str, object] = changed.__dict__
         values["notes"] = self.notes
-        if self.text("listeners") == changed.text("listeners"):  # keep the ports as bound
+        if self.text("listeners") == changed.text("listeners"):  # Keep the ports that are bound.
             values["listeners"] = self.listeners
             values["advertised_listeners"] = self.advertised_listeners
         return changed
@@ -118,11 +118,11 @@ class BrokerConfig(
         return bound
 
     def without_effect(self) -> list[str]:
-        """The names of what was given and does nothing here."""
+        """The names of the given settings that do nothing here, sorted."""
         return sorted(name for name in self.explicit if not effect_of(name, self.explicit).acts)
 
     def _resolve_listeners(self, given: Mapping[str, str]) -> list[str]:
-        """Fill `listeners` and `advertised_listeners`; returns notes."""
+        """Set `listeners` and `advertised_listeners`; returns the notes on them."""
         notes: list[str] = []
         values = self.__dict__
         protocols = security_protocols(self.listener_security_protocol_map)
@@ -138,7 +138,7 @@ class BrokerConfig(
                 "listeners has no listener for clients: all are in controller.listener.names"
             )
         notes.extend(
-            f"listener {e.listener} is left out: there is no KRaft controller to listen for"
+            f"listener {e.listener} is not opened: kwire has no KRaft controller"
             for e in all_listeners
             if e.listener in controllers
         )
@@ -159,8 +159,8 @@ class BrokerConfig(
         check_advertised(advertised, self.listeners)
         if all(endpoint.host for endpoint in advertised):
             return advertised
-        # Kafka's default advertises the host's name; without any settings, localhost is what its
-        # own server.properties and image say, and what works for a client on the same machine.
+        # Kafka advertises the host's name by default.  Without any settings localhost is better:
+        # Kafka's own server.properties and image have it, and clients on the same machine reach it.
         host = own_host_name() if "listeners" in given or texts is not None else "localhost"
         return tuple(e if e.host else replace(e, host=host) for e in advertised)
 
@@ -188,20 +188,20 @@ class BrokerConfig(
 
     @property
     def inter_broker_listener(self) -> str:
-        """The listener that brokers talk to each other by."""
+        """The listener that brokers use between each other."""
         name = self.inter_broker_listener_name
         return name.upper() if name is not None else self.security_inter_broker_protocol
 
     @property
     def inter_broker_protocol(self) -> str:
-        """The security protocol of that listener."""
+        """The security protocol of the listener that brokers use between each other."""
         name = self.inter_broker_listener
-        found = (e.security_protocol for e in self.listeners if e.listener == name)
-        return next(found, self.security_inter_broker_protocol)
+        protocols = (e.security_protocol for e in self.listeners if e.listener == name)
+        return next(protocols, self.security_inter_broker_protocol)
 
 
 def _with_node_id(explicit: Mapping[str, str]) -> Mapping[str, str]:
-    """`node.id` and `broker.id` are two names of one thing; either fills in the other."""
+    """`explicit` with both names of the setting `node.id` or `broker.id`, if it has one."""
     node_id, broker_id = explicit.get("node.id"), explicit.get("broker.id")
     if node_id is None and broker_id is None:
         return explicit
@@ -229,7 +229,10 @@ def definition_of(name: str) -> Definition | None:
 
 
 def effect_of(name: str, given: Mapping[str, str] = NOTHING) -> Effect:
-    """What a broker's setting does, beside what else is given; what nobody knows does nothing."""
+    """The effect of a broker setting; an unknown name has the effect UNKNOWN.
+
+    Some settings in `given` define prefixes for the names of others.
+    """
     definition = definition_of(name)
     if definition is not None:
         return definition.effect
@@ -238,7 +241,7 @@ def effect_of(name: str, given: Mapping[str, str] = NOTHING) -> Effect:
 
 
 def update_mode(name: str) -> UpdateMode:
-    """How a broker setting may change at run time."""
+    """How a broker setting may change while the broker runs."""
     definition = definition_of(name)
     if definition is None:
         return UpdateMode.READ_ONLY

@@ -1,7 +1,7 @@
-"""What may be set on a topic, broker, group or client metrics subscription.
+"""Checks of the configs that requests set on topics, brokers, groups and client metrics.
 
-Each check gets all that would be set on the resource and raises Refusal with the error and the
-sentence that Kafka has for it.
+Each check gets all configs that the resource would have, and raises Refusal with Kafka's error
+code and message.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from kwire.settings.topic_settings import TopicSettings
 def check_new_topic_configs(
     config: BrokerConfig, configs: Mapping[str, str | None]
 ) -> dict[str, str]:
-    """The configs of a topic to be made, none of them null."""
+    """The configs of a new topic, checked.  Raises Refusal if one is null or invalid."""
     nulls = [name for name, value in configs.items() if value is None]
     if nulls:
         raise Refusal(
@@ -43,6 +43,7 @@ def check_new_topic_configs(
 
 
 def check_topic(config: BrokerConfig, configs: Mapping[str, str]) -> None:
+    """Raises Refusal unless a topic of this broker can have these configs."""
     _refuse_unknown("topic", configs, TopicSettings.DEFINITIONS)
     try:
         settings = topic_settings(config, configs)
@@ -57,6 +58,7 @@ def check_topic(config: BrokerConfig, configs: Mapping[str, str]) -> None:
 
 
 def check_group(config: BrokerConfig, configs: Mapping[str, str]) -> None:
+    """Raises Refusal unless a group of this broker can have these configs."""
     _refuse_unknown("group", configs, GroupResourceSettings.DEFINITIONS)
     try:
         group_settings(config, configs)
@@ -73,9 +75,11 @@ def _refuse_unknown(kind: str, configs: Mapping[str, str], known: Iterable[str])
 def check_broker(
     static: BrokerConfig, cluster: Mapping[str, str], broker: Mapping[str, str], name: str
 ) -> None:
-    """What would be set for all brokers and for this one; `name` says which of the two changes.
+    """Raises Refusal unless the broker can have these dynamic configs.
 
-    Names that nobody knows are taken: Kafka keeps them for plug-ins.
+    `cluster` holds the configs for all brokers, `broker` those for one broker.  `name` is the
+    resource that changes, one of the two.  Unknown names are accepted, as Kafka keeps them for
+    plug-ins.
     """
     configs = cluster if name == CLUSTER_DEFAULT else broker
     _refuse(
@@ -101,7 +105,7 @@ def check_broker(
                 definition.parse(value)
         static.with_dynamic(cluster, broker)
     except BrokenRule as problem:
-        # As Kafka's tools print it: its checks are Scala's `require`.
+        # Kafka checks these rules by Scala's `require`, which words the message like this.
         sentence = f"requirement failed: {problem}"
         raise Refusal(ErrorCode.INVALID_REQUEST, sentence) from problem
     except ConfigError as problem:
@@ -110,14 +114,14 @@ def check_broker(
 
 _READ_ONLY = UpdateMode.READ_ONLY
 _NEEDS_RESTART = frozenset({"listeners", "listener.security.protocol.map"})
-"""Kafka binds and unbinds at run time; taking these and doing nothing would be a lie."""
+"""Kafka can bind and unbind listeners at run time.  kwire cannot, and so refuses the change."""
 
 PER_LISTENER = frozenset(
     name
     for name, definition in BrokerConfig.DEFINITIONS.items()
     if name.startswith("ssl.") and definition.mode is UpdateMode.PER_BROKER
 )
-"""TLS settings change at run time for one listener at a time (KIP-226)."""
+"""TLS settings that can change at run time for one listener at a time only (KIP-226)."""
 
 
 def _refuse(reason: str, names: list[str]) -> None:
@@ -126,6 +130,7 @@ def _refuse(reason: str, names: list[str]) -> None:
 
 
 def check_client_metrics(configs: Mapping[str, str]) -> None:
+    """Raises Refusal unless a client metrics subscription can have these configs."""
     for name in configs:
         if name not in ClientMetricsSettings.DEFINITIONS:
             raise Refusal(

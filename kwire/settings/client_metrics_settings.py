@@ -20,11 +20,11 @@ MATCH_KEYS = frozenset(
         "client_source_port",
     }
 )
-"""What can be asked about a client."""
+"""The properties of a client that a pattern can match."""
 
 
 class ClientMetricsSettings(Settings):
-    """Which metrics clients push, how often, and which clients are meant."""
+    """The metrics that clients push, how often, and the clients that push them."""
 
     interval_ms = integer(300_000, MEDIUM)
     match = strings((), MEDIUM)
@@ -32,9 +32,10 @@ class ClientMetricsSettings(Settings):
 
 
 def match_patterns(match: Iterable[str]) -> Iterator[tuple[str, Pattern]]:
-    """The pattern of each `key=regex`, by its key; of a key that comes twice the last one counts.
+    """(key, pattern) of each `key=regex`.  If a key comes twice, the last one wins.
 
-    As Java splits: what is behind the first two parts must be empty.  Raises ConfigError.
+    As with Java's split, `=` at the end is ignored, and any further part is an error.  Raises
+    ConfigError.
     """
     for text in match:
         key, *expressions = text.rstrip("=").split("=")

@@ -1,4 +1,4 @@
-"""The names of client properties, and which of them somebody may have meant who misspelt one."""
+"""The names of client properties, and the search for misspelt ones."""
 
 from __future__ import annotations
 
@@ -69,31 +69,32 @@ _OF_LIBRDKAFKA: Final = """
 """
 
 OF_LIBRDKAFKA: Final = frozenset(_OF_LIBRDKAFKA.split())
-"""Its names for security that are no mistake in a file that both kinds of clients read.
+"""librdkafka's names for security, which are correct in a file that both kinds of clients read.
 
-`sasl.mechanisms` is left out: without `sasl.mechanism` beside it, Java clients use GSSAPI.
+`sasl.mechanisms` is not among them: Java clients ignore it and use GSSAPI without `sasl.mechanism`.
 """
 
 SECURITY_PREFIXES: Final = ("security.", "ssl.", "sasl.")
 SIMILARITY_MIN: Final = 0.8
-"""`security.protcol` is at 0.97 of `security.protocol`, `ssl.ca.location` at 0.78 of
-`ssl.keystore.location`, which it does not mean."""
+"""The least similarity of two names that counts as a misspelling.  `security.protcol` is 0.97
+similar to `security.protocol`; `ssl.ca.location` is 0.78 similar to `ssl.keystore.location`, which
+is another property."""
 
 
 class Misspelt(NamedTuple):
-    """A property that no client reads, and the one that its name is nearest to."""
+    """A property that no client reads, and the known property with the most similar name."""
 
     name: str
     nearest: str
     is_of_security: bool
-    """Whether a client without it may log in or encrypt otherwise than was meant."""
+    """Whether the known property is about security: without it a client may not encrypt."""
 
 
 def misspelt(properties: Mapping[str, str]) -> list[Misspelt]:
-    """Properties whose names are nearly those of Kafka's clients.
+    """The properties whose names are almost, but not exactly, names of Kafka's clients.
 
-    Brokers' settings, librdkafka's names and known names behind a prefix (`admin.` of Connect) are
-    no mistakes: files are shared with other tools.
+    Broker settings, librdkafka's names and known names after a prefix (`admin.` of Connect) are
+    correct, since other tools may read the same file.
     """
     unknown = [name for name in properties if name not in NAMES | OF_LIBRDKAFKA]
     unknown = [name for name in unknown if not _is_prefixed(name)]
@@ -113,13 +114,13 @@ def misspelt(properties: Mapping[str, str]) -> list[Misspelt]:
 
 
 def _is_prefixed(name: str) -> bool:
-    """Whether a known name stands behind a dot of this one."""
+    """Whether a part of the name after a dot is a known name."""
     words = name.split(".")
     return any(".".join(words[at:]) in NAMES for at in range(1, len(words)))
 
 
 def _nearest(name: str) -> str | None:
-    """The most similar known name, whatever the case of letters."""
+    """The most similar known name, ignoring case, or None if no name is similar enough."""
     matcher = SequenceMatcher(autojunk=False)
     matcher.set_seq2(name.lower())
     nearest, similarity = None, SIMILARITY_MIN

@@ -1,4 +1,4 @@
-"""What is set about connections in a form of its own: `host:count` pairs, limits of a listener."""
+"""Connection limits with a syntax of their own: `host:count` pairs, and limits of one listener."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _INT_MAX = 2**31 - 1
 
 
 def parse_overrides(text: str) -> dict[str, int]:
-    """`host:count,host:count`: how many connections each host may have.  Raises ConfigError."""
+    """The most connections of each host, from `host:count,host:count`.  Raises ConfigError."""
     overrides: dict[str, int] = {}
     for pair in re.split(r"\s*,\s*", text.strip().rstrip(",")) if text.strip() else ():
         host, colon, count = pair.rpartition(":")
@@ -38,7 +38,7 @@ def parse_overrides(text: str) -> dict[str, int]:
 
 
 class Given(Protocol):
-    """What was set, in the broker's file and while it ran; a BrokerConfig is one."""
+    """The settings of the file (`explicit`) and of run time (`dynamic`), as in BrokerConfig."""
 
     @property
     def explicit(self) -> Mapping[str, str]: ...
@@ -48,14 +48,14 @@ class Given(Protocol):
 
 
 def listener_limit(config: Given, listener: str, name: ListenerLimit) -> int | None:
-    """`listener.name.<listener>.<name>`, if it is set."""
+    """The value of `listener.name.<listener>.<name>`, or None if it is not set."""
     full_name = f"listener.name.{listener.lower()}.{name}"
     text = config.dynamic.get(full_name, config.explicit.get(full_name))
     return None if text is None else int(text)
 
 
 def check_listener_limits(settings: Mapping[str, str]) -> None:
-    """Raises ConfigError, with Kafka's sentence for such a one at run time."""
+    """Raises ConfigError for an invalid limit of a listener, with Kafka's message at run time."""
     for name, text in settings.items():
         limit = name.split(".", 3)[-1]
         if not name.startswith("listener.name.") or limit not in LISTENER_LIMITS:

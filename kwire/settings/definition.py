@@ -1,11 +1,11 @@
-"""How a setting is declared: once, as a class attribute of a `Settings` class.
+"""Declarations of settings: each setting is a class attribute of a `Settings` class.
 
     class BrokerConfig(Settings):
         num_partitions = integer(1, MEDIUM, at_least(1))
 
-declares the config `num.partitions`; the definition goes to `BrokerConfig.DEFINITIONS`, and
+declares the setting `num.partitions`.  `BrokerConfig.DEFINITIONS` holds its definition, and
 `config.num_partitions` of an instance is a plain attribute of the declared type.  A setting acts
-unless its declaration or its class says `effect=`.
+unless its declaration or its class has `effect=`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Importance(IntEnum):
-    """How much a setting matters to whoever runs a broker, as Kafka's documentation ranks it."""
+    """The importance of a setting, as in Kafka's documentation."""
 
     HIGH = 0
     MEDIUM = 1
@@ -39,14 +39,14 @@ class UpdateMode(IntEnum):
     READ_ONLY = 0
     PER_BROKER = 1
     CLUSTER_WIDE = 2
-    """For one broker or as a default of all."""
+    """For one broker, or as a default for all brokers."""
 
 
 READ_ONLY, PER_BROKER, CLUSTER_WIDE = UpdateMode
 
 
 class Definition:
-    """What is known of one setting.  `name` is Kafka's, `attribute` has `_` for its dots."""
+    """The declaration of one setting.  `name` is Kafka's; `attribute` has `_` in place of dots."""
 
     __slots__ = (
         "attribute",
@@ -88,7 +88,7 @@ class Definition:
 
     @property
     def is_sensitive(self) -> bool:
-        """Its value is never told."""
+        """Whether no response and no log message may show the value."""
         return self.kind is ConfigType.PASSWORD
 
     @property
@@ -107,9 +107,9 @@ class Definition:
 
 
 class Settings:
-    """A set of settings; subclasses declare them.  Instances are immutable.
+    """The values of a set of settings, which a subclass declares.  Instances are immutable.
 
-    `DEFINITIONS` maps each name to its definition, bases first.
+    `DEFINITIONS` maps each name to its definition, those of base classes first.
     """
 
     DEFINITIONS: ClassVar[dict[str, Definition]] = {}
@@ -117,7 +117,7 @@ class Settings:
     _texts: Mapping[str, str | None]
 
     def __init_subclass__(cls, effect: Effect = ACTS) -> None:
-        """`effect` is that of all settings declared in this class that say none of their own."""
+        """`effect` applies to the settings of this class that declare no effect of their own."""
         definitions = {
             name: definition
             for base in reversed(cls.__mro__)
@@ -128,14 +128,14 @@ class Settings:
                 definitions[definition.name] = definition
                 if definition.effect is ACTS:
                     definition.effect = effect
-                delattr(cls, attribute)  # instances have the value under this name
+                delattr(cls, attribute)  # An instance has the value under this name.
         cls.DEFINITIONS = definitions
         cls._DEFAULTS = {
             definition.attribute: definition.default for definition in definitions.values()
         }
 
     def __init__(self, given: Mapping[str, str | None]) -> None:
-        """Kafka's defaults with the values of `given`, by name.  Raises ConfigError."""
+        """The values that `given` has by name, and Kafka's defaults.  Raises ConfigError."""
         values: dict[str, object] = self.__dict__
         values.update(self._DEFAULTS)
         texts: dict[str, str | None] = {}
@@ -149,20 +149,20 @@ class Settings:
         raise AttributeError(f"{type(self).__name__} is immutable: cannot set {attribute}")
 
     def given(self, name: str) -> str | None:
-        """What was given for a setting, as Kafka prints it; None if its default holds."""
+        """The value that was given for a setting, as Kafka prints it; None if none was given."""
         return self._texts.get(name)
 
     def text(self, name: str) -> str | None:
-        """The value of a setting as Kafka prints it, whatever its attribute holds."""
+        """The value of a setting as Kafka prints it, whatever type its attribute has."""
         texts = self._texts
         return texts[name] if name in texts else self.DEFINITIONS[name].default_text
 
 
-# -- the declarations.  They return the type of the value, for that is what the attribute holds.
+# -- Declarations.  Their return type is the type of the value, which an instance's attribute holds.
 
 
 class Options(TypedDict, total=False):
-    """What may be said of any setting; without it, it is read only, public, and acts."""
+    """What any declaration may add.  By default a setting is read only and public, and acts."""
 
     mode: UpdateMode
     internal: bool
@@ -269,20 +269,20 @@ def endpoints(
     validator: Validator,
     **options: Unpack[Options],
 ) -> tuple[Endpoint, ...]:
-    """A list whose attribute a BrokerConfig fills with the endpoints that it stands for."""
+    """A list of texts.  BrokerConfig puts the parsed endpoints into the attribute."""
     kind = ConfigType.LIST
     return cast("tuple[Endpoint, ...]", _declare(kind, default, importance, validator, **options))
 
 
 def directories(importance: Importance, validator: Validator) -> tuple[str, ...]:
-    """A list that another setting stands in for when it is null."""
+    """A list of directories.  If it is null, another setting gives the value."""
     return cast("tuple[str, ...]", _declare(ConfigType.LIST, None, importance, validator))
 
 
 def java_class(
     importance: Importance, default: str | None = None, **options: Unpack[Options]
 ) -> str | None:
-    """The name of a Java class; kept for what asks for it, never loaded."""
+    """The name of a Java class, which DescribeConfigs returns and nothing loads."""
     return cast("str | None", _declare(ConfigType.CLASS, default, importance, None, **options))
 
 

@@ -1,9 +1,9 @@
 """What a setting does on this broker: it acts, is not served yet, or has no meaning here.
 
-Every setting of Apache Kafka is taken, so that its files and tools work.  Whoever gives one that
-does nothing is told: at the start, by `kwire configs describe`, and in docs/settings.md.
-tests/settings/test_effects.py looks for the code that reads each, and fails where a declaration
-says otherwise.
+The broker accepts every setting of Apache Kafka, so that Kafka's files and tools work.  It reports
+a setting without effect at its start, and so do `kwire configs describe` and docs/settings.md.
+tests/settings/test_effects.py searches the code that reads each setting, and fails if a
+declaration says otherwise.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 
 class Effect(NamedTuple):
-    """`note` says why a setting does nothing; it is empty for one that acts."""
+    """`note` says why a setting does nothing.  It is empty for a setting that acts."""
 
     note: str = ""
 
@@ -26,12 +26,12 @@ NO_MEANING: Final = "no meaning here"
 
 
 def not_served(what: str) -> Effect:
-    """It acts once `what` is served."""
+    """The effect of a setting that will act once the broker serves `what`."""
     return Effect(f"{NOT_SERVED}: {what}")
 
 
 def no_meaning(why: str) -> Effect:
-    """What it is about does not exist in this broker."""
+    """The effect of a setting about something that this broker does not have."""
     return Effect(f"{NO_MEANING}: {why}")
 
 
@@ -44,26 +44,26 @@ METRICS: Final = not_served("metrics")
 PROVIDERS: Final = not_served("values from config providers")
 QUOTAS: Final = not_served("quotas")
 SASL: Final = not_served("SASL")
-SHARE_STATE_PRUNING: Final = not_served("a shorter topic of share state")
+SHARE_STATE_PRUNING: Final = not_served("pruning of the share state topic")
 TIERED_STORAGE: Final = not_served("tiered storage")
 TWO_PHASE_COMMIT: Final = not_served("two-phase commit (KIP-939)")
 
 # No meaning here.
-ALL_AT_ONCE: Final = no_meaning("every listener is opened once everything is ready")
-AT_RUN_TIME: Final = no_meaning("it acts when it is set at run time, not from a file")
+ALL_AT_ONCE: Final = no_meaning("all listeners open together, once the broker is ready")
+AT_RUN_TIME: Final = no_meaning("it acts if it is set at run time, not in a file")
 JAVA: Final = no_meaning("a Java class cannot be loaded")
-KEYS_ARE_A_SET: Final = no_meaning("the cleaner's keys are a set")
+KEYS_ARE_A_SET: Final = no_meaning("the cleaner keeps keys in a set, without a load factor")
 NO_BUFFERS: Final = no_meaning("coordinators keep no buffers")
-NO_DEADLINE: Final = no_meaning("a start is not given up")
+NO_DEADLINE: Final = no_meaning("the broker's start has no deadline")
 NO_MIGRATION: Final = no_meaning("there is no KRaft quorum to migrate to")
-NO_LINGER: Final = no_meaning("a coordinator's records are written at once")
-NO_PURGING: Final = no_meaning("what waits is let go of as soon as it is answered")
-NO_QUEUE: Final = no_meaning("a request is answered as it is read")
+NO_LINGER: Final = no_meaning("a coordinator writes its records at once")
+NO_PURGING: Final = no_meaning("a delayed request is removed as soon as it is answered")
+NO_QUEUE: Final = no_meaning("requests are handled when they are read, without a queue")
 NO_QUORUM: Final = no_meaning("there is no KRaft quorum")
-ONE_CONNECTION: Final = no_meaning("what is asked of ZooKeeper at once has a bound of its own")
+ONE_CONNECTION: Final = no_meaning("the number of requests in flight to ZooKeeper is fixed")
 ONE_LOOP: Final = no_meaning("one event loop does all the work")
 ONE_ASSIGNOR: Final = no_meaning("share groups have one assignor, `simple`")
-ONE_INTERVAL: Final = no_meaning("each task's first round comes one interval after the start")
-PYTHON_TLS: Final = no_meaning("Python's TLS chooses, and checks certificates by their chain")
-UNKNOWN: Final = no_meaning("nobody knows this name")
-STABLE: Final = no_meaning("nothing unstable is served")
+ONE_INTERVAL: Final = no_meaning("each periodic task first runs one interval after the start")
+PYTHON_TLS: Final = no_meaning("Python's TLS decides this, and checks certificates by their chain")
+UNKNOWN: Final = no_meaning("there is no setting of this name")
+STABLE: Final = no_meaning("no unstable version is served")

@@ -1,8 +1,8 @@
-"""What a resource's configs are now, where each value comes from, and what stands behind it.
+"""The configs of a resource as DescribeConfigs returns them: values, sources and synonyms.
 
-Sources as in Kafka (DescribeConfigsResponse.ConfigSource): a value set on the resource itself comes
-before one set for this broker, for all brokers, in the broker's file, and the default.  The entry's
-`synonyms` are all of these, the one that counts first.
+Sources are Kafka's (DescribeConfigsResponse.ConfigSource).  A value set on the resource itself wins
+over a value set for this broker, for all brokers, in the broker's file, and over the default.  The
+`synonyms` of an entry are all values that are set, the one that applies first.
 """
 
 from __future__ import annotations
@@ -36,30 +36,30 @@ class ConfigSource(IntEnum):
     GROUP_CONFIG = 8
 
 
-class Synonym(NamedTuple):
+class ConfigSynonym(NamedTuple):
     name: str
     value: str | None
     source: ConfigSource
 
 
-class Entry(NamedTuple):
+class ConfigEntry(NamedTuple):
     """One config of a resource; `synonyms` include the value itself."""
 
     name: str
     value: str | None
     source: ConfigSource
-    synonyms: tuple[Synonym, ...]
+    synonyms: tuple[ConfigSynonym, ...]
     kind: ConfigType
     read_only: bool = False
     is_sensitive: bool = False
 
 
 Names = Collection[str] | None
-"""The configs that are asked for; None for all."""
+"""The names of the requested configs; None for all configs."""
 
 
-def _wanted(definitions: Mapping[str, Definition], names: Names) -> Iterator[Definition]:
-    """In the order of their names; internal ones only if they are set."""
+def _requested(definitions: Mapping[str, Definition], names: Names) -> Iterator[Definition]:
+    """The definitions of the requested configs, by name."""
     for name in sorted(definitions):
         if names is None or name in names:
             yield definitions[name]
@@ -69,7 +69,7 @@ def _wanted(definitions: Mapping[str, Definition], names: Names) -> Iterator[Def
 
 
 class BrokerLayers:
-    """Where a broker's settings come from."""
+    """The layers of a broker's settings: dynamic for this broker, dynamic for all, and static."""
 
     def __init__(self, config: BrokerConfig, image: ClusterImage, node_id: int) -> None:
         kind = ConfigResourceType.BROKER
@@ -85,32 +85,37 @@ class BrokerLayers:
 
     @property
     def set_names(self) -> set[str]:
-        """What is set anywhere."""
+        """The names of the settings that any layer sets."""
         return {name for values, _ in self._layers for name in values}
 
-    def synonyms(self, name: str) -> tuple[Synonym, ...]:
-        """What stands behind a setting, what counts first; starts at its own name."""
+    def synonyms(self, name: str) -> tuple[ConfigSynonym, ...]:
+        """The set values and defaults of a setting and its synonyms, the one that applies first.
+
+        The first entry is the one of `name` itself; entries before it are left out, as in Kafka.
+        """
         definition = definition_of(name)
         names = broker_settings.SYNONYMS.get(name, (name,))
         if definition is not None and definition.name != name:
-            names = (name, definition.name)  # set for one listener, or for all of them
-        found = [
-            Synonym(one, None if _is_secret(one) else values[one], source)
+            names = (name, definition.name)  # `name` is for one listener: add the general setting.
+        synonyms = [
+            ConfigSynonym(synonym, None if _is_secret(synonym) else values[synonym], source)
             for values, source in self._layers
-            for one in names
-            if one in values
+            for synonym in names
+            if synonym in values
         ]
-        for one in names:
-            known = BrokerConfig.DEFINITIONS.get(one)
-            default = None if known is None else known.default_text
+        for synonym in names:
+            declared = BrokerConfig.DEFINITIONS.get(synonym)
+            default = None if declared is None else declared.default_text
             if default is not None:
-                found.append(Synonym(one, default, ConfigSource.DEFAULT_CONFIG))
-        while found and found[0].name != name:
-            del found[0]
-        return tuple(found)
+                synonyms.append(ConfigSynonym(synonym, default, ConfigSource.DEFAULT_CONFIG))
+        while synonyms and synonyms[0].name != name:
+            del synonyms[0]
+        return tuple(synonyms)
 
-    def first_set(self, synonyms: Sequence[topics.Synonym]) -> tuple[str, ConfigSource] | None:
-        """The topic config that follows from the first of these settings that is set anywhere."""
+    def first_set(
+        self, synonyms: Sequence[topics.BrokerDefault]
+    ) -> tuple[str, ConfigSource] | None:
+        """The topic config, with its source, that the first of these settings to be set gives."""
         for values, source in self._layers:
             for synonym in synonyms:
                 if synonym.name in values:
@@ -119,13 +124,16 @@ class BrokerLayers:
 
 
 def _is_secret(name: str) -> bool:
-    """Whether a broker's setting is never told; nobody knows what one of no known kind holds."""
+    """Whether the value of a broker setting must not be shown.
+
+    An unknown setting may hold a password, so it counts as secret, as in Kafka.
+    """
     definition = definition_of(name)
     return definition is None or definition.is_sensitive
 
 
-def broker_entries(layers: BrokerLayers, names: Names) -> list[Entry]:
-    """All settings of a broker, and what is set on it that nobody knows."""
+def broker_entries(layers: BrokerLayers, names: Names) -> list[ConfigEntry]:
+    """All settings of a broker, and the unknown names that are set on it."""
     known = BrokerConfig.DEFINITIONS
     set_names = layers.set_names
     all_names = set_names | {name for name in known if not known[name].internal}
@@ -134,7 +142,7 @@ def broker_entries(layers: BrokerLayers, names: Names) -> list[Entry]:
     ]
 
 
-def _broker_entry(layers: BrokerLayers, name: str) -> Entry:
+def _broker_entry(layers: BrokerLayers, name: str) -> ConfigEntry:
     definition = definition_of(name)
     synonyms = layers.synonyms(name)
     source = synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG
@@ -145,7 +153,7 @@ def _broker_entry(layers: BrokerLayers, name: str) -> Entry:
         value = layers.config.text(name)
     else:
         value = synonyms[0].value if synonyms else None
-    return Entry(
+    return ConfigEntry(
         name,
         value,
         source,
@@ -156,8 +164,8 @@ def _broker_entry(layers: BrokerLayers, name: str) -> Entry:
     )
 
 
-def cluster_default_entries(image: ClusterImage, names: Names) -> list[Entry]:
-    """What is set for all brokers."""
+def cluster_default_entries(image: ClusterImage, names: Names) -> list[ConfigEntry]:
+    """The dynamic configs for all brokers."""
     configs = image.configs_of(ConfigResourceType.BROKER, CLUSTER_DEFAULT)
     source = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
     entries = []
@@ -172,11 +180,11 @@ def cluster_default_entries(image: ClusterImage, names: Names) -> list[Entry]:
         if _is_secret(name):
             value = None
         entries.append(
-            Entry(
+            ConfigEntry(
                 name,
                 value,
                 source,
-                (Synonym(name, value, source),),
+                (ConfigSynonym(name, value, source),),
                 kind,
                 read_only=definition is None,
                 is_sensitive=_is_secret(name),
@@ -190,67 +198,67 @@ def cluster_default_entries(image: ClusterImage, names: Names) -> list[Entry]:
 
 def topic_entries(
     layers: BrokerLayers, overrides: Mapping[str, str], names: Names = None
-) -> list[Entry]:
+) -> list[ConfigEntry]:
     """All configs of a topic on which `overrides` are set."""
     settings = topics.topic_settings(layers.config, overrides)
     entries = []
-    for definition in _wanted(TopicSettings.DEFINITIONS, names):
+    for definition in _requested(TopicSettings.DEFINITIONS, names):
         name = definition.name
         if definition.internal and name not in overrides:
             continue
-        synonyms: tuple[Synonym, ...] = ()
-        behind = topics.SYNONYMS.get(name)
-        if behind is not None:
-            synonyms = layers.synonyms(behind[0].name)
+        synonyms: tuple[ConfigSynonym, ...] = ()
+        broker_defaults = topics.SYNONYMS.get(name)
+        if broker_defaults is not None:
+            synonyms = layers.synonyms(broker_defaults[0].name)
         entries.append(_entry(settings, definition, overrides, ConfigSource.TOPIC_CONFIG, synonyms))
     return entries
 
 
-def new_topic_entries(layers: BrokerLayers, overrides: Mapping[str, str]) -> list[Entry]:
-    """A topic's configs as CreateTopics tells them: each value as it was written.
+def new_topic_entries(layers: BrokerLayers, overrides: Mapping[str, str]) -> list[ConfigEntry]:
+    """A topic's configs as CreateTopics returns them, each value as it was written.
 
-    Kafka's controller makes that answer, and it finds sources where its brokers say DEFAULT_CONFIG
-    (`log.retention.hours` in the file, but not `log.retention.ms`).
+    In Kafka the controller answers CreateTopics.  It reports the source of a value in cases where
+    brokers report DEFAULT_CONFIG, as for `log.retention.hours` in the file.
     """
     entries = []
     value: str | None
-    for definition in _wanted(TopicSettings.DEFINITIONS, None):
+    for definition in _requested(TopicSettings.DEFINITIONS, None):
         name = definition.name
         if name in overrides:
             value, source = overrides[name], ConfigSource.TOPIC_CONFIG
         elif definition.internal:
             continue
         else:
-            found = layers.first_set(topics.SYNONYMS.get(name, ()))
-            value, source = found or (definition.default_text, ConfigSource.DEFAULT_CONFIG)
-        entries.append(Entry(name, value, source, (), definition.kind))
+            from_broker = layers.first_set(topics.SYNONYMS.get(name, ()))
+            value, source = from_broker or (definition.default_text, ConfigSource.DEFAULT_CONFIG)
+        entries.append(ConfigEntry(name, value, source, (), definition.kind))
     return entries
 
 
 def group_entries(
     layers: BrokerLayers, overrides: Mapping[str, str], names: Names = None
-) -> list[Entry]:
+) -> list[ConfigEntry]:
     """All configs of a group on which `overrides` are set."""
     settings = groups.group_settings(layers.config, overrides)
     entries = []
-    for definition in _wanted(GroupResourceSettings.DEFINITIONS, names):
-        behind = groups.SYNONYMS[definition.name]
-        if behind in BrokerConfig.DEFINITIONS:
-            synonyms = layers.synonyms(behind)
+    for definition in _requested(GroupResourceSettings.DEFINITIONS, names):
+        broker_setting = groups.SYNONYMS[definition.name]
+        if broker_setting in BrokerConfig.DEFINITIONS:
+            synonyms = layers.synonyms(broker_setting)
         else:
             default = definition.default_text
-            synonyms = (Synonym(behind, default, ConfigSource.DEFAULT_CONFIG),)
+            synonyms = (ConfigSynonym(broker_setting, default, ConfigSource.DEFAULT_CONFIG),)
         entries.append(_entry(settings, definition, overrides, ConfigSource.GROUP_CONFIG, synonyms))
     return entries
 
 
-def client_metrics_entries(overrides: Mapping[str, str], names: Names = None) -> list[Entry]:
+def client_metrics_entries(overrides: Mapping[str, str], names: Names = None) -> list[ConfigEntry]:
     """All configs of a client metrics subscription."""
     settings = ClientMetricsSettings(overrides)
     source = ConfigSource.CLIENT_METRICS_CONFIG
     return [
         _entry(settings, definition, overrides, source, ())
-        for definition in _wanted(ClientMetricsSettings.DEFINITIONS, names)
+        for definition in _requested(ClientMetricsSettings.DEFINITIONS, names)
     ]
 
 
@@ -259,14 +267,14 @@ def _entry(
     definition: Definition,
     overrides: Mapping[str, str],
     own_source: ConfigSource,
-    synonyms: tuple[Synonym, ...],
-) -> Entry:
+    synonyms: tuple[ConfigSynonym, ...],
+) -> ConfigEntry:
     name = definition.name
     value = settings.text(name)
     if name in overrides:
-        synonyms = (Synonym(name, value, own_source), *synonyms)
+        synonyms = (ConfigSynonym(name, value, own_source), *synonyms)
     source = synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG
-    return Entry(name, value, source, synonyms, definition.kind)
+    return ConfigEntry(name, value, source, synonyms, definition.kind)
 
 
 # -- loggers
@@ -280,13 +288,13 @@ LOG_LEVELS = {
     "ERROR": logging.ERROR,
     "FATAL": logging.CRITICAL,
 }
-"""The levels of Kafka's loggers, as Python's."""
+"""Python's log level for each level of Kafka's loggers."""
 
 
 def logger_names() -> list[str]:
-    """The loggers of this process that exist by now."""
-    known = logging.root.manager.loggerDict
-    named = [name for name, found in known.items() if isinstance(found, logging.Logger)]
+    """The names of the loggers that this process has created so far."""
+    loggers = logging.root.manager.loggerDict
+    named = [name for name, logger in loggers.items() if isinstance(logger, logging.Logger)]
     return [*sorted(named), ROOT_LOGGER]
 
 
@@ -294,10 +302,10 @@ def logger_of(name: str) -> logging.Logger:
     return logging.getLogger(None if name == ROOT_LOGGER else name)
 
 
-def logger_entries(names: Names = None) -> list[Entry]:
-    """Each logger's effective level."""
+def logger_entries(names: Names = None) -> list[ConfigEntry]:
+    """The effective level of each logger."""
     return [
-        Entry(
+        ConfigEntry(
             name,
             _level_name(logger_of(name).getEffectiveLevel()),
             ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG,
@@ -310,7 +318,7 @@ def logger_entries(names: Names = None) -> list[Entry]:
 
 
 def _level_name(level: int) -> str:
-    """The name of the level that lets the same messages through."""
+    """The name of Kafka's level that logs the same messages."""
     for name, least in LOG_LEVELS.items():
         if level <= least:
             return name

@@ -8,7 +8,7 @@ PREFIX = "KAFKA_"
 
 NOT_SETTINGS = frozenset(
     {
-        # what the image keeps for the JVM and for logging
+        # The image reads these for the JVM and for logging.
         "KAFKA_GC_LOG_OPTS",
         "KAFKA_HEAP_OPTS",
         "KAFKA_JMX_HOSTNAME",
@@ -20,7 +20,7 @@ NOT_SETTINGS = frozenset(
         "KAFKA_OPTS",
         "KAFKA_TOOLS_LOG4J_LOGLEVEL",
         "KAFKA_VERSION",
-        # what Kafka's start scripts and other images put into the environment
+        # Kafka's start scripts and other images put these into the environment.
         "KAFKA_CLUSTER_ID",
         "KAFKA_DEBUG",
         "KAFKA_HOME",
@@ -32,7 +32,7 @@ NOT_SETTINGS = frozenset(
 
 
 def settings_from(environ: Mapping[str, str]) -> dict[str, str]:
-    """`KAFKA_LOG_DIRS` is `log.dirs`; two underscores are one, three are a dash."""
+    """The settings that `KAFKA_*` variables give, by Kafka's names."""
     return {
         setting_name(variable): value
         for variable, value in environ.items()
@@ -41,5 +41,6 @@ def settings_from(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def setting_name(variable: str) -> str:
+    """`log.dirs` for `KAFKA_LOG_DIRS`.  Two underscores become one, three become a dash."""
     name = variable.removeprefix(PREFIX).lower().replace("_", ".")
     return name.replace("...", "-").replace("..", "_")

@@ -1,4 +1,4 @@
-"""The configs of a group and the broker settings that are their defaults and bounds."""
+"""The configs of a group, and the broker settings that are their defaults and bounds."""
 
 from __future__ import annotations
 
@@ -13,11 +13,15 @@ SYNONYMS: Mapping[str, str] = {
     name: f"group.{name}" if f"group.{name}" in BrokerConfig.DEFINITIONS else name
     for name in GroupResourceSettings.DEFINITIONS
 }
-"""Group config to the broker setting that is its default; what has none stands for itself."""
+"""The broker setting that is the default of each group config; the config itself if none is."""
 
 
 def group_settings(config: BrokerConfig, overrides: Mapping[str, str]) -> GroupResourceSettings:
-    """A group's configs, within the broker's bounds.  Raises ConfigError."""
+    """The configs of a group with these overrides.
+
+    Raises ConfigError if an override is invalid or outside the broker's bounds, or if heartbeats
+    would come no sooner than the session times out.
+    """
     defaults = {
         name: text
         for name, synonym in SYNONYMS.items()

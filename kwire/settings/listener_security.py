@@ -1,7 +1,7 @@
-"""What is set about security for one listener, and for one mechanism on it (KIP-103, KIP-226).
+"""The security settings of one listener, and of one SASL mechanism on it (KIP-103, KIP-226).
 
-`listener.name.<listener>.<mechanism>.x` comes before `listener.name.<listener>.x`, and that before
-`x`; what was set while the broker ran before what is in its file.
+`listener.name.<listener>.<mechanism>.x` wins over `listener.name.<listener>.x`, and that over `x`.
+For each name, a dynamic config wins over a setting in the broker's file.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from kwire.settings.error import ConfigError
 
 
 def security_of(config: BrokerConfig, listener: str, mechanism: str = "") -> SecuritySettings:
-    """The settings of `listener`, with those of `mechanism` on it above them.
+    """The security settings of `listener`; those for `mechanism` on it win.
 
-    Raises ConfigError where one of them has no value that makes sense.
+    Raises ConfigError for an invalid value.
     """
     return SecuritySettings(
         given_for(config, listener, SecuritySettings.DEFINITIONS.__contains__, mechanism)
@@ -27,7 +27,7 @@ def security_of(config: BrokerConfig, listener: str, mechanism: str = "") -> Sec
 def given_for(
     config: BrokerConfig, listener: str, wanted: Callable[[str], bool], mechanism: str = ""
 ) -> dict[str, str | None]:
-    """The settings of `listener` whose own names are `wanted`, as they were given."""
+    """The given settings of `listener` whose names, without the prefix, satisfy `wanted`."""
     prefixes = ["", f"listener.name.{listener.lower()}."]
     if mechanism:
         prefixes.append(f"{prefixes[-1]}{mechanism.lower()}.")
@@ -42,13 +42,13 @@ def given_for(
 
 
 def own_setting(config: BrokerConfig, listener: str, mechanism: str, name: str) -> str | None:
-    """What is set by exactly `listener.name.<listener>.<mechanism>.<name>`, if it is."""
+    """The value of `listener.name.<listener>.<mechanism>.<name>` itself, or None."""
     full_name = own_name(listener, mechanism, name)
     return config.dynamic.get(full_name, config.explicit.get(full_name))
 
 
 def own_name(listener: str, mechanism: str, name: str) -> str:
-    """The name of a setting that is meant for one mechanism on one listener."""
+    """The full name of a setting for one mechanism on one listener."""
     return f"listener.name.{listener.lower()}.{mechanism.lower()}.{name}"
 
 
@@ -60,7 +60,7 @@ SIGNED_HANDLER: Final = (
     "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
 )
 OWN_HANDLERS: Final = (UNSECURED_HANDLER, SIGNED_HANDLER)
-"""Apache Kafka's own classes that read tokens: what they do is done here."""
+"""Apache Kafka's classes that check tokens.  kwire implements what both do."""
 
 
 _TOKENS: Final = "org.apache.kafka.common.security.oauthbearer"
@@ -69,18 +69,18 @@ LOGIN_HANDLERS: Final = (
     f"{_TOKENS}.secured.OAuthBearerLoginCallbackHandler",
     f"{_TOKENS}.internals.unsecured.OAuthBearerUnsecuredLoginCallbackHandler",
 )
-"""Apache Kafka's own classes that get tokens, the second by its name until 3.9."""
+"""Apache Kafka's classes that get tokens.  The second is the name of the first until 3.9."""
 
 
 def check_no_java(settings: SecuritySettings, listener: str, mechanism: str) -> None:
-    """Raises ConfigError where a Java class shall say whose password is right."""
+    """Raises ConfigError if the settings name a Java class that checks passwords or tokens."""
     handler = settings.sasl_server_callback_handler_class
     if handler is None or (mechanism == "OAUTHBEARER" and handler in OWN_HANDLERS):
         return
     instead = (
-        f"it is {' or '.join(OWN_HANDLERS)}"
+        f"set {' or '.join(OWN_HANDLERS)}"
         if mechanism == "OAUTHBEARER"
-        else ("users stand in sasl.jaas.config")
+        else "name the users in sasl.jaas.config"
     )
     raise ConfigError(
         f"sasl.server.callback.handler.class of {mechanism} on listener {listener} is a Java "

@@ -1,4 +1,4 @@
-"""`listeners`, `advertised.listeners` and their security protocols, as Kafka reads them."""
+"""Parses `listeners`, `advertised.listeners` and their security protocols as Kafka does."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PORT_MAX = 65535
 
 
 def security_protocols(text: str) -> dict[str, str]:
-    """Listener name to security protocol, from `listener.security.protocol.map`."""
+    """The security protocol of each listener, from `listener.security.protocol.map`."""
     protocols: dict[str, str] = {}
     for entry in filter(None, (part.strip() for part in text.split(","))):
         name, colon, protocol = entry.rpartition(":")
@@ -37,9 +37,9 @@ def security_protocols(text: str) -> dict[str, str]:
 def parse_endpoints(
     setting: str, texts: Sequence[str], protocols: Mapping[str, str]
 ) -> tuple[Endpoint, ...]:
-    """The endpoints that a list of `NAME://host:port` stands for; an empty host is all of them.
+    """The endpoints of a list of `NAME://host:port`.  An empty host means all interfaces.
 
-    Raises ConfigError for what cannot be read and for a name given twice.
+    Raises ConfigError for a text in another form and for a name that is given twice.
     """
     endpoints = []
     for text in texts:
@@ -62,7 +62,10 @@ def parse_endpoints(
 
 
 def require_distinct_ports(endpoints: Iterable[Endpoint]) -> None:
-    """Two listeners may share a port only if one is bound to IPv4 and the other to IPv6."""
+    """Raises ConfigError if two listeners have the same port.
+
+    One listener on an IPv4 address and one on an IPv6 address may share a port.
+    """
     by_port: dict[int, list[Endpoint]] = {}
     for endpoint in endpoints:
         if endpoint.port:
@@ -93,14 +96,14 @@ def _shown(texts: Iterable[str]) -> str:
 
 
 def check_advertised(advertised: Sequence[Endpoint], listeners: Sequence[Endpoint]) -> None:
-    """What clients are told must be reachable by them and served here.  Raises ConfigError."""
+    """Raises ConfigError if an advertised endpoint is not routable or is no listener."""
     known = {endpoint.listener for endpoint in listeners}
     for endpoint in advertised:
         if endpoint.host in ("0.0.0.0", "::"):
             raise ConfigError(
                 f"advertised.listeners cannot use the nonroutable meta-address {endpoint.host}. "
-                "Use a routable IP address: clients connect to what is advertised, so set "
-                f"advertised.listeners={endpoint.listener}://<a host name they can reach>:"
+                "Use a routable IP address. Clients connect to the advertised address: set "
+                f"advertised.listeners={endpoint.listener}://<a host name that clients can reach>:"
                 f"{endpoint.port}"
             )
         if endpoint.listener not in known:
@@ -112,13 +115,13 @@ def check_advertised(advertised: Sequence[Endpoint], listeners: Sequence[Endpoin
 
 
 def own_host_name() -> str:
-    """The name that this host is known by, as Java's InetAddress.getLocalHost tells it.
+    """The canonical name of this host, as Java's InetAddress.getLocalHost returns it.
 
-    `localhost` where the host's own name resolves to nothing: Kafka would not start there.
+    It is `localhost` if the host's own name cannot be resolved.  Kafka would not start then.
     """
     name = socket.gethostname()
     try:
-        found = socket.getaddrinfo(name, None, flags=socket.AI_CANONNAME)
+        addresses = socket.getaddrinfo(name, None, flags=socket.AI_CANONNAME)
     except OSError:
         return "localhost"
-    return found[0][3] or name
+    return addresses[0][3] or name

@@ -1,4 +1,4 @@
-"""The settings of a running broker: as it was started, and as they are now."""
+"""The settings of a running broker: those it was started with, and those of now."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ if TYPE_CHECKING:
 
 
 class LiveSettings:
-    """Holds the one reference to the broker's current settings.
+    """The only reference to the broker's current settings.
 
-    `static_config` is what the broker was started with and never changes.  `config` is that with
-    the dynamic broker configs (KIP-226) on top; it is replaced, not changed, when these change.
-    So a service that keeps the `LiveSettings` always reads the current values.
+    `static_config` holds the settings that the broker was started with, and never changes.
+    `config` adds the dynamic broker configs (KIP-226).  A change of these replaces `config` by
+    another object.  A service that keeps the `LiveSettings` therefore reads the current values.
     """
 
     __slots__ = ("config", "static_config")

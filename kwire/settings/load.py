@@ -1,4 +1,4 @@
-"""From a server.properties, the environment and the command line to a BrokerConfig."""
+"""Loads a BrokerConfig from a server.properties file, the environment and the command line."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ def load(
     overrides: Mapping[str, str] = NOTHING,
     environ: Mapping[str, str] = NOTHING,
 ) -> BrokerConfig:
-    """The configuration of a broker: what `overrides` say, else `environ`, else the file.
+    """The configuration of a broker.  `overrides` win over `environ`, and `environ` over the file.
 
-    Unknown names in file and environment are told in the `notes` of the result, since files
-    written for another version have them; in `overrides` they are mistakes.  Raises ConfigError.
+    Unknown names in the file and in `environ` become `notes` of the result, since a file for
+    another version of Kafka has them.  An unknown name in `overrides` is an error.  Raises
+    ConfigError.
     """
     notes: list[str] = []
     file = read_properties(path) if path is not None else {}
@@ -36,13 +37,16 @@ def load(
 
 
 def is_known(name: str, given: Mapping[str, str] = NOTHING) -> bool:
-    """Whether it is a broker's or that of a class of Apache Kafka's, beside what else is given."""
+    """Whether `name` is a setting of brokers or of one of Apache Kafka's own plug-ins.
+
+    Some settings in `given` define prefixes for the names of others.
+    """
     return definition_of(name) is not None or owner_of(name, given) is not None
 
 
 def unknown_sentence(name: str, known: Iterable[str] = ()) -> str:
-    """`name` is unknown; did you mean ...?"""
-    from difflib import get_close_matches  # 3 ms, and only a mistake needs it
+    """The error message for an unknown setting, with the nearest known name if there is one."""
+    from difflib import get_close_matches  # The import takes 3 ms, and only an error needs it.
 
     close = get_close_matches(name, list(known) or [*BrokerConfig.DEFINITIONS, *NAMES], n=1)
     hint = f": did you mean {close[0]}?" if close else ""
@@ -50,11 +54,14 @@ def unknown_sentence(name: str, known: Iterable[str] = ()) -> str:
 
 
 def _quorum_notes(given: Mapping[str, str]) -> list[str]:
-    """What a file written for a KRaft cluster asks of a broker that has its own store."""
+    """Notes on settings that would have the broker join a KRaft quorum, which kwire does not.
+
+    Raises ConfigError if the node shall be a controller only.
+    """
     roles = [role.strip() for role in given.get("process.roles", "").split(",")]
     if roles == ["controller"]:
-        raise ConfigError("process.roles=controller: kwire is a broker and needs that role")
+        raise ConfigError("process.roles=controller: add broker, for kwire cannot be a controller")
     voters = [voter for voter in given.get("controller.quorum.voters", "").split(",") if voter]
     if len(voters) > 1 or roles == ["broker"]:
-        return ["the KRaft quorum is not joined: this broker keeps its own metadata"]
+        return ["this broker does not join the KRaft quorum: it keeps its own metadata"]
     return []

@@ -1,9 +1,8 @@
-"""Settings that no broker defines: those of Apache Kafka's own pluggable classes.
+"""Settings of Apache Kafka's own plug-ins, which Kafka's broker does not define itself.
 
-A class is handed all settings of its broker and looks for its own, so a file written for Apache
-Kafka has them beside the broker's.  Of these classes only the
-authorizer has its like here (kwire.security).  Replication throttles are no
-broker's either: Apache Kafka reads them where they are set at run time, and not in a file.
+A plug-in gets all settings of its broker and reads its own, so a file for Apache Kafka has both.
+Of these plug-ins kwire has only an authorizer (kwire.security).  The rates of replication
+throttles are here too: Apache Kafka reads them if they are set at run time, but not from a file.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ NAMES: Final[Mapping[str, str]] = {
     "follower.replication.throttled.rate": THROTTLING,
     "replica.alter.log.dirs.io.max.bytes.per.second": THROTTLING,
 }
-"""Each with whose it is."""
+"""The owner of each setting."""
 
 PREFIXES: Final[Mapping[str, str]] = {
     "config.providers.": PROVIDERS,
@@ -38,13 +37,13 @@ PREFIXES: Final[Mapping[str, str]] = {
     "rlmm.config.": TIERED_STORAGE,
     "rsm.config.": TIERED_STORAGE,
 }
-"""What any name may follow."""
+"""The owner of all settings whose names begin with a prefix."""
 
 CHOSEN_PREFIXES: Final = (
     "remote.log.metadata.manager.impl.prefix",
     "remote.log.storage.manager.impl.prefix",
 )
-"""Settings whose values are prefixes too, instead of `rlmm.config.` and `rsm.config.`."""
+"""Settings whose values are further prefixes, in place of `rlmm.config.` and `rsm.config.`."""
 
 
 def effect_of(owner: str, *, in_file: bool) -> Effect:
@@ -56,7 +55,10 @@ def effect_of(owner: str, *, in_file: bool) -> Effect:
 
 
 def owner_of(name: str, given: Mapping[str, str]) -> str | None:
-    """Whose setting it is, beside the other settings that are given; None if it is nobody's."""
+    """The owner of a plug-in's setting, or None if no plug-in has it.
+
+    `given` may hold settings whose values are prefixes.
+    """
     if name.startswith("listener.name."):  # listener.name.<listener>.[<SASL mechanism>.]<setting>
         parts = name.split(".")[3:]
         return NAMES.get(".".join(parts)) or NAMES.get(".".join(parts[1:]))

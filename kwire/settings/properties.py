@@ -1,4 +1,4 @@
-"""Java's `.properties` files, read as java.util.Properties.load reads them."""
+"""Reads Java's `.properties` files as java.util.Properties.load does."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def read_properties(path: Path) -> dict[str, str]:
-    """The settings in a file; of a name given twice the last one counts.  Raises ConfigError."""
+    """The settings in a file.  If a name is given twice, the last one wins.  Raises ConfigError."""
     try:
-        text = path.read_text("latin-1")  # what Properties.load takes a file for
+        text = path.read_text("latin-1")  # Properties.load assumes ISO 8859-1.
     except OSError as problem:
         raise ConfigError(f"cannot read {path}: {problem.strerror}") from problem
     try:
@@ -24,7 +24,7 @@ def read_properties(path: Path) -> dict[str, str]:
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Raises ValueError for a malformed `\\uXXXX`."""
+    """The settings in a text.  Raises ValueError for a malformed `\\uXXXX`."""
     properties: dict[str, str] = {}
     for line in _logical_lines(text):
         name, value = _split(line)
@@ -33,11 +33,11 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """Lines without comments and blank ones; a backslash at its end continues a line."""
+    """The lines without comments and blank lines.  A backslash at its end continues a line."""
     pending: str | None = None
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     if not lines[-1]:
-        lines.pop()  # the text ends with a line's end
+        lines.pop()  # The text ends with a newline.
     for natural in lines:
         line = natural.lstrip(_SPACE)
         if not pending:
@@ -57,7 +57,7 @@ def _logical_lines(text: str) -> Iterator[str]:
 
 
 def _split(line: str) -> tuple[str, str]:
-    """The name ends at the first `=`, `:` or space that no backslash precedes."""
+    """(name, value) of a line.  The name ends at the first unescaped `=`, `:` or space."""
     position, size = 0, len(line)
     while position < size and line[position] not in "=:" + _SPACE:
         position += 2 if line[position] == "\\" else 1

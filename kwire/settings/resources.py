@@ -1,4 +1,4 @@
-"""What a set of configs belongs to: Kafka's config resource types (ConfigResource.Type)."""
+"""Kafka's config resource types (ConfigResource.Type): the kinds of things that have configs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ConfigResourceType(IntEnum):
-    """The `ResourceType` of the config requests; each also keys the image's configs."""
+    """The `ResourceType` of config requests; the metadata image has its configs by it."""
 
     UNKNOWN = 0
     TOPIC = 2
@@ -17,4 +17,4 @@ class ConfigResourceType(IntEnum):
 
 
 CLUSTER_DEFAULT = ""
-"""The name of the BROKER resource whose configs hold for every broker of the cluster."""
+"""The name of the BROKER resource whose configs apply to every broker of the cluster."""

@@ -1,4 +1,4 @@
-"""What several settings must keep between them, checked as Kafka checks it at start."""
+"""Rules between several settings, which Kafka checks when a broker starts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MIB = 1024 * 1024
 
 
 def check_together(config: BrokerConfig) -> None:
-    """Raises ConfigError with the first rule that is broken."""
+    """Raises ConfigError for the first broken rule."""
     for sentence in _broken_rules(config):
         raise BrokenRule(sentence)
     for sentence in _broken_group_rules(config):
@@ -74,9 +74,9 @@ GROUP_KINDS = ("consumer", "share", "streams")
 
 
 def _bounds_of(name: str) -> tuple[str | None, str | None]:
-    """The broker settings that are the bounds of a group's config, by their names."""
+    """The names of the broker settings that bound a group config: (lower, upper), None without."""
     kind, _, rest = name.partition(".")
-    rest = rest.removeprefix("num.")  # group.streams.max.standby.replicas
+    rest = rest.removeprefix("num.")  # The bound is named group.streams.max.standby.replicas.
     low, high = f"group.{kind}.min.{rest}", f"group.{kind}.max.{rest}"
     known = GroupSettings.DEFINITIONS
     return low if low in known else None, high if high in known else None
@@ -85,13 +85,13 @@ def _bounds_of(name: str) -> tuple[str | None, str | None]:
 BOUNDED = {
     name: bounds for name in GroupResourceSettings.DEFINITIONS if any(bounds := _bounds_of(name))
 }
-"""Group config to its lower and its upper bound, settings of the broker."""
+"""The broker settings that are the lower and the upper bound of each bounded group config."""
 
 
 def broken_bounds(
     config: BrokerConfig, settings: Settings, name: str, bounds: tuple[str | None, str | None]
 ) -> Iterator[str]:
-    """Where the value of `name` in `settings` leaves the bounds that the broker's have."""
+    """A message for each bound of `config` that the value of `name` in `settings` violates."""
     low, high = bounds
     if low is not None and number(settings, name) < number(config, low):
         yield f"{name} must be greater than or equal to {low}"
@@ -112,6 +112,6 @@ def _broken_group_rules(config: BrokerConfig) -> Iterator[str]:
 
 
 def number(settings: Settings, name: str) -> int:
-    """The value of a setting that is a number, by its name."""
+    """The value of a numeric setting."""
     value: int = getattr(settings, name.replace(".", "_"))
     return value

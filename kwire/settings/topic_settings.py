@@ -25,7 +25,7 @@ MS_PER_HOUR = 3_600_000
 
 
 def _same(broker_name: str) -> Any:  # noqa: ANN401 - declared, as in `definition`, by what it holds
-    """As the broker's setting that is the topic's default: its type, default, range and effect."""
+    """A topic config with type, default, range and effect of the broker setting behind it."""
     same = LogSettings.DEFINITIONS[broker_name]
     return Definition(
         same.kind, same.default, MEDIUM, same.validator, READ_ONLY, False, same.effect
@@ -33,16 +33,16 @@ def _same(broker_name: str) -> Any:  # noqa: ANN401 - declared, as in `definitio
 
 
 def _default(broker_name: str) -> int:
-    """The default of a broker's setting that has another unit or range than the topic's."""
+    """The default of a broker setting whose unit or range differs from the topic config's."""
     default = LogSettings.DEFINITIONS[broker_name].default
     assert isinstance(default, int)
     return default
 
 
 class TopicSettings(Settings):
-    """What can be set on a topic; `internal.segment.bytes` is for tests, as in Kafka.
+    """The configs of a topic.  `internal.segment.bytes` is for tests, as in Kafka.
 
-    How several settings of a broker are the default of one is said in `definitions.topics`.
+    `definitions.topics` lists the broker settings that are the default of each config.
     """
 
     cleanup_policy: tuple[str, ...] = _same("log.cleanup.policy")

@@ -1,7 +1,7 @@
-"""Which values a setting takes: Kafka's ConfigDef validators.
+"""Validators of the values of settings: those of Kafka's ConfigDef.
 
-A validator gets the setting's name and a parsed value, and raises ConfigError.  The sentences are
-those that Kafka gives its clients: tools print them and scripts look for them.
+A validator gets the setting's name and the parsed value, and raises ConfigError for an invalid
+value.  The messages are Kafka's, since tools print them and scripts search for them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _number(value: float) -> str | None:
 
 
 def between_or(low: int, high: int, other: int) -> Validator:
-    """A range, or one value outside it that means "the library's default"."""
+    """Accepts a range, and one value outside it that means the default of the library."""
 
     def check(name: str, value: int) -> None:
         if value != other and not low <= value <= high:
@@ -71,13 +71,13 @@ def one_of_any_case(*allowed: str) -> Validator:
 
 
 def non_empty(name: str, value: str | None) -> None:
-    """For settings that may be null but not blank."""
+    """Accepts null, and any text that is not empty."""
     if value is not None and not value:
         raise InvalidValue(name, value, "String must be non-empty")
 
 
 def members(*allowed: str, empty: bool = True, nullable: bool = False) -> Validator:
-    """A list without blanks; of `allowed` only, if any are given."""
+    """Accepts a list without empty items; if `allowed` is given, only items of it."""
 
     def check(name: str, value: Sequence[str] | None) -> None:
         if value is None:
@@ -102,7 +102,7 @@ _THROTTLED_REPLICA = re.compile(r"[0-9]+:[0-9]+")
 
 
 def throttled_replicas(name: str, value: Sequence[str]) -> None:
-    """`*` for all, or `partition:broker` pairs."""
+    """Accepts `*` for all replicas, or `partition:broker` pairs."""
     if list(value) != ["*"] and not all(_THROTTLED_REPLICA.fullmatch(one) for one in value):
         raise InvalidValue(
             name,
@@ -116,7 +116,7 @@ _VOTER = re.compile(r"[0-9]+@\[?[0-9a-zA-Z\-%._:]*\]?:[0-9]+")
 
 
 def quorum_voters(name: str, value: Sequence[str]) -> None:
-    """`id@host:port` of each KRaft controller."""
+    """Accepts `id@host:port` for each KRaft controller."""
     for voter in value:
         if _VOTER.fullmatch(voter) is None:
             raise ConfigError(
@@ -132,7 +132,7 @@ _DURATION = re.compile(
 
 
 def offset_reset(name: str, value: str) -> None:
-    """`earliest`, `latest` or `by_duration:` with an ISO 8601 duration (KIP-932)."""
+    """Accepts `earliest`, `latest`, or `by_duration:` with an ISO 8601 duration (KIP-932)."""
     if value in ("earliest", "latest"):
         return
     kind, _, duration = value.partition(":")

@@ -1,4 +1,4 @@
-"""The types of settings: from the text in a file to a Python value and back to Kafka's text."""
+"""The types of settings: parses a value from text, and formats it as Kafka does."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Value = bool | int | float | str | tuple[str, ...] | None
 
 
 class ConfigType(IntEnum):
-    """ConfigDef.Type, numbered as DescribeConfigs does."""
+    """Kafka's ConfigDef.Type, with the numbers that DescribeConfigs has."""
 
     UNKNOWN = 0
     BOOLEAN = 1
@@ -36,13 +36,13 @@ _DOUBLE = re.compile(
     r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)"
 )
 _DIGITS_MAX = 19
-"""A signed 64-bit number has no more; longer ones are refused before they are computed."""
+"""A signed 64-bit number has no more digits.  Longer texts are refused before int() parses them."""
 
 
 def parse(name: str, text: str | None, kind: ConfigType) -> Value:
-    """The value that `text` stands for, trimmed as Kafka does.  Raises InvalidValue.
+    """The value of a text, trimmed as in Kafka.  Raises InvalidValue.
 
-    What a list names twice is taken once, as Kafka 4 does since it refuses duplicates.
+    Duplicates in a list are dropped.
     """
     if text is None:
         return None
@@ -59,7 +59,7 @@ def parse(name: str, text: str | None, kind: ConfigType) -> Value:
     return parsed
 
 
-_JAVA_SPACE = "".join(map(chr, range(33)))  # what String.trim takes off
+_JAVA_SPACE = "".join(map(chr, range(33)))  # the characters that Java's String.trim removes
 _LIST_COMMA = re.compile(r"\s*,\s*")
 
 
@@ -67,7 +67,7 @@ _EXPECTED = {ConfigType.BOOLEAN: "Expected value to be either true or false"}
 
 
 def _parse_scalar(text: str, kind: ConfigType) -> bool | int | float | None:
-    """None if it is none of that kind."""
+    """The boolean or number in a text, or None if the text is not of that type."""
     if kind is ConfigType.BOOLEAN:
         return {"true": True, "false": False}.get(text.lower())
     if kind is ConfigType.DOUBLE:
@@ -86,7 +86,7 @@ def _parse_double(text: str) -> float | None:
 
 
 def text_of(value: Value, kind: ConfigType) -> str | None:
-    """A value as Kafka prints it (ConfigDef.convertToString)."""
+    """A value in the format of Kafka (ConfigDef.convertToString)."""
     if value is None:
         return None
     if isinstance(value, tuple):
@@ -99,7 +99,7 @@ def text_of(value: Value, kind: ConfigType) -> str | None:
 
 
 def _double_text(value: float) -> str:
-    """Java's Double.toString: the shortest digits, with `E` outside 1e-3 to 1e7."""
+    """A number in the format of Java's Double.toString: with an exponent outside 1e-3 to 1e7."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -108,7 +108,7 @@ def _double_text(value: float) -> str:
     if size == 0 or 1e-3 <= size < 1e7:
         return repr(value)
     mantissa, _, exponent = f"{value!r}".partition("e")
-    if not exponent:  # Python writes 1e7 to 1e16 and 1e-4 without an exponent
+    if not exponent:  # Python writes numbers from 1e7 to 1e16, and 1e-4, without an exponent.
         sign = "-" if value < 0 else ""
         whole, _, rest = mantissa.lstrip("-").partition(".")
         digits = (whole + rest).lstrip("0")

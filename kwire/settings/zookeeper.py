@@ -1,7 +1,7 @@
-"""The settings that only members of a cluster as of Apache Kafka 3.9 have: zookeeper.* and a few.
+"""The settings of brokers on ZooKeeper, from Apache Kafka 3.9: zookeeper.* and a few others.
 
-Apache Kafka 4 has none of them, so they are in no list of a broker's settings: a file that has
-`zookeeper.connect` is that of a member of such a cluster.
+Apache Kafka 4 has none of them, so `BrokerConfig` does not declare them.  A broker whose file has
+`zookeeper.connect` is a member of a cluster on ZooKeeper.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ CONNECT = "zookeeper.connect"
 
 
 class ZooKeeperSettings(Settings):
-    """Where ZooKeeper is, how long it waits for a broker, and how the two trust each other.
+    """The address of ZooKeeper, timeouts, and TLS between broker and ZooKeeper.
 
-    Those of the controlled shutdown count for members of `kwire serve --brokers`, too.
+    The settings of the controlled shutdown also apply to the brokers of `kwire serve --brokers`.
     """
 
     controlled_shutdown_max_retries = integer(3, MEDIUM)
     controlled_shutdown_retry_backoff_ms = long(500, MEDIUM, at_least(0))
-    """5000 in Apache Kafka: there the second of three brokers that stop takes 10 s longer, for its
-    last replicas in sync can be handed over to nobody."""
+    """Apache Kafka's default is 5000.  With it, the second of three brokers that stop would take
+    10 s longer, because no other broker can take over its last in-sync replicas."""
     zookeeper_connect = optional_string(HIGH)
     zookeeper_connection_timeout_ms = optional_integer(HIGH)
     zookeeper_max_in_flight_requests = integer(10, HIGH, at_least(1), effect=ONE_CONNECTION)

@@ -1,4 +1,4 @@
-"""Client properties: the names that Kafka's clients have, and those that are nearly such a name."""
+"""Client properties: the known names, and the search for misspelt ones."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ SINCE_4_4 = {
 
 
 def nearest(name: str) -> str | None:
-    """The property that `name` is taken for."""
-    found = misspelt({name: "value"})
-    return found[0].nearest if found else None
+    """The known property that `misspelt` suggests for `name`."""
+    suggestions = misspelt({name: "value"})
+    return suggestions[0].nearest if suggestions else None
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def nearest(name: str) -> str | None:
         ("request.timeout", "request.timeout.ms"),
     ],
 )
-def test_misspelt_property_is_told_with_the_nearest(name: str, meant: str) -> None:
+def test_misspelt_property_is_reported_with_the_nearest_name(name: str, meant: str) -> None:
     assert nearest(name) == meant
 
 
@@ -55,18 +55,18 @@ def test_misspelt_property_is_told_with_the_nearest(name: str, meant: str) -> No
         "include.kafka.metadata",
     ],
 )
-def test_name_of_another_tool_is_no_misspelt_property(name: str) -> None:
+def test_property_of_another_tool_is_not_reported_as_misspelt(name: str) -> None:
     assert nearest(name) is None
 
 
-def test_known_properties_are_not_misspelt() -> None:
+def test_known_properties_are_not_reported_as_misspelt() -> None:
     assert misspelt(dict.fromkeys(NAMES, "")) == []
 
 
 @pytest.mark.java
 @pytest.mark.long
-def test_names_are_those_of_apache_kafkas_clients(apache_kafka_libs: Path) -> None:
-    """Of 4.3.1 and of 4.4, which adds six."""
+def test_known_names_are_those_of_apache_kafkas_clients(apache_kafka_libs: Path) -> None:
+    """Compares with 4.3.1; the six names that 4.4 adds may be missing."""
     done = subprocess.run(
         ["java", "-cp", f"{apache_kafka_libs}/*", str(SOURCE)],
         capture_output=True, text=True, timeout=300, check=True,

@@ -26,7 +26,7 @@ DECLARED: dict[str, type[Settings]] = {
     "group": GroupResourceSettings,
 }
 OWN_DEFAULTS = {"node.id": "1", "process.roles": "", "controller.listener.names": ""}
-"""What Kafka requires and this broker does without."""
+"""The defaults of settings that Kafka requires and kwire does not."""
 MODES = {
     "read-only": UpdateMode.READ_ONLY,
     "per-broker": UpdateMode.PER_BROKER,
@@ -36,13 +36,13 @@ MODES = {
 
 
 @pytest.mark.parametrize("resource", DECLARED)
-def test_all_settings_are_declared_and_no_other(resource: str) -> None:
+def test_declared_settings_are_exactly_apache_kafkas(resource: str) -> None:
     theirs = {row[1] for row in KAFKA if row[0] == resource}
     assert set(DECLARED[resource].DEFINITIONS) == theirs
 
 
 @pytest.mark.parametrize("resource", DECLARED)
-def test_each_is_declared_as_kafka_declares_it(resource: str) -> None:
+def test_each_setting_has_kafkas_type_default_importance_and_mode(resource: str) -> None:
     for _, name, kind, default, importance, mode, internal in (
         row for row in KAFKA if row[0] == resource
     ):
@@ -57,21 +57,21 @@ def test_each_is_declared_as_kafka_declares_it(resource: str) -> None:
 
 
 @pytest.mark.parametrize("settings", [*DECLARED.values(), ClientMetricsSettings])
-def test_defaults_are_valid_and_survive_being_written(settings: type[Settings]) -> None:
+def test_parse_of_each_printed_default_returns_the_default(settings: type[Settings]) -> None:
     for definition in settings.DEFINITIONS.values():
         if definition.name == "process.roles":
-            continue  # a KRaft node has a role; this broker is none
+            continue  # A KRaft node needs a role; kwire's default is none, which is not valid text.
         assert definition.parse(definition.default_text) == definition.default
 
 
-def test_synonyms_name_settings() -> None:
+def test_synonyms_are_names_of_declared_settings() -> None:
     assert TOPIC_SYNONYMS.keys() <= TopicSettings.DEFINITIONS.keys()
     for synonyms in TOPIC_SYNONYMS.values():
         assert {synonym.name for synonym in synonyms} <= BrokerConfig.DEFINITIONS.keys()
     assert GROUP_SYNONYMS.keys() == GroupResourceSettings.DEFINITIONS.keys()
 
 
-def test_documentation_is_of_settings() -> None:
+def test_documentation_has_declared_settings_only_and_all_topic_and_group_configs() -> None:
     assert documentation.TOPIC.keys() <= TopicSettings.DEFINITIONS.keys()
     public = {name for name, each in TopicSettings.DEFINITIONS.items() if not each.internal}
     assert public <= documentation.TOPIC.keys()

@@ -1,4 +1,4 @@
-"""docs/settings.md is made from the declarations: `pytest --rewrite`."""
+"""docs/settings.md is generated from the declarations: `pytest --rewrite` writes it."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
 HEAD = """\
 # What each setting does
 
-Every setting of Apache Kafka 4.3 is taken, so that its files and tools work, and those of 3.9 that
-are about ZooKeeper. Not all of them do
-something here. `kwire serve` names at its start what was given and has no effect; `kwire configs
-describe` marks it.
+kwire accepts every setting of Apache Kafka 4.3, and those of 3.9 that are about ZooKeeper, so that
+Kafka's files and tools work. Some settings have no effect in kwire. `kwire serve` names these at
+its start if they are given, and `kwire configs describe` marks them.
 
-tests/settings/test_docs.py writes and checks this page. Another test looks for the code that reads
-each setting, and fails where this page says otherwise.
+tests/settings/test_docs.py generates and checks this page. Another test finds the code that reads
+each setting, and fails if this page says otherwise.
 """
 OTHERS = """
-## Of Apache Kafka's own classes
+## Settings of Apache Kafka's own plug-ins
 
-Known, for files have them; from a file they do nothing here.
+kwire accepts them, since files for Apache Kafka have them. In a file they have no effect, except
+those of the authorizer.
 
 """
 RESOURCES: tuple[tuple[str, type[Settings], dict[str, str]], ...] = (
@@ -48,10 +48,10 @@ def page() -> str:
         public = [each for _, each in sorted(settings.DEFINITIONS.items()) if not each.internal]
         parts.append(f"\n## {title}\n\n{counts(public)}\n")
         acting = [each for each in public if each.effect.acts]
-        mute = {each.name for each in acting} - sentences.keys()
-        assert not mute, f"say in definitions/documentation.py what they do: {mute}"
+        undocumented = {each.name for each in acting} - sentences.keys()
+        assert not undocumented, f"definitions/documentation.py lacks a sentence: {undocumented}"
         if acting:
-            parts.append("\n| setting | default | |\n| --- | --- | --- |\n")
+            parts.append("\n| setting | default | what it does |\n| --- | --- | --- |\n")
             parts += [f"| `{d.name}` | {default(d)} | {sentences[d.name]} |\n" for d in acting]
         parts += without_effect([each for each in public if not each.effect.acts])
     parts.append(OTHERS)
@@ -64,7 +64,10 @@ def counts(public: list[Definition]) -> str:
     acting = sum(each.effect.acts for each in public)
     later = sum(each.effect.note.startswith(NOT_SERVED) for each in public)
     never = len(public) - acting - later
-    return f"Of {len(public)}, {acting} act, {later} do not yet, {never} have no meaning here."
+    return (
+        f"{len(public)} settings: {acting} act, {later} are not served yet, {never} have no "
+        "meaning in kwire."
+    )
 
 
 def default(definition: Definition) -> str:
@@ -73,11 +76,11 @@ def default(definition: Definition) -> str:
 
 
 def without_effect(definitions: Iterable[Definition]) -> Iterator[str]:
-    """Their names, by what they wait for or why they have no meaning."""
+    """The settings without effect, grouped by the reason."""
     by_note: dict[str, list[str]] = {}
     for each in definitions:
         by_note.setdefault(each.effect.note, []).append(f"`{each.name}`")
-    for kind, title in ((NOT_SERVED, "Not served yet"), (NO_MEANING, "No meaning here")):
+    for kind, title in ((NOT_SERVED, "Not served yet"), (NO_MEANING, "No meaning in kwire")):
         notes = sorted(note for note in by_note if note.startswith(kind))
         if notes:
             yield f"\n{title}:\n\n"
@@ -85,7 +88,7 @@ def without_effect(definitions: Iterable[Definition]) -> Iterator[str]:
             yield f"- {note.removeprefix(kind + ': ')}: {', '.join(by_note[note])}\n"
 
 
-def test_the_page_is_what_is_declared(rewrite: bool) -> None:
+def test_settings_page_matches_the_declarations(rewrite: bool) -> None:
     if rewrite:
         PAGE.write_text(page())
-    assert PAGE.read_text() == page(), "docs/settings.md lags behind: pytest --rewrite"
+    assert PAGE.read_text() == page(), "docs/settings.md is out of date: pytest --rewrite"

@@ -1,11 +1,12 @@
-"""A setting that is said to act is read by the code; one that is said to do nothing is not.
+"""Code reads each setting that is declared to act, and reads no setting that is declared not to.
 
-What counts as read, by the syntax tree of every module but those that only check:
-- `….config.log_dirs`: an attribute of what is named a configuration;
-- `….given("socket.send.buffer.bytes")`: a value that is asked for by name, also of a function
-  that is handed the configuration;
-- a field of that name in a class of another room's (`CleanerSettings`), if it is used there;
-- a broker setting whose topic config acts, as that one's default.
+The test searches the syntax trees of all modules, except modules that only check settings.  These
+uses count as reading a setting:
+- `….config.log_dirs`: an attribute of an object with the name of a configuration;
+- `….given("socket.send.buffer.bytes")`: a call with the name, also of a function that gets the
+  configuration as another argument;
+- a used field of that name in a class of another room (`CleanerSettings`);
+- for a broker setting that is the default of a topic config: any use of the topic config.
 """
 
 from __future__ import annotations
@@ -31,15 +32,18 @@ LEFT_OUT = (
     *(f"kwire/{name}/" for name in ("client", "demo", "pipeline")),
     "kwire/security/oauth/retrieving.py",
 )
-"""What is compared with a bound, or told, has not acted by that; clients have settings of their
-own."""
+"""Modules that only check or report settings, and clients, which have settings of their own."""
 CONFIGURATIONS = ("config", "_config", "settings", "_settings", "limits", "_limits")
 SELF = ("kwire/settings/broker.py", "log/config.py", "log/compaction/settings.py")
-"""Modules whose `self` is a configuration."""
+"""Modules in which `self` is a configuration."""
 
 
 class Use(NamedTuple):
-    """`kind` is attribute, topic (an attribute of a log's), name, field, or text: any string."""
+    """A use of a word in a room.
+
+    `kind` is attribute, topic (an attribute of a log's configuration), name, field, or text (any
+    string).
+    """
 
     room: str
     kind: str
@@ -54,7 +58,7 @@ def modules() -> Iterator[Path]:
 
 
 def nodes(tree: ast.AST, place: str) -> Iterator[ast.AST]:
-    """All of a module, but of kwire/settings not what functions do that only check."""
+    """All nodes of a module, except functions of kwire/settings that only check."""
     for node in ast.iter_child_nodes(tree):
         name = node.name.lstrip("_") if isinstance(node, ast.FunctionDef) else ""
         if not (name.startswith("check") and place.startswith("kwire/settings/")):
@@ -68,7 +72,7 @@ def is_configuration(node: ast.AST, place: str) -> bool:
 
 
 def words_in(node: ast.AST, place: str) -> Iterator[tuple[str, str]]:
-    """(kind, word) of one node."""
+    """(kind, word) of each use in one node."""
     if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
         if is_configuration(node.value, place):
             of_log = ast.unparse(node.value).endswith("log.config")
@@ -99,7 +103,7 @@ def uses() -> frozenset[Use]:
 
 
 def is_field_that_is_used(attribute: str) -> bool:
-    """Of a class in another room: it is read there as an attribute, or by its name."""
+    """Whether a class in another room has a field of that name, and that room reads it."""
     return any(
         Use(room, "field", attribute) in uses()
         and (Use(room, "attribute", attribute) in uses() or Use(room, "text", attribute) in uses())
@@ -117,8 +121,8 @@ def acting_topic_settings() -> set[str]:
         for name, definition in TopicSettings.DEFINITIONS.items()
         if is_read(name, definition.attribute, "log")
         or any(Use(room, "topic", definition.attribute) in uses() for room in ("kwire", "log"))
-        or Use("kwire", "name", name) in uses()  # by its name, as the controller does
-        or definition.internal  # handed on by topic_log_config under another name
+        or Use("kwire", "name", name) in uses()  # The controller reads configs by name.
+        or definition.internal  # topic_log_config passes it on under another name.
     }
 
 
@@ -142,7 +146,7 @@ def acting_group_settings() -> set[str]:
 
 
 def behind_group_settings() -> set[str]:
-    """The defaults and bounds of what a group may set: they act as it does."""
+    """The broker settings that are the default or a bound of an acting group config."""
     acting = acting_group_settings()
     pairs = (pair for name, pair in BOUNDED.items() if name in acting)
     bounds = {name for pair in pairs for name in pair if name is not None}
@@ -160,19 +164,19 @@ def assert_true(settings: type[Settings], acting: set[str]) -> None:
     assert not acting - said, "code reads them: take the effect from their declaration"
 
 
-def test_broker_settings() -> None:
+def test_broker_settings_act_exactly_if_code_reads_them() -> None:
     assert_true(BrokerConfig, acting_broker_settings())
 
 
-def test_topic_settings() -> None:
+def test_topic_configs_act_exactly_if_code_reads_them() -> None:
     assert_true(TopicSettings, acting_topic_settings())
 
 
-def test_group_settings() -> None:
+def test_group_configs_act_exactly_if_code_reads_them() -> None:
     assert_true(GroupResourceSettings, acting_group_settings())
 
 
-def test_settings_of_client_metrics() -> None:
+def test_client_metrics_configs_act_exactly_if_code_reads_them() -> None:
     acting = {
         name
         for name, definition in ClientMetricsSettings.DEFINITIONS.items()

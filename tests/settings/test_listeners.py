@@ -1,4 +1,4 @@
-"""Listeners as Kafka 4.3.1 reads them: each case was given to its KafkaConfig."""
+"""Parsing of listeners.  The expected results are those of KafkaConfig in Apache Kafka 4.3.1."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def endpoints(config: BrokerConfig) -> list[tuple[str, str, int]]:
         ),
     ],
 )
-def test_listeners_are_read(listeners: str, expected: list[tuple[str, str, int]]) -> None:
+def test_listeners_are_parsed_into_endpoints(
+    listeners: str, expected: list[tuple[str, str, int]]
+) -> None:
     config = BrokerConfig({"listeners": listeners, "listener.security.protocol.map": EXT})
     assert endpoints(config) == expected
 
@@ -77,18 +79,18 @@ def test_listeners_are_read(listeners: str, expected: list[tuple[str, str, int]]
         ),
     ],
 )
-def test_what_cannot_be_listened_on_is_told(settings: dict[str, str], sentence: str) -> None:
+def test_invalid_listeners_raise_config_error(settings: dict[str, str], sentence: str) -> None:
     with pytest.raises(ConfigError, match=sentence):
         BrokerConfig(settings)
 
 
-def test_what_is_listened_on_is_advertised() -> None:
+def test_listeners_are_advertised_by_default() -> None:
     config = BrokerConfig({"listeners": "PLAINTEXT://broker-1:9092"})
     assert config.advertised_listeners == config.listeners
     assert config.inter_broker_listener == "PLAINTEXT"
 
 
-def test_several_listeners_may_share_an_advertised_port() -> None:
+def test_two_listeners_may_advertise_the_same_port() -> None:
     config = BrokerConfig(
         {
             "listeners": "PLAINTEXT://:9092,EXT://:9094",
@@ -104,17 +106,19 @@ def test_several_listeners_may_share_an_advertised_port() -> None:
     assert config.inter_broker_listener == "PLAINTEXT"
 
 
-def test_a_listener_on_all_addresses_advertises_the_name_of_the_host() -> None:
+def test_listener_on_all_interfaces_advertises_the_host_name() -> None:
     config = BrokerConfig({"listeners": "PLAINTEXT://:9092"})
     assert config.advertised_listeners[0].host == own_host_name()
 
 
-def test_a_host_without_a_name_is_localhost(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_own_host_name_is_localhost_if_the_name_cannot_be_resolved(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(socket, "gethostname", lambda: "no-such-host.invalid")
     assert own_host_name() == "localhost"
 
 
-def test_controller_listeners_need_no_entry_in_a_map_that_is_not_given() -> None:
+def test_controller_listener_needs_no_security_protocol_without_a_map() -> None:
     config = BrokerConfig(
         {
             "listeners": "PLAINTEXT://h:9092,CONTROLLER://:9093",
@@ -124,7 +128,7 @@ def test_controller_listeners_need_no_entry_in_a_map_that_is_not_given() -> None
     assert endpoints(config) == [("PLAINTEXT", "h", 9092)]
 
 
-def test_ports_that_the_kernel_chose_are_advertised() -> None:
+def test_with_bound_ports_advertises_the_ports_that_the_kernel_chose() -> None:
     config = BrokerConfig({"listeners": "PLAINTEXT://localhost:0"})
     bound = config.with_bound_ports({"PLAINTEXT": 4711})
     assert bound.listeners[0].port == bound.advertised_listeners[0].port == 4711

@@ -1,4 +1,4 @@
-"""Where settings come from, which win, and what is said about those that cannot be used."""
+"""Loading settings: sources, their order, notes and errors."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def write(tmp_path: Path, text: str) -> Path:
     return path
 
 
-def test_a_combined_kraft_node_is_a_broker_without_its_controller_listener(tmp_path: Path) -> None:
+def test_combined_kraft_node_is_loaded_without_its_controller_listener(tmp_path: Path) -> None:
     config = load(write(tmp_path, COMBINED_NODE))
     assert config.node_id == config.broker_id == 7
     assert [(e.listener, e.host, e.port) for e in config.listeners] == [("PLAINTEXT", "", 9092)]
@@ -46,12 +46,10 @@ def test_a_combined_kraft_node_is_a_broker_without_its_controller_listener(tmp_p
         ("PLAINTEXT", "localhost", 9092)
     ]
     assert config.log_dirs == ("/tmp/kraft-combined-logs",)
-    assert config.notes == (
-        "listener CONTROLLER is left out: there is no KRaft controller to listen for",
-    )
+    assert config.notes == ("listener CONTROLLER is not opened: kwire has no KRaft controller",)
 
 
-def test_nothing_given_is_kafkas_defaults_on_localhost() -> None:
+def test_load_without_settings_gives_kafkas_defaults_on_localhost() -> None:
     config = load()
     assert config.notes == ()
     assert config.explicit == {}
@@ -62,7 +60,7 @@ def test_nothing_given_is_kafkas_defaults_on_localhost() -> None:
     assert config.advertised_listeners[0].host == "localhost"
 
 
-def test_the_command_line_goes_before_the_environment_before_the_file(tmp_path: Path) -> None:
+def test_overrides_win_over_environment_and_environment_over_file(tmp_path: Path) -> None:
     path = write(tmp_path, "num.partitions=2\nlog.retention.hours=3\nbackground.threads=4\n")
     environ = {"KAFKA_LOG_RETENTION_HOURS": "5", "KAFKA_BACKGROUND_THREADS": "6", "HOME": "/root"}
     config = load(path, {"background.threads": "7"}, environ)
@@ -82,15 +80,17 @@ def test_the_command_line_goes_before_the_environment_before_the_file(tmp_path: 
         ("KAFKA_LISTENER_NAME_CLIENT_SSL_KEY_PASSWORD", "listener.name.client.ssl.key.password"),
     ],
 )
-def test_variables_are_named_as_the_image_of_kafka_names_them(variable: str, name: str) -> None:
+def test_environment_variable_has_the_setting_name_of_kafkas_image(
+    variable: str, name: str
+) -> None:
     assert setting_name(variable) == name
 
 
-def test_variables_of_the_jvm_are_no_settings() -> None:
+def test_environment_variables_of_the_jvm_give_no_settings() -> None:
     assert settings_from({"KAFKA_HEAP_OPTS": "-Xmx1G", "KAFKA_OPTS": "", "PATH": "/bin"}) == {}
 
 
-def test_unknown_names_of_a_file_are_told_with_the_nearest_known_one(tmp_path: Path) -> None:
+def test_unknown_name_in_a_file_becomes_a_note_with_the_nearest_known_name(tmp_path: Path) -> None:
     config = load(write(tmp_path, "num.partition=3\nqqqqqqqq=1\n"))
     assert config.num_partitions == 1
     assert config.notes == (
@@ -99,7 +99,7 @@ def test_unknown_names_of_a_file_are_told_with_the_nearest_known_one(tmp_path: P
     )
 
 
-def test_unknown_names_on_the_command_line_are_mistakes() -> None:
+def test_unknown_name_on_the_command_line_raises_config_error() -> None:
     with pytest.raises(
         ConfigError, match=r"unknown setting log\.segment\.byte: did you mean log\.segment\.bytes\?"
     ):
@@ -116,7 +116,7 @@ def test_unknown_names_on_the_command_line_are_mistakes() -> None:
         "metrics.context.team",
     ],
 )
-def test_names_with_a_prefix_are_known(name: str) -> None:
+def test_setting_with_a_known_prefix_is_accepted(name: str) -> None:
     assert load(overrides={name: "1"}).explicit[name] == "1"
 
 
@@ -130,12 +130,12 @@ def test_names_with_a_prefix_are_known(name: str) -> None:
         "follower.replication.throttled.rate",
     ],
 )
-def test_settings_of_apache_kafkas_own_classes_are_known(name: str, tmp_path: Path) -> None:
+def test_setting_of_apache_kafkas_plugins_is_accepted(name: str, tmp_path: Path) -> None:
     assert load(overrides={name: "1"}).explicit[name] == "1"
     assert load(write(tmp_path, f"{name}=1\n")).explicit[name] == "1"
 
 
-def test_the_prefix_of_a_plugins_settings_may_be_chosen() -> None:
+def test_plugin_setting_with_a_configured_prefix_is_accepted() -> None:
     chosen = {"remote.log.storage.manager.impl.prefix": "mine."}
     assert load(overrides={**chosen, "mine.bucket": "b"}).explicit["mine.bucket"] == "b"
     with pytest.raises(ConfigError, match=r"unknown setting mine\.bucket"):
@@ -155,7 +155,7 @@ def test_the_prefix_of_a_plugins_settings_may_be_chosen() -> None:
         ),
         (
             {"process.roles": "controller"},
-            "process.roles=controller: kwire is a broker and needs that role",
+            "process.roles=controller: add broker, for kwire cannot be a controller",
         ),
         (
             {"log.retention.hours": "0"},
@@ -199,30 +199,34 @@ def test_the_prefix_of_a_plugins_settings_may_be_chosen() -> None:
         ),
     ],
 )
-def test_what_cannot_be_is_one_sentence(settings: dict[str, str], sentence: str) -> None:
+def test_invalid_settings_raise_config_error_with_kafkas_message(
+    settings: dict[str, str], sentence: str
+) -> None:
     with pytest.raises(ConfigError) as refused:
         load(overrides=settings)
     assert str(refused.value) == sentence
 
 
-def test_a_quorum_of_others_is_not_joined() -> None:
+def test_load_notes_that_the_broker_does_not_join_a_kraft_quorum() -> None:
     voters = "1@a:9093,2@b:9093,3@c:9093"
     config = load(overrides={"controller.quorum.voters": voters})
-    assert config.notes == ("the KRaft quorum is not joined: this broker keeps its own metadata",)
+    assert config.notes == (
+        "this broker does not join the KRaft quorum: it keeps its own metadata",
+    )
 
 
-def test_either_id_is_the_other() -> None:
+def test_node_id_and_broker_id_set_each_other() -> None:
     assert load(overrides={"broker.id": "5"}).node_id == 5
     assert load(overrides={"node.id": "5"}).broker_id == 5
 
 
-def test_a_configuration_cannot_be_changed() -> None:
+def test_setting_an_attribute_of_a_configuration_raises_attribute_error() -> None:
     config = load()
     with pytest.raises(AttributeError, match="immutable"):
         config.num_partitions = 2
 
 
-def test_dynamic_settings_are_a_new_configuration() -> None:
+def test_with_dynamic_returns_a_new_configuration_with_the_dynamic_values() -> None:
     static = load(overrides={"num.io.threads": "3", "log.retention.hours": "5"})
     changed = static.with_dynamic(
         {"num.io.threads": "4", "message.max.bytes": "5", "unknown.to.kafka": "x"},
@@ -230,14 +234,14 @@ def test_dynamic_settings_are_a_new_configuration() -> None:
     )
     assert (static.num_io_threads, changed.num_io_threads) == (3, 6)
     assert (changed.message_max_bytes, changed.log_retention_ms) == (5, 7)
-    assert changed.log_retention_hours == 168, "what it stands for is said by log.retention.ms now"
+    assert changed.log_retention_hours == 168, "log.retention.ms replaces its synonym"
     assert changed.explicit == static.explicit
     assert changed.with_dynamic({}).num_io_threads == 3
     with pytest.raises(ConfigError, match=r"log\.retention\.ms must be unlimited"):
         static.with_dynamic({"log.retention.ms": "0"})
 
 
-def test_dynamic_settings_leave_the_bound_ports_alone() -> None:
+def test_with_dynamic_keeps_the_bound_ports() -> None:
     bound = BrokerConfig({"listeners": "PLAINTEXT://localhost:0"}).with_bound_ports(
         {"PLAINTEXT": 4711}
     )

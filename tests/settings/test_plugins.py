@@ -1,4 +1,4 @@
-"""The settings of Apache Kafka's own classes are those that its jars name."""
+"""The known settings of Apache Kafka's plug-ins, compared with the classes in its jars."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kwire.settings.topic_settings import TopicSettings
 JARS = ("kafka-clients", "kafka-metadata", "kafka-server", "kafka-server-common", "kafka-storage")
 DOTTED = re.compile(r"[a-z]+(\.[a-z]+)+")
 OF_CLIENTS = re.compile(r"clients/|common/serialization/|common/telemetry/internals/Client")
-"""What configures clients' classes is no broker's."""
+"""Classes of clients, whose settings are no broker settings."""
 NO_SETTINGS = {
     "allowed.paths": "a parameter of a config provider, behind its prefix",
     "allowlist.pattern": "a parameter of a config provider, behind its prefix",
@@ -31,7 +31,7 @@ UTF8, LONG, DOUBLE, STRING = 1, 5, 6, 8
 
 
 def constants(code: bytes) -> tuple[set[str], set[str]]:
-    """The string literals of a class file, and all names that it has."""
+    """(string literals, all names) of a class file's constant pool."""
     count = struct.unpack_from(">H", code, 8)[0]
     at, number = 10, 1
     names: dict[int, str] = {}
@@ -51,7 +51,7 @@ def constants(code: bytes) -> tuple[set[str], set[str]]:
 
 
 def configured_classes(libs: Path) -> Iterator[tuple[str, set[str]]]:
-    """Each class with a method `configure`, or of settings, and its literals like a setting's."""
+    """Each class that has a method `configure`, with its literals that look like settings."""
     for jar in JARS:
         (path,) = libs.glob(f"{jar}-[0-9.]*[0-9].jar")
         with zipfile.ZipFile(path) as archive:
@@ -65,7 +65,7 @@ def configured_classes(libs: Path) -> Iterator[tuple[str, set[str]]]:
 
 @pytest.mark.java
 @pytest.mark.slow
-def test_no_setting_of_a_class_that_a_broker_configures_is_unknown(apache_kafka_libs: Path) -> None:
+def test_settings_in_configurable_kafka_classes_are_all_known(apache_kafka_libs: Path) -> None:
     known = BrokerConfig.DEFINITIONS.keys() | TopicSettings.DEFINITIONS.keys() | NAMES.keys()
     classes = list(configured_classes(apache_kafka_libs))
     unknown = {

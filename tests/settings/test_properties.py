@@ -1,4 +1,4 @@
-"""`.properties` files; what is expected here is what java.util.Properties made of these texts."""
+"""Parsing of `.properties` files.  The expected results are those of java.util.Properties."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ from kwire.settings.properties import parse_properties, read_properties
         ("", {}),
     ],
 )
-def test_text_is_read_as_java_reads_it(text: str, expected: dict[str, str]) -> None:
+def test_parse_properties_returns_what_java_loads(text: str, expected: dict[str, str]) -> None:
     assert parse_properties(text) == expected
 
 
-def test_a_broken_escape_is_told_with_the_file(tmp_path: Path) -> None:
+def test_malformed_escape_raises_config_error_with_the_file_name(tmp_path: Path) -> None:
     path = tmp_path / "server.properties"
     path.write_text("a=\\u12")
     with pytest.raises(ConfigError, match=r"server\.properties: Malformed \\uxxxx encoding"):
         read_properties(path)
 
 
-def test_a_missing_file_is_told(tmp_path: Path) -> None:
+def test_missing_file_raises_config_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"cannot read .*none\.properties: No such file"):
         read_properties(tmp_path / "none.properties")
 
@@ -59,7 +59,7 @@ _PLAIN = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1)
 
 
 @given(st.dictionaries(_PLAIN, _PLAIN))
-def test_what_is_escaped_comes_back(properties: dict[str, str]) -> None:
+def test_parse_properties_decodes_escaped_names_and_values(properties: dict[str, str]) -> None:
     def escaped(text: str) -> str:
         return "".join(f"\\u{ord(char):04x}" for char in text)
 
@@ -68,6 +68,6 @@ def test_what_is_escaped_comes_back(properties: dict[str, str]) -> None:
 
 
 @given(st.text())
-def test_any_text_is_read_or_refused(text: str) -> None:
+def test_parse_properties_of_any_text_returns_texts_or_raises_value_error(text: str) -> None:
     with suppress(ValueError):  # a broken escape
         assert all(isinstance(value, str) for value in parse_properties(text).values())

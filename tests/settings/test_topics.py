@@ -1,4 +1,4 @@
-"""The configs of a topic: its own, over those of the broker, over Kafka's."""
+"""The configs of a topic: those set on it, the broker's defaults and Kafka's defaults."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kwire.settings.groups import group_settings
 from kwire.settings.topic_settings import TopicSettings
 
 
-def test_every_topic_config_is_a_field_of_the_log() -> None:
+def test_each_topic_config_is_a_field_of_log_config() -> None:
     public = {each.attribute for each in TopicSettings.DEFINITIONS.values() if not each.internal}
     assert public == {field.name for field in fields(LogConfig)}
 
@@ -46,7 +46,9 @@ def test_every_topic_config_is_a_field_of_the_log() -> None:
         ({"log.preallocate": "true"}, "preallocate", True),
     ],
 )
-def test_broker_settings_are_defaults(broker: dict[str, str], name: str, expected: object) -> None:
+def test_broker_settings_are_the_defaults_of_topic_configs(
+    broker: dict[str, str], name: str, expected: object
+) -> None:
     assert getattr(topic_log_config(BrokerConfig(broker), {}), name) == expected
 
 
@@ -54,29 +56,29 @@ def test_broker_settings_are_defaults(broker: dict[str, str], name: str, expecte
     ("name", "least"),
     [("flush.ms", 0), ("retention.ms", -1), ("segment.jitter.ms", 0), ("segment.ms", 1)],
 )
-def test_ranges_that_are_not_those_of_the_brokers_settings(name: str, least: int) -> None:
+def test_topic_config_has_its_own_range_where_kafkas_differs(name: str, least: int) -> None:
     topic_log_config(BrokerConfig(), {name: str(least)})
     with pytest.raises(ConfigError, match=f"must be at least {least}"):
         topic_log_config(BrokerConfig(), {name: str(least - 1)})
 
 
-def test_a_topics_own_configs_win() -> None:
+def test_configs_of_the_topic_win_over_broker_settings() -> None:
     broker = BrokerConfig({"log.retention.hours": "5"})
     config = topic_log_config(broker, {"retention.ms": "1", "cleanup.policy": "compact"})
     assert (config.retention_ms, config.cleanup_policy) == (1, frozenset({"compact"}))
 
 
-def test_a_dynamic_setting_replaces_what_the_file_says_in_another_unit() -> None:
+def test_dynamic_setting_replaces_a_synonym_in_the_file() -> None:
     broker = BrokerConfig({"log.retention.minutes": "5"}).with_dynamic({"log.retention.ms": "9"})
     assert topic_log_config(broker, {}).retention_ms == 9
 
 
-def test_tests_may_have_smaller_segments_than_topics() -> None:
+def test_internal_segment_bytes_sets_a_smaller_segment_size() -> None:
     config = topic_log_config(BrokerConfig(), {"internal.segment.bytes": "500"})
     assert config.segment_bytes == 500
 
 
-def test_configs_that_contradict_each_other_are_refused() -> None:
+def test_conflicting_compaction_lags_raise_config_error() -> None:
     overrides = {"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "5"}
     with pytest.raises(ConfigError) as refused:
         topic_log_config(BrokerConfig(), overrides)
@@ -85,7 +87,7 @@ def test_configs_that_contradict_each_other_are_refused() -> None:
     )
 
 
-def test_group_configs_keep_within_the_brokers_bounds() -> None:
+def test_group_config_outside_the_brokers_bounds_raises_config_error() -> None:
     broker = BrokerConfig({"group.consumer.session.timeout.ms": "50000"})
     assert group_settings(broker, {}).consumer_session_timeout_ms == 50_000
     for value, bound in (("1", "greater than or equal to group.consumer.min"), ("999999", "less")):

@@ -1,4 +1,4 @@
-"""Values as Kafka reads and prints them; the expected sentences were read off Kafka 4.3.1."""
+"""Parsing and printing of values.  The expected messages are those of Apache Kafka 4.3.1."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ from kwire.settings.values import ConfigType, Value, parse, text_of
         (ConfigType.INT, None, None),
     ],
 )
-def test_text_is_read_as_kafka_reads_it(kind: ConfigType, text: str | None, value: Value) -> None:
+def test_parse_returns_kafkas_value_for_each_type(
+    kind: ConfigType, text: str | None, value: Value
+) -> None:
     assert parse("some.setting", text, kind) == value
 
 
@@ -61,7 +63,7 @@ def test_text_is_read_as_kafka_reads_it(kind: ConfigType, text: str | None, valu
         (ConfigType.BOOLEAN, " TRUEish ", "Expected value to be either true or false"),
     ],
 )
-def test_what_is_no_value_is_refused_in_kafkas_words(
+def test_parse_refuses_an_invalid_text_with_kafkas_message(
     kind: ConfigType, text: str, reason: str
 ) -> None:
     with pytest.raises(ConfigError) as refused:
@@ -88,18 +90,20 @@ def test_what_is_no_value_is_refused_in_kafkas_words(
         (-math.inf, "-Infinity"),
     ],
 )
-def test_doubles_are_printed_as_java_prints_them(value: float, text: str) -> None:
+def test_text_of_a_double_is_javas(value: float, text: str) -> None:
     assert text_of(value, ConfigType.DOUBLE) == text
 
 
 @given(st.floats(allow_nan=False))
-def test_doubles_survive_being_printed(value: float) -> None:
+def test_parse_of_a_printed_double_returns_the_same_double(value: float) -> None:
     text = text_of(value, ConfigType.DOUBLE)
     assert parse("some.setting", text, ConfigType.DOUBLE) == value
 
 
 @given(st.text(), st.sampled_from(list(ConfigType)))
-def test_any_text_is_a_value_or_refused(text: str, kind: ConfigType) -> None:
+def test_parse_of_any_text_returns_a_printable_value_or_raises_config_error(
+    text: str, kind: ConfigType
+) -> None:
     if kind is ConfigType.UNKNOWN:
         return
     try:
@@ -218,7 +222,7 @@ INVALID: list[tuple[type[Settings], str, str | None, str]] = [
 
 
 @pytest.mark.parametrize(("settings", "name", "text", "sentence"), INVALID)
-def test_validators_refuse_in_kafkas_words(
+def test_validators_refuse_invalid_values_with_kafkas_message(
     settings: type[Settings], name: str, text: str | None, sentence: str
 ) -> None:
     with pytest.raises(ConfigError) as refused:
@@ -241,5 +245,7 @@ def test_validators_refuse_in_kafkas_words(
         (GroupResourceSettings, "share.auto.offset.reset", "by_duration:P2DT0.5S"),
     ],
 )
-def test_validators_take_what_kafka_takes(settings: type[Settings], name: str, text: str) -> None:
+def test_validators_accept_the_values_that_kafka_accepts(
+    settings: type[Settings], name: str, text: str
+) -> None:
     settings.DEFINITIONS[name].parse(text)

@@ -33,7 +33,7 @@ from kwire.requests.context import Context
 from kwire.settings import CLUSTER_DEFAULT, ConfigResourceType
 from kwire.settings.entries import (
     BrokerLayers,
-    Entry,
+    ConfigEntry,
     broker_entries,
     client_metrics_entries,
     cluster_default_entries,
@@ -93,7 +93,7 @@ def _describe(
     return result
 
 
-def _config(entry: Entry, with_synonyms: bool) -> DescribeConfigsResourceResult:
+def _config(entry: ConfigEntry, with_synonyms: bool) -> DescribeConfigsResourceResult:
     synonyms = (
         [DescribeConfigsSynonym(*synonym) for synonym in entry.synonyms] if with_synonyms else []
     )
@@ -109,7 +109,7 @@ def _config(entry: Entry, with_synonyms: bool) -> DescribeConfigsResourceResult:
     )
 
 
-def _entries(broker: Broker, resource: DescribeConfigsResource) -> list[Entry]:
+def _entries(broker: Broker, resource: DescribeConfigsResource) -> list[ConfigEntry]:
     """The requested configs of `resource`.  Raises Refusal."""
     kind, name = resource.resource_type, resource.resource_name
     names = frozenset(resource.configuration_keys or ()) or None

@@ -1,1 +1,1 @@
-"""Each setting stated once: name, type, default, range, and what its documentation says.\n"""
+"""The declarations of all settings: name, type, default, range and documentation."""

@@ -1,8 +1,8 @@
-"""The settings of groups: the broker's, and what can be set on a group itself.
+"""The settings of groups: broker settings, and the configs of a group itself.
 
-A config of a group, `share.session.timeout.ms`, has its default from the broker setting
-`group.share.session.timeout.ms`, and its bounds from `group.share.min.` and
-`group.share.max.session.timeout.ms`: by these names they are found.
+A group config such as `share.session.timeout.ms` takes its default from the broker setting
+`group.share.session.timeout.ms`, and its bounds from `group.share.min.session.timeout.ms` and
+`group.share.max.session.timeout.ms`.  The code finds these settings by their names.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from kwire.settings.values import INT_MAX
 
 
 class ConsumerGroupSettings(Settings):
-    """Groups whose members are told their partitions by the broker (KIP-848)."""
+    """Consumer groups: the broker assigns the partitions (KIP-848)."""
 
     group_consumer_assignment_interval_ms = integer(1000, MEDIUM, at_least(0), mode=CLUSTER_WIDE)
     group_consumer_assignors = strings(("uniform", "range"), MEDIUM, members(empty=False))
@@ -65,7 +65,7 @@ class ConsumerGroupSettings(Settings):
 
 
 class ConsumerGroupConfigs(Settings):
-    """What can be set on such a group."""
+    """The configs of a consumer group."""
 
     consumer_assignment_interval_ms = integer(1000, MEDIUM, at_least(0))
     consumer_heartbeat_interval_ms = integer(5000, MEDIUM, at_least(1))
@@ -73,7 +73,7 @@ class ConsumerGroupConfigs(Settings):
 
 
 class ShareMembershipSettings(Settings):
-    """Who is in a share group (KIP-932)."""
+    """The members of share groups (KIP-932)."""
 
     group_share_assignment_interval_ms = integer(1000, MEDIUM, at_least(0), mode=CLUSTER_WIDE)
     group_share_heartbeat_interval_ms = integer(5000, MEDIUM, at_least(1))
@@ -103,7 +103,7 @@ class ShareGroupSettings(Settings):
 
 
 class ShareCoordinatorSettings(Settings):
-    """The coordinator that keeps what becomes of them."""
+    """The share coordinator, which stores the state of share partitions."""
 
     group_share_assignors = strings(("simple",), MEDIUM, members(empty=False), effect=ONE_ASSIGNOR)
     group_share_initialize_retry_interval_ms = integer(30_000, LOW, at_least(1), internal=True)
@@ -132,7 +132,7 @@ class ShareCoordinatorSettings(Settings):
 
 
 class ShareMembershipConfigs(Settings):
-    """What can be set on a share group about who is in it."""
+    """The configs of a share group about its members."""
 
     share_assignment_interval_ms = integer(1000, MEDIUM, at_least(0))
     share_heartbeat_interval_ms = integer(5000, MEDIUM, at_least(1))
@@ -140,7 +140,7 @@ class ShareMembershipConfigs(Settings):
 
 
 class ShareGroupConfigs(Settings):
-    """What can be set on a share group about its records."""
+    """The configs of a share group about its records."""
 
     share_auto_offset_reset = string("latest", MEDIUM, offset_reset)
     share_delivery_count_limit = integer(5, MEDIUM, at_least(2))
@@ -171,7 +171,7 @@ class StreamsGroupSettings(Settings):
 
 
 class StreamsGroupConfigs(Settings):
-    """What can be set on a streams group."""
+    """The configs of a streams group."""
 
     streams_assignment_interval_ms = integer(1000, MEDIUM, at_least(0))
     streams_heartbeat_interval_ms = integer(5000, MEDIUM, at_least(1))
@@ -226,4 +226,4 @@ class GroupSettings(
 class GroupResourceSettings(
     ConsumerGroupConfigs, ShareMembershipConfigs, ShareGroupConfigs, StreamsGroupConfigs
 ):
-    """What can be set on a group, whatever its kind."""
+    """The configs of a group of any kind."""

@@ -40,8 +40,7 @@ from kwire.settings.values import LONG_MAX
 class LogSettings(Settings):
     """Topics and logs: segments, retention, flushing, cleaning, compression, replication.
 
-    Those that are the default of a topic config are paired with it in
-    `kwire.settings.definitions.topics`.
+    `kwire.settings.definitions.topics` says which of them is the default of which topic config.
     """
 
     auto_create_topics_enable = boolean(True, HIGH)

@@ -25,8 +25,8 @@ from kwire.settings.values import INT_MAX
 class NetworkSettings(Settings):
     """Listeners and the addresses that are advertised for them, sockets, connection limits.
 
-    `listeners` and `advertised.listeners` are lists of text in a file; a BrokerConfig has them as
-    endpoints.
+    `listeners` and `advertised.listeners` are lists of text in a file.  BrokerConfig parses them
+    into endpoints.
     """
 
     advertised_listeners = endpoints(None, HIGH, members(empty=False, nullable=True))

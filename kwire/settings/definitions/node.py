@@ -1,4 +1,4 @@
-"""The broker settings that say what a node is: ids, roles, quorum, metrics, quotas, policies."""
+"""The broker settings of a node: ids, roles, quorum, metrics, quotas, policies."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from kwire.settings.values import LONG_MAX
 
 
 class NodeSettings(Settings):
-    """What a node is: ids, roles, quorum and metadata log, metrics, quotas, policies.
+    """A node's ids, roles, quorum and metadata log, metrics, quotas and policies.
 
-    Those of KRaft are known so that a file written for Apache Kafka is understood; there is no
-    quorum here to apply them to.
+    The settings of KRaft are declared so that files for Apache Kafka work.  They do nothing, since
+    kwire has no quorum.
     """
 
     alter_config_policy_class_name = java_class(LOW, effect=JAVA)

@@ -25,7 +25,7 @@ from kwire.settings.validators import at_least, between, members, one_of, one_of
 
 
 class TlsSettings(Settings):
-    """Certificates, and whom they are trusted from."""
+    """The broker's certificates, and the certificates that it trusts."""
 
     ssl_allow_dn_changes = boolean(False, LOW)
     ssl_allow_san_changes = boolean(False, LOW)
@@ -55,7 +55,7 @@ class TlsSettings(Settings):
 
 
 class LoginSettings(Settings):
-    """How clients prove who they are by SASL."""
+    """Logins of clients by SASL."""
 
     connection_failed_authentication_delay_ms = integer(100, LOW, at_least(0))
     connections_max_reauth_ms = long(0, MEDIUM)
@@ -66,7 +66,7 @@ class LoginSettings(Settings):
 
 
 class TokenReadingSettings(Settings):
-    """What a token must be that lets somebody in by OAUTHBEARER."""
+    """The check of OAUTHBEARER tokens that clients send."""
 
     sasl_oauthbearer_clock_skew_seconds = integer(30, LOW)
     sasl_oauthbearer_expected_audience = strings((), HIGH, members())
@@ -81,7 +81,7 @@ class TokenReadingSettings(Settings):
 
 
 class TokenGettingSettings(Settings):
-    """Where a broker has the token from by which it logs in to the others by OAUTHBEARER."""
+    """The source of the OAUTHBEARER token by which a broker logs in to other brokers."""
 
     sasl_login_callback_handler_class = java_class(MEDIUM)
     sasl_login_refresh_window_factor = double(0.8, MEDIUM, mode=PER_BROKER)
@@ -92,7 +92,7 @@ class TokenGettingSettings(Settings):
 
 
 class SaslSettings(Settings, effect=SASL):
-    """The rest of what there is to say of SASL's mechanisms."""
+    """The other settings of SASL mechanisms."""
 
     sasl_client_callback_handler_class = java_class(MEDIUM)
     sasl_kerberos_kinit_cmd = string("/usr/bin/kinit", MEDIUM, mode=PER_BROKER)

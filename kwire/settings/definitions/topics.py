@@ -1,8 +1,8 @@
-"""The configs of a topic and the broker settings that are their defaults.
+"""The configs of a topic, and the broker settings that are their defaults.
 
-Sources in Kafka's order: what is set on the topic; set for this broker; set for all brokers; the
-broker's file; the default.  Where several settings stand for one config (`log.roll.ms` and
-`log.roll.hours` for `segment.ms`) the finer unit counts.
+A config set on the topic wins over a broker setting set for this broker, for all brokers and in the
+broker's file, in this order, and over Kafka's default.  If several broker settings are the default
+of one config (`log.roll.ms` and `log.roll.hours` of `segment.ms`), the finer unit wins.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 _MS_PER_MINUTE = 60_000
 
 
-class Synonym(NamedTuple):
-    """A broker setting that is the default of a topic config, and what its unit is in ms."""
+class BrokerDefault(NamedTuple):
+    """A broker setting that is the default of a topic config; `unit_ms` is the unit of a time."""
 
     name: str
     unit_ms: int = 0
 
     def convert(self, text: str) -> str:
-        """The broker's value in the topic's unit; any negative time is "no limit"."""
+        """The topic config for a value of the setting.  Any negative time becomes -1, no limit."""
         return str(max(-1, int(text) * self.unit_ms)) if self.unit_ms else text
 
 
-def _one(name: str) -> tuple[Synonym, ...]:
-    return (Synonym(name),)
+def _one(name: str) -> tuple[BrokerDefault, ...]:
+    return (BrokerDefault(name),)
 
 
-SYNONYMS: Mapping[str, tuple[Synonym, ...]] = {
+SYNONYMS: Mapping[str, tuple[BrokerDefault, ...]] = {
     "cleanup.policy": _one("log.cleanup.policy"),
     "compression.gzip.level": _one("compression.gzip.level"),
     "compression.lz4.level": _one("compression.lz4.level"),
@@ -44,7 +44,10 @@ SYNONYMS: Mapping[str, tuple[Synonym, ...]] = {
     "delete.retention.ms": _one("log.cleaner.delete.retention.ms"),
     "file.delete.delay.ms": _one("log.segment.delete.delay.ms"),
     "flush.messages": _one("log.flush.interval.messages"),
-    "flush.ms": (Synonym("log.flush.interval.ms"), Synonym("log.flush.scheduler.interval.ms")),
+    "flush.ms": (
+        BrokerDefault("log.flush.interval.ms"),
+        BrokerDefault("log.flush.scheduler.interval.ms"),
+    ),
     "index.interval.bytes": _one("log.index.interval.bytes"),
     "local.retention.bytes": _one("log.local.retention.bytes"),
     "local.retention.ms": _one("log.local.retention.ms"),
@@ -59,26 +62,26 @@ SYNONYMS: Mapping[str, tuple[Synonym, ...]] = {
     "preallocate": _one("log.preallocate"),
     "retention.bytes": _one("log.retention.bytes"),
     "retention.ms": (
-        Synonym("log.retention.ms", 1),
-        Synonym("log.retention.minutes", _MS_PER_MINUTE),
-        Synonym("log.retention.hours", MS_PER_HOUR),
+        BrokerDefault("log.retention.ms", 1),
+        BrokerDefault("log.retention.minutes", _MS_PER_MINUTE),
+        BrokerDefault("log.retention.hours", MS_PER_HOUR),
     ),
     "segment.bytes": _one("log.segment.bytes"),
     "segment.index.bytes": _one("log.index.size.max.bytes"),
     "segment.jitter.ms": (
-        Synonym("log.roll.jitter.ms"),
-        Synonym("log.roll.jitter.hours", MS_PER_HOUR),
+        BrokerDefault("log.roll.jitter.ms"),
+        BrokerDefault("log.roll.jitter.hours", MS_PER_HOUR),
     ),
-    "segment.ms": (Synonym("log.roll.ms"), Synonym("log.roll.hours", MS_PER_HOUR)),
+    "segment.ms": (BrokerDefault("log.roll.ms"), BrokerDefault("log.roll.hours", MS_PER_HOUR)),
     "unclean.leader.election.enable": _one("unclean.leader.election.enable"),
 }
-"""Topic config to the broker settings that are its default, the first one set counts."""
+"""The broker settings that are the default of each topic config.  The first that is set applies."""
 
 
 def broker_defaults(config: BrokerConfig) -> dict[str, str]:
-    """The topic configs that follow from the broker's settings, in text.
+    """The topic configs that the broker's settings give, as text.
 
-    Only those that differ from Kafka's default are given.
+    A config without a given broker setting is left out: Kafka's default applies.
     """
     defaults: dict[str, str] = {}
     for name, synonyms in SYNONYMS.items():
@@ -91,9 +94,9 @@ def broker_defaults(config: BrokerConfig) -> dict[str, str]:
 
 
 def topic_settings(config: BrokerConfig, overrides: Mapping[str, str]) -> TopicSettings:
-    """A topic's configs, valid each by itself and together.
+    """The configs of a topic with these overrides, checked one by one and together.
 
-    Raises ConfigError; `overrides` that are no topic configs are left out.
+    Unknown names in `overrides` are ignored.  Raises ConfigError.
     """
     overrides = {
         name: text for name, text in overrides.items() if name in TopicSettings.DEFINITIONS
@@ -116,7 +119,7 @@ _FIELDS: dict[str, Callable[[tuple[str, ...]], object]] = {"cleanup_policy": fro
 
 
 def topic_log_config(config: BrokerConfig, overrides: Mapping[str, str]) -> LogConfig:
-    """What the log of a topic with these overrides works by.  Raises ConfigError."""
+    """The configuration of the logs of a topic with these overrides.  Raises ConfigError."""
     from kwire.log import LogConfig
 
     settings = topic_settings(config, overrides)

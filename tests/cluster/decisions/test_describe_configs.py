@@ -217,7 +217,7 @@ async def test_documentation_where_it_is_asked_for(open_admin: OpenAdmin, versio
             request = DescribeConfigsRequest(resources, False, asked)
             results = (await admin.ask(request, version, DescribeConfigsResponse)).results
             topic, broker, logger = (result.configs[0].documentation for result in results)
-            expected = "Age above which segments are removed, -1 for no limit." if asked else None
+            expected = "Age above which segments are deleted; -1 means no limit." if asked else None
             assert topic == broker == expected
             assert logger == ""
 
@@ -233,12 +233,13 @@ async def test_what_does_nothing_is_documented_as_such(open_admin: OpenAdmin) ->
         ]
         request = DescribeConfigsRequest(resources, False, True)
         results = (await admin.ask(request, 4, DescribeConfigsResponse)).results
-        local = "Time kept on local disk with tiered storage, -2 for retention.ms."
+        local = "How long tiered storage keeps segments on the local disk; -2 means retention.ms."
         assert [each.documentation for result in results for each in result.configs] == [
             f"Not served yet: tiered storage. {local}",
             "No meaning here: one event loop does all the work.",
             f"Not served yet: tiered storage. {local}",
-            "Which clients are meant: name=regex, all must match.",
+            "The clients that the subscription is for, as name=regex. A client must match all of "
+            "them.",
         ]
 
 
