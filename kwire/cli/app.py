@@ -51,11 +51,9 @@ COMMANDS = {
 imports none of them."""
 
 FOLDERS = {
-    "apply": "declaring",
     "certs": "securing",
     "clock": "testing",
     "doctor": "securing",
-    "export": "declaring",
     "fault": "testing",
     "snapshot": "testing",
     "tokens": "securing",
