@@ -20,7 +20,7 @@ from pathlib import Path
 from kwire.conformance.apache_kafka import ApacheKafka, ApacheKafkaError, ZooKeeperBroker
 from kwire.conformance.local import POLL_S, SETTINGS, START_TIMEOUT_S
 from kwire.testing import ClusterProcess, SharedClusterProcess, ZooKeeperProcess
-from kwire.testing.cluster import agreed_controller, membership, replicated
+from kwire.testing.cluster import agreed_controller, cluster_view, replicated
 from kwire.testing.hosting.ports import free_port
 
 Start = Callable[[Path, int, Mapping[str, str]], AbstractContextManager[str]]
@@ -125,7 +125,7 @@ def _running(brokers: Sequence[ApacheKafka], ids: Sequence[int]) -> Iterator[Non
 def _wait_until_members(brokers: Sequence[ApacheKafka], ids: frozenset[int]) -> None:
     deadline = time.monotonic() + START_TIMEOUT_S
     while True:
-        known = [membership(broker.port) for broker in brokers]
+        known = [cluster_view(broker.port) for broker in brokers]
         if agreed_controller(known, ids) is not None:
             return
         if time.monotonic() > deadline:

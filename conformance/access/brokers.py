@@ -24,7 +24,7 @@ from kwire.conformance.access.senders import ADMIN, jaas
 from kwire.conformance.access.stage import Stage
 from kwire.conformance.apache_kafka import ApacheKafka, ZooKeeperBroker
 from kwire.conformance.wire.peer import Address
-from kwire.testing.cluster import agreed_controller, membership
+from kwire.testing.cluster import agreed_controller, cluster_view
 from kwire.testing.hosting.ports import free_port
 from kwire.testing.hosting.process import BrokerProcess
 
@@ -113,7 +113,7 @@ def apache_on_zookeeper(directory: Path, connect: str) -> Iterator[tuple[Address
 
 def _wait_until_controller(port: int) -> None:
     deadline = time.monotonic() + READY_TIMEOUT_S
-    while agreed_controller([membership(port)], frozenset({BROKER_ID})) is None:
+    while agreed_controller([cluster_view(port)], frozenset({BROKER_ID})) is None:
         assert time.monotonic() < deadline, "the broker does not become the controller"
         time.sleep(POLL_S)
 

@@ -1,16 +1,20 @@
-"""A real kwire broker for a test: a process of its own, on a free port, with its own data.
+"""Starts real kwire brokers for tests, each in its own process with its own port and data.
 
 with Kafka() as kafka:
     producer = KafkaProducer(bootstrap_servers=kafka.bootstrap)
 
-`Kafka` is for whole test runs (kwire.testing.kafka): it can be fresh again in a moment, and has
-helpers to fill topics and to look into them; pytest has it as the fixture `kafka`
-(kwire.testing.plugin).  `BrokerProcess` is one `kwire serve`, with a folder that the caller gives.
-Several are a cluster: `KafkaCluster`, whose leaders and coordinators move when a test says so;
-`ClusterProcess`, on a real ZooKeeper (`ZooKeeperProcess`), or on one machine without
-(`SharedClusterProcess`).
+One broker:
+    Kafka                  serves a whole test run; `reset()` replaces it with an empty broker in
+                           milliseconds, and its methods fill and read topics.  The pytest fixture
+                           `kafka` (kwire.testing.plugin) is a `Kafka`.
+    BrokerProcess          one `kwire serve` in a folder that the caller names.
 
-Each is imported when it is first asked for: pytest imports this package in every run.
+Several brokers:
+    KafkaCluster           a cluster whose leaders and coordinators move on request.
+    ClusterProcess         a cluster on a real ZooKeeper (`ZooKeeperProcess`).
+    SharedClusterProcess   a cluster on one machine without ZooKeeper.
+
+Each name is imported on first use, because pytest imports this package in every run.
 """
 
 from __future__ import annotations
@@ -88,6 +92,6 @@ def __getattr__(name: str) -> object:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     kwire.check_system()
-    found: object = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-    globals()[name] = found
-    return found
+    value: object = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value

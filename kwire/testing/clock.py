@@ -1,4 +1,4 @@
-"""A broker's time, which a test has go on."""
+"""A test's view of a broker's clock: read it, hold it, advance it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kwire.testing.control import ControlClient
 
 
 class Clock:
-    """The clock of one broker; it begins with the world's time at each `reset`."""
+    """The clock of one broker; `reset` sets it to the real time again."""
 
     def __init__(self, control: ControlClient) -> None:
         self._control = control
@@ -18,26 +18,26 @@ class Clock:
     @property
     def now_ms(self) -> int:
         """The broker's time in ms since the epoch.  Raises ControlError."""
-        return int(self._said()["now_ms"])
+        return int(self._state()["now_ms"])
 
     @property
     def ahead_ms(self) -> int:
-        """How far it is ahead of the world's; below 0 where it stood still.
+        """How many ms the broker's time is ahead of the real time; negative after it was held.
 
         Raises ControlError.
         """
-        return int(self._said()["ahead_ms"])
+        return int(self._state()["ahead_ms"])
 
     @property
     def is_held(self) -> bool:
-        """Whether it stands still.  Raises ControlError."""
-        return bool(self._said()["held"])
+        """Whether the broker's time is held.  Raises ControlError."""
+        return bool(self._state()["held"])
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """In a `with` block the broker's time stands still, but for what `advance` is asked for.
+        """Hold the broker's time during a `with` block; only `advance` moves it.
 
-        Requests are served, and nothing comes due by itself.  Raises ControlError.
+        The broker serves requests as usual, but no timer fires.  Raises ControlError.
         """
         self._control.post("/clock", {"held": True})
         try:
@@ -48,14 +48,15 @@ class Clock:
     def advance(
         self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0
     ) -> None:
-        """Have so much time pass now: what comes due meanwhile is done, in its order.
+        """Advance the broker's time by that much; the timers in between fire in order.
 
-        Timeouts of sessions, rebalances and transactions, retention, tokens; clients are not told
-        of it, and hear what those hear that were away for so long.  Raises ControlError.
+        Session, rebalance and transaction timeouts expire, retention deletes segments, and tokens
+        expire.  The clients' clocks do not change: to the broker, the clients have sent nothing for
+        that long.  Raises ControlError.
         """
         total_s = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
         self._control.post("/clock", {"advance_ms": round(total_s * 1000)})
 
-    def _said(self) -> dict[str, Any]:
-        said: dict[str, Any] = self._control.get("/clock")
-        return said
+    def _state(self) -> dict[str, Any]:
+        state: dict[str, Any] = self._control.get("/clock")
+        return state

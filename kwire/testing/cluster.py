@@ -1,4 +1,4 @@
-"""Several kwire brokers that form a cluster on a ZooKeeper, for a test: a process each.
+"""A cluster of broker processes on a ZooKeeper, for tests.
 
 with ZooKeeperProcess(tmp_path / "zookeeper") as zookeeper:
     with ClusterProcess(tmp_path, zookeeper.connect("/test")) as cluster:
@@ -13,7 +13,7 @@ with ZooKeeperProcess(tmp_path / "zookeeper") as zookeeper:
         ...
         cluster.heal()
 
-The brokers end with the process that started them.
+Each broker is a `BrokerProcess`; all brokers end when the process that started them ends.
 """
 
 from __future__ import annotations
@@ -38,22 +38,23 @@ METADATA_V1: Final = bytes.fromhex("0000000e 0003 0001 00000000 ffff 00000000")
 ANSWER_TIMEOUT_S: Final = 1.0
 
 
-class Membership(NamedTuple):
-    """What one broker knows of its cluster."""
+class ClusterView(NamedTuple):
+    """The members and the controller that one broker reports in its metadata."""
 
     members: frozenset[int]
     controller_id: int
 
 
 class ClusterProcess(Startable):
-    """`count` brokers of a cluster, from `first_id` on, each a BrokerProcess of its own.
+    """A cluster of `count` brokers with the ids from `first_id` on.
 
-    `zookeeper_connect` is the setting of that name; a chroot of its own makes a cluster of its own.
-    `settings` are those of all brokers, before those chosen here: replicas of everything on up to
-    three brokers.  `racks` are one for each broker; `ports` too, if not free ones, and `hosts`, if
-    they do not all run here.  Where it is `cuttable`, brokers can be cut off from each other and
-    from ZooKeeper, while clients reach them (kwire.testing.lines says how): it takes brokers that
-    run here, and settings that leave listeners alone.
+    `zookeeper_connect` is the broker setting of that name; clusters with different chroots are
+    independent.  `settings` are settings of all brokers; they override the defaults of `replicated`
+    (up to three replicas of everything).  `racks` has one rack per broker, `ports` one port per
+    broker instead of free ones, and `hosts` one host per broker if they do not all run here.
+    With `cuttable`, brokers can be cut off from each other and from ZooKeeper while clients still
+    reach them (kwire.testing.lines); then all brokers run on this host, and `settings` must not
+    contain listeners.
     """
 
     def __init__(
@@ -89,18 +90,18 @@ class ClusterProcess(Startable):
 
     @property
     def bootstrap(self) -> str:
-        """All brokers, as a client takes them as its bootstrap servers."""
+        """The value for a client's `bootstrap.servers`: all brokers."""
         return ",".join(broker.bootstrap for broker in self.brokers.values())
 
     @property
     def running(self) -> list[int]:
-        """The brokers that were started and not stopped since."""
+        """Ids of the brokers that were started and not stopped since."""
         return [broker_id for broker_id, broker in self.brokers.items() if broker.running]
 
     def start(self) -> None:
-        """Start those that do not run, all at once; return when all know of each other.
+        """Start the brokers that do not run; returns once all brokers know each other.
 
-        Raises BrokerStartError; then none runs.
+        On failure, all brokers are killed.  Raises BrokerStartError.
         """
         if self._wiring is not None and not self.running:
             self._wiring.open()
@@ -116,44 +117,48 @@ class ClusterProcess(Startable):
             raise
 
     def wait_until_members(self, ids: Iterable[int] | None = None) -> int:
-        """Until these brokers (None: all that run) know of just each other and of a controller.
+        """Wait until these brokers report exactly each other and one controller.
 
-        Returns the controller.  Raises BrokerStartError if it does not come to that.
+        Without `ids`, wait for all brokers that run.  Returns the controller's id.
+        Raises BrokerStartError after a timeout.
         """
-        wanted = frozenset(self.running if ids is None else ids)
+        members = frozenset(self.running if ids is None else ids)
         deadline = time.monotonic() + START_TIMEOUT_S
         while True:
-            known = {each: membership(*self._address(each)) for each in sorted(wanted)}
-            controller_id = agreed_controller(known.values(), wanted)
+            views = {
+                broker_id: cluster_view(*self._address(broker_id)) for broker_id in sorted(members)
+            }
+            controller_id = agreed_controller(views.values(), members)
             if controller_id is not None:
                 return controller_id
             if time.monotonic() > deadline:
-                raise BrokerStartError(self._disagreement(known))
+                raise BrokerStartError(self._disagreement(views))
             time.sleep(POLL_S)
 
     def _address(self, broker_id: int) -> tuple[int, str]:
         broker = self.brokers[broker_id]
         return broker.port, broker.host.address
 
-    def _disagreement(self, known: Mapping[int, Membership | None]) -> str:
-        said = "; ".join(
-            f"broker {each} does not answer"
-            if of is None
-            else f"broker {each} knows of {sorted(of.members)} and controller {of.controller_id}"
-            for each, of in known.items()
+    def _disagreement(self, views: Mapping[int, ClusterView | None]) -> str:
+        reports = "; ".join(
+            f"broker {broker_id} does not answer"
+            if view is None
+            else f"broker {broker_id} reports members {sorted(view.members)}"
+            f" and controller {view.controller_id}"
+            for broker_id, view in views.items()
         )
-        logs = "\n".join(f"broker {each}:\n{self.brokers[each].log}" for each in known)
-        return f"no cluster within {START_TIMEOUT_S} s: {said}\n{logs}"
+        logs = "\n".join(f"broker {each}:\n{self.brokers[each].log}" for each in views)
+        return f"The brokers did not agree within {START_TIMEOUT_S} s: {reports}\n{logs}"
 
     def stop(self) -> dict[int, int]:
-        """Have all shut down cleanly, one after the other; returns their exit statuses."""
+        """Shut all brokers down cleanly, one after the other; returns exit statuses by id."""
         try:
             return {broker_id: self.brokers[broker_id].stop() for broker_id in self.running}
         finally:
             self._close_lines()
 
     def kill(self) -> None:
-        """End all at once (SIGKILL)."""
+        """Kill all brokers (SIGKILL)."""
         for broker in self.brokers.values():
             broker.kill()
         self._close_lines()
@@ -165,29 +170,29 @@ class ClusterProcess(Startable):
     # -- the network, where it is `cuttable`
 
     def cut(self, broker_id: int, *others: int) -> None:
-        """Have this broker and these, else all, hear nothing of each other."""
+        """Cut this broker off from the `others`, or from all other brokers."""
         for other in others or self.brokers.keys() - {broker_id}:
             self._cuttable.cut(broker_id, other)
 
     def cut_from_zookeeper(self, broker_id: int) -> None:
-        """Have this broker hear nothing of ZooKeeper, nor that of it: its session expires."""
+        """Cut this broker off from ZooKeeper, so that its session expires."""
         self._cuttable.cut_from_zookeeper(broker_id)
 
     def heal(self) -> None:
-        """Undo all cuts; what was on its way arrives."""
+        """Undo all cuts; data that was held back is delivered."""
         self._cuttable.mend_all()
 
     def _pids(self) -> dict[int, int]:
-        return {each: self.brokers[each].pid for each in self.running}
+        return {broker_id: self.brokers[broker_id].pid for broker_id in self.running}
 
     @property
     def _cuttable(self) -> Wiring:
-        assert self._wiring is not None, "made without cuttable=True"
+        assert self._wiring is not None, "The cluster was made without cuttable=True."
         return self._wiring
 
 
 def replicated(count: int) -> dict[str, str]:
-    """Settings with which a cluster of `count` brokers keeps all it is given without the last."""
+    """Settings with which a cluster of `count` brokers loses no data when one broker is lost."""
     copies, in_sync = str(min(3, count)), str(min(2, count))
     return {
         "default.replication.factor": copies,
@@ -199,46 +204,52 @@ def replicated(count: int) -> dict[str, str]:
     }
 
 
-def agreed_controller(known: Iterable[Membership | None], wanted: frozenset[int]) -> int | None:
-    """The controller, if all who were asked know of just these brokers and of it, one of them."""
+def agreed_controller(views: Iterable[ClusterView | None], members: frozenset[int]) -> int | None:
+    """The controller's id if all views have exactly these members and the same controller.
+
+    None if a view is missing or differs, or if the controller is not one of the members.
+    """
     controllers = set()
-    for each in known:
-        if each is None or each.members != wanted:
+    for view in views:
+        if view is None or view.members != members:
             return None
-        controllers.add(each.controller_id)
-    return controllers.pop() if len(controllers) == 1 and controllers <= wanted else None
+        controllers.add(view.controller_id)
+    return controllers.pop() if len(controllers) == 1 and controllers <= members else None
 
 
-def membership(port: int, host: str = HERE.address) -> Membership | None:
-    """What the broker on that port says; None if it does not answer."""
+def cluster_view(port: int, host: str = HERE.address) -> ClusterView | None:
+    """What the broker at that address reports in Metadata v1; None if it does not answer."""
     with (
         contextlib.suppress(OSError, struct.error),
-        socket.create_connection((host, port), ANSWER_TIMEOUT_S) as link,
+        socket.create_connection((host, port), ANSWER_TIMEOUT_S) as connection,
     ):
-        link.sendall(METADATA_V1)
-        return _read_membership(_received(link))
+        connection.sendall(METADATA_V1)
+        return _parse_metadata(_receive_response(connection))
     return None
 
 
-def _received(link: socket.socket) -> bytes:
-    """A whole reply without its size; less where the broker goes away."""
-    reply = b""
-    while len(reply) < 4 or len(reply) < 4 + struct.unpack_from(">i", reply)[0]:
-        got = link.recv(65536)
-        if not got:
+def _receive_response(connection: socket.socket) -> bytes:
+    """A whole response without its size; less if the broker closes the connection."""
+    response = b""
+    while len(response) < 4 or len(response) < 4 + struct.unpack_from(">i", response)[0]:
+        data = connection.recv(65536)
+        if not data:
             break
-        reply += got
-    return reply[4:]
+        response += data
+    return response[4:]
 
 
-def _read_membership(reply: bytes) -> Membership:
-    """Correlation id; brokers, each with id, host, port and rack; controller; topics."""
-    (count,) = struct.unpack_from(">i", reply, 4)
+def _parse_metadata(response: bytes) -> ClusterView:
+    """Parse a Metadata v1 response.  Raises struct.error if it is cut off.
+
+    Its fields: correlation id; brokers, each with id, host, port and rack; controller id; topics.
+    """
+    (count,) = struct.unpack_from(">i", response, 4)
     position, members = 8, set()
     for _ in range(count):
-        broker_id, host_bytes = struct.unpack_from(">ih", reply, position)
-        (rack_bytes,) = struct.unpack_from(">h", reply, position + 6 + host_bytes + 4)
+        broker_id, host_bytes = struct.unpack_from(">ih", response, position)
+        (rack_bytes,) = struct.unpack_from(">h", response, position + 6 + host_bytes + 4)
         position += 6 + host_bytes + 4 + 2 + max(0, rack_bytes)
         members.add(broker_id)
-    (controller_id,) = struct.unpack_from(">i", reply, position)
-    return Membership(frozenset(members), controller_id)
+    (controller_id,) = struct.unpack_from(">i", response, position)
+    return ClusterView(frozenset(members), controller_id)

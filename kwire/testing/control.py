@@ -1,4 +1,4 @@
-"""Asking a broker's control (`kwire serve --control`) from Python."""
+"""Client of a broker's HTTP control (`kwire serve --control`)."""
 
 from __future__ import annotations
 
@@ -11,20 +11,23 @@ TIMEOUT_S: Final = 30.0
 
 
 class ControlError(RuntimeError):
-    """The control refuses, or cannot be reached; the message says why."""
+    """The control refused a request or cannot be reached; the message says why."""
 
 
 class ControlUnanswered(ControlError):
-    """The connection was lost before there was an answer."""
+    """The connection was lost before the response arrived: the request may have been executed."""
 
 
-def said(**fields: object) -> dict[str, Any]:
-    """Those that are said at all, for a request's body."""
+def given_fields(**fields: object) -> dict[str, Any]:
+    """A request body of the fields that are not None."""
     return {name: value for name, value in fields.items() if value is not None}
 
 
 class ControlClient:
-    """The control at an address, as `http://127.0.0.1:9644`; each question has its connection."""
+    """Client of the control at an address such as `http://127.0.0.1:9644`.
+
+    Each request opens a connection of its own.
+    """
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -32,14 +35,14 @@ class ControlClient:
             split = urlsplit(address if "//" in address else f"//{address}")
             host, port = split.hostname, split.port
         except ValueError as problem:
-            raise ControlError(f"{address!r} is no address: {problem}") from None
+            raise ControlError(f"{address!r} is not an address: {problem}") from None
         if host is None or port is None:
-            raise ControlError(f"{address!r} is no address, as http://127.0.0.1:9644 is")
+            raise ControlError(f"{address!r} is not an address such as http://127.0.0.1:9644")
         self._host = host
         self.port = port
 
     def at_port(self, port: int) -> ControlClient:
-        """The control at another port of the same machine."""
+        """Client of the control at another port of the same host."""
         host = f"[{self._host}]" if ":" in self._host else self._host
         return ControlClient(f"http://{host}:{port}")
 
@@ -53,29 +56,32 @@ class ControlClient:
         self.ask("DELETE", path)
 
     def ask(self, method: str, path: str, body: object = None) -> Any:  # noqa: ANN401 - any JSON
-        """The JSON of the answer, None without any.  Raises ControlError."""
-        link = http.client.HTTPConnection(self._host, self.port, timeout=TIMEOUT_S)
+        """Send a request; returns the decoded JSON of the response, None if it has no body.
+
+        Raises ControlError.
+        """
+        connection = http.client.HTTPConnection(self._host, self.port, timeout=TIMEOUT_S)
         headers = {} if body is None else {"Content-Type": "application/json"}
         try:
-            link.connect()
+            connection.connect()
         except OSError as problem:
             raise ControlError(f"no answer from {self.address}: {_reason(problem)}") from None
-        except UnicodeError:  # of IDNA: a label is empty, too long, or not to be written so
-            raise ControlError(f"{self.address!r} names no host") from None
+        except UnicodeError:  # IDNA rejects a label: it is empty, too long or has a wrong character
+            raise ControlError(f"{self.address!r} does not name a host") from None
         try:
-            link.request(method, path, None if body is None else json.dumps(body), headers)
-            reply = link.getresponse()
-            text = reply.read()
+            connection.request(method, path, None if body is None else json.dumps(body), headers)
+            response = connection.getresponse()
+            text = response.read()
         except (OSError, http.client.HTTPException) as problem:
             reason = _reason(problem)
             raise ControlUnanswered(f"no answer from {self.address}: {reason}") from None
         finally:
-            link.close()
-        answer = json.loads(text) if text else None
-        if reply.status >= 400:
-            said = answer.get("error") if isinstance(answer, dict) else answer
-            raise ControlError(f"{said or reply.reason}")
-        return answer
+            connection.close()
+        content = json.loads(text) if text else None
+        if response.status >= 400:
+            message = content.get("error") if isinstance(content, dict) else content
+            raise ControlError(f"{message or response.reason}")
+        return content
 
 
 def _reason(problem: Exception) -> str:

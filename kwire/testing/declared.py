@@ -1,4 +1,4 @@
-"""What a broker is to have, for a test: as `kwire apply` takes it."""
+"""Applies a declaration of `kwire apply` to a test's broker."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ if TYPE_CHECKING:
     from kwire.cli.declared_state.files import Declaration
 
 Declaring = AnyPath | Mapping[str, object]
-"""A file, or what it would say."""
+"""A file, or its content."""
 
 
 class NotApplied(Exception):
-    """What is declared could not be made true; the message says what of it, a line each."""
+    """Some of the declaration could not be applied; the message has a line for each part."""
 
 
 def apply(bootstrap: str, declaring: Declaring, *, prune: bool = False) -> list[str]:
-    """Have the broker there be so; what was changed, as `kwire apply` shows it.
+    """Apply a declaration to the broker; returns the changes as `kwire apply` prints them.
 
-    Raises DeclarationError where the declaration is wrong, NotApplied, ClientError.
+    Raises DeclarationError if the declaration is wrong, NotApplied, ClientError.
     """
     declaration = _loaded(declaring)
     with connected(bootstrap) as cluster:
-        made = planned(cluster, declaration, prune=prune)
-        problems = made.conflicts
+        plan = planned(cluster, declaration, prune=prune)
+        problems = plan.conflicts
         if not problems:
-            problems = carry_out(cluster, made.changes, declaration.folder).failures
+            problems = carry_out(cluster, plan.changes, declaration.folder).failures
     if problems:
         raise NotApplied("\n".join(problems))
-    return list(lines(made.changes))
+    return list(lines(plan.changes))
 
 
 def _loaded(declaring: Declaring) -> Declaration:

@@ -1,4 +1,4 @@
-"""What a topic holds beside what was expected of it, so that a person sees what is wrong."""
+"""A readable diff between a topic's records and the expected ones."""
 
 from __future__ import annotations
 
@@ -12,40 +12,40 @@ if TYPE_CHECKING:
     from kwire.client.fetcher import ConsumedRecord
 
 LINES_MAX: Final = 200
-"""Of a difference that is shown: who reads more is helped by a file."""
+"""Lines of a diff that a failed assertion shows; `Topic.save` writes longer contents to a file."""
 
 
 def difference(
     expected: Sequence[Record], found: Sequence[ConsumedRecord], *, ordered: bool
 ) -> str | None:
-    """None where `found` is what was expected; else the lines of a diff.
+    """A diff between the expected records and those found, or None if they are equal.
 
-    Keys count where one is expected.  Lines begin with `-` for what is missing and `+` for what
-    was not expected; `?` points at what two lines that are alike differ in.
+    Keys are compared if any expected record has one.  A line with `-` is a missing record, a line
+    with `+` is an unexpected one, and `?` marks the characters in which two similar lines differ.
     """
     keyed = any(record.key is not None for record in expected)
     value_text = canonical_of(record.value for record in expected)
     key_text = canonical_of(record.key for record in expected)
-    wanted = [
-        line_of(key_text(encoded(each.key)) if keyed else None, value_text(encoded(each.value)))
-        for each in expected
+    expected_lines = [
+        line_of(key_text(encoded(r.key)) if keyed else None, value_text(encoded(r.value)))
+        for r in expected
     ]
-    there = [line_of(key_text(r.key) if keyed else None, value_text(r.value)) for r in found]
+    found_lines = [line_of(key_text(r.key) if keyed else None, value_text(r.value)) for r in found]
     if not ordered:
-        wanted.sort()
-        there.sort()
-    return None if wanted == there else _shown(wanted, there)
+        expected_lines.sort()
+        found_lines.sort()
+    return None if expected_lines == found_lines else _diff(expected_lines, found_lines)
 
 
-def _shown(wanted: list[str], there: list[str]) -> str:
-    lines = [line.rstrip("\n") for line in difflib.ndiff(wanted, there)]
+def _diff(expected_lines: list[str], found_lines: list[str]) -> str:
+    lines = [line.rstrip("\n") for line in difflib.ndiff(expected_lines, found_lines)]
     rest = len(lines) - LINES_MAX
     if rest > 0:
-        lines = [*_around_changes(lines)[:LINES_MAX], f"... and {rest} lines more"]
+        lines = [*_from_first_difference(lines)[:LINES_MAX], f"... and {rest} more lines"]
     return "\n".join(f"  {line}" for line in lines)
 
 
-def _around_changes(lines: list[str]) -> list[str]:
-    """From the first line that differs on, and the two before it."""
+def _from_first_difference(lines: list[str]) -> list[str]:
+    """The lines from two before the first difference on."""
     first = next((number for number, line in enumerate(lines) if line[0] in "+-"), 0)
     return lines[max(0, first - 2) :]

@@ -1,9 +1,11 @@
-"""Faults that a test asks for, and what they did: see kwire.testing.hooks.faults.rules for what
-there is.
+"""Adds faults to a broker and reports which requests they were injected into.
 
-with kafka.faults.add(api="Produce", topic="orders", error="NOT_LEADER_OR_FOLLOWER", times=2) as it:
-    ...                                # what is tested
-    it.assert_happened(times=2)
+with kafka.faults.add(api="Produce", topic="orders", error="NOT_LEADER_OR_FOLLOWER", times=2) as f:
+    ...                                # the code under test
+    f.assert_happened(times=2)
+
+kwire.testing.hooks.faults.rules documents the fields of a rule; kwire.testing.hooks.faults.disk
+documents those of a rule about the disk.
 """
 
 from __future__ import annotations
@@ -21,35 +23,39 @@ from kwire.testing.values import Path as AnyPath
 
 LOOK_AGAIN_S: Final = 0.01
 Happened = Mapping[str, Any]
-"""A request that was befallen: rule, time_ms, api, version, client, partitions, error ...; or a
-call of the log: rule, time_ms, disk, on, file, partitions."""
+"""One injection of a fault, as JSON.  Into a request: rule, time_ms, api, version, client,
+partitions, error and so on.  Into a disk operation of the log: rule, time_ms, disk, on, file,
+partitions."""
 
 
-class Happening(Protocol):
-    """What has befallen something."""
+class HasInjections(Protocol):
+    """A rule, at one broker or several, that reports its injections."""
 
     @property
     def happened(self) -> list[Happened]: ...
 
 
-def asserted(fault: Happening, times: int | None, within_s: float) -> list[Happened]:
-    """See Fault.assert_happened."""
+def assert_injections(fault: HasInjections, times: int | None, within_s: float) -> list[Happened]:
+    """The implementation of `Fault.assert_happened`."""
     __tracebackhide__ = True
     deadline = time.monotonic() + within_s
     while True:
-        found = fault.happened
-        if len(found) == times or (times is None and found):
-            return found
-        if time.monotonic() >= deadline or (times is not None and len(found) > times):
+        injections = fault.happened
+        count = len(injections)
+        if count == times or (times is None and injections):
+            return injections
+        if time.monotonic() >= deadline or (times is not None and count > times):
             break
         time.sleep(LOOK_AGAIN_S)
-    wanted = "any request" if times is None else f"{times} requests"
-    told = "".join(f"\n  {json.dumps(each)}" for each in found)
-    raise AssertionError(f"{fault!r} was to befall {wanted}, and befell {len(found)}{told}")
+    expected = "at least once" if times is None else f"{times} times"
+    listing = "".join(f"\n  {json.dumps(injection)}" for injection in injections)
+    raise AssertionError(
+        f"Expected {fault!r} to happen {expected}; it happened {count} times.{listing}"
+    )
 
 
 class Fault(Removable):
-    """One rule at a broker; it ends with its `with` block."""
+    """One rule at a broker; its `with` block ends with the removal of the rule."""
 
     def __init__(self, control: ControlClient, number: int, said: Mapping[str, Any]) -> None:
         self._control = control
@@ -61,27 +67,26 @@ class Fault(Removable):
 
     @property
     def happened(self) -> list[Happened]:
-        """The requests it has befallen, the oldest first."""
-        found: list[Happened] = self._control.get(f"/faults/happened?rule={self.number}")[
-            "happened"
-        ]
-        return found
+        """The rule's injections, oldest first.  Raises ControlError."""
+        reply = self._control.get(f"/faults/happened?rule={self.number}")
+        injections: list[Happened] = reply["happened"]
+        return injections
 
     def remove(self) -> None:
-        """Have it hold no longer; what happened stays known.  Raises ControlError."""
+        """Remove the rule; `happened` still returns its injections.  Raises ControlError."""
         self._control.delete(f"/faults/{self.number}")
 
     def assert_happened(self, times: int | None = None, *, within_s: float = 0.0) -> list[Happened]:
-        """Fail unless it befell so many requests, None for any; `within_s` waits for that.
+        """Fail unless the fault was injected `times` times, or at least once for None.
 
-        Returns them.
+        Waits for that for up to `within_s` seconds.  Returns the injections.
         """
         __tracebackhide__ = True  # pytest shows the line of the test
-        return asserted(self, times, within_s)
+        return assert_injections(self, times, within_s)
 
 
 class Faults:
-    """Those of one broker."""
+    """The fault rules of one broker."""
 
     def __init__(self, control: ControlClient) -> None:
         self._control = control
@@ -112,42 +117,41 @@ class Faults:
         disk: str | None = None,
         on: str | Sequence[str] | None = None,
     ) -> Fault:
-        """Have a rule hold from now on: the fields are those of kwire.testing.hooks.faults.rules,
-        and of
-        kwire.testing.hooks.faults.disk.
+        """Add a rule.
 
-        Raises ControlError, whose message says what of it cannot be.
+        The arguments are the fields that kwire.testing.hooks.faults.rules and, for a rule about the
+        disk, kwire.testing.hooks.faults.disk document.  Raises ControlError if the rule is invalid.
         """
-        given = {name: value for name, value in locals().items() if name != "self"}
-        said = {
+        arguments = {name: value for name, value in locals().items() if name != "self"}
+        rule = {
             name: list(value)
             if isinstance(value, Sequence) and not isinstance(value, str)
             else value
-            for name, value in given.items()
+            for name, value in arguments.items()
             if value is not None
         }
-        return self._add([said])[0]
+        return self._add([rule])[0]
 
     def load(self, path: AnyPath) -> list[Fault]:
-        """Have the rules of a file hold, a JSON list of them.  Raises NotARecord, ControlError."""
+        """Add the rule or the JSON list of rules in a file.  Raises NotARecord, ControlError."""
         try:
-            said = json.loads(Path(path).read_text(encoding="utf-8"))
+            rules = json.loads(Path(path).read_text(encoding="utf-8"))
         except ValueError as problem:
             raise NotARecord(f"{path}: not JSON: {problem}") from None
-        return self._add(said if isinstance(said, list) else [said])
+        return self._add(rules if isinstance(rules, list) else [rules])
 
-    def _add(self, said: Sequence[Mapping[str, Any]]) -> list[Fault]:
-        numbers = self._control.post("/faults", said)["rules"]
+    def _add(self, rules: Sequence[Mapping[str, Any]]) -> list[Fault]:
+        numbers = self._control.post("/faults", rules)["rules"]
         return [
-            Fault(self._control, number, each) for number, each in zip(numbers, said, strict=True)
+            Fault(self._control, number, rule) for number, rule in zip(numbers, rules, strict=True)
         ]
 
     def clear(self) -> None:
-        """Have none, and forget what happened."""
+        """Remove all rules and forget their injections."""
         self._control.delete("/faults")
 
     @property
     def happened(self) -> list[Happened]:
-        """All requests that were befallen, the oldest first."""
-        found: list[Happened] = self._control.get("/faults/happened")["happened"]
-        return found
+        """The injections of all rules, oldest first.  Raises ControlError."""
+        injections: list[Happened] = self._control.get("/faults/happened")["happened"]
+        return injections

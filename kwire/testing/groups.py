@@ -1,4 +1,4 @@
-"""How far a group has come."""
+"""The lag of a consumer group."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from kwire.codecs.errors import ErrorCode
 
 
 def lag_of(cluster: Cluster, group_id: str) -> dict[str, int]:
-    """Topic -> records that the group has not committed, of topics of which it has committed some.
+    """Records that the group has not committed, by topic.
 
-    A partition of which it has committed nothing counts whole.  Raises ClientError.
+    Only topics of which the group has committed an offset are included.  All records of a partition
+    count if the group has no committed offset there.  Raises ClientError.
     """
     try:
         committed = fetch_offsets(cluster, group_id)
@@ -28,6 +29,6 @@ def lag_of(cluster: Cluster, group_id: str) -> dict[str, int]:
     ]
     lag = dict.fromkeys(topics, 0)
     for partition, end in end_offsets(cluster, partitions, Isolation.READ_COMMITTED).items():
-        known = committed.get(partition)
-        lag[partition.topic] += max(0, end - (0 if known is None else known.offset))
+        commit = committed.get(partition)
+        lag[partition.topic] += max(0, end - (0 if commit is None else commit.offset))
     return lag

@@ -1,16 +1,17 @@
-"""A broker for a whole test run, that is fresh again whenever a test wants it so.
+"""A broker that serves a whole test run and becomes empty again on request.
 
 with Kafka() as kafka:
     orders = kafka.create_topic("orders", partitions=3)
     orders.seed([{"fruit": "apples"}, Record("pears", key="k")])
-    ...                                       # what is tested, at kafka.bootstrap
+    ...                                       # the code under test connects to kafka.bootstrap
     kafka.wait_until_consumed("billing")
     kafka.topic("bills").assert_holds([{"total": 3}])
-    kafka.reset()                             # a broker that nobody has used, at the same port
+    kafka.reset()                             # an unused broker at the same port
 
-It is a process of its own, on a free port, with its data in a folder of its own; both end with the
-process that started it, whatever becomes of that one.  `async with` works on asyncio and trio, and
-`await kafka.off_loop(kafka.wait_until_consumed, "billing")` waits without holding up the loop.
+The broker runs in a separate process, on a free port, and keeps its data in a temporary folder.
+The broker ends and the folder is removed when the process that started it ends, even if that
+process is killed.  `async with` works on asyncio and trio.
+`await kafka.off_loop(kafka.wait_until_consumed, "billing")` waits without blocking the event loop.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, TypeVar
 
 from kwire.testing.clock import Clock
-from kwire.testing.control import ControlClient, ControlError, said
+from kwire.testing.control import ControlClient, ControlError, given_fields
 from kwire.testing.faults import Faults
 from kwire.testing.hooks.snapshots.kept import SnapshotError
 from kwire.testing.hosting.lifetime import Startable
@@ -44,19 +45,20 @@ R = TypeVar("R")
 
 HOST: Final = "127.0.0.1"
 OF_TESTS: Final = {"group.initial.rebalance.delay.ms": "1"}
-"""With 0 a group's first member would join alone also where time stands still: a replay has those
-join together that did."""
+"""Settings of every test broker.  A delay of 0 would let a group's first member join alone even
+while the broker's clock is held.  With 1 ms, a replay joins the same members together as the
+recorded run did."""
 SHOWN_RECORDS_MAX: Final = 20
-"""Of each topic, in the report on a failed test."""
+"""Records of each topic in the report on a failed test."""
 
 
 class Contents(ABC):
-    """What is in a broker or a cluster, as the helpers of a test ask for it."""
+    """The methods by which a test fills and reads a broker or a cluster."""
 
     @property
     @abstractmethod
     def bootstrap(self) -> str:
-        """What a client takes as its bootstrap servers."""
+        """The value for a client's `bootstrap.servers`."""
 
     def trace(
         self,
@@ -69,14 +71,15 @@ class Contents(ABC):
         transactional_id: str | None = None,
         keep_bytes: bool = False,
     ) -> Trace:
-        """See these requests and their answers, all if nothing is said; use it in a `with` block.
+        """Record requests and their responses; use the result in a `with` block.
 
-        With `keep_bytes` what `save` has written can be sent again (kwire.testing.replaying).
-        Those of this object's own helpers are seen only where `client` names them.
+        Each argument narrows which requests are recorded; without any, all requests are.  With
+        `keep_bytes`, the file that `Trace.save` writes can be replayed (kwire.testing.replaying).
+        Requests of this object's own methods are recorded only if `client` names their client id.
         Raises ControlError.
         """
         apis = list(api) if isinstance(api, Sequence) and not isinstance(api, str) else api
-        which = said(
+        request_filter = given_fields(
             api=apis,
             topic=topic,
             partition=partition,
@@ -85,20 +88,20 @@ class Contents(ABC):
             transactional_id=transactional_id,
             bytes=keep_bytes or None,
         )
-        return self._traced(which)
+        return self._start_trace(request_filter)
 
     @abstractmethod
-    def _traced(self, which: Mapping[str, Any]) -> Trace:
-        """A trace of these requests.  Raises ControlError."""
+    def _start_trace(self, request_filter: Mapping[str, Any]) -> Trace:
+        """Start recording the requests that match.  Raises ControlError."""
 
     def topic(self, name: str) -> Topic:
-        """A topic by its name, whether there is one or not."""
+        """The topic of that name, which need not exist."""
         return Topic(self.bootstrap, name)
 
     def create_topic(
         self, name: str, *, partitions: int = 1, configs: Mapping[str, str] | None = None
     ) -> Topic:
-        """A new topic.  Raises ClientError."""
+        """Create a topic.  Raises ClientError."""
         from kwire.client.topics import create_topic
 
         with connected(self.bootstrap) as cluster:
@@ -106,24 +109,29 @@ class Contents(ABC):
         return self.topic(name)
 
     def apply(self, declared: AnyPath | Mapping[str, object], *, prune: bool = False) -> list[str]:
-        """Have topics, records, users, rules and all else that a file of `kwire apply` declares,
-        or a dict that says the same; what was changed, as that command shows it.
+        """Create what a declaration contains: topics, records, users, ACLs and all else that
+        `kwire apply` knows.
 
-        `prune` removes what is not declared.  Raises DeclarationError, NotApplied, ClientError.
+        `declared` is a file of `kwire apply`, or a dict with the same content.  `prune` deletes
+        what is not declared.  Returns the changes as the lines that `kwire apply` prints.
+        Raises DeclarationError, NotApplied, ClientError.
         """
         from kwire.testing.declared import apply
 
         return apply(self.bootstrap, declared, prune=prune)
 
     def topics(self) -> list[str]:
-        """The names of all topics but Kafka's own.  Raises ClientError."""
+        """The names of all topics, without Kafka's internal ones.  Raises ClientError."""
         from kwire.client.topics import list_topics
 
         with connected(self.bootstrap) as cluster:
             return [str(topic.name) for topic in list_topics(cluster)]
 
     def lag(self, group_id: str) -> dict[str, int]:
-        """Topic -> how many records the group has not committed yet, of topics it has read."""
+        """How many records the group has not committed, by topic.
+
+        Only topics of which the group has committed something are included.  Raises ClientError.
+        """
         from kwire.testing.groups import lag_of
 
         with connected(self.bootstrap) as cluster:
@@ -132,25 +140,26 @@ class Contents(ABC):
     def wait_until_consumed(
         self, group_id: str, *topics: str | Topic, timeout_s: float = TIMEOUT_S
     ) -> None:
-        """Until the group has committed all there is of these topics, else of those it has read.
+        """Wait until the group has committed all records of these topics.
 
-        Without `topics` it must have committed something.  Raises TimeoutError, ClientError.
+        Without `topics`, wait until the group has committed something, and all records of the
+        topics that it has committed something of.  Raises TimeoutError, ClientError.
         """
-        wanted = {str(topic) for topic in topics}
+        topic_names = {str(topic) for topic in topics}
         deadline = time.monotonic() + timeout_s
         while True:
             lag = self.lag(group_id)
-            known = lag.keys() >= wanted if wanted else bool(lag)
-            if known and not any(lag[topic] for topic in wanted or lag):
+            has_commits = lag.keys() >= topic_names if topic_names else bool(lag)
+            if has_commits and not any(lag[topic] for topic in topic_names or lag):
                 return
             if time.monotonic() > deadline:
                 raise TimeoutError(
-                    f"after {timeout_s:g} s group {group_id} {_in_words(lag, wanted)}"
+                    f"after {timeout_s:g} s group {group_id} {_lag_in_words(lag, topic_names)}"
                 )
             time.sleep(LOOK_AGAIN_S)
 
     def report(self) -> str:
-        """What the topics hold, for somebody who wonders why a test has failed."""
+        """The topics and their last records as text; pytest shows it for a failed test."""
         from kwire.testing.report import contents
 
         with connected(self.bootstrap, timeout_s=5.0) as cluster:
@@ -158,11 +167,13 @@ class Contents(ABC):
 
 
 class Kafka(Contents, Startable):
-    """See the module.  `settings` are broker settings by Kafka's names; `port` is a free one.
+    """A broker for tests, started and stopped by a `with` block.
 
-    `declared` is what each fresh broker has from the start, as `apply` takes it; with `snapshot`
-    it begins with what that holds instead.  With `max_versions`, as "2.8" or {"Produce": 7}, it
-    looks like an older broker to its clients: of that release, or in these APIs alone.
+    `settings` are broker settings by Kafka's names.  `port` is the port of the broker; 0 takes a
+    free one.  `declared` is what a new or reset broker contains, in the form that `apply` takes.
+    With `snapshot`, a new or reset broker contains what the snapshot holds instead.
+    `max_versions` makes the broker look older to its clients: "2.8" limits every API to the
+    versions of Apache Kafka 2.8, {"Produce": 7} limits one API.
     """
 
     def __init__(
@@ -176,30 +187,31 @@ class Kafka(Contents, Startable):
     ) -> None:
         self.declared = declared
         self.snapshot_taken = None if snapshot is None else as_snapshot(snapshot)
-        """What each fresh broker begins with, instead of with nothing."""
+        """The contents of a new or reset broker; None for an empty one."""
         self.max_versions = max_versions or {}
         self.settings = dict(settings or {})
         self.port = port or free_port()
         self.control_port = free_port() if find_spec("h11") is not None else None
-        """Where it is asked over HTTP (docs/testing.md); None where the extra is not installed."""
+        """Port of the broker's HTTP control (docs/testing.md); None without the extra `testing`."""
         self._numbers = count()
-        """Of the brokers, each with a folder of its own."""
+        """Number of the next broker; each broker has a data folder of its own."""
         self._number = next(self._numbers)
         self._prepared: int | None = None
-        """Of the one that the next `reset` is to find ready."""
+        """Number of the broker that was forked in advance for the next `reset`."""
         self._ahead_ms = 0
         self._forker: Forker | None = None
 
     @property
     def bootstrap(self) -> str:
-        """What a client takes as its bootstrap servers."""
+        """The value for a client's `bootstrap.servers`."""
         return f"{HOST}:{self.port}"
 
-    # -- its life
+    # -- start and stop
 
     def start(self) -> None:
-        """Return once it serves.  Where it was stopped or killed, it goes on with its data.
+        """Start the broker and return once it serves.
 
+        After `shut_down` or `kill` the broker starts with the data that it had.
         Raises BrokerStartError, SnapshotError.
         """
         if self._forker is not None:
@@ -207,56 +219,60 @@ class Kafka(Contents, Startable):
             return
         self._spawn()
         try:
-            self._begin(self.snapshot_taken)
+            self._start_new_broker(self.snapshot_taken)
         except BaseException:
             self.stop()
             raise
 
     def _spawn(self) -> None:
-        """The process that forks brokers: see kwire.cli.hosting.renewing."""
+        """Start the process that forks brokers (kwire.cli.hosting.renewing)."""
         self._prepared = None
         listener = f"PLAINTEXT://{HOST}:{self.port}"
-        at = {"listeners": listener, "advertised.listeners": listener}
-        settings = {**at, **OF_TESTS, **self.settings}
-        wanted = self.max_versions
-        of_apis = () if isinstance(wanted, str) else wanted.items()
-        options = [f"--max-version={wanted}"] if isinstance(wanted, str) else []
-        options += [f"--max-version={api}={number}" for api, number in of_apis]
+        listeners = {"listeners": listener, "advertised.listeners": listener}
+        settings = {**listeners, **OF_TESTS, **self.settings}
+        limits = self.max_versions
+        api_limits = () if isinstance(limits, str) else limits.items()
+        options = [f"--max-version={limits}"] if isinstance(limits, str) else []
+        options += [f"--max-version={api}={version}" for api, version in api_limits]
         if self.control_port is not None:
             options.append(f"--control={self.control_port}")
         self._forker = Forker([*options, *(f"--set={name}={settings[name]}" for name in settings)])
 
     def stop(self) -> None:
-        """End it, and remove its data; its forks end with it."""
+        """End the broker and its forks, and remove their data."""
         forker, self._forker = self._forker, None
         if forker is not None:
             forker.close()
 
     def reset(self) -> None:
-        """Have a broker that nobody has used: no topics, groups, settings, users, nor clients.
+        """Replace the broker with an unused one at the same port: no topics, groups or users.
 
-        The one before is killed, and its data removed.  Where it began with a snapshot, the next
-        one does, too.  Raises BrokerStartError.
+        The old broker is killed and its data removed, so its clients lose their connections.
+        The new broker has the contents that `declared` or `snapshot` of the constructor asked for.
+        Raises BrokerStartError.
         """
-        self._renew(self.snapshot_taken)
+        self._replace_broker(self.snapshot_taken)
 
     def shut_down(self) -> int:
-        """Have the broker end cleanly (SIGTERM), until `start`; its exit status."""
-        return self._started.ended("stop", self.port)
+        """Shut the broker down cleanly (SIGTERM), until `start`; returns its exit status."""
+        return self._running_forker.ended("stop", self.port)
 
     def kill(self) -> int:
-        """End the broker at once (SIGKILL), until `start`; its status, -9 unless it was dead."""
-        return self._started.ended("kill", self.port)
+        """Kill the broker (SIGKILL), until `start`; returns its exit status.
+
+        The status is -9, unless the broker had ended before.
+        """
+        return self._running_forker.ended("kill", self.port)
 
     @property
     def running(self) -> bool:
-        """Whether the broker is there; it may have died by itself."""
+        """Whether the broker's process runs."""
         return self._forker is not None and self._forker.pid(self.port) is not None
 
     @property
     def pid(self) -> int:
-        """The broker's process.  Raises BrokerStartError where it does not run."""
-        forker = self._started
+        """Id of the broker's process.  Raises BrokerStartError if it does not run."""
+        forker = self._running_forker
         pid = forker.pid(self.port)
         if pid is None:
             status = forker.status
@@ -265,41 +281,41 @@ class Kafka(Contents, Startable):
 
     @property
     def data_dir(self) -> Path:
-        """Where the broker keeps its data now: another folder after each `reset`."""
+        """The folder with the broker's data; each `reset` uses another one."""
         return self._folder(self._number)
 
     @property
     def log(self) -> str:
-        """Everything that was logged since `start`, by all brokers, forks too."""
+        """Everything that the broker, its forks and its predecessors logged since `start`."""
         return self.log_since(0)
 
     @property
     def log_size_bytes(self) -> int:
-        """How long the log is by now, for `log_since`."""
+        """The length of the log in bytes, for `log_since`."""
         return 0 if self._forker is None else self._forker.log_size_bytes
 
     def log_since(self, position: int) -> str:
-        """What was logged after the log was that long."""
+        """The log from that byte position on."""
         return "" if self._forker is None else self._forker.log_since(position)
 
     @property
-    def _started(self) -> Forker:
-        assert self._forker is not None, "it was not started"
+    def _running_forker(self) -> Forker:
+        assert self._forker is not None, "The broker was not started."
         return self._forker
 
     def _folder(self, number: int) -> Path:
-        return self._started.path / f"data-{self.port}-{number}"
+        return self._running_forker.path / f"data-{self.port}-{number}"
 
-    def _renew(self, snapshot: Snapshot | None) -> None:
-        before = self.data_dir
+    def _replace_broker(self, snapshot: Snapshot | None) -> None:
+        old_data_dir = self.data_dir
         self._number = self._next_number(snapshot)
-        self._begin(snapshot)
-        self._started.remove(before)
+        self._start_new_broker(snapshot)
+        self._running_forker.remove(old_data_dir)
         if snapshot is None:
             self._prepare()
 
     def _next_number(self, snapshot: Snapshot | None) -> int:
-        """That of the broker that is prepared, unless it is to begin with a snapshot."""
+        """Number of the next broker: the prepared one, unless it starts with a snapshot."""
         prepared = self._prepared
         if snapshot is not None or prepared is None:
             return next(self._numbers)
@@ -307,13 +323,13 @@ class Kafka(Contents, Startable):
         return prepared
 
     def _prepare(self) -> None:
-        """Who was reset once will be again: the next broker gets ready meanwhile."""
+        """Fork the broker for the next `reset` in advance: one reset is a sign of more."""
         self._prepared = next(self._numbers)
         folder = self._folder(self._prepared)
-        self._started.prepare(self.port, self.control_port or 0, folder)
+        self._running_forker.prepare(self.port, self.control_port or 0, folder)
 
-    def _begin(self, snapshot: Snapshot | None) -> None:
-        """The first start on a new folder: with a snapshot, or with what is declared."""
+    def _start_new_broker(self, snapshot: Snapshot | None) -> None:
+        """Start a broker in an empty folder, and fill it from the snapshot or the declaration."""
         if snapshot is None:
             self._ahead_ms = 0
             self._start_broker()
@@ -323,32 +339,35 @@ class Kafka(Contents, Startable):
         self._start_broker()
 
     def _start_broker(self) -> None:
-        forker = self._started
+        forker = self._running_forker
         forker.start(self.port, self.control_port or 0, self._ahead_ms, self.data_dir)
 
     # -- snapshots
 
     def snapshot(self, path: AnyPath | None = None) -> Snapshot:
-        """What the broker holds now, all of it: for `restore`, `fork` and `Kafka(snapshot=...)`.
+        """Save all that the broker holds now, for `restore`, `fork` and `Kafka(snapshot=...)`.
 
-        It is kept in the folder `path`, which is not there yet, else in one that goes with this
-        process.  On the data's file system (a temporary folder's) it takes no room of its own for
-        what is not written to any more.  Raises ControlError.
+        The snapshot is kept in the new folder `path`; without `path`, in a temporary folder that is
+        removed with the returned object.  A snapshot on the file system of the broker's data (that
+        of temporary folders) shares full segments with the broker, which costs no disk space.
+        Raises ControlError.
         """
         return Snapshot.take(self.control, None if path is None else Path(path))
 
     def restore(self, snapshot: Snapshot | AnyPath) -> None:
-        """Have a broker that holds what the snapshot does; the one before is killed.
+        """Replace the broker with one that holds what the snapshot holds; the old one is killed.
 
-        A `reset` is what it was before.  Raises BrokerStartError, SnapshotError.
+        The contents that a later `reset` gives do not change.
+        Raises BrokerStartError, SnapshotError.
         """
-        self._renew(as_snapshot(snapshot))
+        self._replace_broker(as_snapshot(snapshot))
 
     def fork(self, snapshot: Snapshot | AnyPath | None = None) -> Fork:
-        """A second broker that holds what this one does now, or what the snapshot does.
+        """A second broker that begins with what this broker holds now, or with the snapshot.
 
-        It starts when a `with` block begins, and ends with that, or with this one.  Neither sees
-        what becomes of the other.  Raises ControlError, SnapshotError.
+        The fork starts when its `with` block begins.  It ends with that block, or with this broker.
+        Later writes to one of the two brokers do not reach the other.
+        Raises ControlError, SnapshotError.
         """
         return Fork(self, self.snapshot() if snapshot is None else as_snapshot(snapshot))
 
@@ -359,9 +378,12 @@ class Kafka(Contents, Startable):
     def reload_coordinator(
         self, *, group: str | None = None, transactional_id: str | None = None
     ) -> None:
-        """Have the coordinator of a group, or of a transactional id, let go of it and load it anew:
-        it answers COORDINATOR_LOAD_IN_PROGRESS meanwhile.  Raises ControlError."""
-        self.control.post("/coordinators", said(group=group, transactional_id=transactional_id))
+        """Make the coordinator of a group or a transactional id resign and load its records again.
+
+        It answers COORDINATOR_LOAD_IN_PROGRESS until it has loaded them.  Raises ControlError.
+        """
+        fields = given_fields(group=group, transactional_id=transactional_id)
+        self.control.post("/coordinators", fields)
 
     # -- async with, on asyncio and on trio
 
@@ -378,37 +400,39 @@ class Kafka(Contents, Startable):
         self.stop()
 
     async def off_loop(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """What `function` returns; it runs in a thread, and the loop goes on meanwhile."""
+        """Run `function` in a thread, so that the event loop continues; returns its result."""
         from kwire.testing.hosting.threads import in_thread
 
         return await in_thread(lambda: function(*args, **kwargs))
 
     @property
     def control(self) -> ControlClient:
-        """What the broker is asked by, beside Kafka's protocol.  Raises ControlError."""
+        """Client of the broker's HTTP control.  Raises ControlError if h11 is not installed."""
         if self.control_port is None:
             from kwire.client.extras import how_to_install
 
-            raise ControlError(f"faults take h11, which is not there: {how_to_install('testing')}")
+            raise ControlError(
+                f"The control needs h11, which is missing: {how_to_install('testing')}"
+            )
         return ControlClient(f"http://{HOST}:{self.control_port}")
 
     @property
     def faults(self) -> Faults:
-        """What befalls requests: none do, before a test adds some.  Raises ControlError."""
+        """The faults that the broker injects; a test adds them.  Raises ControlError."""
         return Faults(self.control)
 
     @property
     def clock(self) -> Clock:
-        """The broker's time, which a test may have pass.  Raises ControlError."""
+        """The broker's clock, which a test can hold and advance.  Raises ControlError."""
         return Clock(self.control)
 
-    def _traced(self, which: Mapping[str, Any]) -> Trace:
-        return BrokerTrace(self.control, which)
+    def _start_trace(self, request_filter: Mapping[str, Any]) -> Trace:
+        return BrokerTrace(self.control, request_filter)
 
     def replay(self, file: AnyPath, *, pace: str = "answers", patience_s: float = 0.0) -> Outcome:
-        """Send the requests again that `Trace.save` has written, and compare the answers.
+        """Send the requests of a trace that `Trace.save` wrote, and compare the responses.
 
-        The broker's clock goes as in the trace.  See kwire.testing.replaying.
+        The broker's clock follows the times of the trace.  See kwire.testing.replaying.
         Raises DamagedTrace, NoCounterpart, OSError, ClientError, ControlError.
         """
         from kwire.testing.replaying import replay
@@ -417,22 +441,25 @@ class Kafka(Contents, Startable):
         return replay(file, self.bootstrap, pace=pace, patience_s=patience_s, clocks=clocks)
 
 
-def _in_words(lag: Mapping[str, int], wanted: set[str]) -> str:
+def _lag_in_words(lag: Mapping[str, int], topic_names: set[str]) -> str:
     behind = [f"{count} records of {topic}" for topic, count in sorted(lag.items()) if count]
-    unread = [f"all of {topic}" for topic in sorted(wanted - lag.keys())]
+    unread = [f"all of {topic}" for topic in sorted(topic_names - lag.keys())]
     if not behind and not unread:
         return "has committed nothing"
     return f"has not committed {' and '.join(behind + unread)}"
 
 
 class Fork(Kafka):
-    """What `Kafka.fork` gives.  Without a snapshot it begins with nothing, as that one did."""
+    """A broker that `Kafka.fork` makes: forked by the same process as the original broker.
+
+    Without a snapshot, it begins as a reset original does.
+    """
 
     def __init__(self, of: Kafka, snapshot: Snapshot | None) -> None:
         if of.settings.keys() & {"listeners", "advertised.listeners"}:
             raise SnapshotError(
-                "a broker with listeners of its own cannot be forked: Kafka(snapshot=...) starts "
-                "another one"
+                "A broker whose settings contain listeners cannot be forked. "
+                "Start a second one with Kafka(snapshot=...)."
             )
         super().__init__(
             of.settings,
@@ -443,12 +470,12 @@ class Fork(Kafka):
         self._of = of
 
     def _spawn(self) -> None:
-        """Nothing to spawn: the process is there."""
+        """Use the process that forked the original broker."""
         self._prepared = None
-        self._forker = self._of._started
+        self._forker = self._of._running_forker
 
     def stop(self) -> None:
-        """End it, and remove its data.  Its log stays with that of the other."""
+        """End the fork and remove its data.  Its log lines stay in the log of the original."""
         forker = self._forker
         if forker is not None and not forker.is_closed:
             forker.ended("forget", self.port)

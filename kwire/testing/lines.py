@@ -1,9 +1,10 @@
-"""Lines between processes of one machine that can be cut as cables can, by anybody.
+"""TCP proxies between local processes that cut connections as a broken network does.
 
-A `Line` is what others connect to in place of a process; threads of this one pass on what is said.
-While a caller is cut off nothing of his connections is passed on, in one direction or in both, and
-none is ended: his requests find no answer.  What was said meanwhile arrives once the line is
-mended, as TCP sees to on a network.  In one thing it differs from a cable: connecting succeeds.
+Clients connect to a `Line` instead of the target process, and threads of this process forward the
+data.  While a client is cut off, the line forwards nothing of its connections in one or both
+directions, and closes none of them: the client's requests time out.  Data that was held back is
+delivered once the line is mended, as TCP does after a network failure.  One thing differs from a
+broken network: a connection attempt succeeds during a cut.
 """
 
 from __future__ import annotations
@@ -23,162 +24,171 @@ Address = tuple[str, int]
 
 HERE: Final = "127.0.0.1"
 SOCKETS: Final = Path("/proc/net/tcp")
-PASSED_BYTES: Final = 65536
+CHUNK_BYTES: Final = 65536
 
 
-class Way(Enum):
-    """Of what goes over a line: what a caller says, and what he is told."""
+class Direction(Enum):
+    """Direction of data on a line: from the client to the target, or back."""
 
-    SAID = "said"
-    TOLD = "told"
+    TO_TARGET = "to target"
+    TO_CLIENT = "to client"
 
 
-BOTH_WAYS: Final = (Way.SAID, Way.TOLD)
+BOTH_DIRECTIONS: Final = (Direction.TO_TARGET, Direction.TO_CLIENT)
 
 
 class Line:
-    """To `target`; `caller_of` says who has called, or raises ConnectionError.
+    """A TCP proxy on `port` that forwards to `target` and can hold data back per client.
 
-    `port` stays the same through `close` and `open`.
+    `client_of` returns the id of the client of a connection, or raises ConnectionError.  `port`
+    stays the same through `close` and `open`.
     """
 
-    def __init__(self, target: Address, caller_of: Callable[[socket.socket], int]) -> None:
+    def __init__(self, target: Address, client_of: Callable[[socket.socket], int]) -> None:
         self.port = free_port()
         self._target = target
-        self._caller_of = caller_of
+        self._client_of = client_of
         self._changed = threading.Condition()
-        self._cuts: Counter[tuple[int, Way]] = Counter()
-        """So that cuts may overlap."""
+        self._cuts: Counter[tuple[int, Direction]] = Counter()
+        """Number of cuts per client and direction: overlapping cuts are mended one by one."""
         self._listener: socket.socket | None = None
-        self._links: set[socket.socket] = set()
+        self._connections: set[socket.socket] = set()
         self._threads: list[threading.Thread] = []
 
     def open(self) -> None:
-        """Take calls."""
-        assert self._listener is None, "it is open"
+        """Accept connections."""
+        assert self._listener is None, "The line is open."
         self._listener = socket.create_server((HERE, self.port))
-        self._start(self._answer, self._listener)
+        self._start(self._accept, self._listener)
 
     def close(self) -> None:
-        """End all calls, and take none."""
+        """Close all connections, accept no more, and forget all cuts."""
         if self._listener is None:
             return
         with self._changed:
             listener, self._listener = self._listener, None
             self._cuts.clear()
             self._changed.notify_all()
-            for each in (listener, *self._links):
-                _shut(each)
+            for connection in (listener, *self._connections):
+                _shut_down(connection)
         for thread in self._threads:
             thread.join()
         self._threads.clear()
         listener.close()
 
-    def cut(self, caller: int, *ways: Way) -> None:
-        """Pass on nothing more of what this caller says, nor of what he is told; or one of them.
+    def cut(self, client: int, *directions: Direction) -> None:
+        """Hold back this client's data in these directions, by default in both.
 
-        A line that is closed has nothing to be cut, and opens whole.
+        A closed line ignores this; it has no cuts when it opens.
         """
         with self._changed:
             if self._listener is not None:
-                self._cuts.update((caller, way) for way in ways or BOTH_WAYS)
+                self._cuts.update((client, each) for each in directions or BOTH_DIRECTIONS)
 
-    def mend(self, caller: int, *ways: Way) -> None:
-        """Undo one such `cut`; what was held is passed on.  One that `close` has ended is none."""
+    def mend(self, client: int, *directions: Direction) -> None:
+        """Undo one `cut` and deliver held data; no error if `close` already ended the cut."""
         with self._changed:
-            for way in ways or BOTH_WAYS:
-                self._cuts[caller, way] = max(0, self._cuts[caller, way] - 1)
+            for direction in directions or BOTH_DIRECTIONS:
+                self._cuts[client, direction] = max(0, self._cuts[client, direction] - 1)
             self._changed.notify_all()
 
     def mend_all(self) -> None:
-        """Pass on all that was held, and all that is said."""
+        """Undo all cuts and deliver held data."""
         with self._changed:
             self._cuts.clear()
             self._changed.notify_all()
 
     # -- the threads
 
-    def _start(self, work: Callable[[socket.socket], None], link: socket.socket) -> None:
-        thread = threading.Thread(target=work, args=(link,), daemon=True)
+    def _start(self, target: Callable[[socket.socket], None], connection: socket.socket) -> None:
+        thread = threading.Thread(target=target, args=(connection,), daemon=True)
         self._threads.append(thread)
         thread.start()
 
-    def _answer(self, listener: socket.socket) -> None:
-        with contextlib.suppress(OSError):  # it is closed: that is the end
+    def _accept(self, listener: socket.socket) -> None:
+        with contextlib.suppress(OSError):  # `close` shuts the listener down
             while True:
                 self._start(self._serve, listener.accept()[0])
 
-    def _serve(self, link: socket.socket) -> None:
-        """One call, to its end."""
-        with contextlib.suppress(OSError), self._known(link):  # either side may break it off
-            caller = self._caller_of(link)
-            for way in BOTH_WAYS:  # neither a call nor its acceptance gets through else
-                self._await_whole(caller, way)
-            with self._known(socket.create_connection(self._target)) as onward:
-                back = threading.Thread(target=self._pass_on, args=(caller, Way.TOLD, onward, link))
+    def _serve(self, connection: socket.socket) -> None:
+        """Forward one connection until it ends."""
+        with contextlib.suppress(OSError), self._open_until_close(connection):
+            client = self._client_of(connection)
+            for direction in BOTH_DIRECTIONS:  # connecting takes a packet in each direction
+                self._await_mended(client, direction)
+            with self._open_until_close(socket.create_connection(self._target)) as onward:
+                back = threading.Thread(
+                    target=self._forward, args=(client, Direction.TO_CLIENT, onward, connection)
+                )
                 back.start()
-                self._pass_on(caller, Way.SAID, link, onward)
+                self._forward(client, Direction.TO_TARGET, connection, onward)
                 back.join()
 
     @contextlib.contextmanager
-    def _known(self, link: socket.socket) -> Iterator[socket.socket]:
-        """While it is used `close` ends it.  ConnectionError if it is closed already."""
-        with link:
+    def _open_until_close(self, connection: socket.socket) -> Iterator[socket.socket]:
+        """Let `close` shut the connection down during the block, which closes it at its end.
+
+        Raises ConnectionError if the line is closed.
+        """
+        with connection:
             with self._changed:
                 if self._listener is None:
-                    raise ConnectionError("the line is closed")
-                self._links.add(link)
+                    raise ConnectionError("The line is closed.")
+                self._connections.add(connection)
             try:
-                yield link
+                yield connection
             finally:
                 with self._changed:
-                    self._links.discard(link)
+                    self._connections.discard(connection)
 
-    def _pass_on(self, caller: int, way: Way, source: socket.socket, sink: socket.socket) -> None:
+    def _forward(
+        self, client: int, direction: Direction, source: socket.socket, sink: socket.socket
+    ) -> None:
         try:
-            while data := source.recv(PASSED_BYTES):
-                self._await_whole(caller, way)
+            while data := source.recv(CHUNK_BYTES):
+                self._await_mended(client, direction)
                 sink.sendall(data)
-            self._await_whole(caller, way)
+            self._await_mended(client, direction)
             sink.shutdown(socket.SHUT_WR)
-        except OSError:  # broken off on one side: on the other as well
-            _shut(source)
-            _shut(sink)
+        except OSError:  # one side broke the connection: break it on the other side too
+            _shut_down(source)
+            _shut_down(sink)
 
-    def _await_whole(self, caller: int, way: Way) -> None:
+    def _await_mended(self, client: int, direction: Direction) -> None:
         with self._changed:
-            self._changed.wait_for(lambda: not self._cuts[caller, way])
+            self._changed.wait_for(lambda: not self._cuts[client, direction])
 
 
-def _shut(link: socket.socket) -> None:
-    """Wake who waits for it; it may have ended by itself."""
+def _shut_down(connection: socket.socket) -> None:
+    """Wake the threads that block on the connection, which may have ended by itself."""
     with contextlib.suppress(OSError):
-        link.shutdown(socket.SHUT_RDWR)
+        connection.shutdown(socket.SHUT_RDWR)
 
 
-def process_of(link: socket.socket, pids: Mapping[int, int]) -> int:
-    """Whose process has the other end of a connection, of those with these ids.
+def process_of(connection: socket.socket, pids: Mapping[int, int]) -> int:
+    """The key in `pids` of the process at the other end of a local connection.
 
-    ConnectionError where none of them has: it was one that has ended.
+    Raises ConnectionError if no process has it any more.
     """
-    inode = _inode_of(link.getpeername()[1], link.getsockname()[1])
-    for whose, pid in pids.items():
+    inode = _inode_of(connection.getpeername()[1], connection.getsockname()[1])
+    for key, pid in pids.items():
         if f"socket:[{inode}]" in _open_files(pid):
-            return whose
-    raise ConnectionError("who called has gone")
+            return key
+    raise ConnectionError("The process that connected has ended.")
 
 
-def _inode_of(port: int, peers_port: int) -> str:
-    """Of the socket on `port` that is connected to the other."""
+def _inode_of(port: int, peer_port: int) -> str:
+    """Inode of the local socket on `port` that is connected to `peer_port`."""
     for line in SOCKETS.read_text().splitlines()[1:]:
         fields = line.split()
-        ports = [int(each.rpartition(":")[2], 16) for each in fields[1:3]]
-        if ports == [port, peers_port]:
+        ports = [int(address.rpartition(":")[2], 16) for address in fields[1:3]]
+        if ports == [port, peer_port]:
             return fields[9]
-    raise ConnectionError("who called has closed the connection")
+    raise ConnectionError("The process that connected has closed the connection.")
 
 
 def _open_files(pid: int) -> set[str]:
+    """What the file descriptors of a process refer to; empty if the process has ended."""
     names = set()
     with contextlib.suppress(FileNotFoundError):  # the process ends, or closes something
         for path in Path(f"/proc/{pid}/fd").iterdir():
@@ -187,9 +197,9 @@ def _open_files(pid: int) -> set[str]:
 
 
 class Wiring:
-    """The lines of one cluster: between its brokers, and from each of them to a ZooKeeper.
+    """All lines of one cluster: between its brokers, and from each broker to ZooKeeper.
 
-    `pids` are the processes of those that run.
+    `pids` returns the process ids of the running brokers by broker id.
     """
 
     def __init__(self, pids: Callable[[], Mapping[int, int]]) -> None:
@@ -198,62 +208,62 @@ class Wiring:
         self._to_zookeeper: dict[int, list[Line]] = {}
 
     def listeners_of(self, broker_id: int, port: int, host: str = HERE) -> dict[str, str]:
-        """Settings of a broker that clients reach at `port`, and others by a line."""
-        inner = free_port()
-        line = self._to_broker[broker_id] = Line((HERE, inner), self._calling)
+        """Settings of a broker that clients reach at `port`, and other brokers through a line."""
+        inner_port = free_port()
+        line = self._to_broker[broker_id] = Line((HERE, inner_port), self._connecting_broker)
         return {
-            "listeners": f"PLAINTEXT://{host}:{port},BROKERS://{HERE}:{inner}",
+            "listeners": f"PLAINTEXT://{host}:{port},BROKERS://{HERE}:{inner_port}",
             "advertised.listeners": f"PLAINTEXT://{host}:{port},BROKERS://{HERE}:{line.port}",
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,BROKERS:PLAINTEXT",
             "inter.broker.listener.name": "BROKERS",
         }
 
     def zookeeper_of(self, broker_id: int, zookeeper_connect: str) -> dict[str, str]:
-        """The setting by which a broker reaches ZooKeeper by lines of its own."""
+        """The `zookeeper.connect` of a broker that reaches ZooKeeper through its own lines."""
         servers, slash, chroot = zookeeper_connect.partition("/")
-        lines = [Line(_address(each), lambda _: broker_id) for each in servers.split(",")]
+        lines = [Line(_address(server), lambda _: broker_id) for server in servers.split(",")]
         self._to_zookeeper[broker_id] = lines
-        through = ",".join(f"{HERE}:{each.port}" for each in lines)
-        return {"zookeeper.connect": f"{through}{slash}{chroot}"}
+        addresses = ",".join(f"{HERE}:{line.port}" for line in lines)
+        return {"zookeeper.connect": f"{addresses}{slash}{chroot}"}
 
-    def _calling(self, link: socket.socket) -> int:
-        return process_of(link, self._pids())
+    def _connecting_broker(self, connection: socket.socket) -> int:
+        return process_of(connection, self._pids())
 
     @property
     def _lines(self) -> list[Line]:
-        to_zookeeper = [each for lines in self._to_zookeeper.values() for each in lines]
+        to_zookeeper = [line for lines in self._to_zookeeper.values() for line in lines]
         return [*self._to_broker.values(), *to_zookeeper]
 
     def open(self) -> None:
-        for each in self._lines:
-            each.open()
+        for line in self._lines:
+            line.open()
 
     def close(self) -> None:
-        for each in self._lines:
-            each.close()
+        for line in self._lines:
+            line.close()
 
     def cut_one_way(self, source: int, target: int) -> None:
-        """Nothing that one broker says reaches the other, whichever of them has called."""
-        self._to_broker[target].cut(source, Way.SAID)
-        self._to_broker[source].cut(target, Way.TOLD)
+        """Hold back what `source` sends to `target`, on connections of either broker."""
+        self._to_broker[target].cut(source, Direction.TO_TARGET)
+        self._to_broker[source].cut(target, Direction.TO_CLIENT)
 
     def mend_one_way(self, source: int, target: int) -> None:
-        """Undo one such cut."""
-        self._to_broker[target].mend(source, Way.SAID)
-        self._to_broker[source].mend(target, Way.TOLD)
+        """Undo one `cut_one_way`."""
+        self._to_broker[target].mend(source, Direction.TO_TARGET)
+        self._to_broker[source].mend(target, Direction.TO_CLIENT)
 
     def cut(self, one: int, other: int) -> None:
-        """Neither broker hears of the other."""
+        """Cut two brokers off from each other in both directions."""
         self.cut_one_way(one, other)
         self.cut_one_way(other, one)
 
     def cut_from_zookeeper(self, broker_id: int) -> None:
-        for each in self._to_zookeeper[broker_id]:
-            each.cut(broker_id)
+        for line in self._to_zookeeper[broker_id]:
+            line.cut(broker_id)
 
     def mend_all(self) -> None:
-        for each in self._lines:
-            each.mend_all()
+        for line in self._lines:
+            line.mend_all()
 
 
 def _address(server: str) -> Address:

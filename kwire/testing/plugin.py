@@ -1,19 +1,26 @@
-"""pytest's fixtures of a broker; pytest finds this module by itself where kwire is installed.
+"""pytest plugin with fixtures that start brokers.  pytest loads it wherever kwire is installed.
 
-    kafka            a broker for the session, of each worker of pytest-xdist its own
-    kafka_settings   its settings: a fixture of this name in conftest.py goes before this one
-    kafka_declared   what it has from the start, as `kwire apply` takes it: to be overridden, too
-    kafka_topic      a new topic with a name of the test's own
-    kafka_faults     what befalls requests, during this test alone
-    kafka_trace      the requests of this test and their answers, decoded
-    kafka_reset      the same broker, fresh: as if nobody had ever used it
-    kafka_seed       what fills a broker once, for kafka_fork: a fixture to be overridden, too
-    kafka_fork       a broker of the test's own that holds what kafka_seed has put there
-    kafka_cluster    three brokers for the session, all of which run when a test begins
-    kafka_cluster_settings, kafka_cluster_topic     as those of one broker
+Fixtures for tests:
 
-To a test that failed and has used one of them, what the broker logged meanwhile and what its topics
-hold are attached.  Nothing of kwire is imported before a test asks for one.
+    kafka                 the session's broker; each worker of pytest-xdist has its own
+    kafka_topic           a new topic with a name that no other test uses
+    kafka_reset           the session's broker, emptied for this test
+    kafka_faults          faults that the session's broker injects during this test
+    kafka_trace           the decoded requests and responses of this test
+    kafka_fork            a broker for this test alone, filled by kafka_seed
+    kafka_cluster         three brokers for the session; all of them run when a test begins
+    kafka_cluster_topic   a new topic of kafka_cluster with a name that no other test uses
+
+Fixtures to override in conftest.py:
+
+    kafka_settings            settings of the session's broker
+    kafka_declared            contents of the session's broker, in the form that `kwire apply` takes
+    kafka_seed                a function that fills the broker whose contents kafka_fork has
+    kafka_cluster_settings    settings of all brokers of kafka_cluster
+
+The report of a failed test that uses one of these brokers shows what the broker logged during the
+test and the last records of its topics.  The plugin imports nothing of kwire before a test uses a
+fixture.
 """
 
 from __future__ import annotations
@@ -37,27 +44,27 @@ if TYPE_CHECKING:
     from kwire.testing.values import Path
 
 LOGGED_MAX: Final = 10_000
-"""Characters of the log that are attached, the last ones."""
+"""Characters at the end of the log that a failed test's report shows."""
 EVENTS_SHOWN_MAX: Final = 50
 TOPIC_NAME_MAX: Final = 200
 
-SHOWN_OF: Final = ("kafka_fork", "kafka_cluster", "kafka")
-"""Fixtures whose broker is shown when a test fails: the first that it has."""
+BROKER_FIXTURES: Final = ("kafka_fork", "kafka_cluster", "kafka")
+"""Fixtures that are brokers; a failed test's report shows the first of them that the test uses."""
 
 log_start: Final = pytest.StashKey[int]()
-"""How long the broker's log was when a test began."""
+"""The length of the broker's log in bytes when a test began."""
 
 
 @pytest.fixture(scope="session")
 def kafka_settings() -> Mapping[str, str]:
-    """Settings of the session's broker, by Kafka's names: a fixture to be overridden."""
+    """Settings of the session's broker by Kafka's names.  Override it in conftest.py."""
     return {}
 
 
 @pytest.fixture(scope="session")
 def kafka_declared() -> Path | Mapping[str, object] | None:
-    """A file of `kwire apply`, or a dict that says the same, which the session's broker has from
-    the start and after each reset: a fixture to be overridden."""
+    """Contents of the session's broker at its start and after each reset.  Override it in
+    conftest.py with a file of `kwire apply`, or a dict with the same content."""
     return None
 
 
@@ -65,10 +72,10 @@ def kafka_declared() -> Path | Mapping[str, object] | None:
 def kafka(
     kafka_settings: Mapping[str, str], kafka_declared: Path | Mapping[str, object] | None
 ) -> Iterator[Kafka]:
-    """A broker for all tests that use topics and groups of their own; `kafka.bootstrap` is where.
+    """The session's broker, at `kafka.bootstrap`, for tests with their own topics and groups.
 
-    Where a test has ended it, by a fault or by `kafka.kill()`, `kafka_topic` and `kafka_reset`
-    have it run again.
+    After a test killed it, by a fault or by `kafka.kill()`, `kafka_topic` and `kafka_reset` start
+    it again.
     """
     from kwire.testing import Kafka
 
@@ -78,24 +85,26 @@ def kafka(
 
 @pytest.fixture
 def kafka_reset(kafka: Kafka) -> Kafka:
-    """The broker, fresh for this test: no topics, no groups, no connections, Kafka's settings."""
+    """The session's broker, emptied for this test: no topics, groups, connections or changed
+    settings, except those of `kafka_declared` and `kafka_settings`."""
     kafka.reset()
     return kafka
 
 
 @pytest.fixture(scope="session")
 def kafka_seed() -> Callable[[Kafka], object]:
-    """Fills a broker for all tests that take `kafka_fork`: a fixture to be overridden."""
-    return _with_nothing
+    """A function that fills the broker whose contents every `kafka_fork` has.  Override it in
+    conftest.py."""
+    return _seed_nothing
 
 
-def _with_nothing(kafka: Kafka) -> None:
-    """What a test finds where nobody says otherwise."""
+def _seed_nothing(kafka: Kafka) -> None:
+    """The default of `kafka_seed`."""
 
 
 @pytest.fixture(scope="session")
 def kafka_snapshot(kafka: Kafka, kafka_seed: Callable[[Kafka], object]) -> Snapshot:
-    """What a broker holds that `kafka_seed` has filled, and nobody else has used."""
+    """A snapshot of an unused broker that `kafka_seed` filled."""
     from kwire.testing.kafka import Fork
 
     with Fork(kafka, None) as seeded:
@@ -105,7 +114,7 @@ def kafka_snapshot(kafka: Kafka, kafka_seed: Callable[[Kafka], object]) -> Snaps
 
 @pytest.fixture
 def kafka_fork(kafka: Kafka, kafka_snapshot: Snapshot) -> Iterator[Kafka]:
-    """A broker for this test alone, at a port of its own, filled once by `kafka_seed`."""
+    """A broker for this test alone, at its own port, with the contents from `kafka_seed`."""
     with kafka.fork(kafka_snapshot) as fork:
         yield fork
 
@@ -120,13 +129,13 @@ def kafka_topic(kafka: Kafka, request: pytest.FixtureRequest) -> Topic:
 
 @pytest.fixture(scope="session")
 def kafka_cluster_settings() -> Mapping[str, str]:
-    """Settings of all brokers of `kafka_cluster`, by Kafka's names: a fixture to be overridden."""
+    """Settings of all brokers of `kafka_cluster` by Kafka's names.  Override it in conftest.py."""
     return {}
 
 
 @pytest.fixture(scope="session")
 def kafka_cluster_of_session(kafka_cluster_settings: Mapping[str, str]) -> Iterator[KafkaCluster]:
-    """The cluster, as the tests before have left it."""
+    """The session's cluster in the state in which the last test left it."""
     from kwire.testing import KafkaCluster
 
     with KafkaCluster(3, kafka_cluster_settings) as cluster:
@@ -135,9 +144,9 @@ def kafka_cluster_of_session(kafka_cluster_settings: Mapping[str, str]) -> Itera
 
 @pytest.fixture
 def kafka_cluster(kafka_cluster_of_session: KafkaCluster) -> Iterator[KafkaCluster]:
-    """Three brokers for all tests that use topics and groups of their own.
+    """The session's cluster of three brokers, for tests with their own topics and groups.
 
-    All of them run and nothing befalls them when a test begins, whatever the one before has done.
+    When a test begins, all three brokers run and there are no faults, whatever earlier tests did.
     """
     cluster = kafka_cluster_of_session
     cluster.make_whole()
@@ -147,13 +156,13 @@ def kafka_cluster(kafka_cluster_of_session: KafkaCluster) -> Iterator[KafkaClust
 
 @pytest.fixture
 def kafka_cluster_topic(kafka_cluster: KafkaCluster, request: pytest.FixtureRequest) -> Topic:
-    """A new topic of one partition with a replica on each broker, named as no other test's is."""
+    """A new topic of one partition with three replicas, with a name that no other test uses."""
     return kafka_cluster.create_topic(topic_name(request.node.name, request.node.nodeid))
 
 
 @pytest.fixture
 def kafka_faults(kafka: Kafka) -> Iterator[Faults]:
-    """Faults for this test: none of those before it hold, nor these after it."""
+    """The session's broker's faults.  They are removed before and after each test."""
     if not kafka.running:
         kafka.start()
     kafka.faults.clear()
@@ -164,7 +173,7 @@ def kafka_faults(kafka: Kafka) -> Iterator[Faults]:
 
 @pytest.fixture
 def kafka_trace(kafka: Kafka) -> Iterator[Trace]:
-    """All requests of this test and their answers, as `kafka_trace.events`; shown if it fails."""
+    """The requests and responses of this test, as `kafka_trace.events`; its report shows them."""
     if not kafka.running:
         kafka.start()
     trace = kafka.trace()
@@ -174,14 +183,14 @@ def kafka_trace(kafka: Kafka) -> Iterator[Trace]:
 
 
 def topic_name(name: str, nodeid: str) -> str:
-    """What a test is called, as far as a topic may be called so."""
-    speaking = re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:TOPIC_NAME_MAX].strip("-")
-    return f"{speaking}-{zlib.crc32(nodeid.encode()):08x}"
+    """A valid topic name made of a test's name and a checksum of its id, which makes it unique."""
+    readable = re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:TOPIC_NAME_MAX].strip("-")
+    return f"{readable}-{zlib.crc32(nodeid.encode()):08x}"
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Note where the log of this test begins."""
+    """Store the position in the broker's log where this test begins."""
     broker = broker_of(item)
     if broker is not None:
         item.stash[log_start] = broker.log_size_bytes
@@ -192,7 +201,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Attach to a failed test what its broker knows."""
+    """Add topics, faults, requests and log of its broker to a failed test's report."""
     report = yield
     broker = broker_of(item)
     if broker is not None and report.when == "call" and report.failed:
@@ -208,19 +217,19 @@ def pytest_runtest_makereport(
 
 
 def broker_of(item: pytest.Item) -> Kafka | KafkaCluster | None:
-    """The session's broker or cluster or the test's own broker, if this test uses one."""
+    """The broker or cluster that this test uses through a fixture, or None."""
     fixtures: Mapping[str, object] = getattr(item, "funcargs", {})
-    asked = [fixtures[name] for name in SHOWN_OF if name in fixtures]
-    if not asked or "kwire.testing.kafka" not in sys.modules:
+    brokers = [fixtures[name] for name in BROKER_FIXTURES if name in fixtures]
+    if not brokers or "kwire.testing.kafka" not in sys.modules:
         return None
     from kwire.testing import Kafka, KafkaCluster
 
-    # Somebody's own fixture may have that name.
-    return next((each for each in asked if isinstance(each, Kafka | KafkaCluster)), None)
+    # The user's own fixture may have one of these names.
+    return next((each for each in brokers if isinstance(each, Kafka | KafkaCluster)), None)
 
 
 def contents_of(broker: Contents) -> str:
-    """What the topics hold, or why that is not known."""
+    """The topics and their last records, or why they are not known."""
     from kwire.client.errors import ClientError
 
     try:
@@ -230,7 +239,7 @@ def contents_of(broker: Contents) -> str:
 
 
 def happened_of(broker: Kafka | KafkaCluster) -> str:
-    """The requests that faults befell, a line each, or why that is not known."""
+    """The injections of faults, one per line, or why they are not known."""
     from kwire.testing.control import ControlError
 
     try:
@@ -240,7 +249,7 @@ def happened_of(broker: Kafka | KafkaCluster) -> str:
 
 
 def events_of(trace: Trace) -> str:
-    """The last requests that a test has seen, a line each, or why they are not known."""
+    """The last events of a test's trace, one per line, or why they are not known."""
     from kwire.testing.control import ControlError
 
     try:

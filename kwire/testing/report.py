@@ -1,4 +1,4 @@
-"""What a broker's topics hold, as lines for a person."""
+"""A broker's topics and their last records as text."""
 
 from __future__ import annotations
 
@@ -15,34 +15,35 @@ def contents(cluster: Cluster, records_max: int) -> str:
     for topic in list_topics(cluster):
         name = str(topic.name)
         partitions = [TopicPartition(name, index) for index in range(len(topic.partitions))]
-        lines += _of_topic(cluster, name, partitions, records_max)
+        lines += _topic_lines(cluster, name, partitions, records_max)
     return "\n".join(lines) or "no topics"
 
 
-def _of_topic(
+def _topic_lines(
     cluster: Cluster, name: str, partitions: list[TopicPartition], records_max: int
 ) -> list[str]:
     starts, ends = start_offsets(cluster, partitions), end_offsets(cluster, partitions)
-    count = sum(ends[each] - starts[each] for each in partitions)
-    each_max = max(1, records_max // len(partitions))
-    begins = {each: max(starts[each], ends[each] - each_max) for each in partitions}
+    count = sum(ends[partition] - starts[partition] for partition in partitions)
+    partition_max = max(1, records_max // len(partitions))
+    shown_from = {
+        partition: max(starts[partition], ends[partition] - partition_max)
+        for partition in partitions
+    }
     head = f"{name}: {len(partitions)} partitions, {count} records"
-    shown = _lines(cluster, begins, ends)
-    return [head if len(shown) >= count else f"{head}, the last ones:", *shown]
+    record_lines = _record_lines(cluster, shown_from, ends)
+    return [head if len(record_lines) >= count else f"{head}, the last ones:", *record_lines]
 
 
-def _lines(
-    cluster: Cluster, begins: dict[TopicPartition, int], ends: dict[TopicPartition, int]
+def _record_lines(
+    cluster: Cluster, shown_from: dict[TopicPartition, int], ends: dict[TopicPartition, int]
 ) -> list[str]:
     consumer = Consumer(cluster)
-    consumer.assign(begins)
-    found = []
+    consumer.assign(shown_from)
+    records = []
     try:
-        while any(consumer.positions[each] < ends[each] for each in ends):
-            found += consumer.poll()
+        while any(consumer.positions[partition] < end for partition, end in ends.items()):
+            records += consumer.poll()
     finally:
         consumer.close()
-    found.sort(key=lambda record: (record.partition, record.offset))
-    return [
-        f"  {place_of(each)}  {line_of(text_of(each.key), text_of(each.value))}" for each in found
-    ]
+    records.sort(key=lambda record: (record.partition, record.offset))
+    return [f"  {place_of(r)}  {line_of(text_of(r.key), text_of(r.value))}" for r in records]

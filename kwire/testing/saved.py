@@ -1,4 +1,4 @@
-"""Records in a file, as `kwire consume --format json` writes them."""
+"""Files of records in the format of `kwire consume --format json`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def saved_records(path: Path) -> Iterator[Record]:
-    """Those of a file.  Raises NotARecord."""
+    """The records of a file.  Raises NotARecord."""
     with open(path, "rb") as lines:
         for number, line in enumerate(lines, 1):
             if not line.strip():
@@ -26,6 +26,6 @@ def saved_records(path: Path) -> Iterator[Record]:
 
 
 def saved_lines(records: Iterable[ConsumedRecord]) -> Iterator[str]:
-    """The lines of a file, each with its end."""
+    """The lines of a file, each with its newline."""
     for record in records:
         yield f"{to_json(record)}\n"

@@ -1,4 +1,4 @@
-"""A cluster on one machine without ZooKeeper, for a test: `kwire serve --brokers 3`.
+"""A cluster on one machine without ZooKeeper, for tests: `kwire serve --brokers 3`.
 
 with SharedClusterProcess(tmp_path) as cluster:
     producer = KafkaProducer(bootstrap_servers=cluster.bootstrap)
@@ -12,10 +12,10 @@ with SharedClusterProcess(tmp_path) as cluster:
         ...
         cluster.heal()
 
-Its brokers are killed, paused and started again as those of `ClusterProcess`, but one that is
-started brings all others back that are down.  A cut is between brokers alone: to the process that
-shares the metadata they have a Unix socket, which fails only where that process does
-(`pause_holder`, `lose_holder`), or stands still with the broker itself (`SharedBroker.pause`).
+Brokers are killed, paused and started again as in `ClusterProcess`, with one difference: starting
+one broker starts all brokers that are down.  A cut separates brokers only.  Each broker reaches the
+process that holds the metadata over a Unix socket, which cannot be cut: it stops working only when
+the holder (`pause_holder`, `lose_holder`) or the broker (`SharedBroker.pause`) stops.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from kwire.testing.cluster import agreed_controller, membership
-from kwire.testing.hosting.ending import PATIENCE_S, end, lives
+from kwire.testing.cluster import agreed_controller, cluster_view
+from kwire.testing.hosting.ending import PATIENCE_S, end, process_exists
 from kwire.testing.hosting.folders import Folder
 from kwire.testing.hosting.host import Host
 from kwire.testing.hosting.lifetime import Startable
@@ -52,10 +52,10 @@ _ALL_READY: Final = "ready: a cluster of one machine"
 
 
 class SharedBroker:
-    """One broker of the cluster: a process that the cluster's own process forks."""
+    """One broker of the cluster, forked by the cluster's main process."""
 
     host: Final = Host("localhost")
-    """As it advertises itself."""
+    """The host name that the broker advertises."""
 
     def __init__(self, cluster: SharedClusterProcess, broker_id: int, port: int) -> None:
         self._cluster = cluster
@@ -63,9 +63,9 @@ class SharedBroker:
         self.port = port
         self.data_dir = cluster.data_dir / f"broker-{broker_id}"
         self.running = False
-        """Whether it was started and not killed since; it may have died in between."""
-        self._gone_pid = 0
-        """The process that was killed, or was found dead when the next one was asked for."""
+        """Whether it was started and not killed since; it may have died by itself."""
+        self._old_pid = 0
+        """The last process that was killed, or was found dead before a restart."""
 
     @property
     def bootstrap(self) -> str:
@@ -73,42 +73,42 @@ class SharedBroker:
 
     @property
     def pid(self) -> int:
-        """The process that was last told of."""
+        """Id of the broker's latest process, as the cluster's log reports it."""
         return self._cluster.pid_of(self.broker_id)
 
     @property
     def log(self) -> str:
-        """What all of the cluster has logged."""
+        """The log of the whole cluster."""
         return self._cluster.log
 
     @property
     def ended(self) -> int | None:
-        """-1 for a process that has ended by itself; None if it runs, or is being started."""
-        if not self.running or self.pid == self._gone_pid or lives(self.pid):
+        """-1 if the process ended by itself; None if it runs or is being started."""
+        if not self.running or self.pid == self._old_pid or process_exists(self.pid):
             return None
         return -1
 
     def pause(self) -> None:
-        """Stand still (SIGSTOP): connections stay open and nothing is answered."""
+        """Pause the process (SIGSTOP): connections stay open, and no request is answered."""
         self._await_start()
-        if lives(self.pid):
+        if process_exists(self.pid):
             os.kill(self.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Go on after `pause`."""
-        if lives(self.pid):
+        """Resume the process after `pause`."""
+        if process_exists(self.pid):
             os.kill(self.pid, signal.SIGCONT)
 
     def kill(self) -> None:
-        """End the process at once (SIGKILL)."""
+        """Kill the process (SIGKILL)."""
         if self.running:
             self._await_start()
             self.end(signal.SIGKILL)
 
     def stop(self) -> int:
-        """Have it shut down cleanly, and the others go on; 0 if it says that it did.
+        """Shut the broker down cleanly, without the others; returns its exit status.
 
-        -15 if it was ended by the signal (SIGTERM), as one is that has not begun to serve.
+        0 after a clean shutdown; -15 if SIGTERM ended it, as it does before the broker serves.
         """
         if not self.running:
             return 0
@@ -116,72 +116,79 @@ class SharedBroker:
         if self.ended is not None:
             self.running = False
             return 1
-        told = re.compile(rf"broker {self.broker_id} (ended with status \d+|was ended by \w+)")
-        before = len(told.findall(self.log))
+        end_line = re.compile(rf"broker {self.broker_id} (ended with status \d+|was ended by \w+)")
+        ends_before = len(end_line.findall(self.log))
         self.end(signal.SIGTERM)
         deadline = time.monotonic() + PATIENCE_S
-        while len(ends := told.findall(self.log)) == before:
+        while len(ends := end_line.findall(self.log)) == ends_before:
             if time.monotonic() > deadline:
-                return 1  # who would say so is gone, or stands still
+                return 1  # the main process, which logs the end, has ended or is paused
             time.sleep(POLL_S)
         return _STATUSES.get(ends[-1], 1)
 
     def _await_start(self) -> None:
-        """Where it is being started: until its new process is known.  Raises BrokerStartError."""
+        """If the broker is being started, wait until the log reports its process.
+
+        Raises BrokerStartError.
+        """
         deadline = time.monotonic() + START_TIMEOUT_S
-        while self.pid == self._gone_pid:
+        while self.pid == self._old_pid:
             if time.monotonic() > deadline:
-                raise BrokerStartError(f"no process within {START_TIMEOUT_S} s:\n{self.log}")
+                raise BrokerStartError(
+                    f"Broker {self.broker_id} did not start within {START_TIMEOUT_S} s:\n{self.log}"
+                )
             time.sleep(POLL_S)
 
     def end(self, number: signal.Signals) -> None:
-        """End the process that is known; the cluster's process hears of the end, and says so."""
-        pid = self._gone_pid = self.pid
+        """Send the signal to the latest process and wait for its end, which its parent logs."""
+        pid = self._old_pid = self.pid
         deadline = time.monotonic() + PATIENCE_S
         with contextlib.suppress(ProcessLookupError):  # it has ended by itself
-            os.kill(pid, signal.SIGCONT)  # it may be paused
+            os.kill(pid, signal.SIGCONT)  # a paused process does not handle SIGTERM
             os.kill(pid, number)
-            while lives(pid):  # its parent waits for it at once when it ends
+            while process_exists(pid):  # the parent reaps it as soon as it ends
                 if time.monotonic() > deadline:
                     os.kill(pid, signal.SIGKILL)
                 time.sleep(POLL_S)
         self.running = False
 
     def start(self, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Start it again, and return once it replies to a request.  Raises BrokerStartError."""
+        """Start the broker again; returns once it answers a request.  Raises BrokerStartError."""
         self.spawn()
         self.wait_until_up(timeout_s)
 
-    def expect_another(self) -> None:
-        """It is about to be started again, if it is dead: what becomes of that is `ended`."""
+    def expect_restart(self) -> None:
+        """Note that the cluster starts this broker again if it is dead; see `ended`."""
         self.running = True
-        if not lives(self.pid):
-            self._gone_pid = self.pid
+        if not process_exists(self.pid):
+            self._old_pid = self.pid
 
     def spawn(self) -> None:
-        """Have it started again, with all others that are dead, and return at once."""
+        """Start this and all other dead brokers again, and return at once."""
         if not self.running:
             self._cluster.revive()
 
     def wait_until_up(self, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Return once it replies to a request.  Raises BrokerStartError."""
+        """Return once the broker answers a request.  Raises BrokerStartError."""
         deadline = time.monotonic() + timeout_s
-        while not (lives(self.pid) and answers("127.0.0.1", self.port)):
+        while not (process_exists(self.pid) and answers("127.0.0.1", self.port)):
             if self.ended is not None:
-                raise BrokerStartError(f"broker {self.broker_id} has ended:\n{self.log}")
+                raise BrokerStartError(f"Broker {self.broker_id} has ended:\n{self.log}")
             if time.monotonic() > deadline:
-                raise BrokerStartError(f"no reply within {timeout_s:g} s:\n{self.log}")
+                raise BrokerStartError(
+                    f"Broker {self.broker_id} did not answer within {timeout_s:g} s:\n{self.log}"
+                )
             time.sleep(POLL_S)
 
 
 class SharedClusterProcess(Startable):
-    """`kwire serve --brokers count` over its life; it keeps its ports and its data.
+    """A `kwire serve --brokers COUNT`, which can be stopped and started again.
 
-    `settings` are those of all brokers; `launcher` are words before its command line.  Where it is
-    `cuttable`, brokers can be cut off from each other, while clients and the process that shares
-    the metadata reach them (kwire.testing.lines says how).  Where it is
-    `controlled`, each broker has a port at which it is asked for faults, from `first_control_port`
-    on.  All ends with the process that started it, and then the folder `owned` is removed.
+    It keeps its ports and its data over restarts.  `settings` are settings of all brokers;
+    `launcher` is put before the command line.  With `cuttable`, brokers can be cut off from each
+    other while clients and the holder of the metadata still reach them (kwire.testing.lines).
+    With `controlled`, each broker has an HTTP control, at the ports from `first_control_port` on.
+    All processes end when the process that started them ends; then the folder `owned` is removed.
     """
 
     def __init__(
@@ -209,48 +216,53 @@ class SharedClusterProcess(Startable):
         self._owned = owned
         self._process: subprocess.Popen[bytes] | None = None
         self._pid = 0
-        """Of the process that was started last."""
+        """Id of the latest main process."""
         self._log_start = 0
-        self._wiring = self._wired() if cuttable else None
+        """Position in the log at which the latest main process began."""
+        self._wiring = self._make_wiring() if cuttable else None
 
-    def _wired(self) -> Wiring:
+    def _make_wiring(self) -> Wiring:
         wiring = Wiring(self._pids)
-        for number, broker in self.brokers.items():
-            own = wiring.listeners_of(number, broker.port, broker.host.address)
-            self.settings |= {f"{number}:{name}": value for name, value in own.items()}
+        for broker_id, broker in self.brokers.items():
+            listeners = wiring.listeners_of(broker_id, broker.port, broker.host.address)
+            self.settings |= {f"{broker_id}:{name}": value for name, value in listeners.items()}
         return wiring
 
     @property
     def bootstrap(self) -> str:
-        """All brokers, as a client takes them as its bootstrap servers."""
+        """The value for a client's `bootstrap.servers`: all brokers."""
         return ",".join(broker.bootstrap for broker in self.brokers.values())
 
     @property
     def running(self) -> list[int]:
-        """The brokers that were started and not killed since."""
-        return [number for number, broker in self.brokers.items() if broker.running]
+        """Ids of the brokers that were started and not killed since."""
+        return [broker_id for broker_id, broker in self.brokers.items() if broker.running]
 
     @property
     def log(self) -> str:
-        """Everything that was logged, over all starts."""
+        """Everything that the cluster logged, over all starts."""
         return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
 
     def pid_of(self, broker_id: int) -> int:
-        """The process of a broker, as was told last."""
-        return self._told_pids()[broker_id]
+        """Id of the broker's latest process, as the log reports it."""
+        return self._logged_pids()[broker_id]
 
-    def _told_pids(self) -> dict[int, int]:
-        told = self.log.encode()[self._log_start :].decode(errors="replace")
-        return {int(each[1]): int(each[2]) for each in _PROCESS.finditer(told)}
+    def _logged_pids(self) -> dict[int, int]:
+        log = self.log.encode()[self._log_start :].decode(errors="replace")
+        return {int(match[1]): int(match[2]) for match in _PROCESS.finditer(log)}
 
     def _pids(self) -> dict[int, int]:
-        """Also of brokers that are on their first way up: those were forked in their order."""
-        return {**dict(zip(self.brokers, self._children()[1:], strict=False)), **self._told_pids()}
+        """Process ids by broker id, also of brokers that start for the first time.
+
+        The log does not report those yet; they are the children in the order of broker ids.
+        """
+        first_children = dict(zip(self.brokers, self._children()[1:], strict=False))
+        return {**first_children, **self._logged_pids()}
 
     def _children(self) -> list[int]:
-        """Of the cluster's process: the holder of the metadata, then brokers, as it forked them.
+        """Child processes of the main process in fork order: the metadata holder, then brokers.
 
-        FileNotFoundError where it does not run, or has ended.
+        Raises FileNotFoundError if the main process does not run.
         """
         pid = self._pid
         return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
@@ -266,8 +278,8 @@ class SharedClusterProcess(Startable):
         return [*self.launcher, *serve, f"--brokers={len(self.brokers)}", *where, *sets]
 
     def start(self) -> None:
-        """Start it, and return when all brokers know of each other.  Raises BrokerStartError."""
-        assert self._process is None, "the cluster is running"
+        """Start the cluster; returns once all brokers know each other.  Raises BrokerStartError."""
+        assert self._process is None, "The cluster is running."
         if self._wiring is not None:
             self._wiring.open()
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -285,96 +297,98 @@ class SharedClusterProcess(Startable):
         self._pid = self._process.pid
         assert self._process.stdin is not None
         hold_lifeline(self._process.stdin)
-        self._await_all()
+        self._await_ready()
         for broker in self.brokers.values():
             broker.running = True
 
-    def _await_all(self) -> None:
+    def _await_ready(self) -> None:
         assert self._process is not None
         deadline = time.monotonic() + START_TIMEOUT_S
         while _ALL_READY not in self.log.encode()[self._log_start :].decode(errors="replace"):
             status = self._process.poll()
             if status is not None or time.monotonic() > deadline:
                 self.kill()
-                raise BrokerStartError(f"the cluster did not start (status {status}):\n{self.log}")
+                raise BrokerStartError(f"The cluster did not start (status {status}):\n{self.log}")
             time.sleep(POLL_S)
 
     def revive(self) -> None:
-        """Have the dead brokers started again (SIGHUP); see SharedBroker.wait_until_up.
+        """Start all dead brokers again (SIGHUP), without waiting; see SharedBroker.wait_until_up.
 
-        Raises BrokerStartError where the cluster itself does not run: its start may have failed.
+        Raises BrokerStartError if the main process does not run, e.g. after a failed start.
         """
         if self._process is None:
-            raise BrokerStartError("the cluster is not running")
+            raise BrokerStartError("The cluster is not running.")
         for broker in self.brokers.values():
-            broker.expect_another()
+            broker.expect_restart()
         os.kill(self._process.pid, signal.SIGHUP)
 
     @property
     def holder_pid(self) -> int:
-        """The process that shares the metadata: the first that the cluster's own has forked."""
+        """Id of the process that holds the metadata: the first child of the main process."""
         return self._children()[0]
 
     def pause_holder(self) -> None:
-        """Have it stand still (SIGSTOP): nothing of the metadata can change."""
+        """Pause the holder of the metadata (SIGSTOP), so that no metadata can change."""
         os.kill(self.holder_pid, signal.SIGSTOP)
 
     def resume_holder(self) -> None:
         os.kill(self.holder_pid, signal.SIGCONT)
 
     def lose_holder(self) -> None:
-        """Kill it (SIGKILL): all brokers stop, and the cluster's process ends; `start` it anew."""
+        """Kill the holder (SIGKILL): all brokers and the main process end, until `start`."""
         os.kill(self.holder_pid, signal.SIGKILL)
-        assert self._process is not None, "the cluster is not running"
+        assert self._process is not None, "The cluster is not running."
         try:
             self._process.wait(PATIENCE_S)
         finally:
             self._end(signal.SIGKILL)
 
     def wait_until_members(self, ids: Iterable[int] | None = None) -> int:
-        """As of `ClusterProcess`: the controller, once these know of just each other and of it."""
-        wanted = frozenset(self.running if ids is None else ids)
+        """As `ClusterProcess.wait_until_members`."""
+        members = frozenset(self.running if ids is None else ids)
         deadline = time.monotonic() + START_TIMEOUT_S
         while True:
-            known = [membership(self.brokers[each].port) for each in sorted(wanted)]
-            controller_id = agreed_controller(known, wanted)
+            views = [cluster_view(self.brokers[broker_id].port) for broker_id in sorted(members)]
+            controller_id = agreed_controller(views, members)
             if controller_id is not None:
                 return controller_id
             if time.monotonic() > deadline:
-                raise BrokerStartError(f"no cluster in {START_TIMEOUT_S} s: {known}\n{self.log}")
+                raise BrokerStartError(
+                    f"The brokers did not agree within {START_TIMEOUT_S} s: {views}\n{self.log}"
+                )
             time.sleep(POLL_S)
 
     # -- the network between brokers, where it is `cuttable`
 
     def cut(self, broker_id: int, *others: int) -> None:
-        """Have this broker and these, else all, hear nothing of each other."""
+        """Cut this broker off from the `others`, or from all other brokers."""
         for other in others or self.brokers.keys() - {broker_id}:
             self._cuttable.cut(broker_id, other)
 
     def cut_one_way(self, source: int, target: int) -> None:
-        """Have nothing that one broker says reach the other, until `mend_one_way` or `heal`."""
+        """Hold back what `source` sends to `target`, until `mend_one_way` or `heal`."""
         self._cuttable.cut_one_way(source, target)
 
     def mend_one_way(self, source: int, target: int) -> None:
         self._cuttable.mend_one_way(source, target)
 
     def heal(self) -> None:
-        """Undo all cuts; what was on its way arrives."""
+        """Undo all cuts; data that was held back is delivered."""
         self._cuttable.mend_all()
 
     @property
     def _cuttable(self) -> Wiring:
-        assert self._wiring is not None, "made without cuttable=True"
+        assert self._wiring is not None, "The cluster was made without cuttable=True."
         return self._wiring
 
-    # -- its end
+    # -- stopping
 
     def stop(self) -> int:
-        """Ask all to end (SIGTERM); the exit status."""
+        """Shut all brokers down cleanly (SIGTERM); returns the main process's exit status."""
         return self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End all at once (SIGKILL): the brokers see that their parent is gone, and stop."""
+        """Kill all brokers and the main process (SIGKILL)."""
         for broker in self.brokers.values():
             if broker.running:
                 broker.end(signal.SIGKILL)

@@ -1,11 +1,12 @@
-"""What a broker holds at a moment, kept for a test.
+"""Snapshots of a broker's contents, for tests.
 
     seeded = kafka.snapshot()
     with kafka.fork(seeded) as other:      # a second broker, at a port of its own
         ...
-    kafka.restore(seeded)                  # the first one as it was, at its port
+    kafka.restore(seeded)                  # the first broker as it was, at its port
 
-It needs no broker any more: `Kafka(snapshot=seeded)` is one of its own.
+A snapshot does not need the broker that it was taken of: `Kafka(snapshot=seeded)` starts another
+broker with its contents.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import weakref
 from pathlib import Path
 
 from kwire.testing.control import ControlClient
-from kwire.testing.hooks.snapshots.kept import Snapshots, description_of
+from kwire.testing.hooks.snapshots.kept import SnapshotFolder, description_of
 from kwire.testing.hooks.snapshots.laying import lay_out
 from kwire.testing.hosting.folders import Folder
 from kwire.testing.hosting.lifetime import Removable
@@ -23,18 +24,19 @@ from kwire.testing.values import Path as AnyPath
 
 
 class Snapshot(Removable):
-    """One, in the folder `path`; see the module."""
+    """A snapshot in the folder `path`; its `with` block ends with the removal of the snapshot."""
 
     def __init__(self, path: Path) -> None:
-        """The one that is there.  Raises SnapshotError."""
+        """Open an existing snapshot.  Raises SnapshotError."""
         self.path = path.absolute()
         self._description = description_of(self.path)
 
     @classmethod
     def take(cls, control: ControlClient, path: Path | None) -> Snapshot:
-        """Of the broker with that control, into a folder that is not there yet.
+        """Take a snapshot of the broker with that control, into the new folder `path`.
 
-        Without `path` it is in a temporary one, and gone with this object.  Raises ControlError.
+        Without `path`, the snapshot is in a temporary folder, which is removed when the returned
+        object is garbage-collected.  Raises ControlError.
         """
         if path is not None:
             path = path.absolute()
@@ -44,33 +46,36 @@ class Snapshot(Removable):
         try:
             name = uuid.uuid4().hex
             control.post("/snapshots", {"name": name, "folder": str(folder.path)})
-            taken = cls(folder.path / name)
+            snapshot = cls(folder.path / name)
         except BaseException:
             folder.remove()
             raise
-        weakref.finalize(taken, folder.remove)
-        return taken
+        weakref.finalize(snapshot, folder.remove)
+        return snapshot
 
     @property
     def taken_ms(self) -> int:
-        """When, by its broker's clock, in ms since the epoch."""
+        """When the snapshot was taken, by the broker's clock, in ms since the epoch."""
         return self._description.taken_ms
 
     @property
     def size_bytes(self) -> int:
-        """Of all its segments; what it takes on the disk is less."""
+        """Size of all segments; shared segments make the use of disk space smaller."""
         return self._description.size_bytes
 
     def lay_out(self, data_dir: Path) -> int:
-        """Fill a broker's new folder; how far ahead its clock begins.  SnapshotError, OSError."""
+        """Fill a new data folder; returns how many ms the broker's clock begins ahead.
+
+        Raises SnapshotError, OSError.
+        """
         lay_out(self.path, [data_dir])
         return self._description.ahead_ms
 
     def remove(self) -> None:
-        """Keep it no longer; brokers that were made of it are none the worse.  SnapshotError."""
-        Snapshots(self.path.parent).remove(self.path.name)
+        """Delete the snapshot; brokers that began with it keep their data.  SnapshotError."""
+        SnapshotFolder(self.path.parent).remove(self.path.name)
 
 
 def as_snapshot(given: Snapshot | AnyPath) -> Snapshot:
-    """The snapshot itself, or that in a folder.  Raises SnapshotError."""
+    """The given snapshot, or the one in the given folder.  Raises SnapshotError."""
     return given if isinstance(given, Snapshot) else Snapshot(Path(given))

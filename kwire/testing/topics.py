@@ -1,4 +1,4 @@
-"""A topic in a test's hands: filled, read, and compared with what should be in it."""
+"""A topic that a test fills, reads and compares with expected records."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from kwire.client.fetcher import ConsumedRecord
 
 CLIENT_ID: Final = "kwire-testing"
-"""By which the helpers of a test are known to the broker."""
+"""Client id of this package's requests; faults and traces skip it unless they name it."""
 TIMEOUT_S: Final = 30.0
 LOOK_AGAIN_S: Final = 0.02
 
 
 class Topic:
-    """A topic by its name, at a broker that clients reach by `bootstrap`."""
+    """The topic `name` at the broker or cluster that clients reach at `bootstrap`."""
 
     def __init__(self, bootstrap: str, name: str) -> None:
         self.bootstrap = bootstrap
@@ -41,9 +41,10 @@ class Topic:
     # -- filling it
 
     def seed(self, values: Iterable[Any]) -> int:
-        """Write a record for each value, which may be a `Record`; how many there were.
+        """Write one record per value; returns how many it wrote.
 
-        A topic that there is not is created, as by any producer.  Raises NotARecord, ClientError.
+        A value may be a `Record`, or anything that a `Record` takes as its value.  The broker
+        creates a missing topic, as for any producer.  Raises NotARecord, ClientError.
         """
         with connected(self.bootstrap) as cluster:
             producer = Producer(cluster)
@@ -62,17 +63,21 @@ class Topic:
         return count
 
     def seed_json_lines(self, path: AnyPath) -> int:
-        """Write a record for each line of a file, which is JSON and becomes the value."""
+        """Write one record per line of a file: the line, which is JSON, is the value."""
         return self.seed(json_lines(path))
 
     def seed_csv(self, path: AnyPath, *, key: str | None = None) -> int:
-        """Write a record for each row of a file: its value is a JSON object of the columns, all of
-        them text, and the column `key` is its key."""
+        """Write one record per row of a CSV file.
+
+        The value is a JSON object of all columns as text; the column `key` is the key.
+        """
         return self.seed(csv_rows(path, key))
 
     def seed_saved(self, path: AnyPath) -> int:
-        """Write the records that `save` or `kwire consume --format json` has written to a file,
-        each to the partition and with the key, headers and time that it had."""
+        """Write the records of a file that `save` or `kwire consume --format json` wrote.
+
+        Each record keeps its partition, key, headers and timestamp.
+        """
         from kwire.testing.saved import saved_records
 
         return self.seed(saved_records(path))
@@ -81,15 +86,17 @@ class Topic:
         """Write all records to a file, for `seed_saved` and `kwire produce --format json`."""
         from kwire.testing.saved import saved_lines
 
-        found = self.records()
-        Path(path).write_text("".join(saved_lines(found)), encoding="utf-8")
-        return len(found)
+        records = self.records()
+        Path(path).write_text("".join(saved_lines(records)), encoding="utf-8")
+        return len(records)
 
-    # -- looking into it
+    # -- reading it
 
     def records(self, *, committed: bool = False) -> list[ConsumedRecord]:
-        """All records, partition by partition; `committed` leaves out those of transactions that
-        are open or were aborted.  Raises ClientError."""
+        """All records, ordered by partition and offset.
+
+        `committed` leaves out records of open and aborted transactions.  Raises ClientError.
+        """
         isolation = Isolation.READ_COMMITTED if committed else Isolation.READ_UNCOMMITTED
         with connected(self.bootstrap) as cluster:
             return _read_all(cluster, self.name, isolation)
@@ -102,40 +109,43 @@ class Topic:
         in_order: bool | None = None,
         committed: bool = False,
     ) -> None:
-        """Fail, with a diff, unless these are the topic's records; `within_s` waits for that.
+        """Fail with a diff unless the topic holds exactly the expected records.
 
-        What is expected is written as for `seed`.  Keys count where one is given, and JSON is
-        compared as JSON.  The order counts where the topic has one partition, unless `in_order`
-        says so.
+        Waits for them for up to `within_s` seconds.  `expected` takes the values that `seed` takes.
+        Keys are compared if any expected record has one, and JSON is compared as JSON.
+        `in_order` says whether the order counts; by default it counts in a topic of one partition.
         """
         __tracebackhide__ = True  # pytest shows the line of the test
-        wanted = [as_record(each) for each in expected]
+        expected_records = [as_record(value) for value in expected]
         deadline = time.monotonic() + within_s
         while True:
-            found = self.records(committed=committed)
+            records = self.records(committed=committed)
             ordered = self._partition_count() == 1 if in_order is None else in_order
-            differs = difference(wanted, found, ordered=ordered)
-            if differs is None:
+            diff = difference(expected_records, records, ordered=ordered)
+            if diff is None:
                 return
             if time.monotonic() >= deadline:
                 break
             time.sleep(LOOK_AGAIN_S)
         raise AssertionError(
-            f"topic {self.name} holds {len(found)} records, and not the {len(wanted)} that were "
-            f"expected (-):\n{differs}"
+            f"topic {self.name} holds {len(records)} records (+) instead of the "
+            f"{len(expected_records)} expected ones (-):\n{diff}"
         )
 
     def wait_for(self, count: int, *, timeout_s: float = TIMEOUT_S) -> list[ConsumedRecord]:
-        """The records, once there are `count` or more.  Raises TimeoutError, ClientError."""
+        """Wait until the topic holds at least `count` records; returns all of them.
+
+        Raises TimeoutError, ClientError.
+        """
         deadline = time.monotonic() + timeout_s
-        while len(found := self.records()) < count:
+        while len(records := self.records()) < count:
             if time.monotonic() > deadline:
                 raise TimeoutError(
-                    f"topic {self.name} holds {len(found)} records after {timeout_s:g} s, "
-                    f"and not {count}"
+                    f"topic {self.name} holds {len(records)} records after {timeout_s:g} s "
+                    f"instead of {count}"
                 )
             time.sleep(LOOK_AGAIN_S)
-        return found
+        return records
 
     def _partition_count(self) -> int:
         with connected(self.bootstrap) as cluster:
@@ -144,7 +154,7 @@ class Topic:
 
 @contextmanager
 def connected(bootstrap: str, timeout_s: float = TIMEOUT_S) -> Iterator[Cluster]:
-    """What the helpers ask the broker by."""
+    """A client of the broker with the client id of this package."""
     with Cluster(bootstrap, client_id=CLIENT_ID, timeout_s=timeout_s) as cluster:
         yield cluster
 
@@ -155,13 +165,14 @@ def _read_all(cluster: Cluster, topic: str, isolation: Isolation) -> list[Consum
     ends = end_offsets(cluster, partitions, isolation)
     consumer = Consumer(cluster, isolation=isolation, reset=Reset.EARLIEST)
     consumer.assign(start_offsets(cluster, partitions))
-    found: list[ConsumedRecord] = []
+    records: list[ConsumedRecord] = []
     try:
-        while any(consumer.positions[each] < ends[each] for each in partitions):
-            found += consumer.poll()
+        while any(consumer.positions[partition] < ends[partition] for partition in partitions):
+            records += consumer.poll()
     finally:
         consumer.close()
+    # A poll may return records that were written after `ends` was read.
     return sorted(
-        (each for each in found if each.offset < ends[TopicPartition(topic, each.partition)]),
+        (r for r in records if r.offset < ends[TopicPartition(topic, r.partition)]),
         key=lambda record: (record.partition, record.offset),
     )

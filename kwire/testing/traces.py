@@ -1,10 +1,10 @@
-"""Requests and their answers, decoded, as a test sees them.
+"""Traces: decoded requests and responses, recorded during a test.
 
-    with kafka.trace(topic="orders") as seen:
-        ...                                         # what is tested
-    assert [event["api"] for event in seen.events] == ["Metadata", "Produce"]
+    with kafka.trace(topic="orders") as trace:
+        ...                                         # the code under test
+    assert [event["api"] for event in trace.events] == ["Metadata", "Produce"]
 
-What an event says is at the head of kwire.testing.hooks.tracing.traces.
+The head of kwire.testing.hooks.tracing.traces documents the fields of an event.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ Event = Mapping[str, Any]
 
 
 class Trace(ABC):
-    """What is seen in a `with` block, of one broker or of several."""
+    """The events that one broker or several record during a `with` block."""
 
     lost: frozenset[int] = frozenset()
-    """Of several the brokers that have died, with what they had seen since the last look."""
+    """Ids of brokers that died; their events since the last read of `events` are lost."""
 
     @property
     @abstractmethod
     def events(self) -> list[Event]:
-        """What was seen by now, in the order of the answers.  Raises ControlError."""
+        """The events up to now, in the order of the responses.  Raises ControlError."""
 
     @property
     @abstractmethod
     def dropped(self) -> int:
-        """How many came too fast to be kept: 10,000 are, between two looks."""
+        """How many events are missing: between two reads of `events`, a broker keeps 10,000."""
 
     @abstractmethod
     def end(self) -> None:
-        """Take what was seen, and see no more."""
+        """Read the remaining events and stop recording."""
 
     def save(self, path: AnyPath) -> int:
-        """Write the events to a file, a line of JSON each; how many there were."""
+        """Write the events to a file, one line of JSON each; returns how many it wrote."""
         events = self.events
         lines = (f"{json.dumps(event, ensure_ascii=False)}\n" for event in events)
         Path(path).write_text("".join(lines), encoding="utf-8")
@@ -62,11 +62,11 @@ class Trace(ABC):
 
 
 class BrokerTrace(Trace):
-    """The requests that were answered since it was begun, and until it ends."""
+    """The trace of one broker: the requests that it answers until `end`."""
 
-    def __init__(self, control: ControlClient, which: Mapping[str, Any]) -> None:
+    def __init__(self, control: ControlClient, request_filter: Mapping[str, Any]) -> None:
         self._control = control
-        self._number: int | None = control.post("/traces", which)["trace"]
+        self._number: int | None = control.post("/traces", request_filter)["trace"]
         self._events: list[Event] = []
         self._dropped = 0
 
@@ -78,14 +78,14 @@ class BrokerTrace(Trace):
     def events(self) -> list[Event]:
         if self._number is not None:
             last = self._events[-1]["number"] if self._events else 0
-            seen = self._control.get(f"/traces/{self._number}?after={last}")
-            self._events += seen["events"]
-            self._dropped += seen["dropped"]
+            reply = self._control.get(f"/traces/{self._number}?after={last}")
+            self._events += reply["events"]
+            self._dropped += reply["dropped"]
         return list(self._events)
 
     def end(self) -> None:
         number = self._number
         if number is not None:
-            _ = self.events
+            _ = self.events  # fetches what was recorded since the last read
             self._number = None
             self._control.delete(f"/traces/{number}")

@@ -1,4 +1,4 @@
-"""What a test writes, as the bytes of a record, and bytes as a test reads them."""
+"""Converts a test's Python values to the bytes of records, and record bytes to readable text."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ Canonical = Callable[[bytes | None], str]
 
 @dataclass(slots=True)
 class Record:
-    """A record to be written, or expected; what is None is left open, but the value: a tombstone.
+    """A record to write or to expect.
 
-    Key and value are bytes; a str is its UTF-8, None is nothing, and all else is its JSON.
+    Key and value: bytes are taken as they are, a str is encoded as UTF-8, None is null, and any
+    other value is encoded as JSON.  A value of None is a tombstone.  A partition or timestamp of
+    None lets the producer choose.
     """
 
     value: Any
@@ -30,16 +32,17 @@ class Record:
 
 
 class NotARecord(ValueError):
-    """A value that has no JSON, or a line that cannot be read; the message says which."""
+    """A value that cannot be written as JSON, or a line of a file that cannot be read as a record;
+    the message names it."""
 
 
 def as_record(value: object) -> Record:
-    """A record as it is; of anything else the record that has it as its value."""
+    """The given `Record`, or a `Record` with any other object as its value."""
     return value if isinstance(value, Record) else Record(value)
 
 
 def encoded(value: object) -> bytes | None:
-    """The bytes of a key or value, as `Record` has it.  Raises NotARecord."""
+    """The bytes of a key or value of a `Record`; None for null.  Raises NotARecord."""
     if value is None or isinstance(value, bytes):
         return value
     if isinstance(value, bytearray | memoryview):
@@ -50,12 +53,13 @@ def encoded(value: object) -> bytes | None:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
     except (TypeError, ValueError) as problem:
         raise NotARecord(
-            f"{value!r} has no JSON: {problem}; bytes and str are written as they are"
+            f"{value!r} cannot be written as JSON: {problem}. Only bytes and str are written as"
+            " they are."
         ) from None
 
 
 def json_lines(path: Path) -> Iterator[Record]:
-    """A record for each line that is not empty, which is its value.  Raises NotARecord."""
+    """One record per non-empty line, with the line's JSON as its value.  Raises NotARecord."""
     with open(path, encoding="utf-8") as lines:
         for number, line in enumerate(lines, 1):
             if not line.strip():
@@ -67,7 +71,7 @@ def json_lines(path: Path) -> Iterator[Record]:
 
 
 def csv_rows(path: Path, key: str | None) -> Iterator[Record]:
-    """A record for each row: its columns by their names, and the column `key` as its key.
+    """One record per row: an object of the columns as its value, the column `key` as its key.
 
     Raises NotARecord.
     """
@@ -77,7 +81,9 @@ def csv_rows(path: Path, key: str | None) -> Iterator[Record]:
             raise NotARecord(f"{path} has no column {key!r}: {', '.join(rows.fieldnames or ())}")
         for row in rows:
             if None in row or None in row.values():
-                raise NotARecord(f"{path}, line {rows.line_num}: not as many columns as the head")
+                raise NotARecord(
+                    f"{path}, line {rows.line_num}: the row and the header differ in length"
+                )
             yield Record(row, key=None if key is None else row[key])
 
 
@@ -85,12 +91,12 @@ def csv_rows(path: Path, key: str | None) -> Iterator[Record]:
 
 
 def canonical_of(expected: Iterable[Any]) -> Canonical:
-    """How keys or values are compared, by what is expected of them.
+    """The function that converts keys or values to text for a comparison.
 
-    Where some of it is neither bytes nor str, whatever is JSON is compared as JSON: the order of
-    fields and spaces do not count.
+    If any expected value is neither bytes nor str, values that are JSON are compared as JSON:
+    white space and the order of fields do not count.
     """
-    as_json = any(not isinstance(each, bytes | str | None) for each in expected)
+    as_json = any(not isinstance(value, bytes | str | None) for value in expected)
     return _json_or_text if as_json else text_of
 
 
@@ -106,7 +112,7 @@ def _ordered(value: object) -> str:
 
 
 def text_of(data: bytes | None) -> str:
-    """Text where it is, Python's literal of bytes where it is not, and null for nothing."""
+    """The decoded text of UTF-8 bytes, the Python literal of other bytes, "null" for None."""
     if data is None:
         return "null"
     try:
@@ -117,10 +123,10 @@ def text_of(data: bytes | None) -> str:
 
 
 def line_of(key: str | None, value: str) -> str:
-    """A record as one line; a key that is None is not looked at."""
+    """A record as one line, without the key if that is None."""
     return value if key is None else f"{key} → {value}"
 
 
 def place_of(record: ConsumedRecord) -> str:
-    """Where a record is."""
+    """A record's position as topic-partition@offset."""
     return f"{record.topic}-{record.partition}@{record.offset}"

@@ -1,10 +1,11 @@
-"""ZooKeeper for a test or for a cluster on this machine: a process of its own, on a free port.
+"""A ZooKeeper server process on a free port, for tests and for clusters on one machine.
 
 with ZooKeeperProcess(tmp_path) as zookeeper:
     start_broker({"zookeeper.connect": zookeeper.connect("/some-chroot")})
 
-Its jars are those that pyspark brings, or those of a folder that is named: `lib` of a ZooKeeper
-distribution, `libs` of Apache Kafka 3.9 and older.  It ends with the process that started it.
+The jars come from pyspark, or from a folder that the caller names: `lib` of a ZooKeeper
+distribution, or `libs` of Apache Kafka 3.9 and older.  The server ends when the process that
+started it ends.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from kwire.testing.hosting.process import hold_lifeline
 JARS_VARIABLE: Final = "KWIRE_ZOOKEEPER_JARS"
 MAIN_CLASS: Final = "org.apache.zookeeper.server.ZooKeeperServerMain"
 JVM: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xms16m", "-Xmx256m")
-"""It starts with a quarter of a second of processor time, and takes some 50 MB; tens of thousands
-of partitions need more than 64 MB of heap."""
+"""With these options a start takes a quarter of a second of processor time, and the process takes
+some 50 MB.  Metadata of tens of thousands of partitions needs more than 64 MB of heap."""
 
 NEEDED_JARS: Final = ("zookeeper-[0-9]*.jar", "zookeeper-jute-*.jar", "slf4j-api-*.jar")
 USED_JARS: Final = ("metrics-core-*.jar", "snappy-java-*.jar", "commons-io-*.jar", "netty-*.jar")
@@ -37,14 +38,14 @@ LOGGER_JARS: Final = (
     "log4j-api-*.jar", "log4j-core-*.jar", "log4j-slf4j*-impl-*.jar",
     "slf4j-reload4j-*.jar", "reload4j-*.jar", "logback-*.jar",
 )  # fmt: skip
-"""What writes a log, of Spark, of Kafka and of ZooKeeper: twice the time to start."""
+"""Logging backends as Spark, Kafka and ZooKeeper name them.  They double the time of a start."""
 
 START_TIMEOUT_S: Final = 120.0
 ASK_TIMEOUT_S: Final = 5.0
 POLL_S: Final = 0.02
 
 SETTINGS: Final = {
-    "tickTime": "100",  # ms; how exactly sessions expire
+    "tickTime": "100",  # ms; the accuracy of session timeouts
     "minSessionTimeout": "200",
     "maxSessionTimeout": "600000",
     "maxClientCnxns": "0",  # all clients come from this machine
@@ -55,15 +56,15 @@ SETTINGS: Final = {
 
 
 class ZooKeeperMissing(RuntimeError):
-    """There is no Java, or no ZooKeeper for it; the sentence says what would help."""
+    """Java or ZooKeeper's jars are not installed; the message says how to get them."""
 
 
 class ZooKeeperStartError(RuntimeError):
-    """It ended, or did not answer in time; the message holds what it printed."""
+    """ZooKeeper ended, or did not answer in time; the message contains its output."""
 
 
 def find_jars(given: str | os.PathLike[str] | None = None) -> Path:
-    """The folder of ZooKeeper's jars: `given`, else of KWIRE_ZOOKEEPER_JARS, else pyspark's.
+    """The folder of ZooKeeper's jars: `given`, else $KWIRE_ZOOKEEPER_JARS, else that of pyspark.
 
     Raises ZooKeeperMissing.
     """
@@ -77,18 +78,18 @@ def find_jars(given: str | os.PathLike[str] | None = None) -> Path:
         if any(Path(folder, "jars").glob(NEEDED_JARS[0])):
             return Path(folder, "jars")
     raise ZooKeeperMissing(
-        f"no ZooKeeper: install pyspark, which brings one, or name a folder of its jars in"
-        f" {JARS_VARIABLE} (lib of a ZooKeeper distribution, libs of Apache Kafka 3.9)"
+        f"no ZooKeeper: install pyspark, which contains it, or set {JARS_VARIABLE} to a folder of"
+        " its jars (lib of a ZooKeeper distribution, libs of Apache Kafka 3.9)"
     )
 
 
 def _java() -> str:
     home = os.environ.get("JAVA_HOME")
-    found = shutil.which("java", path=str(Path(home, "bin"))) if home else shutil.which("java")
-    if found is None:
+    java = shutil.which("java", path=str(Path(home, "bin"))) if home else shutil.which("java")
+    if java is None:
         where = f"JAVA_HOME={home} has none" if home else "there is no java on PATH"
         raise ZooKeeperMissing(f"ZooKeeper needs Java, and {where}")
-    return found
+    return java
 
 
 def _class_path(jars: Path, patterns: Sequence[str]) -> Iterator[str]:
@@ -97,11 +98,12 @@ def _class_path(jars: Path, patterns: Sequence[str]) -> Iterator[str]:
 
 
 class ZooKeeperProcess(ServerProcess):
-    """One ZooKeeper server over its whole life, through as many processes as it is started.
+    """A ZooKeeper server, which can be stopped and started again.
 
-    It keeps its port and its data.  `settings` are those of zoo.cfg, before those chosen here;
-    `jvm` are options of Java; `is_logged` has it write its log to `log_path`; `host` is where it
-    runs.
+    It keeps its port and its data over restarts.  `settings` are settings of zoo.cfg; they override
+    the defaults of this module.  `jars` is the folder of the jars, `jvm` are further options of
+    Java, and `host` is where the server runs.  With `is_logged`, the server writes its log to
+    `log_path`, which doubles the time of a start.
     """
 
     def __init__(
@@ -135,7 +137,7 @@ class ZooKeeperProcess(ServerProcess):
         return f"{self.host.address}:{self.port}"
 
     def connect(self, chroot: str = "") -> str:
-        """What `zookeeper.connect` is for those who use everything below `chroot`."""
+        """The value of `zookeeper.connect` for a cluster that keeps its metadata below `chroot`."""
         return f"{self.address}{chroot}"
 
     def command(self) -> list[str]:
@@ -147,8 +149,8 @@ class ZooKeeperProcess(ServerProcess):
         return [*self.host.launcher, *java]
 
     def spawn(self) -> None:
-        """Start it and return at once; `wait_until_up` waits.  Raises ZooKeeperMissing."""
-        assert self._process is None, "ZooKeeper is running"
+        """Start the process without waiting; `wait_until_up` waits.  Raises ZooKeeperMissing."""
+        assert self._process is None, "ZooKeeper is running."
         command = self.command()
         self.directory.mkdir(parents=True, exist_ok=True)
         lines = [f"{name}={value}\n" for name, value in self.settings.items()]
@@ -160,36 +162,40 @@ class ZooKeeperProcess(ServerProcess):
                 stdout=log,
                 stderr=log,
                 cwd=self.directory,
-                start_new_session=True,  # Ctrl-C is for its users, who stop it after themselves
+                start_new_session=True,  # Ctrl-C must not reach it before its users have stopped
             )
-        self._guard = _kill_at_our_end(self._process.pid)
+        self._guard = _start_guard(self._process.pid)
 
     def wait_until_up(self) -> None:
-        """Return once it serves.  Raises ZooKeeperStartError."""
+        """Return once the server answers.  Raises ZooKeeperStartError."""
         deadline = time.monotonic() + START_TIMEOUT_S
         while "Mode:" not in self.ask("srvr"):
             assert self._process is not None
-            hint = "" if self.is_logged else " (is_logged=True has it say more)"
+            hint = "" if self.is_logged else " (is_logged=True makes it log more)"
             if self._process.poll() is not None:
                 status = self._process.returncode
                 self.kill()
-                raise ZooKeeperStartError(f"it ended with status {status}{hint}:\n{self.log}")
+                raise ZooKeeperStartError(
+                    f"ZooKeeper ended with status {status}{hint}:\n{self.log}"
+                )
             if time.monotonic() > deadline:
                 self.kill()
-                raise ZooKeeperStartError(f"no reply in {START_TIMEOUT_S} s{hint}:\n{self.log}")
+                raise ZooKeeperStartError(
+                    f"ZooKeeper did not answer within {START_TIMEOUT_S} s{hint}:\n{self.log}"
+                )
             time.sleep(POLL_S)
 
     def ask(self, word: str) -> str:
-        """What it replies to one of its four-letter words; empty if it does not."""
-        said = b""
+        """The response to a four-letter word such as `srvr`; empty if the server is down."""
+        response = b""
         with (
             contextlib.suppress(OSError),
-            socket.create_connection((self.host.address, self.port), ASK_TIMEOUT_S) as link,
+            socket.create_connection((self.host.address, self.port), ASK_TIMEOUT_S) as connection,
         ):
-            link.sendall(word.encode())
-            while got := link.recv(65536):
-                said += got
-        return said.decode(errors="replace")
+            connection.sendall(word.encode())
+            while data := connection.recv(65536):
+                response += data
+        return response.decode(errors="replace")
 
     def _before_the_end(self) -> None:
         guard, self._guard = self._guard, None
@@ -200,8 +206,11 @@ class ZooKeeperProcess(ServerProcess):
             guard.stdin.close()
 
 
-def _kill_at_our_end(pid: int) -> subprocess.Popen[bytes]:
-    """A shell that kills `pid` when its standard input ends, as it does with this process."""
+def _start_guard(pid: int) -> subprocess.Popen[bytes]:
+    """A shell that kills `pid` when its standard input ends, which happens when this process ends.
+
+    ZooKeeper itself does not watch its standard input.
+    """
     guard = subprocess.Popen(
         ["/bin/sh", "-c", f"read -r _; kill -9 {pid}"],
         bufsize=0,

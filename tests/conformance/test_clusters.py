@@ -8,7 +8,7 @@ import pytest
 
 from kwire.conformance import clusters
 from kwire.testing import BrokerStartError
-from kwire.testing.cluster import membership
+from kwire.testing.cluster import cluster_view
 
 KAFKA_GO = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -19,7 +19,7 @@ KAFKA_GO = {
 
 def members(bootstrap: str) -> list[frozenset[int]]:
     """What each broker knows."""
-    known = [membership(int(each.rpartition(":")[2])) for each in bootstrap.split(",")]
+    known = [cluster_view(int(each.rpartition(":")[2])) for each in bootstrap.split(",")]
     assert all(known)
     return [each.members for each in known if each is not None]
 
@@ -32,7 +32,7 @@ def test_a_cluster_of_one_command(tmp_path: Path) -> None:
 
 
 def members_left(bootstrap: str) -> list[object]:
-    return [membership(int(each.rpartition(":")[2])) for each in bootstrap.split(",")]
+    return [cluster_view(int(each.rpartition(":")[2])) for each in bootstrap.split(",")]
 
 
 @pytest.mark.slow

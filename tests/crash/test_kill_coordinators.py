@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kwire.groups.java import partition_for
-from kwire.testing.hosting.ending import lives
+from kwire.testing.hosting.ending import process_exists
 from tests.cli.test_several import WAIT_S, Several
 from tests.polling import until
 
@@ -50,7 +50,7 @@ def several(cluster: Several, unique: str) -> Iterator[Several]:
         made.result(WAIT_S)
     committed(cluster, unique)  # makes the groups' topic, which takes all three
     yield cluster
-    for broker in [each for each, pid in cluster.pids.items() if not lives(pid)]:
+    for broker in [each for each, pid in cluster.pids.items() if not process_exists(pid)]:
         start_again(cluster, broker)
 
 
@@ -63,7 +63,7 @@ def coordinator_of(cluster: Several, topic: str, key: str) -> int:
         partitions = admin.list_topics(topic, timeout=WAIT_S).topics[topic].partitions
         if partitions:  # one that was just started may not have heard of them
             found[0] = partitions[partition_for(key, len(partitions))].leader
-        return found[0] in cluster.pids and lives(cluster.pids[found[0]])
+        return found[0] in cluster.pids and process_exists(cluster.pids[found[0]])
 
     until(is_there)
     return found[0]

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 
 from kwire.testing import BrokerStartError, Kafka
-from kwire.testing.hosting.ending import lives
+from kwire.testing.hosting.ending import process_exists
 from kwire.testing.hosting.process import answers
 from tests.polling import until
 
@@ -80,7 +80,7 @@ def parent_of(pid: int) -> int:
 
 
 def nothing_is_left(left: Left, tmp_path: Path) -> None:
-    until(lambda: not lives(left.forking) and not lives(left.broker))
+    until(lambda: not process_exists(left.forking) and not process_exists(left.broker))
     assert list(tmp_path.iterdir()) == []
     for port in (left.port, left.control_port):
         with socket.create_server(("127.0.0.1", port)):
@@ -125,7 +125,7 @@ def test_all_are_killed_at_once(start: Start, tmp_path: Path) -> None:
     for pid in (left.forking, left.broker, left.tests.pid):
         os.kill(pid, signal.SIGKILL)
     left.tests.wait()
-    until(lambda: not lives(left.forking) and not lives(left.broker))
+    until(lambda: not process_exists(left.forking) and not process_exists(left.broker))
     after = start("exit")
     after.tests.wait()
     nothing_is_left(after, tmp_path)
@@ -136,7 +136,7 @@ def test_the_process_that_forks_is_killed() -> None:
     with Kafka() as kafka:
         broker, folder = kafka.pid, kafka.data_dir.parent
         os.kill(parent_of(broker), signal.SIGKILL)
-        until(lambda: not lives(broker))
+        until(lambda: not process_exists(broker))
         with pytest.raises(BrokerStartError, match="has ended"):
             kafka.reset()
         assert not folder.exists()
@@ -173,5 +173,5 @@ def test_cluster_leaves_no_process_and_no_folder_when_its_tests_are_killed(
             os.kill(started[-1], signal.SIGSTOP)
         tests.send_signal(signal.Signals[name])
         tests.wait()
-    until(lambda: not any(map(lives, started)), f"some of {started} live on")
+    until(lambda: not any(map(process_exists, started)), f"some of {started} live on")
     until(lambda: list(tmp_path.iterdir()) == [], "the folder is left")

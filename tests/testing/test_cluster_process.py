@@ -15,7 +15,7 @@ from kwire.client.cluster import Cluster
 from kwire.client.survey import partitions_of
 from kwire.client.topics import create_topic
 from kwire.testing import BrokerStartError, ClusterProcess, ZooKeeperProcess
-from kwire.testing.cluster import _read_membership, membership
+from kwire.testing.cluster import _parse_metadata, cluster_view
 from kwire.testing.hosting.ports import free_port
 from tests.waiting import until
 
@@ -128,8 +128,8 @@ def test_what_a_broker_says_of_its_cluster() -> None:
         "00000003 0002 6262 00002385 0002 7231"
         "00000003 00000000"
     )
-    assert _read_membership(reply) == (frozenset({1, 3}), 3)
-    assert membership(free_port()) is None
+    assert _parse_metadata(reply) == (frozenset({1, 3}), 3)
+    assert cluster_view(free_port()) is None
 
 
 def test_brokers_are_cut_off_and_found_again(tmp_path: Path, zookeeper: ZooKeeperProcess) -> None:
@@ -142,7 +142,7 @@ def test_brokers_are_cut_off_and_found_again(tmp_path: Path, zookeeper: ZooKeepe
             create_topic(client, "t", assignment=[[leader, victim, other]])
             cluster.cut(victim)
             until(lambda: _in_sync(client) == {leader, other}, "left by the victim")
-            until(lambda: membership(cluster.brokers[victim].port), "reached by clients")
+            until(lambda: cluster_view(cluster.brokers[victim].port), "reached by clients")
             cluster.heal()
             until(lambda: _in_sync(client) == {leader, other, victim}, "joined by the victim")
         cluster.cut_from_zookeeper(victim)

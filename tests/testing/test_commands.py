@@ -86,7 +86,7 @@ def test_presets_and_files(kafka: Kafka, tmp_path: Path) -> None:
 
 def test_refusals_are_a_sentence(kafka: Kafka) -> None:
     assert "did you mean leader-moved?" in refused(kafka, "fault", "add", "leader-move")
-    assert "the rule does nothing" in refused(kafka, "fault", "add", "--api", "Produce")
+    assert "the rule injects nothing" in refused(kafka, "fault", "add", "--api", "Produce")
     done = run_kwire("fault", "list", "--control", "127.0.0.1:1")
     assert done.returncode == 1
     assert done.stderr.startswith("kwire: no answer from 127.0.0.1:1")

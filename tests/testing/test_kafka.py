@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient
 
 from kwire.client.fetcher import ConsumedRecord
 from kwire.testing import BrokerStartError, Kafka, Record
-from kwire.testing.hosting.ending import lives
+from kwire.testing.hosting.ending import process_exists
 
 pytestmark = pytest.mark.slow  # each starts a process, or uses one that was started
 
@@ -181,7 +181,7 @@ def test_nothing_is_left_of_a_test_process_that_is_killed() -> None:
             parent.kill()
             parent.wait()
             deadline = time.monotonic() + 60
-            while lives(int(pid)) or Path(os.fsdecode(folder)).exists():
+            while process_exists(int(pid)) or Path(os.fsdecode(folder)).exists():
                 assert time.monotonic() < deadline
                 time.sleep(0.02)
         finally:

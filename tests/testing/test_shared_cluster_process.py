@@ -13,7 +13,7 @@ from kwire.client.producer import Producer
 from kwire.client.survey import partitions_of
 from kwire.client.topics import create_topic
 from kwire.testing import BrokerStartError, SharedClusterProcess
-from kwire.testing.cluster import Membership, membership
+from kwire.testing.cluster import ClusterView, cluster_view
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks into /proc")
 
@@ -118,10 +118,10 @@ def test_lines_are_cut_one_way_and_hold_through_restarts(tmp_path: Path) -> None
         until_in_sync(client, {leader, other, victim})
 
 
-def told_by(port: int) -> Membership:
+def told_by(port: int) -> ClusterView:
     """What the broker says to clients, which reach it; it may take longer than one waits."""
     deadline = time.monotonic() + PATIENCE_S
-    while (known := membership(port)) is None:
+    while (known := cluster_view(port)) is None:
         assert time.monotonic() < deadline
     return known
 

@@ -58,7 +58,7 @@ def test_taken_listed_restored_and_removed(kafka: Kafka) -> None:
     assert "did you mean seeded?" in run("snapshot", "restore", "seded", *control, status=1)
     run("snapshot", "remove", "seeded", *control)
     assert json.loads(run("snapshot", "list", "--json", *control)) == []
-    assert "no other either" in run("snapshot", "remove", "seeded", *control, status=1)
+    assert "has none" in run("snapshot", "remove", "seeded", *control, status=1)
 
 
 def test_without_the_broker_after_a_kill(tmp_path: Path) -> None:

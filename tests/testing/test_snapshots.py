@@ -260,7 +260,7 @@ def test_what_cannot_be(kafka: Kafka, tmp_path: Path) -> None:
     kafka.snapshot(tmp_path / "a")
     with pytest.raises(ControlError, match="there is a snapshot 'a' already"):
         kafka.snapshot(tmp_path / "a")
-    with pytest.raises(ControlError, match="is no name"):
+    with pytest.raises(ControlError, match="is not a valid name"):
         kafka.snapshot(tmp_path / "a b")
     with pytest.raises(SnapshotError, match="is no snapshot"):
         kafka.restore(tmp_path)

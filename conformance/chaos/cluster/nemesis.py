@@ -19,7 +19,7 @@ from kwire.conformance.chaos.cluster.members import Ground, Members
 from kwire.conformance.chaos.cluster.plan import Fault, FaultKind
 from kwire.conformance.chaos.history import NEMESIS, Event, Recorder, Type
 from kwire.testing import BrokerProcess, SharedClusterProcess, ZooKeeperProcess
-from kwire.testing.cluster import membership
+from kwire.testing.cluster import cluster_view
 from kwire.testing.sharing import SharedBroker
 
 Undo: TypeAlias = Callable[[], None]
@@ -116,7 +116,7 @@ class Nemesis:
             return fault.victim
         for number, broker in self._brokers.items():
             if number in self._members.cluster.running and str(number) not in self._busy:
-                known = membership(broker.port, broker.host.address)
+                known = cluster_view(broker.port, broker.host.address)
                 if known is not None and known.controller_id in self._brokers:
                     return known.controller_id
         return fault.victim
@@ -186,7 +186,7 @@ class Nemesis:
         broker, statuses = self._brokers[victim], list[int]()
         self._bury(victim)
         clean = [[0]]
-        if membership(broker.port, broker.host.address) is None:
+        if cluster_view(broker.port, broker.host.address) is None:
             clean.append([-signal.SIGTERM])
         stopping = threading.Thread(target=lambda: statuses.append(broker.stop()))
         stopping.start()
@@ -361,7 +361,7 @@ class Nemesis:
         broker = self._brokers[victim]
         if str(victim) in self._busy or broker.ended is not None:
             return None  # where the disk's size is a limit of the process, there must be one
-        if membership(broker.port, broker.host.address) is None:
+        if cluster_view(broker.port, broker.host.address) is None:
             self._starved.add(victim)
         self._full.add(victim)
         make_room = self._members.disks[victim].fill(broker.pid, fault.room_bytes)

@@ -23,7 +23,12 @@ from kwire.cli.testing.control import controlling
 from kwire.cli.text.output import bytes_text, json_option, print_json, print_table, printable
 from kwire.cli.values import iso_time, settings_option
 from kwire.testing.control import ControlClient, ControlError
-from kwire.testing.hooks.snapshots.kept import SnapshotError, Snapshots, beside, description_of
+from kwire.testing.hooks.snapshots.kept import (
+    SnapshotError,
+    SnapshotFolder,
+    beside,
+    description_of,
+)
 from kwire.testing.hooks.snapshots.laying import lay_out
 from kwire.testing.hooks.snapshots.laying import restore as restore_files
 from kwire.testing.hosting.folders import Folder
@@ -98,7 +103,7 @@ def list_(control: ControlClient, as_json: bool, data: Path | None) -> None:
     if data is None:
         told = control.get("/snapshots")["snapshots"]
     else:
-        told = Snapshots(beside(data)).told()
+        told = SnapshotFolder(beside(data)).public()
     if as_json:
         print_json(told)
         return
@@ -129,7 +134,7 @@ def restore(control: ControlClient, name: str, data: Path | None) -> None:
     """
     if data is not None:
         _check_of_one_broker(data)
-        restore_files(Snapshots(beside(data)).find(name), [data])
+        restore_files(SnapshotFolder(beside(data)).find(name), [data])
         return
     before = control.post(f"/snapshots/{name}/restore")["restored"]
     deadline = time.monotonic() + RESTORED_WITHIN_S
@@ -169,7 +174,7 @@ def remove(control: ControlClient, name: str, data: Path | None) -> None:
     if data is None:
         control.delete(f"/snapshots/{name}")
     else:
-        Snapshots(beside(data)).remove(name)
+        SnapshotFolder(beside(data)).remove(name)
 
 
 @command.command()
@@ -291,7 +296,7 @@ def _found(control: ControlClient, name: str, data: Path | None) -> Path:
     if Path(name).is_dir():
         return Path(name)
     if data is not None:
-        return Snapshots(beside(data)).find(name)
+        return SnapshotFolder(beside(data)).find(name)
     told = {each["snapshot"]: each["path"] for each in control.get("/snapshots")["snapshots"]}
     if name not in told:
         there = f"there are {', '.join(told)}" if told else "there are none"

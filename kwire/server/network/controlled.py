@@ -24,15 +24,15 @@ from kwire.server.network.quota_gate import rest
 from kwire.server.network.spoiling import fetch_parts, refusing
 from kwire.server.network.tls_connection import TlsConnection
 from kwire.server.network.watching import Watched, watch
-from kwire.testing.hooks.faults.machine import Asked
+from kwire.testing.hooks.faults.machine import RequestInfo
 from kwire.testing.hooks.faults.rules import Ending
 
 if TYPE_CHECKING:
     from kwire.requests.routes import Binding, Handled
     from kwire.requests.shortcuts.shortcut import Exchange
     from kwire.testing.hooks.control.service import Control
-    from kwire.testing.hooks.faults.machine import Decision
-    from kwire.testing.hooks.tracing.traces import Seen
+    from kwire.testing.hooks.faults.machine import FaultDecision
+    from kwire.testing.hooks.tracing.traces import TracedRequest
 
 log = logging.getLogger("kwire.network.controlled")
 
@@ -81,8 +81,8 @@ class _Controlled(Connection):
         serve = partial(super()._handled, binding, request)
         return watch(binding.seen, serve) if isinstance(binding, Watched) else serve()
 
-    def _asked(self, binding: Binding, request: Message) -> Asked:
-        return Asked(
+    def _asked(self, binding: Binding, request: Message) -> RequestInfo:
+        return RequestInfo(
             binding.api_key,
             binding.api_version,
             self.context.client_id,
@@ -93,11 +93,11 @@ class _Controlled(Connection):
 
     async def _befall(
         self,
-        decision: Decision,
+        decision: FaultDecision,
         binding: Binding,
         request: Message,
         handle: partial[Outcome],
-        seen: Seen | None,
+        seen: TracedRequest | None,
     ) -> Frame | None:
         action = decision.action
         if seen is not None:
@@ -122,7 +122,7 @@ class _Controlled(Connection):
             return None
         return reply
 
-    def _spoiled(self, decision: Decision, binding: Binding) -> Binding:
+    def _spoiled(self, decision: FaultDecision, binding: Binding) -> Binding:
         """As `binding`, with the errors and the throttle time that were asked for."""
         action, serve = decision.action, binding.handle
         if action.error is not None:
@@ -131,7 +131,7 @@ class _Controlled(Connection):
             serve = partial(_throttled, serve, action.throttle_ms)
         return binding if serve is binding.handle else replace(binding, handle=serve)
 
-    async def _end_by(self, decision: Decision, reply: Frame | None) -> Frame | None:
+    async def _end_by(self, decision: FaultDecision, reply: Frame | None) -> Frame | None:
         """What there is instead of an answer."""
         action = decision.action
         if action.ending is Ending.DIE:
@@ -158,7 +158,7 @@ class ControlledTlsConnection(_Controlled, TlsConnection):
 
 
 async def _told(
-    seen: Seen, decision: Decision, befallen: Coroutine[Any, Any, Frame | None]
+    seen: TracedRequest, decision: FaultDecision, befallen: Coroutine[Any, Any, Frame | None]
 ) -> Frame | None:
     """What becomes of a request that is befallen, and of the trace's event of it."""
     ending = decision.action.ending

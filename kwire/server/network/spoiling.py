@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from kwire.requests.context import Context
     from kwire.requests.routes import Binding, Handle
     from kwire.testing.hooks.faults.parts import Part
-    from kwire.testing.hooks.faults.rules import Action, Rule
+    from kwire.testing.hooks.faults.rules import Action, FaultRule
 
 
 NO_TOPICS_SINCE: Final = 1
 """From this version of Metadata on an empty list of topics asks for none, before for all."""
 
 
-def refusing(rule: Rule, action: Action, binding: Binding, serve: Handle) -> Handle:
+def refusing(rule: FaultRule, action: Action, binding: Binding, serve: Handle) -> Handle:
     """As `serve`, but that what `rule` picks is told the error of `action`."""
     assert action.error is not None
     refusal = _Refusal(rule, action.error, binding, serve)
@@ -39,7 +39,7 @@ def refusing(rule: Rule, action: Action, binding: Binding, serve: Handle) -> Han
 class _Refusal(NamedTuple):
     """One kind of request, served but for what is refused of it."""
 
-    rule: Rule
+    rule: FaultRule
     error: ErrorCode
     binding: Binding
     serve: Handle
@@ -114,7 +114,7 @@ def fetch_parts(broker: Broker, request: Message) -> Iterator[Part]:
 
 
 def _refused_fetch(
-    rule: Rule, error: ErrorCode, broker: Broker, request: FetchRequest, context: Context
+    rule: FaultRule, error: ErrorCode, broker: Broker, request: FetchRequest, context: Context
 ) -> FetchResponse | Awaitable[FetchResponse]:
     """At once, with what there is to read of the others: an error hastens a Fetch."""
     request.max_wait_ms = 0

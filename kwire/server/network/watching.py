@@ -12,22 +12,22 @@ from kwire.coordinators.runtime.promise import Later
 from kwire.requests.routes import Binding, Handle, Handled
 
 if TYPE_CHECKING:
-    from kwire.testing.hooks.tracing.traces import Seen
+    from kwire.testing.hooks.tracing.traces import TracedRequest
 
 
 @dataclass(slots=True)
 class Watched(Binding):
     """A binding for one request, whose answer is seen."""
 
-    seen: Seen
+    seen: TracedRequest
 
     @classmethod
-    def over(cls, binding: Binding, seen: Seen) -> Watched:
+    def over(cls, binding: Binding, seen: TracedRequest) -> Watched:
         made = {each.name: getattr(binding, each.name) for each in fields(binding)}
         return cls(**{**made, "handle": partial(_noticing, binding.handle, seen)}, seen=seen)
 
 
-def _noticing(serve: Handle, seen: Seen, *asked: Any) -> Handled:  # noqa: ANN401 - a Handle's
+def _noticing(serve: Handle, seen: TracedRequest, *asked: Any) -> Handled:  # noqa: ANN401 - a Handle's
     """As `serve`; `seen` is told when it is decided what the answer is."""
     response = serve(*asked)
     if isinstance(response, Later):
@@ -35,7 +35,7 @@ def _noticing(serve: Handle, seen: Seen, *asked: Any) -> Handled:  # noqa: ANN40
     return response
 
 
-def watch(seen: Seen, serve: Callable[[], Handled]) -> Handled:
+def watch(seen: TracedRequest, serve: Callable[[], Handled]) -> Handled:
     """What `serve` gives; `seen` is told what it answers, or that it could not."""
     try:
         response = serve()
@@ -48,7 +48,7 @@ def watch(seen: Seen, serve: Callable[[], Handled]) -> Handled:
     return response
 
 
-async def _later(pending: Awaitable[Any], seen: Seen) -> Any:  # noqa: ANN401 - a handler's reply
+async def _later(pending: Awaitable[Any], seen: TracedRequest) -> Any:  # noqa: ANN401 - a handler's reply
     try:
         response = await pending
     except Exception:

@@ -1,8 +1,8 @@
-"""Answers of two brokers as trees in which only what may differ is gone, and where those differ.
+"""Compares the responses of two brokers, except for values that may differ.
 
-`rules` is the table of what may differ and why, `normal` brings an answer into that form, and
-`differences` compares two.  kwire.conformance asks two brokers side by side, a replay of a trace
-(kwire.testing.replaying) has the answers of one on file.
+`rules` is the table of what may differ and why, `normal` converts a response to a tree without such
+values, and `differences` compares two trees.  kwire.conformance compares responses of two running
+brokers; a replay (kwire.testing.replaying) compares responses with those in a trace.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where two trees of fields differ."""
+"""Finds the places in which two trees of fields differ."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ABSENT = "(nothing)"
 
 
 class Difference(NamedTuple):
-    """Where two trees part: `path` in the form topics[0].error_code, and what is there."""
+    """A place in which two trees differ: its path, as topics[0].error_code, and both values."""
 
     path: str
     left: Tree

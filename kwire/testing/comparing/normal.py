@@ -1,7 +1,7 @@
-"""Replies as plain trees in which only what may differ between brokers is gone.
+"""Converts responses to trees of plain values without what may differ between brokers.
 
-Each broker's replies are brought into this form on their own. What is generated becomes a word for
-which one it is, so that the same id twice is still the same id twice.
+Each broker's responses are converted separately.  A generated id becomes a word such as
+"topic_id 1", numbered by first appearance, so that equal ids stay equal.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from kwire.testing.comparing.rules import ITEMS, TEXTS, Rule, rules_of
 Tree: TypeAlias = "dict[str, Tree] | list[Tree] | str | int | float | bool | None"
 
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
-"""Ids of members in text."""
+"""Matches member ids in text."""
 
 OF_LISTS = frozenset({Rule.UNORDERED, Rule.OWN, Rule.SERVED})
 
 
 def plain(value: Any) -> Tree:  # noqa: ANN401 - any part of a message
-    """A message as it is: for people to read."""
+    """A message as a tree with all its values, for people to read."""
     if isinstance(value, Struct):
         return {name: plain(getattr(value, name)) for name in value.__slots__}
     if isinstance(value, list | tuple):
@@ -36,7 +36,7 @@ def plain(value: Any) -> Tree:  # noqa: ANN401 - any part of a message
 
 
 class Normaliser:
-    """Keeps which ids one broker has given during one case, or one trace."""
+    """Converts the responses of one broker during one case or trace; remembers the ids in them."""
 
     def __init__(
         self,
@@ -46,20 +46,26 @@ class Normaliser:
         common_keys: Set[int],
         shared_prefix: str = "",
     ) -> None:
-        """`prefix` begins the names of what is a case's own; without one everything is."""
+        """Names that contain `prefix` belong to the case; with an empty prefix, all names do.
+
+        `topics` has topic names by their ids, and `common_keys` the API keys that both brokers
+        serve; both may grow during the case.
+        """
         self._prefixes = [p for p in (prefix, shared_prefix) if p]
         self.node_id = node_id
-        """Of the broker that answers."""
+        """Id of the broker."""
         self.is_of_cluster = False
-        """Whether several answer, whose ids are told apart; the controller is any of them."""
+        """Whether the responses come from several brokers: then node ids are compared as they are,
+        and any broker may be the controller."""
         self._topics = topics
         self._common_keys = common_keys
         self._ids: dict[str, dict[Any, str]] = {}
         self._asked = ""
-        self._blind = False
+        self._is_sorting = False
+        """Whether trees are made as sort keys: then new ids get no numbers."""
 
     def reply(self, message: Message, request: Message | bytes) -> Tree:
-        """The tree of a reply to `request`."""
+        """The tree of a response to `request`."""
         self._asked = repr(request)
         return self._value(message, type(message).__name__)
 
@@ -99,10 +105,13 @@ class Normaliser:
         return trees
 
     def _order(self, item: Any, where: str) -> str:  # noqa: ANN401 - any part of a message
-        """Its tree without numbers for new ids: those follow from the order of appearance."""
-        was_blind, self._blind = self._blind, True
+        """The sort key of a list item: its tree, in which new ids have no numbers yet.
+
+        Numbers depend on the order of appearance, which sorting decides.
+        """
+        was_sorting, self._is_sorting = self._is_sorting, True
         tree = self._value(item, where)
-        self._blind = was_blind
+        self._is_sorting = was_sorting
         return repr(tree)
 
     def _is_own(self, item: Struct) -> bool:
@@ -138,7 +147,7 @@ class Normaliser:
         if value in self._topics:
             return f"id of {self._text(self._topics[value])}"
         known = self._ids.setdefault(kind, {})
-        if self._blind:
+        if self._is_sorting:
             return known.get(value, kind)
         return known.setdefault(value, f"{kind} {len(known) + 1}")
 

@@ -1,7 +1,7 @@
-"""The one table of what may differ between two brokers that both do right, and why.
+"""The table of what may differ between two correct brokers, and why.
 
-`FIELDS` says how a field is compared where not by its value.  A difference that it does not explain
-is a finding.
+`FIELDS` lists the fields that are not compared by value, and how they are compared.  A difference
+that no rule explains is a finding.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ class Rule(Enum):
     SIGN = auto()
     """Negative (none), zero or positive."""
     ID = auto()
-    """A generated id: which of the ids seen before it is, in order of appearance.
+    """A generated id is compared by the order of first appearance.
 
-    Null, all zeros and negative numbers are no ids.
+    Null, all zeros and negative numbers are compared by value: they are not ids.
     """
     NODE = auto()
-    """A node id: the broker's own, or the number itself."""
+    """A node id: "self" for the broker's own id, else the number."""
     UNORDERED = auto()
-    """A list whose order says nothing."""
+    """A list whose order has no meaning."""
     OWN = auto()
-    """A list of all there is: what the case made or asked for, the rest is other people's."""
+    """A list of everything in the broker: only what the case created or named is compared."""
     SERVED = auto()
-    """A list by API key: the keys that both brokers serve."""
+    """A list by API key: only keys that both brokers serve are compared."""
 
 
 class Field(NamedTuple):
-    """`where` is a pattern over Message.field.field, without the indexes of lists."""
+    """A rule for the fields whose path matches `where`, a pattern over Message.field.field."""
 
     where: str
     rule: Rule
@@ -168,7 +168,7 @@ FIELDS = (
 
 
 class Item(NamedTuple):
-    """Of the list at `where`, what has this name: its `fields` are not compared."""
+    """An item with this name in the list at `where`, whose `fields` are not compared."""
 
     where: str
     name: str
@@ -199,7 +199,7 @@ ITEMS = (
 
 
 class Text(NamedTuple):
-    """What of a text is replaced before it is compared."""
+    """A part of a text that is replaced before the comparison."""
 
     pattern: re.Pattern[str]
     instead: str
@@ -218,5 +218,5 @@ TEXTS = (
 
 @cache
 def rules_of(where: str) -> tuple[Rule, ...]:
-    """The rules of a field, in the table's order."""
+    """The rules for the field at that path, in the order of the table."""
     return tuple(field.rule for field in FIELDS if fnmatchcase(where, field.where))

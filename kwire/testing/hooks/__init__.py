@@ -1,1 +1,1 @@
-"""The broker's side of kwire.testing."""
+"""The broker's side of kwire.testing: faults, traces, snapshots and the HTTP control."""

@@ -1,1 +1,1 @@
-"""One server process for a test: its port, its folder, and how it ends."""
+"""Server processes for tests: their ports, their folders, and how they start and end."""

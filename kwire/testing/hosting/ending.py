@@ -1,4 +1,4 @@
-"""How a process that was started here is ended."""
+"""Ends a child process, and checks whether a process exists."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import subprocess
 from typing import Final
 
 PATIENCE_S: Final = 120.0
-"""What a clean stop may take on a busy machine."""
+"""How long a clean shutdown may take on a busy machine."""
 
 
 def end(
@@ -16,7 +16,8 @@ def end(
     signal_number: signal.Signals = signal.SIGTERM,
     patience_s: float = PATIENCE_S,
 ) -> int:
-    """Ask it to end and wait for that; its exit status, -9 where it had to be killed."""
+    """Signal the process and wait for its end; returns its exit status, -9 if it was killed after
+    `patience_s`."""
     process.send_signal(signal_number)
     try:
         return process.wait(patience_s)
@@ -25,8 +26,8 @@ def end(
         return process.wait()
 
 
-def lives(pid: int) -> bool:
-    """Whether there is such a process, one that has ended and was not waited for too."""
+def process_exists(pid: int) -> bool:
+    """Whether a process has that id; a zombie has it until its parent waits for it."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -1,7 +1,8 @@
-"""Folders of test brokers: below the system's temporary one or another, and never left behind.
+"""Temporary folders of test brokers that do not stay behind after a crash.
 
-Whoever uses one holds the lock of a file in it, which ends with the process, whatever ends that:
-the next folder that is made here takes away those that nobody holds any longer.
+A process that uses such a folder holds the lock of a file in it.  The kernel releases the lock when
+the process ends, even if it is killed.  Each new folder first removes the older ones whose lock
+nobody holds.
 """
 
 from __future__ import annotations
@@ -19,30 +20,31 @@ LOCK: Final = "in-use"
 
 
 class Folder:
-    """A folder, and the lock that says that it is in use."""
+    """A new folder with a held lock, which marks it as in use until `remove`."""
 
     def __init__(self, below: Path | None = None) -> None:
-        """In that folder, else in the system's temporary one."""
+        """Create the folder in `below`, or in the system's temporary folder."""
         below = Path(tempfile.gettempdir()) if below is None else below
         sweep(below)
         self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=below))
-        # It is locked before it has its name: nobody finds it otherwise.
+        # The file is locked before it gets the name that `sweep` looks for, so that no other
+        # process finds it unlocked and removes the folder.
         unnamed = self.path / f".{LOCK}"
         self.lock = os.open(unnamed, os.O_CREAT | os.O_RDWR, 0o600)
-        """Descriptor of the lock, for a child that is to hold it, too."""
+        """File descriptor of the lock; a child process that inherits it holds the lock, too."""
         fcntl.flock(self.lock, fcntl.LOCK_EX)
         unnamed.rename(self.path / LOCK)
 
     def remove(self) -> None:
-        """Take it away, with all that is in it."""
+        """Remove the folder with all its files, and release the lock."""
         shutil.rmtree(self.path, ignore_errors=True)
         os.close(self.lock)
 
 
 def sweep(parent: Path) -> None:
-    """Take away the folders below `parent` that were left by processes that are no more."""
+    """Remove the folders in `parent` that ended processes left behind."""
     for lock in parent.glob(f"{PREFIX}*/{LOCK}"):
-        with contextlib.suppress(OSError):  # somebody else's, or just gone
+        with contextlib.suppress(OSError):  # another user's folder, or removed in the meantime
             if not _is_held(lock):
                 shutil.rmtree(lock.parent, ignore_errors=True)
 

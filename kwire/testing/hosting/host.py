@@ -1,4 +1,4 @@
-"""Where a process that is started for a test runs, and how it gets there."""
+"""Where a test's server process runs: an address, and a launcher for another network namespace."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Final, NamedTuple
 
 
 class Host(NamedTuple):
-    """An address that the process listens on, and the words that go before its command line.
+    """The address that a process listens on, and a launcher that is put before its command line.
 
-    The words lead, say, into a network namespace: ("nsenter", "--net=..."). They may not put a
-    process between, which would be signalled in its place.
+    A launcher enters, for example, a network namespace: ("nsenter", "--net=...").  It must replace
+    itself by the process (exec): signals go to the process that was started.
     """
 
     address: str = "127.0.0.1"

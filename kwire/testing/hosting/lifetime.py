@@ -1,4 +1,4 @@
-"""What can be started and stopped, and a server that is a process of its own."""
+"""Base classes: things to start and stop, things to remove, and server processes."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Startable(ABC):
 
     @abstractmethod
     def start(self) -> None:
-        """Start it and return once it serves."""
+        """Start; returns once the server serves."""
 
     @abstractmethod
     def stop(self) -> object:
-        """Have it end in good order, and wait for that."""
+        """Stop cleanly and wait for the end."""
 
     def __enter__(self) -> Self:
         self.start()
@@ -38,11 +38,11 @@ class Startable(ABC):
 
 
 class Removable(ABC):
-    """A context manager of what is there already: removed at the end of the block."""
+    """A context manager of something that exists already and is removed at the end of the block."""
 
     @abstractmethod
     def remove(self) -> None:
-        """Have it be no more."""
+        """Remove it."""
 
     def __enter__(self) -> Self:
         return self
@@ -57,7 +57,7 @@ class Removable(ABC):
 
 
 class ServerProcess(Startable):
-    """One server over its whole life, through as many processes as it is started."""
+    """A server process that can be stopped and started again; it keeps its log file."""
 
     def __init__(self, log_path: Path) -> None:
         self.log_path = log_path
@@ -65,18 +65,18 @@ class ServerProcess(Startable):
 
     @property
     def running(self) -> bool:
-        """Whether it was started and not stopped since; it may have died in between."""
+        """Whether it was started and not stopped since; it may have died by itself."""
         return self._process is not None
 
     @property
     def pid(self) -> int:
-        """The running process' id."""
-        assert self._process is not None, "it is not running"
+        """Id of the running process."""
+        assert self._process is not None, "The server is not running."
         return self._process.pid
 
     @property
     def ended(self) -> int | None:
-        """The exit status of a process that has ended by itself; None if it runs."""
+        """The exit status of a process that ended by itself; None if it runs."""
         return None if self._process is None else self._process.poll()
 
     @property
@@ -93,28 +93,28 @@ class ServerProcess(Startable):
         """Return once it serves."""
 
     def start(self) -> None:
-        """Start it and return once it serves.  Raises what `spawn` and `wait_until_up` raise."""
+        """Start; returns once the server serves.  Raises what `spawn` and `wait_until_up` raise."""
         self.spawn()
         self.wait_until_up()
 
     def pause(self) -> None:
-        """Stand still (SIGSTOP): connections stay open and nothing is answered."""
+        """Pause the process (SIGSTOP): connections stay open, and no request is answered."""
         os.kill(self.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Go on after `pause`."""
+        """Resume the process after `pause`."""
         os.kill(self.pid, signal.SIGCONT)
 
     def stop(self) -> int:
-        """Ask for a clean end (SIGTERM); the exit status, -9 if it had to be killed."""
+        """Shut down cleanly (SIGTERM); returns the exit status, -9 if it had to be killed."""
         return self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End the process at once (SIGKILL), as a crash would."""
+        """Kill the process (SIGKILL), as a crash would end it."""
         self._end(signal.SIGKILL)
 
     def restart(self) -> None:
-        """Stop it cleanly, then start it again on the same port and data."""
+        """Stop cleanly, then start again with the same port and data."""
         self.stop()
         self.start()
 
@@ -122,7 +122,7 @@ class ServerProcess(Startable):
         process, self._process = self._process, None
         if process is None:
             return 0
-        process.send_signal(signal.SIGCONT)  # it may be paused
+        process.send_signal(signal.SIGCONT)  # a paused process does not handle SIGTERM
         self._before_the_end()
         try:
             return end(process, signal_number)
@@ -131,4 +131,4 @@ class ServerProcess(Startable):
                 process.stdin.close()
 
     def _before_the_end(self) -> None:
-        """While the process is there, and its id is nobody else's."""
+        """Hook for subclasses: called while the process still exists, so its id is not reused."""

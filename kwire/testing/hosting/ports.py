@@ -1,4 +1,4 @@
-"""Free ports, each for one asker: no two of them, also in other processes, are given the same."""
+"""Free ports that are given out once: no two callers get the same one, in any process."""
 
 from __future__ import annotations
 
@@ -10,40 +10,40 @@ from collections import deque
 from typing import Final
 
 PORTS: Final = range(20_000, 32_000)
-"""Below the range the kernel gives to outgoing connections (from 32768 on): a port that was found
-free here is not taken by somebody's client between the look and the broker's bind."""
+"""Below the kernel's range for outgoing connections (from 32768 on), so that no client connection
+takes a port between the check here and the broker's bind."""
 
 HELD_MAX: Final = 256
-"""How many ports a process holds at a time, a file descriptor each: more than a test or a cluster
-asks for, and far from the 1,024 that a process may often have open."""
+"""How many ports a process reserves at a time, with one file descriptor each.  More than a test or
+a cluster needs, and far below 1,024, a common limit of open files."""
 
 _ports = random.SystemRandom()
 _held: deque[int] = deque()
-"""Their file descriptors, the oldest first; the process' end closes them."""
+"""File descriptors of the reserved ports, oldest first; the end of the process closes them."""
 
 
 class NoFreePort(RuntimeError):
-    """Of those that were tried none is free."""
+    """None of the ports that were tried is free."""
 
 
 def free_port() -> int:
-    """A TCP port nobody listens on now, on any interface, and nobody else is given here.
+    """A free TCP port on all interfaces, reserved for the caller.
 
-    On Linux it stays bound, without listening, until 256 more were asked for: whoever looks for a
-    port finds it taken, and a server that sets SO_REUSEADDR, as nearly all do, can still have it.
-    Raises NoFreePort.
+    On Linux the port stays bound, without listening, until this process reserves 256 more.  Another
+    search for a port finds it taken, but a server that sets SO_REUSEADDR, as nearly all do, can
+    still listen on it.  Raises NoFreePort.
     """
     return free_ports(1)
 
 
 def free_ports(count: int) -> int:
-    """The first of `count` ports in a row, each as `free_port` gives it.  Raises NoFreePort."""
+    """The first of `count` consecutive free ports, all reserved.  Raises NoFreePort."""
     for _ in range(200):
         first = _ports.choice(PORTS)
         probes = _bound(range(first, first + count))
         if probes is not None:
             for probe in probes:
-                _hold(probe)
+                _reserve(probe)
             return first
     wanted = "no free port" if count == 1 else f"no {count} free ports in a row"
     raise NoFreePort(f"{wanted} between {PORTS.start} and {PORTS.stop}")
@@ -58,18 +58,19 @@ def _bound(ports: range) -> list[socket.socket] | None:
         try:
             probe.bind(("", port))
         except OSError:
-            for each in probes:
-                each.close()
+            for bound in probes:
+                bound.close()
             return None
     return probes
 
 
-def _hold(probe: socket.socket) -> None:
-    """Keep a port from other askers. Elsewhere than on Linux nobody could listen on it then."""
+def _reserve(probe: socket.socket) -> None:
+    """Keep the port bound.  Only Linux lets a server listen on a port that is reserved so."""
     if sys.platform != "linux":
         probe.close()
         return
-    # Said only now: a bind fails where another socket is bound, unless both have said it before.
+    # Set after the bind: two sockets that both set it before can bind to the same port, and the
+    # bind of a probe has to fail for a port that another process reserved.
     probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     _held.append(probe.detach())
     if len(_held) > HELD_MAX:

@@ -1,4 +1,4 @@
-"""Waiting in a thread, whichever loop runs."""
+"""Runs a blocking function in a thread, on trio and on asyncio."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ R = TypeVar("R")
 
 
 async def in_thread(function: Callable[[], R]) -> R:
-    """What `function` returns, on trio or asyncio."""
+    """Run `function` in a thread of the running event loop; returns its result."""
     trio = sys.modules.get("trio")
     if trio is not None and trio.lowlevel.in_trio_task():
-        done: R = await trio.to_thread.run_sync(function)
-        return done
+        result: R = await trio.to_thread.run_sync(function)
+        return result
     import asyncio
 
     return await asyncio.to_thread(function)

@@ -1,13 +1,19 @@
-"""Sending the requests of a trace again, to any broker, and comparing its answers.
+"""Replays: sends the requests of a trace to a broker or a cluster, and compares the responses.
 
-    found = replay("trace.jsonl", "localhost:9092")
-    assert found.same, found
+    outcome = replay("trace.jsonl", "localhost:9092")
+    assert outcome.same, outcome
 
-The trace has to keep the requests' bytes: `kafka.trace(keep_bytes=True)`, `kwire trace --bytes`.
-`recording` reads its file, `ids` puts what a broker hands out into the requests in place of what
-another one had handed out, `link` speaks to the broker, `replay` holds the order, `outcome` is what
-is found.  Of several brokers `brokers` says which one of now stands for which, `settling` waits
-until all have heard of what one tells, and `early` knows what may be there sooner or later.
+The trace must keep the requests' bytes: `kafka.trace(keep_bytes=True)` or `kwire trace --bytes`.
+
+    recording   reads the trace's file
+    replay      sends the requests in the order of the trace and receives the responses
+    link        the connections
+    ids         replaces recorded ids in requests by those that the new broker assigned
+    timing      makes the broker's clock follow the times of the trace
+    outcome     the result
+    brokers     for a cluster: which broker of today receives the requests of a recorded one
+    settling    for a cluster: waits until all brokers report the same metadata
+    early       for a cluster: what may differ because brokers learn of changes at different times
 """
 
 from __future__ import annotations

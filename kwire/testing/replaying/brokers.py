@@ -1,10 +1,10 @@
-"""Which broker of now is asked what one of the trace's had been asked.
+"""Decides which broker receives each request of a trace.
 
-Of a trace of one broker all goes to the first of the bootstrap servers, whatever its id.  Of one of
-several each request goes to the broker of the same id, which the bootstrap servers tell of: ids
-stand in requests and answers alike (assignments, reassignments, leaders, coordinators), so brokers
-of other ids are another cluster.  The controller is whoever came first: what had been asked of it
-is asked of the one that it is now.
+All requests of a trace of one broker go to the first bootstrap server, whatever its id.  Of a trace
+of several brokers, each request goes to the broker of the same id in the bootstrap servers'
+metadata.  The ids must be the same because requests and responses contain them (assignments,
+reassignments, leaders, coordinators).  The controller may be another broker than in the trace:
+requests that the recorded controller answered go to the current controller.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kwire.client.security import ClientSecurity
 
 CLIENT_ID: Final = "kwire-replay"
-"""Of what a replay asks for itself; all else has the recorded client's."""
+"""Client id of a replay's own requests; the trace's requests have the recorded client id."""
 OF_CONTROLLER: Final = frozenset(
     {
         ApiKey.CREATE_TOPICS,
@@ -34,35 +34,35 @@ OF_CONTROLLER: Final = frozenset(
         ApiKey.UPDATE_FEATURES,
     }
 )
-"""What any other broker refuses."""
+"""Requests that only the controller carries out."""
 UNKNOWN_ID: Final = -1
 
 
 class NoCounterpart(ValueError):
-    """There is nobody for a broker of the trace; the message is a sentence."""
+    """The cluster has no broker with the id of one in the trace; the message says which."""
 
 
 class Counterparts:
-    """The brokers of now, by the ids of the trace's."""
+    """The brokers that receive the requests of a trace."""
 
     def __init__(self, nodes: Mapping[int, Node], controller_id: int, first: Node) -> None:
         self.nodes = nodes
-        """Of a trace of several brokers; else none."""
+        """The brokers by id; empty for a trace of one broker."""
         self._controller_id = controller_id
         self._first = first
 
     @property
     def are_several(self) -> bool:
-        """Whether they are a cluster."""
+        """Whether the trace is of several brokers."""
         return bool(self.nodes)
 
     @property
     def all(self) -> list[Node]:
-        """Each of them."""
+        """All brokers."""
         return list(self.nodes.values()) or [self._first]
 
     def of(self, recorded: Recorded) -> Node:
-        """Who is asked this now."""
+        """The broker that receives this request."""
         if recorded.broker is None or not self.nodes:
             return self._first
         same = self.nodes[recorded.broker]
@@ -89,36 +89,40 @@ def counterparts(
     timeout_s: float,
     security: ClientSecurity | None,
 ) -> Counterparts:
-    """Raises NoCounterpart, ClientError where no broker answers."""
+    """Find the brokers that receive a trace's requests.
+
+    Raises NoCounterpart, ClientError if no broker answers.
+    """
     first = Node(UNKNOWN_ID, *parse_bootstrap(bootstrap)[0])
-    wanted = brokers_of(recording)
-    if len(wanted) <= 1:
+    recorded_ids = brokers_of(recording)
+    if len(recorded_ids) <= 1:
         return Counterparts({}, UNKNOWN_ID, first)
     with Cluster(bootstrap, client_id=CLIENT_ID, timeout_s=timeout_s, security=security) as cluster:
         cluster.refresh([])
-        if missing := wanted - cluster.nodes.keys():
+        if missing := recorded_ids - cluster.nodes.keys():
             raise NoCounterpart(
-                f"the trace is of brokers {_listed(wanted)}, and {bootstrap} tells of "
-                f"{_listed(cluster.nodes)}: there is nobody for {_listed(missing)}"
+                f"The trace is of brokers {_listed(recorded_ids)}, but the cluster at {bootstrap}"
+                f" has brokers {_listed(cluster.nodes)}. Missing: {_listed(missing)}."
             )
         return Counterparts(cluster.nodes, cluster.controller_id, first)
 
 
 def brokers_of(recording: Iterable[Recorded]) -> set[int]:
-    """The ids of the trace's brokers: of those asked, and of those that they told of.
+    """Ids of all brokers in a trace: those that answered, and those in Metadata responses.
 
-    None, where the trace is too old to say so.
+    Empty if the trace is from a version of kwire that did not record broker ids.
     """
-    found: set[int] = set()
-    for each in recording:
-        if each.broker is None:
+    ids: set[int] = set()
+    for recorded in recording:
+        if recorded.broker is None:
             return set()
-        found.add(each.broker)
-        if isinstance(each.response, MetadataResponse):
-            found.update(broker.node_id for broker in each.response.brokers)
-    return found
+        ids.add(recorded.broker)
+        if isinstance(recorded.response, MetadataResponse):
+            ids.update(broker.node_id for broker in recorded.response.brokers)
+    return ids
 
 
 def _listed(ids: Iterable[int]) -> str:
+    """The ids in words, as `1, 2 and 3`."""
     *others, last = map(str, sorted(ids))
     return f"{', '.join(others)} and {last}" if others else last

@@ -1,12 +1,12 @@
-"""What is answered to who asks too early, and what in a cluster is there sooner or later.
+"""Parts of responses that depend on when a broker learns of a change, and retriable errors.
 
-In a cluster brokers hear of each other's doings a moment later: of a topic, of what replicas have,
-of a transaction's end.  How much later is chance.  So of a trace of several brokers, beside what
-clients are told too early and ask again:
+In a cluster, a broker learns of changes at other brokers with a delay that is chance: of a new
+topic, of what replicas hold, of the end of a transaction.  So a replay of a trace of several
+brokers sends requests with retriable errors again, and compares only these parts of
 
-    Fetch       waits for as many bytes as had been told, and is compared as far as those went:
-                what is beyond is asked for by a later Fetch of the trace
-    Metadata    of all topics is compared as far as the topics go that had been told
+    Fetch       the offsets up to the end of the recorded response.  The replayed Fetch waits for as
+                many bytes; what follows them is fetched by a later Fetch of the trace.
+    Metadata    of all topics: the topics in the recorded response
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kwire.codecs.messages.metadata import MetadataRequest, MetadataResponse
 from kwire.codecs.primitives import Message
 from kwire.testing.replaying.recording import Recorded
 
-NOT_YET: Final = frozenset(
+RETRIABLE: Final = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.UNKNOWN_TOPIC_ID,
@@ -38,7 +38,7 @@ NOT_YET: Final = frozenset(
         ErrorCode.UNSTABLE_OFFSET_COMMIT,
     }
 )
-"""What a client is told who asks too early, and asks again."""
+"""Errors of a request that comes too early; the client sends it again."""
 REFUSED_WHOLE: Final = frozenset(
     {
         ApiKey.PRODUCE,
@@ -60,113 +60,124 @@ REFUSED_WHOLE: Final = frozenset(
         ApiKey.END_TXN,
     }
 )
-"""What does nothing where it is refused so."""
+"""Requests that have no effect if their response has a retriable error."""
 
 Key = tuple[str, int]
 
 
-def told_then(recorded: Recorded) -> set[int]:
-    """The errors by which the trace's broker had said that it was asked too early."""
+def recorded_retriable_errors(recorded: Recorded) -> set[int]:
+    """The retriable errors in the recorded response."""
     if recorded.response is None:
         return set()
-    return {code for code in error_codes_in(recorded.response) if code in NOT_YET}
+    return {code for code in error_codes_in(recorded.response) if code in RETRIABLE}
 
 
 def did_nothing(recorded: Recorded) -> str | None:
-    """Why it did nothing, where it had come too early: sent later it might do something."""
-    told = told_then(recorded)
-    if not told or recorded.request.API_KEY not in REFUSED_WHOLE or recorded.response is None:
+    """Why the request is not sent: it came too early and had no effect, but might have one now.
+
+    None if it may have had an effect.
+    """
+    errors = recorded_retriable_errors(recorded)
+    if not errors or recorded.request.API_KEY not in REFUSED_WHOLE or recorded.response is None:
         return None
     if recorded.request.API_KEY == ApiKey.PRODUCE and not all(error_codes_in(recorded.response)):
-        return None  # another partition has taken what it was sent
-    return came_too_early(told)
+        return None  # other partitions appended their records
+    return came_too_early(errors)
 
 
-def came_too_early(told: set[int]) -> str:
-    """Why its answer says nothing."""
-    return f"it had come too early ({', '.join(sorted(map(error_name, told)))})"
+def came_too_early(errors: set[int]) -> str:
+    """Why a response is not compared, in words."""
+    return f"it had come too early ({', '.join(sorted(map(error_name, errors)))})"
 
 
-def told_bytes(response: Message | None) -> int:
-    """How many bytes of records a Fetch had been told; 0 for anything else."""
+def fetched_bytes(response: Message | None) -> int:
+    """How many bytes of records a Fetch response has; 0 for any other response."""
     if not isinstance(response, FetchResponse):
         return 0
-    return sum(len(_records(part)) for topic in response.responses for part in topic.partitions)
+    return sum(
+        len(_records(partition)) for topic in response.responses for partition in topic.partitions
+    )
 
 
-def as_far_as_told(
-    recorded: Recorded, answer: Message, then: Mapping[bytes, str], now: Mapping[bytes, str]
+def comparable(
+    recorded: Recorded,
+    answer: Message,
+    recorded_topics: Mapping[bytes, str],
+    topics: Mapping[bytes, str],
 ) -> tuple[Message, Message]:
-    """The recorded answer and this one, without what may be there sooner or later.
+    """The recorded response and the new one, without the parts that depend on chance.
 
-    `then` and `now` are the topics' names by their ids.
+    `recorded_topics` and `topics` have the names of topics by the recorded and the new topic ids.
     """
     response = recorded.response
     assert response is not None
     if isinstance(response, FetchResponse) and isinstance(answer, FetchResponse):
-        ends = {key: _end(part) for key, part in _parts(response, then) if _tells(part)}
+        ends = {
+            key: _last_offset(partition)
+            for key, partition in _partitions(response, recorded_topics)
+            if partition.error_code or partition.records
+        }
         return (
-            _kept(response, then, lambda key, _: key in ends, ends),
-            _kept(answer, now, lambda key, part: key in ends or bool(part.error_code), ends),
+            _cut(response, recorded_topics, lambda key, _: key in ends, ends),
+            _cut(answer, topics, lambda key, part: key in ends or bool(part.error_code), ends),
         )
-    asked = recorded.request
+    request = recorded.request
     if isinstance(response, MetadataResponse) and isinstance(answer, MetadataResponse):
-        told = {topic.name for topic in response.topics}
-        if isinstance(asked, MetadataRequest) and asked.topics is None:
+        recorded_names = {topic.name for topic in response.topics}
+        if isinstance(request, MetadataRequest) and request.topics is None:
             answer = copy.copy(answer)
-            answer.topics = [topic for topic in answer.topics if topic.name in told]
+            answer.topics = [topic for topic in answer.topics if topic.name in recorded_names]
     return response, answer
 
 
-def _tells(part: PartitionData) -> bool:
-    return bool(part.error_code or part.records)
-
-
-def _parts(response: FetchResponse, names: Mapping[bytes, str]) -> list[tuple[Key, PartitionData]]:
+def _partitions(
+    response: FetchResponse, names: Mapping[bytes, str]
+) -> list[tuple[Key, PartitionData]]:
     return [
-        ((topic.topic or names.get(topic.topic_id, ""), part.partition_index), part)
+        ((topic.topic or names.get(topic.topic_id, ""), partition.partition_index), partition)
         for topic in response.responses
-        for part in topic.partitions
+        for partition in topic.partitions
     ]
 
 
-def _kept(
+def _cut(
     response: FetchResponse,
     names: Mapping[bytes, str],
     is_kept: Callable[[Key, PartitionData], bool],
     ends: Mapping[Key, int],
 ) -> FetchResponse:
-    """The partitions that are, each up to where the recorded one went."""
-    found = copy.copy(response)
-    found.responses = []
+    """A copy of the response with the kept partitions, each up to its offset in `ends`."""
+    cut = copy.copy(response)
+    cut.responses = []
     for topic in response.responses:
         name = topic.topic or names.get(topic.topic_id, "")
-        kept = copy.copy(topic)
-        kept.partitions = [
-            _up_to(part, ends.get((name, part.partition_index), -1))
-            for part in topic.partitions
-            if is_kept((name, part.partition_index), part)
+        cut_topic = copy.copy(topic)
+        cut_topic.partitions = [
+            _up_to(partition, ends.get((name, partition.partition_index), -1))
+            for partition in topic.partitions
+            if is_kept((name, partition.partition_index), partition)
         ]
-        if kept.partitions:
-            found.responses.append(kept)
-    return found
+        if cut_topic.partitions:
+            cut.responses.append(cut_topic)
+    return cut
 
 
-def _up_to(part: PartitionData, end: int) -> PartitionData:
-    """Without what lies behind the offset `end`, and how far others have come."""
-    found = copy.copy(part)
-    found.high_watermark = found.last_stable_offset = -1
-    found.records = _whole_batches(part, end)
-    if part.aborted_transactions is not None:
-        found.aborted_transactions = [
-            each for each in part.aborted_transactions if each.first_offset <= end
+def _up_to(partition: PartitionData, end: int) -> PartitionData:
+    """A copy without records and aborted transactions after the offset `end`, nor high watermark
+    and last stable offset, which depend on other replicas."""
+    cut = copy.copy(partition)
+    cut.high_watermark = cut.last_stable_offset = -1
+    cut.records = _whole_batches(partition, end)
+    if partition.aborted_transactions is not None:
+        cut.aborted_transactions = [
+            aborted for aborted in partition.aborted_transactions if aborted.first_offset <= end
         ]
-    return found
+    return cut
 
 
-def _whole_batches(part: PartitionData, end: int) -> bytes:
-    """Those that begin up to there; one that is cut short at the end tells nothing."""
-    data = _records(part)
+def _whole_batches(partition: PartitionData, end: int) -> bytes:
+    """The whole batches that begin at or before the offset `end`."""
+    data = _records(partition)
     stop = 0
     try:
         for position, header in iter_batches(data):
@@ -178,15 +189,15 @@ def _whole_batches(part: PartitionData, end: int) -> bytes:
     return data[:stop]
 
 
-def _end(part: PartitionData) -> int:
-    """The last offset of the last whole batch; -1 where there is none."""
+def _last_offset(partition: PartitionData) -> int:
+    """The last offset of the last whole batch; -1 if there is no whole batch."""
     try:
-        ends = [header.last_offset for _, header in iter_batches(_records(part))]
+        ends = [header.last_offset for _, header in iter_batches(_records(partition))]
     except CorruptBatch:
         return -1
     return ends[-1] if ends else -1
 
 
-def _records(part: PartitionData) -> bytes:
-    records = part.records or b""
+def _records(partition: PartitionData) -> bytes:
+    records = partition.records or b""
     return bytes(records if isinstance(records, bytes | bytearray | memoryview) else records.read())

@@ -1,18 +1,18 @@
-"""What a broker hands out, put into requests in place of what another broker had handed out.
+"""Replaces the ids that the recorded broker assigned by those that the new broker assigns.
 
-Learned from each answer beside the recorded one:
+The mapping is learned from each response and the recorded response to the same request:
 
     topic ids               by the topic's name
-    producer ids, epochs    InitProducerId, EndTxn from version 5 on; a Produce's batches are
-                            sealed anew
+    producer ids, epochs    InitProducerId, EndTxn from version 5 on; the batches of a Produce get
+                            a new header and CRC
     member ids              JoinGroup and the heartbeats of KIP-848
     generations, epochs     of a member, with its id
     fetch sessions
     leader epochs           of a partition, from Metadata
-    ids of telemetry
+    ids of client telemetry
 
-What was never handed out in the trace stays as it is, and so do offsets: a replay begins with what
-the recorded broker held then.
+Ids that the trace's broker did not assign during the trace stay as they are, and so do offsets: the
+new broker begins with what the recorded broker held.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kwire.codecs.batches import HEADER, CorruptBatch, check_crc, iter_batches, 
 from kwire.codecs.primitives import ZERO_UUID, Message, Struct
 
 PLAIN: Final = ("session_id", "client_instance_id", "subscription_id")
-"""Fields that stand for themselves, in answers and requests alike."""
+"""Fields that have the same name in responses and requests, and need no context."""
 MEMBER_EPOCHS: Final = ("generation_id", "member_epoch", "generation_id_or_member_epoch")
 LEADER_EPOCHS: Final = (
     "leader_epoch",
@@ -33,27 +33,27 @@ LEADER_EPOCHS: Final = (
     "committed_leader_epoch",
 )
 OF_V3: Final = "v3_and_below_"
-"""Before the names of AddPartitionsToTxn's fields up to version 3."""
+"""Prefix of the field names of AddPartitionsToTxn up to version 3."""
 KEYS: Final = ("name", "topic", "topic_name", "group_id", "partition_index", "partition", "index")
-"""What says which item of a list is which."""
+"""Fields that identify an item of a list."""
 
 Known = dict[tuple[Any, ...], Any]
 
 
 class Ids:
-    """Those that the broker has handed out by now, by those that were recorded."""
+    """The mapping from recorded ids to the new broker's ids."""
 
     def __init__(self) -> None:
         self._known: Known = {}
         self.recorded_topics: dict[bytes, str] = {}
-        """The names by the ids they had."""
+        """Topic names by the recorded topic ids."""
         self.topics: dict[bytes, str] = {}
-        """By the ids that they have."""
+        """Topic names by the new broker's topic ids."""
 
     # -- learning
 
     def learn(self, recorded: Message, answer: Message) -> None:
-        """Compare what was handed out then and now."""
+        """Learn from the recorded response and the new broker's response to the same request."""
         for name in PLAIN:
             if getattr(recorded, name, 0) and getattr(answer, name, 0):  # a session of 0 is none
                 self._learn((name,), recorded, answer, name)
@@ -89,31 +89,34 @@ class Ids:
     # -- putting in
 
     def put_into(self, request: Struct, topic: str | None = None) -> bool:
-        """Have a recorded request name what this broker has handed out; whether that is other."""
+        """Replace the ids in a recorded request; returns whether that changed the request.
+
+        `topic` is the name of the topic that the structure belongs to.
+        """
         topic = self._topic_of(request) or topic
-        others = {
+        replacements = {
             name: value
             for name in request.__slots__
-            if (value := self._other(request, name, topic)) is not None
+            if (value := self._replacement(request, name, topic)) is not None
         }
-        changed = bool(others)
+        changed = bool(replacements)
         for name in request.__slots__:
             value = getattr(request, name)
             inner = value if isinstance(value, list) else [value]
             for each in inner:
                 if isinstance(each, Struct):
                     changed |= self.put_into(each, topic)
-        for name, value in others.items():
+        for name, value in replacements.items():
             setattr(request, name, value)
         return changed
 
-    def _other(self, of: Struct, name: str, topic: str | None) -> Any:  # noqa: ANN401 - any scalar
-        """What stands there now; None where that is the same."""
+    def _replacement(self, of: Struct, name: str, topic: str | None) -> Any:  # noqa: ANN401 - any scalar
+        """The new value of a field, or None if it stays as it is."""
         value = getattr(of, name)
         if isinstance(value, list | Struct) or value is None:
             return None
         if name == "records":
-            return self._sealed_anew(value)
+            return self._restamped(value)
         known = self._known.get((*self._scope(of, name, topic), value))
         return None if known == value else known
 
@@ -136,9 +139,12 @@ class Ids:
         topic_id = getattr(of, "topic_id", None)
         return _topic_name(of) or (self.recorded_topics.get(topic_id) if topic_id else None)
 
-    def _sealed_anew(self, records: Any) -> bytes | None:  # noqa: ANN401 - of any buffer
-        """The batches with the producer's id and epoch; what is no sound batch stays as it is."""
-        data, found = bytes(records), bytearray()
+    def _restamped(self, records: Any) -> bytes | None:  # noqa: ANN401 - of any buffer
+        """The batches with the new producer ids and epochs; None if nothing changes.
+
+        Data with a corrupt batch stays as it is.
+        """
+        data, batches = bytes(records), bytearray()
         try:
             for pos, header in iter_batches(data):
                 batch = bytearray(data[pos : pos + header.size_bytes])
@@ -150,15 +156,15 @@ class Ids:
                     stamped = header._replace(producer_id=producer, producer_epoch=epoch)
                     HEADER.pack_into(batch, 0, *stamped)
                     seal(batch)
-                found += batch
+                batches += batch
         except CorruptBatch:
             return None
-        found += data[len(found) :]
-        return None if found == data else bytes(found)
+        batches += data[len(batches) :]
+        return None if batches == data else bytes(batches)
 
 
 def is_id(value: object) -> bool:
-    """Whether this stands for something: not for nothing, none or nobody."""
+    """Whether a value is an assigned id: not empty, not all zeros, not negative."""
     if isinstance(value, int):
         return value >= 0
     return bool(value) and value != ZERO_UUID
@@ -181,7 +187,7 @@ def _partition(of: Struct) -> int | None:
 
 
 def _pairs(old: Struct, new: Struct) -> Iterator[tuple[Struct, Struct]]:
-    """What stands in the same place of two answers, list by list: the items of the same name."""
+    """Pairs of list items in two messages that belong together: same list and same `KEYS`."""
     for name in old.__slots__:
         first, second = getattr(old, name), getattr(new, name, None)
         if isinstance(first, list) and isinstance(second, list):

@@ -1,6 +1,6 @@
-"""The connections of a replay: one for each of the trace's, made when it is first needed.
+"""The connections of a replay: one for each connection of the trace, opened on first use.
 
-Where what was asked of the controller goes to another broker now, there is one for that, too.
+A second one is opened if requests to the controller go to another broker than in the trace.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
     from kwire.client.security import ClientSecurity
 
 
-class NoAnswer(NamedTuple):
-    """What there was instead of one."""
+class NoResponse(NamedTuple):
+    """There was no response; `why` says what happened instead."""
 
     why: str
 
 
-class Key(NamedTuple):
-    """A connection of the trace, as far as its requests go to one broker of now."""
+class LinkKey(NamedTuple):
+    """A connection of the trace, and the broker that receives its requests now."""
 
     broker: int | None
-    """Of the trace."""
+    """Id of the recorded broker."""
     connection: str
     node: Node
 
 
 class Links:
-    """Those to all brokers, by the trace's."""
+    """The open connections of a replay."""
 
     def __init__(
         self, counterparts: Counterparts, timeout_s: float, security: ClientSecurity | None
@@ -44,13 +44,13 @@ class Links:
         self._counterparts = counterparts
         self._timeout_s = timeout_s
         self._security = security
-        self._open: dict[Key, Connection] = {}
-        self._awaiting: set[Key] = set()
+        self._open: dict[LinkKey, Connection] = {}
+        self._awaiting: set[LinkKey] = set()
 
     def send(self, recorded: Recorded, body: bytes) -> None:
-        """Send a request.  Raises ClientError where no connection can be made.
+        """Send a request.  Raises ClientError if no connection can be made.
 
-        What breaks while it is sent is found where its answer is looked for.
+        A connection that breaks while sending is reported by `receive`.
         """
         key = self._key(recorded)
         connection = self._open.get(key)
@@ -64,7 +64,7 @@ class Links:
             self._awaiting.add(key)
 
     def opened(self, node: Node) -> Connection:
-        """Another one, to that broker.  Raises ClientError."""
+        """Open a new connection to that broker.  Raises ClientError."""
         return Connection(
             node.host,
             node.port,
@@ -74,40 +74,40 @@ class Links:
         )
 
     def others_awaiting(self, than: Recorded) -> list[Connection]:
-        """On which an answer is to come, but for where this one goes."""
+        """The other connections on which a response is awaited."""
         keys = self._awaiting - {self._key(than)}
         return [self._open[key] for key in keys if not self._open[key].closed]
 
     def awaiting(self, recorded: Recorded) -> tuple[Connection, float]:
-        """Where its answer is to come, and within how many seconds."""
+        """The connection on which the response will come, and the timeout for it in seconds."""
         within_s = self._timeout_s + recorded.duration_ms / 1000
         return self._open[self._key(recorded)], within_s
 
-    def receive(self, recorded: Recorded) -> Message | NoAnswer:
-        """The answer to the one request that is on its way there."""
+    def receive(self, recorded: Recorded) -> Message | NoResponse:
+        """Receive the response to the only request in flight on the request's connection."""
         self._awaiting.discard(self._key(recorded))
         connection, within_s = self.awaiting(recorded)
         if connection.closed:
-            return NoAnswer("the connection was closed")
+            return NoResponse("the connection was closed")
         try:
             return _read(connection.receive_frame(within_s), recorded)
         except RequestTimedOut:
-            return NoAnswer(f"none came within {within_s:.0f} s")
+            return NoResponse(f"none came within {within_s:.0f} s")
         except BrokerUnreachable:
-            return NoAnswer("the connection was closed")
+            return NoResponse("the connection was closed")
         except (DecodeError, ClientError) as problem:
             connection.close()
-            return NoAnswer(f"it cannot be read: {problem}")
+            return NoResponse(f"it cannot be read: {problem}")
 
     def close(self, of: Recorded | None = None) -> None:
-        """Close those that one of the trace stands for, or all."""
+        """Close the connections that stand for the given request's connection, or all."""
         for key in list(self._open):
             if of is None or key[:2] == (of.broker, of.connection):
                 self._open.pop(key).close()
                 self._awaiting.discard(key)
 
-    def _key(self, recorded: Recorded) -> Key:
-        return Key(recorded.broker, recorded.connection, self._counterparts.of(recorded))
+    def _key(self, recorded: Recorded) -> LinkKey:
+        return LinkKey(recorded.broker, recorded.connection, self._counterparts.of(recorded))
 
 
 def _read(frame: bytearray, recorded: Recorded) -> Message:

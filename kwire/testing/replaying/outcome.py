@@ -1,4 +1,4 @@
-"""What a replay has found, for programs and for people."""
+"""The result of a replay, as objects, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from kwire.testing.replaying.recording import Recorded
 
 SHOWN_VALUE_CHARACTERS_MAX: Final = 200
 SHOWN_DIFFERENCES_MAX: Final = 20
-"""Of one answer, for people: where a list is another, each of its items may be."""
+"""Differences of one response in the text: a different list may differ in each of its items."""
 
 
 class Differing(NamedTuple):
-    """A request whose answer is not the recorded one."""
+    """A request whose response differs from the recorded one."""
 
     request: Recorded
     differences: tuple[Difference, ...]
 
 
 class Left(NamedTuple):
-    """A request that was not sent, or whose answer was not compared, and why."""
+    """A request that was not sent, not compared or sent again, and why."""
 
     request: Recorded
     why: str
@@ -33,25 +33,25 @@ class Left(NamedTuple):
 
 @dataclass
 class Outcome:
-    """Requests by what became of them."""
+    """The result of a replay: which requests were sent, compared, and answered differently."""
 
     sent: int = 0
     compared: int = 0
     lacking: int = 0
-    """How many requests the trace had seen and does not hold."""
+    """How many requests the trace does not hold, because the broker dropped their events."""
     differing: list[Differing] = field(default_factory=list)
     unsent: list[Left] = field(default_factory=list)
     uncompared: list[Left] = field(default_factory=list)
     asked_again: list[Left] = field(default_factory=list)
-    """Those that the broker was not ready for, with its errors."""
+    """Requests that were sent again, with the broker's retriable errors."""
 
     @property
     def same(self) -> bool:
-        """Whether every answer that was compared is the recorded one."""
+        """Whether every compared response equals the recorded one."""
         return not self.differing
 
     def assert_same(self) -> None:
-        """AssertionError, with the differences, unless it is `same`."""
+        """Raise AssertionError with the differences unless the outcome is `same`."""
         __tracebackhide__ = True  # pytest shows the line of the test
         assert self.same, str(self)
 
@@ -59,11 +59,11 @@ class Outcome:
         return "\n".join(self.lines())
 
     def lines(self) -> Iterator[str]:
-        """The differences, what was left out, and a sentence of how many."""
+        """The text: differences, requests that were left out, and a summary as the last line."""
         for request, differences in self.differing:
             yield f"{request}:"
-            for found in differences[:SHOWN_DIFFERENCES_MAX]:
-                yield f"    {in_words(found)}"
+            for difference in differences[:SHOWN_DIFFERENCES_MAX]:
+                yield f"    {in_words(difference)}"
             if len(differences) > SHOWN_DIFFERENCES_MAX:
                 yield f"    and {len(differences) - SHOWN_DIFFERENCES_MAX} more"
         for title, left in (
@@ -80,7 +80,7 @@ class Outcome:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """All of it."""
+        """The outcome as JSON."""
         return {
             "same": self.same,
             "sent": self.sent,
@@ -113,10 +113,10 @@ def _named(request: Recorded) -> dict[str, Any]:
     }
 
 
-def in_words(found: Difference) -> str:
-    """`topics[0].error_code: NONE was recorded, now NOT_COORDINATOR`."""
-    left, right = (_shown(found.path, value) for value in (found.left, found.right))
-    where = f"{found.path}: " if found.path else ""
+def in_words(difference: Difference) -> str:
+    """A line such as `topics[0].error_code: NONE was recorded, now NOT_COORDINATOR`."""
+    left, right = (_shown(difference.path, each) for each in (difference.left, difference.right))
+    where = f"{difference.path}: " if difference.path else ""
     return f"{where}{left} was recorded, now {right}"
 
 

@@ -1,6 +1,6 @@
-"""A trace's file as requests to send and answers to compare: a line of JSON each.
+"""Reads a trace's file, one JSON event per line, into requests to send and responses to compare.
 
-What the fields say is at the head of kwire.testing.hooks.tracing.traces.
+The head of kwire.testing.hooks.tracing.traces documents the fields of an event.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ _UNSUPPORTED_VERSION: Final = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2)
 
 
 class DamagedTrace(ValueError):
-    """It is no trace that can be replayed; the message is a sentence with the line's number."""
+    """The file is not a trace that can be replayed; the message names the line and the problem."""
 
 
 @dataclass(slots=True)
 class Recorded:
-    """One request of a trace, and what became of it."""
+    """One request of a trace, and its response."""
 
     line: int
     number: int
     broker: int | None
-    """Which was asked; None in traces that do not say so, which are of one."""
+    """Id of the broker; None in traces without broker ids, which are of a single broker."""
     connection: str
     client: str | None
     api: str
@@ -44,7 +44,7 @@ class Recorded:
     begun: int
     ended: int
     header: bytes
-    """Of the request, which its message follows."""
+    """The bytes of the request header, which precede the body."""
     body: bytes
     request: Message
     response: Message | None
@@ -82,11 +82,11 @@ def read_recording(path: Path) -> list[Recorded]:
 
 
 class _Damaged(Exception):
-    """What is wrong with a line."""
+    """A line is damaged; the message says how."""
 
 
 def _check_places(path: Path, found: list[Recorded]) -> None:
-    """At one broker nothing has the number or the place of another thing."""
+    """Check that the numbers and positions of each broker are unique.  Raises DamagedTrace."""
     seen: dict[tuple[int | None, str, int], int] = {}
     for each in found:
         if each.begun >= each.ended:
@@ -98,7 +98,7 @@ def _check_places(path: Path, found: list[Recorded]) -> None:
             if other != each.line:
                 raise DamagedTrace(
                     f"{path}, line {each.line}: it has the {what} {value} of line {other}: "
-                    "are these two traces?"
+                    "does the file hold two traces?"
                 )
 
 
@@ -134,9 +134,9 @@ def _read_line(number: int, line: bytes) -> Recorded:
 
 
 def _never_came(event: Mapping[str, Any], response: Message | None, ending: str) -> str | None:
-    """What a fault had befall before it was carried out did nothing."""
-    befallen = "fault" in event and response is None and ending
-    return f"a fault kept it from being carried out ({ending})" if befallen else None
+    """Why the request is not sent: a fault ended it before it was carried out, or None."""
+    ended_by_fault = "fault" in event and response is None and ending
+    return f"a fault kept it from being carried out ({ending})" if ended_by_fault else None
 
 
 def _nothing_kept(response: Message | None, ending: str) -> str | None:
@@ -149,7 +149,7 @@ def _event(line: bytes) -> Mapping[str, Any]:
     except (ValueError, RecursionError) as problem:
         raise _Damaged(f"it is not JSON: {problem}") from None
     if not isinstance(event, dict):
-        raise _Damaged("it is no event, which is a JSON object")
+        raise _Damaged("it is not an event, which is a JSON object")
     return event
 
 
@@ -162,7 +162,7 @@ def _field(event: Mapping[str, Any], name: str, kind: type, default: object = _M
         raise _Damaged(f"it has no {name}")
     kinds = (int, float) if kind is float else kind
     if not isinstance(value, kinds) or isinstance(value, bool):
-        raise _Damaged(f"{name} is {KINDS[kind]}, and not {value!r}")
+        raise _Damaged(f"{name} must be {KINDS[kind]}, not {value!r}")
     return value
 
 
@@ -193,7 +193,7 @@ def _request(
     except DecodeError as problem:
         raise _Damaged(f"requestBytes cannot be read: {problem}") from None
     if (header.request_api_key, header.request_api_version) != (api_key, version):
-        raise _Damaged(f"requestBytes are no {event['api']} v{version}")
+        raise _Damaged(f"requestBytes are not {event['api']} v{version}")
     return data[:start], data[start:], request
 
 
@@ -207,10 +207,10 @@ def _response(event: Mapping[str, Any], api_key: ApiKey, version: int) -> Messag
 
 
 def read_response(data: bytes | bytearray, start: int, api_key: int, version: int) -> Message:
-    """The response that begins there.  Raises DecodeError."""
+    """Decode the response message that begins at `start`.  Raises DecodeError."""
     unsupported = data[start : start + 2] == _UNSUPPORTED_VERSION
     if api_key == ApiKey.API_VERSIONS and unsupported:
-        version = 0  # what a client of a newer version is told can be read by all (KIP-511)
+        version = 0  # brokers refuse a too new ApiVersions in version 0 (KIP-511)
     message, end = response_class(api_key).read(data, version, start)
     if end != len(data):
         raise DecodeError(f"{len(data) - end} bytes follow the message")

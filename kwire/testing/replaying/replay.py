@@ -1,12 +1,12 @@
-"""A trace's requests in the order in which they came and were answered.
+"""Sends a trace's requests in the recorded order of requests and responses.
 
-A request is sent once all those are answered that had been answered before it came; so those that
-were under way together are so again.  They arrive in their order, and the broker's time is that of
-the trace, as far as `timing` can see to it.
+A request is sent once all requests have been answered that were answered before it in the trace.
+So requests that were in flight together are in flight together again.  They arrive in the recorded
+order, and the broker's time is the trace's, as far as `timing` can achieve it.
 
-A Fetch is sent when its turn to be answered has come, and not before: what it told is what was
-there then, and how many batches had come when it was woken is chance.  At the pace of the answers
-one that had waited in vain does not wait again.
+A Fetch is sent only when its response is next: its response has what the log held when it was
+answered, and how many batches had arrived when a waiting Fetch woke up is chance.  With
+Pace.ANSWERS, a Fetch that waited in vain in the trace does not wait again.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from kwire.testing.comparing.differences import Difference, differences
 from kwire.testing.comparing.normal import Normaliser
 from kwire.testing.replaying.brokers import counterparts
 from kwire.testing.replaying.early import (
-    NOT_YET,
-    as_far_as_told,
+    RETRIABLE,
     came_too_early,
+    comparable,
     did_nothing,
-    told_bytes,
-    told_then,
+    fetched_bytes,
+    recorded_retriable_errors,
 )
 from kwire.testing.replaying.ids import Ids
-from kwire.testing.replaying.link import Links, NoAnswer
+from kwire.testing.replaying.link import Links, NoResponse
 from kwire.testing.replaying.outcome import Differing, Left, Outcome
 from kwire.testing.replaying.recording import Recorded, read_recording
 from kwire.testing.replaying.settling import Settling
-from kwire.testing.replaying.timing import Held, HeldTime, WorldsTime
+from kwire.testing.replaying.timing import HeldBroker, HeldTime, RealTime
 from kwire.testing.values import Path as AnyPath
 
 if TYPE_CHECKING:
@@ -51,19 +51,19 @@ if TYPE_CHECKING:
     from kwire.testing.clock import Clock
 
 TIMEOUT_S: Final = 30.0
-"""For an answer, beyond the time that it had taken."""
-ASKED_AGAIN_AFTER_S: Final = 0.1
-DONE_IN_PART: Final = frozenset({ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE})
-"""What does something even where the answer has such an error."""
+"""How long to wait for a response, in addition to the time that it took in the trace."""
+RETRY_AFTER_S: Final = 0.1
+NEVER_RETRIED: Final = frozenset({ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE})
+"""Requests that may have changed something although their response has a retriable error."""
 
 
 class Pace(Enum):
-    """When a request is sent whose turn has come."""
+    """When the next request is sent."""
 
     ANSWERS = "answers"
-    """At once."""
+    """As soon as the responses before it have arrived."""
     RECORDED = "recorded"
-    """No sooner after the first one than in the trace."""
+    """Not before its time in the trace, relative to the first request."""
 
 
 def replay(
@@ -76,32 +76,33 @@ def replay(
     security: ClientSecurity | None = None,
     clocks: Callable[[int | None], Clock] | None = None,
 ) -> Outcome:
-    """Send the requests of a trace's file to a broker or a cluster, and compare the answers.
+    """Send the requests in a trace's file to a broker or a cluster, and compare the responses.
 
-    They are to hold what the recorded ones held when the trace began: fresh ones nothing.
-    With patience one that is not ready (COORDINATOR_NOT_AVAILABLE ...) is asked again for so long.
-    `clocks` gives that of a broker by its id, of one alone by None, and has time pass as in the
-    trace.
-    Raises DamagedTrace, NoCounterpart, OSError where the file cannot be read, ClientError where no
-    broker is.
+    The brokers must hold what the recorded brokers held when the trace began.  A request that fails
+    with a retriable error such as COORDINATOR_NOT_AVAILABLE is sent again for up to `patience_s`.
+    `timeout_s` is how long to wait for a response, in addition to its recorded duration.  `clocks`
+    returns a broker's clock by its id (None for a single broker); with it, the brokers' time
+    follows the trace.
+    Raises DamagedTrace, NoCounterpart, OSError if the file cannot be read, ClientError if no broker
+    can be reached.
     """
     recording = read_recording(Path(path))
     brokers = counterparts(recording, bootstrap, timeout_s, security)
     links = Links(brokers, timeout_s, security)
     with ExitStack() as ending:
         ending.callback(links.close)
-        timing = WorldsTime(recording[0].time_ms)
+        timing = RealTime(recording[0].time_ms)
         probes: dict[int, Connection] = {}
         if brokers.are_several or clocks is not None:
             for node in brokers.all:
                 probes[node.node_id] = links.opened(node)
                 ending.callback(probes[node.node_id].close)
         if clocks is not None:
-            held: list[Held] = []
+            held: list[HeldBroker] = []
             for node_id, probe in probes.items():
                 clock = clocks(node_id if brokers.are_several else None)
                 ending.enter_context(clock.held())
-                held.append(Held(clock, probe))
+                held.append(HeldBroker(clock, probe))
             timing = HeldTime(recording[0].time_ms, held)
         settling = None
         if brokers.are_several:
@@ -114,12 +115,12 @@ class _Replay:
         self,
         recording: list[Recorded],
         links: Links,
-        timing: WorldsTime,
+        timing: RealTime,
         settling: Settling | None,
         pace: Pace,
         patience_s: float,
     ) -> None:
-        """`settling` is there where it is about several brokers."""
+        """`settling` is None for a single broker."""
         self._recording = recording
         self._links = links
         self._timing = timing
@@ -134,26 +135,29 @@ class _Replay:
             self._of_recorded.is_of_cluster = self._of_answers.is_of_cluster = True
         self._outcome = Outcome(lacking=_lacking(recording))
         self._sent: dict[int, bytes] = {}
-        """The bodies of the requests that are under way, by the line."""
+        """The bodies of the requests in flight, by their line in the file."""
 
     def run(self) -> Outcome:
         self._first_ms = self._recording[0].time_ms
         self._start_s = time.monotonic()
-        last = {(each.broker, each.connection): place for place, each in _places(self._recording)}
+        last_position = {
+            (recorded.broker, recorded.connection): position
+            for position, recorded in _positions(self._recording)
+        }
         for recorded in self._recording if self._settling is not None else ():
             recorded.unsent = recorded.unsent or did_nothing(recorded)
-        for place, recorded in _places(self._recording):
+        for position, recorded in _positions(self._recording):
             if recorded.unsent:
-                if place == recorded.begun:
+                if position == recorded.begun:
                     self._outcome.unsent.append(Left(recorded, recorded.unsent))
-            elif place == recorded.begun:
-                if not _waits(recorded):
+            elif position == recorded.begun:
+                if not _is_fetch(recorded):
                     self._send(recorded)
             else:
-                if _waits(recorded):
+                if _is_fetch(recorded):
                     self._send(recorded)
                 self._receive(recorded)
-            if place == last[recorded.broker, recorded.connection]:
+            if position == last_position[recorded.broker, recorded.connection]:
                 self._links.close(recorded)
         return self._outcome
 
@@ -163,16 +167,19 @@ class _Replay:
             time.sleep(max(0.0, due_s - time.monotonic()))
         others = self._links.others_awaiting(recorded)
         self._timing.before_sending(recorded.time_ms, others)
-        is_other = self._ids.put_into(recorded.request)
-        is_other |= self._waits_otherwise(recorded)
-        body = recorded.request.encode(recorded.version) if is_other else recorded.body
+        is_changed = self._ids.put_into(recorded.request)
+        is_changed |= self._change_wait(recorded)
+        body = recorded.request.encode(recorded.version) if is_changed else recorded.body
         self._links.send(recorded, body)
         self._outcome.sent += 1
         self._sent[recorded.line] = body
 
-    def _waits_otherwise(self, recorded: Recorded) -> bool:
-        """Have a Fetch wait for what it had been told, or not at all; whether that is other."""
-        request, size_bytes = recorded.request, told_bytes(recorded.response)
+    def _change_wait(self, recorded: Recorded) -> bool:
+        """Make a Fetch wait for as many bytes as its recorded response had, or not at all.
+
+        Returns whether that changed the request.
+        """
+        request, size_bytes = recorded.request, fetched_bytes(recorded.response)
         if not isinstance(request, FetchRequest) or recorded.response is None:
             return False
         if not size_bytes:
@@ -190,48 +197,48 @@ class _Replay:
         body = self._sent.pop(recorded.line)
         if not recorded.answered:
             return
-        answer = self._answer(recorded)
+        answer = self._await_response(recorded)
         deadline = time.monotonic() + self._patience_s
-        refused: set[int] = set()
-        while (why := _not_yet(recorded, answer)) and time.monotonic() < deadline:
-            refused |= why
-            self._timing.wait(ASKED_AGAIN_AFTER_S)
+        retried: set[int] = set()
+        while (errors := _retriable_errors(recorded, answer)) and time.monotonic() < deadline:
+            retried |= errors
+            self._timing.wait(RETRY_AFTER_S)
             self._links.send(recorded, body)
-            answer = self._answer(recorded)
-        if refused:
-            names = ", ".join(sorted(map(error_name, refused)))
+            answer = self._await_response(recorded)
+        if retried:
+            names = ", ".join(sorted(map(error_name, retried)))
             self._outcome.asked_again.append(Left(recorded, names))
         self._compare(recorded, answer)
-        if self._settling is not None and not isinstance(answer, NoAnswer):
+        if self._settling is not None and not isinstance(answer, NoResponse):
             self._settling.after(recorded.request, answer)
 
-    def _answer(self, recorded: Recorded) -> Message | NoAnswer:
-        told_ms = recorded.time_ms + math.ceil(recorded.duration_ms)
-        self._timing.before_reading(told_ms, *self._links.awaiting(recorded))
+    def _await_response(self, recorded: Recorded) -> Message | NoResponse:
+        responded_ms = recorded.time_ms + math.ceil(recorded.duration_ms)
+        self._timing.before_reading(responded_ms, *self._links.awaiting(recorded))
         return self._links.receive(recorded)
 
-    def _compare(self, recorded: Recorded, answer: Message | NoAnswer) -> None:
+    def _compare(self, recorded: Recorded, answer: Message | NoResponse) -> None:
         if recorded.uncompared or recorded.response is None:
             why = recorded.uncompared or "there was no answer"
             self._outcome.uncompared.append(Left(recorded, why))
             return
         found = self._differences(recorded, recorded.response, answer)
-        if found and self._settling is not None and (told := told_then(recorded)):
-            self._outcome.uncompared.append(Left(recorded, came_too_early(told)))
+        if found and self._settling is not None and (errors := recorded_retriable_errors(recorded)):
+            self._outcome.uncompared.append(Left(recorded, came_too_early(errors)))
             return
         self._outcome.compared += 1
         if found:
             self._outcome.differing.append(Differing(recorded, found))
 
     def _differences(
-        self, recorded: Recorded, response: Message, answer: Message | NoAnswer
+        self, recorded: Recorded, response: Message, answer: Message | NoResponse
     ) -> tuple[Difference, ...]:
-        if isinstance(answer, NoAnswer):
+        if isinstance(answer, NoResponse):
             return (Difference("", "an answer", answer.why),)
         self._learn(response, answer)
         if self._settling is not None:
             names = self._ids.recorded_topics, self._ids.topics
-            response, answer = as_far_as_told(recorded, answer, *names)
+            response, answer = comparable(recorded, answer, *names)
         then = self._of_recorded.reply(response, recorded.request)
         return tuple(differences(then, self._of_answers.reply(answer, recorded.request)))
 
@@ -249,32 +256,39 @@ class _Replay:
 
 
 def _lacking(recording: list[Recorded]) -> int:
-    """How many requests the trace had seen and does not hold, of all brokers together."""
-    last: dict[int | None, int] = {}
-    for each in recording:
-        last[each.broker] = max(each.number, last.get(each.broker, 0))
-    return sum(last.values()) - len(recording)
+    """How many events the trace dropped, at all brokers together: gaps in their numbers."""
+    last_numbers: dict[int | None, int] = {}
+    for recorded in recording:
+        last_number = last_numbers.get(recorded.broker, 0)
+        last_numbers[recorded.broker] = max(recorded.number, last_number)
+    return sum(last_numbers.values()) - len(recording)
 
 
-def _places(recording: list[Recorded]) -> Iterator[tuple[int, Recorded]]:
-    """All comings and answers in their order: of two at once at two brokers, first the answer."""
-    places = [(each.begun, True, each.broker or 0, each) for each in recording]
-    places += [(each.ended, False, each.broker or 0, each) for each in recording]
-    return ((place, each) for place, *_, each in sorted(places, key=lambda found: found[:3]))
+def _positions(recording: list[Recorded]) -> Iterator[tuple[int, Recorded]]:
+    """The positions of all requests and responses in their order, each with its request.
+
+    If two brokers have the same position, a response comes before a request.
+    """
+    positions = [(each.begun, True, each.broker or 0, each) for each in recording]
+    positions += [(each.ended, False, each.broker or 0, each) for each in recording]
+    positions.sort(key=lambda entry: entry[:3])
+    return ((position, recorded) for position, *_, recorded in positions)
 
 
-def _waits(recorded: Recorded) -> bool:
+def _is_fetch(recorded: Recorded) -> bool:
     return isinstance(recorded.request, FetchRequest)
 
 
-def _not_yet(recorded: Recorded, answer: Message | NoAnswer) -> set[int]:
-    """The errors by which a broker says that it is asked too early; none where it does not.
+def _retriable_errors(recorded: Recorded, answer: Message | NoResponse) -> set[int]:
+    """The errors in a response because of which the request is sent again.
 
-    Where the recorded one had said so too it is an answer like others.
+    None if the recorded response has a retriable error, too: then it is compared as it is.
     """
-    if isinstance(answer, NoAnswer) or recorded.request.API_KEY in DONE_IN_PART:
+    if isinstance(answer, NoResponse) or recorded.request.API_KEY in NEVER_RETRIED:
         return set()
     errors = list(error_codes_in(answer))
     if isinstance(answer, ProduceResponse) and not all(errors):
-        return set()  # what went into one partition would go into it again
-    return set() if told_then(recorded) else {each for each in errors if each in NOT_YET}
+        return set()  # a retry would append again to the partitions that succeeded
+    if recorded_retriable_errors(recorded):
+        return set()
+    return {error for error in errors if error in RETRIABLE}

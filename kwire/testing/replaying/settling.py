@@ -1,7 +1,7 @@
-"""Waiting, in a cluster, until all brokers tell the same of what one of them has told.
+"""Waits until all brokers of a cluster report the same metadata of the topics in a response.
 
-A client that hears of a topic at one broker and asks another about it may come too early: in the
-trace it took its time, and a replay takes none.
+A client that learned of a topic from one broker may ask another broker too early.  In the trace,
+the client took some time; a replay takes none.
 """
 
 from __future__ import annotations
@@ -23,38 +23,38 @@ from kwire.codecs.messages.metadata import (
     MetadataResponseTopic,
 )
 from kwire.codecs.primitives import Message
-from kwire.testing.replaying.timing import WorldsTime
+from kwire.testing.replaying.timing import RealTime
 
 LOOK_AGAIN_S: Final = 0.02
 COORDINATORS: Final = ("__consumer_offsets", "__transaction_state", "__share_group_state")
-"""The topics of coordinators, by the type that is asked for."""
+"""The topics of coordinators, by the key type of FindCoordinator."""
 GONE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, (), ())
 
-Told = tuple[int, tuple[int, ...], tuple[int, ...]]
-"""Of a topic: the error, who leads each partition, and in which epoch."""
+TopicState = tuple[int, tuple[int, ...], tuple[int, ...]]
+"""A topic's metadata: the error, the leader of each partition, and the leader epochs."""
 
 
 class Settling:
-    """What all brokers are known to tell, over connections of its own."""
+    """Asks all brokers for metadata of topics until they agree, over connections of its own."""
 
-    def __init__(self, probes: Sequence[Connection], timing: WorldsTime, within_s: float) -> None:
-        """`probes` are connections to all brokers, where nothing of the trace is sent."""
+    def __init__(self, probes: Sequence[Connection], timing: RealTime, within_s: float) -> None:
+        """`probes` are connections to all brokers that carry no requests of the trace."""
         self._probes = probes
         self._timing = timing
         self._within_s = within_s
-        self._agreed: dict[str, Told] = {}
+        self._agreed: dict[str, TopicState] = {}
 
     def after(self, request: Message, answer: Message) -> None:
-        """Return when all tell the same of the topics that it is about, or time is up.
+        """Return when all brokers agree on the topics of a response, or after `within_s`.
 
-        Raises ClientError where a broker does not answer.
+        Raises ClientError if a broker does not answer.
         """
         names = set(_topics_of(request, answer))
         if isinstance(answer, MetadataResponse):
             names -= {
                 topic.name or ""
                 for topic in answer.topics
-                if self._agreed.get(topic.name or "") == _told(topic)
+                if self._agreed.get(topic.name or "") == _state(topic)
             }
         deadline = time.monotonic() + self._within_s
         while names and not self._all_agree(names):
@@ -63,8 +63,11 @@ class Settling:
             self._timing.wait(LOOK_AGAIN_S)
 
     def _all_agree(self, names: set[str]) -> bool:
-        """What is told of them now counts as known, whether they do or not: that was waited for."""
-        first, *others = [_asked(probe, names) for probe in self._probes]
+        """Whether all brokers report the same state of these topics, and it is settled.
+
+        The state is noted as agreed in either case: it is waited for only once.
+        """
+        first, *others = [_fetch_states(probe, names) for probe in self._probes]
         self._agreed |= first
         return all(each == first for each in others) and all(map(_is_settled, first.values()))
 
@@ -81,15 +84,15 @@ def _topics_of(request: Message, answer: Message) -> Iterable[str]:
     return []
 
 
-def _asked(probe: Connection, names: Iterable[str]) -> dict[str, Told]:
+def _fetch_states(probe: Connection, names: Iterable[str]) -> dict[str, TopicState]:
     wanted = [MetadataRequestTopic(name=name) for name in sorted(names)]
     answer = probe.call(MetadataRequest(topics=wanted, allow_auto_topic_creation=False))
     return dict.fromkeys(names, GONE) | {
-        topic.name: _told(topic) for topic in answer.topics if topic.name
+        topic.name: _state(topic) for topic in answer.topics if topic.name
     }
 
 
-def _told(topic: MetadataResponseTopic) -> Told:
+def _state(topic: MetadataResponseTopic) -> TopicState:
     parts = sorted(topic.partitions, key=lambda part: part.partition_index)
     return (
         topic.error_code,
@@ -98,7 +101,7 @@ def _told(topic: MetadataResponseTopic) -> Told:
     )
 
 
-def _is_settled(told: Told) -> bool:
-    """Whether nobody has to be waited for: a topic that is gone, or led everywhere."""
-    error, leaders, _ = told
+def _is_settled(state: TopicState) -> bool:
+    """Whether the topic does not exist, or all of its partitions have a leader."""
+    error, leaders, _ = state
     return error != ErrorCode.LEADER_NOT_AVAILABLE and all(leader >= 0 for leader in leaders)

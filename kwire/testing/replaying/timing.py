@@ -1,14 +1,15 @@
-"""When requests are sent, and what time it is at the broker meanwhile.
+"""When requests are sent, and what the brokers' clocks show meanwhile.
 
-Two members that join a group together do so before a timer of the broker ends the joining; an
-assignment is computed no more than once a second.  So what is answered depends on what passes
-between two requests, also on a machine that is slower today.  Where the broker's clock can be had
-it stands still: between two requests that were not under way together it goes on by what had
-passed between them, and while an answer is waited for it goes on until that is there.
+Responses depend on the broker's timers: two members join a group together only if the second one
+comes before a timer ends the rebalance, and an assignment is computed at most once a second.  On a
+slower machine, the same requests would meet other timers.  So if the broker's clock can be
+controlled, it is held.  Before a request that was sent while no other was in flight, the clock
+advances by the time that passed in the trace.  While a response is awaited, the clock advances
+until the response arrives.
 
-Of several brokers all clocks do so together.  They also wait for each other, and not only for
-timers: so while an answer is waited for they go no faster than the world's, and a long time passes
-in pieces, between which each hears of the others.
+The clocks of several brokers advance together.  The brokers also wait for each other's requests,
+which take real time: so while a response is awaited, the clocks advance no faster than the real
+time, and a long time passes in several steps, between which the brokers hear from each other.
 """
 
 from __future__ import annotations
@@ -24,28 +25,28 @@ if TYPE_CHECKING:
     from kwire.testing.clock import Clock
 
 SETTLED_S: Final = (0.0005, 0.01)
-"""At least and at most.  A broker on the same machine takes a request in within half a ms, on a
-busy one within ten."""
+"""Minimum and maximum time after which the broker has read a request.  A broker on the same machine
+reads it within half a ms, on a busy machine within ten."""
 LAG_MS: Final = 10
-"""The least by which a clock is gone ahead: each time is a request of its own."""
+"""The smallest advance of a clock: each advance is a request to the control."""
 PATIENCE_S: Final = 0.05
-"""What a broker answers without waiting for its clock is there by then, on most machines."""
+"""Within this time, most machines deliver a response that does not wait for the broker's clock."""
 TOGETHER_MS: Final = 2_000
-"""How far the clock of one broker goes before the others': much less than followers may lag
-(replica.lag.time.max.ms), or requests between brokers take."""
+"""By how much one broker's clock may be ahead of the others' during an advance: much less than
+followers may lag (replica.lag.time.max.ms), or requests between brokers may take."""
 
 
-class WorldsTime:
-    """The broker's time is nobody's to change."""
+class RealTime:
+    """The broker's clock is not controlled; requests are only spaced so that they stay in order."""
 
     def __init__(self, first_ms: int) -> None:
         self._last_ms = first_ms
 
     def before_sending(self, time_ms: int, others: list[Connection]) -> None:
-        """Wait until a request may be sent that had come then.
+        """Wait until the request that came at `time_ms` may be sent.
 
-        Where others are under way it comes as long after the one before as in the trace, but no
-        sooner than that is read and no later than `SETTLED_S` says: so they arrive in their order.
+        If other requests are in flight, it waits for the recorded time since the request before it,
+        but at least and at most for `SETTLED_S`, so that the requests arrive in their order.
         """
         if others:
             least_s, most_s = SETTLED_S
@@ -54,58 +55,59 @@ class WorldsTime:
         self._last_ms = time_ms
 
     def before_reading(self, time_ms: int, connection: Connection, within_s: float) -> None:
-        """Have the time come in which an answer was given.  It is read with a deadline anyway."""
+        """Advance the broker's time to that of the response.  Nothing to do without its clock."""
 
     def wait(self, for_s: float) -> None:
-        """Have so much time pass."""
+        """Let that much time pass."""
         time.sleep(for_s)
 
 
-class Held(NamedTuple):
-    """A broker whose clock stands still."""
+class HeldBroker(NamedTuple):
+    """A broker whose clock is held."""
 
     clock: Clock
     probe: Connection
-    """To the broker; nothing of the trace is sent there."""
+    """A connection to the broker that carries no requests of the trace."""
 
 
-class HeldTime(WorldsTime):
-    """The brokers' clocks stand still, but for what they are gone ahead by here.
+class HeldTime(RealTime):
+    """The brokers' clocks are held, and advance only here.
 
-    A broker of kwire reads what has come to all connections before it looks for more: who has asked
-    it something since, and was answered, knows that what was sent before is read.
+    A kwire broker reads what has arrived on all connections before it polls for more.  So once a
+    broker has answered a request on the probe, it has read everything that was sent before.
     """
 
-    def __init__(self, first_ms: int, brokers: list[Held]) -> None:
+    def __init__(self, first_ms: int, brokers: list[HeldBroker]) -> None:
         super().__init__(first_ms)
         self._brokers = brokers
         self._now_ms = first_ms
 
     def before_sending(self, time_ms: int, others: list[Connection]) -> None:
         if others:
-            self._have_all_read()
+            self._await_all_read()
         else:
-            self._go_on_to(time_ms)
+            self._advance_to(time_ms)
 
     def before_reading(self, time_ms: int, connection: Connection, within_s: float) -> None:
-        self._have_all_read()
+        self._await_all_read()
         deadline_ms, step_ms = self._now_ms + round(within_s * 1000), LAG_MS
         if len(self._brokers) > 1:
             step_ms = round(PATIENCE_S * 1000)
-        while not _is_there(connection) and self._now_ms < deadline_ms:
-            self._go_on_to(max(time_ms, self._now_ms + step_ms))
+        while not _is_readable(connection) and self._now_ms < deadline_ms:
+            self._advance_to(max(time_ms, self._now_ms + step_ms))
             if len(self._brokers) == 1:
                 step_ms *= 2
 
     def wait(self, for_s: float) -> None:
         super().wait(for_s)
-        self._go_on_to(self._now_ms + round(for_s * 1000))
+        self._advance_to(self._now_ms + round(for_s * 1000))
 
-    def _have_all_read(self) -> None:
+    def _await_all_read(self) -> None:
+        """Return once all brokers have read everything that was sent to them."""
         for broker in self._brokers:
             broker.probe.call(ApiVersionsRequest("", ""), version_max=0)
 
-    def _go_on_to(self, time_ms: int) -> None:
+    def _advance_to(self, time_ms: int) -> None:
         while (by_ms := time_ms - self._now_ms) >= LAG_MS:
             if len(self._brokers) > 1:
                 by_ms = min(by_ms, TOGETHER_MS)
@@ -114,6 +116,6 @@ class HeldTime(WorldsTime):
             self._now_ms += by_ms
 
 
-def _is_there(connection: Connection) -> bool:
-    """Whether an answer, or the connection's end, can be read."""
+def _is_readable(connection: Connection) -> bool:
+    """Whether a response, or the end of the connection, can be read within `PATIENCE_S`."""
     return connection.closed or bool(select.select([connection], [], [], PATIENCE_S)[0])

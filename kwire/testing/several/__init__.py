@@ -1,4 +1,4 @@
-"""A cluster of brokers in a test's hands, each with faults of its own: `cluster` has it whole,
-`faults` what befalls requests at all of them, `traces` what all were asked, in one order."""
+"""A cluster of brokers for a test: `cluster` starts it and moves leaders, `faults` adds a rule to
+several brokers at once, `traces` merges the traces of several brokers."""
 
 from __future__ import annotations

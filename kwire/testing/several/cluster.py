@@ -1,15 +1,15 @@
-"""A cluster for a test, without ZooKeeper: its leaders and coordinators move when a test says so.
+"""A cluster for tests, without ZooKeeper, whose leaders and coordinators move on request.
 
 with KafkaCluster(brokers=3) as kafka:
     orders = kafka.create_topic("orders")                  # a replica on each of three brokers
     producer = Producer({"bootstrap.servers": kafka.bootstrap})
-    kafka.move_leader("orders", 0)                         # to the next one in sync
+    kafka.move_leader("orders", 0)                         # to the next in-sync replica
     kafka.move_coordinator(group="billing")
     kafka.faults.add(api="Produce", topic="orders", disconnect=True, times=1)
     kafka.brokers[2].kill()
 
-It is `kwire serve --brokers N --control PORT` with its data in a folder of its own; all ends with
-the process that started it.
+The cluster is a `kwire serve --brokers N --control PORT` with its data in a temporary folder.  The
+brokers end and the folder is removed when the process that started the cluster ends.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kwire.testing.clock import Clock
-from kwire.testing.control import ControlClient, said
+from kwire.testing.control import ControlClient, given_fields
 from kwire.testing.faults import Faults
 from kwire.testing.hosting.folders import Folder
 from kwire.testing.hosting.lifetime import Startable
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
     from kwire.testing.replaying import Outcome
 
 Moved = Mapping[str, Any]
-"""What became of a move: moved, partitions, from, to, leader_epoch."""
+"""The result of a move, as JSON: moved, partitions, from, to, leader_epoch."""
 
 
 class ClusterBroker:
-    """One of the brokers."""
+    """One broker of a `KafkaCluster`."""
 
     def __init__(self, process: SharedBroker, control_port: int) -> None:
         self.process = process
@@ -59,44 +59,46 @@ class ClusterBroker:
 
     @property
     def control(self) -> ControlClient:
-        """What it is asked by, beside Kafka's protocol."""
+        """Client of this broker's HTTP control."""
         return ControlClient(f"http://{HOST}:{self.control_port}")
 
     @property
     def faults(self) -> Faults:
-        """What befalls requests and the disk at this broker alone."""
+        """The faults that this broker alone injects into requests and into its disk."""
         return Faults(self.control)
 
     @property
     def clock(self) -> Clock:
-        """Its time, which a test may have pass; the others' does not."""
+        """This broker's clock, which a test can hold and advance; other brokers have theirs."""
         return Clock(self.control)
 
     @property
-    def life(self) -> int | None:
-        """Which of its lives it has now; None where it does not run."""
+    def incarnation(self) -> int | None:
+        """A number that differs after each restart (the process id); None if it does not run."""
         return self.process.pid if self.running else None
 
     @property
     def running(self) -> bool:
-        """Whether it is there; it may have died by itself."""
+        """Whether the broker's process runs."""
         return self.process.running and self.process.ended is None
 
     def kill(self) -> None:
-        """End it at once (SIGKILL), until `start`."""
+        """Kill the broker (SIGKILL), until `start`."""
         self.process.kill()
 
     def shut_down(self) -> int:
-        """Have it end cleanly, and the others take over; its exit status."""
+        """Shut the broker down cleanly, so that others take over its leaders; its exit status."""
         return self.process.stop()
 
     def start(self) -> None:
-        """Have it run again with its data, and return once it answers.  Raises BrokerStartError."""
+        """Start the broker again with its data; returns once it answers.
+
+        Raises BrokerStartError.
+        """
         deadline = time.monotonic() + START_TIMEOUT_S
+        # A process that exists and does not answer may be about to end: wait for either.
         while (
-            self.running
-            and not answers(HOST, self.process.port)  # it may be about to be gone
-            and time.monotonic() <= deadline
+            self.running and not answers(HOST, self.process.port) and time.monotonic() <= deadline
         ):
             time.sleep(POLL_S)
         if not self.running:
@@ -104,7 +106,7 @@ class ClusterBroker:
         self.process.start()
 
     def pause(self) -> None:
-        """Have it stand still (SIGSTOP), until `resume`."""
+        """Pause the broker's process (SIGSTOP), until `resume`."""
         self.process.pause()
 
     def resume(self) -> None:
@@ -112,7 +114,10 @@ class ClusterBroker:
 
 
 class KafkaCluster(Contents, Startable):
-    """See the module.  `settings` are of all brokers, by Kafka's names; brokers count from 1."""
+    """A cluster for tests, started and stopped by a `with` block.
+
+    `settings` are settings of all brokers by Kafka's names.  The broker ids are 1, 2 and so on.
+    """
 
     def __init__(self, brokers: int = 3, settings: Mapping[str, str] | None = None) -> None:
         self._count = brokers
@@ -120,48 +125,54 @@ class KafkaCluster(Contents, Startable):
         self._folder: Folder | None = None
         self._process: SharedClusterProcess | None = None
         self.brokers: dict[int, ClusterBroker] = {}
-        """By id, once it was started."""
+        """The brokers by id; empty before `start`."""
 
     @property
     def bootstrap(self) -> str:
-        """All brokers, as a client takes them as its bootstrap servers."""
-        return ",".join(each.bootstrap for each in self.brokers.values())
+        """The value for a client's `bootstrap.servers`: all brokers."""
+        return ",".join(broker.bootstrap for broker in self.brokers.values())
 
     @property
     def log(self) -> str:
-        """Everything that was logged, by all brokers."""
+        """Everything that all brokers logged."""
         return "" if self._process is None else self._process.log
 
     @property
     def log_size_bytes(self) -> int:
-        """How long the log is by now, for `log_since`."""
+        """The length of the log in bytes, for `log_since`."""
         return 0 if self._process is None else size_bytes_of(self._process.log_path)
 
     def log_since(self, position: int) -> str:
-        """What was logged after the log was that long."""
+        """The log from that byte position on."""
         return "" if self._process is None else text_since(self._process.log_path, position)
 
     @property
     def faults(self) -> SpreadFaults:
-        """What befalls requests at all brokers that run now."""
+        """The faults of all brokers that run now; a rule is added to each of them."""
         return SpreadFaults(
-            {number: each.faults for number, each in self.brokers.items() if each.running}
+            {number: broker.faults for number, broker in self.brokers.items() if broker.running}
         )
 
-    def _traced(self, which: Mapping[str, Any]) -> Trace:
-        """At all brokers that run now."""
-        lives = {each: broker.life for each, broker in self.brokers.items() if broker.running}
-        traces = {each: BrokerTrace(self.brokers[each].control, which) for each in lives}
-        return JoinedTrace(traces, lambda each: self.brokers[each].life == lives[each])
+    def _start_trace(self, request_filter: Mapping[str, Any]) -> Trace:
+        """Start a trace at each broker that runs now."""
+        running = [broker for broker in self.brokers.values() if broker.running]
+        incarnations = {broker.broker_id: broker.incarnation for broker in running}
+        traces = {
+            broker.broker_id: BrokerTrace(broker.control, request_filter) for broker in running
+        }
+        return JoinedTrace(
+            traces,
+            lambda broker_id: self.brokers[broker_id].incarnation == incarnations[broker_id],
+        )
 
     def replay(
         self, file: AnyPath, *, pace: str = "answers", patience_s: float = TIMEOUT_S
     ) -> Outcome:
-        """Send the requests again that `Trace.save` has written, and compare the answers.
+        """Send the requests of a trace that `Trace.save` wrote, and compare the responses.
 
-        Those of each broker go to the one of the same id.  All clocks go as in the trace.  Brokers
-        wait for each other, so one that is not ready is asked again for so long.
-        See kwire.testing.replaying.
+        Requests that broker N answered in the trace go to broker N of this cluster.  All clocks
+        follow the times of the trace.  A request that fails because the brokers have not agreed
+        yet is sent again for up to `patience_s` seconds.  See kwire.testing.replaying.
         Raises DamagedTrace, NoCounterpart, OSError, ClientError, ControlError.
         """
         from kwire.testing.replaying import replay
@@ -175,7 +186,10 @@ class KafkaCluster(Contents, Startable):
         )
 
     def start(self) -> None:
-        """Return once all brokers know of each other.  Raises BrokerStartError."""
+        """Start the brokers; returns once each of them knows all others.
+
+        Raises BrokerStartError.
+        """
         self._folder = Folder()
         try:
             process = SharedClusterProcess(
@@ -185,11 +199,11 @@ class KafkaCluster(Contents, Startable):
                 controlled=True,
                 owned=self._folder,
             )
-            first = process.first_control_port
-            assert first is not None
+            first_port = process.first_control_port
+            assert first_port is not None
             self.brokers = {
-                number: ClusterBroker(broker, first + number - 1)
-                for number, broker in process.brokers.items()
+                broker_id: ClusterBroker(broker, first_port + broker_id - 1)
+                for broker_id, broker in process.brokers.items()
             }
             self._process = process
             process.start()
@@ -198,7 +212,7 @@ class KafkaCluster(Contents, Startable):
             raise
 
     def stop(self) -> None:
-        """End it, and remove its data."""
+        """End all brokers and remove their data."""
         if self._process is not None:
             self._process.stop()
         if self._folder is not None:
@@ -206,7 +220,7 @@ class KafkaCluster(Contents, Startable):
             self._folder = None
 
     def make_whole(self) -> None:
-        """Have all brokers run, know of each other, and none be befallen any more.
+        """Resume and start all brokers, wait until they know each other, and remove all faults.
 
         Raises BrokerStartError.
         """
@@ -218,39 +232,42 @@ class KafkaCluster(Contents, Startable):
         self.faults.clear()
 
     def resume(self) -> None:
-        """Have those go on that stand still."""
+        """Resume the brokers that are paused."""
         for broker in self.brokers.values():
             if broker.running:
                 broker.resume()
 
     def wait_until_members(self, ids: Iterable[int] | None = None) -> int:
-        """The controller, once these know of just each other, else all that run.
+        """Wait until these brokers know exactly each other; returns the controller's id.
 
-        Raises BrokerStartError.
+        Without `ids`, wait for all brokers that run.  Raises BrokerStartError.
         """
-        assert self._process is not None, "it was not started"
+        assert self._process is not None, "The cluster was not started."
         return self._process.wait_until_members(ids)
 
     def create_topic(
         self, name: str, *, partitions: int = 1, configs: Mapping[str, str] | None = None
     ) -> Topic:
-        """A new topic, once all brokers tell of its leaders.  Raises ClientError, TimeoutError."""
+        """Create a topic; returns once all brokers report a leader of each partition.
+
+        Raises ClientError, TimeoutError.
+        """
         topic = super().create_topic(name, partitions=partitions, configs=configs)
         for index in range(partitions):
-            self._wait_until_told(name, index, lambda leader: leader >= 0)
+            self._wait_for_leader(name, index, lambda leader: leader >= 0)
         return topic
 
     def leader_of(self, topic: str, partition: int = 0) -> int:
-        """Who leads a partition now.  Raises ClientError."""
+        """Id of the broker that leads the partition.  Raises ClientError."""
         with connected(self.bootstrap) as cluster:
             return cluster.topic(topic).partitions[partition].leader_id
 
     def move_leader(self, topic: str, partition: int = 0, to: int | None = None) -> Moved:
-        """Have another broker lead a partition, the next one in sync if it is not said which.
+        """Move the leader of a partition to broker `to`, by default to the next in-sync replica.
 
-        Returns when all brokers tell so.  Raises ControlError, which says why it cannot be.
+        Returns once all brokers report the new leader.  Raises ControlError, TimeoutError.
         """
-        return self._moved("/leaders", topic=topic, partition=partition, to=to)
+        return self._move("/leaders", topic=topic, partition=partition, to=to)
 
     def move_coordinator(
         self,
@@ -259,33 +276,43 @@ class KafkaCluster(Contents, Startable):
         transactional_id: str | None = None,
         to: int | None = None,
     ) -> Moved:
-        """Have another broker coordinate a group, or a transactional id.  Raises ControlError."""
-        return self._moved("/coordinators", group=group, transactional_id=transactional_id, to=to)
+        """Move the coordinator of a group or a transactional id to another broker.
 
-    def _moved(self, path: str, **asked: str | int | None) -> Moved:
-        """Any broker that runs can be asked."""
-        running = next(each for each in self.brokers.values() if each.running)
-        moved: Moved = running.control.post(path, said(**asked))
-        (part,) = moved["partitions"]
-        self._wait_until_told(
-            part["topic"], part["partition"], lambda leader: leader == moved["to"]
+        Raises ControlError, TimeoutError.
+        """
+        return self._move("/coordinators", group=group, transactional_id=transactional_id, to=to)
+
+    def _move(self, path: str, **fields: str | int | None) -> Moved:
+        """Send the request to any broker that runs: each can carry it out."""
+        broker = next(broker for broker in self.brokers.values() if broker.running)
+        moved: Moved = broker.control.post(path, given_fields(**fields))
+        (partition,) = moved["partitions"]
+        self._wait_for_leader(
+            partition["topic"], partition["partition"], lambda leader: leader == moved["to"]
         )
         return moved
 
-    def _wait_until_told(self, topic: str, index: int, led: Callable[[int], bool]) -> None:
-        """Until all brokers that run tell of such a leader.  Raises TimeoutError, ClientError."""
+    def _wait_for_leader(self, topic: str, index: int, is_expected: Callable[[int], bool]) -> None:
+        """Wait until all brokers that run report an expected leader.
+
+        Raises TimeoutError, ClientError.
+        """
         deadline = time.monotonic() + TIMEOUT_S
         for broker in self.brokers.values():
-            while broker.running and not led(_leader_told_by(broker, topic, index)):
+            while broker.running and not is_expected(_reported_leader(broker, topic, index)):
                 if time.monotonic() > deadline:
-                    raise TimeoutError(f"broker {broker.broker_id} does not tell who leads {topic}")
+                    raise TimeoutError(
+                        f"Broker {broker.broker_id} does not report the expected leader of"
+                        f" {topic}-{index} after {TIMEOUT_S:g} s."
+                    )
                 time.sleep(LOOK_AGAIN_S)
 
 
-def _leader_told_by(broker: ClusterBroker, topic: str, index: int) -> int:
-    """Whom this broker tells of; -1 while it knows of none."""
+def _reported_leader(broker: ClusterBroker, topic: str, index: int) -> int:
+    """The leader's id in this broker's metadata; -1 if it reports none."""
     with connected(broker.bootstrap) as cluster:
         cluster.refresh([topic])
-        known = cluster.topics.get(topic)
-        led = {each.partition_index: each.leader_id for each in known.partitions} if known else {}
-    return led.get(index, -1)
+        metadata = cluster.topics.get(topic)
+    partitions = metadata.partitions if metadata else []
+    leaders = {partition.partition_index: partition.leader_id for partition in partitions}
+    return leaders.get(index, -1)

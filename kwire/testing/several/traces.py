@@ -1,4 +1,4 @@
-"""What several brokers were asked, in one order."""
+"""A trace of several brokers, merged into one order."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from kwire.testing.traces import BrokerTrace, Event, Trace
 
 
 class JoinedTrace(Trace):
-    """A trace at each of several brokers, as if it were one.
+    """The traces of several brokers, read as one.
 
-    What a broker has seen that dies goes with it, but for what was looked at before; it is seen no
-    more, also where it runs again.
+    When a broker dies, its events since the last read are lost.  Its trace does not continue after
+    a restart.
     """
 
-    def __init__(self, at: Mapping[int, BrokerTrace], lives: Callable[[int], bool]) -> None:
-        """The traces by the brokers' ids; `lives` says whether a broker has not died since."""
+    def __init__(self, at: Mapping[int, BrokerTrace], is_alive: Callable[[int], bool]) -> None:
+        """`at` has the traces by broker id; `is_alive` says whether a broker has run ever since."""
         self._at = dict(at)
-        self._lives = lives
-        self._seen: dict[int, list[Event]] = {each: [] for each in at}
+        self._is_alive = is_alive
+        self._events: dict[int, list[Event]] = {broker_id: [] for broker_id in at}
 
     @property
     def events(self) -> list[Event]:
         for broker_id, trace in self._at.items():
             if broker_id not in self.lost:
-                self._look(broker_id, trace)
-        return joined(self._seen.values())
+                self._read(broker_id, trace)
+        return joined(self._events.values())
 
     @property
     def dropped(self) -> int:
@@ -38,25 +38,25 @@ class JoinedTrace(Trace):
             if broker_id not in self.lost:
                 trace.end()
 
-    def _look(self, broker_id: int, trace: BrokerTrace) -> None:
-        if self._lives(broker_id):
+    def _read(self, broker_id: int, trace: BrokerTrace) -> None:
+        if self._is_alive(broker_id):
             try:
-                self._seen[broker_id] = trace.events
+                self._events[broker_id] = trace.events
                 return
             except ControlError:
-                if self._lives(broker_id):
+                if self._is_alive(broker_id):  # else it died during the request
                     raise
         self.lost |= {broker_id}
 
 
-def joined(seen: Iterable[list[Event]]) -> list[Event]:
-    """The events of several brokers in the order of their answers."""
-    return sorted((event for events in seen for event in events), key=_answered)
+def joined(traces: Iterable[list[Event]]) -> list[Event]:
+    """The events of several brokers in the order of their responses."""
+    return sorted((event for events in traces for event in events), key=_response_order)
 
 
-def _answered(event: Event) -> tuple[float, int]:
-    """By the order of all where it was kept (kwire.testing.hooks.tracing.traces), else by the
-    clocks."""
+def _response_order(event: Event) -> tuple[float, int]:
+    """The machine's monotonic time of the response (kwire.testing.hooks.tracing.traces) if the
+    event has it, else the time by the broker's clock."""
     if "ended" in event:
         return event["ended"], event["broker"]
     return event["timeMs"] + event["durationMs"], event["broker"]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from kwire.testing import Kafka
-from kwire.testing.hosting.ending import lives
+from kwire.testing.hosting.ending import process_exists
 from kwire.testing.kafka import Fork
 from tests.polling import until
 
@@ -63,7 +63,7 @@ def test_the_next_one_is_there_and_has_met_nobody(kafka: Kafka) -> None:
     kafka.reset()
 
     assert kafka.pid == following != before
-    assert not lives(before)
+    assert not process_exists(before)
     assert kafka.topics() == []
     assert kafka.clock.ahead_ms == 0
     assert kafka.log_since(log).count("is ready") == 1
@@ -131,9 +131,9 @@ def test_it_ends_with_the_others(ended: str) -> None:
     following, forking = prepared(kafka), parents()[kafka.pid]
     if ended == "the process that forks":
         os.kill(forking, signal.SIGKILL)
-        until(lambda: not lives(following))
+        until(lambda: not process_exists(following))
     kafka.stop()
-    assert not lives(following)
+    assert not process_exists(following)
 
 
 def test_ports_that_are_drawn_are_known_before_it_opens() -> None:

@@ -20,7 +20,7 @@ from kwire.conformance.chaos.blocks import (
     run_blocks,
 )
 from kwire.conformance.chaos.telling import Outcome
-from kwire.testing.hosting.ending import lives
+from kwire.testing.hosting.ending import process_exists
 from tests.polling import until
 
 STUCK = """
@@ -137,7 +137,7 @@ def test_round_that_hangs_is_killed_with_all_it_started_and_its_stacks_are_kept(
     assert outcome is Outcome.HANG
     assert "no end within 1 s" in said
     assert "in closes_for_ever" in said
-    until(lambda: not lives(int(said.split()[0])))
+    until(lambda: not process_exists(int(said.split()[0])))
     assert (tmp_path / "5" / OUTPUT).read_text() == said
 
 

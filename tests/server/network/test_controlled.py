@@ -31,7 +31,7 @@ def test_a_plain_broker_knows_nothing_of_faults(broker: BrokerProcess) -> None:
     packages = {".".join(name.split(".")[:2]) for name in names}
     assert not packages & {"kwire.testing.hooks.faults", "kwire.testing.hooks.control", "h11"}
     assert "kwire.server.network.controlled" not in names
-    assert "controlled at" not in broker.log
+    assert "The control serves at" not in broker.log
 
 
 @pytest.mark.slow

@@ -41,7 +41,7 @@ from kwire.codecs.messages.produce import (
 from kwire.codecs.messages.request_header import RequestHeader
 from kwire.codecs.primitives import Message
 from kwire.testing.replaying.brokers import Counterparts, brokers_of
-from kwire.testing.replaying.early import as_far_as_told, did_nothing, told_bytes
+from kwire.testing.replaying.early import comparable, did_nothing, fetched_bytes
 from kwire.testing.replaying.recording import DamagedTrace, Recorded, read_recording
 
 FIRST = Node(-1, "first", 9092)
@@ -147,9 +147,9 @@ def test_two_brokers_may_have_the_same_numbers_and_places(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("second", "sentence"),
     [
-        (event(1, 2, 20), "line 2: it has the number 1 of line 1: are these two traces?"),
-        (event(2, 2, 11), "line 2: it has the place 11 of line 1: are these two traces?"),
-        (event(2, "2", 30), "line 2: broker is a number, and not '2'"),
+        (event(1, 2, 20), "line 2: it has the number 1 of line 1: does the file hold two traces?"),
+        (event(2, 2, 11), "line 2: it has the place 11 of line 1: does the file hold two traces?"),
+        (event(2, "2", 30), "line 2: broker must be a number, not '2'"),
     ],
 )
 def test_what_one_broker_cannot_have_twice(
@@ -195,7 +195,7 @@ def fetched(*parts: PartitionData, topic: str = "t") -> FetchResponse:
 
 
 def compared(then: FetchResponse, now: FetchResponse) -> tuple[FetchResponse, FetchResponse]:
-    first, second = as_far_as_told(recorded(FetchRequest(), then), now, {}, {})
+    first, second = comparable(recorded(FetchRequest(), then), now, {}, {})
     assert isinstance(first, FetchResponse)
     assert isinstance(second, FetchResponse)
     return first, second
@@ -258,7 +258,7 @@ def test_topics_by_their_ids() -> None:
     now = fetched(PartitionData(0, records=data + batch(1, b"b")), topic="")
     now.responses[0].topic_id = other
     asked = recorded(FetchRequest(), then)
-    left, right = as_far_as_told(asked, now, NAMES, {other: "t"})
+    left, right = comparable(asked, now, NAMES, {other: "t"})
     assert isinstance(left, FetchResponse)
     assert isinstance(right, FetchResponse)
     assert offsets(left) == offsets(right) == [(0, 0)]
@@ -266,8 +266,8 @@ def test_topics_by_their_ids() -> None:
 
 def test_how_much_a_fetch_had_told() -> None:
     data = batch(0, b"a")
-    assert told_bytes(fetched(PartitionData(0, records=data), PartitionData(1))) == len(data)
-    assert told_bytes(HeartbeatResponse()) == told_bytes(None) == 0
+    assert fetched_bytes(fetched(PartitionData(0, records=data), PartitionData(1))) == len(data)
+    assert fetched_bytes(HeartbeatResponse()) == fetched_bytes(None) == 0
 
 
 def test_all_topics_are_compared_as_far_as_they_had_been_told() -> None:
@@ -275,7 +275,7 @@ def test_all_topics_are_compared_as_far_as_they_had_been_told() -> None:
         return MetadataResponse(topics=[MetadataResponseTopic(name=name) for name in names])
 
     def right(request: MetadataRequest) -> Message:
-        return as_far_as_told(recorded(request, told("a")), told("a", "b"), {}, {})[1]
+        return comparable(recorded(request, told("a")), told("a", "b"), {}, {})[1]
 
     assert right(MetadataRequest(topics=None)) == told("a")
     assert right(MetadataRequest(topics=[])) == told("a", "b")

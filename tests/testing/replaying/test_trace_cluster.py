@@ -121,11 +121,13 @@ def test_a_difference_names_its_broker(recorded: Path, fresh: KafkaCluster) -> N
 @pytest.mark.parametrize("recorded", ["classic"], indirect=True)
 def test_a_broker_that_is_missing_is_named(recorded: Path) -> None:
     with Kafka() as alone:
-        with pytest.raises(NoCounterpart, match=f"of brokers 1, 2 and 3, and {alone.bootstrap} "):
+        with pytest.raises(
+            NoCounterpart, match=f"1, 2 and 3, but the cluster at {alone.bootstrap} "
+        ):
             replay(recorded, alone.bootstrap)
         refused = run_kwire("trace", "replay", str(recorded), f"-b{alone.bootstrap}")
     assert refused.returncode == 2
-    assert refused.stderr.endswith("tells of 1: there is nobody for 2 and 3\n")
+    assert refused.stderr.endswith("has brokers 1. Missing: 2 and 3.\n")
 
 
 def control_of(kafka: KafkaCluster) -> str:

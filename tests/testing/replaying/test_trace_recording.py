@@ -69,7 +69,7 @@ def test_what_is_withheld_is_not_sent_or_not_compared(tmp_path: Path) -> None:
     [
         (lambda e: e.pop("requestBytes"), "it has no requestBytes: take the trace with --bytes"),
         (lambda e: e.pop("begun"), "it has no begun"),
-        (lambda e: e.update(timeMs="now"), "timeMs is a number, and not 'now'"),
+        (lambda e: e.update(timeMs="now"), "timeMs must be a number, not 'now'"),
         (lambda e: e.update(api="Hartbeat"), "there is no request 'Hartbeat'"),
         (lambda e: e.update(requestBytes="%"), "requestBytes is not base64"),
         (lambda e: e.update(requestBytes="AAwABA=="), "requestBytes cannot be read"),
@@ -77,7 +77,10 @@ def test_what_is_withheld_is_not_sent_or_not_compared(tmp_path: Path) -> None:
         (lambda e: e.update(responseBytes="AAAAAAAAAAA="), "1 bytes follow the message"),
         (lambda e: e.update(api="LeaveGroup"), "requestBytes "),
         (lambda e: e.update(begun=9, ended=9), "it ended before it began"),
-        (lambda e: e.update(begun=1), "it has the place 1 of line 1: are these two traces?"),
+        (
+            lambda e: e.update(begun=1),
+            "it has the place 1 of line 1: does the file hold two traces?",
+        ),
     ],
 )
 def test_a_damaged_line_is_named(
@@ -94,7 +97,7 @@ def test_a_damaged_line_is_named(
 
 @pytest.mark.parametrize(
     ("line", "sentence"),
-    [("[1]", "it is no event"), ("{", "it is not JSON"), ("\xff", "it is not JSON")],
+    [("[1]", "it is not an event"), ("{", "it is not JSON"), ("\xff", "it is not JSON")],
 )
 def test_what_is_no_event_is_named(tmp_path: Path, line: str, sentence: str) -> None:
     path = written(tmp_path, event(1))

@@ -1,7 +1,8 @@
-"""`kwire serve --control PORT`: what a test in any language may ask of a broker, over HTTP.
+"""The HTTP control of a broker for tests in any language: `kwire serve --control PORT`.
 
-`service` is the broker's side of it, `api` answers requests, `server` speaks HTTP on this machine's
-own address.  Nothing of it is imported where it was not asked for.
+`service` holds the state (faults, traces, clock, snapshots, forks), `api` handles requests,
+`server` speaks HTTP on the loopback address, and `openapi` describes the API.  A broker without
+--control imports nothing of this package.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What may be asked over HTTP, and the answers: JSON in, JSON out.
+"""Handlers of the HTTP control: they take and return JSON.
 
-GET /openapi.json says the same to programs.
+GET /openapi.json describes the same API for programs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import trio
 
 from kwire.testing.hooks.control.clock import TooFar
 from kwire.testing.hooks.control.openapi import document
-from kwire.testing.hooks.faults.rules import BadRule, read_rule, read_which
+from kwire.testing.hooks.faults.rules import BadRule, read_filter, read_rule
 from kwire.testing.hooks.snapshots.kept import SnapshotError
 from kwire.testing.hooks.tracing.traces import TooMany
 
@@ -31,33 +31,33 @@ log = logging.getLogger("kwire.control")
 _KINDS: Final = {str: "text", int: "a number", bool: "true or false"}
 
 LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
-"""What a client of this machine calls it.  A page in somebody's browser, whose own name leads here
-(DNS rebinding), calls it otherwise."""
+"""Host names that a local client uses.  A web page whose name resolves to this machine (DNS
+rebinding) makes the browser send another name, and is refused."""
 
 
 PORT_MAX: Final = 65_535
 
 
-class Reply(NamedTuple):
-    """What an answer says; a body of None is no body."""
+class HttpReply(NamedTuple):
+    """An HTTP response; a `body` of None means that it has no body."""
 
     status: int
     body: Any = None
 
 
-Answer = Reply | Awaitable[Reply]
+HttpAnswer = HttpReply | Awaitable[HttpReply]
 
 
-class Refused(Exception):
-    """It cannot be answered as asked: the status, and why."""
+class HttpError(Exception):
+    """The request fails with an HTTP status; the message becomes the field `error`."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
         self.status = status
 
 
-class Asked(NamedTuple):
-    """A request, as far as it is looked at."""
+class HttpRequest(NamedTuple):
+    """An HTTP request, with the parts that the handlers use."""
 
     method: str
     target: str
@@ -71,26 +71,27 @@ class Asked(NamedTuple):
 
     @property
     def query(self) -> dict[str, str]:
-        """Of each parameter the last value."""
-        found = parse_qs(urlsplit(self.target).query, keep_blank_values=True)
-        return {name: values[-1] for name, values in found.items()}
+        """The query parameters; the last value counts if a parameter is repeated."""
+        parameters = parse_qs(urlsplit(self.target).query, keep_blank_values=True)
+        return {name: values[-1] for name, values in parameters.items()}
 
 
-async def answer(control: Control, asked: Asked) -> Reply:
-    """The reply to a request, whatever it is."""
+async def answer(control: Control, request: HttpRequest) -> HttpReply:
+    """The response to any request; errors become responses, too."""
     try:
-        reply = _answer(control, asked)
+        reply = _route(control, request)
         return await reply if isinstance(reply, Awaitable) else reply
-    except Refused as refused:
-        return Reply(refused.status, {"error": str(refused)})
+    except HttpError as refused:
+        return HttpReply(refused.status, {"error": str(refused)})
     except SnapshotError as problem:
-        return Reply(400, {"error": str(problem)})
+        return HttpReply(400, {"error": str(problem)})
 
 
-def _answer(control: Control, asked: Asked) -> Answer:
+def _route(control: Control, asked: HttpRequest) -> HttpAnswer:
+    """Call the handler of a request.  Raises HttpError, SnapshotError."""
     name = asked.host.rpartition(":")[0] if asked.host.count(":") == 1 else asked.host
     if name not in LOCAL_NAMES and not asked.host.startswith("[::1]"):
-        raise Refused(403, f"it is asked as localhost, and not as {asked.host or 'nobody'}")
+        raise HttpError(403, f"the Host header must name localhost, not {asked.host or 'nothing'}")
     if asked.path.startswith("/snapshots/"):
         return _one_snapshot(control, asked, *asked.path.split("/")[2:])
     path, _, number = asked.path.rpartition("/")
@@ -106,27 +107,27 @@ def _answer(control: Control, asked: Asked) -> Answer:
                 "DELETE": lambda: _end_trace(control, int(number)),
             },
         )
-    routes: dict[str, dict[str, Callable[[], Answer]]] = {
-        "/": {"GET": lambda: Reply(200, document())},
-        "/openapi.json": {"GET": lambda: Reply(200, document())},
+    routes: dict[str, dict[str, Callable[[], HttpAnswer]]] = {
+        "/": {"GET": lambda: HttpReply(200, document())},
+        "/openapi.json": {"GET": lambda: HttpReply(200, document())},
         "/faults": {
-            "GET": lambda: Reply(200, {"faults": control.faults.to_json()}),
+            "GET": lambda: HttpReply(200, {"faults": control.faults.to_json()}),
             "POST": lambda: _add(control, asked),
             "DELETE": lambda: _clear(control),
         },
         "/faults/happened": {"GET": lambda: _happened(control, asked.query)},
         "/traces": {
-            "GET": lambda: Reply(200, {"traces": control.traces.to_json()}),
+            "GET": lambda: HttpReply(200, {"traces": control.traces.to_json()}),
             "POST": lambda: _begin_trace(control, asked),
         },
         "/clock": {
-            "GET": lambda: Reply(200, _time(control)),
+            "GET": lambda: HttpReply(200, _time(control)),
             "POST": lambda: _set_clock(control, _read(asked)),
         },
         "/leaders": {"POST": lambda: _move_leader(control, _read(asked))},
         "/coordinators": {"POST": lambda: _move_coordinator(control, _read(asked))},
         "/snapshots": {
-            "GET": lambda: Reply(200, control.snapshots.to_json(asked.query.get("folder"))),
+            "GET": lambda: HttpReply(200, control.snapshots.to_json(asked.query.get("folder"))),
             "POST": lambda: _take(control, _read(asked)),
         },
         "/forks": {
@@ -136,85 +137,85 @@ def _answer(control: Control, asked: Asked) -> Answer:
         "/death": {"POST": _die},
     }
     if asked.path not in routes:
-        raise Refused(404, f"there is no {asked.path}: there are {', '.join(routes)}")
+        raise HttpError(404, f"there is no {asked.path}: the paths are {', '.join(routes)}")
     return _only(asked, routes[asked.path])
 
 
-def _only(asked: Asked, methods: Mapping[str, Callable[[], Answer]]) -> Answer:
+def _only(asked: HttpRequest, methods: Mapping[str, Callable[[], HttpAnswer]]) -> HttpAnswer:
     if asked.method not in methods:
-        raise Refused(405, f"{asked.path} takes {' and '.join(methods)}")
+        raise HttpError(405, f"{asked.path} takes {' and '.join(methods)}")
     return methods[asked.method]()
 
 
-def _read(asked: Asked) -> Any:  # noqa: ANN401 - any JSON
-    # A page in a browser may send anything else to another site without asking it first.
+def _read(asked: HttpRequest) -> Any:  # noqa: ANN401 - any JSON
+    # A web page can send other content types to this port without a CORS preflight request.
     if asked.content_type.partition(";")[0].strip() != "application/json":
-        raise Refused(415, "the body is JSON: Content-Type: application/json")
+        raise HttpError(415, "the body must be JSON with Content-Type: application/json")
     try:
         return json.loads(asked.body)
     except (ValueError, RecursionError) as problem:
-        raise Refused(400, f"the body is no JSON: {problem}") from None
+        raise HttpError(400, f"the body is not JSON: {problem}") from None
 
 
-def _add(control: Control, asked: Asked) -> Reply:
-    """One rule or a list of them; all, or none where one of them cannot be."""
+def _add(control: Control, asked: HttpRequest) -> HttpReply:
+    """Add one rule or a list of rules; none of them if one is invalid."""
     said = _read(asked)
     try:
         rules = [read_rule(each) for each in (said if isinstance(said, list) else [said])]
     except BadRule as problem:
-        raise Refused(400, str(problem)) from None
-    return Reply(201, {"rules": [control.faults.add(rule) for rule in rules]})
+        raise HttpError(400, str(problem)) from None
+    return HttpReply(201, {"rules": [control.faults.add(rule) for rule in rules]})
 
 
-def _remove(control: Control, number: int) -> Reply:
+def _remove(control: Control, number: int) -> HttpReply:
     if not control.faults.remove(number):
-        raise Refused(404, f"there is no rule {number}")
-    return Reply(204)
+        raise HttpError(404, f"there is no rule {number}")
+    return HttpReply(204)
 
 
-def _clear(control: Control) -> Reply:
+def _clear(control: Control) -> HttpReply:
     control.faults.clear()
-    return Reply(204)
+    return HttpReply(204)
 
 
-def _happened(control: Control, query: Mapping[str, str]) -> Reply:
+def _happened(control: Control, query: Mapping[str, str]) -> HttpReply:
     wanted = query.get("rule")
     if wanted is not None and not wanted.isdigit():
-        raise Refused(400, f"rule is the number of one, and not {wanted!r}")
-    found = [
-        each.to_json()
-        for each in control.faults.happened
-        if wanted is None or each.rule == int(wanted)
+        raise HttpError(400, f"rule must be the number of a rule, not {wanted!r}")
+    injections = [
+        injection.to_json()
+        for injection in control.faults.happened
+        if wanted is None or injection.rule == int(wanted)
     ]
-    return Reply(200, {"happened": found})
+    return HttpReply(200, {"happened": injections})
 
 
-def _begin_trace(control: Control, asked: Asked) -> Reply:
+def _begin_trace(control: Control, asked: HttpRequest) -> HttpReply:
     said = _read(asked)
     keeps_bytes = said.pop("bytes", False) if isinstance(said, dict) else False
     if not isinstance(keeps_bytes, bool):
-        raise Refused(400, f"bytes is true or false, and not {keeps_bytes!r}")
+        raise HttpError(400, f"bytes must be true or false, not {keeps_bytes!r}")
     try:
-        number = control.traces.begin(read_which(said), keeps_bytes=keeps_bytes)
-        return Reply(201, {"trace": number})
+        number = control.traces.begin(read_filter(said), keeps_bytes=keeps_bytes)
+        return HttpReply(201, {"trace": number})
     except (BadRule, TooMany) as problem:
-        raise Refused(400, str(problem)) from None
+        raise HttpError(400, str(problem)) from None
 
 
-def _seen(control: Control, number: int, query: Mapping[str, str]) -> Reply:
+def _seen(control: Control, number: int, query: Mapping[str, str]) -> HttpReply:
     trace = control.traces.get(number)
     if trace is None:
-        raise Refused(404, f"there is no trace {number}")
+        raise HttpError(404, f"there is no trace {number}")
     after = query.get("after", "0")
     if not after.isdigit():
-        raise Refused(400, f"after is the number of an event, and not {after!r}")
-    return Reply(200, trace.after(int(after)))
+        raise HttpError(400, f"after must be the number of an event, not {after!r}")
+    return HttpReply(200, trace.after(int(after)))
 
 
-def _end_trace(control: Control, number: int) -> Reply:
+def _end_trace(control: Control, number: int) -> HttpReply:
     if not control.traces.end(number):
-        raise Refused(404, f"there is no trace {number}")
-    return Reply(204)
+        raise HttpError(404, f"there is no trace {number}")
+    return HttpReply(204)
 
 
 def _time(control: Control) -> dict[str, int | bool]:
@@ -222,23 +223,23 @@ def _time(control: Control) -> dict[str, int | bool]:
     return {"now_ms": clock.now_ms(), "ahead_ms": clock.ahead_ms, "held": clock.is_held}
 
 
-async def _set_clock(control: Control, said: object) -> Reply:
+async def _set_clock(control: Control, said: object) -> HttpReply:
     fields = _fields(said, {"advance_ms": int, "held": bool})
     if not fields:
-        raise Refused(400, 'the time that passes is said as {"advance_ms": 60000}')
+        raise HttpError(400, 'the body must have advance_ms or held, as {"advance_ms": 60000}')
     if "held" in fields:
         (control.clock.hold if fields["held"] else control.clock.release)()
     try:
         await control.clock.advance(fields.get("advance_ms", 0))
     except TooFar as problem:
-        raise Refused(400, str(problem)) from None
-    return Reply(200, _time(control))
+        raise HttpError(400, str(problem)) from None
+    return HttpReply(200, _time(control))
 
 
-async def _move_leader(control: Control, said: object) -> Reply:
+async def _move_leader(control: Control, said: object) -> HttpReply:
     fields = _fields(said, {"topic": str, "partition": int, "to": int})
     if "topic" not in fields:
-        raise Refused(400, 'whose leader moves is said as {"topic": "orders", "partition": 0}')
+        raise HttpError(400, 'the body must have topic, as {"topic": "orders", "partition": 0}')
     from kwire.testing.hooks.control.moves import move_leader
 
     moving = move_leader(
@@ -247,12 +248,12 @@ async def _move_leader(control: Control, said: object) -> Reply:
     return await _moved(control, moving)
 
 
-async def _move_coordinator(control: Control, said: object) -> Reply:
+async def _move_coordinator(control: Control, said: object) -> HttpReply:
     fields = _fields(said, {"group": str, "transactional_id": str, "to": int})
     kinds = [name for name in ("group", "transactional_id") if name in fields]
     if len(kinds) != 1:
-        raise Refused(
-            400, 'whose coordinator moves is said as {"group": ...} or {"transactional_id": ...}'
+        raise HttpError(
+            400, 'the body must have either {"group": ...} or {"transactional_id": ...}'
         )
     from kwire.testing.hooks.control.moves import move_coordinator
 
@@ -260,90 +261,90 @@ async def _move_coordinator(control: Control, said: object) -> Reply:
     return await _moved(control, moving)
 
 
-async def _moved(control: Control, moving: Awaitable[Moved]) -> Reply:
+async def _moved(control: Control, moving: Awaitable[Moved]) -> HttpReply:
     from kwire.testing.hooks.control.moves import CannotMove
 
     try:
         moved = await moving
     except CannotMove as why:
-        raise Refused(409, str(why)) from None
+        raise HttpError(409, str(why)) from None
     control.faults.happened.append(moved)
-    return Reply(200, moved.to_json())
+    return HttpReply(200, moved.to_json())
 
 
 def _broker(control: Control) -> Broker:
     if control.broker is None:
-        raise Refused(409, "the broker has not begun yet")
+        raise HttpError(409, "the broker has not started yet")
     return control.broker
 
 
 def _fields(said: object, kinds: Mapping[str, type]) -> dict[str, Any]:
-    """Those of a JSON object, each of its kind.  Raises Refused."""
+    """The fields of a JSON object, after a check of their names and types.  Raises HttpError."""
     if not isinstance(said, dict):
-        raise Refused(400, "the body is a JSON object")
+        raise HttpError(400, "the body must be a JSON object")
     for name, value in said.items():
         if name not in kinds:
-            raise Refused(400, f"unknown field {name!r}: there are {', '.join(kinds)}")
+            raise HttpError(400, f"unknown field {name!r}: the fields are {', '.join(kinds)}")
         if type(value) is not kinds[name] or (isinstance(value, int) and value < 0):
-            raise Refused(400, f"{name} is {_KINDS[kinds[name]]}, and not {value!r}")
+            raise HttpError(400, f"{name} must be {_KINDS[kinds[name]]}, not {value!r}")
     return said
 
 
-def _take(control: Control, said: object) -> Reply:
-    """A snapshot under a name, beside the data or in a folder."""
+def _take(control: Control, said: object) -> HttpReply:
+    """Take a snapshot, beside the data or in the given folder."""
     fields = _fields(said, {"name": str, "folder": str})
     if "name" not in fields:
-        raise Refused(400, 'a snapshot takes a name, as {"name": "seeded"}')
-    return Reply(201, control.snapshots.take(**fields))
+        raise HttpError(400, 'the body must have name, as {"name": "seeded"}')
+    return HttpReply(201, control.snapshots.take(**fields))
 
 
-def _one_snapshot(control: Control, asked: Asked, name: str, *rest: str) -> Answer:
+def _one_snapshot(control: Control, asked: HttpRequest, name: str, *rest: str) -> HttpAnswer:
     folder = asked.query.get("folder")
     if rest == ("restore",):
         return _only(asked, {"POST": lambda: _restore(control, name, folder)})
     if rest:
-        raise Refused(404, f"there is no {asked.path}")
+        raise HttpError(404, f"there is no {asked.path}")
     return _only(asked, {"DELETE": lambda: _remove_snapshot(control, name, folder)})
 
 
-async def _restore(control: Control, name: str, folder: str | None) -> Reply:
-    """It is over when GET /snapshots tells of one more."""
+async def _restore(control: Control, name: str, folder: str | None) -> HttpReply:
+    """Begin to restore; it is finished once `restored` of GET /snapshots has grown by one."""
     await control.snapshots.restore(name, folder)
-    return Reply(202, {"restored": control.snapshots.restored})
+    return HttpReply(202, {"restored": control.snapshots.restored})
 
 
-async def _remove_snapshot(control: Control, name: str, folder: str | None) -> Reply:
+async def _remove_snapshot(control: Control, name: str, folder: str | None) -> HttpReply:
     await trio.to_thread.run_sync(control.snapshots.kept(folder).remove, name)
-    return Reply(204)
+    return HttpReply(204)
 
 
-async def _forks(control: Control) -> Reply:
-    return Reply(200, await control.forks.to_json())
+async def _forks(control: Control) -> HttpReply:
+    return HttpReply(200, await control.forks.to_json())
 
 
-async def _fork(control: Control, said: object) -> Reply:
-    """A second broker, with what a snapshot holds or what this one does."""
-    from kwire.testing.hooks.control.forks import Ports
+async def _fork(control: Control, said: object) -> HttpReply:
+    """Start a fork that begins with a snapshot, or with what this broker holds now."""
+    from kwire.testing.hooks.control.forks import ForkPorts
 
     fields = _fields(said, {"snapshot": str, "folder": str, "port": int, "control": int})
-    ports = Ports(fields.get("port", 0), fields.get("control", 0))
+    ports = ForkPorts(fields.get("port", 0), fields.get("control", 0))
     if max(ports) > PORT_MAX:
-        raise Refused(400, f"a port is a number up to {PORT_MAX}")
+        raise HttpError(400, f"a port must be a number up to {PORT_MAX}")
     if "folder" in fields and "snapshot" not in fields:
-        raise Refused(400, "folder is where a snapshot is: it takes its name")
-    told = await control.forks.start(
+        raise HttpError(400, "folder takes effect only together with snapshot")
+    fork = await control.forks.start(
         control.snapshots, fields.get("snapshot"), fields.get("folder"), ports
     )
-    return Reply(201, told)
+    return HttpReply(201, fork)
 
 
-async def _end_fork(control: Control, number: int) -> Reply:
+async def _end_fork(control: Control, number: int) -> HttpReply:
     if not await control.forks.end(number):
-        raise Refused(404, f"there is no fork {number}")
-    return Reply(204)
+        raise HttpError(404, f"there is no fork {number}")
+    return HttpReply(204)
 
 
-def _die() -> Reply:
-    log.critical("it was asked to die")
+def _die() -> HttpReply:
+    log.critical("The control received POST /death: killing this process")
     os.kill(os.getpid(), signal.SIGKILL)
-    raise AssertionError("nobody survives SIGKILL")
+    raise AssertionError("SIGKILL did not end the process")

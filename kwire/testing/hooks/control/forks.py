@@ -1,9 +1,10 @@
-"""Second brokers that begin with what this one holds, or held, and end with it.
+"""Forks: further brokers that begin with this broker's contents or a snapshot, and end with it.
 
-They are forked from a process that has everything imported (`kwire serve --renewable`), which is
-started for the first of them and holds the other end of a pipe to this process: however this one
-ends, that one sees it, kills them and removes their data.  That lies beside this broker's, so that
-what no broker appends to is shared by hard links (kwire.testing.hooks.snapshots.laying).
+They are forked from a helper process that has everything imported (`kwire serve --renewable`).  It
+starts with the first fork and holds the other end of a pipe to this process: whenever this process
+ends, the helper notices it, kills the forks and removes their data.  The data is in a folder beside
+this broker's, so that full segments are shared by hard links
+(kwire.testing.hooks.snapshots.laying).
 """
 
 from __future__ import annotations
@@ -32,31 +33,31 @@ log = logging.getLogger("kwire.control")
 
 HOST: Final = "127.0.0.1"
 FORKS_MAX: Final = 16
-"""At a time: each takes a processor's time and some 30 MB."""
+"""How many forks may run at a time; each takes processor time and some 30 MB."""
 SHOWN_LINES_MAX: Final = 3
-"""Of the log of one that does not start."""
+"""Lines of the log in the error about a fork that does not start."""
 
 
-class Ports(NamedTuple):
-    """Where a fork is to be; 0 for any that is free."""
+class ForkPorts(NamedTuple):
+    """The ports of a new fork; 0 stands for a free one."""
 
     port: int = 0
     control: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Fork:
-    """One that was started, and not ended since."""
+class RunningFork:
+    """A fork that was started and not ended since; its process may have died."""
 
     number: int
     snapshot: str | None
-    """What it began with; None for what the broker held then."""
+    """Name of the snapshot that it began with; None for the contents of the broker."""
     port: int
     control: int
     folder: Path
 
     def to_json(self, pid: int | None) -> dict[str, Any]:
-        """As it is told over HTTP; without `pid` it has died by itself."""
+        """The fork as GET /forks returns it; a `pid` of None means that it died by itself."""
         return {
             "fork": self.number,
             "snapshot": self.snapshot,
@@ -68,45 +69,45 @@ class Fork:
 
 
 class Forks:
-    """Those of one broker, also when it goes on with what a snapshot holds."""
+    """The forks of one broker; they stay when the broker restores a snapshot."""
 
     def __init__(self, versions: Sequence[str]) -> None:
-        """`versions` are those that clients of this broker, and of its forks, are told of."""
+        """`versions` are this broker's --max-version options, which the forks get, too."""
         self._options = ["--control=0", *(f"--max-version={each}" for each in versions)]
         self._forker: Forker | None = None
-        self._forks: dict[int, Fork] = {}
+        self._forks: dict[int, RunningFork] = {}
         self._numbers = count(1)
         self._starting = trio.Lock()
 
     async def start(
-        self, snapshots: Snapshotting, name: str | None, folder: str | None, ports: Ports
+        self, snapshots: Snapshotting, name: str | None, folder: str | None, ports: ForkPorts
     ) -> dict[str, Any]:
-        """Begin one with a snapshot, or with what the broker holds now; what is told of it.
+        """Start a fork with the snapshot `name`, or with what the broker holds now.
 
-        SnapshotError, which says why not.
+        Returns the fork as JSON.  Raises SnapshotError.
         """
         snapshots.check_whole()
         async with self._starting:
-            self._check_room(ports)
-            found = None if name is None else snapshots.kept(folder).find(name)
+            self._check_limits(ports)
+            path = None if name is None else snapshots.kept(folder).find(name)
             try:
-                fork = await self._begun(snapshots, name, found, ports)
+                fork = await self._start_fork(snapshots, name, path, ports)
             except OSError as problem:
-                raise SnapshotError(f"it cannot be laid out: {problem}") from problem
+                raise SnapshotError(f"the snapshot cannot be laid out: {problem}") from problem
             self._forks[fork.number] = fork
-        log.info("fork %d is at %s:%d", fork.number, HOST, fork.port)
-        return await self._told(fork)
+        log.info("Fork %d serves at %s:%d", fork.number, HOST, fork.port)
+        return await self._to_json(fork)
 
-    def _check_room(self, ports: Ports) -> None:
+    def _check_limits(self, ports: ForkPorts) -> None:
         if len(self._forks) >= FORKS_MAX:
             raise SnapshotError(f"there are {FORKS_MAX} forks already: end one first")
         for fork in self._forks.values():
             for port in {fork.port, fork.control} & {*ports}:
                 raise SnapshotError(f"fork {fork.number} is at port {port}")
 
-    async def _begun(
-        self, snapshots: Snapshotting, name: str | None, path: Path | None, ports: Ports
-    ) -> Fork:
+    async def _start_fork(
+        self, snapshots: Snapshotting, name: str | None, path: Path | None, ports: ForkPorts
+    ) -> RunningFork:
         """Raises SnapshotError, OSError."""
         number, config = next(self._numbers), snapshots.broker.config
         if self._forker is None or self._forker.is_closed:
@@ -114,7 +115,7 @@ class Forks:
             self._forker = await trio.to_thread.run_sync(Forker, self._options, below)
         forker = self._forker
         port, control = ports.port or free_port(), ports.control or free_port()
-        fork = Fork(number, name, port, control, forker.path / f"fork-{number}")
+        fork = RunningFork(number, name, port, control, forker.path / f"fork-{number}")
         settings = held_settings(config.explicit)
         if path is not None:
             await trio.to_thread.run_sync(_start, forker, path, fork, settings)
@@ -128,19 +129,19 @@ class Forks:
         return fork
 
     async def to_json(self) -> dict[str, Any]:
-        """All of them."""
-        return {"forks": [await self._told(fork) for fork in list(self._forks.values())]}
+        """All forks, as GET /forks returns them."""
+        return {"forks": [await self._to_json(fork) for fork in list(self._forks.values())]}
 
-    async def _told(self, fork: Fork) -> dict[str, Any]:
+    async def _to_json(self, fork: RunningFork) -> dict[str, Any]:
         assert self._forker is not None
         try:
             pid = await trio.to_thread.run_sync(self._forker.pid, fork.port)
-        except BrokerStartError:  # what it was forked from has died, and it died of that
+        except BrokerStartError:  # the helper process has died, and the forks with it
             pid = None
         return fork.to_json(pid)
 
     async def end(self, number: int) -> bool:
-        """Have one end at once, and remove its data; whether there was such a fork."""
+        """End a fork at once and remove its data; returns whether it existed."""
         fork = self._forks.pop(number, None)
         if fork is None or self._forker is None:
             return False
@@ -148,36 +149,36 @@ class Forks:
         return True
 
     def close(self) -> None:
-        """End all, as their broker does."""
+        """End all forks, because their broker ends."""
         self._forks.clear()
         if self._forker is not None:
             self._forker.close()
 
 
-def _start(forker: Forker, snapshot: Path, fork: Fork, settings: Mapping[str, str]) -> None:
-    """In a thread.  SnapshotError, OSError."""
-    said = description_of(snapshot)
+def _start(forker: Forker, snapshot: Path, fork: RunningFork, settings: Mapping[str, str]) -> None:
+    """Start a fork with a snapshot; runs in a thread.  Raises SnapshotError, OSError."""
+    description = description_of(snapshot)
     folders = [fork.folder]
-    if said.log_dirs > 1:
-        folders = [fork.folder / str(number) for number in range(said.log_dirs)]
-    before = forker.log_size_bytes
+    if description.log_dirs > 1:
+        folders = [fork.folder / str(number) for number in range(description.log_dirs)]
+    log_start = forker.log_size_bytes
     try:
         lay_out(snapshot, folders)
-        # Not on a command line, where all could read them: there may be passwords among them.
+        # Not on a command line, which all users can read: settings may contain passwords.
         forker.set_up({**settings, "listeners": f"PLAINTEXT://{HOST}:{fork.port}"})
-        forker.start(fork.port, fork.control, said.ahead_ms, ",".join(map(str, folders)))
+        forker.start(fork.port, fork.control, description.ahead_ms, ",".join(map(str, folders)))
     except BrokerStartError:
-        last = forker.log_since(before).splitlines()[-SHOWN_LINES_MAX:]
+        last_lines = forker.log_since(log_start).splitlines()[-SHOWN_LINES_MAX:]
         _end(forker, fork)
-        raise SnapshotError(f"the fork did not start: {' / '.join(last)}") from None
+        raise SnapshotError(f"the fork did not start: {' / '.join(last_lines)}") from None
     except BaseException:
         forker.remove(fork.folder)
         raise
 
 
-def _end(forker: Forker, fork: Fork) -> None:
-    """In a thread: its process is gone when this returns, and its folder soon."""
+def _end(forker: Forker, fork: RunningFork) -> None:
+    """End a fork's process and remove its folder in the background; runs in a thread."""
     if not forker.is_closed:
-        with suppress(BrokerStartError):  # what it was forked from has died
+        with suppress(BrokerStartError):  # the helper process has died
             forker.ended("forget", fork.port)
         forker.remove(fork.folder)

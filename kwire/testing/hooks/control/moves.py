@@ -1,10 +1,10 @@
-"""Moving leaders and coordinators, now, as an administrator of the cluster would.
+"""Moves leaders and coordinators to another broker, as an administrator of the cluster would.
 
-The broker that is to lead comes first among the replicas (AlterPartitionReassignments), and is
-elected as the preferred one (ElectLeaders): so leader, epoch and what clients are told are those of
-any election, and the cluster's own balancing leaves it where it is.  A coordinator is where the
-leader of its partition is.  A broker that is alone cannot give it away: it lets go of it and loads
-it anew.
+A move makes the new leader the first replica (AlterPartitionReassignments), then elects the
+preferred leader (ElectLeaders).  So leader epoch and metadata change as in any election, and the
+automatic rebalancing of leaders does not undo the move.  A coordinator moves with the leader of its
+partition.  A broker without a cluster cannot move a coordinator; the coordinator resigns and loads
+its records again.
 """
 
 from __future__ import annotations
@@ -40,40 +40,40 @@ TRANSACTIONAL_ID: Final = "transactional_id"
 
 
 class CannotMove(ValueError):
-    """It stays where it is; the message says why."""
+    """The leader or coordinator was not moved; the message says why."""
 
 
 async def move_leader(broker: Broker, topic: str, index: int, to: int | None) -> Moved:
-    """Have another broker lead a partition, the next one in sync if it is not said which.
+    """Move a partition's leader to broker `to`, or to the next in-sync replica if `to` is None.
 
-    Returns when this broker tells its clients so.  Raises CannotMove.
+    Returns when this broker's metadata has the new leader.  Raises CannotMove.
     """
-    known = _known(broker.image, topic, index)
-    target = _target(known, to, f"{topic}-{index}", broker)
-    order = (target, *(each for each in known.replicas if each != target))
+    partition = _partition(broker.image, topic, index)
+    target = _target(partition, to, f"{topic}-{index}", broker)
+    order = (target, *(replica for replica in partition.replicas if replica != target))
     await _reorder(broker, topic, index, order)
     await _elect(broker, topic, index)
 
-    def is_led(image: ClusterImage) -> bool:
-        return _known(image, topic, index).leader == target
+    def target_leads(image: ClusterImage) -> bool:
+        return _partition(image, topic, index).leader == target
 
-    if not await broker.membership.until(is_led, PATIENCE_MS):
+    if not await broker.membership.until(target_leads, PATIENCE_MS):
         raise CannotMove(f"broker {target} does not lead {topic}-{index} after {PATIENCE_MS} ms")
-    epoch = _known(broker.image, topic, index).leader_epoch
-    return Moved(broker.now_ms(), topic, index, known.leader, target, epoch)
+    epoch = _partition(broker.image, topic, index).leader_epoch
+    return Moved(broker.now_ms(), topic, index, partition.leader, target, epoch)
 
 
 async def move_coordinator(broker: Broker, kind: str, name: str, to: int | None) -> Moved:
-    """Have another broker coordinate a group or a transactional id, in the same way.
+    """Move the coordinator of a group or a transactional id, as `move_leader` does.
 
     Raises CannotMove.
     """
-    topic, index = _place_of(broker, kind, name)
+    topic, index = _coordinator_partition(broker, kind, name)
     if broker.membership.replication is not None:
         moved = await move_leader(broker, topic, index, to)
         return moved._replace(of=(kind, name))
     if to not in (None, broker.node_id):
-        raise CannotMove(f"there is no broker {to}: this one is alone")
+        raise CannotMove(f"there is no broker {to}: this broker is not in a cluster")
     coordinator = broker.coordinators.groups if kind == GROUP else broker.coordinators.transactions
     partition = broker.hosted.led(topic, index)
     coordinator.resign(index)
@@ -82,44 +82,54 @@ async def move_coordinator(broker: Broker, kind: str, name: str, to: int | None)
     return Moved(broker.now_ms(), topic, index, here, here, epoch, of=(kind, name))
 
 
-def _place_of(broker: Broker, kind: str, name: str) -> tuple[str, int]:
-    """Where the records of its coordinator are.  Raises CannotMove."""
+def _coordinator_partition(broker: Broker, kind: str, name: str) -> tuple[str, int]:
+    """The partition whose leader is the coordinator.  Raises CannotMove."""
     topic = GROUP_METADATA_TOPIC if kind == GROUP else TRANSACTION_STATE_TOPIC
     if topic not in broker.image.topics:
-        raise CannotMove(f"there is no {topic} yet: nobody has asked for a coordinator")
+        raise CannotMove(f"there is no {topic} yet: no client has looked for a coordinator")
     if kind == GROUP:
         return topic, broker.coordinators.groups.partition_for(name)
     return topic, broker.coordinators.transactions.partition_for(name)
 
 
-def _known(image: ClusterImage, topic: str, index: int) -> PartitionImage:
-    found = image.topics.get(topic)
-    if found is None or index >= len(found.partitions):
+def _partition(image: ClusterImage, topic: str, index: int) -> PartitionImage:
+    topic_image = image.topics.get(topic)
+    if topic_image is None or index >= len(topic_image.partitions):
         raise CannotMove(f"there is no {topic}-{index}")
-    return found.partitions[index]
+    return topic_image.partitions[index]
 
 
-def _target(known: PartitionImage, to: int | None, name: str, broker: Broker) -> int:
-    """Who is to lead: a replica in sync, and another one than now."""
+def _target(partition: PartitionImage, to: int | None, name: str, broker: Broker) -> int:
+    """Id of the new leader: an in-sync replica other than the leader.  Raises CannotMove."""
     if broker.membership.replication is None:
-        raise CannotMove("this broker is alone: kwire serve --brokers 3 --control PORT has others")
-    possible = [each for each in known.replicas if each in known.isr and each != known.leader]
-    if to is None and possible:
-        return possible[0]
-    if to in possible:
+        raise CannotMove(
+            "this broker is not in a cluster: start one with kwire serve --brokers 3 --control PORT"
+        )
+    candidates = [
+        replica
+        for replica in partition.replicas
+        if replica in partition.isr and replica != partition.leader
+    ]
+    if to is None and candidates:
+        return candidates[0]
+    if to in candidates:
         return to
-    if to == known.leader:
+    if to == partition.leader:
         raise CannotMove(f"broker {to} leads {name} already")
-    others = ", ".join(map(str, possible)) or "none"
-    raise CannotMove(f"broker {'?' if to is None else to} cannot lead {name}: in sync are {others}")
+    others = ", ".join(map(str, candidates)) or "none"
+    if to is None:
+        raise CannotMove(f"no other broker can lead {name}: it has no other in-sync replica")
+    raise CannotMove(f"broker {to} cannot lead {name}: the other in-sync replicas are {others}")
 
 
 async def _reorder(broker: Broker, topic: str, index: int, order: tuple[int, ...]) -> None:
-    asked = ReassignablePartition(partition_index=index, replicas=list(order))
+    partition = ReassignablePartition(partition_index=index, replicas=list(order))
     request = AlterPartitionReassignmentsRequest(
-        timeout_ms=PATIENCE_MS, topics=[ReassignableTopic(name=topic, partitions=[asked])]
+        timeout_ms=PATIENCE_MS, topics=[ReassignableTopic(name=topic, partitions=[partition])]
     )
-    reply = await _ask(broker, request, lambda controller: controller.alter_reassignments(request))
+    reply = await _call_controller(
+        broker, request, lambda controller: controller.alter_reassignments(request)
+    )
     _check(reply.error_code, reply.error_message)
     for each in reply.responses:
         for result in each.partitions:
@@ -132,7 +142,9 @@ async def _elect(broker: Broker, topic: str, index: int) -> None:
         topic_partitions=[TopicPartitions(topic=topic, partitions=[index])],
         timeout_ms=PATIENCE_MS,
     )
-    reply = await _ask(broker, request, lambda controller: controller.elect_leaders(request))
+    reply = await _call_controller(
+        broker, request, lambda controller: controller.elect_leaders(request)
+    )
     _check(reply.error_code, None)
     for each in reply.replica_election_results:
         for result in each.partition_result:
@@ -140,11 +152,13 @@ async def _elect(broker: Broker, topic: str, index: int) -> None:
                 _check(result.error_code, result.error_message)
 
 
-async def _ask(broker: Broker, request: Any, question: Callable[..., Any]) -> Any:  # noqa: ANN401 - any request and its reply
-    """The controller's reply, on whatever broker it is.  Raises CannotMove."""
+async def _call_controller(broker: Broker, request: Any, call: Callable[..., Any]) -> Any:  # noqa: ANN401 - any request and its reply
+    """The controller's response to a request: by `call` if this broker is the controller, else
+    over the network.  Raises CannotMove.
+    """
     try:
         if broker.membership.is_controller:
-            return await ask_for_client(broker.membership, question, log, "no leader is moved")
+            return await ask_for_client(broker.membership, call, log, "no leader is moved")
         assert broker.node.peers is not None
         controller_id = broker.image.controller_id
         return await broker.node.peers.peer(controller_id, Role.TO_CONTROLLER).call(request)
@@ -156,4 +170,4 @@ async def _ask(broker: Broker, request: Any, question: Callable[..., Any]) -> An
 
 def _check(code: int, message: str | None) -> None:
     if code:
-        raise CannotMove(f"{ErrorCode(code).name}: {message or 'the controller says no more'}")
+        raise CannotMove(f"{ErrorCode(code).name}: {message or 'the controller sent no message'}")

@@ -1,4 +1,4 @@
-"""The OpenAPI document of what may be asked: for whoever generates a client, or reads."""
+"""The OpenAPI document of the HTTP control, for readers and for generators of clients."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final
 from kwire import __version__
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages import API_NAMES
-from kwire.testing.hooks.faults.disk import Disk, Operation
+from kwire.testing.hooks.faults.disk import DiskFault, LogOperation
 from kwire.testing.hooks.faults.rules import DISK_PRESETS, PRESETS
 
 JSON: Final = "application/json"
@@ -20,7 +20,7 @@ def document() -> dict[str, Any]:
         "info": {
             "title": "kwire control",
             "version": __version__,
-            "description": "What a test may ask of a broker: see docs/testing.md.",
+            "description": "Controls a broker for tests: see docs/testing.md.",
         },
         "paths": _paths(),
         "components": {"schemas": _schemas()},
@@ -39,22 +39,24 @@ def _paths() -> dict[str, Any]:
     numbers = _object({"rules": {"type": "array", "items": {"type": "integer"}}})
     return {
         "/faults": {
-            "get": _operation("listFaults", "The rules, and how often each happened", 200, _any()),
+            "get": _operation(
+                "listFaults", "List the fault rules with their numbers of injections", 200, _any()
+            ),
             "post": {
-                **_operation("addFaults", "Have rules hold from now on", 201, numbers),
+                **_operation("addFaults", "Add one or several fault rules", 201, numbers),
                 "requestBody": {"required": True, "content": _content(one_or_several)},
             },
-            "delete": _operation("clearFaults", "Have none, and forget what happened", 204),
+            "delete": _operation("clearFaults", "Remove all rules, forget their injections", 204),
         },
         "/faults/{rule}": {
             "delete": {
-                **_operation("removeFault", "Have a rule hold no longer", 204),
+                **_operation("removeFault", "Remove a rule", 204),
                 "parameters": [number],
             },
         },
         "/faults/happened": {
             "get": {
-                **_operation("listHappened", "What rules befell, and what has moved", 200, _any()),
+                **_operation("listHappened", "List the injections and moves", 200, _any()),
                 "parameters": [{**number, "in": "query", "required": False}],
             },
         },
@@ -62,14 +64,14 @@ def _paths() -> dict[str, Any]:
         "/clock": {
             "get": _operation(
                 "time",
-                "The broker's time, how far it is ahead, and whether it stands still",
+                "The broker's time, how far it is ahead of the real time, and whether it is held",
                 200,
                 _any(),
             ),
             "post": {
                 **_operation(
                     "advance",
-                    "Have time stand still or go on, or pass and all be done that comes due",
+                    "Hold or release the broker's clock, or advance it so that timers fire",
                     200,
                     _any(),
                 ),
@@ -80,23 +82,31 @@ def _paths() -> dict[str, Any]:
             },
         },
         "/leaders": {
-            "post": _asking("moveLeader", "Have another broker lead a partition", "Leader")
+            "post": _with_body(
+                "moveLeader", "Move the leader of a partition to another broker", "Leader"
+            )
         },
         "/coordinators": {
-            "post": _asking("moveCoordinator", "Have another broker coordinate", "Coordinator")
+            "post": _with_body(
+                "moveCoordinator",
+                "Move the coordinator of a group or a transactional id to another broker",
+                "Coordinator",
+            )
         },
         **_snapshots(),
         **_forks(),
-        "/death": {"post": _operation("die", "Have the broker killed now, unanswered", 200)},
+        "/death": {"post": _operation("die", "Kill the broker now, without a response", 200)},
     }
 
 
 def _traces(number: dict[str, Any]) -> dict[str, Any]:
     return {
         "/traces": {
-            "get": _operation("listTraces", "The traces, and how much each has seen", 200, _any()),
+            "get": _operation(
+                "listTraces", "List the traces with their numbers of events", 200, _any()
+            ),
             "post": {
-                **_operation("beginTrace", "See these requests from now on", 201, _any()),
+                **_operation("beginTrace", "Begin a trace of the matching requests", 201, _any()),
                 "requestBody": {
                     "required": True,
                     "content": _content({"$ref": "#/components/schemas/Traced"}),
@@ -105,21 +115,22 @@ def _traces(number: dict[str, Any]) -> dict[str, Any]:
         },
         "/traces/{trace}": {
             "get": {
-                **_operation("seen", "The requests that were answered since", 200, _any()),
+                **_operation("seen", "The events after the given number", 200, _any()),
                 "parameters": [
                     {**number, "name": "trace"},
                     {**number, "name": "after", "in": "query", "required": False},
                 ],
             },
             "delete": {
-                **_operation("endTrace", "See them no longer", 204),
+                **_operation("endTrace", "End a trace", 204),
                 "parameters": [{**number, "name": "trace"}],
             },
         },
     }
 
 
-def _asking(name: str, summary: str, schema: str) -> dict[str, Any]:
+def _with_body(name: str, summary: str, schema: str) -> dict[str, Any]:
+    """An operation whose request has a body of the given schema."""
     body = {"$ref": f"#/components/schemas/{schema}"}
     return {
         **_operation(name, summary, 200, _any()),
@@ -135,17 +146,17 @@ def _snapshots() -> dict[str, Any]:
     return {
         "/snapshots": {
             "get": {
-                **_operation("listSnapshots", "Those that are kept beside the data", 200, _any()),
+                **_operation("listSnapshots", "List the snapshots", 200, _any()),
                 "parameters": [folder],
             },
             "post": {
-                **_operation("takeSnapshot", "Keep what the broker holds at a moment", 201, _any()),
+                **_operation("takeSnapshot", "Take a snapshot of the broker", 201, _any()),
                 "requestBody": {"required": True, "content": taken},
             },
         },
         "/snapshots/{name}": {
             "delete": {
-                **_operation("removeSnapshot", "Keep it no longer", 204),
+                **_operation("removeSnapshot", "Delete a snapshot", 204),
                 "parameters": [name, folder],
             },
         },
@@ -153,8 +164,8 @@ def _snapshots() -> dict[str, Any]:
             "post": {
                 **_operation(
                     "restore",
-                    "Have the broker end and begin again with what it holds; done when `restored`"
-                    " of listSnapshots is one more",
+                    "Shut the broker down and start it again with the snapshot; finished when"
+                    " `restored` of listSnapshots has grown by one",
                     202,
                     _any(),
                 ),
@@ -171,12 +182,12 @@ def _forks() -> dict[str, Any]:
     forks = _object({"forks": {"type": "array", "items": fork}})
     return {
         "/forks": {
-            "get": _operation("listForks", "Those that were begun and not ended", 200, forks),
+            "get": _operation("listForks", "List the forks that were not ended", 200, forks),
             "post": {
                 **_operation(
                     "fork",
-                    "A second broker, which begins with what a snapshot holds, else with what this"
-                    " one does now; it ends with this one at the latest",
+                    "Start another broker with the contents of a snapshot, or of this broker; it"
+                    " ends with this broker at the latest",
                     201,
                     fork,
                 ),
@@ -185,7 +196,7 @@ def _forks() -> dict[str, Any]:
         },
         "/forks/{fork}": {
             "delete": {
-                **_operation("endFork", "Have it end at once, and its data be gone", 204),
+                **_operation("endFork", "End a fork at once and remove its data", 204),
                 "parameters": [number],
             },
         },
@@ -199,7 +210,10 @@ def _operation(
     if schema is not None:
         done["content"] = _content(schema)
     error = {"$ref": "#/components/schemas/Error"}
-    refused = {"description": "It cannot be; `error` says why", "content": _content(error)}
+    refused = {
+        "description": "The request failed; `error` says why",
+        "content": _content(error),
+    }
     return {
         "operationId": name,
         "summary": summary,
@@ -222,7 +236,7 @@ def _any() -> dict[str, Any]:
 def _schemas() -> dict[str, Any]:
     text, number, flag = {"type": "string"}, {"type": "integer", "minimum": 0}, {"type": "boolean"}
     api = {"type": "string", "enum": sorted(API_NAMES.values())}
-    operation = {"type": "string", "enum": [each.value for each in Operation]}
+    operation = {"type": "string", "enum": [each.value for each in LogOperation]}
     action = {
         "error": {"type": "string", "enum": [error.name for error in ErrorCode if error]},
         "delay_ms": number,
@@ -250,7 +264,7 @@ def _schemas() -> dict[str, Any]:
         **action,
         "script": {"type": "array", "items": _object(action, additionalProperties=False)},
         "preset": {"type": "string", "enum": sorted([*PRESETS, *DISK_PRESETS])},
-        "disk": {"type": "string", "enum": [each.value for each in Disk]},
+        "disk": {"type": "string", "enum": [each.value for each in DiskFault]},
         "on": {"oneOf": [operation, {"type": "array", "items": operation}]},
     }
     return {

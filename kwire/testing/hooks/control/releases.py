@@ -1,7 +1,8 @@
-"""Which versions each release of Apache Kafka tells its clients of, API by API.
+"""The highest version of each API that each release of Apache Kafka reports in ApiVersions.
 
-Made by tools/releases.py of the releases' own ApiKeys; up to 3.2 as a broker on ZooKeeper says it,
-from 3.3 on as one on KRaft.  What a broker did not list is not here.
+tools/releases.py generates this table from the ApiKeys class of each release: up to 3.2 for a
+broker on ZooKeeper, from 3.3 on for a broker on KRaft.  APIs that a broker does not report are left
+out.
 """
 
 from __future__ import annotations
@@ -41,4 +42,4 @@ CHANGES: Final = {
     "4.2": "2:11 8:10 9:10 27:2 78:2 79:2 80:1 85:1 87:1 88:0 89:0 90:1",
     "4.3": "35:5",
 }
-"""By release, what is different from the one before: `key:highest`, and `-key` where it went."""
+"""Changes since the previous release: `key:version` is a new highest version, `-key` a removal."""

@@ -1,6 +1,6 @@
-"""HTTP/1.1 on this machine's own address, for kwire.testing.hooks.control.api.
+"""An HTTP/1.1 server on the loopback address, for kwire.testing.hooks.control.api.
 
-h11 reads and writes it: no more is needed of HTTP than it has, and it brings nothing with it.
+It uses h11, which has all of HTTP that the control needs and no dependencies.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import h11
 import trio
 
-from kwire.testing.hooks.control.api import Asked, Reply, answer
+from kwire.testing.hooks.control.api import HttpReply, HttpRequest, answer
 
 if TYPE_CHECKING:
     from kwire.testing.hooks.control.service import Control
@@ -29,7 +29,7 @@ SERVER: Final = [("server", "kwire"), ("cache-control", "no-store")]
 async def serve(
     control: Control, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 ) -> None:
-    """Until it is cancelled.  Raises OSError with a sentence where the port cannot be had."""
+    """Serve until cancelled.  Raises OSError with a message if the port is not available."""
     async with trio.open_nursery() as nursery:
         try:
             listeners = await trio.open_tcp_listeners(control.port, host=HOST)
@@ -38,44 +38,47 @@ async def serve(
                 problem.errno, f"cannot listen on {HOST} port {control.port}: {problem.strerror}"
             ) from None
         control.port = listeners[0].socket.getsockname()[1]
-        log.info("controlled at http://%s:%d", HOST, control.port)
+        log.info("The control serves at http://%s:%d", HOST, control.port)
         await nursery.start(trio.serve_listeners, partial(_serve_client, control), listeners)
         task_status.started()
 
 
 async def _serve_client(control: Control, stream: trio.SocketStream) -> None:
-    """One connection after the other has its own task; none may end the broker."""
+    """Serve one connection; catches every exception, because an error must not end the broker."""
     connection = h11.Connection(h11.SERVER)
     try:
         async with stream:
             while await _exchange(control, connection, stream):
                 connection.start_next_cycle()
     except (trio.BrokenResourceError, trio.ClosedResourceError) as problem:
-        log.debug("a client of the control went away: %s", problem)
+        log.debug("A client of the control closed its connection: %s", problem)
     except Exception:
-        log.exception("unhandled error of the control")
+        log.exception("Unhandled error in the control; closing the connection")
 
 
 async def _exchange(
     control: Control, connection: h11.Connection, stream: trio.SocketStream
 ) -> bool:
-    """A request and its reply; whether there may be another."""
+    """Serve one request; returns whether the connection can carry another one."""
     try:
-        asked = await _receive(connection, stream)
+        request = await _receive(connection, stream)
     except h11.RemoteProtocolError as problem:
         if connection.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             await _send(
-                connection, stream, Reply(problem.error_status_hint, {"error": f"{problem}"})
+                connection, stream, HttpReply(problem.error_status_hint, {"error": f"{problem}"})
             )
         return False
-    if asked is None:
+    if request is None:
         return False
-    await _send(connection, stream, await answer(control, asked))
+    await _send(connection, stream, await answer(control, request))
     return connection.our_state is h11.DONE and connection.their_state is h11.DONE
 
 
-async def _receive(connection: h11.Connection, stream: trio.SocketStream) -> Asked | None:
-    """The next request; None where the client has gone.  Raises h11.RemoteProtocolError."""
+async def _receive(connection: h11.Connection, stream: trio.SocketStream) -> HttpRequest | None:
+    """The next request; None if the client closed the connection.
+
+    Raises h11.RemoteProtocolError.
+    """
     request: h11.Request | None = None
     body = bytearray()
     while True:
@@ -94,14 +97,14 @@ async def _receive(connection: h11.Connection, stream: trio.SocketStream) -> Ask
                     f"the body is larger than {BODY_BYTES_MAX} bytes", error_status_hint=413
                 )
         elif isinstance(event, h11.EndOfMessage) and request is not None:
-            return _asked(request, bytes(body))
-        else:  # it has closed the connection
+            return _http_request(request, bytes(body))
+        else:  # the client closed the connection
             return None
 
 
-def _asked(request: h11.Request, body: bytes) -> Asked:
+def _http_request(request: h11.Request, body: bytes) -> HttpRequest:
     headers = {name.decode(): value.decode("latin-1") for name, value in request.headers}
-    return Asked(
+    return HttpRequest(
         method=request.method.decode(),
         target=request.target.decode(),
         host=headers.get("host", ""),
@@ -110,7 +113,7 @@ def _asked(request: h11.Request, body: bytes) -> Asked:
     )
 
 
-async def _send(connection: h11.Connection, stream: trio.SocketStream, reply: Reply) -> None:
+async def _send(connection: h11.Connection, stream: trio.SocketStream, reply: HttpReply) -> None:
     body = b"" if reply.body is None else json.dumps(reply.body).encode() + b"\n"
     headers = [*SERVER, ("content-length", str(len(body)))]
     if body:

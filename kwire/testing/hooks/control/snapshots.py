@@ -1,8 +1,8 @@
-"""Taking snapshots of the running broker, and having it go on as one says.
+"""Takes snapshots of the running broker, and restores the broker from one.
 
-A snapshot is taken at one moment, on the loop: whatever was acknowledged before is in it, and
-nothing of what came later.  Meanwhile nobody is answered, which takes as long as making some files
-does for each partition.
+A snapshot is taken in one step of the event loop: it contains everything that was acknowledged
+before, and nothing that came later.  The broker answers no request during that step, which takes
+the time to create a few files per partition.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from kwire.testing.hooks.snapshots import laying
 from kwire.testing.hooks.snapshots.kept import (
     Description,
     SnapshotError,
-    Snapshots,
+    SnapshotFolder,
     beside,
     describe,
     description_of,
-    told,
+    public_description,
 )
 
 if TYPE_CHECKING:
@@ -40,87 +40,90 @@ NOT_HELD: Final = (
     "log.dirs",
     "log.dir",
 )
-"""Settings that are another's where a fork has its own."""
+"""Settings that a fork does not take over, because it needs its own."""
 
 
 class Restoring(NamedTuple):
-    """What the broker is to go on with."""
+    """The data with which the broker starts again after it has stopped."""
 
     laid: Sequence[Path]
-    """Folders that take the place of its log directories."""
+    """Folders that will replace the broker's log directories."""
     ahead_ms: int
 
 
 class Snapshotting:
-    """Snapshots of one broker, beside its first log directory or in a folder that is named."""
+    """Snapshots of one broker, kept beside its first log directory or in a given folder."""
 
     def __init__(self, clock: ControlledClock) -> None:
         self._clock = clock
         self._broker: Broker | None = None
         self._stop: trio.Event | None = None
-        self._is_asked = False
+        self._is_restoring = False
         self.restoring: Restoring | None = None
-        """What it goes on with once it has stopped, if that was asked for."""
+        """Set by `restore`: the data with which the broker starts again."""
         self.restored = 0
-        """How often that was done."""
+        """How often this broker was restored."""
 
     def begin(self, broker: Broker, stop: trio.Event) -> None:
-        """Of this broker, which ends when `stop` is set."""
+        """Set the broker; it shuts down when `stop` is set."""
         self._broker, self._stop = broker, stop
 
     @property
     def broker(self) -> Broker:
-        """Whose they are.  SnapshotError before it is there."""
+        """The broker.  Raises SnapshotError before it has started."""
         if self._broker is None:
-            raise SnapshotError("the broker is not there yet")
+            raise SnapshotError("the broker has not started yet")
         return self._broker
 
     @property
     def _log_dirs(self) -> list[Path]:
         return [Path(path) for path in self.broker.config.log_dirs]
 
-    def kept(self, folder: str | None) -> Snapshots:
-        """Those in that folder, or those beside the data.  SnapshotError."""
+    def kept(self, folder: str | None) -> SnapshotFolder:
+        """The snapshots in an absolute folder, or those beside the data.  Raises SnapshotError."""
         if folder is None:
-            return Snapshots(beside(self._log_dirs[0]))
+            return SnapshotFolder(beside(self._log_dirs[0]))
         if not Path(folder).is_absolute():
-            raise SnapshotError(f"the folder is said from the root on, and not as {folder!r}")
-        return Snapshots(Path(folder))
+            raise SnapshotError(f"the folder must be an absolute path, not {folder!r}")
+        return SnapshotFolder(Path(folder))
 
     def check_whole(self) -> None:
-        """SnapshotError where no snapshot holds all that the broker goes by."""
-        self._capturable(self.broker)
+        """Raise SnapshotError if a snapshot could not hold all of the broker's state."""
+        self._store_to_copy(self.broker)
 
     def take(self, name: str, folder: str | None = None) -> dict[str, Any]:
-        """Take one; what is told of it.  SnapshotError, which says why not."""
+        """Take a snapshot; returns its public description.  Raises SnapshotError."""
         broker = self.broker
-        store = self._capturable(broker)
-        kept = self.kept(folder)
+        store = self._store_to_copy(broker)
+        snapshots = self.kept(folder)
         try:
-            under_way = kept.begin(name)
+            unfinished = snapshots.begin(name)
             try:
-                self._write(broker, store, under_way)
-                path = kept.finish(name)
+                self._write(broker, store, unfinished)
+                path = snapshots.finish(name)
             except BaseException:
-                kept.give_up(name)
+                snapshots.give_up(name)
                 raise
         except (OSError, LogError) as problem:
-            raise SnapshotError(f"it cannot be written: {problem}") from problem
-        return told(path)
+            raise SnapshotError(f"the snapshot cannot be written: {problem}") from problem
+        return public_description(path)
 
-    def _capturable(self, broker: Broker) -> LocalStore:
+    def _store_to_copy(self, broker: Broker) -> LocalStore:
+        """The store of the broker's metadata.  Raises SnapshotError if no snapshot is possible."""
         store = broker.node.store
         if not isinstance(store, LocalStore):
-            raise SnapshotError("a broker of a cluster is not the whole of it: no snapshot")
+            raise SnapshotError("a snapshot of one broker of a cluster is not possible")
         if store.ahead is not None:
-            raise SnapshotError("it runs on Apache Kafka's data, whose metadata no snapshot holds")
+            raise SnapshotError(
+                "the broker runs on Apache Kafka's data, whose metadata a snapshot cannot hold"
+            )
         if broker.logs.offline_dirs:
             failed = ", ".join(map(str, broker.logs.offline_dirs))
             raise SnapshotError(f"a log directory has failed: {failed}")
         return store
 
     def _write(self, broker: Broker, store: LocalStore, path: Path) -> None:
-        targets = {log_dir: path / str(n) for n, log_dir in enumerate(self._log_dirs)}
+        targets = {log_dir: path / str(number) for number, log_dir in enumerate(self._log_dirs)}
         for target in targets.values():
             target.mkdir()
         capture(broker.logs, targets, broker.hosted.high_watermark_of, broker.now_ms())
@@ -138,31 +141,34 @@ class Snapshotting:
         describe(path, description)
 
     def to_json(self, folder: str | None = None) -> dict[str, Any]:
-        """All of them, and how often the broker was restored."""
-        return {"snapshots": self.kept(folder).told(), "restored": self.restored}
+        """All snapshots, and how often the broker was restored, as GET /snapshots returns them."""
+        return {"snapshots": self.kept(folder).public(), "restored": self.restored}
 
     async def restore(self, name: str, folder: str | None = None) -> None:
-        """Have the broker end, and begin again with what a snapshot holds.  SnapshotError."""
-        self._capturable(self.broker)
+        """Lay the snapshot out beside the data, then shut the broker down to start with it.
+
+        Raises SnapshotError.
+        """
+        self._store_to_copy(self.broker)
         path = self.kept(folder).find(name)
         ahead_ms = description_of(path).ahead_ms
-        if self._is_asked:
-            raise SnapshotError("it is being restored already")
-        self._is_asked = True
+        if self._is_restoring:
+            raise SnapshotError("the broker is being restored already")
+        self._is_restoring = True
         try:
             laid = await trio.to_thread.run_sync(laying.laid_beside, path, self._log_dirs)
         except OSError as problem:
-            self._is_asked = False
-            raise SnapshotError(f"it cannot be laid out: {problem}") from problem
+            self._is_restoring = False
+            raise SnapshotError(f"the snapshot cannot be laid out: {problem}") from problem
         except BaseException:
-            self._is_asked = False
+            self._is_restoring = False
             raise
-        log.info("it ends, and goes on with what snapshot %s holds", path)
+        log.info("Shutting down to start again with snapshot %s", path)
         self.restoring = Restoring(laid, ahead_ms)
         assert self._stop is not None
         self._stop.set()
 
 
 def held_settings(explicit: Mapping[str, str]) -> dict[str, str]:
-    """What a fork takes over."""
+    """The settings that a fork takes over."""
     return {name: value for name, value in explicit.items() if name not in NOT_HELD}

@@ -1,7 +1,7 @@
-"""An older broker's versions: how high the requests are that clients are told of, API by API.
+"""Makes a broker look like an older one: limits the API versions that it reports and serves.
 
-A release tells of all of them; a client may be told of some APIs alone, too.  Features that go by
-newer requests than clients are told of are not told, either.
+The limits are those of a release of Apache Kafka, or given per API, or both.  Features that need a
+newer request than the limits allow are not reported, either.
 """
 
 from __future__ import annotations
@@ -25,114 +25,117 @@ if TYPE_CHECKING:
 
 
 NOT_SERVED: Final = -1
-"""In the place of a highest version."""
+"""Stands for the highest version of an API that is not served at all."""
 
-TOLD_WITH_REFUSAL_SINCE: Final = 3
-"""Brokers with this version of ApiVersions say up to which, where they refuse one (KIP-511)."""
+REPORTED_WITH_REFUSAL_SINCE: Final = 3
+"""Brokers with this version of ApiVersions report their highest one when they refuse a higher one
+(KIP-511)."""
 
-TAKEN_BY_FEATURES: Final = {
+NEEDED_BY_FEATURES: Final = {
     "transaction.version": (ApiKey.PRODUCE, 12),
     "group.version": (ApiKey.CONSUMER_GROUP_HEARTBEAT, 1),
     "share.version": (ApiKey.SHARE_FETCH, 1),
     "streams.version": (ApiKey.STREAMS_GROUP_HEARTBEAT, 0),
     "metadata.version": (ApiKey.DESCRIBE_CLUSTER, 0),
 }
-"""What a client that goes by a feature asks: who is told of one and not of the other fails."""
+"""The API and version that a client uses because of a feature: a client that sees the feature
+without that version fails."""
 
 
-def read_max_versions(said: Iterable[str]) -> dict[int, int]:
-    """API key -> highest version, of `Produce=7` and of a release, as `2.8`.  Raises BadRule.
+def read_max_versions(options: Iterable[str]) -> dict[int, int]:
+    """The highest versions by API key, of options such as `2.8` (a release) and `Produce=7`.
 
-    Where both are said the release gives way.
+    An option for an API overrides the release.  Raises BadRule.
     """
     release: dict[int, int] = {}
-    found = {}
-    for each in said:
-        if each[:1].isdigit():
+    limits = {}
+    for option in options:
+        if option[:1].isdigit():
             if release:
-                raise BadRule(f"{each!r}: a broker is of one release")
-            release = of_release(each)
+                raise BadRule(f"{option!r}: only one release can be given")
+            release = of_release(option)
         else:
-            key, version = _of_api(each)
-            found[key] = version
-    return {**release, **found}
+            key, version = _of_api(option)
+            limits[key] = version
+    return {**release, **limits}
 
 
 def versions_of(release: str) -> dict[int, int]:
-    """API key -> highest version.  KeyError if there is no such release."""
+    """The highest versions of a release by API key.  Raises KeyError for an unknown release."""
     versions: dict[int, int] = {}
-    for each, changes in CHANGES.items():
+    for changed_in, changes in CHANGES.items():
         for change in changes.split():
             if change.startswith("-"):
                 del versions[int(change[1:])]
             else:
                 key, _, highest = change.partition(":")
                 versions[int(key)] = int(highest)
-        if each == release:
+        if changed_in == release:
             return versions
     raise KeyError(release)
 
 
 def of_release(release: str) -> dict[int, int]:
-    """What a release of Apache Kafka tells of, of all that is served.  Raises BadRule.
+    """The highest versions, of the APIs that kwire serves, in a release such as 2.8 or 2.8.1.
 
-    It is one by its first two numbers, or by more.
+    Raises BadRule.
     """
     name = ".".join(release.split(".")[:2])
     if name not in CHANGES:
-        raise BadRule(f"there is no release {release!r} here: there are {', '.join(CHANGES)}")
-    told = versions_of(name)
-    found = {}
+        raise BadRule(f"release {release!r} is not known: known are {', '.join(CHANGES)}")
+    versions = versions_of(name)
+    limits = {}
     for route in ROUTES:
-        high = told.get(route.api_key, NOT_SERVED)
-        found[int(route.api_key)] = high if high >= route.min_version else NOT_SERVED
-    return found
+        highest = versions.get(route.api_key, NOT_SERVED)
+        limits[int(route.api_key)] = highest if highest >= route.min_version else NOT_SERVED
+    return limits
 
 
-def _of_api(said: str) -> tuple[int, int]:
-    name, _, number = said.partition("=")
+def _of_api(option: str) -> tuple[int, int]:
+    name, _, number = option.partition("=")
     key = int(api_of(name))
     served = {int(route.api_key): route for route in ROUTES}
     if key not in served or key == ApiKey.API_VERSIONS:
-        raise BadRule(f"{API_NAMES[key]} is served in all its versions or not at all")
+        raise BadRule(f"the versions of {API_NAMES[key]} cannot be limited")
     low, high = served[key].min_version, served[key].max_version
     if not number.isdigit() or not low <= int(number) <= high:
-        raise BadRule(f"{said!r}: {API_NAMES[key]} is served from version {low} to {high}")
+        raise BadRule(f"{option!r}: {API_NAMES[key]} is served from version {low} to {high}")
     return key, int(number)
 
 
 class MaxVersions:
-    """What a broker goes by that is to look older than it is."""
+    """The version limits of a broker, applied to requests and to ApiVersions responses."""
 
     def __init__(self, by_key: Mapping[int, int]) -> None:
         self._by_key = by_key
 
     def __bool__(self) -> bool:
-        """Whether it is."""
+        """Whether there are any limits."""
         return bool(self._by_key)
 
     def bound(self, binding: Binding) -> Binding:
-        """As `binding`, where that version is served; ApiVersions then tells of these alone.
+        """The binding that handles the request: `binding`, or one that limits ApiVersions.
 
-        Raises UnsupportedRequest, as of an API or a version that there is not.
+        Raises UnsupportedRequest, as for an unknown API or version, if the version is too high.
         """
         high = self._by_key.get(binding.api_key)
-        is_beyond = high is not None and binding.api_version > high
+        is_too_high = high is not None and binding.api_version > high
         if binding.api_key == ApiKey.API_VERSIONS:
-            return self._refusing(binding) if is_beyond else self._lowering(binding)
-        if is_beyond:
+            return self._refusing(binding) if is_too_high else self._lowering(binding)
+        if is_too_high:
             name = API_NAMES[binding.api_key]
             up_to = "" if high == NOT_SERVED else f": only up to {high}"
             raise UnsupportedRequest(f"{name} version {binding.api_version} is not served{up_to}")
         return binding
 
     def _refusing(self, binding: Binding) -> Binding:
-        """ApiVersions of a version that is not there is answered in version 0."""
+        """Answers an ApiVersions of a too high version in version 0 (KIP-511)."""
         high = self._by_key[binding.api_key]
-        told = [ApiVersion(binding.api_key, 0, high)] if high >= TOLD_WITH_REFUSAL_SINCE else []
+        is_reported = high >= REPORTED_WITH_REFUSAL_SINCE
+        keys = [ApiVersion(binding.api_key, 0, high)] if is_reported else []
 
         def handle(broker: Broker, request: Any, context: Context) -> ApiVersionsResponse:  # noqa: ANN401 - a Handle
-            return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=told)
+            return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=keys)
 
         return replace(binding, handle=handle, write=ApiVersionsResponse.WRITERS[0])
 
@@ -147,7 +150,7 @@ class MaxVersions:
         return replace(binding, handle=handle)
 
     def _lowered(self, response: ApiVersionsResponse) -> ApiVersionsResponse:
-        """Another response: its list is one that all connections share."""
+        """A copy of the response with the limits: connections share the original's list."""
         lowered = [
             replace(each, max_version=min(each.max_version, high))
             for each in response.api_keys
@@ -161,5 +164,5 @@ class MaxVersions:
         )
 
     def _has(self, feature: str) -> bool:
-        key, version = TAKEN_BY_FEATURES[feature]
+        key, version = NEEDED_BY_FEATURES[feature]
         return self._by_key.get(key, version) >= version

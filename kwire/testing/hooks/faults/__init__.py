@@ -1,9 +1,10 @@
-"""Faults that a test asks for: which requests they befall, and what becomes of those.
+"""Faults: rules that inject errors, delays and lost connections into requests, for tests.
 
-`rules` reads what is asked for, `machine` decides, request by request, and keeps what happened;
-`parts` knows which topics and partitions a request names, and `refusing` answers some of them with
-an error while the others are served.  No clock, no socket, no chance of its own in here: they are
-arguments.  kwire.server.network.controlled is where connections ask.
+`rules` parses a rule, `machine` decides for each request which rule applies and records the
+injections, `parts` knows which topics and partitions a request names, and `refusing` answers some
+partitions of a request with an error while the broker serves the others.  `disk` has the rules
+about disk operations.  Nothing in here reads a clock, a socket or a random number: they are
+arguments.  The caller is kwire.server.network.controlled.
 """
 
 from __future__ import annotations

@@ -1,19 +1,21 @@
-"""Disks that fail a broker: what a rule may ask of them, and which calls of the log it is about.
+"""Fault rules about a broker's disk: their fields, and the calls of the log that they match.
 
     {"disk": "full", "topic": "orders", "times": 3}
     {"disk": "slow", "delay_ms": 300, "on": "fsync"}
     {"disk": "failed", "on": ["append", "roll"], "topic": "orders", "partition": 0}
 
-What becomes of that is the broker's own doing: it is told what the system would tell it.
+The broker's call gets the error or the delay that the operating system would give; how the broker
+reacts to it is not part of the fault.
 
-    full        there is no room (ENOSPC).  Of a write the first half gets there, as it may on a
-                disk that is full.  Unless `on` says otherwise it is about what takes room
-    failed      the disk is broken (EIO): a log directory goes offline
-    slow        each call takes `delay_ms` longer; the broker waits for it as for any disk
+    full        no space is left (ENOSPC).  A write stores the first half of its bytes, as it may
+                on a full disk.  Without `on`, the rule is about all operations that need space.
+    failed      the disk is broken (EIO): the log directory goes offline.
+    slow        each call takes `delay_ms` longer.
 
 `on` is one or several of: append (records), index, roll (the files of a new segment, and the
 folder of a new partition), snapshot (of producers), checkpoint, other (small files), fsync, and
-read, which is what the broker reads itself: what consumers get the kernel sends.
+read.  A read is one by the broker itself; data for consumers is sent by the kernel (sendfile) and
+is not affected.
 """
 
 from __future__ import annotations
@@ -24,16 +26,16 @@ from enum import Enum
 from typing import Any, Final, NamedTuple
 
 
-class Disk(Enum):
-    """What is wrong with it."""
+class DiskFault(Enum):
+    """What is wrong with the disk."""
 
     FULL = "full"
     FAILED = "failed"
     SLOW = "slow"
 
 
-class Call(Enum):
-    """What is asked of a disk."""
+class SystemCall(Enum):
+    """The kind of a call to the operating system."""
 
     CREATE = "create"
     WRITE = "write"
@@ -41,8 +43,8 @@ class Call(Enum):
     READ = "read"
 
 
-class Operation(Enum):
-    """What the log is at: see the module."""
+class LogOperation(Enum):
+    """What the log does with a call; the head of the module explains the values."""
 
     APPEND = "append"
     INDEX = "index"
@@ -54,91 +56,94 @@ class Operation(Enum):
     READ = "read"
 
 
-ERRNOS: Final[Mapping[Disk, int]] = {Disk.FULL: errno.ENOSPC, Disk.FAILED: errno.EIO}
+ERRNOS: Final[Mapping[DiskFault, int]] = {DiskFault.FULL: errno.ENOSPC, DiskFault.FAILED: errno.EIO}
 
-EVERYTHING: Final = frozenset(Operation)
-WHAT_TAKES_ROOM: Final = EVERYTHING - {Operation.FSYNC, Operation.READ}
+EVERYTHING: Final = frozenset(LogOperation)
+NEEDS_SPACE: Final = EVERYTHING - {LogOperation.FSYNC, LogOperation.READ}
 SLOW_MS: Final = 1000
-"""How much longer a slow disk takes, if nothing is said."""
+"""How much longer a call takes on a slow disk, if the rule has no `delay_ms`."""
 
 _OF_SEGMENTS: Final = (".log", ".index", ".timeindex", ".txnindex")
 _OF_PARTITIONS: Final = ("leader-epoch-checkpoint", "partition.metadata")
 
 
-class OfDisk(NamedTuple):
-    """What a rule asks of a disk."""
+class DiskAction(NamedTuple):
+    """What a rule injects into disk operations, and into which ones."""
 
-    disk: Disk
-    on: frozenset[Operation]
+    disk: DiskFault
+    on: frozenset[LogOperation]
     delay_ms: int
 
 
-class Touched(NamedTuple):
-    """A call of the log, as far as rules look at it."""
+class LogCall(NamedTuple):
+    """One call of the log to the operating system, with what rules match on."""
 
-    operation: Operation
+    operation: LogOperation
     file: str
-    """With its folder, as `orders-0/00000000000000000000.log`; of a folder its name alone."""
+    """The file with its folder, as `orders-0/00000000000000000000.log`, or the name of a folder."""
     topic: str | None
     partition: int | None
 
 
-class OnDisk(NamedTuple):
-    """A call of the log that a rule befell."""
+class DiskInjection(NamedTuple):
+    """One injection of a rule into a call of the log."""
 
     rule: int
     time_ms: int
-    disk: Disk
-    touched: Touched
+    disk: DiskFault
+    call: LogCall
     delay_ms: int
 
     def to_json(self) -> dict[str, Any]:
-        """As it is told over HTTP."""
-        touched = self.touched
-        of = [{"topic": touched.topic, "partition": touched.partition}] if touched.topic else []
-        delay = {"delay_ms": self.delay_ms} if self.disk is Disk.SLOW else {}
+        """The injection as GET /faults/happened returns it."""
+        call = self.call
+        partitions = [{"topic": call.topic, "partition": call.partition}] if call.topic else []
+        delay = {"delay_ms": self.delay_ms} if self.disk is DiskFault.SLOW else {}
         return {
             "rule": self.rule,
             "time_ms": self.time_ms,
             "disk": self.disk.value,
-            "on": touched.operation.value,
-            "file": touched.file,
-            "partitions": of,
+            "on": call.operation.value,
+            "file": call.file,
+            "partitions": partitions,
             **delay,
         }
 
 
-def touched(call: Call, folder: str, name: str) -> Touched:
-    """What a call is about: a file and its folder, both by their names, or a folder alone."""
-    of_partition = (folder if _is_of_partition(name) else "") if folder else name
-    topic, dash, number = of_partition.rpartition("-")
-    is_known = bool(dash) and number.isdecimal()
-    return Touched(
+def log_call(call: SystemCall, folder: str, name: str) -> LogCall:
+    """The operation and the partition of a call on the file `name` in `folder`.
+
+    Both are names without a path; `folder` is empty if the call is on a folder.
+    """
+    partition_folder = (folder if _is_of_partition(name) else "") if folder else name
+    topic, dash, number = partition_folder.rpartition("-")
+    is_partition = bool(dash) and number.isdecimal()
+    return LogCall(
         _operation(call, folder, name),
-        f"{folder}/{name}" if is_known and folder else name,
-        topic if is_known else None,
-        int(number) if is_known else None,
+        f"{folder}/{name}" if is_partition and folder else name,
+        topic if is_partition else None,
+        int(number) if is_partition else None,
     )
 
 
 def _is_of_partition(name: str) -> bool:
-    """Whether a file of that name is in a partition's folder, and not beside those."""
+    """Whether a file of that name belongs to a partition, not to the log directory."""
     name = name.removesuffix(".tmp")
     return name.endswith((*_OF_SEGMENTS, ".snapshot")) or name in _OF_PARTITIONS
 
 
-def _operation(call: Call, folder: str, name: str) -> Operation:
-    if call is Call.FSYNC:
-        return Operation.FSYNC
-    if call is Call.READ:
-        return Operation.READ
+def _operation(call: SystemCall, folder: str, name: str) -> LogOperation:
+    if call is SystemCall.FSYNC:
+        return LogOperation.FSYNC
+    if call is SystemCall.READ:
+        return LogOperation.READ
     name = name.removesuffix(".tmp")
     if name.endswith("-checkpoint"):
-        return Operation.CHECKPOINT
+        return LogOperation.CHECKPOINT
     if name.endswith(".snapshot"):
-        return Operation.SNAPSHOT
-    if call is Call.CREATE and (not folder or name.endswith(_OF_SEGMENTS)):
-        return Operation.ROLL
+        return LogOperation.SNAPSHOT
+    if call is SystemCall.CREATE and (not folder or name.endswith(_OF_SEGMENTS)):
+        return LogOperation.ROLL
     if not name.endswith(_OF_SEGMENTS):
-        return Operation.OTHER
-    return Operation.APPEND if name.endswith(".log") else Operation.INDEX
+        return LogOperation.OTHER
+    return LogOperation.APPEND if name.endswith(".log") else LogOperation.INDEX

@@ -1,8 +1,8 @@
-"""Which request is befallen by what: rules in, a decision for each request out, and what happened.
+"""Decides for each request which fault is injected into it, and records the injections.
 
-The first rule that matches a request and is not used up decides; the others do not see it.  A rule
-draws from a chance of its own, so that what it befalls depends on its seed and on the requests that
-match it, and on nothing else.
+The first rule that matches a request and is not used up decides; later rules do not count the
+request.  Each rule has a random generator of its own, so that its decisions depend only on its seed
+and on the requests that match it.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from typing import Any, Final, NamedTuple
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.messages import API_NAMES
 from kwire.codecs.primitives import Message
-from kwire.testing.hooks.faults.disk import OfDisk, OnDisk, Touched
+from kwire.testing.hooks.faults.disk import DiskAction, DiskInjection, LogCall
 from kwire.testing.hooks.faults.moved import Moved
 from kwire.testing.hooks.faults.parts import NameOf, Part, groups_of, parts_of, transactional_id_of
-from kwire.testing.hooks.faults.rules import Action, Draw, Rule, Which
+from kwire.testing.hooks.faults.rules import Action, Draw, FaultRule, RequestFilter
 
 HAPPENED_MAX: Final = 10_000
-"""How many are remembered, the last ones."""
+"""How many injections are kept; the oldest are dropped."""
 HELPERS: Final = "kwire-testing"
-"""The client id of those who look into the broker for a test: only a rule that names it, or `*`,
-is about them.  So it is with the other brokers of the cluster."""
+"""Client id of kwire.testing's own requests.  A rule matches them, and requests of other brokers,
+only if its `client` does."""
 _OTHER_BROKERS: Final = re.compile(
     r"broker-\d+-(fetcher-\d+|to-controller|txn-marker-sender|share-states|telemetry)"
     r"|AddPartitionsManager"
@@ -41,11 +41,11 @@ _OF_BROKERS: Final = frozenset(
         ApiKey.ALLOCATE_PRODUCER_IDS,
     }
 )
-"""What brokers ask each other: a rule is about it that names it."""
+"""Requests between brokers: a rule matches them only if its `api` names them."""
 
 
-class Asked:
-    """One request, as far as rules look at it."""
+class RequestInfo:
+    """One request, with what rules match on."""
 
     def __init__(
         self,
@@ -56,7 +56,8 @@ class Asked:
         name_of: NameOf,
         unnamed: Callable[[], Iterable[Part]] = tuple,
     ) -> None:
-        """`unnamed` are parts that it is about and does not name."""
+        """`name_of` returns the name of a topic id.  `unnamed` returns partitions that the request
+        is about without naming them, as those of a fetch session."""
         self.api_key = api_key
         self.api_version = api_version
         self.client_id = client_id
@@ -66,13 +67,13 @@ class Asked:
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
-        """The topics and partitions it is about, each once."""
+        """The topics and partitions that the request is about, without duplicates."""
         named = parts_of(self.api_key, self.request, self._name_of)
         return tuple(dict.fromkeys([*named, *self._unnamed()]))
 
 
-class Happened(NamedTuple):
-    """A request that a rule befell."""
+class Injection(NamedTuple):
+    """One injection of a rule into a request."""
 
     rule: int
     time_ms: int
@@ -80,11 +81,11 @@ class Happened(NamedTuple):
     api_version: int
     client: str | None
     parts: tuple[Part, ...]
-    """Those that the rule is about, of those that the request names."""
+    """The topics and partitions of the request that the rule matches."""
     action: Action
 
     def to_json(self) -> dict[str, Any]:
-        """As it is told over HTTP."""
+        """The injection as GET /faults/happened returns it."""
         action = {
             "error": None if self.action.error is None else self.action.error.name,
             "delay_ms": self.action.delay_ms or None,
@@ -103,141 +104,147 @@ class Happened(NamedTuple):
         }
 
 
-class Decision(NamedTuple):
-    """What is done to a request, and by which rule."""
+class FaultDecision(NamedTuple):
+    """The action that is injected into a request, and the rule that injects it."""
 
     number: int
-    rule: Rule
+    rule: FaultRule
     action: Action
 
 
 @dataclass(slots=True)
-class _Active:
-    rule: Rule
+class _ActiveRule:
+    rule: FaultRule
     draw: Draw
-    seen: int = 0
-    """Requests that matched."""
-    befallen: int = 0
+    matched: int = 0
+    """Number of requests that matched."""
+    injected: int = 0
+    """Number of injections."""
 
     @property
     def is_used_up(self) -> bool:
-        return self.rule.times is not None and self.befallen >= self.rule.times
+        return self.rule.times is not None and self.injected >= self.rule.times
 
     def take(self) -> Action | None:
-        """What is done to a request that matches; None where it is not this one's turn."""
-        self.seen += 1
-        if self.seen <= self.rule.skip:
+        """Count a matching request; returns the action to inject, or None to let it pass."""
+        self.matched += 1
+        if self.matched <= self.rule.skip:
             return None
         if self.rule.probability < 1 and self.draw() >= self.rule.probability:
             return None
         steps = self.rule.steps
-        action = steps[self.befallen % len(steps)]
-        self.befallen += 1
+        action = steps[self.injected % len(steps)]
+        self.injected += 1
         return action
 
 
 @dataclass(slots=True)
-class Faults:
-    """All rules of a broker.  `chance` gives what draws for a seed, `now_ms` the time."""
+class FaultMachine:
+    """All fault rules of a broker, and their injections.
+
+    `chance` returns a random generator for a seed; `now_ms` returns the time.
+    """
 
     chance: Callable[[int], Draw]
     now_ms: Callable[[], int]
-    happened: deque[Happened | OnDisk | Moved] = field(
+    happened: deque[Injection | DiskInjection | Moved] = field(
         default_factory=lambda: deque(maxlen=HAPPENED_MAX)
     )
-    _rules: dict[int, _Active] = field(default_factory=dict)
+    _rules: dict[int, _ActiveRule] = field(default_factory=dict)
     _last: int = 0
 
     def __bool__(self) -> bool:
         """Whether there are any rules."""
         return bool(self._rules)
 
-    def add(self, rule: Rule) -> int:
-        """Have it hold from now on; its number."""
+    def add(self, rule: FaultRule) -> int:
+        """Add a rule; returns its number."""
         self._last += 1
-        self._rules[self._last] = _Active(rule, self.chance(rule.seed))
+        self._rules[self._last] = _ActiveRule(rule, self.chance(rule.seed))
         return self._last
 
     def remove(self, number: int) -> bool:
-        """Have it hold no longer; whether there was one."""
+        """Remove a rule; returns whether it existed."""
         return self._rules.pop(number, None) is not None
 
     def clear(self) -> None:
-        """Have none, and forget what happened."""
+        """Remove all rules and forget their injections."""
         self._rules.clear()
         self.happened.clear()
 
     def to_json(self) -> list[dict[str, Any]]:
-        """The rules, with how often each matched and befell a request."""
+        """The rules, with their numbers of matching requests and of injections."""
         return [
             {
                 "rule": number,
                 **active.rule.said,
-                "matched": active.seen,
-                "happened": active.befallen,
+                "matched": active.matched,
+                "happened": active.injected,
                 "used_up": active.is_used_up,
             }
             for number, active in self._rules.items()
         ]
 
-    def decide(self, asked: Asked) -> Decision | None:
-        """What is done to this request; None lets it pass."""
+    def decide(self, request: RequestInfo) -> FaultDecision | None:
+        """Decide which action is injected into this request; None lets it pass."""
         for number, active in self._rules.items():
-            if active.is_used_up or active.rule.of_disk or not is_about(active.rule, asked):
+            if active.is_used_up or active.rule.of_disk or not is_about(active.rule, request):
                 continue
             action = active.take()
             if action is None:
                 continue
-            if action.passes:
+            if action.passes:  # an empty step of a script: no later rule applies, either
                 return None
-            parts = tuple(part for part in asked.parts if active.rule.picks(*part))
-            happened = Happened(
+            parts = tuple(part for part in request.parts if active.rule.picks(*part))
+            injection = Injection(
                 number,
                 self.now_ms(),
-                API_NAMES[asked.api_key],
-                asked.api_version,
-                asked.client_id,
+                API_NAMES[request.api_key],
+                request.api_version,
+                request.client_id,
                 parts,
                 action,
             )
-            self.happened.append(happened)
-            return Decision(number, active.rule, action)
+            self.happened.append(injection)
+            return FaultDecision(number, active.rule, action)
         return None
 
-    def touch(self, touched: Touched) -> OfDisk | None:
-        """What is wrong with the disk for this call of the log; None lets it pass.
+    def decide_disk(self, call: LogCall) -> DiskAction | None:
+        """Decide which fault is injected into this call of the log; None lets it pass.
 
-        It may be asked from any thread, one at a time.
+        May be called from any thread, but not from two at a time.
         """
         for number, active in list(self._rules.items()):
             of_disk = active.rule.of_disk
-            if of_disk is None or active.is_used_up or not active.rule.is_about_call(touched):
+            if of_disk is None or active.is_used_up or not active.rule.is_about_call(call):
                 continue
             if active.take() is None:
                 continue
             self.happened.append(
-                OnDisk(number, self.now_ms(), of_disk.disk, touched, of_disk.delay_ms)
+                DiskInjection(number, self.now_ms(), of_disk.disk, call, of_disk.delay_ms)
             )
             return of_disk
         return None
 
 
-def is_about(rule: Which, asked: Asked) -> bool:
-    """Whether a request is among those that are meant."""
-    if not rule.is_of(asked.api_key, asked.client_id):
+def is_about(request_filter: RequestFilter, request: RequestInfo) -> bool:
+    """Whether the filter of a rule or a trace matches a request."""
+    if not request_filter.is_of(request.api_key, request.client_id):
         return False
-    if rule.client is None and _is_nobodys_client(asked.client_id):
+    if request_filter.client is None and _is_internal_client(request.client_id):
         return False
-    if not rule.apis and asked.api_key in _OF_BROKERS:
+    if not request_filter.apis and request.api_key in _OF_BROKERS:
         return False
-    if rule.group is not None and rule.group not in groups_of(asked.request):
+    if request_filter.group is not None and request_filter.group not in groups_of(request.request):
         return False
-    wanted = rule.transactional_id
-    if wanted is not None and wanted != transactional_id_of(asked.request):
+    wanted = request_filter.transactional_id
+    if wanted is not None and wanted != transactional_id_of(request.request):
         return False
-    return rule.topic is None or any(rule.picks(*part) for part in asked.parts)
+    return request_filter.topic is None or any(
+        request_filter.picks(*part) for part in request.parts
+    )
 
 
-def _is_nobodys_client(client_id: str | None) -> bool:
-    """Whether it is no client of what is tested: the test's own helper, or another broker."""
+def _is_internal_client(client_id: str | None) -> bool:
+    """Whether the request comes from kwire.testing itself, or from another broker."""
     return client_id == HELPERS or _OTHER_BROKERS.fullmatch(client_id or "") is not None

@@ -1,4 +1,4 @@
-"""Leaders and coordinators that a test has moved, as they are told with what else happened."""
+"""Records that a test moved a leader or a coordinator; listed with the injections of faults."""
 
 from __future__ import annotations
 
@@ -8,26 +8,27 @@ NO_RULE: Final = None
 
 
 class Moved(NamedTuple):
-    """The leader of a partition, which is a coordinator where the partition is its topic's."""
+    """One move of a partition's leader, or of the coordinator that the partition belongs to."""
 
     time_ms: int
     topic: str
     partition: int
     before: int
-    """The broker that led it."""
+    """Id of the broker that led the partition before."""
     after: int
+    """Id of the broker that leads it now."""
     leader_epoch: int
-    """Since then."""
+    """The partition's new leader epoch."""
     of: tuple[str, str] | None = None
-    """Whose coordinator was asked for: ("group", its id) or ("transactional_id", that)."""
+    """For a coordinator: ("group", group id) or ("transactional_id", transactional id)."""
 
     @property
     def rule(self) -> None:
-        """It is nobody's: it happened when it was asked for."""
+        """None: no fault rule caused the move."""
         return NO_RULE
 
     def to_json(self) -> dict[str, Any]:
-        """As it is told over HTTP."""
+        """The move as GET /faults/happened returns it."""
         return {
             "rule": self.rule,
             "time_ms": self.time_ms,

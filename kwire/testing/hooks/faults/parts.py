@@ -1,7 +1,7 @@
-"""Which topics and partitions a request names, and where its answer has an error for each.
+"""The topics and partitions that a request names, and the places of their errors in the response.
 
-Requests differ in what they call these, and some have other places in other versions; here is each
-once.  What is not named here is answered as a whole.
+The messages of Kafka use different field names for topics, partitions and their numbers; the tables
+here list them per API.  A request of an API that is in no table is answered as a whole.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from kwire.codecs.messages import response_class
 from kwire.codecs.primitives import ZERO_UUID, Message
 
 Part = tuple[str, int | None]
-"""A topic and a partition; None where the request is about the topic as a whole."""
+"""A topic and a partition; the partition is None if the request is about the whole topic."""
 NameOf = Callable[[bytes], str | None]
-"""The name of a topic by its id."""
+"""Returns the name of a topic id, None if it is unknown."""
 
 
 class OfPartitions(NamedTuple):
-    """Names of a request's fields, and of its answer's: topics, their partitions, their number."""
+    """Field names of a request and its response: the topics, their partitions, their numbers."""
 
     topics: str
     partitions: str
@@ -31,7 +31,7 @@ class OfPartitions(NamedTuple):
 
 
 class OfTopics(NamedTuple):
-    """The same, of a request about topics as a whole."""
+    """Field names of a request about whole topics and its response."""
 
     topics: str
     answers: str
@@ -69,22 +69,22 @@ OF_TOPICS: Final[dict[int, OfTopics]] = {
 ELSEWHERE: Final = frozenset(
     {ApiKey.FIND_COORDINATOR, ApiKey.OFFSET_FETCH, ApiKey.ADD_PARTITIONS_TO_TXN}
 )
-"""Those whose answer has its errors in other places in other versions:
-kwire.testing.hooks.faults.refusing."""
+"""APIs whose response has its errors in different places in different versions; `refusing` handles
+each of them."""
 
 NOWHERE: Final = frozenset({ApiKey.ELECT_LEADERS})
-"""Those whose answer has a place in some versions only."""
+"""APIs whose response has a place for an error in some versions only."""
 
 
 def has_place_for_error(api_key: int) -> bool:
-    """Whether a request can be answered with an error, whatever it names."""
+    """Whether every response of this API has a place for an error."""
     if api_key in OF_PARTITIONS or api_key in OF_TOPICS or api_key in ELSEWHERE:
         return True
     return api_key not in NOWHERE and "error_code" in response_class(api_key).__slots__
 
 
 def topic_of(entry: Any, name_of: NameOf) -> str:  # noqa: ANN401 - an entry of any request's topics
-    """Its name, empty where the entry has an id that nobody knows."""
+    """The topic's name; empty if the entry has an unknown topic id."""
     name = getattr(entry, "name", None) or getattr(entry, "topic", None)
     if name:
         return str(name)
@@ -93,7 +93,7 @@ def topic_of(entry: Any, name_of: NameOf) -> str:  # noqa: ANN401 - an entry of 
 
 
 def parts_of(api_key: int, request: Message, name_of: NameOf) -> Iterator[Part]:
-    """What a request names, in its order; nothing where it names no topics."""
+    """The topics and partitions that a request names, in its order."""
     if (shape := OF_PARTITIONS.get(api_key)) is not None:
         for topic in getattr(request, shape.topics):
             name = topic_of(topic, name_of)
@@ -107,7 +107,7 @@ def parts_of(api_key: int, request: Message, name_of: NameOf) -> Iterator[Part]:
 
 
 def groups_of(request: Message) -> tuple[str, ...]:
-    """The groups that a request is about."""
+    """Ids of the groups that a request is about."""
     own = getattr(request, "group_id", "")
     several = getattr(request, "groups", None) or ()
     named = tuple(each if isinstance(each, str) else each.group_id for each in several)
@@ -115,6 +115,6 @@ def groups_of(request: Message) -> tuple[str, ...]:
 
 
 def transactional_id_of(request: Message) -> str | None:
-    """The transactional id that a request is about, if it is."""
+    """The transactional id that a request is about, or None."""
     found: str | None = getattr(request, "transactional_id", None)
     return found or getattr(request, "v3_and_below_transactional_id", None)

@@ -1,4 +1,10 @@
-"""Answering a request, or some of the partitions it names, with an error."""
+"""Answers a request, or some of the partitions that it names, with an error.
+
+`split` divides a request into the part that the broker serves and the part that is refused, and
+`add` puts the refused part back into the broker's response.  `overwrite` replaces errors in a
+response to a request that was carried out.  `refusal` is the response to a request that is refused
+as a whole.
+"""
 
 from __future__ import annotations
 
@@ -34,17 +40,17 @@ from kwire.testing.hooks.faults.parts import (
 )
 
 Picks = Callable[[str, int | None], bool]
-"""Whether a part of a request is meant: its topic, and its partition if it has one."""
+"""Whether the rule matches a topic and partition; the partition is None for a whole topic."""
 
 SEVERAL_KEYS_SINCE: Final = 4
-"""Of FindCoordinator."""
+"""First version of FindCoordinator with several keys (KIP-699)."""
 
-NOTHING: Final = {"base_offset": -1, "low_watermark": -1, "high_watermark": -1}
-"""What fields say that have no value, where that is not their default."""
+NO_VALUE: Final = {"base_offset": -1, "low_watermark": -1, "high_watermark": -1}
+"""Fields whose value beside an error differs from their default."""
 
 
-class Refused(NamedTuple):
-    """An entry of a request's topics that is refused, with those of its partitions that are."""
+class RefusedTopic(NamedTuple):
+    """A topic entry of a request, and the numbers of its partitions that are refused."""
 
     topic: Any
     indexes: list[int]
@@ -52,23 +58,23 @@ class Refused(NamedTuple):
 
 def split(
     api_key: int, request: Message, picks: Picks, name_of: NameOf
-) -> tuple[Message | None, list[Refused]]:
-    """What is left of a request that names topics, None where nothing is, and what is refused."""
+) -> tuple[Message | None, list[RefusedTopic]]:
+    """The request without what the rule matches (None if nothing is left), and what it matches."""
     of_partitions = OF_PARTITIONS.get(api_key)
     field = OF_TOPICS[api_key].topics if of_partitions is None else of_partitions.topics
     kept: list[Any] = []
-    refused: list[Refused] = []
+    refused: list[RefusedTopic] = []
     for topic in getattr(request, field):
         name = topic_of(topic, name_of)
         if of_partitions is None:
             if picks(name, None):
-                refused.append(Refused(topic, []))
+                refused.append(RefusedTopic(topic, []))
             else:
                 kept.append(topic)
             continue
         rest, indexes = _split_topic(topic, of_partitions, name, picks)
         if indexes:
-            refused.append(Refused(topic, indexes))
+            refused.append(RefusedTopic(topic, indexes))
         if rest is not None:
             kept.append(rest)
     return (_with(request, field, kept) if kept else None), refused
@@ -80,7 +86,7 @@ def _split_topic(
     name: str,
     picks: Picks,
 ) -> tuple[Any, list[int]]:
-    """The entry with the partitions that stay, None without any; the numbers of the others."""
+    """The entry without the refused partitions (None if none is left), and their numbers."""
     partitions = getattr(topic, shape.partitions)
     indexes = [getattr(each, shape.number) for each in partitions]
     refused = [index for index in indexes if picks(name, index)]
@@ -91,12 +97,12 @@ def _split_topic(
 
 
 def _with(message: Any, field: str, listed: list[Any]) -> Any:  # noqa: ANN401 - of any request
-    """The same with another list in that field."""
+    """A copy of the message with another list in that field."""
     return replace(message, **{field: listed})
 
 
-def add(api_key: int, response: Message, refused: list[Refused], error: ErrorCode) -> None:
-    """Tell `error` of what is refused, beside what the response tells of the rest."""
+def add(api_key: int, response: Message, refused: list[RefusedTopic], error: ErrorCode) -> None:
+    """Add the refused topics and partitions with `error` to the response."""
     shape = OF_PARTITIONS.get(api_key)
     field = OF_TOPICS[api_key].answers if shape is None else shape.answers
     answers = getattr(response, field)
@@ -114,7 +120,7 @@ def add(api_key: int, response: Message, refused: list[Refused], error: ErrorCod
 
 
 def _answer_of(answers: list[Any], topic: Any) -> Any:  # noqa: ANN401 - of any request
-    """Where the same topic is told of already."""
+    """The response's entry of the same topic, or None."""
     for answer in answers:
         if all(
             getattr(answer, name) == getattr(topic, name, None)
@@ -132,13 +138,13 @@ def _named_alike(kind: type[Any], topic: Any) -> Any:  # noqa: ANN401 - of any r
 
 
 def _partition(kind: type[Any], index_name: str, index: int, error: ErrorCode) -> Struct:
-    values = {name: value for name, value in NOTHING.items() if name in kind.__slots__}
-    made: Struct = kind(**{index_name: index, "error_code": error, **values})
-    return made
+    values = {name: value for name, value in NO_VALUE.items() if name in kind.__slots__}
+    partition: Struct = kind(**{index_name: index, "error_code": error, **values})
+    return partition
 
 
 def _element(kind: type[Struct], field: str) -> type[Any]:
-    """What a field of a message is a list of."""
+    """The type of the elements of a message's list field."""
     hint = get_type_hints(kind)[field]
     element: type[Any] = get_args(hint)[0]
     return element
@@ -147,13 +153,13 @@ def _element(kind: type[Struct], field: str) -> type[Any]:
 def overwrite(
     api_key: int, response: Message, picks: Picks, error: ErrorCode, name_of: NameOf
 ) -> None:
-    """Tell `error` of what is picked, whatever has come of it."""
+    """Replace the results of the matching topics and partitions by `error`."""
     if (shape := OF_PARTITIONS.get(api_key)) is not None:
         for topic in getattr(response, shape.answers):
             name = topic_of(topic, name_of)
             for partition in getattr(topic, shape.answered):
                 if picks(name, getattr(partition, shape.answered_number)):
-                    _spoil(partition, error)
+                    _set_error(partition, error)
     elif (whole := OF_TOPICS.get(api_key)) is not None:
         for topic in getattr(response, whole.answers):
             if picks(topic_of(topic, name_of), None):
@@ -162,31 +168,31 @@ def overwrite(
         for coordinator in response.coordinators:  # from v4 on there is no other place
             coordinator.error_code = error
     else:
-        _everywhere(response, error)
+        _set_all_errors(response, error)
 
 
-def _spoil(partition: Any, error: ErrorCode) -> None:  # noqa: ANN401 - of any response
+def _set_error(partition: Any, error: ErrorCode) -> None:  # noqa: ANN401 - of any response
     partition.error_code = error
-    for name, value in NOTHING.items():
+    for name, value in NO_VALUE.items():
         if hasattr(partition, name):
             setattr(partition, name, value)
     if hasattr(partition, "records"):
         partition.records = b""
 
 
-def _everywhere(message: Struct, error: ErrorCode) -> None:
-    """In each place for an error that the response has."""
+def _set_all_errors(message: Struct, error: ErrorCode) -> None:
+    """Set every error field of the message and of the structures in it."""
     for name in message.__slots__:
         value = getattr(message, name)
         if name in ("error_code", "partition_error_code"):
             setattr(message, name, error)
         for each in value if isinstance(value, list) else ():
             if isinstance(each, Struct):
-                _everywhere(each, error)
+                _set_all_errors(each, error)
 
 
 def refusal(api_key: int, api_version: int, request: Message, error: ErrorCode) -> Message:
-    """The answer to a request that names no topics, or none that count."""
+    """The response to a request that is refused as a whole."""
     if isinstance(request, FindCoordinatorRequest):
         return _no_coordinator(request, api_version, error)
     if isinstance(request, OffsetFetchRequest):

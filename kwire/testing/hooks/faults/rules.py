@@ -1,33 +1,41 @@
-"""What somebody may ask for: a rule that says which requests it is about, and what is done to them.
+"""Fault rules: which requests a rule matches, and what it injects into them.
 
-As JSON, which is how it comes over HTTP, from the command line and from Python alike:
+A rule is a JSON object, whether it comes over HTTP, from the command line or from Python:
 
     {"api": "Produce", "topic": "orders", "error": "NOT_LEADER_OR_FOLLOWER", "times": 2}
     {"client": "billing-*", "delay_ms": 500, "probability": 0.1, "seed": 7}
     {"api": ["JoinGroup", "Heartbeat"], "script": [{"error": "NOT_COORDINATOR"}, {}, {"die": true}]}
     {"preset": "leader-moved", "topic": "orders", "partition": 0, "times": 1}
 
-Which requests: `api` (one or several), `topic`, `partition`, `client` (a client id, `*` stands for
-anything), `group`, `transactional_id`; what is not said is any.  How often: `skip` so many of those
-that match, then befall `times` of them (for ever, if it is not said), each with `probability`,
-drawn from `seed`.  `script` is a list of actions for one matching request after the other, of which
-an empty one lets it pass.
+Fields that match requests (a missing field matches all):
 
-What is done, the fields of an action:
+    api, topic, partition, group, transactional_id      `api` is one name, or a list of names
+    client          the client id; `*` stands for any characters
 
-    error           the name of an error code: what matches is not carried out, and told so; other
-                    partitions of the same request are served
-    delay_ms        it waits before it is carried out
-    throttle_ms     it is carried out, told to rest so long, and not heard meanwhile (KIP-219)
-    disconnect      the connection is closed instead of an answer
-    truncate        the answer is cut off after so many bytes, then the connection is closed
-    silence         there is never an answer, and the connection stays open
+Fields that say how often the rule injects:
+
+    skip            number of matching requests to let pass first
+    times           number of injections; without it, there is no limit
+    probability     of an injection, for each matching request; the draws depend on `seed`
+    script          a list of actions, one per matching request; an empty action lets it pass
+
+Fields of an action, that is, what the rule injects:
+
+    error           name of an error code.  The matching partitions get this error and are not
+                    carried out; other partitions of the same request are served.
+    delay_ms        the request waits before it is carried out
+    throttle_ms     the request is carried out, its response has this throttle time, and the
+                    connection is muted for as long (KIP-219)
+    disconnect      the connection is closed instead of a response
+    truncate        the response is cut off after this many bytes, then the connection is closed
+    silence         the request is never answered, and the connection stays open
     die             the broker's process is killed
-    carried_out     true: the request is carried out first.  So an error is a lie, a delay makes the
-                    answer late, and a disconnect loses it
+    carried_out     true: the request is carried out first.  With it, an `error` is reported
+                    although the request succeeded, a delay makes the response late, and a
+                    disconnect loses the response.
 
-A rule about the `disk` is about calls of the log and not about requests: see
-kwire.testing.hooks.faults.disk.
+A `preset` is a name for some of these fields.  A rule with `disk` matches calls of the log instead
+of requests: see kwire.testing.hooks.faults.disk.
 """
 
 from __future__ import annotations
@@ -44,25 +52,25 @@ from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages import API_NAMES
 from kwire.testing.hooks.faults.disk import (
     EVERYTHING,
+    NEEDS_SPACE,
     SLOW_MS,
-    WHAT_TAKES_ROOM,
-    Disk,
-    OfDisk,
-    Operation,
-    Touched,
+    DiskAction,
+    DiskFault,
+    LogCall,
+    LogOperation,
 )
 from kwire.testing.hooks.faults.parts import OF_PARTITIONS, OF_TOPICS, has_place_for_error
 
 T = TypeVar("T")
-E = TypeVar("E", Disk, Operation)
+E = TypeVar("E", DiskFault, LogOperation)
 
 
 class BadRule(ValueError):
-    """What was asked for cannot be; the message says what of it."""
+    """The rule is invalid; the message says what is wrong with it."""
 
 
 class Ending(Enum):
-    """What there is instead of an answer."""
+    """What happens instead of a complete response."""
 
     DISCONNECT = "disconnect"
     TRUNCATE = "truncate"
@@ -72,19 +80,19 @@ class Ending(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What is done to one request: see the module."""
+    """What is injected into one request; the head of the module explains the fields."""
 
     error: ErrorCode | None = None
     delay_ms: int = 0
     throttle_ms: int = 0
     ending: Ending | None = None
     reply_bytes: int = 0
-    """Of a truncated answer, with its size: how much is sent."""
+    """How many bytes of a truncated response are sent, including its size field."""
     carried_out: bool = False
 
     @property
     def passes(self) -> bool:
-        """Whether nothing is done."""
+        """Whether the action injects nothing."""
         return self == PASS
 
 
@@ -92,8 +100,8 @@ PASS: Final = Action()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Which:
-    """Which requests are meant."""
+class RequestFilter:
+    """Which requests a rule or a trace matches; None and empty match all."""
 
     apis: frozenset[int] = frozenset()
     topic: str | None = None
@@ -103,39 +111,40 @@ class Which:
     transactional_id: str | None = None
 
     def is_of(self, api_key: int, client_id: str | None) -> bool:
-        """Whether it may be about such a request, by its header alone."""
+        """Whether API key and client id match."""
         if self.apis and api_key not in self.apis:
             return False
         return self.client is None or fnmatchcase(client_id or "", self.client)
 
     def picks(self, topic: str, partition: int | None) -> bool:
-        """Whether it is about this part of a request; a request about a topic has no partition."""
+        """Whether topic and partition match; a request about a whole topic has no partition."""
         return self.topic in (None, topic) and (
             self.partition is None or partition is None or self.partition == partition
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule(Which):
-    """Which requests, how often, and what is done to one after the other."""
+class FaultRule(RequestFilter):
+    """A parsed rule: which requests it matches, how often it injects, and what."""
 
     said: Mapping[str, Any]
-    """As it was asked for."""
+    """The JSON object that the rule was parsed from."""
     steps: tuple[Action, ...]
-    of_disk: OfDisk | None = None
-    """What it asks of a disk; then it is about no request."""
+    """The actions that are injected one after the other, again and again."""
+    of_disk: DiskAction | None = None
+    """What a rule about the disk injects; such a rule matches no requests."""
     skip: int = 0
     times: int | None = None
     probability: float = 1.0
     seed: int = 0
 
-    def is_about_call(self, touched: Touched) -> bool:
-        """Whether it is about this call of the log."""
-        if self.of_disk is None or touched.operation not in self.of_disk.on:
+    def is_about_call(self, call: LogCall) -> bool:
+        """Whether the rule matches this call of the log."""
+        if self.of_disk is None or call.operation not in self.of_disk.on:
             return False
         if self.topic is None:
             return True
-        return touched.topic is not None and self.picks(touched.topic, touched.partition)
+        return call.topic is not None and self.picks(call.topic, call.partition)
 
 
 GROUP_APIS: Final = (
@@ -165,43 +174,43 @@ PRESETS: Final[Mapping[str, tuple[tuple[ApiKey, ...], Action]]] = {
     "lost-reply": ((), Action(ending=Ending.DISCONNECT, carried_out=True)),
     "death": ((), Action(ending=Ending.DIE)),
 }
-"""What happens to a cluster, by its name: requests that see it, and what they see."""
-DISK_PRESETS: Final[Mapping[str, Disk]] = {
-    "full-disk": Disk.FULL,
-    "failed-disk": Disk.FAILED,
-    "slow-disk": Disk.SLOW,
+"""Named events in a cluster: the APIs that notice each of them, and what is injected into them."""
+DISK_PRESETS: Final[Mapping[str, DiskFault]] = {
+    "full-disk": DiskFault.FULL,
+    "failed-disk": DiskFault.FAILED,
+    "slow-disk": DiskFault.SLOW,
 }
-"""What happens to a broker's disk, by its name."""
+"""Named faults of a broker's disk."""
 
-WHICH: Final = ("api", "topic", "partition", "client", "group", "transactional_id")
+FILTER: Final = ("api", "topic", "partition", "client", "group", "transactional_id")
 HOW_OFTEN: Final = ("skip", "times", "probability", "seed")
 ACTION: Final = (
     "error", "delay_ms", "throttle_ms", "disconnect", "truncate", "silence", "die", "carried_out",
 )  # fmt: skip
-FIELDS: Final = (*WHICH, *HOW_OFTEN, *ACTION, "script", "preset", "disk", "on")
+FIELDS: Final = (*FILTER, *HOW_OFTEN, *ACTION, "script", "preset", "disk", "on")
 DISK_FIELDS: Final = ("disk", "on", "topic", "partition", "delay_ms", *HOW_OFTEN)
 INT32_MAX: Final = 2**31 - 1
 
 
-def read_rule(said: object) -> Rule:
-    """The rule that a JSON object asks for.  Raises BadRule."""
+def read_rule(said: object) -> FaultRule:
+    """Parse a rule from its JSON object.  Raises BadRule."""
     if not isinstance(said, dict):
-        raise BadRule('a rule is a JSON object, as {"api": "Produce", "error": ...}')
-    _known(said, FIELDS, "field")
+        raise BadRule('a rule must be a JSON object such as {"api": "Produce", "error": ...}')
+    _check_known(said, FIELDS, "field")
     disk = DISK_PRESETS.get(str(said.get("preset")))
     if disk is not None:
         said = {"disk": disk.value, **said}
     if "disk" in said:
         return _disk_rule(said)
     if "on" in said:
-        raise BadRule("on says which calls of a disk are meant: it takes a disk")
+        raise BadRule("on takes effect only together with disk")
     apis, steps = _apis(said), _steps(said)
     if "preset" in said:
         apis, steps = _preset(said, apis, steps)
     if not steps:
-        raise BadRule(f"the rule does nothing: it takes one of {', '.join(ACTION[:-1])}")
+        raise BadRule(f"the rule injects nothing: add one of {', '.join(ACTION[:-1])}")
     rule = _rule(said, apis, steps)
-    _check_places(rule)
+    _check_error_places(rule)
     return rule
 
 
@@ -209,14 +218,14 @@ def _rule(
     said: Mapping[str, Any],
     apis: Iterable[ApiKey],
     steps: tuple[Action, ...],
-    of_disk: OfDisk | None = None,
-) -> Rule:
-    which = _which(said, apis)
-    return Rule(
+    of_disk: DiskAction | None = None,
+) -> FaultRule:
+    request_filter = _filter(said, apis)
+    return FaultRule(
         said=dict(said),
         steps=steps,
         of_disk=of_disk,
-        **{each.name: getattr(which, each.name) for each in fields(which)},
+        **{field.name: getattr(request_filter, field.name) for field in fields(request_filter)},
         skip=_number(said, "skip", 0),
         times=_number(said, "times", None if "script" not in said else len(steps)),
         probability=_probability(said),
@@ -224,42 +233,44 @@ def _rule(
     )
 
 
-def _disk_rule(said: Mapping[str, Any]) -> Rule:
+def _disk_rule(said: Mapping[str, Any]) -> FaultRule:
     for name in said:
         if name not in (*DISK_FIELDS, "preset"):
-            raise BadRule(f"a disk has no {name}: such a rule takes {', '.join(DISK_FIELDS)}")
-    disk = _one_of(Disk, "disk", said["disk"])
-    if disk is not Disk.SLOW and "delay_ms" in said:
-        raise BadRule(f"a {disk.value} disk has no delay_ms: try a slow one")
-    of_disk = OfDisk(disk, _operations(said, disk), _number(said, "delay_ms", SLOW_MS))
+            raise BadRule(
+                f"a rule about a disk cannot have {name}: it can have {', '.join(DISK_FIELDS)}"
+            )
+    disk = _one_of(DiskFault, "disk", said["disk"])
+    if disk is not DiskFault.SLOW and "delay_ms" in said:
+        raise BadRule(f"delay_ms is for a slow disk, not for a {disk.value} one")
+    of_disk = DiskAction(disk, _operations(said, disk), _number(said, "delay_ms", SLOW_MS))
     return _rule(said, (), (Action(delay_ms=of_disk.delay_ms),), of_disk)
 
 
-def _operations(said: Mapping[str, Any], disk: Disk) -> frozenset[Operation]:
+def _operations(said: Mapping[str, Any], disk: DiskFault) -> frozenset[LogOperation]:
     if "on" not in said:
-        return WHAT_TAKES_ROOM if disk is Disk.FULL else EVERYTHING
+        return NEEDS_SPACE if disk is DiskFault.FULL else EVERYTHING
     names = said["on"] if isinstance(said["on"], list) else [said["on"]]
-    return frozenset(_one_of(Operation, "on", name) for name in names)
+    return frozenset(_one_of(LogOperation, "on", name) for name in names)
 
 
 def _one_of(kind: type[E], field: str, name: object) -> E:
-    """The member of that value.  Raises BadRule."""
-    found = {each.value: each for each in kind}
-    if isinstance(name, str) and name in found:
-        return found[name]
-    raise BadRule(f"{field} is one of {', '.join(found)}, and not {name!r}")
+    """The member with that value.  Raises BadRule."""
+    members = {member.value: member for member in kind}
+    if isinstance(name, str) and name in members:
+        return members[name]
+    raise BadRule(f"{field} must be one of {', '.join(members)}, not {name!r}")
 
 
-def read_which(said: object) -> Which:
-    """Those requests that a JSON object of such fields is about.  Raises BadRule."""
+def read_filter(said: object) -> RequestFilter:
+    """Parse a request filter, as of a trace, from its JSON object.  Raises BadRule."""
     if not isinstance(said, dict):
-        raise BadRule('which requests is a JSON object, as {"api": "Produce"}')
-    _known(said, WHICH, "field")
-    return _which(said, _apis(said))
+        raise BadRule('a filter of requests must be a JSON object such as {"api": "Produce"}')
+    _check_known(said, FILTER, "field")
+    return _filter(said, _apis(said))
 
 
-def _which(said: Mapping[str, Any], apis: Iterable[ApiKey]) -> Which:
-    which = Which(
+def _filter(said: Mapping[str, Any], apis: Iterable[ApiKey]) -> RequestFilter:
+    request_filter = RequestFilter(
         apis=frozenset(apis),
         topic=_text(said, "topic"),
         partition=_number(said, "partition", None),
@@ -267,15 +278,15 @@ def _which(said: Mapping[str, Any], apis: Iterable[ApiKey]) -> Which:
         group=_text(said, "group"),
         transactional_id=_text(said, "transactional_id"),
     )
-    if which.partition is not None and which.topic is None:
-        raise BadRule("partition takes a topic")
-    return which
+    if request_filter.partition is not None and request_filter.topic is None:
+        raise BadRule("partition takes effect only together with topic")
+    return request_filter
 
 
 def _preset(
     said: Mapping[str, Any], apis: tuple[ApiKey, ...], steps: tuple[Action, ...]
 ) -> tuple[tuple[ApiKey, ...], tuple[Action, ...]]:
-    """Its requests, and what is done; of both the rule may say something else."""
+    """The APIs and actions of a preset, unless the rule has its own."""
     name = said["preset"]
     if name not in PRESETS:
         presets = (*PRESETS, *DISK_PRESETS)
@@ -284,16 +295,19 @@ def _preset(
     return apis or preset_apis, steps or (action,)
 
 
-def _check_places(rule: Rule) -> None:
-    """That errors can be told where they are asked for.  Raises BadRule."""
+def _check_error_places(rule: FaultRule) -> None:
+    """Check that the responses of the rule's APIs have a place for its errors.
+
+    Raises BadRule.
+    """
     if all(step.error is None for step in rule.steps):
         return
     for key in sorted(rule.apis):
         name = API_NAMES[key]
         if rule.topic is not None and key not in OF_PARTITIONS and key not in OF_TOPICS:
-            raise BadRule(f"{name} cannot be answered with an error of one topic")
+            raise BadRule(f"a {name} response cannot contain an error of one topic")
         if not has_place_for_error(key):
-            raise BadRule(f"{name} has no place for an error: try disconnect")
+            raise BadRule(f"a {name} response cannot contain an error: try disconnect")
 
 
 def _steps(said: Mapping[str, Any]) -> tuple[Action, ...]:
@@ -301,14 +315,14 @@ def _steps(said: Mapping[str, Any]) -> tuple[Action, ...]:
         action = _action({name: said[name] for name in ACTION if name in said})
         return () if action.passes else (action,)
     if any(name in said for name in ACTION):
-        raise BadRule("a rule has a script or an action of its own, not both")
+        raise BadRule("a rule can have a script or an action, not both")
     script = said["script"]
     if not isinstance(script, list) or not script:
-        raise BadRule('script is a list of actions, as [{"error": ...}, {}]')
-    for each in script:
-        if not isinstance(each, dict):
-            raise BadRule(f"in the script {each!r} is no action: it is a JSON object")
-        _known(each, ACTION, "field in the script")
+        raise BadRule('script must be a list of actions such as [{"error": ...}, {}]')
+    for action in script:
+        if not isinstance(action, dict):
+            raise BadRule(f"an action in the script must be a JSON object, not {action!r}")
+        _check_known(action, ACTION, "field in the script")
     return tuple(map(_action, script))
 
 
@@ -317,7 +331,7 @@ def _action(said: Mapping[str, Any]) -> Action:
         _flag(said, name)
     endings = [each for each in Ending if _is_asked_for(said.get(each.value))]
     if len(endings) > 1:
-        raise BadRule(f"{' and '.join(each.value for each in endings)} exclude each other")
+        raise BadRule(f"{' and '.join(each.value for each in endings)} cannot be combined")
     ending = endings[0] if endings else None
     action = Action(
         error=_error(said),
@@ -331,7 +345,7 @@ def _action(said: Mapping[str, Any]) -> Action:
 
 
 def _is_asked_for(value: object) -> bool:
-    """An ending: true, or of a truncated answer how many bytes are sent, which may be none."""
+    """Whether the field of an ending asks for it: true, or a number of bytes, which may be 0."""
     return value is not None and value is not False
 
 
@@ -348,12 +362,15 @@ def _apis(said: Mapping[str, Any]) -> tuple[ApiKey, ...]:
     names = said.get("api", [])
     names = [names] if isinstance(names, str | int) else names
     if not isinstance(names, list):
-        raise BadRule('api is a name, as "Produce", or a list of names')
+        raise BadRule('api must be a name such as "Produce", or a list of names')
     return tuple(map(api_of, names))
 
 
 def api_of(name: object) -> ApiKey:
-    """The key of an API by its name, however it is written, or its number.  Raises BadRule."""
+    """The API key for a name, in any case and with or without underscores, or for a number.
+
+    Raises BadRule.
+    """
     if isinstance(name, int) and name in ApiKey._value2member_map_:
         return ApiKey(name)
     by_name = {API_NAMES[key].lower(): key for key in ApiKey}
@@ -366,39 +383,40 @@ def _number(said: Mapping[str, Any], name: str, default: T) -> Any:  # noqa: ANN
     value = said.get(name)
     if value is None:
         return default
-    if type(value) is int and 0 <= value <= INT32_MAX:  # a bool is no number here
+    if type(value) is int and 0 <= value <= INT32_MAX:  # JSON's true is not a number
         return value
-    raise BadRule(f"{name} is a number from 0 on, and not {value!r}")
+    raise BadRule(f"{name} must be a number from 0 on, not {value!r}")
 
 
 def _probability(said: Mapping[str, Any]) -> float:
     value = said.get("probability", 1.0)
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1:
         return float(value)
-    raise BadRule(f"probability is a number between 0 and 1, and not {value!r}")
+    raise BadRule(f"probability must be a number between 0 and 1, not {value!r}")
 
 
 def _flag(said: Mapping[str, Any], name: str) -> bool:
     value = said.get(name, False)
     if isinstance(value, bool):
         return value
-    raise BadRule(f"{name} is true or false, and not {value!r}")
+    raise BadRule(f"{name} must be true or false, not {value!r}")
 
 
 def _text(said: Mapping[str, Any], name: str) -> str | None:
     value = said.get(name)
     if value is None or isinstance(value, str):
         return value
-    raise BadRule(f"{name} is text, and not {value!r}")
+    raise BadRule(f"{name} must be text, not {value!r}")
 
 
-def _known(said: Mapping[str, Any], known: Iterable[str], what: str) -> None:
+def _check_known(said: Mapping[str, Any], known: Iterable[str], what: str) -> None:
     for name in said:
         if name not in known:
             raise BadRule(f"unknown {what} {name!r}{_near(name, known)}")
 
 
 def _near(name: str, known: Iterable[str]) -> str:
+    """A hint at the known name that is most similar, empty if none is."""
     by_lower = {each.lower(): each for each in known}
     near = get_close_matches(name.lower(), list(by_lower), n=1)
     return f": did you mean {by_lower[near[0]]}?" if near else ""

@@ -1,17 +1,17 @@
-"""Making the data of a broker out of a snapshot.
+"""Makes a broker's data folders out of a snapshot ("lays it out").
 
-Segments that no broker appends to are the same files, by hard links; the newest one of each
-partition, and all that is small, are copies.  So neither sees what becomes of the other; and
-whoever cuts a file that has several names has made it its own before (kwire.log.segment).
+Segments that no broker appends to are shared by hard links; the newest segment of each partition
+and all small files are copied.  So the broker and the snapshot cannot change each other's data.  A
+broker that truncates a shared segment copies it first (kwire.log.segment).
 
-To take the place of data that is there it is laid out beside it, whole.  Then a journal is given
-its name, which says of which folders: from that moment on the new state is what counts, though the
-folders are exchanged one by one; before it nothing has happened.  Whoever is killed in between
-leaves the journal, and whoever comes next does the rest: a broker at its start, another restore.
+A restore replaces existing data in two steps.  First it lays the snapshot out beside the data.
+Then it writes a journal with the names of the log directories and exchanges the folders one by one.
+From the moment the journal exists, the restore counts as done.  If the process is killed during the
+exchange, the next broker start or restore finds the journal and completes the exchange.
 
-    .DATA-restoring     what was laid out
-    .DATA-restore       the journal: JSON, the log directories
-    .DATA-before        what was there, until it is removed
+    .DATA-restoring     the laid-out snapshot
+    .DATA-restore       the journal: a JSON list of the log directories
+    .DATA-before        the old data, until it is removed
 """
 
 from __future__ import annotations
@@ -31,18 +31,19 @@ from kwire.testing.hooks.snapshots.kept import SnapshotError, description_of
 LOG: Final = ".log"
 LOCK: Final = ".lock"
 COPIED_AT_ONCE_BYTES_MAX: Final = 1 << 20
-"""Of most files nothing is saved by leaving the kernel to copy them."""
+"""Files up to this size are read and written at once: a copy by the kernel would save nothing."""
 NO_LINK: Final = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS}
 
 
 def lay_out(snapshot: Path, log_dirs: Sequence[Path]) -> None:
-    """Make these folders, which are not there or empty, hold what the snapshot does.
+    """Lay a snapshot out in these log directories, which must be missing or empty.
 
-    SnapshotError if it is none, or of another number of log directories; OSError.
+    Raises SnapshotError if there is no snapshot or it has another number of log directories,
+    OSError.
     """
-    held = description_of(snapshot).log_dirs
-    if held != len(log_dirs):
-        raise SnapshotError(f"{snapshot} holds {held} log directories, and not {len(log_dirs)}")
+    count = description_of(snapshot).log_dirs
+    if count != len(log_dirs):
+        raise SnapshotError(f"{snapshot} holds {count} log directories, not {len(log_dirs)}")
     for number, target in enumerate(log_dirs):
         target.mkdir(parents=True, exist_ok=True)
         if any(target.iterdir()):
@@ -73,7 +74,7 @@ def _is_segment(name: str) -> bool:
 
 
 def share(source: str, target: Path) -> None:
-    """Another name for a file, or a copy where the file system has no such thing."""
+    """Create a hard link to a file, or a copy if the file system does not support the link."""
     try:
         os.link(source, target)
     except OSError as error:
@@ -83,15 +84,15 @@ def share(source: str, target: Path) -> None:
 
 
 def laid_beside(snapshot: Path, log_dirs: Sequence[Path]) -> list[Path]:
-    """Lay it out beside log directories, to take their place by `exchange`.
+    """Lay a snapshot out beside the log directories, for `exchange`; returns the new folders.
 
-    SnapshotError, OSError; nothing of it stays then.
+    Raises SnapshotError, OSError; then no new folder stays.
     """
     laid = [_laid(path.absolute()) for path in log_dirs]
     try:
         for path, log_dir in zip(laid, log_dirs, strict=True):
             if os.path.ismount(log_dir):
-                raise SnapshotError(f"{log_dir} is a mount, whose folder cannot be exchanged")
+                raise SnapshotError(f"{log_dir} is a mount point, which cannot be replaced")
             shutil.rmtree(path, ignore_errors=True)
         lay_out(snapshot, laid)
     except BaseException:
@@ -102,16 +103,17 @@ def laid_beside(snapshot: Path, log_dirs: Sequence[Path]) -> list[Path]:
 
 
 def exchange(log_dirs: Sequence[Path]) -> None:
-    """Put what was laid beside log directories in their place; what they held is removed.
+    """Replace the log directories by the folders from `laid_beside`, and remove the old data.
 
-    Nobody may use them meanwhile.  Whoever is killed here is followed by `finish`.  OSError.
+    No process may use them meanwhile.  If this process is killed here, `finish` completes it.
+    Raises OSError.
     """
     paths = [path.absolute() for path in log_dirs]
     journal = journal_of(paths[0])
     unnamed = journal.with_name(f"{journal.name}.tmp")
     lock = os.open(unnamed, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # before it has its name: nobody else finds it unlocked
+        fcntl.flock(lock, fcntl.LOCK_EX)  # before the rename: no process may find it unlocked
         os.write(lock, json.dumps([str(path) for path in paths]).encode())
         unnamed.rename(journal)
         _exchange_all(paths)
@@ -121,9 +123,10 @@ def exchange(log_dirs: Sequence[Path]) -> None:
 
 
 def finish(log_dir: Path) -> bool:
-    """Do the rest of an exchange whose process was killed; whether there was one.
+    """Complete an exchange whose process was killed; returns whether there was one.
 
-    `log_dir` is the first log directory.  SnapshotError where somebody is at it, OSError.
+    `log_dir` is the first log directory.  Raises SnapshotError if another process exchanges the
+    folders right now, OSError.
     """
     journal = journal_of(log_dir)
     try:
@@ -133,7 +136,7 @@ def finish(log_dir: Path) -> bool:
     try:
         _lock_journal(lock, log_dir)
         if not os.fstat(lock).st_nlink:
-            return False  # somebody else has just done it
+            return False  # another process has just completed it
         _exchange_all([Path(path) for path in json.loads(journal.read_text(encoding="utf-8"))])
         journal.unlink()
     finally:
@@ -149,7 +152,7 @@ def _lock_journal(lock: int, log_dir: Path) -> None:
 
 
 def _exchange_all(log_dirs: Sequence[Path]) -> None:
-    """Each that is not exchanged yet."""
+    """Exchange each log directory that has not been exchanged yet."""
     for log_dir in log_dirs:
         laid, before = _laid(log_dir), log_dir.with_name(f".{log_dir.name}-before")
         if laid.exists():
@@ -165,10 +168,10 @@ def _laid(log_dir: Path) -> Path:
 
 
 def restore(snapshot: Path, log_dirs: Sequence[Path]) -> None:
-    """Have the log directories of a broker that does not run hold what the snapshot does.
+    """Replace the data of a broker that does not run by a snapshot.
 
-    Whoever is killed meanwhile leaves what was there or what is to be, at the next start of the
-    broker.  SnapshotError where one is in use; OSError.
+    If this process is killed, the broker starts either with the old data or with the snapshot.
+    Raises SnapshotError if a log directory is in use, OSError.
     """
     finish(log_dirs[0])
     locks = [_locked(log_dir) for log_dir in log_dirs if log_dir.exists()]
@@ -187,6 +190,6 @@ def _locked(log_dir: Path) -> int:
     except OSError:
         os.close(lock)
         raise SnapshotError(
-            f"{log_dir} is in use: stop its broker, or have it restore itself (--control)"
+            f"{log_dir} is in use: stop its broker, or restore through its control (--control)"
         ) from None
     return lock

@@ -1,8 +1,7 @@
-"""Every request and its answer, decoded, for whoever asked to see them.
+"""Traces: decoded requests and responses of a broker, recorded for tests.
 
-`describe` turns a message into what JSON can say, `traces` keeps what each trace has seen.  No
-clock and no socket in here: times are arguments.  kwire.server.network.controlled is where they are
-told.
+`describe` converts a message to JSON, and `traces` keeps the events of each trace.  Nothing in here
+reads a clock or a socket: times are arguments.  The caller is kwire.server.network.controlled.
 """
 
 from __future__ import annotations

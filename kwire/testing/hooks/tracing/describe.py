@@ -1,4 +1,4 @@
-"""A message as JSON has it: fields by Kafka's names, records as their batches, no secrets."""
+"""Converts a message to JSON: fields by Kafka's names, batches without records, no secrets."""
 
 from __future__ import annotations
 
@@ -12,27 +12,28 @@ from kwire.codecs.primitives import Message, Records, Struct
 from kwire.codecs.uuids import uuid_text
 
 SECRETS: Final = frozenset({"auth_bytes", "hmac", "salt", "salted_password"})
-"""Fields that are not shown: passwords and tokens."""
+"""Fields with passwords or tokens, whose values are hidden."""
 HIDDEN: Final = "(hidden)"
 LONG: Final = frozenset({"subscription_metadata", "metrics"})
-"""Fields that are long and say nothing here."""
+"""Long binary fields, whose values are left out."""
 LEFT_OUT: Final = "(left out)"
 SECRET_WORDS: Final = ("password", "secret", "jaas", "key.passwd")
-"""A config of such a name has a value that is not shown."""
+"""The value of a config is hidden if its name contains one of these words."""
 
 
 def described(message: Struct) -> dict[str, Any]:
-    """The message, its fields named as in Kafka's documentation; what is empty is left out."""
-    found = {}
+    """The message with the field names of Kafka's documentation; empty fields are left out."""
+    fields = {}
     for name in message.__slots__:
         value = getattr(message, name)
         if value is None or value == []:
             continue
-        found[_camel(name)] = _hidden(message, name) or _value(name, value)
-    return found
+        fields[_camel(name)] = _hidden(message, name) or _value(name, value)
+    return fields
 
 
 def _hidden(message: Struct, name: str) -> str | None:
+    """The text that replaces a field's value, or None if the value is shown."""
     if name in LONG:
         return LEFT_OUT
     return HIDDEN if _is_secret(message, name) else None
@@ -40,13 +41,13 @@ def _hidden(message: Struct, name: str) -> str | None:
 
 def _is_secret(message: Struct, name: str) -> bool:
     if name == "value":
-        of = str(getattr(message, "name", "")).lower()
-        return any(word in of for word in SECRET_WORDS)
+        config_name = str(getattr(message, "name", "")).lower()
+        return any(word in config_name for word in SECRET_WORDS)
     return name in SECRETS
 
 
 def has_secrets(message: Struct) -> bool:
-    """Whether there is something in a message that is not shown because nobody may know it."""
+    """Whether a message contains a secret that `described` hides."""
     for name in message.__slots__:
         value = getattr(message, name)
         if value and _is_secret(message, name):
@@ -74,7 +75,7 @@ def _value(name: str, value: Any) -> Any:  # noqa: ANN401 - of any field
 
 
 def _batches(records: Records) -> Iterator[dict[str, Any]]:
-    """What the headers of the batches say; what is no batch is told by its size."""
+    """The headers of the batches; of data that is not a whole batch, only the size."""
     data = records if isinstance(records, bytes | bytearray | memoryview) else records.read()
     end = 0
     try:
@@ -99,7 +100,7 @@ def _batches(records: Records) -> Iterator[dict[str, Any]]:
 
 
 def errors_in(message: Message | Struct) -> Iterator[str]:
-    """The names of all errors that a response tells, as they come."""
+    """The names of all errors in a response, in the order of its fields."""
     return (error_name(code) for code in error_codes_in(message) if code)
 
 

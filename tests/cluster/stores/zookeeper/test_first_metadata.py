@@ -23,7 +23,7 @@ from kwire.codecs.messages.update_metadata import (
     UpdateMetadataTopicState,
 )
 from kwire.testing import BrokerProcess, ZooKeeperProcess
-from kwire.testing.cluster import METADATA_V1, _read_membership, _received
+from kwire.testing.cluster import METADATA_V1, _parse_metadata, _receive_response
 from tests.conftest import finish
 from tests.inside import RawClient
 
@@ -88,7 +88,7 @@ def test_metadata_wait_for_the_controllers_first_word(broker: BrokerProcess, riv
     with closing(socket.create_connection(("127.0.0.1", broker.port), PATIENCE_S)) as link:
         link.sendall(METADATA_V1)
         rival.resign()
-        assert _read_membership(_received(link)) == (frozenset({1}), 1)
+        assert _parse_metadata(_receive_response(link)) == (frozenset({1}), 1)
 
 
 def test_an_admin_client_that_is_early_has_its_way(broker: BrokerProcess, rival: Rival) -> None:

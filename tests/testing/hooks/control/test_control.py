@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from kwire.testing import ControlError, Kafka
-from kwire.testing.hooks.control.api import Asked, Reply, answer
+from kwire.testing.hooks.control.api import HttpReply, HttpRequest, answer
 from kwire.testing.hooks.control.openapi import document
 from kwire.testing.hooks.control.service import Control
 from kwire.testing.hooks.faults.rules import FIELDS
@@ -45,47 +45,49 @@ def ask(
     *,
     host: str = "localhost:9",
     content_type: str = "application/json",
-) -> Reply:
+) -> HttpReply:
     text = b"" if body is None else json.dumps(body).encode()
-    return trio.run(answer, control, Asked(method, target, host, content_type, text))
+    return trio.run(answer, control, HttpRequest(method, target, host, content_type, text))
 
 
 def test_faults_are_added_told_and_removed(control: Control) -> None:
-    assert ask(control, "POST", "/faults", RULE) == Reply(201, {"rules": [1]})
-    assert ask(control, "POST", "/faults", [RULE, {"die": True}]) == Reply(201, {"rules": [2, 3]})
+    assert ask(control, "POST", "/faults", RULE) == HttpReply(201, {"rules": [1]})
+    assert ask(control, "POST", "/faults", [RULE, {"die": True}]) == HttpReply(
+        201, {"rules": [2, 3]}
+    )
     told = ask(control, "GET", "/faults/").body["faults"]
     assert [each["rule"] for each in told] == [1, 2, 3]
     assert told[0] == {"rule": 1, **RULE, "matched": 0, "happened": 0, "used_up": False}
-    assert ask(control, "DELETE", "/faults/2") == Reply(204)
+    assert ask(control, "DELETE", "/faults/2") == HttpReply(204)
     assert ask(control, "DELETE", "/faults/2").status == 404
-    assert ask(control, "DELETE", "/faults") == Reply(204)
-    assert ask(control, "GET", "/faults") == Reply(200, {"faults": []})
+    assert ask(control, "DELETE", "/faults") == HttpReply(204)
+    assert ask(control, "GET", "/faults") == HttpReply(200, {"faults": []})
 
 
 def test_of_several_rules_all_hold_or_none(control: Control) -> None:
     refused = ask(control, "POST", "/faults", [RULE, {"api": "Prduce", "die": True}])
-    assert refused == Reply(400, {"error": "there is no API 'Prduce': did you mean Produce?"})
+    assert refused == HttpReply(400, {"error": "there is no API 'Prduce': did you mean Produce?"})
     assert not control.faults
 
 
 def test_what_happened_is_told_by_rule(control: Control) -> None:
-    assert ask(control, "GET", "/faults/happened") == Reply(200, {"happened": []})
-    assert ask(control, "GET", "/faults/happened?rule=1") == Reply(200, {"happened": []})
+    assert ask(control, "GET", "/faults/happened") == HttpReply(200, {"happened": []})
+    assert ask(control, "GET", "/faults/happened?rule=1") == HttpReply(200, {"happened": []})
     assert ask(control, "GET", "/faults/happened?rule=x").status == 400
 
 
 def test_a_trace_from_its_beginning_to_its_end(control: Control) -> None:
-    assert ask(control, "POST", "/traces", {"api": "Produce"}) == Reply(201, {"trace": 1})
+    assert ask(control, "POST", "/traces", {"api": "Produce"}) == HttpReply(201, {"trace": 1})
     assert ask(control, "GET", "/traces").body == {"traces": [{"trace": 1, "seen": 0}]}
     assert ask(control, "GET", "/traces/1?after=0").body == {"events": [], "dropped": 0}
     assert ask(control, "GET", "/traces/1?after=x").status == 400
-    assert ask(control, "DELETE", "/traces/1") == Reply(204)
+    assert ask(control, "DELETE", "/traces/1") == HttpReply(204)
     assert ask(control, "DELETE", "/traces/1").status == 404
     assert ask(control, "GET", "/traces/1").status == 404
-    assert ask(control, "POST", "/traces", {"bytes": True}) == Reply(201, {"trace": 2})
+    assert ask(control, "POST", "/traces", {"bytes": True}) == HttpReply(201, {"trace": 2})
     assert ask(control, "POST", "/traces", {"bytes": 1}).status == 400
     refused = ask(control, "POST", "/traces", {"apis": "Produce"})
-    assert refused == Reply(400, {"error": "unknown field 'apis': did you mean api?"})
+    assert refused == HttpReply(400, {"error": "unknown field 'apis': did you mean api?"})
 
 
 @pytest.mark.parametrize(
@@ -98,10 +100,10 @@ def test_time_that_cannot_pass(control: Control, said: object) -> None:
 
 
 def test_time_that_stands_still(control: Control) -> None:
-    async def say(held: bool) -> Reply:
+    async def say(held: bool) -> HttpReply:
         body = json.dumps({"held": held}).encode()
         return await answer(
-            control, Asked("POST", "/clock", "localhost:9", "application/json", body)
+            control, HttpRequest("POST", "/clock", "localhost:9", "application/json", body)
         )
 
     async def test() -> None:
@@ -115,14 +117,14 @@ def test_time_that_stands_still(control: Control) -> None:
 @pytest.mark.parametrize(
     ("path", "said", "why"),
     [
-        ("/leaders", {"partition": 0}, "whose leader moves is said as"),
-        ("/leaders", {"topic": 1}, "topic is text, and not 1"),
-        ("/leaders", {"topic": "t", "to": -1}, "to is a number, and not -1"),
-        ("/leaders", {"topic": "t", "partition": True}, "partition is a number, and not True"),
-        ("/leaders", {"topic": "t", "leader": 1}, "unknown field 'leader': there are topic, "),
-        ("/leaders", ["t"], "the body is a JSON object"),
-        ("/coordinators", {}, "whose coordinator moves is said as"),
-        ("/coordinators", {"group": "g", "transactional_id": "x"}, "whose coordinator moves is"),
+        ("/leaders", {"partition": 0}, "the body must have topic"),
+        ("/leaders", {"topic": 1}, "topic must be text, not 1"),
+        ("/leaders", {"topic": "t", "to": -1}, "to must be a number, not -1"),
+        ("/leaders", {"topic": "t", "partition": True}, "partition must be a number, not True"),
+        ("/leaders", {"topic": "t", "leader": 1}, "unknown field 'leader': the fields are topic, "),
+        ("/leaders", ["t"], "the body must be a JSON object"),
+        ("/coordinators", {}, "the body must have either"),
+        ("/coordinators", {"group": "g", "transactional_id": "x"}, "the body must have either"),
     ],
 )
 def test_moves_that_cannot_be_understood(
@@ -135,13 +137,15 @@ def test_moves_that_cannot_be_understood(
 
 def test_time_does_not_pass_for_ever(control: Control) -> None:
     refused = ask(control, "POST", "/clock", {"advance_ms": 10**13})
-    assert refused == Reply(400, {"error": "a clock is not ahead by more than a hundred years"})
+    assert refused == HttpReply(
+        400, {"error": "a clock cannot be ahead by more than a hundred years"}
+    )
 
 
 @pytest.mark.parametrize(
     ("method", "target", "status", "why"),
     [
-        ("GET", "/fault", 404, "there is no /fault: there are /, "),
+        ("GET", "/fault", 404, "there is no /fault: the paths are /, "),
         ("PUT", "/faults", 405, "/faults takes GET and POST and DELETE"),
         ("GET", "/faults/1", 405, "/faults/1 takes DELETE"),
         ("GET", "/death", 405, "/death takes POST"),
@@ -169,10 +173,10 @@ def test_who_calls_it_otherwise_is_not(control: Control, host: str) -> None:
 def test_what_a_page_may_send_unasked_is_not_taken(control: Control) -> None:
     assert ask(control, "POST", "/faults", RULE, content_type="text/plain").status == 415
     refused = trio.run(
-        answer, control, Asked("POST", "/faults", "localhost", "application/json", b"{")
+        answer, control, HttpRequest("POST", "/faults", "localhost", "application/json", b"{")
     )
     assert refused.status == 400
-    assert refused.body["error"].startswith("the body is no JSON")
+    assert refused.body["error"].startswith("the body is not JSON")
     assert not control.faults
 
 
@@ -242,7 +246,7 @@ def test_one_connection_asks_again_and_garbage_harms_nobody(kafka: Kafka) -> Non
 
 @pytest.mark.slow
 def test_it_listens_on_this_machine_alone(kafka: Kafka) -> None:
-    assert f"controlled at http://127.0.0.1:{kafka.control_port}" in kafka.log
+    assert f"The control serves at http://127.0.0.1:{kafka.control_port}" in kafka.log
 
 
 @pytest.mark.slow

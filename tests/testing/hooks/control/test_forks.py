@@ -16,7 +16,7 @@ from confluent_kafka import Producer
 
 from kwire.testing import BrokerProcess, ControlError, Kafka
 from kwire.testing.control import ControlClient
-from kwire.testing.hosting.ending import lives
+from kwire.testing.hosting.ending import process_exists
 from kwire.testing.hosting.folders import PREFIX
 from kwire.testing.hosting.ports import free_port
 from kwire.testing.topics import Topic
@@ -89,7 +89,7 @@ def can_be_had(port: int) -> bool:
 
 
 def nothing_is_left(told: dict[str, Any], path: Path, *pids: int) -> None:
-    until(lambda: not any(map(lives, (told["pid"], *pids))), "they have ended")
+    until(lambda: not any(map(process_exists, (told["pid"], *pids))), "they have ended")
     until(lambda: not folders_below(path), "their folder is gone")
     until(lambda: all(map(can_be_had, ports_of(told))), "their ports are free")
 
@@ -123,7 +123,7 @@ def test_ended_and_gone(kafka: Kafka) -> None:
     (of_forks,) = folders_below(kafka.data_dir.parent)
     assert (of_forks / "fork-1").is_dir()
     kafka.control.delete("/forks/1")
-    assert not lives(told["pid"])
+    assert not process_exists(told["pid"])
     until(lambda: not (of_forks / "fork-1").exists(), "its data is gone")
     assert all(map(can_be_had, ports_of(told)))
     assert listed(kafka.control) == [other]
@@ -154,7 +154,7 @@ def test_what_cannot_be_is_told(kafka: Kafka) -> None:
             ({"port": taken}, f"fork 1 is at port {taken}"),
             ({"control": taken}, f"fork 1 is at port {taken}"),
             ({"port": port}, f"the fork did not start: .*{port}"),
-            ({"port": 65_536}, "a port is a number up to 65535"),
+            ({"port": 65_536}, "a port must be a number up to 65535"),
             ({"folder": "/tmp"}, "it takes its name"),
             ({"name": "seeded"}, "unknown field 'name'"),
         ):
@@ -217,7 +217,7 @@ def test_what_is_left_of_all_that_were_killed_at_once_goes_with_the_next(serving
     os.kill(forking, signal.SIGSTOP)  # it is not to see its end
     broker.kill()
     os.kill(forking, signal.SIGKILL)
-    until(lambda: not lives(told["pid"]), "it sees the end of its input")
+    until(lambda: not process_exists(told["pid"]), "it sees the end of its input")
     (left,) = folders_below(broker.directory)
     broker.start()
     fork(control)

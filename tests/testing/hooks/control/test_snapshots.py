@@ -13,7 +13,7 @@ from kwire.broker.broker import Broker
 from kwire.cluster.stores.local import LocalStore
 from kwire.log import LogManager
 from kwire.testing.hooks.control.clock import ControlledClock
-from kwire.testing.hooks.control.forks import Forks, Ports
+from kwire.testing.hooks.control.forks import ForkPorts, Forks
 from kwire.testing.hooks.control.snapshots import Snapshotting, held_settings
 from kwire.testing.hooks.snapshots.kept import SnapshotError
 from tests.log.configs import DEFAULTS
@@ -28,11 +28,11 @@ def snapshotting(tmp_path: Path) -> Snapshotting:
     logs.load()
     logs.create("t", b"0123456789abcdef", 0)
     broker = SimpleNamespace(
-        store=LocalStore(data / "kwire-metadata.log"),
+        node=SimpleNamespace(store=LocalStore(data / "kwire-metadata.log")),
         logs=logs,
         image=SimpleNamespace(cluster_id="cluster"),
         config=SimpleNamespace(log_dirs=(str(data),), explicit={"log.dirs": "x", "node.id": "1"}),
-        high_watermark_of=lambda log: log.log_end_offset,
+        hosted=SimpleNamespace(high_watermark_of=lambda log: log.log_end_offset),
         now_ms=lambda: 1_700_000_000_000,
     )
     found = Snapshotting(ControlledClock())
@@ -41,20 +41,20 @@ def snapshotting(tmp_path: Path) -> Snapshotting:
 
 
 def test_before_the_broker_is_there() -> None:
-    with pytest.raises(SnapshotError, match="the broker is not there yet"):
+    with pytest.raises(SnapshotError, match="the broker has not started yet"):
         Snapshotting(ControlledClock()).take("a")
 
 
 def test_of_a_member_of_a_cluster_there_is_none(snapshotting: Snapshotting) -> None:
     snapshotting.broker.node.store = cast(LocalStore, object())
-    with pytest.raises(SnapshotError, match="is not the whole of it"):
+    with pytest.raises(SnapshotError, match="one broker of a cluster is not possible"):
         snapshotting.take("a")
 
 
 async def test_nor_a_fork(snapshotting: Snapshotting) -> None:
     snapshotting.broker.node.store = cast(LocalStore, object())
-    with pytest.raises(SnapshotError, match="is not the whole of it"):
-        await Forks(()).start(snapshotting, None, None, Ports())
+    with pytest.raises(SnapshotError, match="one broker of a cluster is not possible"):
+        await Forks(()).start(snapshotting, None, None, ForkPorts())
 
 
 def test_nor_on_apache_kafkas_data(snapshotting: Snapshotting) -> None:
@@ -70,7 +70,7 @@ def test_nor_beside_a_failed_directory(snapshotting: Snapshotting) -> None:
 
 
 def test_a_folder_is_said_from_the_root_on(snapshotting: Snapshotting, tmp_path: Path) -> None:
-    with pytest.raises(SnapshotError, match="from the root on"):
+    with pytest.raises(SnapshotError, match="must be an absolute path"):
         snapshotting.take("a", "somewhere")
     told = snapshotting.take("a", str(tmp_path / "kept"))
     assert told["path"] == str(tmp_path / "kept" / "a")
@@ -86,7 +86,9 @@ def test_what_cannot_be_written_leaves_nothing(
 
     with monkeypatch.context() as full:
         full.setattr(snapshotting.broker.logs.files, "write", refuse)
-        with pytest.raises(SnapshotError, match=r"it cannot be written: .* No space left"):
+        with pytest.raises(
+            SnapshotError, match=r"the snapshot cannot be written: .* No space left"
+        ):
             snapshotting.take("a")
     assert list((tmp_path / "data-snapshots").iterdir()) == []
     assert snapshotting.take("a")["partitions"] == 1
@@ -102,7 +104,7 @@ def test_restoring_is_asked_for_once(snapshotting: Snapshotting, tmp_path: Path)
         assert snapshotting.restoring is not None
         (laid,) = snapshotting.restoring.laid
         assert (laid / "t-0").is_dir()
-        with pytest.raises(SnapshotError, match="it is being restored already"):
+        with pytest.raises(SnapshotError, match="the broker is being restored already"):
             await snapshotting.restore("a")
 
     trio.run(restore)

@@ -10,90 +10,100 @@ import pytest
 from kwire.codecs.messages.heartbeat import HeartbeatRequest
 from kwire.testing.hooks.faults.disk import (
     EVERYTHING,
-    WHAT_TAKES_ROOM,
-    Call,
-    Disk,
-    OfDisk,
-    Operation,
-    touched,
+    NEEDS_SPACE,
+    DiskAction,
+    DiskFault,
+    LogOperation,
+    SystemCall,
+    log_call,
 )
-from kwire.testing.hooks.faults.machine import Asked, Faults
+from kwire.testing.hooks.faults.machine import FaultMachine, RequestInfo
 from kwire.testing.hooks.faults.rules import Action, BadRule, read_rule
 
 SEGMENT = "00000000000000000042.log"
 
 
 @pytest.fixture
-def faults() -> Faults:
-    return Faults(lambda seed: random.Random(seed).random, lambda: 42)
+def faults() -> FaultMachine:
+    return FaultMachine(lambda seed: random.Random(seed).random, lambda: 42)
 
 
 @pytest.mark.parametrize(
     ("call", "folder", "name", "operation"),
     [
-        (Call.WRITE, "t-0", SEGMENT, Operation.APPEND),
-        (Call.WRITE, "t-0", "00000000000000000042.index", Operation.INDEX),
-        (Call.WRITE, "t-0", "00000000000000000042.timeindex", Operation.INDEX),
-        (Call.WRITE, "t-0", "00000000000000000042.txnindex", Operation.INDEX),
-        (Call.CREATE, "t-0", SEGMENT, Operation.ROLL),
-        (Call.CREATE, "t-0", "00000000000000000042.index", Operation.ROLL),
-        (Call.CREATE, "", "t-0", Operation.ROLL),
-        (Call.WRITE, "t-0", "00000000000000000042.snapshot", Operation.SNAPSHOT),
-        (Call.WRITE, "t-0", "leader-epoch-checkpoint.tmp", Operation.CHECKPOINT),
-        (Call.CREATE, "data", "recovery-point-offset-checkpoint.tmp", Operation.CHECKPOINT),
-        (Call.WRITE, "data", "meta.properties.tmp", Operation.OTHER),
-        (Call.WRITE, "t-0", "leader-epoch-checkpoint", Operation.CHECKPOINT),
-        (Call.CREATE, "t-0", f"{SEGMENT}.tmp", Operation.ROLL),
-        (Call.CREATE, "t-0", "00000000000000000042.snapshot", Operation.SNAPSHOT),
-        (Call.CREATE, "t-0", "partition.metadata.tmp", Operation.OTHER),
-        (Call.CREATE, "data", "meta.properties", Operation.OTHER),
-        (Call.WRITE, "t-0", "00000000000000000042.snapshot.tmp", Operation.SNAPSHOT),
-        (Call.FSYNC, "t-0", SEGMENT, Operation.FSYNC),
-        (Call.FSYNC, "", "t-0", Operation.FSYNC),
-        (Call.READ, "t-0", SEGMENT, Operation.READ),
+        (SystemCall.WRITE, "t-0", SEGMENT, LogOperation.APPEND),
+        (SystemCall.WRITE, "t-0", "00000000000000000042.index", LogOperation.INDEX),
+        (SystemCall.WRITE, "t-0", "00000000000000000042.timeindex", LogOperation.INDEX),
+        (SystemCall.WRITE, "t-0", "00000000000000000042.txnindex", LogOperation.INDEX),
+        (SystemCall.CREATE, "t-0", SEGMENT, LogOperation.ROLL),
+        (SystemCall.CREATE, "t-0", "00000000000000000042.index", LogOperation.ROLL),
+        (SystemCall.CREATE, "", "t-0", LogOperation.ROLL),
+        (SystemCall.WRITE, "t-0", "00000000000000000042.snapshot", LogOperation.SNAPSHOT),
+        (SystemCall.WRITE, "t-0", "leader-epoch-checkpoint.tmp", LogOperation.CHECKPOINT),
+        (
+            SystemCall.CREATE,
+            "data",
+            "recovery-point-offset-checkpoint.tmp",
+            LogOperation.CHECKPOINT,
+        ),
+        (SystemCall.WRITE, "data", "meta.properties.tmp", LogOperation.OTHER),
+        (SystemCall.WRITE, "t-0", "leader-epoch-checkpoint", LogOperation.CHECKPOINT),
+        (SystemCall.CREATE, "t-0", f"{SEGMENT}.tmp", LogOperation.ROLL),
+        (SystemCall.CREATE, "t-0", "00000000000000000042.snapshot", LogOperation.SNAPSHOT),
+        (SystemCall.CREATE, "t-0", "partition.metadata.tmp", LogOperation.OTHER),
+        (SystemCall.CREATE, "data", "meta.properties", LogOperation.OTHER),
+        (SystemCall.WRITE, "t-0", "00000000000000000042.snapshot.tmp", LogOperation.SNAPSHOT),
+        (SystemCall.FSYNC, "t-0", SEGMENT, LogOperation.FSYNC),
+        (SystemCall.FSYNC, "", "t-0", LogOperation.FSYNC),
+        (SystemCall.READ, "t-0", SEGMENT, LogOperation.READ),
     ],
 )
-def test_what_the_log_is_at(call: Call, folder: str, name: str, operation: Operation) -> None:
-    assert touched(call, folder, name).operation is operation
+def test_what_the_log_is_at(
+    call: SystemCall, folder: str, name: str, operation: LogOperation
+) -> None:
+    assert log_call(call, folder, name).operation is operation
 
 
 def test_whose_file_it_is() -> None:
-    of_log = touched(Call.WRITE, "a-b-7", SEGMENT)
+    of_log = log_call(SystemCall.WRITE, "a-b-7", SEGMENT)
     assert (of_log.topic, of_log.partition, of_log.file) == ("a-b", 7, f"a-b-7/{SEGMENT}")
-    folder = touched(Call.FSYNC, "", "a-b-7")
+    folder = log_call(SystemCall.FSYNC, "", "a-b-7")
     assert (folder.topic, folder.partition, folder.file) == ("a-b", 7, "a-b-7")
-    beside = touched(Call.WRITE, "data-1", "recovery-point-offset-checkpoint.tmp")
+    beside = log_call(SystemCall.WRITE, "data-1", "recovery-point-offset-checkpoint.tmp")
     assert (beside.topic, beside.partition) == (None, None), "data-1 is no partition's folder"
 
 
 @pytest.mark.parametrize(
     ("said", "of_disk"),
     [
-        ({"disk": "full"}, OfDisk(Disk.FULL, WHAT_TAKES_ROOM, 1000)),
-        ({"disk": "failed"}, OfDisk(Disk.FAILED, EVERYTHING, 1000)),
-        ({"preset": "full-disk"}, OfDisk(Disk.FULL, WHAT_TAKES_ROOM, 1000)),
-        ({"preset": "failed-disk"}, OfDisk(Disk.FAILED, EVERYTHING, 1000)),
-        ({"preset": "slow-disk", "delay_ms": 7}, OfDisk(Disk.SLOW, EVERYTHING, 7)),
+        ({"disk": "full"}, DiskAction(DiskFault.FULL, NEEDS_SPACE, 1000)),
+        ({"disk": "failed"}, DiskAction(DiskFault.FAILED, EVERYTHING, 1000)),
+        ({"preset": "full-disk"}, DiskAction(DiskFault.FULL, NEEDS_SPACE, 1000)),
+        ({"preset": "failed-disk"}, DiskAction(DiskFault.FAILED, EVERYTHING, 1000)),
+        ({"preset": "slow-disk", "delay_ms": 7}, DiskAction(DiskFault.SLOW, EVERYTHING, 7)),
         (
             {"disk": "slow", "on": ["fsync", "roll"]},
-            OfDisk(Disk.SLOW, frozenset({Operation.FSYNC, Operation.ROLL}), 1000),
+            DiskAction(DiskFault.SLOW, frozenset({LogOperation.FSYNC, LogOperation.ROLL}), 1000),
         ),
     ],
 )
-def test_a_rule_about_the_disk_is_read(said: dict[str, Any], of_disk: OfDisk) -> None:
+def test_a_rule_about_the_disk_is_read(said: dict[str, Any], of_disk: DiskAction) -> None:
     assert read_rule(said).of_disk == of_disk
 
 
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        ({"disk": "ful"}, "disk is one of full, failed, slow, and not 'ful'"),
-        ({"disk": "full", "on": "appnd"}, "on is one of append, index, roll, .* not 'appnd'"),
-        ({"disk": "full", "api": "Produce"}, "a disk has no api: such a rule takes disk, on, "),
-        ({"disk": "full", "delay_ms": 9}, "a full disk has no delay_ms: try a slow one"),
-        ({"on": "append", "die": True}, "it takes a disk"),
+        ({"disk": "ful"}, "disk must be one of full, failed, slow, not 'ful'"),
+        ({"disk": "full", "on": "appnd"}, "on must be one of append, index, roll, .* not 'appnd'"),
+        (
+            {"disk": "full", "api": "Produce"},
+            "a rule about a disk cannot have api: it can have disk, on, ",
+        ),
+        ({"disk": "full", "delay_ms": 9}, "delay_ms is for a slow disk, not for a full one"),
+        ({"on": "append", "die": True}, "only together with disk"),
         ({"preset": "ful-disk"}, "there is no preset 'ful-disk': did you mean full-disk"),
-        ({"disk": "full", "partition": 0}, "partition takes a topic"),
+        ({"disk": "full", "partition": 0}, "partition takes effect only together with topic"),
     ],
 )
 def test_what_cannot_be_is_said(said: dict[str, Any], why: str) -> None:
@@ -104,31 +114,36 @@ def test_what_cannot_be_is_said(said: dict[str, Any], why: str) -> None:
 @pytest.mark.parametrize(
     ("rule", "call", "folder", "is_about_it"),
     [
-        ({}, Call.WRITE, "t-0", True),
-        ({"topic": "t"}, Call.WRITE, "t-0", True),
-        ({"topic": "t", "partition": 1}, Call.WRITE, "t-0", False),
-        ({"topic": "u"}, Call.WRITE, "t-0", False),
-        ({}, Call.FSYNC, "t-0", False),
-        ({"on": "fsync"}, Call.FSYNC, "t-0", True),
-        ({"on": "fsync"}, Call.WRITE, "t-0", False),
+        ({}, SystemCall.WRITE, "t-0", True),
+        ({"topic": "t"}, SystemCall.WRITE, "t-0", True),
+        ({"topic": "t", "partition": 1}, SystemCall.WRITE, "t-0", False),
+        ({"topic": "u"}, SystemCall.WRITE, "t-0", False),
+        ({}, SystemCall.FSYNC, "t-0", False),
+        ({"on": "fsync"}, SystemCall.FSYNC, "t-0", True),
+        ({"on": "fsync"}, SystemCall.WRITE, "t-0", False),
     ],
 )
 def test_which_calls_are_meant(
-    faults: Faults, rule: dict[str, Any], call: Call, folder: str, is_about_it: bool
+    faults: FaultMachine, rule: dict[str, Any], call: SystemCall, folder: str, is_about_it: bool
 ) -> None:
     faults.add(read_rule({"disk": "full", **rule}))
-    assert (faults.touch(touched(call, folder, SEGMENT)) is not None) is is_about_it
+    assert (faults.decide_disk(log_call(call, folder, SEGMENT)) is not None) is is_about_it
 
 
-def test_a_rule_of_a_topic_is_not_about_what_is_beside_it(faults: Faults) -> None:
+def test_a_rule_of_a_topic_is_not_about_what_is_beside_it(faults: FaultMachine) -> None:
     faults.add(read_rule({"disk": "full", "topic": "data", "partition": 1}))
-    assert faults.touch(touched(Call.WRITE, "data-1", "replication-offset-checkpoint.tmp")) is None
+    assert (
+        faults.decide_disk(
+            log_call(SystemCall.WRITE, "data-1", "replication-offset-checkpoint.tmp")
+        )
+        is None
+    )
 
 
-def test_how_often_and_what_is_told(faults: Faults) -> None:
+def test_how_often_and_what_is_told(faults: FaultMachine) -> None:
     number = faults.add(read_rule({"disk": "slow", "delay_ms": 5, "skip": 1, "times": 2}))
-    call = touched(Call.WRITE, "t-0", SEGMENT)
-    assert [faults.touch(call) is not None for _ in range(4)] == [False, True, True, False]
+    call = log_call(SystemCall.WRITE, "t-0", SEGMENT)
+    assert [faults.decide_disk(call) is not None for _ in range(4)] == [False, True, True, False]
     assert [each.to_json() for each in faults.happened] == 2 * [
         {
             "rule": number,
@@ -142,16 +157,16 @@ def test_how_often_and_what_is_told(faults: Faults) -> None:
     ]
 
 
-def test_requests_and_disks_have_rules_of_their_own(faults: Faults) -> None:
+def test_requests_and_disks_have_rules_of_their_own(faults: FaultMachine) -> None:
     faults.add(read_rule({"disk": "full", "times": 1}))
     request = HeartbeatRequest(group_id="g")
     assert request.API_KEY is not None
-    asked = Asked(request.API_KEY, 1, "c", request, lambda _: None)
+    asked = RequestInfo(request.API_KEY, 1, "c", request, lambda _: None)
     assert faults.decide(asked) is None
     faults.add(read_rule({"disconnect": True}))
     assert faults.decide(asked) is not None
-    assert faults.touch(touched(Call.WRITE, "t-0", SEGMENT)) is not None
-    assert faults.touch(touched(Call.WRITE, "t-0", SEGMENT)) is None
+    assert faults.decide_disk(log_call(SystemCall.WRITE, "t-0", SEGMENT)) is not None
+    assert faults.decide_disk(log_call(SystemCall.WRITE, "t-0", SEGMENT)) is None
 
 
 @pytest.mark.parametrize(
@@ -168,21 +183,21 @@ def test_requests_and_disks_have_rules_of_their_own(faults: Faults) -> None:
     ],
 )
 def test_files_of_a_partition_are_told_with_its_folder(name: str) -> None:
-    found = touched(Call.WRITE, "t-12", name)
+    found = log_call(SystemCall.WRITE, "t-12", name)
     assert (found.file, found.topic, found.partition) == (f"t-12/{name}", "t", 12)
 
 
 @pytest.mark.parametrize("folder", ["t", "7", "t-x", "t-"])
 def test_folder_whose_name_is_no_partitions_has_none(folder: str) -> None:
     for found, file in (
-        (touched(Call.WRITE, folder, SEGMENT), SEGMENT),
-        (touched(Call.CREATE, "", folder), folder),
+        (log_call(SystemCall.WRITE, folder, SEGMENT), SEGMENT),
+        (log_call(SystemCall.CREATE, "", folder), folder),
     ):
         assert (found.file, found.topic, found.partition) == (file, None, None)
 
 
 def test_file_beside_the_partitions_is_told_by_its_name_alone() -> None:
-    assert touched(Call.WRITE, "data-1", "meta.properties").file == "meta.properties"
+    assert log_call(SystemCall.WRITE, "data-1", "meta.properties").file == "meta.properties"
 
 
 def test_rule_of_a_disk_keeps_what_was_asked_for() -> None:
@@ -194,14 +209,14 @@ def test_rule_of_a_disk_keeps_what_was_asked_for() -> None:
     assert rule.steps == (Action(delay_ms=7),)
 
 
-def test_first_rule_whose_turn_it_is_decides_about_a_call(faults: Faults) -> None:
-    call = touched(Call.WRITE, "t-0", SEGMENT)
+def test_first_rule_whose_turn_it_is_decides_about_a_call(faults: FaultMachine) -> None:
+    call = log_call(SystemCall.WRITE, "t-0", SEGMENT)
     faults.add(read_rule({"disconnect": True}))
     faults.add(read_rule({"disk": "failed", "topic": "u"}))
     faults.add(read_rule({"disk": "full", "times": 1}))
     faults.add(read_rule({"disk": "failed", "skip": 1, "times": 1}))
     faults.add(read_rule({"disk": "slow", "delay_ms": 0}))
-    found = [faults.touch(call) for _ in range(4)]
-    disks = [Disk.FULL, Disk.SLOW, Disk.FAILED, Disk.SLOW]
+    found = [faults.decide_disk(call) for _ in range(4)]
+    disks = [DiskFault.FULL, DiskFault.SLOW, DiskFault.FAILED, DiskFault.SLOW]
     assert [each and each.disk for each in found] == disks
     assert [each.rule for each in faults.happened] == [3, 5, 4, 5]

@@ -17,38 +17,44 @@ from kwire.codecs.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kwire.codecs.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from kwire.codecs.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kwire.codecs.primitives import Message
-from kwire.testing.hooks.faults.disk import Disk, OnDisk, Operation, Touched
-from kwire.testing.hooks.faults.machine import HAPPENED_MAX, HELPERS, Asked, Faults, Happened
+from kwire.testing.hooks.faults.disk import DiskFault, DiskInjection, LogCall, LogOperation
+from kwire.testing.hooks.faults.machine import (
+    HAPPENED_MAX,
+    HELPERS,
+    FaultMachine,
+    Injection,
+    RequestInfo,
+)
 from kwire.testing.hooks.faults.rules import read_rule
 
 ID = bytes(15) + b"\1"
 
 
 @pytest.fixture
-def faults() -> Faults:
-    return Faults(lambda seed: random.Random(seed).random, lambda: 42)
+def faults() -> FaultMachine:
+    return FaultMachine(lambda seed: random.Random(seed).random, lambda: 42)
 
 
-def produce(*partitions: int, topic: str = "t", client: str | None = "c") -> Asked:
+def produce(*partitions: int, topic: str = "t", client: str | None = "c") -> RequestInfo:
     data = [PartitionProduceData(index) for index in partitions or (0,)]
     request = ProduceRequest(topic_data=[TopicProduceData(topic, partition_data=data)])
     return asked(request, client)
 
 
-def asked(request: Message, client: str | None = "c") -> Asked:
+def asked(request: Message, client: str | None = "c") -> RequestInfo:
     key = request.API_KEY
     assert key is not None
-    return Asked(key, 1, client, request, {ID: "by-id"}.get)
+    return RequestInfo(key, 1, client, request, {ID: "by-id"}.get)
 
 
-def befalls(faults: Faults, request: Asked, **rule: Any) -> bool:  # noqa: ANN401 - any JSON
+def befalls(faults: FaultMachine, request: RequestInfo, **rule: Any) -> bool:  # noqa: ANN401 - any JSON
     number = faults.add(read_rule({"disconnect": True, **rule}))
     found = faults.decide(request)
     faults.remove(number)
     return found is not None
 
 
-def test_without_rules_nothing_happens(faults: Faults) -> None:
+def test_without_rules_nothing_happens(faults: FaultMachine) -> None:
     assert not faults
     assert faults.decide(produce()) is None
 
@@ -70,11 +76,13 @@ def test_without_rules_nothing_happens(faults: Faults) -> None:
         ({"transactional_id": "x"}, False),
     ],
 )
-def test_what_a_rule_is_about(faults: Faults, rule: dict[str, Any], is_about_it: bool) -> None:
+def test_what_a_rule_is_about(
+    faults: FaultMachine, rule: dict[str, Any], is_about_it: bool
+) -> None:
     assert befalls(faults, produce(0, 2), **rule) is is_about_it
 
 
-def test_topics_by_id_and_as_a_whole(faults: Faults) -> None:
+def test_topics_by_id_and_as_a_whole(faults: FaultMachine) -> None:
     by_id = ProduceRequest(
         topic_data=[TopicProduceData(topic_id=ID, partition_data=[PartitionProduceData(0)])]
     )
@@ -86,7 +94,7 @@ def test_topics_by_id_and_as_a_whole(faults: Faults) -> None:
     assert not befalls(faults, asked(MetadataRequest(topics=None)), topic="t")
 
 
-def test_groups_and_transactions(faults: Faults) -> None:
+def test_groups_and_transactions(faults: FaultMachine) -> None:
     heartbeat = asked(HeartbeatRequest(group_id="g"))
     assert befalls(faults, heartbeat, group="g")
     assert not befalls(faults, heartbeat, group="h")
@@ -97,7 +105,7 @@ def test_groups_and_transactions(faults: Faults) -> None:
     assert not befalls(faults, begin, transactional_id="y")
 
 
-def test_helpers_are_befallen_only_by_name(faults: Faults) -> None:
+def test_helpers_are_befallen_only_by_name(faults: FaultMachine) -> None:
     helper = produce(client=HELPERS)
     assert not befalls(faults, helper)
     assert befalls(faults, helper, client=HELPERS)
@@ -116,13 +124,13 @@ def test_helpers_are_befallen_only_by_name(faults: Faults) -> None:
         "AddPartitionsManager",
     ],
 )
-def test_other_brokers_are_befallen_only_by_name(faults: Faults, client: str) -> None:
+def test_other_brokers_are_befallen_only_by_name(faults: FaultMachine, client: str) -> None:
     assert not befalls(faults, produce(client=client))
     assert befalls(faults, produce(client=client), client=client)
     assert befalls(faults, produce(client=f"my-{client}"))
 
 
-def test_how_often(faults: Faults) -> None:
+def test_how_often(faults: FaultMachine) -> None:
     faults.add(read_rule({"disconnect": True, "skip": 2, "times": 3}))
     found = [faults.decide(produce()) is not None for _ in range(8)]
     assert found == [False, False, True, True, True, False, False, False]
@@ -130,7 +138,7 @@ def test_how_often(faults: Faults) -> None:
     assert (told["matched"], told["happened"], told["used_up"]) == (5, 3, True)
 
 
-def test_a_script_is_played_once_or_as_often_as_is_said(faults: Faults) -> None:
+def test_a_script_is_played_once_or_as_often_as_is_said(faults: FaultMachine) -> None:
     steps = [{"error": "NOT_COORDINATOR"}, {}, {"delay_ms": 1}]
     faults.add(read_rule({"script": steps}))
     once = [faults.decide(produce()) for _ in range(4)]
@@ -141,7 +149,7 @@ def test_a_script_is_played_once_or_as_often_as_is_said(faults: Faults) -> None:
     assert [found is not None for found in again] == [True, False, True, True, False]
 
 
-def test_chance_depends_on_the_seed_alone(faults: Faults) -> None:
+def test_chance_depends_on_the_seed_alone(faults: FaultMachine) -> None:
     def drawn(seed: int) -> list[bool]:
         faults.clear()
         faults.add(read_rule({"disconnect": True, "probability": 0.3, "seed": seed}))
@@ -155,7 +163,7 @@ def test_chance_depends_on_the_seed_alone(faults: Faults) -> None:
     assert not any(befalls(faults, produce(), probability=0) for _ in range(10))
 
 
-def test_the_first_rule_that_is_not_used_up_decides(faults: Faults) -> None:
+def test_the_first_rule_that_is_not_used_up_decides(faults: FaultMachine) -> None:
     first = faults.add(read_rule({"disconnect": True, "times": 1}))
     second = faults.add(read_rule({"silence": True}))
     numbers = [found.number for _ in range(3) if (found := faults.decide(produce()))]
@@ -165,7 +173,7 @@ def test_the_first_rule_that_is_not_used_up_decides(faults: Faults) -> None:
     assert faults.decide(produce()) is None
 
 
-def test_what_happened_is_told(faults: Faults) -> None:
+def test_what_happened_is_told(faults: FaultMachine) -> None:
     faults.add(read_rule({"error": "NOT_LEADER_OR_FOLLOWER", "topic": "t", "partition": 2}))
     faults.decide(produce(1, 2))
     (told,) = faults.happened
@@ -182,22 +190,24 @@ def test_what_happened_is_told(faults: Faults) -> None:
     assert not faults.happened
 
 
-def test_what_is_remembered_is_bounded(faults: Faults) -> None:
+def test_what_is_remembered_is_bounded(faults: FaultMachine) -> None:
     faults.add(read_rule({"disconnect": True}))
     for _ in range(HAPPENED_MAX + 5):
         faults.decide(produce())
     assert len(faults.happened) == HAPPENED_MAX
 
 
-def test_what_a_request_is_about_and_does_not_name(faults: Faults) -> None:
-    request = Asked(
+def test_what_a_request_is_about_and_does_not_name(faults: FaultMachine) -> None:
+    request = RequestInfo(
         ApiKey.HEARTBEAT, 4, "c", HeartbeatRequest(), lambda _: None, lambda: [("s", 1)] * 2
     )
     assert request.parts == (("s", 1),)
     assert befalls(faults, request, topic="s", partition=1)
 
 
-def test_rule_whose_turn_it_is_not_leaves_the_request_to_the_next_rule(faults: Faults) -> None:
+def test_rule_whose_turn_it_is_not_leaves_the_request_to_the_next_rule(
+    faults: FaultMachine,
+) -> None:
     waiting = faults.add(read_rule({"api": "Produce", "error": "NOT_CONTROLLER", "skip": 1}))
     never = faults.add(read_rule({"api": "Produce", "die": True, "probability": 0}))
     second = faults.add(read_rule({"api": "Produce", "delay_ms": 5}))
@@ -215,24 +225,24 @@ def test_certain_rule_draws_nothing() -> None:
         drawn.append(1)
         return 0.5
 
-    faults = Faults(lambda seed: draw, lambda: 42)
+    faults = FaultMachine(lambda seed: draw, lambda: 42)
     for probability, is_befallen in ((1, True), (0.51, True), (0.5, False), (0, False)):
         assert befalls(faults, produce(), probability=probability) is is_befallen
     assert len(drawn) == 3
 
 
 def test_call_of_a_disk_is_told_with_its_partition_where_it_has_one() -> None:
-    of_partition = Touched(Operation.APPEND, "t-3/0.log", "t", 3)
-    of_directory = Touched(Operation.CHECKPOINT, "recovery-point-offset-checkpoint", None, None)
+    of_partition = LogCall(LogOperation.APPEND, "t-3/0.log", "t", 3)
+    of_directory = LogCall(LogOperation.CHECKPOINT, "recovery-point-offset-checkpoint", None, None)
     said = {"rule": 1, "time_ms": 42}
-    assert OnDisk(1, 42, Disk.FULL, of_partition, 7).to_json() == {
+    assert DiskInjection(1, 42, DiskFault.FULL, of_partition, 7).to_json() == {
         **said,
         "disk": "full",
         "on": "append",
         "file": "t-3/0.log",
         "partitions": [{"topic": "t", "partition": 3}],
     }
-    assert OnDisk(1, 42, Disk.SLOW, of_directory, 7).to_json() == {
+    assert DiskInjection(1, 42, DiskFault.SLOW, of_directory, 7).to_json() == {
         **said,
         "disk": "slow",
         "on": "checkpoint",
@@ -242,7 +252,7 @@ def test_call_of_a_disk_is_told_with_its_partition_where_it_has_one() -> None:
     }
 
 
-def test_rules_hold_until_they_are_removed_or_cleared(faults: Faults) -> None:
+def test_rules_hold_until_they_are_removed_or_cleared(faults: FaultMachine) -> None:
     first = faults.add(read_rule({"die": True}))
     assert faults
     faults.remove(first)
@@ -254,7 +264,7 @@ def test_rules_hold_until_they_are_removed_or_cleared(faults: Faults) -> None:
     assert faults.add(read_rule({"die": True})) == 3
 
 
-def test_rule_about_other_requests_leaves_this_one_to_the_next_rule(faults: Faults) -> None:
+def test_rule_about_other_requests_leaves_this_one_to_the_next_rule(faults: FaultMachine) -> None:
     faults.add(read_rule({"disk": "full"}))
     faults.add(read_rule({"api": "Fetch", "die": True}))
     third = faults.add(read_rule({"api": "Produce", "delay_ms": 5}))
@@ -266,7 +276,7 @@ def test_rule_about_other_requests_leaves_this_one_to_the_next_rule(faults: Faul
     assert [rule["matched"] for rule in faults.to_json()] == [0, 0, 1]
 
 
-def test_empty_action_of_a_script_lets_the_request_pass_all_rules(faults: Faults) -> None:
+def test_empty_action_of_a_script_lets_the_request_pass_all_rules(faults: FaultMachine) -> None:
     faults.add(read_rule({"script": [{}, {"die": True}]}))
     faults.add(read_rule({"disconnect": True}))
     assert faults.decide(produce()) is None
@@ -284,7 +294,7 @@ def test_empty_action_of_a_script_lets_the_request_pass_all_rules(faults: Faults
     ],
 )
 def test_action_is_told_without_what_it_does_not_do(
-    faults: Faults, said: dict[str, Any], told: dict[str, Any]
+    faults: FaultMachine, said: dict[str, Any], told: dict[str, Any]
 ) -> None:
     faults.add(read_rule(said))
     faults.decide(asked(HeartbeatRequest(), client=None))
@@ -299,7 +309,9 @@ def test_action_is_told_without_what_it_does_not_do(
     }
 
 
-def test_rules_are_told_as_they_were_asked_for_with_what_became_of_them(faults: Faults) -> None:
+def test_rules_are_told_as_they_were_asked_for_with_what_became_of_them(
+    faults: FaultMachine,
+) -> None:
     said = {"api": "Produce", "disconnect": True}
     number = faults.add(read_rule(said))
     faults.decide(produce())
@@ -310,7 +322,7 @@ def test_rules_are_told_as_they_were_asked_for_with_what_became_of_them(faults: 
 
 @pytest.mark.parametrize("kind", [LeaderAndIsrRequest, AlterPartitionRequest])
 def test_requests_between_brokers_are_befallen_only_by_name(
-    faults: Faults, kind: type[Message]
+    faults: FaultMachine, kind: type[Message]
 ) -> None:
     request = asked(kind(), client="2")
     assert kind.API_KEY is not None
@@ -319,7 +331,7 @@ def test_requests_between_brokers_are_befallen_only_by_name(
     assert befalls(faults, request, api=API_NAMES[kind.API_KEY])
 
 
-def test_request_of_another_topic_or_transaction_is_not_befallen(faults: Faults) -> None:
+def test_request_of_another_topic_or_transaction_is_not_befallen(faults: FaultMachine) -> None:
     request = asked(InitProducerIdRequest(transactional_id="x"))
     assert not befalls(faults, request, topic="t")
     assert not befalls(faults, request, transactional_id="x", group="g")
@@ -327,9 +339,9 @@ def test_request_of_another_topic_or_transaction_is_not_befallen(faults: Faults)
     assert not befalls(faults, request, transactional_id="x", client="d")
 
 
-def test_request_that_names_a_part_twice_is_told_of_once(faults: Faults) -> None:
+def test_request_that_names_a_part_twice_is_told_of_once(faults: FaultMachine) -> None:
     faults.add(read_rule({"disconnect": True, "topic": "t"}))
     faults.decide(produce(3, 3, 1))
     happened = faults.happened[0]
-    assert isinstance(happened, Happened)
+    assert isinstance(happened, Injection)
     assert happened.parts == (("t", 3), ("t", 1))

@@ -31,15 +31,22 @@ from kwire.testing.hooks.faults.parts import (
     parts_of,
     transactional_id_of,
 )
-from kwire.testing.hooks.faults.refusing import Refused, _element, add, overwrite, refusal, split
+from kwire.testing.hooks.faults.refusing import (
+    RefusedTopic,
+    _element,
+    add,
+    overwrite,
+    refusal,
+    split,
+)
 from kwire.testing.hooks.faults.rules import (
     DISK_PRESETS,
     Action,
     BadRule,
     Ending,
-    Which,
+    RequestFilter,
+    read_filter,
     read_rule,
-    read_which,
 )
 
 ID = bytes(15) + b"\1"
@@ -159,7 +166,10 @@ def test_refused_topics_are_told_beside_the_answer_of_the_same_id_or_name() -> N
     """Every refused topic: the second of them has an answer already, the first has none."""
     other = b"o" * 16
     fetched = FetchResponse(responses=[FetchableTopicResponse(topic_id=ID)])
-    refused = [Refused(FetchTopic(topic_id=other), [4]), Refused(FetchTopic(topic_id=ID), [5])]
+    refused = [
+        RefusedTopic(FetchTopic(topic_id=other), [4]),
+        RefusedTopic(FetchTopic(topic_id=ID), [5]),
+    ]
     add(ApiKey.FETCH, fetched, refused, ERROR)
     told = [
         (topic.topic_id, [each.partition_index for each in topic.partitions])
@@ -168,7 +178,7 @@ def test_refused_topics_are_told_beside_the_answer_of_the_same_id_or_name() -> N
     assert told == [(ID, [5]), (other, [4])]
     created: Any = response_class(ApiKey.CREATE_TOPICS)()
     topics = [CreatableTopic("a"), CreatableTopic("b")]
-    add(ApiKey.CREATE_TOPICS, created, [Refused(topic, []) for topic in topics], ERROR)
+    add(ApiKey.CREATE_TOPICS, created, [RefusedTopic(topic, []) for topic in topics], ERROR)
     assert [(topic.name, topic.error_code) for topic in created.topics] == [
         ("a", ERROR),
         ("b", ERROR),
@@ -280,7 +290,7 @@ def test_numbers_of_a_rule_end_at_32_bits(name: str) -> None:
         {"silence": True, name: most} if name in ("times", "skip", "seed") else {name: most}
     )
     for value in (most + 1, -1, 1.0, "1"):
-        with pytest.raises(BadRule, match=f"{name} is a number from 0 on, and not"):
+        with pytest.raises(BadRule, match=f"{name} must be a number from 0 on, not"):
             read_rule({"silence": True, name: value} if name != "truncate" else {name: value})
 
 
@@ -291,21 +301,21 @@ def test_seed_and_script_say_how_often() -> None:
 
 
 def test_requests_are_picked_by_api_client_topic_and_partition() -> None:
-    which = read_which({"api": 0, "client": "c-*", "topic": "t", "partition": 1})
+    which = read_filter({"api": 0, "client": "c-*", "topic": "t", "partition": 1})
     assert which.is_of(ApiKey.PRODUCE, "c-1")
     assert not which.is_of(ApiKey.FETCH, "c-1")
     assert not which.is_of(ApiKey.PRODUCE, "d-1")
     assert not which.is_of(ApiKey.PRODUCE, None)
-    assert Which().is_of(ApiKey.FETCH, None)
-    assert read_which({"client": "*"}).is_of(ApiKey.FETCH, None), "no client id is an empty one"
+    assert RequestFilter().is_of(ApiKey.FETCH, None)
+    assert read_filter({"client": "*"}).is_of(ApiKey.FETCH, None), "no client id is an empty one"
     assert [which.picks("t", each) for each in (0, 1, None)] == [False, True, True]
     assert not which.picks("u", 1)
     with pytest.raises(
-        BadRule, match=r'^which requests is a JSON object, as \{"api": "Produce"\}$'
+        BadRule, match=r'^a filter of requests must be a JSON object such as \{"api": "Produce"\}$'
     ):
-        read_which([])
+        read_filter([])
     with pytest.raises(BadRule, match="unknown field 'die'"):
-        read_which({"die": True})
+        read_filter({"die": True})
 
 
 @pytest.mark.parametrize("name", sorted(DISK_PRESETS))
@@ -319,20 +329,23 @@ def test_disk_presets_are_rules_of_a_disk(name: str) -> None:
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        ({"disk": "ful"}, "disk is one of full, failed, slow, and not 'ful'"),
-        ({"disk": ["full"]}, r"and not \['full'\]"),
-        ({"disk": "full", "api": "Produce"}, "a disk has no api: such a rule takes disk, on,"),
-        ({"disk": "full", "delay_ms": 1}, "a full disk has no delay_ms: try a slow one"),
-        ({"disk": "slow", "on": "nothing"}, "on is one of "),
-        ({"die": True, "on": "append"}, "on says which calls of a disk are meant"),
+        ({"disk": "ful"}, "disk must be one of full, failed, slow, not 'ful'"),
+        ({"disk": ["full"]}, r"not \['full'\]"),
+        (
+            {"disk": "full", "api": "Produce"},
+            "a rule about a disk cannot have api: it can have disk, on,",
+        ),
+        ({"disk": "full", "delay_ms": 1}, "delay_ms is for a slow disk, not for a full one"),
+        ({"disk": "slow", "on": "nothing"}, "on must be one of "),
+        ({"die": True, "on": "append"}, "on takes effect only"),
         ({"error": "X" * 40}, "there is no error 'X{40}'$"),
         ({"preset": 5}, "there is no preset 5"),
         (
             {"die": True, "probability": True},
-            "probability is a number between 0 and 1, and not True",
+            "probability must be a number between 0 and 1, not True",
         ),
-        ({"die": True, "probability": -0.1}, "and not -0.1"),
-        ({"script": {}}, "script is a list of actions"),
+        ({"die": True, "probability": -0.1}, "not -0.1"),
+        ({"script": {}}, "script must be a list of actions"),
         ({"api": True, "die": True, "x": 1}, "unknown field 'x'"),
     ],
 )

@@ -61,30 +61,30 @@ def test_a_preset_may_be_made_another() -> None:
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        ([], "a rule is a JSON object"),
-        ({"api": "Produce"}, "the rule does nothing"),
-        ({"carried_out": True}, "the rule does nothing"),
+        ([], "a rule must be a JSON object"),
+        ({"api": "Produce"}, "the rule injects nothing"),
+        ({"carried_out": True}, "the rule injects nothing"),
         ({"apis": "Produce", "die": True}, "unknown field 'apis': did you mean api?"),
         ({"api": "Prduce", "die": True}, "there is no API 'Prduce': did you mean Produce?"),
         ({"api": 999, "die": True}, "there is no API '?999"),
-        ({"api": {}, "die": True}, "api is a name"),
+        ({"api": {}, "die": True}, "api must be a name"),
         ({"error": "NOT_LEADER"}, "did you mean NOT_LEADER_OR_FOLLOWER?"),
         ({"error": 6}, "there is no error 6"),
-        ({"die": True, "disconnect": True}, "disconnect and die exclude each other"),
-        ({"die": 1}, "die is true or false, and not 1"),
-        ({"delay_ms": -1}, "delay_ms is a number from 0 on, and not -1"),
-        ({"delay_ms": True}, "delay_ms is a number"),
-        ({"die": True, "probability": 2}, "probability is a number between 0 and 1"),
-        ({"die": True, "client": 7}, "client is text, and not 7"),
-        ({"die": True, "partition": 1}, "partition takes a topic"),
-        ({"script": []}, "script is a list of actions"),
-        ({"script": [1]}, "1 is no action"),
+        ({"die": True, "disconnect": True}, "disconnect and die cannot be combined"),
+        ({"die": 1}, "die must be true or false, not 1"),
+        ({"delay_ms": -1}, "delay_ms must be a number from 0 on, not -1"),
+        ({"delay_ms": True}, "delay_ms must be a number"),
+        ({"die": True, "probability": 2}, "probability must be a number between 0 and 1"),
+        ({"die": True, "client": 7}, "client must be text, not 7"),
+        ({"die": True, "partition": 1}, "partition takes effect only together with topic"),
+        ({"script": []}, "script must be a list of actions"),
+        ({"script": [1]}, "must be a JSON object, not 1"),
         ({"script": [{"times": 1}]}, "unknown field in the script 'times'"),
         ({"script": [{}], "die": True}, "not both"),
         ({"preset": "leader-move"}, "did you mean leader-moved?"),
         ({"api": "Heartbeat", "topic": "t", "error": "NOT_COORDINATOR"}, "an error of one topic"),
         ({"api": "SaslHandshake", "topic": "t", "disconnect": True}, ""),
-        ({"api": "DescribeGroups", "error": "NOT_COORDINATOR"}, "DescribeGroups has no place"),
+        ({"api": "DescribeGroups", "error": "NOT_COORDINATOR"}, "a DescribeGroups response cannot"),
     ],
 )  # fmt: skip
 def test_what_cannot_be(said: Any, why: str) -> None:  # noqa: ANN401 - any JSON
@@ -112,20 +112,29 @@ def test_error_may_be_asked_for_where_the_answer_has_a_place(said: dict[str, Any
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        ({"api": ["Produce", "Heartbeat"], "topic": "t", "error": "NONE"}, "^Heartbeat cannot be"),
-        ({"api": ["Produce", "ElectLeaders"], "error": "NONE"}, "^ElectLeaders has no place"),
-        ({"api": "ElectLeaders", "script": [{}, {"error": "NONE"}]}, "^ElectLeaders has no place"),
+        (
+            {"api": ["Produce", "Heartbeat"], "topic": "t", "error": "NONE"},
+            "^a Heartbeat response cannot",
+        ),
+        ({"api": ["Produce", "ElectLeaders"], "error": "NONE"}, "^a ElectLeaders response cannot"),
+        (
+            {"api": "ElectLeaders", "script": [{}, {"error": "NONE"}]},
+            "^a ElectLeaders response cannot",
+        ),
         ({"api": "PRODUCED", "die": True}, r": did you mean Produce\?$"),
         ({"DIES": True}, r"^unknown field 'DIES': did you mean die\?$"),
-        ({"silence": True, "truncate": 0}, "^truncate and silence exclude each other$"),
-        ({"silence": "yes"}, "^silence is true or false, and not 'yes'$"),
-        ({"die": True, "carried_out": 1}, "^carried_out is true or false, and not 1$"),
-        ({"die": True, "topic": 1}, "^topic is text, and not 1$"),
-        ({"die": True, "group": []}, "^group is text"),
-        ({"die": True, "transactional_id": 5}, "^transactional_id is text"),
-        ({"script": ""}, r'^script is a list of actions, as \[\{"error": \.\.\.\}, \{\}\]$'),
-        ("die", r'^a rule is a JSON object, as \{"api": "Produce", "error": \.\.\.\}$'),
-        ({"die": True, "api": {}}, '^api is a name, as "Produce", or a list of names$'),
+        ({"silence": True, "truncate": 0}, "^truncate and silence cannot be combined$"),
+        ({"silence": "yes"}, "^silence must be true or false, not 'yes'$"),
+        ({"die": True, "carried_out": 1}, "^carried_out must be true or false, not 1$"),
+        ({"die": True, "topic": 1}, "^topic must be text, not 1$"),
+        ({"die": True, "group": []}, "^group must be text"),
+        ({"die": True, "transactional_id": 5}, "^transactional_id must be text"),
+        (
+            {"script": ""},
+            r'^script must be a list of actions such as \[\{"error": \.\.\.\}, \{\}\]$',
+        ),
+        ("die", r'^a rule must be a JSON object such as \{"api": "Produce", "error": \.\.\.\}$'),
+        ({"die": True, "api": {}}, '^api must be a name such as "Produce", or a list of names$'),
         ({"preset": "death", "script": [{}], "delay_ms": 1}, "not both$"),
         ({"script": [{"die": True}, {"delay": 1}]}, r"'delay': did you mean delay_ms\?$"),
     ],
@@ -140,7 +149,7 @@ def test_false_and_null_ask_for_nothing() -> None:
     assert read_rule({**nothing, "die": True, "topic": None, "times": None}).steps == (
         Action(ending=Ending.DIE),
     )
-    with pytest.raises(BadRule, match="the rule does nothing"):
+    with pytest.raises(BadRule, match="the rule injects nothing"):
         read_rule(nothing)
 
 

@@ -14,7 +14,7 @@ from kwire.testing.hooks.snapshots import kept, laying
 from kwire.testing.hooks.snapshots.kept import (
     Description,
     SnapshotError,
-    Snapshots,
+    SnapshotFolder,
     describe,
     description_of,
 )
@@ -24,7 +24,7 @@ SAID = Description(1, 2, "c", 2, 3, 4, {"node.id": "1"})
 
 def made(folder: Path, name: str = "a") -> Path:
     """A snapshot of two log directories, each with a partition of two segments."""
-    under_way = Snapshots(folder).begin(name)
+    under_way = SnapshotFolder(folder).begin(name)
     for number in ("0", "1"):
         partition = under_way / number / f"t-{number}"
         partition.mkdir(parents=True)
@@ -32,7 +32,7 @@ def made(folder: Path, name: str = "a") -> Path:
             (partition / segment).write_text(f"{number} {segment}")
         (under_way / number / "kwire-metadata.log").write_text(number)
     describe(under_way, SAID)
-    return Snapshots(folder).finish(name)
+    return SnapshotFolder(folder).finish(name)
 
 
 def test_what_was_described_is_read_and_only_by_its_user(tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_what_was_described_is_read_and_only_by_its_user(tmp_path: Path) -> None
 
 
 def test_names(tmp_path: Path) -> None:
-    snapshots = Snapshots(tmp_path / "none yet")
+    snapshots = SnapshotFolder(tmp_path / "none yet")
     assert snapshots.names() == []
     snapshots.begin("b")
     snapshots.give_up("b")
@@ -50,7 +50,7 @@ def test_names(tmp_path: Path) -> None:
         made(snapshots.folder, name)
     snapshots.begin("under-way")
     assert snapshots.names() == ["a", "b"]
-    with pytest.raises(SnapshotError, match=r"those of .* are a, b"):
+    with pytest.raises(SnapshotError, match=r" has a, b"):
         snapshots.find("something")
     with pytest.raises(SnapshotError, match=r"there is no snapshot '../a'"):
         snapshots.remove("../a")
@@ -61,22 +61,22 @@ def test_names(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["a", "-", "_", "0.1", "A-b_c.d", "a.", "a" * 100])
 def test_what_is_a_name(tmp_path: Path, name: str) -> None:
     path = made(tmp_path, name)
-    assert Snapshots(tmp_path).names() == [name]
-    assert Snapshots(tmp_path).find(name) == path == tmp_path / name
+    assert SnapshotFolder(tmp_path).names() == [name]
+    assert SnapshotFolder(tmp_path).find(name) == path == tmp_path / name
 
 
 def test_folders_without_a_description_are_no_snapshots(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").write_text("b")
-    assert Snapshots(tmp_path).names() == []
-    with pytest.raises(SnapshotError, match=r"a is no snapshot: No such file or directory$"):
+    assert SnapshotFolder(tmp_path).names() == []
+    with pytest.raises(SnapshotError, match=r"a is not a snapshot: No such file or directory$"):
         description_of(tmp_path / "a")
 
 
 @pytest.mark.parametrize("name", ["", ".a", "a/b", "..", "a b", "a" * 101, "\n", "a\n"])
 def test_what_is_no_name(tmp_path: Path, name: str) -> None:
-    with pytest.raises(SnapshotError, match="is no name"):
-        Snapshots(tmp_path).begin(name)
+    with pytest.raises(SnapshotError, match="is not a valid name"):
+        SnapshotFolder(tmp_path).begin(name)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -85,13 +85,13 @@ def test_so_many_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     made(tmp_path, "a")
     made(tmp_path, "b")
     with pytest.raises(SnapshotError, match=r"there are 2 snapshots in .*: remove one first"):
-        Snapshots(tmp_path).begin("c")
+        SnapshotFolder(tmp_path).begin("c")
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"format": 1}', '{"format": 1, "x": 2}'])
 def test_a_description_that_cannot_be_understood(tmp_path: Path, content: str) -> None:
     (tmp_path / kept.DESCRIPTION).write_text(content)
-    with pytest.raises(SnapshotError, match="cannot be understood"):
+    with pytest.raises(SnapshotError, match="cannot be read"):
         description_of(tmp_path)
 
 
@@ -114,7 +114,7 @@ def test_all_but_the_newest_segments_are_shared(tmp_path: Path) -> None:
         assert not (target / "kwire-metadata.log").samefile(source / "kwire-metadata.log")
     with pytest.raises(SnapshotError, match="is not empty"):
         laying.lay_out(path, laid)
-    with pytest.raises(SnapshotError, match="2 log directories, and not 1"):
+    with pytest.raises(SnapshotError, match="2 log directories, not 1"):
         laying.lay_out(path, laid[:1])
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kwire.testing.hooks.snapshots import journal_of, kept, laying
-from kwire.testing.hooks.snapshots.kept import Description, SnapshotError, Snapshots, describe
+from kwire.testing.hooks.snapshots.kept import Description, SnapshotError, SnapshotFolder, describe
 from tests.testing.hooks.snapshots.test_kept import SAID, made
 
 OLD, NEW = "00000000000000000000.log", "00000000000000000042.log"
@@ -158,7 +158,7 @@ def test_exchange_that_another_process_finished_meanwhile_is_left_alone(
 
 def test_folder_laid_beside_that_fails_is_removed(tmp_path: Path) -> None:
     snapshot = made(tmp_path / "kept")
-    with pytest.raises(SnapshotError, match="holds 2 log directories, and not 1"):
+    with pytest.raises(SnapshotError, match="holds 2 log directories, not 1"):
         laying.laid_beside(snapshot, [tmp_path / "x"])
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kept"]
 
@@ -199,7 +199,7 @@ def test_what_killed_restores_left_does_not_stay(tmp_path: Path) -> None:
 def test_restore_that_fails_has_finished_an_interrupted_one(exchanging: list[Path]) -> None:
     snapshot = exchanging[0].parent / "kept" / "a"
     (snapshot / kept.DESCRIPTION).write_text("")
-    with pytest.raises(SnapshotError, match="cannot be understood"):
+    with pytest.raises(SnapshotError, match="cannot be read"):
         laying.restore(snapshot, exchanging)
     assert [state_of(path)["kwire-metadata.log"] for path in exchanging] == ["0", "1"]
 
@@ -246,7 +246,7 @@ def test_restore_closes_every_file(tmp_path: Path) -> None:
     snapshot = made(tmp_path / "kept")
     opened = sorted(os.listdir("/dev/fd"))
     laying.restore(snapshot, log_dirs)
-    with pytest.raises(SnapshotError, match="holds 2 log directories, and not 1"):
+    with pytest.raises(SnapshotError, match="holds 2 log directories, not 1"):
         laying.restore(snapshot, log_dirs[:1])
     assert sorted(os.listdir("/dev/fd")) == opened
 
@@ -273,8 +273,8 @@ def test_everybody_may_know_the_time_and_size_of_a_snapshot_alone(tmp_path: Path
         "partitions": SAID.partitions,
         "size_bytes": SAID.size_bytes,
     }
-    assert kept.told(path) == expected
-    assert Snapshots(tmp_path).told() == [expected]
+    assert kept.public_description(path) == expected
+    assert SnapshotFolder(tmp_path).public() == [expected]
 
 
 def test_description_keeps_settings_of_any_characters_one_a_line(tmp_path: Path) -> None:
@@ -286,19 +286,19 @@ def test_description_keeps_settings_of_any_characters_one_a_line(tmp_path: Path)
 
 
 def test_unknown_snapshot_is_refused_with_the_nearest_name(tmp_path: Path) -> None:
-    snapshots = Snapshots(tmp_path)
-    with pytest.raises(SnapshotError, match=r"no snapshot 'before', and no other either$"):
+    snapshots = SnapshotFolder(tmp_path)
+    with pytest.raises(SnapshotError, match=r"no snapshot 'before': .* has none$"):
         snapshots.find("before")
     for name in ("before", "other"):
         made(tmp_path, name)
     with pytest.raises(SnapshotError, match=r"no snapshot 'befor': did you mean before\?$"):
         snapshots.find("befor")
-    with pytest.raises(SnapshotError, match=r"'zz', and those of .* are before, other$"):
+    with pytest.raises(SnapshotError, match=r"'zz': .* has before, other$"):
         snapshots.find("zz")
 
 
 def test_name_of_a_snapshot_is_free_again_once_it_is_given_up(tmp_path: Path) -> None:
-    snapshots = Snapshots(tmp_path)
+    snapshots = SnapshotFolder(tmp_path)
     (snapshots.begin("a") / "half").write_text("half")
     assert not (snapshots.begin("a") / "half").exists(), "what a killed broker left is removed"
     snapshots.give_up("a")
@@ -310,7 +310,7 @@ def test_name_of_a_snapshot_is_free_again_once_it_is_given_up(tmp_path: Path) ->
 
 def test_snapshot_that_is_not_finished_is_not_listed(tmp_path: Path) -> None:
     """Its broker was killed after it described the snapshot."""
-    snapshots = Snapshots(tmp_path)
+    snapshots = SnapshotFolder(tmp_path)
     describe(snapshots.begin("a"), SAID)
     assert snapshots.names() == []
     snapshots.give_up("a")

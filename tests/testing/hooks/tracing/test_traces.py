@@ -20,11 +20,18 @@ from kwire.codecs.messages.list_offsets import (
 )
 from kwire.codecs.messages.sasl_authenticate import SaslAuthenticateRequest
 from kwire.codecs.primitives import Message
-from kwire.testing.hooks.faults.machine import HELPERS, Asked
-from kwire.testing.hooks.faults.rules import Which, read_which
+from kwire.testing.hooks.faults.machine import HELPERS, RequestInfo
+from kwire.testing.hooks.faults.rules import RequestFilter, read_filter
 from kwire.testing.hooks.tracing import traces as module
 from kwire.testing.hooks.tracing.describe import described
-from kwire.testing.hooks.tracing.traces import EVENTS_MAX, TRACES_MAX, Seen, TooMany, Trace, Traces
+from kwire.testing.hooks.tracing.traces import (
+    EVENTS_MAX,
+    TRACES_MAX,
+    RecordedTrace,
+    TooMany,
+    TracedRequest,
+    Traces,
+)
 
 
 class Clock:
@@ -47,14 +54,14 @@ def traces(clock: Clock) -> Traces:
     return Traces(lambda: 42, clock)
 
 
-def see(traces: Traces, group: str = "g", client: str = "c") -> Seen | None:
-    asked = Asked(12, 4, client, HeartbeatRequest(group_id=group), lambda _: None)
+def see(traces: Traces, group: str = "g", client: str = "c") -> TracedRequest | None:
+    asked = RequestInfo(12, 4, client, HeartbeatRequest(group_id=group), lambda _: None)
     return traces.see(asked, 1, "here", 9)
 
 
 def test_an_event_is_told_with_its_answer(traces: Traces, clock: Clock) -> None:
     assert not traces
-    number = traces.begin(Which())
+    number = traces.begin(RequestFilter())
     seen = see(traces)
     assert seen is not None
     trace = traces.get(number)
@@ -73,8 +80,8 @@ def test_an_event_is_told_with_its_answer(traces: Traces, clock: Clock) -> None:
 
 
 def test_only_what_is_wanted_is_seen(traces: Traces) -> None:
-    first = traces.begin(read_which({"group": "g"}))
-    second = traces.begin(read_which({"api": "Heartbeat"}))
+    first = traces.begin(read_filter({"group": "g"}))
+    second = traces.begin(read_filter({"api": "Heartbeat"}))
     for group in ("g", "h"):
         seen = see(traces, group)
         assert seen is not None
@@ -88,7 +95,7 @@ def test_only_what_is_wanted_is_seen(traces: Traces) -> None:
 
 
 def test_of_a_request_that_is_befallen_the_fault_says_when_it_is_over(traces: Traces) -> None:
-    trace = traces.get(traces.begin(Which()))
+    trace = traces.get(traces.begin(RequestFilter()))
     seen = see(traces)
     assert seen is not None
     assert trace is not None
@@ -101,7 +108,7 @@ def test_of_a_request_that_is_befallen_the_fault_says_when_it_is_over(traces: Tr
 
 
 def test_the_oldest_events_go_first_and_are_counted(traces: Traces) -> None:
-    trace = traces.get(traces.begin(Which()))
+    trace = traces.get(traces.begin(RequestFilter()))
     assert trace is not None
     for number in range(EVENTS_MAX + 5):
         trace.add({"n": number}, {})
@@ -118,27 +125,27 @@ def test_the_oldest_events_go_first_and_are_counted(traces: Traces) -> None:
 
 def test_there_are_not_endlessly_many(traces: Traces) -> None:
     for _ in range(TRACES_MAX):
-        traces.begin(Which())
+        traces.begin(RequestFilter())
     with pytest.raises(TooMany, match="100 traces already"):
-        traces.begin(Which())
+        traces.begin(RequestFilter())
 
 
-def kept(traces: Traces) -> Trace:
-    found = traces.get(traces.begin(Which(), keeps_bytes=True))
+def kept(traces: Traces) -> RecordedTrace:
+    found = traces.get(traces.begin(RequestFilter(), keeps_bytes=True))
     assert found is not None
     return found
 
 
-def ask(traces: Traces, request: Message, version: int, frame: bytes = b"frame") -> Seen:
+def ask(traces: Traces, request: Message, version: int, frame: bytes = b"frame") -> TracedRequest:
     assert request.API_KEY is not None
-    asked = Asked(request.API_KEY, version, "c", request, lambda _: None)
+    asked = RequestInfo(request.API_KEY, version, "c", request, lambda _: None)
     seen = traces.see(asked, 1, "here", 9, memoryview(frame))
     assert seen is not None
     return seen
 
 
 def test_bytes_are_kept_where_they_are_asked_for(traces: Traces) -> None:
-    plain, trace = traces.get(traces.begin(Which())), kept(traces)
+    plain, trace = traces.get(traces.begin(RequestFilter())), kept(traces)
     first = ask(traces, HeartbeatRequest(), 4)
     second = ask(traces, HeartbeatRequest(), 4)
     response = HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
@@ -222,14 +229,14 @@ def test_brokers_of_one_machine_have_one_order(clock: Clock) -> None:
 def test_event_of_a_request_that_names_partitions_is_told_whole(
     traces: Traces, clock: Clock
 ) -> None:
-    number = traces.begin(Which())
+    number = traces.begin(RequestFilter())
     assert bool(traces)
     assert traces.to_json() == [{"trace": number, "seen": 0}]
     topics = [
         ListOffsetsTopic("t", [ListOffsetsPartition(0, 1, -2), ListOffsetsPartition(3, 1, -1)])
     ]
     request = ListOffsetsRequest(topics=topics)
-    asked = Asked(2, 7, None, request, lambda _: None)
+    asked = RequestInfo(2, 7, None, request, lambda _: None)
     seen = traces.see(asked, 5, "there", 8)
     assert seen is not None
     clock.now_s += 0.001_234_4
@@ -269,7 +276,7 @@ def test_answers_and_requests_both_count_for_the_room_of_a_trace(
 
 
 def test_error_is_told_once_and_success_is_none(traces: Traces) -> None:
-    trace = traces.get(traces.begin(Which()))
+    trace = traces.get(traces.begin(RequestFilter()))
     assert trace is not None
     errors = [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID]
     members = [MemberResponse("m", None, error) for error in errors]
