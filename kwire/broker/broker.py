@@ -28,7 +28,7 @@ from kwire.storage.partitions.fetch_sessions import FetchSessions
 
 if TYPE_CHECKING:
     from kwire.broker.telemetry.service import ClientTelemetry
-    from kwire.cluster.membership.contract import Membership
+    from kwire.cluster.membership.contract import ClusterMembership
     from kwire.cluster.metadata.delta import ClusterDelta
     from kwire.cluster.metadata.image import ClusterImage
     from kwire.cluster.metadata.views import MetadataViews
@@ -65,7 +65,7 @@ class Broker:
         self.metadata = metadata
         self.hosted = self.node.hosted
         self.logs = logs
-        self.membership: Membership = LoneMembership(self.node)
+        self.membership: ClusterMembership = LoneMembership(self.node)
         self.coordinators = Coordinators(self.node)
         self.configs = ConfigFollower(self)
         self.authorizer = chosen.authorizer(config)

@@ -309,7 +309,7 @@ class Cluster:
     def _tell_when_ready(self, broker: Broker) -> None:
         """It is once it knows all that were started with it, and who is the controller."""
         count = len(self._configs) - len(self._missing)
-        broker.membership.when(
+        broker.membership.call_when(
             lambda image: len(image.brokers) >= count and image.controller_id != NO_CONTROLLER,
             lambda: self._tell_ready(broker.node_id, broker.config.advertised_listeners[0].port),
         )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from kwire.cluster.decisions.outcome import Outcome
-from kwire.cluster.decisions.token_changes import Expiry, Lifetimes, Renewal
+from kwire.cluster.decisions.outcome import DecisionOutcome
+from kwire.cluster.decisions.token_changes import Lifetimes, TokenExpiry, TokenRenewal
 from kwire.cluster.membership.committing import commit_for_client
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.create_delegation_token import (
@@ -80,14 +80,14 @@ def parts(principal: str) -> tuple[str, str]:
 
 
 async def new_expiry(
-    broker: Broker, decision: Renewal | Expiry, failure: str
+    broker: Broker, decision: TokenRenewal | TokenExpiry, failure: str
 ) -> tuple[ErrorCode, int]:
     """Change when a token expires; return the error and the new time in ms.
 
     The time is that of the decision if the token is removed at once, and 0 with an error.
     `failure` begins the log message if the change cannot be stored.
     """
-    outcome = Outcome(decision.decide)
+    outcome = DecisionOutcome(decision.decide)
     failed = await commit_for_client(broker.membership, [outcome], log, failure)
     refusal = outcome.refusal or failed
     if refusal is not None:

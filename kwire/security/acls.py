@@ -12,8 +12,8 @@ from kwire.cluster.metadata.acls import (
     WILDCARD,
     AccessControlEntry,
     AclOperation,
+    AclPermissionType,
     PatternType,
-    Permission,
     ResourcePattern,
     ResourceType,
 )
@@ -74,7 +74,7 @@ class AclFilter(NamedTuple):
             self.principal in (None, entry.principal)
             and self.host in (None, entry.host)
             and self.operation in (AclOperation.ANY, entry.operation)
-            and self.permission in (Permission.ANY, entry.permission)
+            and self.permission in (AclPermissionType.ANY, entry.permission)
         )
 
 
@@ -103,8 +103,8 @@ def _mistake(pattern: ResourcePattern, entry: AccessControlEntry) -> str | None:
         return f"Invalid patternType {name_of(PatternType, pattern.pattern_type)}"
     if entry.operation not in _NAMED_OPERATIONS:
         return f"Invalid operation {name_of(AclOperation, entry.operation)}"
-    if entry.permission not in (Permission.ALLOW, Permission.DENY):
-        return f"Invalid permissionType {name_of(Permission, entry.permission)}"
+    if entry.permission not in (AclPermissionType.ALLOW, AclPermissionType.DENY):
+        return f"Invalid permissionType {name_of(AclPermissionType, entry.permission)}"
     if ":" not in entry.principal:
         return (
             f"Could not parse principal from `{entry.principal}` (no colon is present separating "
@@ -126,7 +126,7 @@ _NO_PATH: Final = re.compile(r"/|\A\.{1,2}\Z|[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\uf
 _NAMED_TYPES: Final = frozenset(ResourceType) - {ResourceType.UNKNOWN, ResourceType.ANY}
 _NAMED_OPERATIONS: Final = frozenset(AclOperation) - {AclOperation.UNKNOWN, AclOperation.ANY}
 
-_Codes = type[ResourceType] | type[PatternType] | type[AclOperation] | type[Permission]
+_Codes = type[ResourceType] | type[PatternType] | type[AclOperation] | type[AclPermissionType]
 
 
 def name_of(codes: _Codes, code: int) -> str:

@@ -24,9 +24,9 @@ from kwire.cluster.metadata.acls import (
     WILDCARD_PRINCIPAL,
     AccessControlEntry,
     AclOperation,
+    AclPermissionType,
     Acls,
     PatternType,
-    Permission,
     ResourcePattern,
     ResourceType,
 )
@@ -111,7 +111,7 @@ class AclAuthorizer:
                 if not _concerns(entry, principal, host):
                     continue
                 exactly = entry.operation in (operation, AclOperation.ALL)
-                if entry.permission == Permission.DENY:
+                if entry.permission == AclPermissionType.DENY:
                     if exactly:
                         return Ruling(False, rule_text(pattern, entry))
                 elif allowing is None and (exactly or entry.operation in implied_by):
@@ -165,7 +165,7 @@ class AclAuthorizer:
                     operation,
                     AclOperation.ALL,
                 ):
-                    side = denied if entry.permission == Permission.DENY else allowed
+                    side = denied if entry.permission == AclPermissionType.DENY else allowed
                     side.add((pattern.pattern_type, pattern.name))
         return allowed, denied
 
@@ -188,5 +188,5 @@ def rule_text(pattern: ResourcePattern, entry: AccessControlEntry) -> str:
         f"resourceName={pattern.name}, patternType={PatternType(pattern.pattern_type).name}, "
         f"principal={entry.principal}, host={entry.host}, "
         f"operation={AclOperation(entry.operation).name}, "
-        f"permissionType={Permission(entry.permission).name}))"
+        f"permissionType={AclPermissionType(entry.permission).name}))"
     )

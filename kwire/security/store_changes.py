@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
-from kwire.cluster.decisions.config_changes import Change
+from kwire.cluster.decisions.config_changes import ConfigChange
 from kwire.cluster.metadata.image import ClusterImage
 from kwire.cluster.metadata.refusal import Refusal
 from kwire.codecs.errors import ErrorCode
@@ -22,7 +22,9 @@ CheckStores = Callable[[BrokerConfig, Sequence[str]], Awaitable[None]]
 _PREFIX: Final = "listener.name."
 
 
-def to_be_looked_at(settings: LiveSettings, image: ClusterImage, changes: Sequence[Change]) -> bool:
+def to_be_looked_at(
+    settings: LiveSettings, image: ClusterImage, changes: Sequence[ConfigChange]
+) -> bool:
     """Whether one of the changes is about certificates of this broker."""
     return any(_asked(settings, image, change) is not None for change in changes)
 
@@ -30,7 +32,7 @@ def to_be_looked_at(settings: LiveSettings, image: ClusterImage, changes: Sequen
 async def refuse_bad_stores(
     settings: LiveSettings,
     image: ClusterImage,
-    changes: Sequence[Change],
+    changes: Sequence[ConfigChange],
     check_stores: CheckStores | None,
 ) -> None:
     """Refuse the changes by which this broker could not serve its listeners.
@@ -53,7 +55,7 @@ async def refuse_bad_stores(
 
 
 def _asked(
-    settings: LiveSettings, image: ClusterImage, change: Change
+    settings: LiveSettings, image: ClusterImage, change: ConfigChange
 ) -> tuple[BrokerConfig, list[str]] | None:
     """The settings that a change would make, and the listeners that it gives other certificates."""
     if change.refusal is not None or change.key != (

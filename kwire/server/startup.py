@@ -162,7 +162,7 @@ async def _as_member(
 ) -> AsyncIterator[Broker]:
     """A broker that others coordinate with, by a store that all of them share."""
     from kwire.cluster.membership.joining import open_store
-    from kwire.cluster.membership.member import Member
+    from kwire.cluster.membership.member import ClusterMember
 
     async with open_store(config, metadata) as store:
         image = await store.load()
@@ -178,7 +178,7 @@ async def _as_member(
         broker = kind(config, store, logs, image.cluster_id)
         try:
             broker.node.begin(nursery)
-            member = broker.membership = Member(broker.node, store, nursery, broker.give_up)
+            member = broker.membership = ClusterMember(broker.node, store, nursery, broker.give_up)
             await member.join()
             yield broker
         finally:

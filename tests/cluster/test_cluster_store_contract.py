@@ -16,8 +16,8 @@ import trio.lowlevel
 from kwire.cluster.metadata.acls import (
     AccessControlEntry,
     AclOperation,
+    AclPermissionType,
     PatternType,
-    Permission,
     ResourcePattern,
     ResourceType,
 )
@@ -288,7 +288,7 @@ async def test_access_control_entries_of_all_brokers_are_kept(join: Join) -> Non
         async def add(store: Store) -> None:
             for number in range(10):
                 name = f"User:{store is first}-{number}"
-                entry = AccessControlEntry(name, "*", AclOperation.READ, Permission.ALLOW)
+                entry = AccessControlEntry(name, "*", AclOperation.READ, AclPermissionType.ALLOW)
 
                 def decide(
                     image: ClusterImage, entry: AccessControlEntry = entry

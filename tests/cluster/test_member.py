@@ -8,7 +8,7 @@ from pathlib import Path
 import trio
 import trio.testing
 
-from kwire.cluster.membership.member import Member
+from kwire.cluster.membership.member import ClusterMember
 from kwire.cluster.metadata.changes import Change
 from kwire.cluster.metadata.image import BrokerImage, ClusterImage, ResourceKey
 from kwire.cluster.stores.contract import SessionLost, StoreEvent, Watcher
@@ -80,7 +80,7 @@ async def test_a_session_lost_before_the_registration_was_made_is_not_lost_once_
     """Else the broker takes what its controller says for what was meant for an earlier one."""
     async with running_broker(tmp_path) as broker, trio.open_nursery() as nursery:
         store = Store()
-        member = broker.membership = Member(broker.node, store, nursery, broker.give_up)
+        member = broker.membership = ClusterMember(broker.node, store, nursery, broker.give_up)
         await member.join()
         store.reachable = trio.Event()
         for _ in range(2):

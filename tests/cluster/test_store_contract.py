@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from kwire.cluster.metadata.acls import (
     AccessControlEntry,
     AclOperation,
+    AclPermissionType,
     PatternType,
-    Permission,
     ResourcePattern,
     ResourceType,
 )
@@ -31,7 +31,7 @@ from kwire.cluster.metadata.changes import (
     apply_all,
 )
 from kwire.cluster.metadata.delta import ClusterDelta
-from kwire.cluster.metadata.election import is_new, unassigned
+from kwire.cluster.metadata.election import is_new, unassigned_partition
 from kwire.cluster.metadata.image import (
     BrokerImage,
     ClusterImage,
@@ -123,7 +123,7 @@ async def test_access_control_entries_come_and_go_one_by_one(open_store: OpenSto
     store = open_store()
     await store.load()
     one, other = (
-        AccessControlEntry(f"User:{name}", "*", AclOperation.READ, Permission.ALLOW)
+        AccessControlEntry(f"User:{name}", "*", AclOperation.READ, AclPermissionType.ALLOW)
         for name in ("a", "b \u00e9")
     )
     literal = ResourcePattern(ResourceType.TRANSACTIONAL_ID, PatternType.LITERAL, "t")
@@ -226,7 +226,7 @@ async def test_a_topic_that_nobody_leads_yet_is_new_until_somebody_does(
     store = open_store()
     await store.load()
     made = creation("t")
-    partitions = (unassigned((1, 2)), unassigned((2, 1)))
+    partitions = (unassigned_partition((1, 2)), unassigned_partition((2, 1)))
     image = await store.commit([replace(made, topic=replace(made.topic, partitions=partitions))])
     assert [is_new(state) for state in image.topics["t"].partitions] == [True, True]
     elected = PartitionImage(2, 0, 0, (2, 1), (2,), controller_epoch=1)

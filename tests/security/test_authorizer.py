@@ -14,8 +14,8 @@ import pytest
 from kwire.cluster.metadata.acls import (
     AccessControlEntry,
     AclOperation,
+    AclPermissionType,
     PatternType,
-    Permission,
     ResourcePattern,
     ResourceType,
 )
@@ -47,7 +47,9 @@ class World(NamedTuple):
 def draw_acl(rng: random.Random, types: list[ResourceType]) -> Acl:
     kind = rng.choice((PatternType.LITERAL, PatternType.PREFIXED))
     operation = rng.choice([AclOperation.ALL, AclOperation.READ, AclOperation.WRITE, *OPERATIONS])
-    permission = rng.choice((Permission.ALLOW, Permission.ALLOW, Permission.DENY))
+    permission = rng.choice(
+        (AclPermissionType.ALLOW, AclPermissionType.ALLOW, AclPermissionType.DENY)
+    )
     host = rng.choice(("*", "*", *HOSTS))
     return (
         ResourcePattern(rng.choice(types), kind, rng.choice(NAMES)),
@@ -130,12 +132,12 @@ def test_rules_as_apache_kafka_has_them(apache_kafka_libs: Path, rng: random.Ran
 def test_what_is_taken_away_counts_no_more() -> None:
     authorizer = AclAuthorizer()
     prefix = ResourcePattern(ResourceType.TOPIC, PatternType.PREFIXED, "ab")
-    allowed = AccessControlEntry("User:a", "*", AclOperation.READ, Permission.ALLOW)
+    allowed = AccessControlEntry("User:a", "*", AclOperation.READ, AclPermissionType.ALLOW)
     question = ("User:a", "10.0.0.7", AclOperation.DESCRIBE, ResourceType.TOPIC, "abc")
     assert not authorizer.ruling(*question).allowed
     authorizer.follow({prefix: frozenset({allowed})})
     assert authorizer.ruling(*question).allowed
-    denied = allowed._replace(operation=AclOperation.DESCRIBE, permission=Permission.DENY)
+    denied = allowed._replace(operation=AclOperation.DESCRIBE, permission=AclPermissionType.DENY)
     authorizer.follow({prefix: frozenset({allowed, denied})})
     assert not authorizer.ruling(*question).allowed
     authorizer.follow({prefix: frozenset()})
@@ -148,7 +150,7 @@ def test_ten_thousand_lists_cost_a_question_no_more_than_ten() -> None:
     def seconds(lists: int) -> float:
         authorizer = AclAuthorizer()
         entries = frozenset(
-            {AccessControlEntry("User:a", "*", AclOperation.READ, Permission.ALLOW)}
+            {AccessControlEntry("User:a", "*", AclOperation.READ, AclPermissionType.ALLOW)}
         )
         for number in range(lists):
             name = f"topic-{number:05}"

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from kwire.cluster.decisions.config_changes import Change
+from kwire.cluster.decisions.config_changes import ConfigChange
 from kwire.cluster.metadata.image import ClusterImage
 from kwire.cluster.metadata.refusal import Refusal
 from kwire.codecs.errors import ErrorCode
@@ -174,10 +174,10 @@ class Broker:
             raise ConfigError(self._problem)
 
 
-def change(resource_name: str = "1", kind: int = 4, **settings: str) -> Change:
+def change(resource_name: str = "1", kind: int = 4, **settings: str) -> ConfigChange:
     """Sets these besides what is set; names have underscores for dots."""
     named = {name.replace("_", "."): value for name, value in settings.items()}
-    return Change(kind, resource_name, lambda before: {**before, **named})
+    return ConfigChange(kind, resource_name, lambda before: {**before, **named})
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def change(resource_name: str = "1", kind: int = 4, **settings: str) -> Change:
     ],
 )
 async def test_change_is_looked_at_that_gives_this_broker_other_certificates(
-    asked: Change, listeners: list[str] | None
+    asked: ConfigChange, listeners: list[str] | None
 ) -> None:
     broker = Broker()
     assert to_be_looked_at(broker.settings, broker.image, [asked]) is (listeners is not None)

@@ -20,7 +20,7 @@ from kwire.settings import ConfigError, ConfigResourceType
 if TYPE_CHECKING:
     from kwire.broker.node import Node
     from kwire.broker.telemetry.subscriptions import Asked
-    from kwire.cluster.membership.contract import Membership
+    from kwire.cluster.membership.contract import ClusterMembership
     from kwire.cluster.metadata.image import ResourceKey
     from kwire.codecs.messages.push_telemetry import PushTelemetryRequest
     from kwire.requests.context import Context
@@ -31,7 +31,7 @@ log = logging.getLogger("kwire.telemetry")
 class ClientTelemetry:
     """Made when a client first asks; follows the cluster's subscriptions from then on."""
 
-    def __init__(self, node: Node, membership: Membership) -> None:
+    def __init__(self, node: Node, membership: ClusterMembership) -> None:
         self._node = node
         self._subscriptions = Subscriptions()
         self.size_bytes_max: int = node.config.telemetry_max_bytes

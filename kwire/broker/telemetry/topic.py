@@ -40,7 +40,7 @@ from kwire.log import LogError
 
 if TYPE_CHECKING:
     from kwire.broker.node import Node
-    from kwire.cluster.membership.contract import Membership
+    from kwire.cluster.membership.contract import ClusterMembership
 
 log = logging.getLogger("kwire.telemetry")
 
@@ -79,7 +79,7 @@ class TelemetryTopic:
     What passes is tried again; what the topic refuses for good is let go of.
     """
 
-    def __init__(self, node: Node, membership: Membership) -> None:
+    def __init__(self, node: Node, membership: ClusterMembership) -> None:
         self._node = node
         self._membership = membership
         self._waiting: deque[Record] = deque()

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from kwire.cli.securing.client_files import MECHANISM, Login, files
-from kwire.cluster.decisions.scram_changes import CredentialChange, Upsertion
+from kwire.cluster.decisions.scram_changes import CredentialChange, CredentialUpsertion
 from kwire.cluster.metadata.credentials import MECHANISMS, credentials_of
 from kwire.security.authority import STANDARD
 from kwire.security.sasl.scram import MIN_ITERATIONS, salted_password
@@ -123,7 +123,7 @@ class Secured:
         number = next(key for key, name in MECHANISMS.items() if name == MECHANISM)
         salt = os.urandom(24)
         salted = salted_password(MECHANISM, self._password(), salt, MIN_ITERATIONS)
-        upsertion = Upsertion(number, MIN_ITERATIONS, salt, salted)
+        upsertion = CredentialUpsertion(number, MIN_ITERATIONS, salt, salted)
         await broker.membership.commit([CredentialChange(USER, [upsertion]).decide])
 
     def write_client_files(self, bootstrap: str) -> None:

@@ -1,14 +1,15 @@
-"""The controller of a cluster, as a machine without I/O: Apache Kafka 3.9's in ZooKeeper mode.
+"""The controller of a cluster as a state machine without I/O.
 
-`ClusterController` (machine.py) is the way in: it is told what happened and gives `Effects`
-(effects.py), which a driver makes come true.  Its state is the image, and little that no image
-holds (state.py); what brokers are told follows from how the image changes (propagation.py).  A
-module a job:
+It behaves as the controller of Apache Kafka 3.9 in ZooKeeper mode.  `ClusterController`
+(machine.py) is the entry point: it receives events and returns `ControllerEffects` (effects.py),
+which a driver carries out.  Its state (state.py) is the metadata image and a few facts that no
+image holds.  The requests to brokers (propagation.py) follow from how the image changes.  The other
+modules do one job each:
 
-    liveness        brokers that came, went and were replaced; disks that failed
-    elections       leaders: for partitions without one, the preferred ones, those asked for
-    isr             AlterPartition: what leaders say of their replicas
-    reassignment    other replicas for a partition (KIP-455)
-    deletion        topics that go, on all their brokers first
+    liveness        brokers that registered, left or restarted; log directories that failed
+    elections       elections of leaders: automatic, preferred, and by ElectLeaders
+    isr             AlterPartition: leaders change their in-sync replicas
+    reassignment    new replicas for a partition (KIP-455)
+    deletion        deletion of topics: first on all their brokers, then in the store
     shutdown        ControlledShutdown
 """

@@ -1,8 +1,9 @@
-"""Topics that go: their replicas first, on all brokers, then what the store has of them.
+"""Deletion of topics: brokers delete all replicas first, then the store deletes the topic.
 
-A broker is told to delete its replicas once; where one answers with an error, or goes, the topic's
-deletion is halted until a broker with one of its replicas starts, or a reassignment of it ends, or
-another controller takes over.  A topic is deleted while none of it is reassigned.
+The controller sends StopReplica once for each replica.  If a broker answers with an error, or is
+gone, the deletion of the topic halts.  It resumes when a broker with a replica of the topic starts,
+when a reassignment of the topic ends, or when another controller is elected.  A deletion waits
+while a partition of the topic is being reassigned.
 """
 
 from __future__ import annotations
@@ -10,28 +11,30 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
-from kwire.cluster.controller.effects import Effects
-from kwire.cluster.controller.propagation import Batch
-from kwire.cluster.controller.state import ControllerState, Deletion, Place
+from kwire.cluster.controller.effects import ControllerEffects
+from kwire.cluster.controller.propagation import BrokerRequestBatch
+from kwire.cluster.controller.state import ControllerState, DeletionProgress, TopicPartition
 from kwire.cluster.metadata.changes import DeleteTopic
 from kwire.cluster.metadata.image import ClusterImage
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 
 
-def taken_up(state: ControllerState) -> list[str]:
-    """Note the topics that are marked by now; returns those that were not before."""
+def note_marked_topics(state: ControllerState) -> list[str]:
+    """Begin to follow topics that are newly marked for deletion, and return their names."""
     if not state.settings.config.delete_topic_enable:
         return []
     new = [topic for topic in sorted(state.image.deleting) if topic not in state.deletions]
     for topic in new:
-        reassigned = any(place in state.reassigned for place in state.places(topic))
-        state.deletions[topic] = Deletion(halted=reassigned)
+        reassigned = any(
+            topic_partition in state.reassigned for topic_partition in state.partitions_of(topic)
+        )
+        state.deletions[topic] = DeletionProgress(halted=reassigned)
     return new
 
 
-def halt_where_replicas_are_away(state: ControllerState) -> None:
-    """A new controller does not begin to delete before all replicas are there."""
+def halt_where_replicas_are_offline(state: ControllerState) -> None:
+    """Halt the deletion of topics that have an offline replica, as a new controller does."""
     for topic, deletion in state.deletions.items():
         deletion.halted |= any(
             not state.online((topic, index))(broker_id)
@@ -39,38 +42,49 @@ def halt_where_replicas_are_away(state: ControllerState) -> None:
         )
 
 
-def resume(state: ControllerState, topics: Iterable[str], *, anew: bool = False) -> Effects:
-    """Go on where nothing is under way; `anew`: what was in the way may be so no longer."""
-    batch, effects = Batch(state), Effects()
+def resume(
+    state: ControllerState, topics: Iterable[str], *, anew: bool = False
+) -> ControllerEffects:
+    """Continue these deletions: stop and delete replicas, or delete topics without any left.
+
+    Nothing is sent for a topic while a request for it is unanswered.  `anew` also tries deletions
+    that are halted: the obstacle may be gone.
+    """
+    batch, effects = BrokerRequestBatch(state), ControllerEffects()
     for topic in topics:
         deletion = state.deletions.get(topic)
         if deletion is None:
             continue
         replicas = set(_replicas(state, topic))
-        if replicas <= deletion.done:
-            effects.decisions.append(partial(_deleted, topic))
+        if replicas <= deletion.deleted:
+            effects.decisions.append(partial(_delete_topic, topic))
             continue
         if anew:
-            deletion.halted = any(place in state.reassigned for place in state.places(topic))
-        if deletion.halted or deletion.asked:
+            deletion.halted = any(
+                topic_partition in state.reassigned
+                for topic_partition in state.partitions_of(topic)
+            )
+        if deletion.halted or deletion.requested:
             continue
-        batch.show(state.places(topic))
-        for broker_id, index in sorted(replicas - deletion.done):
+        # Metadata names a topic that is being deleted without leaders (LEADER_DURING_DELETE).
+        batch.add_update_metadata(state.partitions_of(topic))
+        for broker_id, index in sorted(replicas - deletion.deleted):
             if state.online((topic, index))(broker_id):
-                batch.stop([broker_id], (topic, index), delete=True)
-                deletion.asked.add((broker_id, index))
+                batch.add_stop_replica([broker_id], (topic, index), delete=True)
+                deletion.requested.add((broker_id, index))
             else:
                 deletion.halted = True
     effects.requests = batch.requests()
     return effects
 
 
-def answered(
+def stop_replica_answered(
     state: ControllerState,
     broker_id: int,
     request: StopReplicaRequest,
     response: StopReplicaResponse,
-) -> Effects:
+) -> ControllerEffects:
+    """Note which replicas a broker has deleted, and halt deletions of which one failed."""
     errors = {
         (each.topic_name, each.partition_index): each.error_code
         for each in response.partition_errors
@@ -83,35 +97,39 @@ def answered(
         concerned.append(topic.topic_name)
         for each in topic.partition_states:
             replica = (broker_id, each.partition_index)
-            if not each.delete_partition or replica not in deletion.asked:
+            if not each.delete_partition or replica not in deletion.requested:
                 continue
-            deletion.asked.discard(replica)
-            place = (topic.topic_name, each.partition_index)
-            if response.error_code or errors.get(place, ErrorCode.UNKNOWN_SERVER_ERROR):
+            deletion.requested.discard(replica)
+            topic_partition = (topic.topic_name, each.partition_index)
+            if response.error_code or errors.get(topic_partition, ErrorCode.UNKNOWN_SERVER_ERROR):
                 deletion.halted = True
             else:
-                deletion.done.add(replica)
+                deletion.deleted.add(replica)
     return resume(state, concerned)
 
 
-def failed(state: ControllerState, broker_id: int, places: Iterable[Place]) -> None:
-    """A broker, or its disk, is gone with replicas that were to be deleted."""
-    for topic, index in places:
+def replicas_failed(
+    state: ControllerState, broker_id: int, topic_partitions: Iterable[TopicPartition]
+) -> None:
+    """Halt the deletions of topics whose replicas a failed broker or log directory holds."""
+    for topic, index in topic_partitions:
         deletion = state.deletions.get(topic)
-        if deletion is not None and (broker_id, index) not in deletion.done:
-            deletion.asked.discard((broker_id, index))
+        if deletion is not None and (broker_id, index) not in deletion.deleted:
+            deletion.requested.discard((broker_id, index))
             deletion.halted = True
 
 
 def _replicas(state: ControllerState, topic: str) -> Iterable[tuple[int, int]]:
-    known = state.image.topics.get(topic)
-    for index, partition in enumerate(() if known is None else known.partitions):
+    """The replicas of a topic as (broker id, partition index)."""
+    topic_image = state.image.topics.get(topic)
+    for index, partition in enumerate(() if topic_image is None else topic_image.partitions):
         for broker_id in partition.replicas:
             yield broker_id, index
 
 
-def _deleted(topic: str, image: ClusterImage) -> DeleteTopic | None:
-    known = image.topics.get(topic)
-    if known is None or topic not in image.deleting:
+def _delete_topic(topic: str, image: ClusterImage) -> DeleteTopic | None:
+    """A decision: delete the topic from the store, unless it is a new one of the same name."""
+    topic_image = image.topics.get(topic)
+    if topic_image is None or topic not in image.deleting:
         return None
-    return DeleteTopic(topic, known.id)
+    return DeleteTopic(topic, topic_image.id)

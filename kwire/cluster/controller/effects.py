@@ -1,15 +1,17 @@
-"""What the controller's decisions come to, and in which order a driver makes that come true.
+"""What the controller wants done after an event, and the order in which its driver does it.
 
-1. `requests` are sent, each to its broker, in their order, one at a time a broker; one that is not
-   answered is sent again until it is, or the broker is gone or registered anew (`broker_epoch`).
-   An answer goes to `ClusterController.answered`.
-2. `timers` are set: `ClusterController.timer` is called with the name after so many ms.
-3. `decisions` are committed after all that were given before, in their order; those that meet a
-   Conflict are asked anew.  Whatever is made comes back by `ClusterController.changed`, whose
-   effects come first.
-4. `then`, if there is one, is called when they are, and gives further effects.  Where a commit
-   fails it is not called: the broker is the controller no longer.
-5. `reply` is the answer to who asked, of the last effects of such a chain.
+1. The driver sends `requests`, each to its broker, in their order and one at a time for each
+   broker. It sends a request again until the broker answers, is gone, or has registered with
+   another epoch (`broker_epoch`).  The response goes to `ClusterController.response_received`.
+2. The driver sets `timers`: it calls `ClusterController.timer_fired` with the name after that many
+   milliseconds.
+3. The driver commits `decisions` in their order, after all decisions of earlier effects.  A
+   decision whose change meets a Conflict is asked again.  Each committed change comes back through
+   `ClusterController.image_changed`, whose effects come before step 4.
+4. The driver calls `then`, if it is not None, once the decisions are committed.  It returns further
+   effects.  The driver does not call it if a commit fails: the broker is no longer the controller.
+5. `reply` answers the request that caused the effects.  In a chain of effects, the last reply
+   counts.
 """
 
 from __future__ import annotations
@@ -23,8 +25,8 @@ from kwire.codecs.primitives import Message
 
 
 @dataclass(frozen=True, slots=True)
-class ToBroker:
-    """A request to a broker, void if that is registered with another epoch by now."""
+class BrokerRequest:
+    """A request to a broker.  It is void once the broker is registered with another epoch."""
 
     broker_id: int
     broker_epoch: int
@@ -32,19 +34,19 @@ class ToBroker:
 
 
 @dataclass(slots=True)
-class Effects:
-    """See the module."""
+class ControllerEffects:
+    """What a driver has to do after one event; see the module."""
 
-    requests: list[ToBroker] = field(default_factory=list)
+    requests: list[BrokerRequest] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
-    then: Callable[[], Effects] | None = None
+    then: Callable[[], ControllerEffects] | None = None
     timers: list[tuple[str, int]] = field(default_factory=list)
-    """(name, ms from now)"""
+    """(name, delay in ms)"""
     reply: Any = None
 
-    def also(self, other: Effects) -> None:
-        """Let those of `other`, which answers nobody, happen as well."""
-        assert other.reply is None
+    def add(self, other: ControllerEffects) -> None:
+        """Add the effects of `other`, which must not have a reply, behind these."""
+        assert other.reply is None, "two replies cannot answer one request"
         self.requests += other.requests
         self.decisions += other.decisions
         self.timers += other.timers
@@ -55,6 +57,7 @@ class Effects:
             self.then = first or second
 
 
-def _both(effects: Effects, other: Effects) -> Effects:
-    effects.also(other)
+def _both(effects: ControllerEffects, other: ControllerEffects) -> ControllerEffects:
+    """`effects`, with those of `other` added."""
+    effects.add(other)
     return effects

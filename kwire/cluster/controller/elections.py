@@ -1,20 +1,28 @@
-"""Leaders: for partitions that have none, the preferred ones, those that somebody asks for.
+"""Elections of leaders: for leaderless partitions, by ElectLeaders, and to balance leaders.
 
-ElectLeaders (key 43), v0-2, in the words and the order of Apache Kafka 4.3.  A partition that has
-its leader is ELECTION_NOT_NEEDED, and is left out where all are asked for; its topic is not.  An
-unclean election is held only for a partition without a leader.
-The automatic balancing looks each `leader.imbalance.check.interval.seconds` which brokers lead so
-few of the partitions they should that more than a tenth are elsewhere.
+ElectLeaders (key 43), v0-2, has the error messages and the order of Apache Kafka 4.3.  A partition
+that needs no election is answered with ELECTION_NOT_NEEDED.  If the request asks for all
+partitions, the answer leaves such partitions out, but still names their topics.  An unclean
+election is held only for a partition without a leader.
+
+Every `leader.imbalance.check.interval.seconds` the controller balances leaders: if more than a
+tenth of the partitions that prefer a broker have another leader, it elects that broker for them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 
-from kwire.cluster.controller.effects import Effects
-from kwire.cluster.controller.state import ControllerState, Place, is_left_alone, partition_of
-from kwire.cluster.decisions.outcome import Outcome
+from kwire.cluster.controller.effects import ControllerEffects
+from kwire.cluster.controller.state import (
+    ControllerState,
+    TopicPartition,
+    needs_no_leader,
+    partition_of,
+)
+from kwire.cluster.decisions.outcome import DecisionOutcome
 from kwire.cluster.metadata.changes import AlterPartition, Decision
 from kwire.cluster.metadata.election import elected_offline, elected_preferred, first_state, is_new
 from kwire.cluster.metadata.image import NO_LEADER, ClusterImage, PartitionImage
@@ -30,78 +38,88 @@ from kwire.codecs.messages.elect_leaders import (
 
 PREFERRED, UNCLEAN = 0, 1
 IMBALANCE_MAX = 0.1
-"""Kafka's default of leader.imbalance.per.broker.percentage, a setting that 4.x has no more."""
+"""Kafka's default of leader.imbalance.per.broker.percentage, a setting that 4.x removed."""
 BALANCING = "balancing"
 FIRST_BALANCING_MS = 5000
+"""Delay after a controller's start, as in Apache Kafka 3.9."""
 
 
-def settling(state: ControllerState, places: Iterable[Place]) -> list[Decision]:
-    """Decisions that give partitions a leader that have none, where one can be had."""
-    return [partial(_settled, state, place) for place in sorted(places)]
+def leader_elections(
+    state: ControllerState, topic_partitions: Iterable[TopicPartition]
+) -> list[Decision]:
+    """Decisions that elect leaders for those of the partitions that have none."""
+    return [
+        partial(_elect_leader, state, topic_partition)
+        for topic_partition in sorted(topic_partitions)
+    ]
 
 
-def _settled(state: ControllerState, place: Place, image: ClusterImage) -> AlterPartition | None:
-    known = partition_of(image, place)
-    if known is None or is_left_alone(image, place, known):
+def _elect_leader(
+    state: ControllerState, topic_partition: TopicPartition, image: ClusterImage
+) -> AlterPartition | None:
+    partition = partition_of(image, topic_partition)
+    if partition is None or needs_no_leader(image, topic_partition, partition):
         return None
-    if is_new(known):
-        return state.alteration(image, place, first_state(known, state.online(place)))
-    if known.leader != NO_LEADER and state.reachable(place)(known.leader):
+    if is_new(partition):  # never led: all online replicas become in sync
+        return state.alteration(
+            image, topic_partition, first_state(partition, state.online(topic_partition))
+        )
+    if partition.leader != NO_LEADER and state.reachable(topic_partition)(partition.leader):
         return None
-    unclean = state.unclean(place[0])
-    after = elected_offline(known, state.online(place), unclean=unclean)
-    return state.alteration(image, place, after)
+    unclean = state.allows_unclean_election(topic_partition[0])
+    after = elected_offline(partition, state.online(topic_partition), unclean=unclean)
+    return state.alteration(image, topic_partition, after)
 
 
-# -- by an administrator
+# -- elections that a client or tool requests
 
 
-class Election:
-    """One partition that is to be elected; asked as an `Outcome`."""
+class PartitionElection:
+    """A decision to elect the leader of one partition."""
 
-    def __init__(self, state: ControllerState, place: Place, kind: int) -> None:
+    def __init__(self, state: ControllerState, topic_partition: TopicPartition, kind: int) -> None:
         self._state = state
-        self.place = place
+        self.topic_partition = topic_partition
         self._kind = kind
 
     def __call__(self, image: ClusterImage) -> AlterPartition:
         """Raises Refusal."""
-        known = partition_of(image, self.place)
-        if known is None:
+        partition = partition_of(image, self.topic_partition)
+        if partition is None:
             raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, self._unknown(image))
-        if self.place[0] in image.deleting:
+        if self.topic_partition[0] in image.deleting:
             raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is being deleted")
-        if not self._is_needed(known):
+        if not self._is_needed(partition):
             raise Refusal(
                 ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."
             )
-        change = self._state.alteration(image, self.place, self._elected(known))
+        change = self._state.alteration(image, self.topic_partition, self._elected(partition))
         if change is None:
-            raise _impossible(self._kind)
+            raise _no_leader_available(self._kind)
         return change
 
     def _unknown(self, image: ClusterImage) -> str:
-        topic, index = self.place
+        topic, index = self.topic_partition
         if topic in image.topics:
             return f"No such partition as {topic}-{index}"
         return f"No such topic as {topic}"
 
-    def _is_needed(self, known: PartitionImage) -> bool:
+    def _is_needed(self, partition: PartitionImage) -> bool:
         if self._kind == PREFERRED:
-            return known.leader != known.replicas[0]
+            return partition.leader != partition.replicas[0]
         live = self._state.members.keys() - self._state.shutting_down
-        return known.leader == NO_LEADER or known.leader not in live
+        return partition.leader == NO_LEADER or partition.leader not in live
 
-    def _elected(self, known: PartitionImage) -> PartitionImage | None:
-        online = self._state.online(self.place)
-        if is_new(known):
-            return first_state(known, online)
+    def _elected(self, partition: PartitionImage) -> PartitionImage | None:
+        online = self._state.online(self.topic_partition)
+        if is_new(partition):
+            return first_state(partition, online)
         if self._kind == PREFERRED:
-            return elected_preferred(known, online)
-        return elected_offline(known, online, unclean=True)
+            return elected_preferred(partition, online)
+        return elected_offline(partition, online, unclean=True)
 
 
-def _impossible(kind: int) -> Refusal:
+def _no_leader_available(kind: int) -> Refusal:
     if kind == PREFERRED:
         return Refusal(
             ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred leader was not available."
@@ -112,87 +130,101 @@ def _impossible(kind: int) -> Refusal:
     )
 
 
-def elect_leaders(state: ControllerState, request: ElectLeadersRequest) -> Effects:
+def elect_leaders(state: ControllerState, request: ElectLeadersRequest) -> ControllerEffects:
+    """Elect leaders for the partitions of the request; without topics it means all partitions."""
     kind, topics = request.election_type, request.topic_partitions
     if kind not in (PREFERRED, UNCLEAN):
-        return Effects(reply=_unknown_kind(request))
-    all_are_asked_for = topics is None
+        return ControllerEffects(reply=_unknown_election_type(request))
+    is_for_all = topics is None
     if topics is None:
         topics = [
             TopicPartitions(name, list(range(len(topic.partitions))))
             for name, topic in state.image.topics.items()
         ]
     outcomes = [
-        [Outcome(Election(state, (asked.topic, index), kind)) for index in asked.partitions]
-        for asked in topics
+        [
+            DecisionOutcome(PartitionElection(state, (topic.topic, index), kind))
+            for index in topic.partitions
+        ]
+        for topic in topics
     ]
 
-    def reply() -> Effects:
+    def reply() -> ControllerEffects:
         results = [
-            ReplicaElectionResult(asked.topic, list(_results(asked, its, all_are_asked_for)))
-            for asked, its in zip(topics, outcomes, strict=True)
+            ReplicaElectionResult(topic.topic, list(_results(topic, of_topic, is_for_all)))
+            for topic, of_topic in zip(topics, outcomes, strict=True)
         ]
-        return Effects(reply=ElectLeadersResponse(replica_election_results=results))
+        return ControllerEffects(reply=ElectLeadersResponse(replica_election_results=results))
 
-    return Effects(decisions=[each for its in outcomes for each in its], then=reply)
+    return ControllerEffects(decisions=list(chain.from_iterable(outcomes)), then=reply)
 
 
 def _results(
-    asked: TopicPartitions, outcomes: Sequence[Outcome[AlterPartition]], all_are_asked_for: bool
+    topic: TopicPartitions, outcomes: Sequence[DecisionOutcome[AlterPartition]], is_for_all: bool
 ) -> Iterator[PartitionResult]:
-    for index, outcome in zip(asked.partitions, outcomes, strict=True):
+    for index, outcome in zip(topic.partitions, outcomes, strict=True):
         refusal = outcome.refusal
         if refusal is None:
             yield PartitionResult(index, ErrorCode.NONE, None)
-        elif not (all_are_asked_for and refusal.error == ErrorCode.ELECTION_NOT_NEEDED):
+        elif not (is_for_all and refusal.error == ErrorCode.ELECTION_NOT_NEEDED):
             yield PartitionResult(index, refusal.error, refusal.message)
 
 
-def _unknown_kind(request: ElectLeadersRequest) -> ElectLeadersResponse:
+def _unknown_election_type(request: ElectLeadersRequest) -> ElectLeadersResponse:
     error = ErrorCode.INVALID_REQUEST
     reason = f"Unknown election type {request.election_type}"
     return ElectLeadersResponse(
         error_code=error,
         replica_election_results=[
             ReplicaElectionResult(
-                asked.topic, [PartitionResult(index, error, reason) for index in asked.partitions]
+                topic.topic, [PartitionResult(index, error, reason) for index in topic.partitions]
             )
-            for asked in request.topic_partitions or ()
+            for topic in request.topic_partitions or ()
         ],
     )
 
 
-def preferred_elections(state: ControllerState, places: Iterable[Place]) -> list[Decision]:
-    """As ElectLeaders, for who does not ask by a request."""
-    return [Outcome(Election(state, place, PREFERRED)) for place in places]
+def preferred_elections(
+    state: ControllerState, topic_partitions: Iterable[TopicPartition]
+) -> list[Decision]:
+    """Decisions that elect the preferred leaders; a refusal has no further effect."""
+    return [
+        DecisionOutcome(PartitionElection(state, topic_partition, PREFERRED))
+        for topic_partition in topic_partitions
+    ]
 
 
-# -- by the clock
+# -- balancing of leaders
 
 
-def balancing(state: ControllerState) -> Effects:
-    """Have brokers lead what they should, where too much of that is led elsewhere."""
-    effects = next_balancing(state)
-    for broker_id, places in sorted(state.displaced.items()):
-        if len(places) > IMBALANCE_MAX * state.preferred.get(broker_id, 0):
-            possible = [place for place in sorted(places) if _can_lead(state, place)]
+def balance_leaders(state: ControllerState) -> ControllerEffects:
+    """Elect preferred leaders for brokers that lead too few of the partitions that prefer them."""
+    effects = balancing_timer(state)
+    for broker_id, topic_partitions in sorted(state.displaced.items()):
+        if len(topic_partitions) > IMBALANCE_MAX * state.preferred.get(broker_id, 0):
+            possible = [
+                topic_partition
+                for topic_partition in sorted(topic_partitions)
+                if _can_lead(state, topic_partition)
+            ]
             effects.decisions += preferred_elections(state, possible)
     return effects
 
 
-def _can_lead(state: ControllerState, place: Place) -> bool:
-    known = state.partition(place)
+def _can_lead(state: ControllerState, topic_partition: TopicPartition) -> bool:
+    partition = state.partition(topic_partition)
     return (
-        known is not None
-        and not is_new(known)
-        and not state.is_deleting(place[0])
-        and elected_preferred(known, state.online(place)) is not None
+        partition is not None
+        and not is_new(partition)
+        and not state.is_deleting(topic_partition[0])
+        and elected_preferred(partition, state.online(topic_partition)) is not None
     )
 
 
-def next_balancing(state: ControllerState, first: bool = False) -> Effects:
+def balancing_timer(state: ControllerState, first: bool = False) -> ControllerEffects:
+    """The timer of the next balancing, if `auto.leader.rebalance.enable` is set."""
     config = state.settings.config
     if not config.auto_leader_rebalance_enable:
-        return Effects()
+        return ControllerEffects()
     interval_ms = config.leader_imbalance_check_interval_seconds * 1000
-    return Effects(timers=[(BALANCING, FIRST_BALANCING_MS if first else interval_ms)])
+    return ControllerEffects(timers=[(BALANCING, FIRST_BALANCING_MS if first else interval_ms)])

@@ -1,26 +1,25 @@
-"""AlterPartition (key 56), v2-3: which replicas are in sync, as the partition's leader says.
+"""AlterPartition (key 56), v2-3: the leader of a partition changes its in-sync replicas (ISR).
 
 Behaviour
-- Only a registered broker is heard, in its epoch: else STALE_BROKER_EPOCH for the whole request.
+- A broker that is not registered, or with another epoch: STALE_BROKER_EPOCH for the whole request.
 - An unknown topic id: UNKNOWN_TOPIC_ID; an unknown partition: UNKNOWN_TOPIC_OR_PARTITION.
-- A leader or partition epoch that is not known here yet: NOT_CONTROLLER, for there seems to be a
-  later controller.  An earlier leader epoch: FENCED_LEADER_EPOCH.
-- What is so already is answered with success, whatever partition epoch it was asked by; else an
-  earlier partition epoch is INVALID_UPDATE_VERSION.
-- A leader that recovers is alone in sync, and does not recover again once it has (KIP-704):
-  INVALID_REQUEST.  So is what another broker than the leader says, an ISR without it, and one with
-  brokers that have no replica.  (Apache Kafka believes all that, in ZooKeeper mode.)
-- Who is not alive, or about to shut down, cannot come into sync: INELIGIBLE_REPLICA (KIP-841).
-
-The epochs of the replicas' brokers (v3) are not looked at, as by Apache Kafka in ZooKeeper mode.
+- A leader epoch or partition epoch larger than this controller's: NOT_CONTROLLER, because a later
+  controller must have made it.  A smaller leader epoch: FENCED_LEADER_EPOCH.
+- A change that is already made succeeds with any partition epoch.  Otherwise a smaller partition
+  epoch is INVALID_UPDATE_VERSION.
+- INVALID_REQUEST: a recovering leader that names other in-sync replicas, or recovers again after it
+  has recovered (KIP-704); a request of another broker than the leader; an ISR without the leader or
+  with brokers that have no replica.  (Apache Kafka in ZooKeeper mode accepts all of these.)
+- A replica whose broker is gone, shuts down, or has registered again since the leader last heard of
+  it cannot be in sync: INELIGIBLE_REPLICA (KIP-841, KIP-903).
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from kwire.cluster.controller.effects import Effects
-from kwire.cluster.controller.state import ControllerState, Place, partition_of
+from kwire.cluster.controller.effects import ControllerEffects
+from kwire.cluster.controller.state import ControllerState, TopicPartition, partition_of
 from kwire.cluster.metadata.changes import AlterPartition
 from kwire.cluster.metadata.election import is_new
 from kwire.cluster.metadata.image import ClusterImage, PartitionImage
@@ -35,85 +34,93 @@ from kwire.codecs.messages.alter_partition import (
 
 
 class IsrChange:
-    """What a leader says of one partition, as a `Decision`; what came of it."""
+    """A decision: the ISR that a leader requests for one partition.  `answer` has its result."""
 
     def __init__(
-        self, state: ControllerState, place: Place, leader: int, asked: RequestPartitionData
+        self,
+        state: ControllerState,
+        topic_partition: TopicPartition,
+        leader: int,
+        request: RequestPartitionData,
     ) -> None:
         self._state = state
-        self._place = place
+        self._topic_partition = topic_partition
         self._leader = leader
-        self._asked = asked
-        with_epochs = [each.broker_id for each in asked.new_isr_with_epochs]
-        self._isr = tuple(with_epochs or asked.new_isr)
-        self._recovering = asked.leader_recovery_state == 1
+        self._request = request
+        with_epochs = [each.broker_id for each in request.new_isr_with_epochs]
+        self._isr = tuple(with_epochs or request.new_isr)
+        self._recovering = request.leader_recovery_state == 1
         self._error = ErrorCode.NONE
         self._now: PartitionImage | None = None
 
     def __call__(self, image: ClusterImage) -> AlterPartition | None:
-        known = partition_of(image, self._place)
-        if known is None or is_new(known):
+        partition = partition_of(image, self._topic_partition)
+        if partition is None or is_new(partition):
             self._error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             return None
-        self._error, self._now = self._stale(known), known
-        if self._error or self._is_so(known):
+        self._error, self._now = self._stale(partition), partition
+        if self._error or self._is_made(partition):
             return None
-        self._error = self._wrong(known)
+        self._error = self._invalid(partition)
         if self._error:
             return None
         self._now = replace(
-            known,
+            partition,
             isr=self._isr,
             recovering=self._recovering,
-            partition_epoch=known.partition_epoch + 1,
+            partition_epoch=partition.partition_epoch + 1,
         )
-        return self._state.alteration(image, self._place, self._now)
+        return self._state.alteration(image, self._topic_partition, self._now)
 
-    def _stale(self, known: PartitionImage) -> ErrorCode:
-        asked = self._asked
-        is_newer = asked.partition_epoch > known.partition_epoch
-        if is_newer or asked.leader_epoch > known.leader_epoch:
+    def _stale(self, partition: PartitionImage) -> ErrorCode:
+        """The error of a request by other epochs than the controller's, or NONE."""
+        request = self._request
+        is_newer = request.partition_epoch > partition.partition_epoch
+        if is_newer or request.leader_epoch > partition.leader_epoch:
             return ErrorCode.NOT_CONTROLLER
-        if asked.leader_epoch < known.leader_epoch:
+        if request.leader_epoch < partition.leader_epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
         return ErrorCode.NONE
 
-    def _is_so(self, known: PartitionImage) -> bool:
+    def _is_made(self, partition: PartitionImage) -> bool:
+        """Whether the partition already is as the leader requests: it may have sent this twice."""
         return (self._leader, self._isr, self._recovering) == (
-            known.leader,
-            known.isr,
-            known.recovering,
+            partition.leader,
+            partition.isr,
+            partition.recovering,
         )
 
-    def _wrong(self, known: PartitionImage) -> ErrorCode:
-        if self._asked.partition_epoch < known.partition_epoch:
+    def _invalid(self, partition: PartitionImage) -> ErrorCode:
+        """Why the requested ISR is not possible, or NONE."""
+        if self._request.partition_epoch < partition.partition_epoch:
             return ErrorCode.INVALID_UPDATE_VERSION
-        if self._recovering and (len(self._isr) > 1 or not known.recovering):
+        if self._recovering and (len(self._isr) > 1 or not partition.recovering):
             return ErrorCode.INVALID_REQUEST
         if not self._is_of_members() or self._state.shutting_down.intersection(self._isr):
             return ErrorCode.INELIGIBLE_REPLICA
-        is_leaders = self._leader == known.leader and self._leader in self._isr
-        if not is_leaders or not set(self._isr) <= set(known.replicas):
+        is_leaders = self._leader == partition.leader and self._leader in self._isr
+        if not is_leaders or not set(self._isr) <= set(partition.replicas):
             return ErrorCode.INVALID_REQUEST
         return ErrorCode.NONE
 
     def _is_of_members(self) -> bool:
-        """Whether all are members, in the lives in which their leader knows them (KIP-903).
+        """Whether all replicas are registered with the epochs that the leader names (KIP-903).
 
-        A broker that has lost its power since may lack what it had.  -1 says nothing of that, as
-        a leader on Apache Kafka does with ZooKeeper.
+        A broker that has registered again may have lost records, for instance by a power failure.
+        A leader that does not know the epoch sends -1, as Apache Kafka does in ZooKeeper mode.
         """
         members = self._state.members
-        lives = {each.broker_id: each.broker_epoch for each in self._asked.new_isr_with_epochs}
+        epochs = {each.broker_id: each.broker_epoch for each in self._request.new_isr_with_epochs}
         return all(
-            each in members and lives.get(each, -1) in (-1, members[each]) for each in self._isr
+            each in members and epochs.get(each, -1) in (-1, members[each]) for each in self._isr
         )
 
     def answer(self) -> ResponsePartitionData:
+        """The partition's part of the response, once the change is decided and committed."""
         if self._error or self._now is None:
-            return ResponsePartitionData(self._asked.partition_index, self._error)
+            return ResponsePartitionData(self._request.partition_index, self._error)
         return ResponsePartitionData(
-            self._asked.partition_index,
+            self._request.partition_index,
             ErrorCode.NONE,
             leader_id=self._now.leader,
             leader_epoch=self._now.leader_epoch,
@@ -123,9 +130,12 @@ class IsrChange:
         )
 
 
-def alter_partition(state: ControllerState, request: AlterPartitionRequest) -> Effects:
+def alter_partition(state: ControllerState, request: AlterPartitionRequest) -> ControllerEffects:
+    """Change the in-sync replicas of the partitions in a leader's request."""
     if state.members.get(request.broker_id) != request.broker_epoch:
-        return Effects(reply=AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
+        return ControllerEffects(
+            reply=AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
+        )
     changes: list[tuple[bytes, list[IsrChange]]] = []
     unknown: list[ResponseTopicData] = []
     for topic in request.topics:
@@ -137,17 +147,19 @@ def alter_partition(state: ControllerState, request: AlterPartitionRequest) -> E
             ]
             unknown.append(ResponseTopicData(topic_id=topic.topic_id, partitions=answers))
             continue
-        asked = [
+        of_topic = [
             IsrChange(state, (name, each.partition_index), request.broker_id, each)
             for each in topic.partitions
         ]
-        changes.append((topic.topic_id, asked))
+        changes.append((topic.topic_id, of_topic))
 
-    def reply() -> Effects:
-        known = [
-            ResponseTopicData(topic_id=topic_id, partitions=[each.answer() for each in asked])
-            for topic_id, asked in changes
+    def reply() -> ControllerEffects:
+        answered = [
+            ResponseTopicData(topic_id=topic_id, partitions=[each.answer() for each in of_topic])
+            for topic_id, of_topic in changes
         ]
-        return Effects(reply=AlterPartitionResponse(topics=[*unknown, *known]))
+        return ControllerEffects(reply=AlterPartitionResponse(topics=[*unknown, *answered]))
 
-    return Effects(decisions=[each for _, asked in changes for each in asked], then=reply)
+    return ControllerEffects(
+        decisions=[each for _, of_topic in changes for each in of_topic], then=reply
+    )

@@ -1,7 +1,13 @@
-"""The controller: told what happened, it says what is to be decided and sent.
+"""The controller's dispatcher: each event of the cluster in, `ControllerEffects` out.
 
-It reads no clock, socket or store.  A driver (effects.py says how) begins it when its broker has
-been elected, and drops it when that is over; tests/cluster/controller/simulation.py is one.
+It reads no clock, socket or store.  A driver creates one `ClusterController` when its broker is
+elected, calls `start` once, then one method for each event, and drops it when the term ends.
+effects.py says what a driver does with the effects.  Drivers are
+kwire.cluster.membership.controlling, and a simulation in the tests.
+
+Every change goes through the store: a method here never changes `state.image` itself.  It returns
+decisions, the driver commits them, and only `image_changed` updates the image and sends requests to
+brokers.  So changes that another broker or a tool made in the store have the same effects.
 """
 
 from __future__ import annotations
@@ -16,9 +22,9 @@ from kwire.cluster.controller import (
     reassignment,
     shutdown,
 )
-from kwire.cluster.controller.effects import Effects, ToBroker
-from kwire.cluster.controller.propagation import Batch
-from kwire.cluster.controller.state import ControllerState, Place
+from kwire.cluster.controller.effects import BrokerRequest, ControllerEffects
+from kwire.cluster.controller.propagation import BrokerRequestBatch
+from kwire.cluster.controller.state import ControllerState, TopicPartition
 from kwire.cluster.metadata.delta import ClusterDelta
 from kwire.cluster.metadata.election import is_new
 from kwire.cluster.metadata.image import TOPIC_RESOURCE, ClusterImage, PartitionImage
@@ -36,169 +42,219 @@ from kwire.settings.live import LiveSettings
 
 
 class ClusterController:
-    """One term as controller; `image` is the whole of the cluster's, as it is at its begin."""
+    """The controller for one term; `image` is the whole metadata when the term begins."""
 
     def __init__(self, settings: LiveSettings, image: ClusterImage) -> None:
         self.state = ControllerState(settings, image)
         self._unclean_by_default = settings.config.unclean_leader_election_enable
-        """As of the last change of configs."""
+        """The broker's `unclean.leader.election.enable` at the last change of configs."""
 
-    def begin(self) -> Effects:
-        """Tell everybody everything, and go on with what others have left."""
+    def start(self) -> ControllerEffects:
+        """Send the whole metadata to all brokers, and resume what earlier controllers began."""
         state = self.state
         state.members = {broker.id: broker.epoch for broker in state.image.brokers.values()}
-        brokers, everything = Batch(state), Batch(state)
-        brokers.show(())  # first, for brokers look in it for the leaders that they are to follow
-        shown: list[Place] = []
+        # A broker looks up the addresses of leaders in its metadata when LeaderAndIsr tells it to
+        # follow them.  So all brokers first get the list of live brokers, without partitions.
+        brokers, everything = BrokerRequestBatch(state), BrokerRequestBatch(state)
+        brokers.add_update_metadata(())
+        shown: list[TopicPartition] = []
         for name, topic in state.image.topics.items():
-            for index, known in enumerate(topic.partitions):
-                place = (name, index)
-                state.index(place, known)
-                if not is_new(known):
-                    everything.lead(known.replicas, place)
-                    shown.append(place)
-        everything.show(shown)
-        effects = Effects(requests=[*brokers.requests(), *everything.requests()])
-        effects.also(liveness.absent(state))
-        effects.decisions += elections.settling(state, state.leaderless)
+            for index, partition in enumerate(topic.partitions):
+                topic_partition = (name, index)
+                state.add_to_indexes(topic_partition, partition)
+                if not is_new(partition):
+                    everything.add_leader_and_isr(partition.replicas, topic_partition)
+                    shown.append(topic_partition)
+        everything.add_update_metadata(shown)
+        effects = ControllerEffects(requests=[*brokers.requests(), *everything.requests()])
+        # The controller before may have ended before it decided about these brokers.
+        effects.add(liveness.remove_absent_brokers(state))
+        effects.decisions += elections.leader_elections(state, state.leaderless)
         effects.decisions += [
-            reassignment.resumption(state, place) for place in sorted(state.reassigned)
+            reassignment.resumption_decision(state, topic_partition)
+            for topic_partition in sorted(state.reassigned)
         ]
-        deletion.taken_up(state)
-        deletion.halt_where_replicas_are_away(state)
-        effects.also(deletion.resume(state, sorted(state.deletions)))
-        effects.also(elections.next_balancing(state, first=True))
+        # Deletions are halted before `resume`, so that none begins while a replica is offline.
+        deletion.note_marked_topics(state)
+        deletion.halt_where_replicas_are_offline(state)
+        effects.add(deletion.resume(state, sorted(state.deletions)))
+        effects.add(elections.balancing_timer(state, first=True))
         return effects
 
-    # -- the store
+    # -- events of the store
 
-    def changed(self, image: ClusterImage, delta: ClusterDelta) -> Effects:
-        """The store published `image`, to which `delta` led, whoever changed it."""
+    def image_changed(self, image: ClusterImage, delta: ClusterDelta) -> ControllerEffects:
+        """The store published `image`, the result of `delta`.
+
+        Any broker or tool may have made the change, this controller included.
+        """
         state = self.state
         before = state.follow(image, delta)
-        effects = Effects()
-        marked = deletion.taken_up(state)
-        effects.also(self._partitions_changed(before))
+        effects = ControllerEffects()
+        # Before the partitions: UpdateMetadata shows the topics that are being deleted as such.
+        marked = deletion.note_marked_topics(state)
+        effects.add(self._partitions_changed(before))
+        # After the partitions: brokers learn of a new state before they delete their replicas.
         if marked:
-            effects.also(deletion.resume(state, marked))
+            effects.add(deletion.resume(state, marked))
         if delta.brokers:
-            effects.also(liveness.brokers_changed(state, delta))
+            effects.add(liveness.brokers_changed(state, delta))
         if delta.configs:
-            effects.also(self._configs_changed(delta))
+            effects.add(self._configs_changed(delta))
         return effects
 
-    def _partitions_changed(self, before: Mapping[Place, PartitionImage]) -> Effects:
+    def _partitions_changed(
+        self, before: Mapping[TopicPartition, PartitionImage]
+    ) -> ControllerEffects:
+        """Send the new states to brokers, and decide what has to follow from each.
+
+        `before` has the former state of each partition that changed.
+        """
         state = self.state
-        batch, effects = Batch(state), Effects()
-        fresh, resumed = [], set()
-        for place, old in before.items():
-            now = state.image.topics[place[0]].partitions[place[1]]
-            self._propagate(batch, place, old, now)
+        batch, effects = BrokerRequestBatch(state), ControllerEffects()
+        fresh: list[TopicPartition] = []
+        """New partitions, which still need their first leader."""
+        resumed: set[str] = set()
+        """Topics of which a reassignment ended: their deletion may have waited for that."""
+        for topic_partition, old in before.items():
+            now = state.image.topics[topic_partition[0]].partitions[topic_partition[1]]
+            self._propagate(batch, topic_partition, old, now)
             if is_new(now):
-                fresh.append(place)
+                fresh.append(topic_partition)
                 continue
-            effects.decisions += liveness.departures(state, place, now)
+            # A change that was decided before a broker left can be committed after: the broker
+            # then is in the new state again, and has to be removed once more.
+            effects.decisions += liveness.remove_departed_members(state, topic_partition, now)
             if (now.adding or now.removing) and reassignment.is_complete(now):
-                effects.decisions.append(reassignment.completion(state, place))
+                effects.decisions.append(reassignment.completion_decision(state, topic_partition))
             elif old.adding or old.removing:
-                resumed.add(place[0])
+                resumed.add(topic_partition[0])
         effects.requests = batch.requests()
-        effects.decisions += elections.settling(state, fresh)
-        effects.also(deletion.resume(state, sorted(resumed & state.deletions.keys()), anew=True))
+        effects.decisions += elections.leader_elections(state, fresh)
+        effects.add(deletion.resume(state, sorted(resumed & state.deletions.keys()), anew=True))
         return effects
 
     def _propagate(
-        self, batch: Batch, place: Place, old: PartitionImage, now: PartitionImage
+        self,
+        batch: BrokerRequestBatch,
+        topic_partition: TopicPartition,
+        old: PartitionImage,
+        now: PartitionImage,
     ) -> None:
-        """Tell the replicas who leads, all how it is, and those that go that it is over."""
+        """Send the new state of a partition: LeaderAndIsr, UpdateMetadata and StopReplica."""
         state = self.state
-        if is_new(now):
+        if is_new(now):  # no broker learns of a partition before it has a leader
             return
-        batch.show([place])
+        batch.add_update_metadata([topic_partition])
+        # Within one leader epoch it is the leader that changes the ISR, by AlterPartition, and it
+        # already has the answer; its followers do not need to know the ISR.
         if now.leader_epoch != old.leader_epoch:
-            reachable = state.reachable(place)
+            reachable = state.reachable(topic_partition)
             for broker_id in now.replicas:
+                # A broker that shuts down was told to stop following; it must not start again.
+                # Only a former or new leader still has to know who leads.
                 leaving = broker_id in state.shutting_down
                 if reachable(broker_id) and (not leaving or broker_id in (old.leader, now.leader)):
-                    batch.lead([broker_id], place, new=is_new(old) or broker_id in now.adding)
-        batch.stop([each for each in old.replicas if each not in now.replicas], place, delete=True)
+                    batch.add_leader_and_isr(
+                        [broker_id], topic_partition, new=is_new(old) or broker_id in now.adding
+                    )
+        # Replicas that a reassignment removed delete their logs.
+        batch.add_stop_replica(
+            [each for each in old.replicas if each not in now.replicas],
+            topic_partition,
+            delete=True,
+        )
 
-    def _configs_changed(self, delta: ClusterDelta) -> Effects:
-        """Elect leaders where `unclean.leader.election.enable` has become true.
+    def _configs_changed(self, delta: ClusterDelta) -> ControllerEffects:
+        """Elect leaders for partitions that may now have an unclean election.
 
-        It may be a topic's own or this broker's, as in Apache Kafka 3.9, whose controller goes by
-        the config of its own broker: a value for that broker alone comes before the cluster's.
+        `unclean.leader.election.enable` may have become true for a topic or for this broker.  As in
+        Apache Kafka 3.9, the controller uses the config of its own broker, in which a value for
+        that broker takes precedence over the default of the cluster.
         """
         state = self.state
         was_by_default = self._unclean_by_default
         self._unclean_by_default = state.settings.config.unclean_leader_election_enable
-        if self._unclean_by_default and not was_by_default:
-            return Effects(decisions=elections.settling(state, state.leaderless))
+        if self._unclean_by_default and not was_by_default:  # concerns all topics at once
+            return ControllerEffects(decisions=elections.leader_elections(state, state.leaderless))
         topics = {
             name
             for resource, name in delta.configs
-            if resource == TOPIC_RESOURCE and state.unclean(name)
+            if resource == TOPIC_RESOURCE and state.allows_unclean_election(name)
         }
-        waiting = [place for place in state.leaderless if topics and place[0] in topics]
-        return Effects(decisions=elections.settling(state, waiting))
+        waiting = [
+            topic_partition
+            for topic_partition in state.leaderless
+            if topics and topic_partition[0] in topics
+        ]
+        return ControllerEffects(decisions=elections.leader_elections(state, waiting))
 
-    def log_dirs_failed(self, broker_ids: Iterable[int]) -> Effects:
+    def log_dirs_failed(self, broker_ids: Iterable[int]) -> ControllerEffects:
         return liveness.log_dirs_failed(self.state, broker_ids)
 
-    def isr_changed(self, places: Iterable[Place]) -> Effects:
-        """A leader has changed its ISR in the store itself; the store has published that."""
-        batch = Batch(self.state)
-        batch.show(places)
-        return Effects(requests=batch.requests())
+    def isr_changed(self, topic_partitions: Iterable[TopicPartition]) -> ControllerEffects:
+        """Leaders changed their ISR in the store themselves, and the store has published it."""
+        batch = BrokerRequestBatch(self.state)
+        batch.add_update_metadata(topic_partitions)
+        return ControllerEffects(requests=batch.requests())
 
-    def reassignments_asked(self, replicas: Mapping[Place, tuple[int, ...]]) -> Effects:
-        """By an administrator, in the store; `reply` are the places that are refused."""
-        return reassignment.reassignments_asked(self.state, replicas)
+    def reassignments_requested(
+        self, replicas: Mapping[TopicPartition, tuple[int, ...]]
+    ) -> ControllerEffects:
+        """A tool wrote reassignments into the store; `reply` is the list of refused partitions."""
+        return reassignment.reassignments_requested(self.state, replicas)
 
-    def elections_asked(self, places: Iterable[Place]) -> Effects:
-        """By an administrator, in the store: the preferred replicas are to lead."""
-        return Effects(decisions=elections.preferred_elections(self.state, places))
+    def preferred_elections_requested(
+        self, topic_partitions: Iterable[TopicPartition]
+    ) -> ControllerEffects:
+        """A tool wrote into the store that the preferred replicas of these partitions lead."""
+        return ControllerEffects(
+            decisions=elections.preferred_elections(self.state, topic_partitions)
+        )
 
-    # -- the brokers
+    # -- responses and requests of brokers and clients
 
-    def answered(self, sent: ToBroker, response: Message | None) -> Effects:
-        """To what was sent; None: there will be no answer, for the broker is gone."""
+    def response_received(self, sent: BrokerRequest, response: Message | None) -> ControllerEffects:
+        """A broker answered a request; `response` is None if the broker is gone."""
         state = self.state
+        # The response of an earlier registration says nothing about the broker that runs now.
         if state.members.get(sent.broker_id) != sent.broker_epoch:
-            return Effects()
+            return ControllerEffects()
         if isinstance(response, LeaderAndIsrResponse):
             return liveness.leader_and_isr_answered(state, sent.broker_id, response)
         if isinstance(response, StopReplicaResponse):
             assert isinstance(sent.request, StopReplicaRequest)
-            return deletion.answered(state, sent.broker_id, sent.request, response)
-        return Effects()
+            return deletion.stop_replica_answered(state, sent.broker_id, sent.request, response)
+        return ControllerEffects()  # nothing follows from a response to UpdateMetadata
 
-    def alter_partition(self, request: AlterPartitionRequest) -> Effects:
+    def alter_partition(self, request: AlterPartitionRequest) -> ControllerEffects:
         return isr.alter_partition(self.state, request)
 
-    def controlled_shutdown(self, request: ControlledShutdownRequest) -> Effects:
+    def controlled_shutdown(self, request: ControlledShutdownRequest) -> ControllerEffects:
         return shutdown.controlled_shutdown(self.state, request)
 
-    def elect_leaders(self, request: ElectLeadersRequest) -> Effects:
+    def elect_leaders(self, request: ElectLeadersRequest) -> ControllerEffects:
         return elections.elect_leaders(self.state, request)
 
-    def alter_reassignments(self, request: AlterPartitionReassignmentsRequest) -> Effects:
+    def alter_reassignments(self, request: AlterPartitionReassignmentsRequest) -> ControllerEffects:
         return reassignment.alter_reassignments(self.state, request)
 
-    def list_reassignments(self, request: ListPartitionReassignmentsRequest) -> Effects:
-        return Effects(reply=reassignment.list_reassignments(self.state, request))
+    def list_reassignments(self, request: ListPartitionReassignmentsRequest) -> ControllerEffects:
+        return ControllerEffects(reply=reassignment.list_reassignments(self.state, request))
 
-    def may_allocate_producer_ids(self, request: AllocateProducerIdsRequest) -> Effects:
-        """Whether the store may be asked for a block of ids for this broker: an ErrorCode."""
+    def may_allocate_producer_ids(self, request: AllocateProducerIdsRequest) -> ControllerEffects:
+        """Whether this broker may have a block of producer ids from the store: an ErrorCode."""
         epoch = self.state.members.get(request.broker_id)
         if epoch is None:
-            return Effects(reply=ErrorCode.BROKER_ID_NOT_REGISTERED)
+            return ControllerEffects(reply=ErrorCode.BROKER_ID_NOT_REGISTERED)
         is_current = epoch == request.broker_epoch
-        return Effects(reply=ErrorCode.NONE if is_current else ErrorCode.STALE_BROKER_EPOCH)
+        return ControllerEffects(
+            reply=ErrorCode.NONE if is_current else ErrorCode.STALE_BROKER_EPOCH
+        )
 
-    # -- the clock
+    # -- timers
 
-    def timer(self, name: str) -> Effects:
-        """A timer that was set has come due."""
+    def timer_fired(self, name: str) -> ControllerEffects:
+        """A timer of earlier effects fired."""
         assert name == elections.BALANCING, name
-        return elections.balancing(self.state)
+        return elections.balance_leaders(self.state)

@@ -1,7 +1,8 @@
-"""What brokers are told: LeaderAndIsr, UpdateMetadata and StopReplica, at the versions of 3.9.
+"""Requests to brokers: LeaderAndIsr, UpdateMetadata and StopReplica, at the versions of 3.9.
 
-A `Batch` gathers what follows of one event, so that each broker gets at most one request of a kind
-of it: first who leads what it hosts, then what all brokers tell clients, then what it is to drop.
+A `BrokerRequestBatch` collects the consequences of one event, so that each broker gets at most one
+request of each kind for it.  LeaderAndIsr comes first (who leads what a broker hosts), then
+UpdateMetadata (what brokers answer clients), then StopReplica (what a broker no longer hosts).
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from typing import TypeVar
 
-from kwire.cluster.controller.effects import ToBroker
-from kwire.cluster.controller.state import ControllerState, Place
+from kwire.cluster.controller.effects import BrokerRequest
+from kwire.cluster.controller.state import ControllerState, TopicPartition
 from kwire.cluster.metadata.election import is_new
 from kwire.cluster.metadata.image import NO_LEADER, PartitionImage, TopicImage
 from kwire.codecs.messages.leader_and_isr import (
@@ -34,78 +35,98 @@ from kwire.codecs.messages.update_metadata import (
 )
 
 VERSIONS = {LeaderAndIsrRequest: 7, UpdateMetadataRequest: 8, StopReplicaRequest: 4}
-"""Those of inter.broker.protocol.version 3.9."""
+"""The version of each request at inter.broker.protocol.version 3.9."""
 
 LEADER_DURING_DELETE = -2
 EPOCH_DURING_DELETE = -2
-"""Above all others for a broker: a topic that is deleted has no later leader epoch."""
+"""Brokers accept it whatever leader epoch they have: a deleted topic has no later one."""
 
 SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
 T = TypeVar("T")
 
 
-class Batch:
-    """What follows of one event; asked for `requests` once, by the state as it is then."""
+class BrokerRequestBatch:
+    """The requests that follow from one event.
+
+    Call `requests` once, after everything is added: it reads the state as it is then.
+    """
 
     def __init__(self, state: ControllerState) -> None:
         self._state = state
-        self._led: dict[int, dict[Place, bool]] = {}
-        self._shown: dict[Place, None] = {}
+        self._led: dict[int, dict[TopicPartition, bool]] = {}
+        self._shown: dict[TopicPartition, None] = {}
         self._viewers: set[int] = set()
-        self._stopped: dict[int, dict[Place, StopReplicaPartitionState]] = {}
+        self._stopped: dict[int, dict[TopicPartition, StopReplicaPartitionState]] = {}
 
-    def lead(self, brokers: Iterable[int], place: Place, *, new: bool = False) -> None:
-        """Have brokers lead or follow; `new`: they may make a log where none is.
+    def add_leader_and_isr(
+        self, brokers: Iterable[int], topic_partition: TopicPartition, *, new: bool = False
+    ) -> None:
+        """Send the partition's leader and ISR to brokers that have replicas.
 
-        Not what they have deleted already, of a topic that goes: they would make it anew.
+        `new` allows them to create the log if it does not exist.  Brokers that are not members are
+        left out, and so are those that have deleted their replica of a topic being deleted: they
+        would create it again.
         """
         for broker_id in brokers:
-            if broker_id in self._state.members and not self._state.is_deleted(broker_id, place):
+            if broker_id in self._state.members and not self._state.is_deleted(
+                broker_id, topic_partition
+            ):
                 led = self._led.setdefault(broker_id, {})
-                led[place] = led.get(place, False) or new
+                led[topic_partition] = led.get(topic_partition, False) or new
 
-    def show(self, places: Iterable[Place], viewers: Iterable[int] | None = None) -> None:
-        """Have brokers, else all, tell clients how these partitions are, and who is alive."""
+    def add_update_metadata(
+        self, topic_partitions: Iterable[TopicPartition], viewers: Iterable[int] | None = None
+    ) -> None:
+        """Send `viewers`, by default all members, these partitions and all live brokers."""
         self._viewers.update(self._state.members if viewers is None else viewers)
-        self._shown.update(dict.fromkeys(places))
+        self._shown.update(dict.fromkeys(topic_partitions))
 
-    def stop(self, brokers: Iterable[int], place: Place, *, delete: bool) -> None:
-        """Have brokers drop a partition, and `delete` its log."""
-        state = self._state.partition(place)
-        deleting = self._state.is_deleting(place[0])
+    def add_stop_replica(
+        self, brokers: Iterable[int], topic_partition: TopicPartition, *, delete: bool
+    ) -> None:
+        """Have brokers stop their replicas of a partition, and with `delete` delete their logs."""
+        state = self._state.partition(topic_partition)
+        deleting = self._state.is_deleting(topic_partition[0])
         epoch = NO_LEADER if state is None else state.leader_epoch
         for broker_id in brokers:
             if broker_id in self._state.members:
-                self._stopped.setdefault(broker_id, {})[place] = StopReplicaPartitionState(
-                    place[1], EPOCH_DURING_DELETE if deleting else epoch, delete
+                self._stopped.setdefault(broker_id, {})[topic_partition] = (
+                    StopReplicaPartitionState(
+                        topic_partition[1], EPOCH_DURING_DELETE if deleting else epoch, delete
+                    )
                 )
 
-    def requests(self) -> list[ToBroker]:
+    def requests(self) -> list[BrokerRequest]:
+        """All requests, in the order in which they must be sent."""
         return [*self._leader_and_isr(), *self._update_metadata(), *self._stop_replica()]
 
     # -- the requests
 
-    def _leader_and_isr(self) -> Iterator[ToBroker]:
+    def _leader_and_isr(self) -> Iterator[BrokerRequest]:
         state, image = self._state, self._state.image
-        made: dict[tuple[Place, bool], LeaderAndIsrPartitionState] = {}
+        # Brokers share a partition's state: with many replicas this saves most of the work.
+        states: dict[tuple[TopicPartition, bool], LeaderAndIsrPartitionState] = {}
 
-        def partition_state(place: Place, new: bool) -> LeaderAndIsrPartitionState:
-            found = made.get((place, new))
-            if found is None:
-                known = image.topics[place[0]].partitions[place[1]]
-                found = made[place, new] = _leader_and_isr_state(place[1], known, new)
-            return found
+        def state_of(topic_partition: TopicPartition, new: bool) -> LeaderAndIsrPartitionState:
+            partition_state = states.get((topic_partition, new))
+            if partition_state is None:
+                partition = image.topics[topic_partition[0]].partitions[topic_partition[1]]
+                partition_state = _leader_and_isr_state(topic_partition[1], partition, new)
+                states[topic_partition, new] = partition_state
+            return partition_state
 
         for broker_id, led in sorted(self._led.items()):
             topics = [
                 LeaderAndIsrTopicState(
-                    topic.name, topic.id, [partition_state(each, led[each]) for each in places]
+                    topic.name,
+                    topic.id,
+                    [state_of(each, led[each]) for each in topic_partitions],
                 )
-                for topic, places in _by_topic(state, led)
+                for topic, topic_partitions in _by_topic(state, led)
             ]
             leaders = {each.leader for topic in topics for each in topic.partition_states}
-            yield ToBroker(
+            yield BrokerRequest(
                 broker_id,
                 state.members[broker_id],
                 LeaderAndIsrRequest(
@@ -117,23 +138,23 @@ class Batch:
                 ),
             )
 
-    def _update_metadata(self) -> Iterator[ToBroker]:
+    def _update_metadata(self) -> Iterator[BrokerRequest]:
         state = self._state
         viewers = sorted(self._viewers & state.members.keys())
         if not viewers:
             return
         topics = []
-        for topic, places in _by_topic(state, self._shown):
+        for topic, topic_partitions in _by_topic(state, self._shown):
             shown = [
-                _shown_state(state, place, topic.partitions[place[1]])
-                for place in places
-                if not is_new(topic.partitions[place[1]])
+                _shown_state(state, topic_partition, topic.partitions[topic_partition[1]])
+                for topic_partition in topic_partitions
+                if not is_new(topic.partitions[topic_partition[1]])
             ]
             if shown:
                 topics.append(UpdateMetadataTopicState(topic.name, topic.id, shown))
         brokers = list(_live_brokers(state))
         for broker_id in viewers:
-            yield ToBroker(
+            yield BrokerRequest(
                 broker_id,
                 state.members[broker_id],
                 UpdateMetadataRequest(
@@ -145,14 +166,18 @@ class Batch:
                 ),
             )
 
-    def _stop_replica(self) -> Iterator[ToBroker]:
+    def _stop_replica(self) -> Iterator[BrokerRequest]:
         state = self._state
         for broker_id, stopped in sorted(self._stopped.items()):
             topics = [
-                StopReplicaTopicState(name, [stopped[place] for place in places])
-                for name, places in groupby(sorted(stopped), key=lambda place: place[0])
+                StopReplicaTopicState(
+                    name, [stopped[topic_partition] for topic_partition in topic_partitions]
+                )
+                for name, topic_partitions in groupby(
+                    sorted(stopped), key=lambda topic_partition: topic_partition[0]
+                )
             ]
-            yield ToBroker(
+            yield BrokerRequest(
                 broker_id,
                 state.members[broker_id],
                 StopReplicaRequest(
@@ -164,59 +189,72 @@ class Batch:
             )
 
 
-def gathered(state: ControllerState, gather: Callable[[Batch], None]) -> list[ToBroker]:
+def gathered(
+    state: ControllerState, gather: Callable[[BrokerRequestBatch], None]
+) -> list[BrokerRequest]:
     """The requests of a batch that `gather` fills."""
-    batch = Batch(state)
+    batch = BrokerRequestBatch(state)
     gather(batch)
     return batch.requests()
 
 
 def _by_topic(
-    state: ControllerState, places: Iterable[Place]
-) -> Iterator[tuple[TopicImage, list[Place]]]:
-    """Topics that (still) are there, and of each the places that are."""
-    for name, group in groupby(sorted(places), key=lambda place: place[0]):
+    state: ControllerState, topic_partitions: Iterable[TopicPartition]
+) -> Iterator[tuple[TopicImage, list[TopicPartition]]]:
+    """Topics that (still) exist, each with those of the partitions that exist."""
+    for name, group in groupby(
+        sorted(topic_partitions), key=lambda topic_partition: topic_partition[0]
+    ):
         topic = state.image.topics.get(name)
         if topic is not None:
-            yield topic, [place for place in group if place[1] < len(topic.partitions)]
+            yield (
+                topic,
+                [
+                    topic_partition
+                    for topic_partition in group
+                    if topic_partition[1] < len(topic.partitions)
+                ],
+            )
 
 
 def _leader_and_isr_state(
-    index: int, known: PartitionImage, new: bool
+    index: int, partition: PartitionImage, new: bool
 ) -> LeaderAndIsrPartitionState:
     return LeaderAndIsrPartitionState(
         partition_index=index,
-        controller_epoch=known.controller_epoch,
-        leader=known.leader,
-        leader_epoch=known.leader_epoch,
-        isr=list(known.isr),
-        partition_epoch=known.partition_epoch,
-        replicas=list(known.replicas),
-        adding_replicas=list(known.adding),
-        removing_replicas=list(known.removing),
+        controller_epoch=partition.controller_epoch,
+        leader=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        isr=list(partition.isr),
+        partition_epoch=partition.partition_epoch,
+        replicas=list(partition.replicas),
+        adding_replicas=list(partition.adding),
+        removing_replicas=list(partition.removing),
         is_new=new,
-        leader_recovery_state=int(known.recovering),
+        leader_recovery_state=int(partition.recovering),
     )
 
 
 def _shown_state(
-    state: ControllerState, place: Place, known: PartitionImage
+    state: ControllerState, topic_partition: TopicPartition, partition: PartitionImage
 ) -> UpdateMetadataPartitionState:
-    deleting = state.is_deleting(place[0])
-    online = state.online(place)
+    """The state for clients; a topic that is being deleted is shown without leaders."""
+    deleting = state.is_deleting(topic_partition[0])
+    online = state.online(topic_partition)
     return UpdateMetadataPartitionState(
-        partition_index=place[1],
-        controller_epoch=known.controller_epoch,
-        leader=LEADER_DURING_DELETE if deleting else known.leader,
-        leader_epoch=0 if deleting else known.leader_epoch,
-        isr=list(known.isr),
-        zk_version=0 if deleting else known.partition_epoch,
-        replicas=list(known.replicas),
-        offline_replicas=[each for each in known.replicas if not online(each)],
+        partition_index=topic_partition[1],
+        controller_epoch=partition.controller_epoch,
+        leader=LEADER_DURING_DELETE if deleting else partition.leader,
+        leader_epoch=0 if deleting else partition.leader_epoch,
+        isr=list(partition.isr),
+        zk_version=0 if deleting else partition.partition_epoch,
+        replicas=list(partition.replicas),
+        offline_replicas=[each for each in partition.replicas if not online(each)],
     )
 
 
 def _leaders(state: ControllerState, leaders: set[int]) -> Iterator[LeaderAndIsrLiveLeader]:
+    """The addresses at which followers reach these leaders."""
     listener = state.settings.config.inter_broker_listener
     for broker_id in sorted(leaders & state.members.keys()):
         broker = state.image.brokers.get(broker_id)

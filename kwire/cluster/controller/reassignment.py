@@ -1,13 +1,14 @@
-"""Other replicas for a partition (KIP-455): by request or in the store, cancelled, and completed.
+"""Reassignment of partitions to other replicas (KIP-455).
 
-While it is reassigned, a partition has the replicas of before and those to come (`adding`, which
-are named first) and is led as before.  Once all that it is to have are in sync, those that are
-`removing` go, in one change with a new leader if the old one is among them.
+During a reassignment a partition has both its original and its new replicas.  The new ones are
+`adding` and come first; those that will be removed are `removing`.  The leader stays.  Once all
+target replicas are in sync, one change removes the `removing` ones, and elects a new leader if the
+old one is among them.
 
-AlterPartitionReassignments (key 45), v0-1, and ListPartitionReassignments (key 46), v0, are
-answered in the words and the order of Apache Kafka 4.3.  Replicas that come must be alive, except
-where it is asked for in the store; those that are there may be away.  Where a partition has the
-replicas already that it is to have, nothing is changed.
+AlterPartitionReassignments (key 45), v0-1, and ListPartitionReassignments (key 46), v0, have the
+error messages and the order of Apache Kafka 4.3.  New replicas must be on live brokers, except for
+a reassignment that was written into the store.  Replicas that the partition already has may be
+offline.  A request for the replicas that a partition already has changes nothing.
 """
 
 from __future__ import annotations
@@ -17,22 +18,22 @@ from dataclasses import replace
 from functools import partial
 from itertools import groupby
 
-from kwire.cluster.controller.effects import Effects
-from kwire.cluster.controller.state import ControllerState, Place, partition_of
-from kwire.cluster.decisions.outcome import Outcome
+from kwire.cluster.controller.effects import ControllerEffects
+from kwire.cluster.controller.state import ControllerState, TopicPartition, partition_of
+from kwire.cluster.decisions.outcome import DecisionOutcome
 from kwire.cluster.metadata.changes import AlterPartition, Decision
 from kwire.cluster.metadata.election import (
     Online,
-    changed,
     elected_for_reassignment,
     elected_offline,
     first_state,
     is_new,
+    next_state,
     original_replicas,
     target_replicas,
 )
 from kwire.cluster.metadata.image import NO_LEADER, ClusterImage, PartitionImage
-from kwire.cluster.metadata.placement import check_manual
+from kwire.cluster.metadata.placement import check_manual_assignment
 from kwire.cluster.metadata.refusal import Refusal
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.alter_partition_reassignments import (
@@ -51,24 +52,25 @@ from kwire.codecs.messages.list_partition_reassignments import (
 
 
 def is_complete(state: PartitionImage) -> bool:
-    """Whether all replicas that it is to have are in sync."""
+    """Whether all target replicas are in sync."""
     return set(target_replicas(state)) <= set(state.isr)
 
 
-def begun(
-    known: PartitionImage, target: Sequence[int], online: Online, *, unclean: bool
+def reassigning_state(
+    partition: PartitionImage, target: Sequence[int], online: Online, *, unclean: bool
 ) -> PartitionImage | None:
-    """The state with the replicas of `target` on their way, or already in the place of the others.
+    """The state in which the partition moves to `target`, or has already moved there.
 
-    Those that came by an earlier reassignment and are not wanted any longer go at once.  None:
-    these are all that are in sync, and no other replica may (`unclean`) or can lead.
+    Replicas of an earlier reassignment that are not in `target` are removed at once.  Returns None
+    if those are all that are in sync and no other replica can lead, by an `unclean` election if
+    allowed.
     """
-    before = original_replicas(known)
+    before = original_replicas(partition)
     replicas = tuple(dict.fromkeys([*target, *before]))
-    isr = tuple([each for each in known.isr if each in replicas])
+    isr = tuple([each for each in partition.isr if each in replicas])
     after = replace(
-        known,
-        leader=known.leader if known.leader in replicas else NO_LEADER,
+        partition,
+        leader=partition.leader if partition.leader in replicas else NO_LEADER,
         replicas=replicas,
         isr=isr,
         adding=tuple([each for each in replicas if each not in before]),
@@ -76,117 +78,131 @@ def begun(
     )
     if not isr:
         return elected_offline(after, online, unclean=unclean)
-    completed = _completed(after, online)
+    completed = _completed_state(after, online)
     if completed is not None:
         return completed
     if after.leader == NO_LEADER:
         elected = elected_offline(after, online, unclean=False)
         if elected is not None:
             return elected
-    return changed(after, after.leader, isr)
+    return next_state(after, after.leader, isr)
 
 
-def _completed(known: PartitionImage, online: Online) -> PartitionImage | None:
-    """The state without the replicas that go; None while it cannot be so yet."""
-    target = target_replicas(known)
-    if not is_complete(known):
+def _completed_state(partition: PartitionImage, online: Online) -> PartitionImage | None:
+    """The state with only the target replicas; None if it is not possible yet."""
+    target = target_replicas(partition)
+    if not is_complete(partition):
         return None
-    after = replace(known, replicas=target, adding=(), removing=())
-    isr = tuple([each for each in known.isr if each in target])
-    if known.leader in target and online(known.leader):
-        return changed(after, known.leader, isr)
+    after = replace(partition, replicas=target, adding=(), removing=())
+    isr = tuple([each for each in partition.isr if each in target])
+    if partition.leader in target and online(partition.leader):
+        return next_state(after, partition.leader, isr)
     elected = elected_for_reassignment(after, target, online)
     return None if elected is None else replace(elected, isr=isr)
 
 
-def completion(state: ControllerState, place: Place) -> Decision:
-    """A decision that ends a reassignment whose replicas are in sync."""
-    return partial(_complete, state, place)
+def completion_decision(state: ControllerState, topic_partition: TopicPartition) -> Decision:
+    """A decision that ends a reassignment whose target replicas are in sync."""
+    return partial(_complete, state, topic_partition)
 
 
-def _complete(state: ControllerState, place: Place, image: ClusterImage) -> AlterPartition | None:
-    known = partition_of(image, place)
-    if known is None or not (known.adding or known.removing):
+def _complete(
+    state: ControllerState, topic_partition: TopicPartition, image: ClusterImage
+) -> AlterPartition | None:
+    """The change that ends a reassignment, or None if it cannot end or has ended."""
+    partition = partition_of(image, topic_partition)
+    if partition is None or not (partition.adding or partition.removing):
         return None
-    return state.alteration(image, place, _completed(known, state.online(place)))
+    return state.alteration(
+        image, topic_partition, _completed_state(partition, state.online(topic_partition))
+    )
 
 
-def resumption(state: ControllerState, place: Place) -> Decision:
-    """A decision that tells all replicas anew, after a controller or one of them was away."""
-    return partial(_resume, state, place)
+def resumption_decision(state: ControllerState, topic_partition: TopicPartition) -> Decision:
+    """A decision that ends a reassignment, or sends its state to all replicas again.
+
+    Needed after a new controller is elected, or one of the brokers has restarted.
+    """
+    return partial(_resume, state, topic_partition)
 
 
-def _resume(state: ControllerState, place: Place, image: ClusterImage) -> AlterPartition | None:
-    known = partition_of(image, place)
-    if known is None or not (known.adding or known.removing):
+def _resume(
+    state: ControllerState, topic_partition: TopicPartition, image: ClusterImage
+) -> AlterPartition | None:
+    partition = partition_of(image, topic_partition)
+    if partition is None or not (partition.adding or partition.removing):
         return None
-    after = _completed(known, state.online(place)) or changed(known, known.leader, known.isr)
-    return state.alteration(image, place, after)
+    after = _completed_state(partition, state.online(topic_partition)) or next_state(
+        partition, partition.leader, partition.isr
+    )
+    return state.alteration(image, topic_partition, after)
 
 
-# -- what is asked for
+# -- requests of clients and tools
 
 
-class Reassignment:
-    """One partition and the replicas that it is to have; None ends what is under way.
+class PartitionReassignment:
+    """A decision: move a partition to the replicas of `target`; None cancels its reassignment.
 
-    `keeps_factor`: it must have as many as before.  `may_be_away`: they need not be alive.
+    With `keeps_factor` the replication factor must not change.  With `may_be_away` the target
+    replicas need not be live.
     """
 
     def __init__(
         self,
         state: ControllerState,
-        place: Place,
+        topic_partition: TopicPartition,
         target: Sequence[int] | None,
         *,
         keeps_factor: bool = False,
         may_be_away: bool = False,
     ) -> None:
         self._state = state
-        self.place = place
+        self.topic_partition = topic_partition
         self._target = target
         self._keeps_factor = keeps_factor
         self._may_be_away = may_be_away
 
     def __call__(self, image: ClusterImage) -> AlterPartition | None:
         """Raises Refusal."""
-        known = partition_of(image, self.place)
-        if known is None or self.place[0] in image.deleting:
+        partition = partition_of(image, self.topic_partition)
+        if partition is None or self.topic_partition[0] in image.deleting:
             raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, self._unknown(image))
-        target = self._checked_target(known)
-        if target == known.replicas and not (known.adding or known.removing):
+        target = self._checked_target(partition)
+        if target == partition.replicas and not (partition.adding or partition.removing):
             return None
-        online = self._state.online(self.place)
-        if is_new(known):  # nothing was written: there is nothing to be moved
-            after = first_state(replace(known, replicas=target), online)
+        online = self._state.online(self.topic_partition)
+        if is_new(partition):  # never led: there are no records to copy
+            after = first_state(replace(partition, replicas=target), online)
         else:
-            unclean = self._state.unclean(self.place[0])
-            after = begun(known, target, online, unclean=unclean)
-        change = self._state.alteration(image, self.place, after)
+            unclean = self._state.allows_unclean_election(self.topic_partition[0])
+            after = reassigning_state(partition, target, online, unclean=unclean)
+        change = self._state.alteration(image, self.topic_partition, after)
         if change is None:
+            topic, index = self.topic_partition
             raise Refusal(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"Unable to change the replicas of {self.place[0]}-{self.place[1]}: nobody in sync "
-                "would be left to lead it.",
+                f"Unable to change the replicas of {topic}-{index}: nobody in sync would be left "
+                "to lead it.",
             )
         return change
 
     def _unknown(self, image: ClusterImage) -> str:
-        topic, index = self.place
+        topic, index = self.topic_partition
         if topic in image.topics:
             return f"Unable to find partition {topic}:{index}."
         return f"Unable to find a topic named {topic}."
 
-    def _checked_target(self, known: PartitionImage) -> tuple[int, ...]:
+    def _checked_target(self, partition: PartitionImage) -> tuple[int, ...]:
         """Raises Refusal."""
         if self._target is None:
-            if not (known.adding or known.removing):
+            if not (partition.adding or partition.removing):
                 raise Refusal(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
-            return original_replicas(known)
+            return original_replicas(partition)
         possible = self._state.members.keys() - self._state.shutting_down
-        possible.update(self._target if self._may_be_away else original_replicas(known))
-        check_manual(self._target, possible)
-        factor = len(target_replicas(known))
+        possible.update(self._target if self._may_be_away else original_replicas(partition))
+        check_manual_assignment(self._target, possible)
+        factor = len(target_replicas(partition))
         if self._keeps_factor and len(self._target) != factor:
             raise Refusal(
                 ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -197,15 +213,16 @@ class Reassignment:
 
 def alter_reassignments(
     state: ControllerState, request: AlterPartitionReassignmentsRequest
-) -> Effects:
+) -> ControllerEffects:
+    """Begin, change or cancel reassignments for a client."""
     may_change = request.allow_replication_factor_change
     if not request.topics:
         empty = AlterPartitionReassignmentsResponse(allow_replication_factor_change=may_change)
-        return Effects(reply=empty)
+        return ControllerEffects(reply=empty)
     outcomes = [
         [
-            Outcome(
-                Reassignment(
+            DecisionOutcome(
+                PartitionReassignment(
                     state,
                     (topic.name, each.partition_index),
                     each.replicas,
@@ -217,11 +234,11 @@ def alter_reassignments(
         for topic in request.topics
     ]
 
-    def reply() -> Effects:
+    def reply() -> ControllerEffects:
         responses = [
             _answered(topic, its) for topic, its in zip(request.topics, outcomes, strict=True)
         ]
-        return Effects(
+        return ControllerEffects(
             reply=AlterPartitionReassignmentsResponse(
                 allow_replication_factor_change=may_change,
                 error_message=None,
@@ -229,12 +246,13 @@ def alter_reassignments(
             )
         )
 
-    return Effects(decisions=[each for its in outcomes for each in its], then=reply)
+    return ControllerEffects(decisions=[each for its in outcomes for each in its], then=reply)
 
 
 def _answered(
-    topic: ReassignableTopic, outcomes: Sequence[Outcome[AlterPartition]]
+    topic: ReassignableTopic, outcomes: Sequence[DecisionOutcome[AlterPartition]]
 ) -> ReassignableTopicResponse:
+    """The part of the response for one topic."""
     return ReassignableTopicResponse(
         topic.name,
         [
@@ -248,39 +266,46 @@ def _answered(
     )
 
 
-def reassignments_asked(
-    state: ControllerState, replicas: Mapping[Place, tuple[int, ...]]
-) -> Effects:
-    """What an administrator wrote into the store; the reply are the places where it cannot be."""
+def reassignments_requested(
+    state: ControllerState, replicas: Mapping[TopicPartition, tuple[int, ...]]
+) -> ControllerEffects:
+    """Begin reassignments that a tool wrote into the store; `reply` lists those refused."""
     asked = [
-        Reassignment(state, place, target, may_be_away=True) for place, target in replicas.items()
+        PartitionReassignment(state, topic_partition, target, may_be_away=True)
+        for topic_partition, target in replicas.items()
     ]
-    outcomes = [Outcome(each) for each in asked]
+    outcomes = [DecisionOutcome(each) for each in asked]
 
-    def reply() -> Effects:
+    def reply() -> ControllerEffects:
         pairs = zip(asked, outcomes, strict=True)
-        return Effects(reply=[each.place for each, its in pairs if its.refusal is not None])
+        return ControllerEffects(
+            reply=[each.topic_partition for each, its in pairs if its.refusal is not None]
+        )
 
-    return Effects(decisions=list(outcomes), then=reply)
+    return ControllerEffects(decisions=list(outcomes), then=reply)
 
 
 def list_reassignments(
     state: ControllerState, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
+    """The reassignments in progress, of all topics or of those in the request."""
     if request.topics is None:
-        places = sorted(state.reassigned)
+        topic_partitions = sorted(state.reassigned)
     else:
         asked = {(topic.name, each) for topic in request.topics for each in topic.partition_indexes}
-        places = sorted(asked & state.reassigned)
+        topic_partitions = sorted(asked & state.reassigned)
     topics = []
-    for topic, its in groupby(places, key=lambda place: place[0]):
+    for topic, its in groupby(topic_partitions, key=lambda topic_partition: topic_partition[0]):
         partitions = []
-        for place in its:
-            known = state.partition(place)
-            assert known is not None, "the index follows the image"
+        for topic_partition in its:
+            partition = state.partition(topic_partition)
+            assert partition is not None, "the index follows the image"
             partitions.append(
                 OngoingPartitionReassignment(
-                    place[1], list(known.replicas), list(known.adding), list(known.removing)
+                    topic_partition[1],
+                    list(partition.replicas),
+                    list(partition.adding),
+                    list(partition.removing),
                 )
             )
         topics.append(OngoingTopicReassignment(topic, partitions))

@@ -1,10 +1,11 @@
-"""ControlledShutdown (key 7), v0-3: a broker that is about to go gives up what it leads.
+"""ControlledShutdown (key 7), v0-3: other brokers take over what a stopping broker leads.
 
 Behaviour
-- Partitions that it leads get another leader, if another replica is in sync; those that are left
-  are named in the answer, and the broker asks again, or goes all the same.
-- It stops following, and is in no ISR any longer.  Partitions with one replica stay as they are.
-- Until it is gone it cannot lead or come into sync again.
+- Partitions that the broker leads get another in-sync replica as leader.  The response names those
+  without one; the broker then sends the request again, or stops all the same.
+- The broker stops following the other partitions and leaves their ISR.  Partitions with a single
+  replica stay as they are.
+- Until the broker is gone, it can neither lead nor join an ISR.
 - A request of an earlier registration: STALE_BROKER_EPOCH; a broker that is not registered:
   BROKER_NOT_AVAILABLE.
 """
@@ -13,9 +14,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from kwire.cluster.controller.effects import Effects
-from kwire.cluster.controller.propagation import Batch
-from kwire.cluster.controller.state import ControllerState, Place, partition_of
+from kwire.cluster.controller.effects import ControllerEffects
+from kwire.cluster.controller.propagation import BrokerRequestBatch
+from kwire.cluster.controller.state import ControllerState, TopicPartition, partition_of
 from kwire.cluster.metadata.changes import AlterPartition
 from kwire.cluster.metadata.election import elected_for_shutdown, is_new, without_replica
 from kwire.cluster.metadata.image import ClusterImage
@@ -27,55 +28,74 @@ from kwire.codecs.messages.controlled_shutdown import (
 )
 
 UNKNOWN_EPOCH = -1
+"""The broker epoch of requests before v2."""
 
 
-def controlled_shutdown(state: ControllerState, request: ControlledShutdownRequest) -> Effects:
+def controlled_shutdown(
+    state: ControllerState, request: ControlledShutdownRequest
+) -> ControllerEffects:
+    """Take leadership and ISR membership from the broker that sends the request."""
     broker_id = request.broker_id
     epoch = state.members.get(broker_id)
     if epoch is None:
-        return Effects(reply=ControlledShutdownResponse(ErrorCode.BROKER_NOT_AVAILABLE))
+        return ControllerEffects(reply=ControlledShutdownResponse(ErrorCode.BROKER_NOT_AVAILABLE))
     if request.broker_epoch != UNKNOWN_EPOCH and request.broker_epoch < epoch:
-        return Effects(reply=ControlledShutdownResponse(ErrorCode.STALE_BROKER_EPOCH))
+        return ControllerEffects(reply=ControlledShutdownResponse(ErrorCode.STALE_BROKER_EPOCH))
     state.shutting_down.add(broker_id)
-    batch = Batch(state)
+    batch = BrokerRequestBatch(state)
     hosted = sorted(state.hosted.get(broker_id, ()))
-    concerned = [place for place in hosted if _is_moved(state, place)]
-    for place in concerned:
-        known = state.partition(place)
-        if known is not None and known.leader != broker_id:
-            batch.stop([broker_id], place, delete=False)
-    return Effects(
+    concerned = [
+        topic_partition for topic_partition in hosted if _is_handed_over(state, topic_partition)
+    ]
+    for topic_partition in concerned:
+        partition = state.partition(topic_partition)
+        if partition is not None and partition.leader != broker_id:
+            batch.add_stop_replica([broker_id], topic_partition, delete=False)
+    return ControllerEffects(
         requests=batch.requests(),
-        decisions=[partial(_leave, state, broker_id, place) for place in concerned],
-        then=lambda: Effects(reply=_remaining(state, broker_id)),
+        decisions=[
+            partial(_leave, state, broker_id, topic_partition) for topic_partition in concerned
+        ],
+        then=lambda: ControllerEffects(reply=_remaining(state, broker_id)),
     )
 
 
-def _is_moved(state: ControllerState, place: Place) -> bool:
-    known = state.partition(place)
-    is_known = known is not None and len(known.replicas) > 1 and not is_new(known)
-    return is_known and not state.is_deleting(place[0])
+def _is_handed_over(state: ControllerState, topic_partition: TopicPartition) -> bool:
+    partition = state.partition(topic_partition)
+    can_move = partition is not None and len(partition.replicas) > 1 and not is_new(partition)
+    return can_move and not state.is_deleting(topic_partition[0])
 
 
 def _leave(
-    state: ControllerState, broker_id: int, place: Place, image: ClusterImage
+    state: ControllerState, broker_id: int, topic_partition: TopicPartition, image: ClusterImage
 ) -> AlterPartition | None:
-    known = partition_of(image, place)
-    if broker_id not in state.shutting_down:  # it went, and may be back
+    partition = partition_of(image, topic_partition)
+    if broker_id not in state.shutting_down:  # the broker left since, and may have restarted
         return None
-    if known is None or broker_id not in known.replicas or place[0] in image.deleting:
+    if (
+        partition is None
+        or broker_id not in partition.replicas
+        or topic_partition[0] in image.deleting
+    ):
         return None
-    if known.leader == broker_id:
-        after = elected_for_shutdown(known, state.reachable(place), state.shutting_down)
+    if partition.leader == broker_id:
+        after = elected_for_shutdown(
+            partition, state.reachable(topic_partition), state.shutting_down
+        )
     else:
-        after = without_replica(known, broker_id)
-    return state.alteration(image, place, after)
+        after = without_replica(partition, broker_id)
+    return state.alteration(image, topic_partition, after)
 
 
 def _remaining(state: ControllerState, broker_id: int) -> ControlledShutdownResponse:
+    """The response: partitions that the broker still leads because nobody else is in sync."""
     left = []
-    for place in sorted(state.hosted.get(broker_id, ())):
-        known = state.partition(place)
-        if known is not None and known.leader == broker_id and _is_moved(state, place):
-            left.append(RemainingPartition(*place))
+    for topic_partition in sorted(state.hosted.get(broker_id, ())):
+        partition = state.partition(topic_partition)
+        if (
+            partition is not None
+            and partition.leader == broker_id
+            and _is_handed_over(state, topic_partition)
+        ):
+            left.append(RemainingPartition(*topic_partition))
     return ControlledShutdownResponse(remaining_partitions=left)

@@ -1,7 +1,7 @@
-"""What the controller knows: the image, and what no image holds.
+"""The state of the controller: the metadata image, live brokers, and indexes over both.
 
-All of the indexes follow from the image and the live brokers.  They are kept up to date by what
-changed, so that an event costs what it concerns, in a cluster of any size.
+The indexes follow from the image and the live brokers.  Each change updates them, so an event costs
+time in proportion to the partitions that it concerns, however large the cluster is.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from kwire.cluster.metadata.changes import AlterPartition
 from kwire.cluster.metadata.delta import ClusterDelta
-from kwire.cluster.metadata.election import Online, unassigned
+from kwire.cluster.metadata.election import Online, unassigned_partition
 from kwire.cluster.metadata.image import (
     NO_LEADER,
     TOPIC_RESOURCE,
@@ -20,166 +20,177 @@ from kwire.cluster.metadata.image import (
 )
 from kwire.settings.live import LiveSettings
 
-Place = tuple[str, int]
-"""A partition: topic and index."""
+TopicPartition = tuple[str, int]
+"""A partition: (topic name, partition index)."""
 
-NOWHERE = unassigned(())
+UNASSIGNED = unassigned_partition(())
 
 
 @dataclass(slots=True)
-class Deletion:
-    """How far the deletion of a topic has come; (broker id, partition) are its replicas."""
+class DeletionProgress:
+    """The progress of a topic's deletion.  A replica is (broker id, partition index)."""
 
-    asked: set[tuple[int, int]] = field(default_factory=set)
-    """Replicas whose broker was told, and has not answered."""
-    done: set[tuple[int, int]] = field(default_factory=set)
+    requested: set[tuple[int, int]] = field(default_factory=set)
+    """Replicas whose broker was sent StopReplica and has not answered."""
+    deleted: set[tuple[int, int]] = field(default_factory=set)
     halted: bool = False
-    """A replica cannot be deleted, or a partition is reassigned: wait until that may be over."""
+    """Whether the deletion waits: a replica cannot be deleted, or a reassignment is in progress."""
 
 
 class ControllerState:
-    """Owned by `ClusterController`; its jobs read it and change what is theirs."""
+    """The state that the modules of this package share; `ClusterController` owns it."""
 
     def __init__(self, settings: LiveSettings, image: ClusterImage) -> None:
         self.settings = settings
         self.image = image
         self.members: dict[int, int] = {}
-        """Epochs of the brokers that count as alive; a broker that came back does so only when its
-        going has been dealt with."""
+        """The live brokers and their epochs.  A broker that restarted is added only after the
+        changes that follow from its departure are committed."""
         self.shutting_down: set[int] = set()
-        """Of those the ones that have said that they are about to go."""
-        self.offline: dict[int, set[Place]] = {}
-        """Replicas on failed disks, by broker."""
-        self.deletions: dict[str, Deletion] = {}
+        """Members that have sent ControlledShutdown."""
+        self.offline: dict[int, set[TopicPartition]] = {}
+        """Replicas in failed log directories, by broker."""
+        self.deletions: dict[str, DeletionProgress] = {}
         # indexes
-        self.hosted: dict[int, set[Place]] = {}
-        """Partitions by the brokers that have a replica."""
-        self.leaderless: set[Place] = set()
-        """Partitions whose leader is not alive, or that have none."""
-        self.reassigned: set[Place] = set()
+        self.hosted: dict[int, set[TopicPartition]] = {}
+        """The partitions of which each broker has a replica."""
+        self.leaderless: set[TopicPartition] = set()
+        """Partitions without a leader, or whose leader is unreachable."""
+        self.reassigned: set[TopicPartition] = set()
+        """Partitions that are being reassigned."""
         self.preferred: dict[int, int] = {}
-        """How many partitions have this broker as their preferred leader."""
-        self.displaced: dict[int, set[Place]] = {}
-        """Those of them that another one leads."""
+        """How many partitions prefer each broker as leader."""
+        self.displaced: dict[int, set[TopicPartition]] = {}
+        """Partitions that prefer each broker as leader but have another leader, or none."""
 
     # -- look-ups
 
-    def partition(self, place: Place) -> PartitionImage | None:
-        return partition_of(self.image, place)
+    def partition(self, topic_partition: TopicPartition) -> PartitionImage | None:
+        return partition_of(self.image, topic_partition)
 
     def is_deleting(self, topic: str) -> bool:
         return topic in self.deletions
 
-    def is_deleted(self, broker_id: int, place: Place) -> bool:
-        """Whether a broker has deleted its replica, of a topic that goes, or was told to."""
-        deletion, replica = self.deletions.get(place[0]), (broker_id, place[1])
-        return deletion is not None and (replica in deletion.done or replica in deletion.asked)
+    def is_deleted(self, broker_id: int, topic_partition: TopicPartition) -> bool:
+        """Whether a broker has deleted its replica of a topic being deleted, or was asked to."""
+        deletion, replica = self.deletions.get(topic_partition[0]), (broker_id, topic_partition[1])
+        return deletion is not None and (
+            replica in deletion.deleted or replica in deletion.requested
+        )
 
-    def online(self, place: Place) -> Online:
-        """Who may lead the partition or be in sync: alive, not about to go, and with its log."""
+    def online(self, topic_partition: TopicPartition) -> Online:
+        """Whether a replica may lead or be in sync: live, not shutting down, log available."""
         members, shutting_down = self.members, self.shutting_down
         return lambda broker_id: (
             broker_id in members
             and broker_id not in shutting_down
-            and place not in self.offline.get(broker_id, ())
+            and topic_partition not in self.offline.get(broker_id, ())
         )
 
-    def reachable(self, place: Place) -> Online:
-        """Who is alive and has the log of the partition, even if about to go."""
+    def reachable(self, topic_partition: TopicPartition) -> Online:
+        """Whether a replica is live and its log available, even if its broker shuts down."""
         members = self.members
         return lambda broker_id: (
-            broker_id in members and place not in self.offline.get(broker_id, ())
+            broker_id in members and topic_partition not in self.offline.get(broker_id, ())
         )
 
-    def unclean(self, topic: str) -> bool:
-        """Whether a replica that is not in sync may lead, where no other can."""
+    def allows_unclean_election(self, topic: str) -> bool:
+        """The topic's `unclean.leader.election.enable`, or else the broker's."""
         given = self.image.configs_of(TOPIC_RESOURCE, topic).get("unclean.leader.election.enable")
         if given is None:
             return self.settings.config.unclean_leader_election_enable
         return given.strip().lower() == "true"
 
-    def places(self, topic: str) -> Iterator[Place]:
-        known = self.image.topics.get(topic)
-        for index in range(0 if known is None else len(known.partitions)):
+    def partitions_of(self, topic: str) -> Iterator[TopicPartition]:
+        """The partitions of a topic; none if it does not exist."""
+        topic_image = self.image.topics.get(topic)
+        for index in range(0 if topic_image is None else len(topic_image.partitions)):
             yield topic, index
 
     # -- changes
 
     def alteration(
-        self, image: ClusterImage, place: Place, after: PartitionImage | None
+        self, image: ClusterImage, topic_partition: TopicPartition, after: PartitionImage | None
     ) -> AlterPartition | None:
-        """The change that gives a partition its next state, in the name of this controller."""
-        name, index = place
+        """The change of a partition from its state in `image` to `after`; None if nothing changes.
+
+        The new state has the image's controller epoch, which fences earlier controllers.
+        """
+        name, index = topic_partition
         topic = image.topics.get(name)
-        before = partition_of(image, place)
+        before = partition_of(image, topic_partition)
         if topic is None or before is None or after is None or after is before:
             return None
         after = replace(after, controller_epoch=image.controller_epoch)
         return AlterPartition(name, topic.id, index, before.partition_epoch, after)
 
-    def follow(self, image: ClusterImage, delta: ClusterDelta) -> dict[Place, PartitionImage]:
-        """Take over the next image; returns what the changed partitions were before.
+    def follow(
+        self, image: ClusterImage, delta: ClusterDelta
+    ) -> dict[TopicPartition, PartitionImage]:
+        """Replace the image and update the indexes.
 
-        A new one was NOWHERE.
+        Returns the former states of the partitions that changed; that of a new one is UNASSIGNED.
         """
         before, self.image = self.image, image
-        changed: dict[Place, PartitionImage] = {}
+        changed: dict[TopicPartition, PartitionImage] = {}
         for name in delta.deleted:
             old = before.topics.get(name)
             for index, state in enumerate(() if old is None else old.partitions):
-                self._forget((name, index), state)
+                self._remove_from_indexes((name, index), state)
             self.deletions.pop(name, None)
         for name, indexes in delta.partitions.items():
-            known = None if name in delta.deleted else before.topics.get(name)
+            old_topic = None if name in delta.deleted else before.topics.get(name)
             for index in indexes:
-                place = (name, index)
-                old_state = NOWHERE
-                if known is not None and index < len(known.partitions):
-                    old_state = known.partitions[index]
-                    self._forget(place, old_state)
-                self.index(place, delta.topics[name].partitions[index])
-                changed[place] = old_state
+                topic_partition = (name, index)
+                old_state = UNASSIGNED
+                if old_topic is not None and index < len(old_topic.partitions):
+                    old_state = old_topic.partitions[index]
+                    self._remove_from_indexes(topic_partition, old_state)
+                self.add_to_indexes(topic_partition, delta.topics[name].partitions[index])
+                changed[topic_partition] = old_state
         return changed
 
-    def index(self, place: Place, state: PartitionImage) -> None:
+    def add_to_indexes(self, topic_partition: TopicPartition, state: PartitionImage) -> None:
         for broker_id in state.replicas:
-            self.hosted.setdefault(broker_id, set()).add(place)
+            self.hosted.setdefault(broker_id, set()).add(topic_partition)
         if state.adding or state.removing:
-            self.reassigned.add(place)
+            self.reassigned.add(topic_partition)
         first = state.replicas[0]
         self.preferred[first] = self.preferred.get(first, 0) + 1
         if state.leader != first:
-            self.displaced.setdefault(first, set()).add(place)
-        self.judge(place, state)
+            self.displaced.setdefault(first, set()).add(topic_partition)
+        self.update_leaderless(topic_partition, state)
 
-    def judge(self, place: Place, state: PartitionImage) -> None:
-        """See whether somebody leads a partition."""
-        if state.leader != NO_LEADER and self.reachable(place)(state.leader):
-            self.leaderless.discard(place)
+    def update_leaderless(self, topic_partition: TopicPartition, state: PartitionImage) -> None:
+        """Add the partition to `leaderless`, or remove it, by whether its leader is reachable."""
+        if state.leader != NO_LEADER and self.reachable(topic_partition)(state.leader):
+            self.leaderless.discard(topic_partition)
         else:
-            self.leaderless.add(place)
+            self.leaderless.add(topic_partition)
 
-    def _forget(self, place: Place, state: PartitionImage) -> None:
+    def _remove_from_indexes(self, topic_partition: TopicPartition, state: PartitionImage) -> None:
         for broker_id in state.replicas:
-            self.hosted[broker_id].discard(place)
-        self.leaderless.discard(place)
-        self.reassigned.discard(place)
+            self.hosted[broker_id].discard(topic_partition)
+        self.leaderless.discard(topic_partition)
+        self.reassigned.discard(topic_partition)
         first = state.replicas[0]
         self.preferred[first] -= 1
-        self.displaced.get(first, set()).discard(place)
+        self.displaced.get(first, set()).discard(topic_partition)
 
 
-def partition_of(image: ClusterImage, place: Place) -> PartitionImage | None:
-    """None where there is no such topic, or partition of it."""
-    topic = image.topics.get(place[0])
-    if topic is None or not 0 <= place[1] < len(topic.partitions):
+def partition_of(image: ClusterImage, topic_partition: TopicPartition) -> PartitionImage | None:
+    """The partition's state in `image`; None if the topic or the partition does not exist."""
+    topic = image.topics.get(topic_partition[0])
+    if topic is None or not 0 <= topic_partition[1] < len(topic.partitions):
         return None
-    return topic.partitions[place[1]]
+    return topic.partitions[topic_partition[1]]
 
 
-def is_left_alone(image: ClusterImage, place: Place, known: PartitionImage) -> bool:
-    """Whether a partition needs no leader any longer, for its topic goes.
+def needs_no_leader(
+    image: ClusterImage, topic_partition: TopicPartition, partition: PartitionImage
+) -> bool:
+    """Whether a partition needs no leader because its topic is being deleted.
 
-    One that is reassigned needs it: that ends first.
+    It still needs one while it is reassigned: the deletion waits for the end of that.
     """
-    return place[0] in image.deleting and not (known.adding or known.removing)
+    return topic_partition[0] in image.deleting and not (partition.adding or partition.removing)

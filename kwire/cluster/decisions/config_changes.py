@@ -42,7 +42,7 @@ _NO_CLIENT_METRICS = (
 
 
 @dataclass(slots=True)
-class Change:
+class ConfigChange:
     """What is asked of one resource, and how that went."""
 
     resource_type: int
@@ -57,7 +57,7 @@ class Change:
         return self.resource_type, self.resource_name
 
 
-def refuse_repeated(changes: Sequence[Change]) -> None:
+def refuse_repeated(changes: Sequence[ConfigChange]) -> None:
     """Two changes of one resource have no order: neither is made."""
     times = Counter(change.key for change in changes)
     for change in changes:
@@ -76,12 +76,12 @@ def refuse_unclear(names: Sequence[str], nulls: Iterable[str]) -> None:
         raise Refusal(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {without_value}")
 
 
-def decisions(settings: LiveSettings, changes: Iterable[Change]) -> list[Decision]:
+def config_decisions(settings: LiveSettings, changes: Iterable[ConfigChange]) -> list[Decision]:
     """Of the changes that are not refused yet; one that cannot be made gets its `refusal`."""
     return [partial(_decide, settings, change) for change in changes if change.refusal is None]
 
 
-def _decide(settings: LiveSettings, change: Change, image: ClusterImage) -> SetConfigs | None:
+def _decide(settings: LiveSettings, change: ConfigChange, image: ClusterImage) -> SetConfigs | None:
     before = image.configs_of(*change.key)
     try:
         # In Kafka's order: what is asked must be clear, then right, before it is asked of what.
@@ -135,7 +135,7 @@ def _check_topic_name(name: str) -> None:
         raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
 
 
-def _check_exists(image: ClusterImage, change: Change) -> None:
+def _check_exists(image: ClusterImage, change: ConfigChange) -> None:
     kind, name = change.key
     if kind == ConfigResourceType.TOPIC and name not in image.topics:
         raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
@@ -154,7 +154,7 @@ def check_node_id(settings: LiveSettings, name: str, sentence: str) -> None:
 
 
 def _check(
-    settings: LiveSettings, image: ClusterImage, change: Change, configs: Mapping[str, str]
+    settings: LiveSettings, image: ClusterImage, change: ConfigChange, configs: Mapping[str, str]
 ) -> None:
     """Raises Refusal if these configs cannot be set."""
     kind, name = change.key

@@ -17,17 +17,17 @@ from kwire.settings.topic_settings import TopicSettings
 from kwire.settings.values import ConfigType
 
 
-class Operation(IntEnum):
+class ConfigOperation(IntEnum):
     SET = 0
     DELETE = 1
     APPEND = 2
     SUBTRACT = 3
 
 
-_OPERATIONS = frozenset(Operation)
+_OPERATIONS = frozenset(ConfigOperation)
 
 
-class Edit(NamedTuple):
+class ConfigEdit(NamedTuple):
     """What is to be done with one setting, as a client said it; `operation` may be none of ours."""
 
     name: str
@@ -35,33 +35,35 @@ class Edit(NamedTuple):
     value: str | None
 
 
-def edited_by(kind: int, edits: Sequence[Edit]) -> EditConfigs:
+def edited_by(kind: int, edits: Sequence[ConfigEdit]) -> EditConfigs:
     """How `edits` change what is set on a resource of this kind."""
     return partial(_edited, kind, edits)
 
 
-def _edited(kind: int, edits: Sequence[Edit], before: Mapping[str, str]) -> dict[str, str]:
+def _edited(kind: int, edits: Sequence[ConfigEdit], before: Mapping[str, str]) -> dict[str, str]:
     refuse_unclear_edits(edits)
     check_kind(kind)
     after = dict(before)
     for edit in edits:
         name, value = edit.name, edit.value or ""
-        if edit.operation == Operation.DELETE:
+        if edit.operation == ConfigOperation.DELETE:
             after.pop(name, None)
-        elif edit.operation == Operation.SET:
+        elif edit.operation == ConfigOperation.SET:
             after[name] = value
         else:
-            operation = Operation(edit.operation)
+            operation = ConfigOperation(edit.operation)
             definition = _list_definition(kind, name, operation)
             have = after.get(name, definition.default_text or "")
             after[name] = _joined(have, value, operation)
     return after
 
 
-def refuse_unclear_edits(edits: Sequence[Edit]) -> None:
+def refuse_unclear_edits(edits: Sequence[ConfigEdit]) -> None:
     """Raises Refusal for edits that have no value, two, or an operation that there is not."""
     nulls = [
-        edit.name for edit in edits if edit.value is None and edit.operation != Operation.DELETE
+        edit.name
+        for edit in edits
+        if edit.value is None and edit.operation != ConfigOperation.DELETE
     ]
     refuse_unclear([edit.name for edit in edits], nulls)
     for edit in edits:
@@ -75,7 +77,7 @@ def _definition(kind: int, name: str) -> Definition | None:
     return definition_of(name) if kind == ConfigResourceType.BROKER else None
 
 
-def _list_definition(kind: int, name: str, operation: Operation) -> Definition:
+def _list_definition(kind: int, name: str, operation: ConfigOperation) -> Definition:
     """What is not set begins with Kafka's default, whatever the broker's file says."""
     definition = _definition(kind, name)
     if definition is not None and definition.kind is ConfigType.LIST:
@@ -89,10 +91,10 @@ def _list_definition(kind: int, name: str, operation: Operation) -> Definition:
     raise Refusal(ErrorCode.INVALID_CONFIG, sentence)
 
 
-def _joined(have: str, value: str, operation: Operation) -> str:
+def _joined(have: str, value: str, operation: ConfigOperation) -> str:
     parts = [part.strip() for part in have.split(",") if part.strip()]
     edited = [part.strip() for part in value.split(",") if part.strip()]
-    if operation is Operation.APPEND:
+    if operation is ConfigOperation.APPEND:
         parts.extend(part for part in edited if part not in parts)
     else:
         parts = [part for part in parts if part not in edited]

@@ -22,7 +22,7 @@ UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 
 
 @dataclass(frozen=True, slots=True)
-class Update:
+class FeatureUpdate:
     """What an administrator wants of one feature."""
 
     feature: str
@@ -30,7 +30,9 @@ class Update:
     upgrade_type: int
 
 
-def update(image: ClusterImage, updates: Sequence[Update], node_id: int) -> SetFeatures | None:
+def update_features(
+    image: ClusterImage, updates: Sequence[FeatureUpdate], node_id: int
+) -> SetFeatures | None:
     """All of them or none.  Raises Refusal; `node_id` is the broker that decides."""
     features = image.features
     epoch = _next_epoch(image)
@@ -47,7 +49,7 @@ def update(image: ClusterImage, updates: Sequence[Update], node_id: int) -> SetF
     return SetFeatures(features.epoch, after) if after != features else None
 
 
-def _refused(image: ClusterImage, wanted: Update, node_id: int) -> str | None:
+def _refused(image: ClusterImage, wanted: FeatureUpdate, node_id: int) -> str | None:
     """Why the level of a feature cannot be as wanted, in Apache Kafka's words."""
     current = image.features.level(wanted.feature)
     reason = _invalid(wanted) or _unsupported(image, wanted, node_id)
@@ -59,7 +61,7 @@ def _refused(image: ClusterImage, wanted: Update, node_id: int) -> str | None:
     return None
 
 
-def _invalid(wanted: Update) -> str | None:
+def _invalid(wanted: FeatureUpdate) -> str | None:
     if wanted.upgrade_type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
         return "The controller does not support the given upgrade type."
     if wanted.level < 0:
@@ -67,7 +69,7 @@ def _invalid(wanted: Update) -> str | None:
     return None
 
 
-def _unsupported(image: ClusterImage, wanted: Update, node_id: int) -> str | None:
+def _unsupported(image: ClusterImage, wanted: FeatureUpdate, node_id: int) -> str | None:
     name, level = wanted.feature, wanted.level
     if name not in SUPPORTED:
         if level:
@@ -90,7 +92,7 @@ def _lack(supported: Levels, name: str, level: int) -> str:
     return "" if low <= level <= high else f"only supports versions {low}-{high}"
 
 
-def _wrong_way(wanted: Update, current: int) -> str | None:
+def _wrong_way(wanted: FeatureUpdate, current: int) -> str | None:
     is_upgrade = wanted.upgrade_type == UPGRADE
     if wanted.level < current and is_upgrade:
         return (
@@ -102,7 +104,7 @@ def _wrong_way(wanted: Update, current: int) -> str | None:
     return None
 
 
-def _no_way_back(wanted: Update, current: int) -> str:
+def _no_way_back(wanted: FeatureUpdate, current: int) -> str:
     why = (
         "Refusing to perform the requested downgrade because it might delete metadata information."
         if wanted.upgrade_type == SAFE_DOWNGRADE
@@ -114,7 +116,7 @@ def _no_way_back(wanted: Update, current: int) -> str:
 # -- what the members can agree on
 
 
-def lower(image: ClusterImage) -> SetFeatures | None:
+def lower_features(image: ClusterImage) -> SetFeatures | None:
     """What is in force and not every member knows is in force no longer; any member's to commit."""
     agreed = image.features.agreed
     if not agreed:
@@ -124,17 +126,17 @@ def lower(image: ClusterImage) -> SetFeatures | None:
     return _agreed(image, {name: level for name, level in kept.items() if level})
 
 
-def settle(image: ClusterImage) -> SetFeatures | None:
+def raise_or_lower_features(image: ClusterImage) -> SetFeatures | None:
     """The levels that all can work at; the controller's to commit, which knows all replicas."""
     agreed = image.features.agreed
     if agreed is None:
         return None
     best = _best(image)
     rises = any(level > agreed.get(name, 0) for name, level in best.items())
-    return _agreed(image, best) if rises and _all_there(image) else lower(image)
+    return _agreed(image, best) if rises and _all_there(image) else lower_features(image)
 
 
-def is_open(image: ClusterImage) -> bool:
+def can_features_change(image: ClusterImage) -> bool:
     """Whether the members could agree on other levels, should nobody be away."""
     agreed = image.features.agreed
     return agreed is not None and agreed != _best(image)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from kwire.cluster.decisions.config_changes import check_node_id
-from kwire.cluster.decisions.config_edits import Edit, Operation, refuse_unclear_edits
+from kwire.cluster.decisions.config_edits import ConfigEdit, ConfigOperation, refuse_unclear_edits
 from kwire.cluster.metadata.refusal import Refusal
 from kwire.codecs.errors import ErrorCode
 from kwire.settings.entries import LOG_LEVELS, ROOT_LOGGER
@@ -15,7 +15,7 @@ NOT_SET = 0  # logging.NOTSET: a logger takes its parent's level
 
 
 def levels(
-    settings: LiveSettings, resource_name: str, edits: Sequence[Edit], known: Collection[str]
+    settings: LiveSettings, resource_name: str, edits: Sequence[ConfigEdit], known: Collection[str]
 ) -> dict[str, int]:
     """The level that each logger is to have, of those `known`.  Raises Refusal."""
     refuse_unclear_edits(edits)
@@ -23,21 +23,23 @@ def levels(
     for edit in edits:
         _check(edit, known)
     return {
-        edit.name: NOT_SET if edit.operation == Operation.DELETE else LOG_LEVELS[edit.value or ""]
+        edit.name: NOT_SET
+        if edit.operation == ConfigOperation.DELETE
+        else LOG_LEVELS[edit.value or ""]
         for edit in edits
     }
 
 
-def _check(edit: Edit, known: Collection[str]) -> None:
-    operation = Operation(edit.operation)
-    if operation in (Operation.APPEND, Operation.SUBTRACT):
+def _check(edit: ConfigEdit, known: Collection[str]) -> None:
+    operation = ConfigOperation(edit.operation)
+    if operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
         raise Refusal(
             ErrorCode.INVALID_REQUEST,
             f"{operation.name} operation is not allowed for the BROKER_LOGGER resource",
         )
     if edit.name not in known:
         raise Refusal(ErrorCode.INVALID_CONFIG, f"Logger {edit.name} does not exist!")
-    if operation is Operation.DELETE:
+    if operation is ConfigOperation.DELETE:
         if edit.name == ROOT_LOGGER:
             raise Refusal(
                 ErrorCode.INVALID_REQUEST,

@@ -14,7 +14,7 @@ C = TypeVar("C", bound=Change)
 T = TypeVar("T")
 
 
-class Outcome(Generic[C]):
+class DecisionOutcome(Generic[C]):
     """A `Decision` that keeps what was decided last: `change`, or the `refusal`.
 
     `decide` raises Refusal where nothing may be changed, and returns None where nothing need be.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from kwire.cluster.decisions.outcome import Outcome
+from kwire.cluster.decisions.outcome import DecisionOutcome
 from kwire.cluster.metadata.changes import SetConfigs
 from kwire.cluster.metadata.entities import Entity, entity_key
 from kwire.cluster.metadata.image import ClusterImage
@@ -24,9 +24,9 @@ class QuotaChange:
     """Of its address, where there is none of that name."""
 
 
-def quota_outcomes(changes: Iterable[QuotaChange]) -> list[Outcome[SetConfigs]]:
+def quota_outcomes(changes: Iterable[QuotaChange]) -> list[DecisionOutcome[SetConfigs]]:
     """A decision for each."""
-    return [Outcome(_Deciding(change)) for change in changes]
+    return [DecisionOutcome(_Deciding(change)) for change in changes]
 
 
 class _Deciding:

@@ -17,14 +17,14 @@ _TWICE: Final = "A user credential cannot be altered twice in the same request"
 
 
 @dataclass(frozen=True, slots=True)
-class Deletion:
+class CredentialDeletion:
     """A credential to take away; `mechanism` is a number, and may be none of Kafka's."""
 
     mechanism: int
 
 
 @dataclass(frozen=True, slots=True)
-class Upsertion:
+class CredentialUpsertion:
     """A credential to set."""
 
     mechanism: int
@@ -33,7 +33,7 @@ class Upsertion:
     salted_password: bytes
 
     def __repr__(self) -> str:
-        return f"<Upsertion of {self.iterations} iterations>"  # the rest is secret
+        return f"<CredentialUpsertion of {self.iterations} iterations>"  # the rest is secret
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class CredentialChange:
     """
 
     user: str
-    asked: list[Deletion | Upsertion] = field(default_factory=list)
+    asked: list[CredentialDeletion | CredentialUpsertion] = field(default_factory=list)
 
     def decide(self, image: ClusterImage) -> SetConfigs | None:
         key = user_key(self.user)
@@ -52,7 +52,7 @@ class CredentialChange:
         after = dict(before)
         first = self.asked[0]
         mechanism = self._mechanism(first.mechanism)
-        if isinstance(first, Upsertion):
+        if isinstance(first, CredentialUpsertion):
             after[mechanism] = _credential(mechanism, first)
         elif after.pop(mechanism, None) is None:
             raise Refusal(
@@ -72,7 +72,7 @@ class CredentialChange:
         return mechanism
 
 
-def _credential(mechanism: str, wanted: Upsertion) -> str:
+def _credential(mechanism: str, wanted: CredentialUpsertion) -> str:
     if wanted.iterations < MIN_ITERATIONS:
         raise Refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
     if wanted.iterations > MAX_ITERATIONS:
@@ -82,7 +82,9 @@ def _credential(mechanism: str, wanted: Upsertion) -> str:
     return credential_of(mechanism, wanted.salted_password, wanted.salt, wanted.iterations).text
 
 
-def by_user(asked: Iterable[tuple[str, Deletion | Upsertion]]) -> list[CredentialChange]:
+def by_user(
+    asked: Iterable[tuple[str, CredentialDeletion | CredentialUpsertion]],
+) -> list[CredentialChange]:
     """What is asked of each user, in the order of their first mention."""
     changes: dict[str, CredentialChange] = {}
     for user, each in asked:

@@ -31,7 +31,7 @@ class Lifetimes:
 
 
 @dataclass(frozen=True, slots=True)
-class Creation:
+class TokenCreation:
     """A token that is to be; its id is drawn, so there is none of it."""
 
     token: DelegationToken
@@ -46,7 +46,7 @@ class Creation:
         asked_ms: int,
         lifetimes: Lifetimes,
         now_ms: int,
-    ) -> Creation:
+    ) -> TokenCreation:
         """`asked_ms` is the longest life that its requester wants for it, if that is above 0."""
         life_ms = min(asked_ms, lifetimes.max_ms) if asked_ms > 0 else lifetimes.max_ms
         max_ms = later(now_ms, life_ms)
@@ -58,7 +58,7 @@ class Creation:
 
 
 @dataclass(frozen=True, slots=True)
-class Renewal:
+class TokenRenewal:
     """`principal` wants a token to hold for `asked_ms` from now on, if that is above 0."""
 
     token_id: str | None
@@ -78,7 +78,7 @@ class Renewal:
 
 
 @dataclass(frozen=True, slots=True)
-class Expiry:
+class TokenExpiry:
     """`principal` wants a token to end in `asked_ms`, and below 0 to be gone at once."""
 
     token_id: str | None
@@ -97,7 +97,7 @@ class Expiry:
 
 
 @dataclass(frozen=True, slots=True)
-class Removal:
+class TokenRemoval:
     """A decision: a token goes that has expired, unless it was renewed meanwhile."""
 
     token_id: str
@@ -110,11 +110,11 @@ class Removal:
         return SetToken(token.id, token, None)
 
 
-def removals(image: ClusterImage, now_ms: int) -> Iterator[Removal]:
+def token_removals(image: ClusterImage, now_ms: int) -> Iterator[TokenRemoval]:
     """Of all tokens that have expired."""
     for token_id, token in image.tokens.items():
         if token.has_expired(now_ms):
-            yield Removal(token_id, now_ms)
+            yield TokenRemoval(token_id, now_ms)
 
 
 def _known(image: ClusterImage, token_id: str | None) -> DelegationToken:

@@ -13,10 +13,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from kwire.cluster.decisions.outcome import Outcome
+from kwire.cluster.decisions.outcome import DecisionOutcome
 from kwire.cluster.metadata.changes import CreateTopic, Decision
 from kwire.cluster.metadata.image import ClusterImage, PartitionImage, TopicImage
-from kwire.cluster.metadata.placement import check_manual, new_partition, place
+from kwire.cluster.metadata.placement import (
+    check_manual_assignment,
+    new_partition,
+    place_partitions,
+)
 from kwire.cluster.metadata.refusal import Refusal
 from kwire.cluster.metadata.topic_names import (
     GROUP_METADATA_TOPIC,
@@ -115,7 +119,7 @@ def _partitions(
         factor = config.default_replication_factor
     start, shift = _drawn(wanted.name, max(1, len(image.brokers)))
     count = wanted.partition_count(config)
-    return place(image.brokers, count, factor, start=start, shift=shift)
+    return place_partitions(image.brokers, count, factor, start=start, shift=shift)
 
 
 def _drawn(name: str, size: int) -> tuple[int, int]:
@@ -147,7 +151,7 @@ def _assigned(image: ClusterImage, wanted: NewTopic) -> list[PartitionImage]:
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                 f"Found multiple manual partition assignments for partition {index}",
             )
-        check_manual(replicas, image.brokers, size)
+        check_manual_assignment(replicas, image.brokers, size)
         size = len(replicas)
         replicas_of[index] = replicas
     if set(replicas_of) != set(range(len(replicas_of))):
@@ -158,7 +162,9 @@ def _assigned(image: ClusterImage, wanted: NewTopic) -> list[PartitionImage]:
     return [new_partition(replicas_of[index]) for index in range(len(replicas_of))]
 
 
-def creations(settings: LiveSettings, wanted: Iterable[NewTopic]) -> list[Outcome[CreateTopic]]:
+def creations(
+    settings: LiveSettings, wanted: Iterable[NewTopic]
+) -> list[DecisionOutcome[CreateTopic]]:
     """What comes of each of a request's topics.
 
     As in Kafka, a name may be like those of its neighbours.
@@ -172,7 +178,7 @@ def creations(settings: LiveSettings, wanted: Iterable[NewTopic]) -> list[Outcom
         made.add(topic.name)
         return change
 
-    return [Outcome(partial(create, topic)) for topic in wanted]
+    return [DecisionOutcome(partial(create, topic)) for topic in wanted]
 
 
 def on_first_use(settings: LiveSettings, name: str) -> Decision:

@@ -21,7 +21,7 @@ _UNKNOWN_ID = "This server does not host this topic ID."
 
 
 @dataclass(slots=True)
-class Deletion:
+class TopicDeletion:
     """One topic to delete, and why it is not; a name, or an id, or (a mistake) both or neither.
 
     As a `Decision` it is that on a topic that was there when the request came.
@@ -39,10 +39,10 @@ class Deletion:
         return DeleteTopic(topic.name, topic.id)
 
 
-def deletions(image: ClusterImage, asked: Sequence[Deletion]) -> list[Deletion]:
+def deletions(image: ClusterImage, asked: Sequence[TopicDeletion]) -> list[TopicDeletion]:
     """What is answered of the topics asked for; those without a refusal are to be deleted."""
-    results: list[Deletion] = []
-    known: dict[str, Deletion] = {}
+    results: list[TopicDeletion] = []
+    known: dict[str, TopicDeletion] = {}
     by_name = Counter(topic.name for topic in asked if topic.name is not None)
     by_id = Counter(topic.topic_id for topic in asked if topic.name is None)
     told: set[str | bytes] = set()
@@ -68,11 +68,11 @@ def deletions(image: ClusterImage, asked: Sequence[Deletion]) -> list[Deletion]:
     return results
 
 
-def _refused(topic: Deletion, error: ErrorCode, message: str) -> Deletion:
-    return Deletion(topic.name, topic.topic_id, Refusal(error, message))
+def _refused(topic: TopicDeletion, error: ErrorCode, message: str) -> TopicDeletion:
+    return TopicDeletion(topic.name, topic.topic_id, Refusal(error, message))
 
 
-def _mistake(topic: Deletion, by_name: Counter[str], by_id: Counter[bytes]) -> str | None:
+def _mistake(topic: TopicDeletion, by_name: Counter[str], by_id: Counter[bytes]) -> str | None:
     if topic.name is None:
         if topic.topic_id == ZERO_UUID:
             return "Neither topic name nor id were specified."
@@ -82,7 +82,7 @@ def _mistake(topic: Deletion, by_name: Counter[str], by_id: Counter[bytes]) -> s
     return "Duplicate topic name." if by_name[topic.name] > 1 else None
 
 
-def _looked_up(image: ClusterImage, topic: Deletion) -> Deletion:
+def _looked_up(image: ClusterImage, topic: TopicDeletion) -> TopicDeletion:
     if topic.name is None:
         known = image.topic_by_id(topic.topic_id)
         if known is None:
@@ -91,4 +91,4 @@ def _looked_up(image: ClusterImage, topic: Deletion) -> Deletion:
         known = image.topics.get(topic.name)
         if known is None:
             return _refused(topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _UNKNOWN_NAME)
-    return Deletion(known.name, known.id)
+    return TopicDeletion(known.name, known.id)

@@ -8,7 +8,11 @@ from dataclasses import dataclass
 from kwire.cluster.decisions.topic_creation import PARTITIONS_MAX, too_many_partitions
 from kwire.cluster.metadata.changes import AddPartitions
 from kwire.cluster.metadata.image import ClusterImage, PartitionImage
-from kwire.cluster.metadata.placement import check_manual, new_partition, place_more
+from kwire.cluster.metadata.placement import (
+    check_manual_assignment,
+    new_partition,
+    place_more_partitions,
+)
 from kwire.cluster.metadata.refusal import Refusal
 from kwire.codecs.errors import ErrorCode
 
@@ -40,7 +44,7 @@ class Growth:
             raise too_many_partitions()
         size = len(topic.partitions[0].replicas)
         if self.assignments is None:
-            added = place_more(image.brokers, count, topic.partitions)
+            added = place_more_partitions(image.brokers, count, topic.partitions)
         else:
             added = _assigned(image, self.assignments, count, size)
         return AddPartitions(topic.name, topic.id, have, tuple(added))
@@ -56,5 +60,5 @@ def _assigned(
             "assignment(s) were specified.",
         )
     for replicas in assigned:
-        check_manual(replicas, image.brokers, size)
+        check_manual_assignment(replicas, image.brokers, size)
     return [new_partition(replicas) for replicas in assigned]

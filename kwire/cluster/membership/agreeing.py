@@ -6,7 +6,11 @@ import logging
 
 import trio
 
-from kwire.cluster.decisions.feature_updates import is_open, lower, settle
+from kwire.cluster.decisions.feature_updates import (
+    can_features_change,
+    lower_features,
+    raise_or_lower_features,
+)
 from kwire.cluster.metadata.changes import SetFeatures
 from kwire.cluster.metadata.image import ClusterImage
 from kwire.cluster.stores.contract import ClusterStore, StoreError
@@ -39,13 +43,13 @@ class Agreement:
             or before.brokers is not image.brokers
             or before.features is not image.features
         ):
-            self._is_open = is_open(image)
+            self._is_open = can_features_change(image)
         if self._is_open and not self._is_at_work and self._decide(image) is not None:
             self._is_at_work = True
             self._nursery.start_soon(self._agree)
 
     def _decide(self, image: ClusterImage) -> SetFeatures | None:
-        return settle(image) if self._knows_topics else lower(image)
+        return raise_or_lower_features(image) if self._knows_topics else lower_features(image)
 
     def _latest(self) -> ClusterImage:
         assert self._image is not None, "there is something to do for an image"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kwire.cluster.decisions.topic_creation import internal_topic, on_first_use
-from kwire.cluster.metadata.delta import ClusterDelta, between
+from kwire.cluster.metadata.delta import ClusterDelta, delta_between
 from kwire.cluster.metadata.election import offline_decisions
 from kwire.cluster.stores.contract import NotController, StoreError
 from kwire.cluster.stores.deciding import commit_decided
@@ -22,7 +22,7 @@ from kwire.log import Log, LogError
 
 if TYPE_CHECKING:
     from kwire.broker.node import Node
-    from kwire.cluster.controller.effects import Effects
+    from kwire.cluster.controller.effects import ControllerEffects
     from kwire.cluster.controller.machine import ClusterController
     from kwire.cluster.decisions.topic_creation import NewTopic
     from kwire.cluster.metadata.changes import Decision
@@ -46,7 +46,7 @@ class LoneMembership:
 
     replication: ReplicaManager | None = None
     is_controller = True
-    is_told = True
+    has_metadata = True
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -66,7 +66,7 @@ class LoneMembership:
         image = await store.load()
         self._note_absent(image)
         self._known_at_start = set(image.topics)
-        self.apply(image, between(self.image, image))
+        self.apply(image, delta_between(self.image, image))
         store.watch(self.apply)
         await store.register(registration)
         await self._report_offline()
@@ -176,7 +176,7 @@ class LoneMembership:
     async def commit(self, decisions: Sequence[Decision]) -> None:
         await commit_decided(self._node.store, lambda: self.image, decisions)
 
-    async def ask(self, question: Callable[[ClusterController], Effects]) -> Any:  # noqa: ANN401 - any reply
+    async def ask(self, question: Callable[[ClusterController], ControllerEffects]) -> Any:  # noqa: ANN401 - any reply
         """The machine's reply, once what it decided is committed.  Raises StoreError."""
         effects = question(self._controller())
         while effects.decisions or effects.then is not None:
@@ -197,7 +197,7 @@ class LoneMembership:
                 for broker_id in known.offline:
                     machine.state.offline.setdefault(broker_id, set()).add((name, index))
                 if known.adding or known.removing:
-                    machine.state.index((name, index), known)
+                    machine.state.add_to_indexes((name, index), known)
         return machine
 
     async def create_internal_topic(self, name: str) -> None:
@@ -211,14 +211,14 @@ class LoneMembership:
 
     # -- what a broker alone has no part in
 
-    async def until(self, seen: Callable[[ClusterImage], bool], timeout_ms: int) -> bool:
+    async def wait_until(self, seen: Callable[[ClusterImage], bool], timeout_ms: int) -> bool:
         """True: what is committed here is applied by then."""
         return True
 
-    def when(self, seen: Callable[[ClusterImage], bool], then: Callable[[], None]) -> None:
+    def call_when(self, seen: Callable[[ClusterImage], bool], then: Callable[[], None]) -> None:
         then()
 
-    async def told(self, timeout_ms: int) -> None:
+    async def wait_for_metadata(self, timeout_ms: int) -> None:
         return
 
     async def leader_and_isr(

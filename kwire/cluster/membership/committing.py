@@ -6,16 +6,16 @@ from collections.abc import Callable, Sequence
 from logging import Logger, getLogger
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kwire.cluster.decisions.config_changes import Change, decisions
+from kwire.cluster.decisions.config_changes import ConfigChange, config_decisions
 from kwire.cluster.metadata.changes import Decision
 from kwire.cluster.metadata.refusal import Refusal
 from kwire.cluster.stores.contract import Fenced, NotController, StoreError
 from kwire.codecs.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from kwire.cluster.controller.effects import Effects
+    from kwire.cluster.controller.effects import ControllerEffects
     from kwire.cluster.controller.machine import ClusterController
-    from kwire.cluster.membership.contract import Membership
+    from kwire.cluster.membership.contract import ClusterMembership
     from kwire.cluster.metadata.image import ClusterImage
     from kwire.settings.live import LiveSettings
 
@@ -27,7 +27,7 @@ NOT_THE_CONTROLLER = "This is not the correct controller for this cluster."
 
 
 async def commit_for_client(
-    membership: Membership, decisions: Sequence[Decision], log: Logger, otherwise: str
+    membership: ClusterMembership, decisions: Sequence[Decision], log: Logger, otherwise: str
 ) -> Refusal | None:
     """Commit; where the store cannot, `log` has why, after `otherwise`, and so has the client.
 
@@ -43,7 +43,7 @@ async def commit_for_client(
     return None
 
 
-async def create_internal_topic(membership: Membership, name: str) -> None:
+async def create_internal_topic(membership: ClusterMembership, name: str) -> None:
     """Create the topic of a coordinator unless it exists; if that fails, the log says why."""
     try:
         await membership.create_internal_topic(name)
@@ -54,8 +54,8 @@ async def create_internal_topic(membership: Membership, name: str) -> None:
 
 
 async def ask_for_client(
-    membership: Membership,
-    question: Callable[[ClusterController], Effects],
+    membership: ClusterMembership,
+    question: Callable[[ClusterController], ControllerEffects],
     log: Logger,
     otherwise: str,
 ) -> Any:  # noqa: ANN401 - any reply
@@ -73,21 +73,24 @@ async def ask_for_client(
 
 
 async def still_missing(
-    membership: Membership, missing: Callable[[ClusterImage], Sequence[T]], timeout_ms: int
+    membership: ClusterMembership, missing: Callable[[ClusterImage], Sequence[T]], timeout_ms: int
 ) -> Sequence[T]:
     """What is `missing` from what this broker tells clients, after so long at the most."""
-    if await membership.until(lambda image: not missing(image), timeout_ms):
+    if await membership.wait_until(lambda image: not missing(image), timeout_ms):
         return ()
     return missing(membership.image)
 
 
 async def commit_configs(
-    membership: Membership, settings: LiveSettings, changes: Sequence[Change], log: Logger
+    membership: ClusterMembership,
+    settings: LiveSettings,
+    changes: Sequence[ConfigChange],
+    log: Logger,
 ) -> None:
     """Make the changes that can be made; the others get their `refusal`."""
     wanted = [change for change in changes if change.refusal is None]
     refusal = await commit_for_client(
-        membership, decisions(settings, wanted), log, "configs are not changed"
+        membership, config_decisions(settings, wanted), log, "configs are not changed"
     )
     if refusal is not None:
         for change in wanted:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from kwire.cluster.controller.effects import Effects
+    from kwire.cluster.controller.effects import ControllerEffects
     from kwire.cluster.controller.machine import ClusterController
     from kwire.cluster.decisions.topic_creation import NewTopic
     from kwire.cluster.metadata.changes import Decision
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kwire.log import Log
 
 
-class Membership(Protocol):
+class ClusterMembership(Protocol):
     """See the module."""
 
     @property
@@ -44,21 +44,21 @@ class Membership(Protocol):
         the controller alone may change all else.  Raises StoreError, NotController.
         """
 
-    async def ask(self, question: Callable[[ClusterController], Effects]) -> Any:  # noqa: ANN401 - any reply
+    async def ask(self, question: Callable[[ClusterController], ControllerEffects]) -> Any:  # noqa: ANN401 - any reply
         """The controller's reply, if this broker is it.  Raises NotController, StoreError."""
 
-    async def until(self, seen: Callable[[ClusterImage], bool], timeout_ms: int) -> bool:
+    async def wait_until(self, seen: Callable[[ClusterImage], bool], timeout_ms: int) -> bool:
         """Wait until `image` satisfies `seen`; False if it does not in time."""
 
-    def when(self, seen: Callable[[ClusterImage], bool], then: Callable[[], None]) -> None:
+    def call_when(self, seen: Callable[[ClusterImage], bool], then: Callable[[], None]) -> None:
         """Call `then` once `image` satisfies `seen`."""
 
     @property
-    def is_told(self) -> bool:
+    def has_metadata(self) -> bool:
         """Whether `image` has the brokers of the cluster, and its topics if there are any."""
 
-    async def told(self, timeout_ms: int) -> None:
-        """Return once `is_told`, or after `timeout_ms`."""
+    async def wait_for_metadata(self, timeout_ms: int) -> None:
+        """Return once `has_metadata`, or after `timeout_ms`."""
 
     async def create_internal_topic(self, name: str) -> None:
         """Create the topic of a coordinator unless it exists.  Raises Refusal, StoreError."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
-from kwire.cluster.controller.effects import Effects, ToBroker
+from kwire.cluster.controller.effects import BrokerRequest, ControllerEffects
 from kwire.cluster.controller.machine import ClusterController
 from kwire.cluster.controller.propagation import VERSIONS
 from kwire.cluster.membership.collector import collector_paused
@@ -27,7 +27,7 @@ from kwire.cluster.metadata.changes import (
     DeleteTopic,
     MarkForDeletion,
 )
-from kwire.cluster.metadata.election import unassigned
+from kwire.cluster.metadata.election import unassigned_partition
 from kwire.cluster.metadata.refusal import Refusal
 from kwire.cluster.peers.error import PeerError
 from kwire.cluster.peers.peers import Peers, Role
@@ -58,7 +58,7 @@ Deliver = Callable[["Message"], "Any"]
 """Have this broker do what its own controller asks: an awaitable of the answer."""
 
 
-class Asker:
+class PendingReply:
     """Who waits for the end of a chain of effects."""
 
     __slots__ = ("_answered", "_problem", "_reply")
@@ -84,22 +84,22 @@ class Asker:
         return self._reply
 
 
-class Step:
+class CommitStep:
     """Decisions to be committed, and what comes then."""
 
-    __slots__ = ("asker", "decisions", "reply", "then")
+    __slots__ = ("decisions", "pending", "reply", "then")
 
     def __init__(
         self,
         decisions: Sequence[Decision],
-        then: Callable[[], Effects] | None,
+        then: Callable[[], ControllerEffects] | None,
         reply: Any,  # noqa: ANN401 - by what was asked
-        asker: Asker | None,
+        pending: PendingReply | None,
     ) -> None:
         self.decisions = decisions
         self.then = then
         self.reply = reply
-        self.asker = asker
+        self.pending = pending
 
 
 class Term:
@@ -115,16 +115,16 @@ class Term:
         self._deliver = deliver
         self._peers = Peers(settings, lambda: self.image)
         self._channels: dict[int, Channel] = {}
-        self._steps: deque[Step] = deque()
+        self._steps: deque[CommitStep] = deque()
         self._something = trio.Event()
         self._scope = trio.CancelScope()
         self._nursery: trio.Nursery | None = None
         self._unstarted: list[Callable[[], Awaitable[None]]] = []
         """What is to run as soon as this does."""
-        self._askers: set[Asker] = set()
+        self._pending_replies: set[PendingReply] = set()
         self.is_over = False
         with collector_paused():
-            begun = self.machine.begin()
+            begun = self.machine.start()
         self._happen(begun)
 
     @property
@@ -153,16 +153,16 @@ class Term:
         """Another is the controller, or may be: who waits is told so."""
         self.is_over = True
         self._scope.cancel()
-        for asker in self._askers:
-            asker.fail(NotController("this broker is the controller no longer"))
+        for pending in self._pending_replies:
+            pending.fail(NotController("this broker is the controller no longer"))
 
-    def changed(self, image: ClusterImage, delta: ClusterDelta) -> None:
+    def image_changed(self, image: ClusterImage, delta: ClusterDelta) -> None:
         """The store has published `image`."""
         if self.is_over:
             return
         for broker_id in delta.brokers:
             self._peers.drop(broker_id)  # its connections are those of its last registration
-        self._happen(self.machine.changed(image, delta))
+        self._happen(self.machine.image_changed(image, delta))
 
     def heard(self, event: StoreEvent) -> None:
         """What the store tells the controller that is no change of the image."""
@@ -175,50 +175,50 @@ class Term:
             case LogDirsFailed(broker_ids):
                 self._happen(machine.log_dirs_failed(broker_ids))
             case ElectionsAsked(places):
-                self._happen(machine.elections_asked(places))
+                self._happen(machine.preferred_elections_requested(places))
             case ReassignmentsAsked():
                 self._start(partial(self._reassign, event))
 
     async def _reassign(self, event: ReassignmentsAsked) -> None:
-        refused = await self.ask(lambda machine: machine.reassignments_asked(event.replicas))
+        refused = await self.ask(lambda machine: machine.reassignments_requested(event.replicas))
         if refused:
             await self._store.drop_reassignments(refused)
 
     # -- who asks
 
-    async def ask(self, question: Callable[[ClusterController], Effects]) -> Any:  # noqa: ANN401 - by what was asked
+    async def ask(self, question: Callable[[ClusterController], ControllerEffects]) -> Any:  # noqa: ANN401 - by what was asked
         """The machine's reply, once what it decided is committed.  Raises NotController."""
         if self.is_over:
             raise NotController("this broker is the controller no longer")
-        return await self._waiting(lambda asker: self._happen(question(self.machine), asker))
+        return await self._waiting(lambda pending: self._happen(question(self.machine), pending))
 
     async def commit(self, decisions: Sequence[Decision]) -> None:
         """Commit what a client wants.  Raises StoreError, and what a decision raises."""
         if self.is_over:
             raise NotController("this broker is the controller no longer")
-        wanted = [in_cluster(each) for each in decisions]
-        await self._waiting(lambda asker: self._add(Step(wanted, None, None, asker)))
+        wanted = [for_controller(each) for each in decisions]
+        await self._waiting(lambda pending: self._add(CommitStep(wanted, None, None, pending)))
 
-    async def _waiting(self, start: Callable[[Asker], None]) -> Any:  # noqa: ANN401 - by what was asked
-        asker = Asker()
-        self._askers.add(asker)
+    async def _waiting(self, start: Callable[[PendingReply], None]) -> Any:  # noqa: ANN401 - by what was asked
+        pending = PendingReply()
+        self._pending_replies.add(pending)
         try:
-            start(asker)
-            return await asker.wait()
+            start(pending)
+            return await pending.wait()
         finally:
-            self._askers.discard(asker)
+            self._pending_replies.discard(pending)
 
     # -- effects
 
-    def _happen(self, effects: Effects, asker: Asker | None = None) -> None:
+    def _happen(self, effects: ControllerEffects, pending: PendingReply | None = None) -> None:
         for sent in effects.requests:
             self._channel(sent.broker_id).put(sent)
         for name, delay_ms in effects.timers:
             self._start(partial(self._timer, name, delay_ms))
         if effects.decisions or effects.then is not None:
-            self._add(Step(effects.decisions, effects.then, effects.reply, asker))
-        elif asker is not None:
-            asker.answer(effects.reply)
+            self._add(CommitStep(effects.decisions, effects.then, effects.reply, pending))
+        elif pending is not None:
+            pending.answer(effects.reply)
 
     def _start(self, task: Callable[[], Awaitable[None]]) -> None:
         if self._nursery is None:
@@ -228,9 +228,9 @@ class Term:
 
     async def _timer(self, name: str, delay_ms: int) -> None:
         await trio.sleep(delay_ms / 1000)
-        self._happen(self.machine.timer(name))
+        self._happen(self.machine.timer_fired(name))
 
-    def _add(self, step: Step) -> None:
+    def _add(self, step: CommitStep) -> None:
         self._steps.append(step)
         self._something.set()
 
@@ -241,21 +241,21 @@ class Term:
                 await self._something.wait()
             await self._take(self._steps.popleft())
 
-    async def _take(self, step: Step) -> None:
+    async def _take(self, step: CommitStep) -> None:
         try:
             await commit_decided(self._store, lambda: self.image, step.decisions)
         except Refusal as refusal:
-            assert step.asker is not None, "the machine's own decisions refuse nothing"
-            step.asker.fail(refusal)
+            assert step.pending is not None, "the machine's own decisions refuse nothing"
+            step.pending.fail(refusal)
             return
         except StoreError as problem:
-            if step.asker is not None:
-                step.asker.fail(problem)
+            if step.pending is not None:
+                step.pending.fail(problem)
             raise
         if step.then is not None:
-            self._happen(step.then(), step.asker)
-        elif step.asker is not None:
-            step.asker.answer(step.reply)
+            self._happen(step.then(), step.pending)
+        elif step.pending is not None:
+            step.pending.answer(step.reply)
 
     # -- the brokers
 
@@ -266,12 +266,12 @@ class Term:
             self._start(channel.run)
         return channel
 
-    def is_void(self, sent: ToBroker) -> bool:
+    def is_void(self, sent: BrokerRequest) -> bool:
         """Whether the broker has gone since, perhaps to come back."""
         broker = self.image.brokers.get(sent.broker_id)
         return broker is None or broker.epoch != sent.broker_epoch
 
-    async def send(self, sent: ToBroker) -> Message:
+    async def send(self, sent: BrokerRequest) -> Message:
         """The broker's answer.  Raises PeerError."""
         if sent.broker_id == self.node_id:
             answer: Message = await self._deliver(sent.request)
@@ -281,9 +281,9 @@ class Term:
             answer = await peer.call(sent.request, version_max=version_max)
         return answer
 
-    def answered(self, sent: ToBroker, answer: Message | None) -> None:
+    def response_received(self, sent: BrokerRequest, answer: Message | None) -> None:
         if not self.is_over:
-            self._happen(self.machine.answered(sent, answer))
+            self._happen(self.machine.response_received(sent, answer))
 
 
 class Channel:
@@ -291,10 +291,10 @@ class Channel:
 
     def __init__(self, term: Term) -> None:
         self._term = term
-        self._waiting: deque[ToBroker] = deque()
+        self._waiting: deque[BrokerRequest] = deque()
         self._something = trio.Event()
 
-    def put(self, sent: ToBroker) -> None:
+    def put(self, sent: BrokerRequest) -> None:
         self._waiting.append(sent)
         self._something.set()
 
@@ -304,9 +304,9 @@ class Channel:
                 self._something = trio.Event()
                 await self._something.wait()
             sent = self._waiting.popleft()
-            self._term.answered(sent, await self._answer(sent))
+            self._term.response_received(sent, await self._answer(sent))
 
-    async def _answer(self, sent: ToBroker) -> Message | None:
+    async def _answer(self, sent: BrokerRequest) -> Message | None:
         """Sent again until it is answered, or the broker has gone: None."""
         while not self._term.is_void(sent):
             try:
@@ -317,7 +317,7 @@ class Channel:
         return None
 
 
-def in_cluster(decision: Decision) -> Decision:
+def for_controller(decision: Decision) -> Decision:
     """What a lone broker decides about topics, left for the controller to see through.
 
     A new partition has replicas and no leader yet; a topic goes once its replicas have gone.
@@ -327,10 +327,12 @@ def in_cluster(decision: Decision) -> Decision:
         change = decision(image)
         match change:
             case CreateTopic(topic):
-                partitions = tuple(unassigned(each.replicas) for each in topic.partitions)
+                partitions = tuple(unassigned_partition(each.replicas) for each in topic.partitions)
                 return replace(change, topic=replace(topic, partitions=partitions))
             case AddPartitions():
-                partitions = tuple(unassigned(each.replicas) for each in change.partitions)
+                partitions = tuple(
+                    unassigned_partition(each.replicas) for each in change.partitions
+                )
                 return replace(change, partitions=partitions)
             case DeleteTopic(name, topic_id):
                 return None if name in image.deleting else MarkForDeletion(name, topic_id)

@@ -54,7 +54,7 @@ from kwire.codecs.messages.update_metadata import UpdateMetadataRequest
 
 if TYPE_CHECKING:
     from kwire.broker.node import Node
-    from kwire.cluster.controller.effects import Effects
+    from kwire.cluster.controller.effects import ControllerEffects
     from kwire.cluster.controller.machine import ClusterController
     from kwire.cluster.metadata.acls import Acls
     from kwire.cluster.metadata.features import FinalizedFeatures
@@ -77,7 +77,7 @@ the office ends with the broker's session, so that the store elects another as s
 TOPIC_CREATION_TIMEOUT_MS: Final = 30_000
 
 
-class Member:
+class ClusterMember:
     """See the module."""
 
     def __init__(
@@ -100,7 +100,7 @@ class Member:
         self._vacant = trio.Event()
         self._session_lost = trio.Event()
         self._metadata_came = trio.Event()
-        self.is_told = False
+        self.has_metadata = False
         """Whether the controller has told of brokers, and of topics if there were any at the start:
         a new controller tells all of who is a member first."""
         self._expects_topics = False
@@ -147,7 +147,7 @@ class Member:
             term.end()
             term = self.term = None
         if term is not None:
-            term.changed(image, delta)
+            term.image_changed(image, delta)
         elif is_controller and not self._is_leaving:
             self._take_office(image)
         self._agreement.follow(image, knows_topics=self.term is not None)
@@ -292,7 +292,7 @@ class Member:
     def is_controller(self) -> bool:
         return self.term is not None
 
-    async def ask(self, question: Callable[[ClusterController], Effects]) -> Any:  # noqa: ANN401 - by what is asked
+    async def ask(self, question: Callable[[ClusterController], ControllerEffects]) -> Any:  # noqa: ANN401 - by what is asked
         """The controller's answer, where this broker is it.  Raises NotController, StoreError."""
         if self.term is None:
             raise NotController("this broker is not the controller of its cluster")
@@ -350,12 +350,12 @@ class Member:
             raise StoreError(str(problem)) from problem
         return {each.name: each.error_message for each in response.topics if each.error_code}
 
-    async def told(self, timeout_ms: int) -> None:
+    async def wait_for_metadata(self, timeout_ms: int) -> None:
         """Return once it is, or has waited in vain for so long: it is not waited for again then."""
-        if not await self.until(lambda _: self.is_told, timeout_ms):
-            self.is_told = bool(self._node.image.brokers)
+        if not await self.wait_until(lambda _: self.has_metadata, timeout_ms):
+            self.has_metadata = bool(self._node.image.brokers)
 
-    async def until(self, seen: Callable[[ClusterImage], bool], timeout_ms: int) -> bool:
+    async def wait_until(self, seen: Callable[[ClusterImage], bool], timeout_ms: int) -> bool:
         """Whether what this broker tells clients becomes so in time."""
         with trio.move_on_after(timeout_ms / 1000):
             while not seen(self._node.image):
@@ -363,7 +363,7 @@ class Member:
             return True
         return False
 
-    def when(self, seen: Callable[[ClusterImage], bool], then: Callable[[], None]) -> None:
+    def call_when(self, seen: Callable[[ClusterImage], bool], then: Callable[[], None]) -> None:
         """Call `then` once what this broker tells clients is so."""
 
         async def wait() -> None:
@@ -375,7 +375,9 @@ class Member:
 
     def metadata_came(self) -> None:
         image = self._node.image
-        self.is_told |= bool(image.brokers) and (bool(image.topics) or not self._expects_topics)
+        self.has_metadata |= bool(image.brokers) and (
+            bool(image.topics) or not self._expects_topics
+        )
         event, self._metadata_came = self._metadata_came, trio.Event()
         event.set()
 
@@ -435,7 +437,7 @@ class Member:
 class _MemberContext(ReplicationContext):
     """As replication sees this broker; the controller may be this broker itself."""
 
-    def __init__(self, member: Member, node: Node) -> None:
+    def __init__(self, member: ClusterMember, node: Node) -> None:
         super().__init__(node)
         self._member = member
 

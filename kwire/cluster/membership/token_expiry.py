@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from kwire.cluster.decisions.token_changes import removals
+from kwire.cluster.decisions.token_changes import token_removals
 from kwire.cluster.stores.contract import StoreError
 
 if TYPE_CHECKING:
-    from kwire.cluster.membership.contract import Membership
+    from kwire.cluster.membership.contract import ClusterMembership
     from kwire.settings.live import LiveSettings
 
 log = logging.getLogger("kwire.tokens")
 
 
-async def run(settings: LiveSettings, membership: Membership, now_ms: Callable[[], int]) -> None:
+async def run(
+    settings: LiveSettings, membership: ClusterMembership, now_ms: Callable[[], int]
+) -> None:
     """Every `delegation.token.expiry.check.interval.ms`, until cancelled."""
     while True:
         await trio.sleep(settings.config.delegation_token_expiry_check_interval_ms / 1000)
@@ -26,9 +28,9 @@ async def run(settings: LiveSettings, membership: Membership, now_ms: Callable[[
             await remove_expired(membership, now_ms())
 
 
-async def remove_expired(membership: Membership, now_ms: int) -> None:
+async def remove_expired(membership: ClusterMembership, now_ms: int) -> None:
     """Have none of those that have expired by now; where the store refuses, the log says why."""
-    expired = list(removals(membership.image, now_ms))
+    expired = list(token_removals(membership.image, now_ms))
     if not expired:
         return
     try:

@@ -54,7 +54,7 @@ class AclOperation(IntEnum):
     TWO_PHASE_COMMIT = 15
 
 
-class Permission(IntEnum):
+class AclPermissionType(IntEnum):
     UNKNOWN = 0
     ANY = 1
     DENY = 2

@@ -117,7 +117,7 @@ def delta_of(before: ClusterImage, after: ClusterImage, changes: Iterable[Change
     return _difference(before, after, topics, configs, brokers, acls, tokens)
 
 
-def between(before: ClusterImage, after: ClusterImage) -> ClusterDelta:
+def delta_between(before: ClusterImage, after: ClusterImage) -> ClusterDelta:
     """The same by comparing everything: where there is an image and nothing that led to it."""
     return _difference(
         before,
@@ -193,7 +193,7 @@ def _changed_partitions(old: TopicImage | None, new: TopicImage) -> tuple[int, .
     )
 
 
-def retold(before: ClusterImage, delta: ClusterDelta) -> Iterator[Change]:
+def changes_for(before: ClusterImage, delta: ClusterDelta) -> Iterator[Change]:
     """Changes that lead where `delta` does, for who has `before` and is to be told.
 
     They are as few as `delta` is long, not those that were committed; the version is not theirs.

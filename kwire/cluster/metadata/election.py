@@ -27,7 +27,7 @@ def is_new(state: PartitionImage) -> bool:
     return state.partition_epoch < 0
 
 
-def unassigned(replicas: tuple[int, ...]) -> PartitionImage:
+def unassigned_partition(replicas: tuple[int, ...]) -> PartitionImage:
     """A partition that is assigned to replicas and has no state yet."""
     return PartitionImage(NO_LEADER, -1, -1, replicas, ())
 
@@ -42,7 +42,7 @@ def original_replicas(state: PartitionImage) -> tuple[int, ...]:
     return tuple([each for each in state.replicas if each not in state.adding])
 
 
-def changed(
+def next_state(
     state: PartitionImage, leader: int, isr: tuple[int, ...], *, recovering: bool | None = None
 ) -> PartitionImage:
     """The state that follows by a decision of the controller: a new leader epoch, always."""
@@ -59,7 +59,7 @@ def changed(
 def first_state(state: PartitionImage, online: Online) -> PartitionImage | None:
     """Of a partition that has none: whoever is online is in sync, for nothing was written."""
     live = tuple(filter(online, state.replicas))
-    return changed(state, live[0], live, recovering=False) if live else None
+    return next_state(state, live[0], live, recovering=False) if live else None
 
 
 def elected_offline(
@@ -72,9 +72,9 @@ def elected_offline(
     live = [each for each in state.replicas if online(each)]
     in_sync = [each for each in live if each in state.isr]
     if in_sync:
-        return changed(state, in_sync[0], tuple(filter(online, state.isr)))
+        return next_state(state, in_sync[0], tuple(filter(online, state.isr)))
     if unclean and live:
-        return changed(state, live[0], (live[0],), recovering=True)
+        return next_state(state, live[0], (live[0],), recovering=True)
     return None
 
 
@@ -82,7 +82,7 @@ def elected_preferred(state: PartitionImage, online: Online) -> PartitionImage |
     """The first of the replicas leads, if it is in sync."""
     preferred = state.replicas[0]
     if online(preferred) and preferred in state.isr:
-        return changed(state, preferred, state.isr)
+        return next_state(state, preferred, state.isr)
     return None
 
 
@@ -92,7 +92,7 @@ def elected_for_reassignment(
     """One of the replicas that are to stay leads, if one is in sync."""
     for replica in target:
         if online(replica) and replica in state.isr:
-            return changed(state, replica, state.isr)
+            return next_state(state, replica, state.isr)
     return None
 
 
@@ -103,7 +103,7 @@ def elected_for_shutdown(
     for replica in state.replicas:
         if online(replica) and replica in state.isr and replica not in shutting_down:
             isr = tuple([each for each in state.isr if each not in shutting_down])
-            return changed(state, replica, isr)
+            return next_state(state, replica, isr)
     return None
 
 
@@ -115,7 +115,7 @@ def without_replica(state: PartitionImage, replica: int) -> PartitionImage | Non
     leader = NO_LEADER if replica == state.leader else state.leader
     if leader == state.leader and left == state.isr:
         return None
-    return changed(state, leader, left)
+    return next_state(state, leader, left)
 
 
 def offline_decisions(
@@ -137,7 +137,7 @@ def _misjudged(
     for topic in image.topics.values():
         for index, state in enumerate(topic.partitions):
             is_offline = (topic.name, index) in offline
-            if decided(state, node_id, offline=is_offline) is not state:
+            if state_by_disk(state, node_id, offline=is_offline) is not state:
                 yield topic.name, index
 
 
@@ -147,7 +147,7 @@ def _decision(name: str, index: int, node_id: int, offline: bool) -> Decision:
         if topic is None or index >= len(topic.partitions):
             return None
         state = topic.partitions[index]
-        wanted = decided(state, node_id, offline=offline)
+        wanted = state_by_disk(state, node_id, offline=offline)
         if wanted is state:
             return None
         return AlterPartition(name, topic.id, index, state.partition_epoch, wanted)
@@ -155,7 +155,7 @@ def _decision(name: str, index: int, node_id: int, offline: bool) -> Decision:
     return decide
 
 
-def decided(state: PartitionImage, node_id: int, *, offline: bool) -> PartitionImage:
+def state_by_disk(state: PartitionImage, node_id: int, *, offline: bool) -> PartitionImage:
     """What a partition is when its log on `node_id` is offline, or is not; `state` if it is so."""
     if node_id not in state.replicas:
         return state

@@ -22,7 +22,7 @@ def new_partition(replicas: Sequence[int]) -> PartitionImage:
     )
 
 
-def place(
+def place_partitions(
     brokers: Mapping[int, BrokerImage],
     count: int,
     replication_factor: int,
@@ -43,11 +43,13 @@ def place(
             f"{len(brokers)} broker(s) are registered or some brokers have all their log "
             "directories cordoned.",
         )
-    assigned = assign(brokers, count, replication_factor, start=start, shift=shift, first=first)
+    assigned = assign_replicas(
+        brokers, count, replication_factor, start=start, shift=shift, first=first
+    )
     return [new_partition(replicas) for replicas in assigned]
 
 
-def place_more(
+def place_more_partitions(
     brokers: Mapping[int, BrokerImage], count: int, partitions: Sequence[PartitionImage]
 ) -> list[PartitionImage]:
     """`count` more for a topic that has `partitions`: its round goes on from the first's leader.
@@ -56,10 +58,12 @@ def place_more(
     """
     replicas = partitions[0].replicas
     start = next((at for at, each in enumerate(sorted(brokers)) if each >= replicas[0]), 0)
-    return place(brokers, count, len(replicas), start=start, shift=start, first=len(partitions))
+    return place_partitions(
+        brokers, count, len(replicas), start=start, shift=start, first=len(partitions)
+    )
 
 
-def assign(
+def assign_replicas(
     brokers: Mapping[int, BrokerImage],
     count: int,
     replication_factor: int,
@@ -127,7 +131,9 @@ def _alternating_racks(brokers: Iterable[BrokerImage]) -> list[int]:
     return [broker_id for broker_id in chain.from_iterable(rounds) if broker_id is not None]
 
 
-def check_manual(replicas: Sequence[int], brokers: Container[int], size: int = 0) -> None:
+def check_manual_assignment(
+    replicas: Sequence[int], brokers: Container[int], size: int = 0
+) -> None:
     """Refuse a manual assignment that cannot be; `size` is the replication factor, 0 for any."""
 
     def refusal(reason: str) -> Refusal:

@@ -55,7 +55,7 @@ from kwire.log import LogError, Verification
 from kwire.storage.partitions.partition import Partition
 
 if TYPE_CHECKING:
-    from kwire.cluster.membership.contract import Membership
+    from kwire.cluster.membership.contract import ClusterMembership
     from kwire.codecs.messages.share_group_describe import DescribedGroup as DescribedShareGroup
     from kwire.codecs.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
     from kwire.codecs.messages.streams_group_describe import (
@@ -323,7 +323,9 @@ class GroupCoordinator:
             lambda error: HeartbeatReply(Refusal(error, None).response()),
         )
 
-    def streams_topics(self, settings: LiveSettings, membership: Membership) -> StreamsTopics:
+    def streams_topics(
+        self, settings: LiveSettings, membership: ClusterMembership
+    ) -> StreamsTopics:
         """The topics of streams applications; made when first needed."""
         from kwire.coordinators.runtime.streams_topics import StreamsTopics
 

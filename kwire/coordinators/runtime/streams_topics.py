@@ -17,7 +17,7 @@ from kwire.cluster.stores.contract import StoreError
 from kwire.codecs.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from kwire.cluster.membership.contract import Membership
+    from kwire.cluster.membership.contract import ClusterMembership
     from kwire.cluster.metadata.refusal import Refusal
     from kwire.groups.streams.configuring import InternalTopic
     from kwire.settings.live import LiveSettings
@@ -32,7 +32,7 @@ class StreamsTopics:
     """See the module."""
 
     def __init__(
-        self, settings: LiveSettings, membership: Membership, start_soon: Callable[..., None]
+        self, settings: LiveSettings, membership: ClusterMembership, start_soon: Callable[..., None]
     ) -> None:
         self._settings = settings
         self._membership = membership

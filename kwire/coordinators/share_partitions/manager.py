@@ -16,7 +16,7 @@ from kwire.coordinators.share_partitions.states import ShareStates
 
 if TYPE_CHECKING:
     from kwire.broker.node import Node
-    from kwire.cluster.membership.contract import Membership
+    from kwire.cluster.membership.contract import ClusterMembership
     from kwire.coordinators.runtime.share import ShareCoordinator
     from kwire.storage.partitions.partition import FetchWaiter, Partition
 
@@ -38,7 +38,7 @@ class ShareManager:
     """See the module."""
 
     def __init__(
-        self, node: Node, membership: Membership, coordinator: Callable[[], ShareCoordinator]
+        self, node: Node, membership: ClusterMembership, coordinator: Callable[[], ShareCoordinator]
     ) -> None:
         """`coordinator` is this broker's own share coordinator, made when it is first needed."""
         self._node = node

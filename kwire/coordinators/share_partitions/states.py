@@ -25,7 +25,7 @@ from kwire.coordinators.share.state import Written
 
 if TYPE_CHECKING:
     from kwire.broker.node import Node
-    from kwire.cluster.membership.contract import Membership
+    from kwire.cluster.membership.contract import ClusterMembership
     from kwire.coordinators.share_partitions.remote_states import RemoteStates
 
 AGAIN = frozenset(
@@ -48,7 +48,7 @@ class ShareStates:
     """See the module."""
 
     def __init__(
-        self, node: Node, membership: Membership, coordinator: Callable[[], ShareCoordinator]
+        self, node: Node, membership: ClusterMembership, coordinator: Callable[[], ShareCoordinator]
     ) -> None:
         """`coordinator` is this broker's own, made when it is first asked for."""
         self._node = node

@@ -19,9 +19,9 @@ from collections.abc import Awaitable, Mapping
 
 from kwire.broker.broker import Broker
 from kwire.cluster.decisions.config_changes import (
-    Change,
+    ConfigChange,
     EditConfigs,
-    decisions,
+    config_decisions,
     refuse_repeated,
     refuse_unclear,
 )
@@ -47,25 +47,25 @@ def handle(
     changes = [_change(resource) for resource in request.resources]
     refuse_repeated(changes)
     if request.validate_only and not to_be_looked_at(broker.settings, broker.image, changes):
-        decide_all(broker.image, decisions(broker.settings, changes))
+        decide_all(broker.image, config_decisions(broker.settings, changes))
         return _response(changes)
     return _commit(broker, changes, request.validate_only)
 
 
 async def _commit(
-    broker: Broker, changes: list[Change], validate_only: bool
+    broker: Broker, changes: list[ConfigChange], validate_only: bool
 ) -> AlterConfigsResponse:
     await refuse_bad_stores(broker.settings, broker.image, changes, broker.check_stores)
     if validate_only:
-        decide_all(broker.image, decisions(broker.settings, changes))
+        decide_all(broker.image, config_decisions(broker.settings, changes))
     else:
         await commit_configs(broker.membership, broker.settings, changes, log)
     return _response(changes)
 
 
-def _change(resource: AlterConfigsResource) -> Change:
+def _change(resource: AlterConfigsResource) -> ConfigChange:
     names = [config.name for config in resource.configs]
-    return Change(
+    return ConfigChange(
         resource.resource_type, resource.resource_name, _replacement(resource.configs), names
     )
 
@@ -79,7 +79,7 @@ def _replacement(configs: list[AlterableConfig]) -> EditConfigs:
     return set_configs
 
 
-def _response(changes: list[Change]) -> AlterConfigsResponse:
+def _response(changes: list[ConfigChange]) -> AlterConfigsResponse:
     return AlterConfigsResponse(
         responses=[
             AlterConfigsResourceResponse(

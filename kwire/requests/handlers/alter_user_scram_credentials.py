@@ -16,8 +16,8 @@ import logging
 from collections.abc import Iterator
 
 from kwire.broker.broker import Broker
-from kwire.cluster.decisions.outcome import Outcome
-from kwire.cluster.decisions.scram_changes import Deletion, Upsertion, by_user
+from kwire.cluster.decisions.outcome import DecisionOutcome
+from kwire.cluster.decisions.scram_changes import CredentialDeletion, CredentialUpsertion, by_user
 from kwire.cluster.membership.committing import commit_for_client
 from kwire.cluster.metadata.refusal import Refusal
 from kwire.codecs.errors import ErrorCode
@@ -35,7 +35,7 @@ async def handle(
     broker: Broker, request: AlterUserScramCredentialsRequest, context: Context
 ) -> AlterUserScramCredentialsResponse:
     changes = by_user(_credential_changes(request))
-    outcomes = [Outcome(change.decide) for change in changes]
+    outcomes = [DecisionOutcome(change.decide) for change in changes]
     refusal = await commit_for_client(
         broker.membership, outcomes, log, "Cannot change SCRAM credentials"
     )
@@ -49,14 +49,14 @@ async def handle(
 
 def _credential_changes(
     request: AlterUserScramCredentialsRequest,
-) -> Iterator[tuple[str, Deletion | Upsertion]]:
+) -> Iterator[tuple[str, CredentialDeletion | CredentialUpsertion]]:
     for deletion in request.deletions:
-        yield deletion.name, Deletion(deletion.mechanism)
+        yield deletion.name, CredentialDeletion(deletion.mechanism)
     for upsertion in request.upsertions:
         salt, salted_password = bytes(upsertion.salt), bytes(upsertion.salted_password)
         yield (
             upsertion.name,
-            Upsertion(upsertion.mechanism, upsertion.iterations, salt, salted_password),
+            CredentialUpsertion(upsertion.mechanism, upsertion.iterations, salt, salted_password),
         )
 
 

@@ -21,8 +21,8 @@ import os
 from collections.abc import Awaitable
 
 from kwire.broker.broker import Broker
-from kwire.cluster.decisions.outcome import Outcome
-from kwire.cluster.decisions.token_changes import Creation
+from kwire.cluster.decisions.outcome import DecisionOutcome
+from kwire.cluster.decisions.token_changes import TokenCreation
 from kwire.cluster.membership.committing import commit_for_client
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.create_delegation_token import (
@@ -56,7 +56,7 @@ def handle(
         return refused_creation(ErrorCode.INVALID_PRINCIPAL_TYPE, owner, context)
     if broker.tokens is None:
         return creation(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED, owner, context)
-    new_token = Creation.of(
+    new_token = TokenCreation.of(
         uuid_text(random_uuid(os.urandom)),
         owner,
         context.principal,
@@ -69,11 +69,11 @@ def handle(
 
 
 async def _create(
-    broker: Broker, book: TokenBook, new_token: Creation, context: Context
+    broker: Broker, book: TokenBook, new_token: TokenCreation, context: Context
 ) -> CreateDelegationTokenResponse:
     token = new_token.token
     response = creation(ErrorCode.NONE, token.owner, context)
-    outcome = Outcome(new_token.decide)
+    outcome = DecisionOutcome(new_token.decide)
     refusal = await commit_for_client(
         broker.membership, [outcome], log, "Cannot create a delegation token"
     )

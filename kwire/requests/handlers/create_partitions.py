@@ -20,7 +20,7 @@ import logging
 from collections.abc import Awaitable, Iterable, Sequence
 
 from kwire.broker.broker import Broker
-from kwire.cluster.decisions.outcome import Outcome, named_once
+from kwire.cluster.decisions.outcome import DecisionOutcome, named_once
 from kwire.cluster.decisions.topic_growth import Growth
 from kwire.cluster.membership.committing import commit_for_client, still_missing
 from kwire.cluster.metadata.changes import AddPartitions, decide_all
@@ -52,7 +52,7 @@ def handle(
     growths, repeated_names = named_once(map(_growth, request.topics), lambda growth: growth.topic)
     duplicate = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
     repeated = [_result(name, duplicate) for name in repeated_names]
-    outcomes = [Outcome(growth.decide) for growth in growths]
+    outcomes = [DecisionOutcome(growth.decide) for growth in growths]
     budget = budget_of(broker.configs.quotas, context, strict=context.api_version >= STRICT_SINCE)
     if budget is not None:
         for outcome in outcomes:
@@ -73,7 +73,7 @@ def handle(
 async def _create(
     broker: Broker,
     growths: Sequence[Growth],
-    outcomes: Sequence[Outcome[AddPartitions]],
+    outcomes: Sequence[DecisionOutcome[AddPartitions]],
     repeated: list[CreatePartitionsTopicResult],
     timeout_ms: int,
     budget: MutationBudget | None,

@@ -28,7 +28,7 @@ import logging
 from collections.abc import Awaitable, Iterable, Sequence
 
 from kwire.broker.broker import Broker
-from kwire.cluster.decisions.outcome import Outcome, named_once
+from kwire.cluster.decisions.outcome import DecisionOutcome, named_once
 from kwire.cluster.decisions.topic_creation import NewTopic, check_size, creations
 from kwire.cluster.membership.committing import commit_for_client, still_missing
 from kwire.cluster.metadata.changes import CreateTopic, decide_all
@@ -85,7 +85,7 @@ def handle(
 async def _create(
     broker: Broker,
     new_topics: Sequence[NewTopic],
-    outcomes: Sequence[Outcome[CreateTopic]],
+    outcomes: Sequence[DecisionOutcome[CreateTopic]],
     repeated: list[CreatableTopicResult],
     timeout_ms: int,
     budget: MutationBudget | None,
@@ -126,7 +126,7 @@ def _new_topic(topic: CreatableTopic) -> NewTopic:
 
 
 def _results(
-    broker: Broker, new_topics: Sequence[NewTopic], outcomes: Sequence[Outcome[CreateTopic]]
+    broker: Broker, new_topics: Sequence[NewTopic], outcomes: Sequence[DecisionOutcome[CreateTopic]]
 ) -> list[CreatableTopicResult]:
     return [
         _refused(topic.name, outcome.refusal)
@@ -141,7 +141,7 @@ def _refused(name: str, refusal: Refusal) -> CreatableTopicResult:
 
 
 def _created(
-    broker: Broker, new_topic: NewTopic, outcome: Outcome[CreateTopic]
+    broker: Broker, new_topic: NewTopic, outcome: DecisionOutcome[CreateTopic]
 ) -> CreatableTopicResult:
     """The result of a created topic, with the values of its own configs as the client sent them."""
     assert outcome.change is not None, "a topic without a refusal has a change"

@@ -21,7 +21,7 @@ import logging
 from collections.abc import Awaitable, Iterable
 
 from kwire.broker.broker import Broker
-from kwire.cluster.decisions.topic_deletion import Deletion, deletions
+from kwire.cluster.decisions.topic_deletion import TopicDeletion, deletions
 from kwire.cluster.membership.committing import commit_for_client, still_missing
 from kwire.cluster.metadata.image import ClusterImage
 from kwire.cluster.metadata.refusal import Refusal
@@ -45,9 +45,9 @@ def handle(
     broker: Broker, request: DeleteTopicsRequest, context: Context
 ) -> DeleteTopicsResponse | Awaitable[DeleteTopicsResponse]:
     if context.api_version < 6:
-        requested = [Deletion(name) for name in request.topic_names]
+        requested = [TopicDeletion(name) for name in request.topic_names]
     else:
-        requested = [Deletion(topic.name, topic.topic_id) for topic in request.topics]
+        requested = [TopicDeletion(topic.name, topic.topic_id) for topic in request.topics]
     if not broker.membership.is_controller:
         not_controller = Refusal(ErrorCode.NOT_CONTROLLER)
         return DeleteTopicsResponse(
@@ -65,7 +65,7 @@ def handle(
 
 
 async def _delete(
-    broker: Broker, requested: list[Deletion], timeout_ms: int, budget: MutationBudget | None
+    broker: Broker, requested: list[TopicDeletion], timeout_ms: int, budget: MutationBudget | None
 ) -> DeleteTopicsResponse:
     results = deletions(broker.image, requested)
     if budget is not None:
@@ -85,7 +85,7 @@ async def _delete(
     )
 
 
-def _charge(image: ClusterImage, results: Iterable[Deletion], budget: MutationBudget) -> None:
+def _charge(image: ClusterImage, results: Iterable[TopicDeletion], budget: MutationBudget) -> None:
     """Charge the partitions to the client's mutation quota, and refuse topics that exceed it."""
     for deletion in results:
         topic = image.topic_by_id(deletion.topic_id)
@@ -96,12 +96,12 @@ def _charge(image: ClusterImage, results: Iterable[Deletion], budget: MutationBu
                 deletion.refusal = refusal
 
 
-def _remaining(image: ClusterImage, topics: Iterable[Deletion]) -> list[Deletion]:
+def _remaining(image: ClusterImage, topics: Iterable[TopicDeletion]) -> list[TopicDeletion]:
     """Topics that Metadata would still report as existing."""
     return [topic for topic in topics if topic.topic_id in image.names_by_id]
 
 
-def _result(topic: Deletion, refusal: Refusal | None) -> DeletableTopicResult:
+def _result(topic: TopicDeletion, refusal: Refusal | None) -> DeletableTopicResult:
     if refusal is None:
         return DeletableTopicResult(topic.name, topic.topic_id)
     return DeletableTopicResult(topic.name, topic.topic_id, refusal.error, refusal.message)

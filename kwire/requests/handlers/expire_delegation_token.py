@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from kwire.broker.broker import Broker
-from kwire.cluster.decisions.token_changes import Expiry
+from kwire.cluster.decisions.token_changes import TokenExpiry
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.expire_delegation_token import (
     ExpireDelegationTokenRequest,
@@ -36,11 +36,11 @@ def handle(
     if broker.tokens is None:
         return ExpireDelegationTokenResponse(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
     token_id, now_ms = broker.tokens.id_of(bytes(request.hmac)), broker.now_ms()
-    decision = Expiry(token_id, context.principal, request.expiry_time_period_ms, now_ms)
+    decision = TokenExpiry(token_id, context.principal, request.expiry_time_period_ms, now_ms)
     return _expire(broker, decision)
 
 
-async def _expire(broker: Broker, decision: Expiry) -> ExpireDelegationTokenResponse:
+async def _expire(broker: Broker, decision: TokenExpiry) -> ExpireDelegationTokenResponse:
     return ExpireDelegationTokenResponse(
         *await new_expiry(broker, decision, "Cannot expire a delegation token")
     )

@@ -23,8 +23,8 @@ import logging
 from collections.abc import Awaitable, Sequence
 
 from kwire.broker.broker import Broker
-from kwire.cluster.decisions.config_changes import Change, decisions, refuse_repeated
-from kwire.cluster.decisions.config_edits import Edit, edited_by
+from kwire.cluster.decisions.config_changes import ConfigChange, config_decisions, refuse_repeated
+from kwire.cluster.decisions.config_edits import ConfigEdit, edited_by
 from kwire.cluster.decisions.logger_levels import levels
 from kwire.cluster.membership.committing import commit_configs
 from kwire.cluster.metadata.changes import decide_all
@@ -49,7 +49,7 @@ def handle(
 ) -> IncrementalAlterConfigsResponse | Awaitable[IncrementalAlterConfigsResponse]:
     edits = [_edits(resource) for resource in request.resources]
     changes = [
-        Change(
+        ConfigChange(
             resource.resource_type,
             resource.resource_name,
             edited_by(resource.resource_type, resource_edits),
@@ -65,28 +65,31 @@ def handle(
         elif change.refusal is None:
             _change_loggers(broker, change, resource_edits, request.validate_only)
     if request.validate_only and not to_be_looked_at(broker.settings, broker.image, stored):
-        decide_all(broker.image, decisions(broker.settings, stored))
+        decide_all(broker.image, config_decisions(broker.settings, stored))
         return _response(changes)
     return _commit(broker, stored, changes, request.validate_only)
 
 
 async def _commit(
-    broker: Broker, stored: list[Change], changes: list[Change], validate_only: bool
+    broker: Broker, stored: list[ConfigChange], changes: list[ConfigChange], validate_only: bool
 ) -> IncrementalAlterConfigsResponse:
     await refuse_bad_stores(broker.settings, broker.image, stored, broker.check_stores)
     if validate_only:
-        decide_all(broker.image, decisions(broker.settings, stored))
+        decide_all(broker.image, config_decisions(broker.settings, stored))
     else:
         await commit_configs(broker.membership, broker.settings, stored, log)
     return _response(changes)
 
 
-def _edits(resource: AlterConfigsResource) -> list[Edit]:
-    return [Edit(config.name, config.config_operation, config.value) for config in resource.configs]
+def _edits(resource: AlterConfigsResource) -> list[ConfigEdit]:
+    return [
+        ConfigEdit(config.name, config.config_operation, config.value)
+        for config in resource.configs
+    ]
 
 
 def _change_loggers(
-    broker: Broker, change: Change, edits: Sequence[Edit], validate_only: bool
+    broker: Broker, change: ConfigChange, edits: Sequence[ConfigEdit], validate_only: bool
 ) -> None:
     try:
         new_levels = levels(broker.settings, change.resource_name, edits, logger_names())
@@ -98,7 +101,7 @@ def _change_loggers(
             logger_of(name).setLevel(level)
 
 
-def _response(changes: list[Change]) -> IncrementalAlterConfigsResponse:
+def _response(changes: list[ConfigChange]) -> IncrementalAlterConfigsResponse:
     return IncrementalAlterConfigsResponse(
         responses=[
             AlterConfigsResourceResponse(

@@ -48,7 +48,7 @@ from kwire.requests.context import Context
 from kwire.security.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 
 if TYPE_CHECKING:
-    from kwire.cluster.membership.contract import Membership
+    from kwire.cluster.membership.contract import ClusterMembership
 
 log = logging.getLogger("kwire.metadata")
 
@@ -85,19 +85,19 @@ topic is unknown, librdkafka's producer gives its records up.
 def handle(
     broker: Broker, request: MetadataRequest, context: Context
 ) -> MetadataResponse | Awaitable[MetadataResponse]:
-    if not broker.membership.is_told:
+    if not broker.membership.has_metadata:
         return _answer_with_first_image(broker, broker.membership, request, context)
     return _answer(broker, request, context)
 
 
 async def _answer_with_first_image(
-    broker: Broker, member: Membership, request: MetadataRequest, context: Context
+    broker: Broker, member: ClusterMembership, request: MetadataRequest, context: Context
 ) -> MetadataResponse:
     """The response from the first image of the controller.
 
     If none arrives within FIRST_IMAGE_MS, the response has this broker only.
     """
-    await member.told(FIRST_IMAGE_MS)
+    await member.wait_for_metadata(FIRST_IMAGE_MS)
     answer = _answer(broker, request, context)
     return answer if isinstance(answer, MetadataResponse) else await answer
 

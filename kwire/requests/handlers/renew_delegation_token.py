@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from kwire.broker.broker import Broker
-from kwire.cluster.decisions.token_changes import Renewal
+from kwire.cluster.decisions.token_changes import TokenRenewal
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.renew_delegation_token import (
     RenewDelegationTokenRequest,
@@ -36,13 +36,13 @@ def handle(
     if broker.tokens is None:
         return RenewDelegationTokenResponse(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
     token_id, now_ms = broker.tokens.id_of(bytes(request.hmac)), broker.now_ms()
-    decision = Renewal(
+    decision = TokenRenewal(
         token_id, context.principal, request.renew_period_ms, lifetimes_of(broker.config), now_ms
     )
     return _renew(broker, decision)
 
 
-async def _renew(broker: Broker, decision: Renewal) -> RenewDelegationTokenResponse:
+async def _renew(broker: Broker, decision: TokenRenewal) -> RenewDelegationTokenResponse:
     return RenewDelegationTokenResponse(
         *await new_expiry(broker, decision, "Cannot renew a delegation token")
     )

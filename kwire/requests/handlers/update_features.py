@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 
 from kwire.broker.broker import Broker
-from kwire.cluster.decisions.feature_updates import Update, update
+from kwire.cluster.decisions.feature_updates import FeatureUpdate, update_features
 from kwire.cluster.membership.committing import NOT_THE_CONTROLLER, commit_for_client
 from kwire.cluster.metadata.changes import Change
 from kwire.cluster.metadata.image import ClusterImage
@@ -43,12 +43,12 @@ async def handle(
             error_code=ErrorCode.NOT_CONTROLLER, error_message=NOT_THE_CONTROLLER
         )
     updates = [
-        Update(requested.feature, requested.max_version_level, requested.upgrade_type)
+        FeatureUpdate(requested.feature, requested.max_version_level, requested.upgrade_type)
         for requested in request.feature_updates
     ]
 
     def decide(image: ClusterImage) -> Change | None:
-        change = update(image, updates, broker.node_id)
+        change = update_features(image, updates, broker.node_id)
         return None if request.validate_only else change
 
     try:

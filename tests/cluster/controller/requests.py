@@ -19,7 +19,7 @@ from kwire.codecs.messages.alter_partition_reassignments import (
 from kwire.codecs.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 
 if TYPE_CHECKING:
-    from kwire.cluster.controller.state import Place
+    from kwire.cluster.controller.state import TopicPartition
     from tests.cluster.controller.simulated_broker import Local
 
 
@@ -37,11 +37,13 @@ def alter_partition(
     )
 
 
-def reassign(place: Place, replicas: Sequence[int] | None) -> AlterPartitionReassignmentsRequest:
+def reassign(
+    place: TopicPartition, replicas: Sequence[int] | None
+) -> AlterPartitionReassignmentsRequest:
     wanted = None if replicas is None else list(replicas)
     topic = ReassignableTopic(place[0], [ReassignablePartition(place[1], wanted)])
     return AlterPartitionReassignmentsRequest(topics=[topic])
 
 
-def elect(kind: int, *places: Place) -> ElectLeadersRequest:
+def elect(kind: int, *places: TopicPartition) -> ElectLeadersRequest:
     return ElectLeadersRequest(kind, [TopicPartitions(topic, [index]) for topic, index in places])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kwire.cluster.controller.propagation import LEADER_DURING_DELETE
-from kwire.cluster.controller.state import Place
+from kwire.cluster.controller.state import TopicPartition
 from kwire.cluster.metadata.image import BrokerImage, Endpoint
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.leader_and_isr import (
@@ -52,8 +52,8 @@ class SimulatedBroker:
 
     def _forget(self) -> None:
         self.controller_epoch = 0
-        self.hosted: dict[Place, Local] = {}
-        self.shown: dict[Place, tuple[int, int, tuple[int, ...]]] = {}
+        self.hosted: dict[TopicPartition, Local] = {}
+        self.shown: dict[TopicPartition, tuple[int, int, tuple[int, ...]]] = {}
         self.shown_brokers: frozenset[int] = frozenset()
 
     def start(self, epoch: int) -> BrokerImage:

@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kwire.cluster.controller.effects import Effects, ToBroker
+from kwire.cluster.controller.effects import BrokerRequest, ControllerEffects
 from kwire.cluster.controller.machine import ClusterController
-from kwire.cluster.controller.state import Place
+from kwire.cluster.controller.state import TopicPartition
 from kwire.cluster.metadata.changes import (
     Change,
     Conflict,
@@ -101,7 +101,7 @@ class Store:
 @dataclass
 class Queued:
     decisions: list[Decision]
-    then: Callable[[], Effects] | None
+    then: Callable[[], ControllerEffects] | None
     waiting: Waiting | None
 
 
@@ -116,16 +116,16 @@ class Term:
         self.epoch = store.image.controller_epoch
         self.node_id = host.node_id
         self.queue: deque[Queued] = deque()
-        self.outbox: dict[int, deque[ToBroker]] = {}
+        self.outbox: dict[int, deque[BrokerRequest]] = {}
         self.timers: set[str] = set()
         self.is_over = False
         self.sees_one_by_one = False
         """Whether it is told of each change by itself, as of a store that publishes them so."""
         store.watchers.append(self)
         self.machine = ClusterController(host, self.view)
-        self.take(self.machine.begin())
+        self.take(self.machine.start())
 
-    def take(self, effects: Effects, waiting: Waiting | None = None) -> None:
+    def take(self, effects: ControllerEffects, waiting: Waiting | None = None) -> None:
         if self.is_over:
             if waiting is not None:
                 waiting(None)
@@ -144,7 +144,7 @@ class Term:
         batches = [[each] for each in seen] if self.sees_one_by_one else [seen] if seen else []
         for seen in batches:
             before, self.view = self.view, apply_all(self.view, seen)
-            self.take(self.machine.changed(self.view, delta_of(before, self.view, seen)))
+            self.take(self.machine.image_changed(self.view, delta_of(before, self.view, seen)))
 
     def work(
         self,
@@ -288,7 +288,7 @@ class Cluster:
         if answer_arrives:
             waiting.popleft()
             if not term.is_over:
-                term.take(term.machine.answered(sent, response))
+                term.take(term.machine.response_received(sent, response))
         return True
 
     # -- disks
@@ -310,7 +310,7 @@ class Cluster:
 
     # -- leaders
 
-    def propose_isr(self, place: Place, isr: Sequence[int]) -> None:
+    def propose_isr(self, place: TopicPartition, isr: Sequence[int]) -> None:
         """The broker that thinks that it leads a partition says who is in sync."""
         for broker in self.brokers.values():
             local = broker.hosted.get(place)

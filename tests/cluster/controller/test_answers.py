@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from kwire.cluster.controller.effects import Effects
+from kwire.cluster.controller.effects import ControllerEffects
 from kwire.cluster.metadata.changes import Change, CreateTopic
-from kwire.cluster.metadata.election import unassigned
+from kwire.cluster.metadata.election import unassigned_partition
 from kwire.cluster.metadata.image import ClusterImage, TopicImage
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.allocate_producer_ids import AllocateProducerIdsRequest
@@ -82,17 +82,17 @@ class SimulatedStage:
     def create(self, topic: str, assignment: Sequence[Sequence[int]]) -> None:
         self._made += 1
         topic_id = self._made.to_bytes(16, "big")
-        partitions = tuple([unassigned(tuple(each)) for each in assignment])
+        partitions = tuple([unassigned_partition(tuple(each)) for each in assignment])
 
         def create(_: ClusterImage) -> Change:
             return CreateTopic(TopicImage(topic, topic_id, partitions))
 
-        self._term.take(Effects(decisions=[create]))
+        self._term.take(ControllerEffects(decisions=[create]))
         self._work()
 
     def ask(self, request: Any) -> Any:  # noqa: ANN401 - any request and its reply
         machine = self._term.machine
-        question: dict[int, Callable[[Any], Effects]] = {
+        question: dict[int, Callable[[Any], ControllerEffects]] = {
             43: machine.elect_leaders,
             45: machine.alter_reassignments,
             46: machine.list_reassignments,

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from kwire.cluster.controller import deletion, liveness, shutdown
-from kwire.cluster.controller.effects import Effects, ToBroker
-from kwire.cluster.controller.state import ControllerState, Deletion
+from kwire.cluster.controller.effects import BrokerRequest, ControllerEffects
+from kwire.cluster.controller.state import ControllerState, DeletionProgress
 from kwire.cluster.metadata.changes import (
     Change,
     MarkForDeletion,
@@ -18,7 +18,7 @@ from kwire.cluster.metadata.changes import (
     apply_all,
 )
 from kwire.cluster.metadata.delta import delta_of
-from kwire.cluster.metadata.election import unassigned
+from kwire.cluster.metadata.election import unassigned_partition
 from kwire.cluster.metadata.image import NO_LEADER, PartitionImage
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.controlled_shutdown import (
@@ -46,10 +46,10 @@ from tests.cluster.controller.test_decided import (
 )
 from tests.cluster.controller.test_told import sent, with_topic
 
-NEVER = unassigned((1, 2, 3))
+NEVER = unassigned_partition((1, 2, 3))
 
 
-def led(requests: list[ToBroker]) -> dict[int, list[tuple[str, int]]]:
+def led(requests: list[BrokerRequest]) -> dict[int, list[tuple[str, int]]]:
     """Of which partitions each broker is told who leads."""
     return {
         broker_id: [
@@ -61,7 +61,7 @@ def led(requests: list[ToBroker]) -> dict[int, list[tuple[str, int]]]:
     }
 
 
-def shown(requests: Iterable[ToBroker]) -> dict[int, list[tuple[str, int]]]:
+def shown(requests: Iterable[BrokerRequest]) -> dict[int, list[tuple[str, int]]]:
     """Which partitions each broker shows clients from now on, of all its requests."""
     found: dict[int, list[tuple[str, int]]] = {}
     for each in requests:
@@ -74,7 +74,7 @@ def shown(requests: Iterable[ToBroker]) -> dict[int, list[tuple[str, int]]]:
     return found
 
 
-def stopped(requests: list[ToBroker]) -> dict[int, list[tuple[str, int, bool]]]:
+def stopped(requests: list[BrokerRequest]) -> dict[int, list[tuple[str, int, bool]]]:
     return {
         broker_id: [
             (topic.topic_name, each.partition_index, each.delete_partition)
@@ -85,14 +85,16 @@ def stopped(requests: list[ToBroker]) -> dict[int, list[tuple[str, int, bool]]]:
     }
 
 
-def happens(state: ControllerState, *made: Change) -> Effects:
+def happens(state: ControllerState, *made: Change) -> ControllerEffects:
     """The store says that brokers came, went or changed."""
     before = state.image
     state.image = apply_all(before, made)
     return liveness.brokers_changed(state, delta_of(before, state.image, made))
 
 
-def decided(state: ControllerState, effects: Effects) -> list[tuple[int, int, tuple[int, ...]]]:
+def decided(
+    state: ControllerState, effects: ControllerEffects
+) -> list[tuple[int, int, tuple[int, ...]]]:
     """Partition, leader and ISR of each change."""
     return [(each.index, each.state.leader, each.state.isr) for each in changes(state, effects)]
 
@@ -153,7 +155,7 @@ def test_partition_of_a_topic_that_goes_goes_on_only_while_it_is_reassigned(
 ) -> None:
     state = stated(known)
     state.image = MarkForDeletion("t", b"t" * 16).apply_to(state.image)
-    deletion.taken_up(state)
+    deletion.note_marked_topics(state)
     effects = happens(state, UnregisterBroker(1))
     assert len(effects.decisions) == (known is MOVING)
     assert shown(effects.requests).keys() == ({2, 3} if known is LED else set())
@@ -161,9 +163,9 @@ def test_partition_of_a_topic_that_goes_goes_on_only_while_it_is_reassigned(
 
 def test_deletion_is_halted_when_a_broker_goes_that_was_to_delete() -> None:
     state = stated(LED, LED)
-    going = state.deletions["t"] = Deletion(asked={(1, 0), (2, 0)}, done={(1, 1)})
+    going = state.deletions["t"] = DeletionProgress(requested={(1, 0), (2, 0)}, deleted={(1, 1)})
     happens(state, UnregisterBroker(1))
-    assert going == Deletion(asked={(2, 0)}, done={(1, 1)}, halted=True)
+    assert going == DeletionProgress(requested={(2, 0)}, deleted={(1, 1)}, halted=True)
 
 
 # -- a broker comes
@@ -192,7 +194,7 @@ def test_broker_that_came_is_not_started_where_it_has_gone_again_or_is_in_anothe
     for registered in ([], [RegisterBroker(replace(broker(3), epoch=EPOCH + 9))]):
         state = stated(LED, away=3)
         state.image = apply_all(state.image, registered)
-        effects = liveness.start(state, {3: EPOCH + 3})
+        effects = liveness.start_brokers(state, {3: EPOCH + 3})
         assert (effects.requests, effects.decisions, effects.timers) == ([], [], [])
         assert state.members.keys() == {1, 2}
 
@@ -243,12 +245,12 @@ def test_reassignments_and_deletions_that_waited_for_a_broker_go_on_when_it_come
     with_topic(state, "r", replace(LED, replicas=(1, 2), isr=(1,)))
     for name in "sr":
         state.image = MarkForDeletion(name, name.encode() * 16).apply_to(state.image)
-        state.deletions[name] = Deletion(halted=True)
+        state.deletions[name] = DeletionProgress(halted=True)
     state.image = state.image.with_broker(broker(3))
-    effects = liveness.start(state, {3: EPOCH + 3})
+    effects = liveness.start_brokers(state, {3: EPOCH + 3})
     assert decided(state, effects) == [(0, 1, (1, 2))]
-    assert state.deletions["s"] == Deletion(asked={(1, 0), (3, 0)})
-    assert state.deletions["r"] == Deletion(halted=True)
+    assert state.deletions["s"] == DeletionProgress(requested={(1, 0), (3, 0)})
+    assert state.deletions["r"] == DeletionProgress(halted=True)
     assert stopped(effects.requests) == {1: [("s", 0, True)], 3: [("s", 0, True)]}
 
 
@@ -257,7 +259,7 @@ def test_reassignments_and_deletions_that_waited_for_a_broker_go_on_when_it_come
 
 def test_partition_goes_on_without_members_of_its_isr_that_went_and_gets_a_leader() -> None:
     state = stated(LED, away=1)
-    effects = Effects(decisions=liveness.departures(state, PLACE, LED))
+    effects = ControllerEffects(decisions=liveness.remove_departed_members(state, PLACE, LED))
     assert len(effects.decisions) == 2
     assert decided(state, effects) == [(0, 2, (2, 3)), (0, 2, (2, 3))]
 
@@ -276,11 +278,11 @@ def test_who_is_the_last_in_sync_and_leads_no_longer_is_waited_for(
     known: PartitionImage, decisions_count: int
 ) -> None:
     state = stated(known, away=1)
-    assert len(liveness.departures(state, PLACE, known)) == decisions_count
+    assert len(liveness.remove_departed_members(state, PLACE, known)) == decisions_count
 
 
 def without(state: ControllerState, broker_id: int) -> list[tuple[int, tuple[int, ...]]]:
-    change = liveness._without(state, broker_id, PLACE, state.image)
+    change = liveness._remove_replica(state, broker_id, PLACE, state.image)
     return [] if change is None else [(change.state.leader, change.state.isr)]
 
 
@@ -312,7 +314,7 @@ def test_topic_s_partition_goes_on_without_its_last_one_in_sync_only_if_that_is_
 
 def test_new_controller_decides_without_brokers_that_have_replicas_and_are_away() -> None:
     state = stated(LED, replace(LED, replicas=(1, 2), isr=(1, 2)), away=3)
-    assert decided(state, liveness.absent(state)) == [(0, 1, (1, 2))]
+    assert decided(state, liveness.remove_absent_brokers(state)) == [(0, 1, (1, 2))]
 
 
 # -- disks
@@ -404,16 +406,18 @@ def test_disks_that_fail_and_are_back_at_once_are_each_dealt_with() -> None:
 def test_replica_of_a_topic_that_goes_is_not_stopped_on_a_failed_disk_but_halts_that() -> None:
     state = stated(LED)
     state.image = MarkForDeletion("t", T).apply_to(state.image)
-    going = state.deletions["t"] = Deletion(asked={(1, 0), (2, 0)})
+    going = state.deletions["t"] = DeletionProgress(requested={(1, 0), (2, 0)})
     effects = liveness.leader_and_isr_answered(state, 1, failed_on(1, (T, 0, LOST)))
     assert stopped(effects.requests) == {}
-    assert going == Deletion(asked={(2, 0)}, halted=True)
+    assert going == DeletionProgress(requested={(2, 0)}, halted=True)
 
 
 # -- a broker shuts down
 
 
-def shuts_down(state: ControllerState, broker_id: int, epoch: int | None = None) -> Effects:
+def shuts_down(
+    state: ControllerState, broker_id: int, epoch: int | None = None
+) -> ControllerEffects:
     epoch = EPOCH + broker_id if epoch is None else epoch
     return shutdown.controlled_shutdown(state, ControlledShutdownRequest(broker_id, epoch))
 

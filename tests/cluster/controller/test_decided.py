@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from kwire.cluster.controller import deletion, elections, isr, liveness, reassignment
-from kwire.cluster.controller.effects import Effects
+from kwire.cluster.controller.effects import ControllerEffects
 from kwire.cluster.controller.machine import ClusterController
-from kwire.cluster.controller.propagation import Batch
-from kwire.cluster.controller.state import ControllerState, Deletion
+from kwire.cluster.controller.propagation import BrokerRequestBatch
+from kwire.cluster.controller.state import ControllerState, DeletionProgress
 from kwire.cluster.metadata.changes import (
     AlterPartition,
     CreateTopic,
@@ -81,16 +81,16 @@ def stated(*partitions: PartitionImage, away: int | None = None) -> ControllerSt
     state = ControllerState(Host(1, CONFIG, CONFIG), image)
     state.members = {each: EPOCH + each for each in live}
     for index, known in enumerate(partitions):
-        state.index(("t", index), known)
+        state.add_to_indexes(("t", index), known)
     return state
 
 
-def changes(state: ControllerState, effects: Effects) -> list[AlterPartition]:
+def changes(state: ControllerState, effects: ControllerEffects) -> list[AlterPartition]:
     made = [decide(state.image) for decide in effects.decisions]
     return [each for each in made if isinstance(each, AlterPartition)]
 
 
-def reply(state: ControllerState, effects: Effects) -> Any:  # noqa: ANN401 - any response
+def reply(state: ControllerState, effects: ControllerEffects) -> Any:  # noqa: ANN401 - any response
     """What is answered once the decisions are made."""
     changes(state, effects)
     return effects.then().reply if effects.then is not None else effects.reply
@@ -143,7 +143,7 @@ def test_balancing_moves_what_its_preferred_broker_can_lead(
     in_sync: tuple[int, ...], leader: list[int]
 ) -> None:
     state = stated(replace(LED, leader=2, isr=in_sync))
-    effects = elections.balancing(state)
+    effects = elections.balance_leaders(state)
     assert len(effects.decisions) == len(leader)
     assert [change.state.leader for change in changes(state, effects)] == leader
 
@@ -189,14 +189,14 @@ MOVING = replace(LED, replicas=(1, 2, 3), isr=(1, 2), adding=(3,), removing=(2,)
 def test_a_reassignment_goes_on_when_a_broker_comes_that_is_to_have_the_partition() -> None:
     state = stated(MOVING, replace(LED, replicas=(1, 2), isr=(1, 2)), away=3)
     state.image = state.image.with_broker(broker(3))
-    [change] = changes(state, liveness.start(state, {3: EPOCH + 3}))
+    [change] = changes(state, liveness.start_brokers(state, {3: EPOCH + 3}))
     assert (change.index, change.state.leader_epoch) == (0, MOVING.leader_epoch + 1)
 
 
 def test_a_reassignment_does_not_wait_for_a_broker_that_is_to_lose_the_partition() -> None:
     state = stated(replace(MOVING, isr=(1,)), away=2)
     state.image = state.image.with_broker(broker(2))
-    assert changes(state, liveness.start(state, {2: EPOCH + 2})) == []
+    assert changes(state, liveness.start_brokers(state, {2: EPOCH + 2})) == []
 
 
 @pytest.mark.parametrize("may_change", [True, False])
@@ -218,7 +218,7 @@ def test_a_list_of_reassignments_has_no_message() -> None:
 
 def test_who_writes_into_the_store_may_name_a_broker_that_is_away() -> None:
     state = stated(replace(LED, replicas=(1,), isr=(1,)), away=3)
-    asked = reassignment.reassignments_asked(state, {PLACE: (1, 3), ("n", 0): (1,)})
+    asked = reassignment.reassignments_requested(state, {PLACE: (1, 3), ("n", 0): (1,)})
     [change] = changes(state, asked)
     assert (change.state.replicas, change.state.adding) == ((1, 3), (3,))
     assert reply(state, asked) == [("n", 0)]
@@ -228,10 +228,10 @@ def test_who_writes_into_the_store_may_name_a_broker_that_is_away() -> None:
 
 
 def test_every_request_says_from_which_controller_to_which_life_of_a_broker() -> None:
-    batch = Batch(stated(LED))
-    batch.lead([1, 2], PLACE)
-    batch.show([PLACE])
-    batch.stop([3], PLACE, delete=True)
+    batch = BrokerRequestBatch(stated(LED))
+    batch.add_leader_and_isr([1, 2], PLACE)
+    batch.add_update_metadata([PLACE])
+    batch.add_stop_replica([3], PLACE, delete=True)
     sent = batch.requests()
     assert len(sent) == 2 + 3 + 1
     for each in sent:
@@ -251,10 +251,10 @@ def stopped(deletes: Mapping[int, bool]) -> StopReplicaRequest:
 def test_only_what_was_asked_for_and_was_to_be_deleted_is_deleted() -> None:
     """A broker that came back was asked anew: an answer to what it was told before says nothing."""
     state = stated(LED, LED, LED)
-    going = state.deletions["t"] = Deletion(asked={(2, 0), (2, 1)}, halted=True)
+    going = state.deletions["t"] = DeletionProgress(requested={(2, 0), (2, 1)}, halted=True)
     request = stopped({0: True, 1: False, 2: True})
-    deletion.answered(state, 2, request, StopReplicaResponse(partition_errors=[]))
-    assert (going.asked, going.done) == ({(2, 1)}, set())
+    deletion.stop_replica_answered(state, 2, request, StopReplicaResponse(partition_errors=[]))
+    assert (going.requested, going.deleted) == ({(2, 1)}, set())
 
 
 # -- unclean.leader.election.enable
@@ -270,7 +270,7 @@ def test_default_of_unclean_elections_turned_on_elects_at_once_but_where_a_topic
     forbidding = CreateTopic(TopicImage("n", b"n" * 16, (lost,)), {UNCLEAN: "false"})
     image = apply_all(state.image, [forbidding])
     controller = ClusterController(host, image)
-    controller.begin()
+    controller.start()
     assert controller.state.leaderless == {("t", 0), ("n", 0)}
 
     def elected_after(resource: int, name: str, on: bool) -> list[str]:
@@ -280,7 +280,7 @@ def test_default_of_unclean_elections_turned_on_elects_at_once_but_where_a_topic
         changed = {UNCLEAN: str(on).lower(), "num.io.threads": str(before.version + 1)}
         change = SetConfigs(resource, name, known, changed)
         after = apply_all(before, [change]).with_version(before.version + 1)
-        effects = controller.changed(after, delta_of(before, after, [change]))
+        effects = controller.image_changed(after, delta_of(before, after, [change]))
         return [change.topic for change in changes(controller.state, effects)]
 
     assert elected_after(ConfigResourceType.BROKER, "", False) == []

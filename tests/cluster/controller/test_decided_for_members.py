@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from kwire.cluster.controller import deletion, elections, isr, liveness, shutdown
-from kwire.cluster.controller.effects import Effects, ToBroker
+from kwire.cluster.controller.effects import BrokerRequest, ControllerEffects
 from kwire.cluster.controller.machine import ClusterController
-from kwire.cluster.controller.state import ControllerState, Deletion
+from kwire.cluster.controller.state import ControllerState, DeletionProgress
 from kwire.cluster.metadata.changes import MarkForDeletion, apply_all
 from kwire.cluster.metadata.image import PartitionImage
 from kwire.codecs.errors import ErrorCode
@@ -77,14 +77,14 @@ def test_isr_that_holds_already_is_confirmed_by_whatever_partition_epoch_it_is_a
 
 def test_partition_goes_on_without_a_leader_that_came_back_meanwhile() -> None:
     state = stated(LED)
-    [change] = [liveness._without(state, 1, PLACE, state.image)]
+    [change] = [liveness._remove_replica(state, 1, PLACE, state.image)]
     assert change is not None
     assert (change.state.leader, change.state.isr) == (2, (2, 3))
 
 
 def test_partition_gets_a_leader_when_a_follower_goes_after_its_leader() -> None:
     state = stated(LED, away=1)
-    change = liveness._without(state, 2, PLACE, state.image)
+    change = liveness._remove_replica(state, 2, PLACE, state.image)
     assert change is not None
     assert (change.state.leader, change.state.isr) == (3, (3,))
 
@@ -92,7 +92,7 @@ def test_partition_gets_a_leader_when_a_follower_goes_after_its_leader() -> None
 def test_all_are_told_of_what_a_broker_that_comes_has() -> None:
     state = stated(replace(LED, leader=3), away=3)
     state.image = state.image.with_broker(broker(3))
-    effects = liveness.start(state, {3: EPOCH + 3})
+    effects = liveness.start_brokers(state, {3: EPOCH + 3})
     shown = {
         each.broker_id: [topic.topic_name for topic in each.request.topic_states]
         for each in effects.requests
@@ -107,7 +107,7 @@ def test_all_are_told_of_what_a_broker_that_comes_has() -> None:
 
 
 def test_broker_that_is_a_member_does_not_start_again() -> None:
-    effects = liveness.start(stated(LED), {3: EPOCH + 3})
+    effects = liveness.start_brokers(stated(LED), {3: EPOCH + 3})
     assert (effects.requests, effects.decisions) == ([], [])
 
 
@@ -124,9 +124,9 @@ def test_replica_on_a_failed_disk_is_stopped_and_decided_without() -> None:
 
 def test_answer_of_an_earlier_life_says_nothing() -> None:
     machine = ClusterController(Host(1, CONFIG, CONFIG), stated(LED).image)
-    machine.begin()
-    sent = ToBroker(2, EPOCH + 1, LeaderAndIsrRequest())
-    effects = machine.answered(sent, disk_failed())
+    machine.start()
+    sent = BrokerRequest(2, EPOCH + 1, LeaderAndIsrRequest())
+    effects = machine.response_received(sent, disk_failed())
     assert (effects.requests, effects.decisions) == ([], [])
     assert machine.state.offline == {}
 
@@ -136,20 +136,20 @@ def test_answer_of_an_earlier_life_says_nothing() -> None:
 
 def test_leader_that_is_away_is_replaced_and_one_that_is_there_is_not() -> None:
     state = stated(replace(LED, leader=3), LED, away=3)
-    effects = Effects(decisions=elections.settling(state, [PLACE, ("t", 1)]))
+    effects = ControllerEffects(decisions=elections.leader_elections(state, [PLACE, ("t", 1)]))
     assert [(each.index, each.state.leader) for each in changes(state, effects)] == [(0, 1)]
 
 
 def test_partition_of_a_topic_that_goes_gets_no_leader() -> None:
     state = marked(replace(LED, leader=-1))
-    [decide] = elections.settling(state, [PLACE])
+    [decide] = elections.leader_elections(state, [PLACE])
     assert decide(state.image) is None
 
 
 def test_balancing_waits_until_more_than_a_tenth_is_led_elsewhere() -> None:
     elsewhere = replace(LED, leader=2)
-    assert elections.balancing(stated(*[LED] * 9, elsewhere)).decisions == []
-    assert len(elections.balancing(stated(*[LED] * 8, elsewhere)).decisions) == 1
+    assert elections.balance_leaders(stated(*[LED] * 9, elsewhere)).decisions == []
+    assert len(elections.balance_leaders(stated(*[LED] * 8, elsewhere)).decisions) == 1
 
 
 def test_unclean_election_is_held_where_the_leader_is_shutting_down() -> None:
@@ -165,7 +165,7 @@ def test_unclean_election_is_held_where_the_leader_is_shutting_down() -> None:
 
 def test_partition_of_a_topic_that_goes_is_not_moved_from_who_shuts_down() -> None:
     state = marked(LED)
-    deletion.taken_up(state)
+    deletion.note_marked_topics(state)
     effects = shutdown.controlled_shutdown(state, ControlledShutdownRequest(1, EPOCH + 1))
     assert effects.decisions == []
     assert reply(state, effects).remaining_partitions == []
@@ -176,19 +176,19 @@ def test_partition_of_a_topic_that_goes_is_not_moved_from_who_shuts_down() -> No
 
 def test_deletion_halts_on_an_error_and_counts_only_what_was_asked_for() -> None:
     state = marked(LED, LED)
-    going = state.deletions["t"] = Deletion(asked={(2, 0), (3, 0)})
+    going = state.deletions["t"] = DeletionProgress(requested={(2, 0), (3, 0)})
     errors = [
         StopReplicaPartitionError("t", 0, ErrorCode.KAFKA_STORAGE_ERROR),
         StopReplicaPartitionError("t", 1, ErrorCode.NONE),
     ]
     response = StopReplicaResponse(partition_errors=errors)
-    deletion.answered(state, 2, stopped({0: True, 1: True}), response)
-    assert going == Deletion(asked={(3, 0)}, halted=True)
+    deletion.stop_replica_answered(state, 2, stopped({0: True, 1: True}), response)
+    assert going == DeletionProgress(requested={(3, 0)}, halted=True)
 
 
 def test_deletion_waits_for_the_end_of_a_reassignment() -> None:
     state = marked(MOVING)
-    assert deletion.taken_up(state) == ["t"]
+    assert deletion.note_marked_topics(state) == ["t"]
     assert state.deletions["t"].halted
     assert deletion.resume(state, ["t"], anew=True).requests == []
     assert state.deletions["t"].halted
@@ -198,10 +198,10 @@ def test_deletion_waits_for_the_end_of_a_reassignment() -> None:
 def test_deletion_halts_where_a_replica_is_away_that_is_not_deleted(is_done: bool) -> None:
     state = marked(LED, away=3)
     done = {(3, 0)} if is_done else set()
-    going = state.deletions["t"] = Deletion(done=done)
-    deletion.failed(state, 3, [PLACE])
+    going = state.deletions["t"] = DeletionProgress(deleted=done)
+    deletion.replicas_failed(state, 3, [PLACE])
     assert going.halted == (not is_done)
     going.halted = False
     deletion.resume(state, ["t"])
     assert going.halted == (not is_done)
-    assert going.asked == {(1, 0), (2, 0)}
+    assert going.requested == {(1, 0), (2, 0)}

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from kwire.cluster.controller.effects import Effects
+from kwire.cluster.controller.effects import ControllerEffects
 from kwire.cluster.metadata.changes import CreateTopic, Decision, MarkForDeletion
-from kwire.cluster.metadata.election import unassigned
+from kwire.cluster.metadata.election import unassigned_partition
 from kwire.cluster.metadata.image import TopicImage
 from kwire.settings import BrokerConfig
 from tests.cluster.controller.simulation import Cluster
 
-TOPIC = TopicImage("t", b"t" * 16, (unassigned((1,)), unassigned((2,))))
+TOPIC = TopicImage("t", b"t" * 16, (unassigned_partition((1,)), unassigned_partition((2,))))
 
 
 def decide(cluster: Cluster, decision: Decision) -> None:
     """All of it happens, and brokers that live do what they are told."""
     assert cluster.term is not None
-    cluster.term.take(Effects(decisions=[decision]))
+    cluster.term.take(ControllerEffects(decisions=[decision]))
     work(cluster)
 
 

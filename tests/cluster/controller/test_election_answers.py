@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from kwire.cluster.controller import deletion, elections
-from kwire.cluster.controller.effects import Effects
+from kwire.cluster.controller.effects import ControllerEffects
 from kwire.cluster.controller.elections import PREFERRED, UNCLEAN
 from kwire.cluster.controller.machine import ClusterController
 from kwire.cluster.controller.state import ControllerState
 from kwire.cluster.metadata.changes import AlterPartition, CreateTopic, MarkForDeletion, SetConfigs
-from kwire.cluster.metadata.election import unassigned
+from kwire.cluster.metadata.election import unassigned_partition
 from kwire.cluster.metadata.image import NO_LEADER, PartitionImage, TopicImage
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.elect_leaders import (
@@ -31,7 +31,7 @@ ELSEWHERE = replace(LED, leader=2)
 """Led by another than its preferred leader."""
 LOST = replace(LED, leader=NO_LEADER, isr=(3,))
 """Of which the only one in sync is away."""
-NEVER = unassigned((2, 3))
+NEVER = unassigned_partition((2, 3))
 """Which nobody has led yet."""
 NOT_NEEDED = "Leader election not needed for topic partition."
 
@@ -60,7 +60,7 @@ def with_topic(state: ControllerState, name: str, *partitions: PartitionImage) -
     topic = TopicImage(name, name.encode() * 16, partitions)
     state.image = CreateTopic(topic).apply_to(state.image)
     for index, known in enumerate(partitions):
-        state.index((name, index), known)
+        state.add_to_indexes((name, index), known)
     return state
 
 
@@ -188,7 +188,7 @@ def test_partition_is_settled_where_it_has_no_leader_that_is_there(
     known: PartitionImage, leader: int | None
 ) -> None:
     state = stated(known, away=3)
-    made = changes(state, Effects(decisions=elections.settling(state, [PLACE])))
+    made = changes(state, ControllerEffects(decisions=elections.leader_elections(state, [PLACE])))
     assert [each.state.leader for each in made] == ([] if leader is None else [leader])
     if made:
         assert made[0].state.controller_epoch == 9
@@ -198,7 +198,10 @@ def test_partition_is_settled_where_it_has_no_leader_that_is_there(
 def test_leader_that_is_about_to_go_leads_on_until_it_has_gone() -> None:
     state = stated(LED)
     state.shutting_down.add(1)
-    assert changes(state, Effects(decisions=elections.settling(state, [PLACE]))) == []
+    assert (
+        changes(state, ControllerEffects(decisions=elections.leader_elections(state, [PLACE])))
+        == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -220,7 +223,7 @@ def test_who_is_not_in_sync_leads_where_the_topic_or_else_the_broker_allows_it(
     if given is not None:
         change = SetConfigs(ConfigResourceType.TOPIC, "t", {}, {laws.UNCLEAN: given})
         state.image = change.apply_to(state.image)
-    made = changes(state, Effects(decisions=elections.settling(state, [PLACE])))
+    made = changes(state, ControllerEffects(decisions=elections.leader_elections(state, [PLACE])))
     assert [(each.state.leader, each.state.isr, each.state.recovering) for each in made] == (
         [] if leader is None else [(leader, (leader,), True)]
     )
@@ -228,7 +231,10 @@ def test_who_is_not_in_sync_leads_where_the_topic_or_else_the_broker_allows_it(
 
 def test_partitions_are_settled_in_their_order_and_none_that_is_gone() -> None:
     state = stated(NEVER, NEVER)
-    made = changes(state, Effects(decisions=elections.settling(state, [("t", 1), PLACE, ("n", 0)])))
+    made = changes(
+        state,
+        ControllerEffects(decisions=elections.leader_elections(state, [("t", 1), PLACE, ("n", 0)])),
+    )
     assert [each.index for each in made] == [0, 1]
 
 
@@ -237,7 +243,7 @@ def test_partition_of_a_topic_that_goes_is_settled_only_while_it_is_reassigned()
     adding, removing = replace(led_by_nobody, adding=(3,)), replace(led_by_nobody, removing=(3,))
     state = marked(stated(led_by_nobody, adding, removing))
     places = [("t", index) for index in range(3)]
-    made = changes(state, Effects(decisions=elections.settling(state, places)))
+    made = changes(state, ControllerEffects(decisions=elections.leader_elections(state, places)))
     assert [each.index for each in made] == [1, 2]
 
 
@@ -248,13 +254,13 @@ def test_balancing_counts_for_each_broker_what_it_should_lead() -> None:
     """Broker 1 should lead ten and lacks one, broker 2 two and lacks one."""
     twos = replace(LED, replicas=(2, 1, 3))
     state = stated(*[LED] * 9, ELSEWHERE, replace(twos, leader=2), twos)
-    assert led(changes(state, elections.balancing(state))) == [("t", 11, 2)]
+    assert led(changes(state, elections.balance_leaders(state))) == [("t", 11, 2)]
 
 
 def test_balancing_asks_only_for_what_the_preferred_broker_can_lead() -> None:
     state = stated(ELSEWHERE, NEVER, replace(ELSEWHERE, isr=(2, 3)), ELSEWHERE)
     state.offline[1] = {("t", 3)}
-    effects = elections.balancing(state)
+    effects = elections.balance_leaders(state)
     assert len(effects.decisions) == 1
     assert led(changes(state, effects)) == [("t", 0, 1)]
 
@@ -262,32 +268,32 @@ def test_balancing_asks_only_for_what_the_preferred_broker_can_lead() -> None:
 def test_balancing_moves_in_the_order_of_brokers_and_partitions() -> None:
     twos = replace(LED, replicas=(2, 1, 3), leader=3)
     state = stated(twos, ELSEWHERE, twos, ELSEWHERE)
-    made = changes(state, elections.balancing(state))
+    made = changes(state, elections.balance_leaders(state))
     assert led(made) == [("t", 1, 1), ("t", 3, 1), ("t", 0, 2), ("t", 2, 2)]
 
 
 def test_balancing_does_not_move_partitions_of_a_topic_that_goes() -> None:
     state = marked(stated(ELSEWHERE))
-    deletion.taken_up(state)
-    assert elections.balancing(state).decisions == []
+    deletion.note_marked_topics(state)
+    assert elections.balance_leaders(state).decisions == []
 
 
 def test_balancing_is_after_five_seconds_and_then_each_interval() -> None:
     config = BrokerConfig({"node.id": "1", "leader.imbalance.check.interval.seconds": "7"})
     machine = ClusterController(Host(1, config, config), stated(LED).image)
-    assert machine.begin().timers == [("balancing", 5000)]
-    assert machine.timer("balancing").timers == [("balancing", 7000)]
+    assert machine.start().timers == [("balancing", 5000)]
+    assert machine.timer_fired("balancing").timers == [("balancing", 7000)]
 
 
 def test_balancing_that_is_turned_off_sets_no_timer() -> None:
     config = BrokerConfig({"node.id": "1", "auto.leader.rebalance.enable": "false"})
     machine = ClusterController(Host(1, config, config), stated(LED).image)
-    assert machine.begin().timers == []
+    assert machine.start().timers == []
 
 
 def test_elections_that_the_store_asks_for_are_of_the_preferred_leaders() -> None:
     machine = ClusterController(stated(LED).settings, stated(ELSEWHERE, LED, ELSEWHERE).image)
-    machine.begin()
-    effects = machine.elections_asked([("t", 2), ("t", 1), ("n", 0)])
+    machine.start()
+    effects = machine.preferred_elections_requested([("t", 2), ("t", 1), ("n", 0)])
     assert led(changes(machine.state, effects)) == [("t", 2, 1)]
     assert effects.then is None

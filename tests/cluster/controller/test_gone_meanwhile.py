@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kwire.cluster.controller.effects import Effects
+from kwire.cluster.controller.effects import ControllerEffects
 from kwire.cluster.metadata.changes import CreateTopic
 from kwire.cluster.metadata.image import PartitionImage, TopicImage
 from kwire.cluster.metadata.placement import new_partition
@@ -31,7 +31,9 @@ def cluster() -> Cluster:
     term = cluster.term
     assert term is not None
     topic = TopicImage(PLACE[0], b"t" * 16, (new_partition([1, 2, 3]),))
-    term.take(Effects(decisions=[lambda image: None if image.topics else CreateTopic(topic)]))
+    term.take(
+        ControllerEffects(decisions=[lambda image: None if image.topics else CreateTopic(topic)])
+    )
     cluster.settle(anew=False)
     cluster.propose_isr(PLACE, [1, 2])
     commit(cluster)

@@ -10,7 +10,7 @@ import pytest
 from kwire.cluster.controller import isr
 from kwire.cluster.controller.state import ControllerState
 from kwire.cluster.metadata.changes import AlterPartition
-from kwire.cluster.metadata.election import unassigned
+from kwire.cluster.metadata.election import unassigned_partition
 from kwire.cluster.metadata.image import PartitionImage
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.alter_partition import (
@@ -183,7 +183,7 @@ def test_later_epoch_of_either_kind_tells_of_a_later_controller_and_earlier_ones
 
 
 def test_partition_that_is_unknown_or_never_had_a_leader_is_answered_so() -> None:
-    state = stated(LED, unassigned((1, 2)))
+    state = stated(LED, unassigned_partition((1, 2)))
     said = says([1], index=1, leader_epoch=-1, partition_epoch=-1)
     assert refusal(state, said) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert refusal(state, says([1], index=2)) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kwire.cluster.controller.effects import Effects
+from kwire.cluster.controller.effects import ControllerEffects
 from kwire.cluster.metadata.changes import CreateTopic
 from kwire.cluster.metadata.image import TopicImage
 from kwire.cluster.metadata.placement import new_partition
@@ -30,7 +30,9 @@ def test_who_has_begun_another_life_does_not_join(behind: int | None, error: Err
     term = cluster.term
     assert term is not None
     topic = TopicImage(PLACE[0], b"t" * 16, (new_partition([1, 2]),))
-    term.take(Effects(decisions=[lambda image: None if image.topics else CreateTopic(topic)]))
+    term.take(
+        ControllerEffects(decisions=[lambda image: None if image.topics else CreateTopic(topic)])
+    )
     cluster.settle(anew=False)
     local = cluster.brokers[1].hosted[PLACE]
     request = alter_partition(1, cluster.brokers[1].epoch, 0, local, [1])

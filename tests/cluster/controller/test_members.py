@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kwire.cluster.controller.effects import Effects
+from kwire.cluster.controller.effects import ControllerEffects
 from kwire.cluster.controller.elections import PREFERRED
 from kwire.cluster.metadata.changes import CreateTopic, MarkForDeletion
 from kwire.cluster.metadata.image import PartitionImage, TopicImage
@@ -71,7 +71,7 @@ def cluster() -> Cluster:
     cluster = Cluster(3, BrokerConfig({"node.id": str(CONTROLLER)}))
     cluster.elect(CONTROLLER)
     term_of(cluster).take(
-        Effects(decisions=[lambda image: None if image.topics else CreateTopic(TOPIC)])
+        ControllerEffects(decisions=[lambda image: None if image.topics else CreateTopic(TOPIC)])
     )
     work(cluster)
     return cluster
@@ -231,7 +231,9 @@ def test_isr_change_names_the_next_partition_epoch_and_keeps_the_leader_epoch(
 
 
 def delete(cluster: Cluster) -> None:
-    term_of(cluster).take(Effects(decisions=[lambda _: MarkForDeletion(TOPIC.name, TOPIC.id)]))
+    term_of(cluster).take(
+        ControllerEffects(decisions=[lambda _: MarkForDeletion(TOPIC.name, TOPIC.id)])
+    )
     term_of(cluster).work()
     term_of(cluster).see()
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from kwire.cluster.controller import deletion, liveness, reassignment
-from kwire.cluster.controller.effects import Effects
-from kwire.cluster.controller.propagation import EPOCH_DURING_DELETE, Batch
-from kwire.cluster.controller.state import ControllerState, Deletion
+from kwire.cluster.controller.effects import ControllerEffects
+from kwire.cluster.controller.propagation import EPOCH_DURING_DELETE, BrokerRequestBatch
+from kwire.cluster.controller.state import ControllerState, DeletionProgress
 from kwire.cluster.metadata.changes import AlterPartition, Conflict, MarkForDeletion, apply_all
 from kwire.cluster.metadata.image import NO_LEADER, PartitionImage
 from kwire.codecs.errors import ErrorCode
@@ -98,7 +98,7 @@ def test_replica_whose_disk_failed_is_not_elected_when_the_leader_goes() -> None
     told = [LeaderAndIsrPartitionError("", 0, ErrorCode.KAFKA_STORAGE_ERROR)]
     response = LeaderAndIsrResponse(topics=[LeaderAndIsrTopicError(b"t" * 16, told)])
     liveness.leader_and_isr_answered(state, 2, response)
-    change = liveness._without(state, 1, PLACE, state.image)
+    change = liveness._remove_replica(state, 1, PLACE, state.image)
     assert change is not None
     assert (change.state.leader, change.state.isr) == (3, (3,))
 
@@ -114,7 +114,9 @@ def completed(known: PartitionImage, *, failed: int | None = None) -> PartitionI
     state = stated(known)
     if failed is not None:
         state.offline[failed] = {PLACE}
-    made = changes(state, Effects(decisions=[reassignment.completion(state, PLACE)]))
+    made = changes(
+        state, ControllerEffects(decisions=[reassignment.completion_decision(state, PLACE)])
+    )
     return replace(made[0].state, controller_epoch=0) if made else None
 
 
@@ -142,30 +144,36 @@ def test_reassignment_does_not_end_before_all_that_stay_are_in_sync(known: Parti
 
 def test_reassignment_is_told_anew_while_it_cannot_end() -> None:
     state = stated(MOVING)
-    [change] = changes(state, Effects(decisions=[reassignment.resumption(state, PLACE)]))
+    [change] = changes(
+        state, ControllerEffects(decisions=[reassignment.resumption_decision(state, PLACE)])
+    )
     assert change.state == replace(MOVING, leader_epoch=6, partition_epoch=8, controller_epoch=9)
 
 
 def test_reassignment_that_can_end_ends_when_it_is_resumed() -> None:
     state = stated(REPLACED)
-    [change] = changes(state, Effects(decisions=[reassignment.resumption(state, PLACE)]))
+    [change] = changes(
+        state, ControllerEffects(decisions=[reassignment.resumption_decision(state, PLACE)])
+    )
     assert (change.state.replicas, change.state.adding, change.state.removing) == ((1, 3), (), ())
 
 
 def test_reassignment_to_fewer_replicas_that_are_in_sync_ends_at_once() -> None:
     state = stated(LED)
-    after = reassignment.begun(LED, (3, 1), state.online(PLACE), unclean=False)
+    after = reassignment.reassigning_state(LED, (3, 1), state.online(PLACE), unclean=False)
     assert after == PartitionImage(1, 6, 8, replicas=(3, 1), isr=(1, 3))
-    after = reassignment.begun(LED, (3, 2), state.online(PLACE), unclean=False)
+    after = reassignment.reassigning_state(LED, (3, 2), state.online(PLACE), unclean=False)
     assert after == PartitionImage(3, 6, 8, replicas=(3, 2), isr=(2, 3))
 
 
 # -- the leader epoch that a stop names
 
 
-def stops(requests: Effects | Batch) -> dict[int, list[StopReplicaPartitionState]]:
+def stops(
+    requests: ControllerEffects | BrokerRequestBatch,
+) -> dict[int, list[StopReplicaPartitionState]]:
     """What brokers are to stop, of topic `t`."""
-    sent = requests.requests if isinstance(requests, Effects) else requests.requests()
+    sent = requests.requests if isinstance(requests, ControllerEffects) else requests.requests()
     return {
         each.broker_id: each.request.topic_states[0].partition_states
         for each in sent
@@ -176,21 +184,21 @@ def stops(requests: Effects | Batch) -> dict[int, list[StopReplicaPartitionState
 @pytest.mark.parametrize("delete", [True, False])
 def test_stop_of_a_topic_that_stays_names_the_leader_epoch(delete: bool) -> None:
     """A broker that has heard of a later one goes on: the partition may be its again."""
-    batch = Batch(stated(LED))
-    batch.stop([2], PLACE, delete=delete)
+    batch = BrokerRequestBatch(stated(LED))
+    batch.add_stop_replica([2], PLACE, delete=delete)
     assert stops(batch) == {2: [StopReplicaPartitionState(0, 5, delete)]}
 
 
 def test_stop_of_a_partition_that_is_not_there_any_longer_names_no_leader_epoch() -> None:
-    batch = Batch(stated(LED))
-    batch.stop([2], ("t", 3), delete=True)
+    batch = BrokerRequestBatch(stated(LED))
+    batch.add_stop_replica([2], ("t", 3), delete=True)
     assert stops(batch) == {2: [StopReplicaPartitionState(3, NO_LEADER, True)]}
 
 
 def test_stop_of_a_topic_that_goes_is_obeyed_whatever_leader_epoch_is_known() -> None:
     state = stated(LED)
     state.image = apply_all(state.image, [MarkForDeletion("t", b"t" * 16)])
-    deletion.taken_up(state)
+    deletion.note_marked_topics(state)
     asked = stops(deletion.resume(state, ["t"]))
     assert asked == {
         each: [StopReplicaPartitionState(0, EPOCH_DURING_DELETE, True)] for each in (1, 2, 3)
@@ -200,6 +208,6 @@ def test_stop_of_a_topic_that_goes_is_obeyed_whatever_leader_epoch_is_known() ->
 def test_stop_is_sent_once_to_each_replica_that_is_not_deleted() -> None:
     state = stated(LED)
     state.image = apply_all(state.image, [MarkForDeletion("t", b"t" * 16)])
-    state.deletions["t"] = Deletion(done={(1, 0)})
+    state.deletions["t"] = DeletionProgress(deleted={(1, 0)})
     assert stops(deletion.resume(state, ["t"])).keys() == {2, 3}
     assert stops(deletion.resume(state, ["t"])) == {}

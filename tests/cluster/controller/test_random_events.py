@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kwire.cluster.controller.elections import UNCLEAN as UNCLEAN_ELECTION
-from kwire.cluster.controller.state import Place
+from kwire.cluster.controller.state import TopicPartition
 from kwire.cluster.metadata.changes import (
     AddPartitions,
     Change,
@@ -26,7 +26,7 @@ from kwire.cluster.metadata.changes import (
     MarkForDeletion,
     SetConfigs,
 )
-from kwire.cluster.metadata.election import unassigned
+from kwire.cluster.metadata.election import unassigned_partition
 from kwire.cluster.metadata.image import TOPIC_RESOURCE, ClusterImage, PartitionImage, TopicImage
 from kwire.cluster.metadata.placement import new_partition
 from kwire.codecs.messages.controlled_shutdown import ControlledShutdownRequest
@@ -83,7 +83,7 @@ class Events:
     def broker(self, number: int) -> int:
         return number % BROKERS + 1
 
-    def place(self, number: int) -> Place | None:
+    def place(self, number: int) -> TopicPartition | None:
         places = [
             (name, index)
             for name in sorted(self.image.topics)
@@ -96,10 +96,10 @@ class Events:
         return drawn.sample(range(1, BROKERS + 1), drawn.randint(1, 3))
 
     def decide(self, decision: Decision) -> None:
-        from kwire.cluster.controller.effects import Effects
+        from kwire.cluster.controller.effects import ControllerEffects
 
         if self.cluster.term is not None:
-            self.cluster.term.take(Effects(decisions=[decision]))
+            self.cluster.term.take(ControllerEffects(decisions=[decision]))
 
     def working(self, term: Term) -> None:
         if term.is_over and self.cluster.term is term:
@@ -175,11 +175,11 @@ class Events:
         replicas = self.replicas(number)
         if number % 2 and set(replicas) <= self.image.brokers.keys():
             return new_partition(replicas)
-        return unassigned(tuple(replicas))
+        return unassigned_partition(tuple(replicas))
 
     def grow(self, one: int, two: int) -> None:
         name = TOPICS[one % len(TOPICS)]
-        partition = unassigned(tuple(self.replicas(two)))
+        partition = unassigned_partition(tuple(self.replicas(two)))
 
         def grow(image: ClusterImage) -> Change | None:
             topic = image.topics.get(name)
@@ -244,7 +244,7 @@ class Events:
 
     def balance(self, one: int, two: int) -> None:
         if self.cluster.term is not None and self.cluster.term.timers:
-            self.cluster.term.take(self.cluster.term.machine.timer("balancing"))
+            self.cluster.term.take(self.cluster.term.machine.timer_fired("balancing"))
 
     def fail_disk(self, one: int, two: int) -> None:
         broker = self.cluster.brokers[self.broker(one)]

@@ -10,10 +10,14 @@ import pytest
 
 from kwire.cluster.controller import reassignment
 from kwire.cluster.controller.machine import ClusterController
-from kwire.cluster.controller.reassignment import begun, completion, resumption
+from kwire.cluster.controller.reassignment import (
+    completion_decision,
+    reassigning_state,
+    resumption_decision,
+)
 from kwire.cluster.controller.state import ControllerState
 from kwire.cluster.metadata.changes import AlterPartition, CreateTopic, MarkForDeletion, SetConfigs
-from kwire.cluster.metadata.election import Online, unassigned
+from kwire.cluster.metadata.election import Online, unassigned_partition
 from kwire.cluster.metadata.image import NO_LEADER, PartitionImage, TopicImage
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.alter_partition_reassignments import (
@@ -84,14 +88,14 @@ def next_state(known: PartitionImage, **fields: object) -> PartitionImage:
 def test_partition_is_on_its_way_to_other_replicas_or_there(
     known: PartitionImage, target: Sequence[int], after: dict[str, object]
 ) -> None:
-    assert begun(known, target, everybody, unclean=False) == next_state(known, **after)
+    assert reassigning_state(known, target, everybody, unclean=False) == next_state(known, **after)
 
 
 def test_partition_led_by_one_that_goes_at_once_has_no_leader_where_nobody_in_sync_is_there() -> (
     None
 ):
     known = replace(MOVING, leader=3, isr=(3, 1))
-    after = begun(known, [1, 2], without(1), unclean=True)
+    after = reassigning_state(known, [1, 2], without(1), unclean=True)
     assert after == next_state(
         known, replicas=(1, 2), isr=(1,), leader=NO_LEADER, adding=(), removing=()
     )
@@ -101,9 +105,9 @@ def test_partition_of_which_nobody_in_sync_is_left_is_led_by_another_only_if_tha
     None
 ):
     known = replace(MOVING, leader=3, isr=(3,))
-    assert begun(known, [1, 2], everybody, unclean=False) is None
-    assert begun(known, [1, 2], without(1, 2), unclean=True) is None
-    assert begun(known, [1, 2], everybody, unclean=True) == next_state(
+    assert reassigning_state(known, [1, 2], everybody, unclean=False) is None
+    assert reassigning_state(known, [1, 2], without(1, 2), unclean=True) is None
+    assert reassigning_state(known, [1, 2], everybody, unclean=True) == next_state(
         known, replicas=(1, 2), isr=(1,), leader=1, adding=(), removing=(), recovering=True
     )
 
@@ -111,18 +115,18 @@ def test_partition_of_which_nobody_in_sync_is_left_is_led_by_another_only_if_tha
 def test_reassignment_waits_for_a_leader_that_is_there_among_those_that_stay() -> None:
     known = replace(LED, replicas=(1, 2, 3), isr=(1, 2), leader=1)
     state = stated(known, away=2)
-    after = begun(known, [2], state.online(PLACE), unclean=False)
+    after = reassigning_state(known, [2], state.online(PLACE), unclean=False)
     assert after == next_state(known, removing=(1, 3), replicas=(2, 1, 3))
 
 
 def complete(state: ControllerState) -> AlterPartition | None:
-    change = completion(state, PLACE)(state.image)
+    change = completion_decision(state, PLACE)(state.image)
     assert change is None or isinstance(change, AlterPartition)
     return change
 
 
 def resumed(state: ControllerState) -> AlterPartition | None:
-    change = resumption(state, PLACE)(state.image)
+    change = resumption_decision(state, PLACE)(state.image)
     assert change is None or isinstance(change, AlterPartition)
     return change
 
@@ -265,7 +269,7 @@ def test_partition_of_a_topic_that_goes_is_not_found() -> None:
 
 
 def test_partition_that_was_never_led_has_the_replicas_at_once() -> None:
-    [change], _ = asked(stated(unassigned((1,))), {"t": {0: [3, 2]}})
+    [change], _ = asked(stated(unassigned_partition((1,))), {"t": {0: [3, 2]}})
     assert change.partition_epoch == -1
     assert change.state == PartitionImage(3, 0, 0, (3, 2), (3, 2), controller_epoch=9)
 
@@ -325,8 +329,8 @@ def test_places_that_the_store_names_and_cannot_be_are_the_reply() -> None:
     state = stated(PAIR, PAIR, PAIR)
     wanted = {("t", 1): (2, 9), ("n", 0): (1,), PLACE: (1, 1), ("t", 2): (1, 2)}
     machine = ClusterController(state.settings, state.image)
-    machine.begin()
-    effects = machine.reassignments_asked(wanted)
+    machine.start()
+    effects = machine.reassignments_requested(wanted)
     [change] = changes(machine.state, effects)
     assert (change.index, change.state.replicas, change.state.adding) == (1, (2, 9, 1), (9,))
     assert reply(machine.state, effects) == [("n", 0), PLACE]
@@ -348,7 +352,7 @@ def test_what_is_under_way_is_listed_by_topic_of_all_or_of_what_is_asked_for() -
     state = stated(MOVING, LED, replace(MOVING, adding=()), replace(MOVING, removing=()))
     topic = TopicImage("s", b"s" * 16, (MOVING,))
     state.image = CreateTopic(topic).apply_to(state.image)
-    state.index(("s", 0), MOVING)
+    state.add_to_indexes(("s", 0), MOVING)
     first = OngoingPartitionReassignment(0, [3, 1, 2], [3], [1])
     second = OngoingPartitionReassignment(2, [3, 1, 2], [], [1])
     third = OngoingPartitionReassignment(3, [3, 1, 2], [3], [])

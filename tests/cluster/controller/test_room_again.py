@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kwire.cluster.controller.effects import Effects
+from kwire.cluster.controller.effects import ControllerEffects
 from kwire.cluster.metadata.changes import CreateTopic, MarkForDeletion
 from kwire.cluster.metadata.image import NO_LEADER, PartitionImage, TopicImage
 from kwire.cluster.metadata.placement import new_partition
@@ -33,7 +33,7 @@ def led_by_its_last() -> Cluster:
     cluster.elect(3)
     assert cluster.term is not None
     cluster.term.take(
-        Effects(decisions=[lambda image: None if image.topics else CreateTopic(TOPIC)])
+        ControllerEffects(decisions=[lambda image: None if image.topics else CreateTopic(TOPIC)])
     )
     settled(cluster)
     cluster.kill(2)
@@ -80,7 +80,9 @@ def test_a_topic_goes_once_all_its_replicas_can() -> None:
     cluster.fail_disk(cluster.brokers[2], LOG)
     settled(cluster)
     assert cluster.term is not None
-    cluster.term.take(Effects(decisions=[lambda _: MarkForDeletion(TOPIC.name, TOPIC.id)]))
+    cluster.term.take(
+        ControllerEffects(decisions=[lambda _: MarkForDeletion(TOPIC.name, TOPIC.id)])
+    )
     cluster.term.work()
     settled(cluster)
     assert TOPIC.name in cluster.store.image.topics

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import pytest
 
-from kwire.cluster.controller.effects import Effects
+from kwire.cluster.controller.effects import ControllerEffects
 from kwire.cluster.controller.machine import ClusterController
 from kwire.cluster.membership.collector import collector_paused
 from kwire.cluster.metadata.changes import Change, UnregisterBroker, apply_all, decide_all
@@ -65,9 +65,9 @@ class Followed:
         self.image = image
         self.machine = ClusterController(Host(1, CONFIG, CONFIG), image)
 
-    def changed(self, changes: Sequence[Change]) -> Effects:
+    def changed(self, changes: Sequence[Change]) -> ControllerEffects:
         before, self.image = self.image, apply_all(self.image, changes)
-        return self.machine.changed(self.image, delta_of(before, self.image, changes))
+        return self.machine.image_changed(self.image, delta_of(before, self.image, changes))
 
     def lose(self, broker_id: int) -> tuple[int, int]:
         """A broker dies, and what is decided is made: how many changes, and how many requests."""
@@ -82,7 +82,7 @@ def test_a_thousand_brokers() -> None:
     image = big_cluster()
     cluster, making_s = timed(lambda: Followed(image))
     with collector_paused():  # as the driver does
-        effects, begin_s = timed(cluster.machine.begin)
+        effects, begin_s = timed(cluster.machine.start)
     told = [each.request for each in effects.requests]
     assert sum(isinstance(each, LeaderAndIsrRequest) for each in told) == BROKERS
     del effects, told
@@ -104,7 +104,7 @@ def test_what_it_keeps_of_a_thousand_brokers() -> None:
     image = big_cluster()
     image_bytes = tracemalloc.get_traced_memory()[0]
     cluster = Followed(image)
-    cluster.machine.begin()
+    cluster.machine.start()
     kept_bytes = tracemalloc.get_traced_memory()[0] - image_bytes
     peak_bytes = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()

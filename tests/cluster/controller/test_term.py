@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from kwire.cluster.controller.effects import Effects, ToBroker
+from kwire.cluster.controller.effects import BrokerRequest, ControllerEffects
 from kwire.cluster.controller.machine import ClusterController
-from kwire.cluster.controller.state import ControllerState, Deletion, partition_of
+from kwire.cluster.controller.state import ControllerState, DeletionProgress, partition_of
 from kwire.cluster.metadata.changes import (
     AddPartitions,
     AlterPartition,
@@ -28,7 +28,7 @@ from kwire.cluster.metadata.changes import (
     apply_all,
 )
 from kwire.cluster.metadata.delta import delta_of
-from kwire.cluster.metadata.election import unassigned
+from kwire.cluster.metadata.election import unassigned_partition
 from kwire.cluster.metadata.image import NO_LEADER, ClusterImage, PartitionImage, TopicImage
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.allocate_producer_ids import AllocateProducerIdsRequest
@@ -54,7 +54,7 @@ from tests.cluster.controller.test_decided import (
 from tests.cluster.controller.test_told import sent
 
 T = b"t" * 16
-NEVER = unassigned((1, 2))
+NEVER = unassigned_partition((1, 2))
 QUIET = BrokerConfig({"node.id": "1", "auto.leader.rebalance.enable": "false"})
 
 
@@ -74,18 +74,18 @@ class Told:
     def __init__(self, image: ClusterImage, config: BrokerConfig = QUIET) -> None:
         self.host = Host(1, config, config)
         self.machine = ClusterController(self.host, image)
-        self.begun = self.machine.begin()
+        self.begun = self.machine.start()
 
     @property
     def state(self) -> ControllerState:
         return self.machine.state
 
-    def changed(self, *made: Change) -> Effects:
+    def changed(self, *made: Change) -> ControllerEffects:
         before = self.state.image
         after = apply_all(before, made)
-        return self.machine.changed(after, delta_of(before, after, made))
+        return self.machine.image_changed(after, delta_of(before, after, made))
 
-    def altered(self, after: PartitionImage, index: int = 0, topic: str = "t") -> Effects:
+    def altered(self, after: PartitionImage, index: int = 0, topic: str = "t") -> ControllerEffects:
         known = self.state.image.topics[topic]
         epoch = known.partitions[index].partition_epoch
         return self.changed(AlterPartition(topic, known.id, index, epoch, after))
@@ -108,7 +108,7 @@ def known_anew(state: ControllerState) -> dict[str, object]:
     anew.members = state.members
     for name, topic in state.image.topics.items():
         for index, known in enumerate(topic.partitions):
-            anew.index((name, index), known)
+            anew.add_to_indexes((name, index), known)
     return known_by(anew)
 
 
@@ -149,8 +149,8 @@ def test_new_controller_goes_on_with_what_the_one_before_left() -> None:
     assert told.state.members == {1: EPOCH + 1, 2: EPOCH + 2}
     assert decided(told.state, told.begun) == [(0, 1, (1, 2)), (1, 1, (1,)), (2, 1, (1, 2))]
     assert told.state.deletions == {
-        "r": Deletion(halted=True),
-        "s": Deletion(asked={(1, 0), (2, 0)}),
+        "r": DeletionProgress(halted=True),
+        "s": DeletionProgress(requested={(1, 0), (2, 0)}),
     }
     stops = [each for each in told.begun.requests if isinstance(each.request, StopReplicaRequest)]
     assert stopped(stops) == {1: [("s", 0, True)], 2: [("s", 0, True)]}
@@ -258,12 +258,12 @@ def test_reassignment_ends_once_all_that_are_to_stay_are_in_sync(
 
 def test_deletion_that_waited_for_the_end_of_a_reassignment_goes_on() -> None:
     told = Told(MarkForDeletion("t", T).apply_to(image_of(MOVING)))
-    assert told.state.deletions == {"t": Deletion(halted=True)}
+    assert told.state.deletions == {"t": DeletionProgress(halted=True)}
     ended = replace(
         MOVING, replicas=(1, 2), adding=(), removing=(), partition_epoch=8, leader_epoch=6
     )
     effects = told.altered(ended)
-    assert told.state.deletions == {"t": Deletion(asked={(1, 0), (2, 0)})}
+    assert told.state.deletions == {"t": DeletionProgress(requested={(1, 0), (2, 0)})}
     stops = effects.requests[-2:]
     assert stopped(stops) == {1: [("t", 0, True)], 2: [("t", 0, True)]}
 
@@ -274,10 +274,10 @@ def test_deletion_waits_for_a_reassignment_that_adds_or_removes_only(
 ) -> None:
     moving = replace(MOVING, **fields)
     told = Told(MarkForDeletion("t", T).apply_to(image_of(moving)))
-    assert told.state.deletions == {"t": Deletion(halted=True)}
+    assert told.state.deletions == {"t": DeletionProgress(halted=True)}
     ended = replace(moving, replicas=(1, 2), adding=(), removing=(), partition_epoch=8)
     told.altered(ended)
-    assert told.state.deletions == {"t": Deletion(asked={(1, 0), (2, 0)})}
+    assert told.state.deletions == {"t": DeletionProgress(requested={(1, 0), (2, 0)})}
 
 
 def test_member_of_the_isr_that_went_before_its_coming_was_committed_is_gone_on_without() -> None:
@@ -322,13 +322,13 @@ def test_brokers_that_lost_disks_are_asked() -> None:
 def test_answer_is_heard_in_the_life_that_was_asked() -> None:
     told = Told(image_of(LED))
     for epoch, is_heard in ((EPOCH + 1, False), (EPOCH + 3, False), (EPOCH + 2, True)):
-        sent_to = ToBroker(2, epoch, LeaderAndIsrRequest())
+        sent_to = BrokerRequest(2, epoch, LeaderAndIsrRequest())
         response = failed_on(2, (T, 0, ErrorCode.KAFKA_STORAGE_ERROR))
-        assert bool(told.machine.answered(sent_to, response).decisions) == is_heard
+        assert bool(told.machine.response_received(sent_to, response).decisions) == is_heard
     failed = UpdateMetadataResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
     for nothing_said in (None, failed):
-        sent_to = ToBroker(1, EPOCH + 1, UpdateMetadataRequest())
-        effects = told.machine.answered(sent_to, nothing_said)
+        sent_to = BrokerRequest(1, EPOCH + 1, UpdateMetadataRequest())
+        effects = told.machine.response_received(sent_to, nothing_said)
         assert (effects.requests, effects.decisions) == ([], [])
 
 
@@ -366,7 +366,7 @@ def test_topic_that_is_deleted_and_made_anew_at_once_was_never_led() -> None:
 def any_state(draw: random.Random, partition_epoch: int) -> PartitionImage:
     replicas = draw.sample(range(1, 5), draw.randint(1, 3))
     if not partition_epoch and draw.random() < 0.2:
-        return unassigned(tuple(replicas))
+        return unassigned_partition(tuple(replicas))
     isr = draw.sample(replicas, draw.randint(1, len(replicas)))
     return PartitionImage(
         draw.choice([*isr, NO_LEADER]),
@@ -429,4 +429,4 @@ def test_controller_that_never_begins_knows_of_nothing() -> None:
         "preferred": {},
         "displaced": {},
     }
-    assert list(state.places("t")) == []
+    assert list(state.partitions_of("t")) == []

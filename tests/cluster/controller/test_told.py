@@ -7,11 +7,11 @@ from typing import Any, TypeVar
 
 import pytest
 
-from kwire.cluster.controller.effects import Effects, ToBroker
-from kwire.cluster.controller.propagation import Batch
-from kwire.cluster.controller.state import ControllerState, Deletion
+from kwire.cluster.controller.effects import BrokerRequest, ControllerEffects
+from kwire.cluster.controller.propagation import BrokerRequestBatch
+from kwire.cluster.controller.state import ControllerState, DeletionProgress
 from kwire.cluster.metadata.changes import CreateTopic
-from kwire.cluster.metadata.election import unassigned
+from kwire.cluster.metadata.election import unassigned_partition
 from kwire.cluster.metadata.image import (
     NO_LEADER,
     BrokerImage,
@@ -70,7 +70,7 @@ RICH_STATE = LeaderAndIsrPartitionState(
 )
 
 
-def sent(requests: list[ToBroker], kind: type[M]) -> dict[int, M]:
+def sent(requests: list[BrokerRequest], kind: type[M]) -> dict[int, M]:
     """The requests of a kind, by broker; a broker gets one of each kind at most."""
     found: dict[int, M] = {}
     for each in requests:
@@ -84,17 +84,17 @@ def with_topic(state: ControllerState, name: str, *partitions: PartitionImage) -
     topic = TopicImage(name, name.encode() * 16, partitions)
     state.image = CreateTopic(topic).apply_to(state.image)
     for index, known in enumerate(partitions):
-        state.index((name, index), known)
+        state.add_to_indexes((name, index), known)
 
 
 # -- LeaderAndIsr
 
 
 def test_replica_is_told_all_that_is_known_of_its_partition() -> None:
-    batch = Batch(stated(RICH))
-    batch.lead([3], PLACE)
+    batch = BrokerRequestBatch(stated(RICH))
+    batch.add_leader_and_isr([3], PLACE)
     [request] = batch.requests()
-    assert request == ToBroker(
+    assert request == BrokerRequest(
         3,
         EPOCH + 3,
         LeaderAndIsrRequest(
@@ -110,10 +110,10 @@ def test_replica_is_told_all_that_is_known_of_its_partition() -> None:
 def test_partitions_are_told_by_topic_to_each_broker_that_has_them() -> None:
     state = stated(LED, replace(LED, leader=2), LED)
     with_topic(state, "s", replace(LED, leader=3))
-    batch = Batch(state)
-    batch.lead([3, 1], ("t", 2))
-    batch.lead([1], ("s", 0))
-    batch.lead([1], ("t", 1))
+    batch = BrokerRequestBatch(state)
+    batch.add_leader_and_isr([3, 1], ("t", 2))
+    batch.add_leader_and_isr([1], ("s", 0))
+    batch.add_leader_and_isr([1], ("t", 1))
     told = sent(batch.requests(), LeaderAndIsrRequest)
     assert {
         broker_id: [
@@ -134,19 +134,19 @@ def test_partitions_are_told_by_topic_to_each_broker_that_has_them() -> None:
 def test_log_may_be_made_where_one_of_two_reasons_to_tell_says_so(
     first: bool, second: bool, is_new: bool
 ) -> None:
-    batch = Batch(stated(LED))
-    batch.lead([1, 2], PLACE, new=first)
-    batch.lead([1], PLACE, new=second)
+    batch = BrokerRequestBatch(stated(LED))
+    batch.add_leader_and_isr([1, 2], PLACE, new=first)
+    batch.add_leader_and_isr([1], PLACE, new=second)
     told = sent(batch.requests(), LeaderAndIsrRequest)
     new = {each: told[each].topic_states[0].partition_states[0].is_new for each in (1, 2)}
     assert new == {1: is_new, 2: first}
 
 
 def test_broker_that_is_away_is_told_nothing_and_named_as_no_leader() -> None:
-    batch = Batch(stated(replace(LED, leader=3), away=3))
-    batch.lead([1, 3], PLACE)
-    batch.show([PLACE], [1, 3])
-    batch.stop([1, 3], PLACE, delete=False)
+    batch = BrokerRequestBatch(stated(replace(LED, leader=3), away=3))
+    batch.add_leader_and_isr([1, 3], PLACE)
+    batch.add_update_metadata([PLACE], [1, 3])
+    batch.add_stop_replica([1, 3], PLACE, delete=False)
     requests = batch.requests()
     assert {each.broker_id for each in requests} == {1}
     assert sent(requests, LeaderAndIsrRequest)[1].live_leaders == []
@@ -166,9 +166,9 @@ def test_leader_is_named_where_other_brokers_reach_it_alone() -> None:
     state.settings = Host(1, config, config)
     endpoints = (Endpoint("OUTER", "out", 1), Endpoint("INNER", "in", 2))
     state.image = state.image.with_broker(BrokerImage(1, endpoints, epoch=EPOCH + 1))
-    batch = Batch(state)
-    batch.lead([3], PLACE)
-    batch.lead([3], ("t", 1))
+    batch = BrokerRequestBatch(state)
+    batch.add_leader_and_isr([3], PLACE)
+    batch.add_leader_and_isr([3], ("t", 1))
     told = sent(batch.requests(), LeaderAndIsrRequest)[3]
     assert told.live_leaders == [LeaderAndIsrLiveLeader(1, "in", 2)]
 
@@ -177,11 +177,11 @@ def test_leader_is_named_where_other_brokers_reach_it_alone() -> None:
 def test_replica_that_is_deleted_is_told_of_no_more(how_far: str) -> None:
     """A broker would make it anew."""
     state = stated(LED, LED)
-    going = state.deletions["t"] = Deletion()
-    (going.asked if how_far == "asked" else going.done).add((2, 0))
-    batch = Batch(state)
+    going = state.deletions["t"] = DeletionProgress()
+    (going.requested if how_far == "asked" else going.deleted).add((2, 0))
+    batch = BrokerRequestBatch(state)
     for index in (0, 1):
-        batch.lead([2, 3], ("t", index))
+        batch.add_leader_and_isr([2, 3], ("t", index))
     told = sent(batch.requests(), LeaderAndIsrRequest)
     assert {
         broker_id: [each.partition_index for each in request.topic_states[0].partition_states]
@@ -191,10 +191,10 @@ def test_replica_that_is_deleted_is_told_of_no_more(how_far: str) -> None:
 
 def test_partition_that_is_gone_since_is_left_out() -> None:
     state = stated(LED, LED)
-    batch = Batch(state)
+    batch = BrokerRequestBatch(state)
     for place in (("t", 1), ("t", 2), ("n", 0)):
-        batch.lead([1], place)
-        batch.show([place], [1])
+        batch.add_leader_and_isr([1], place)
+        batch.add_update_metadata([place], [1])
     led = sent(batch.requests(), LeaderAndIsrRequest)[1]
     shown = sent(batch.requests(), UpdateMetadataRequest)[1]
     assert [[each.partition_index for each in led.topic_states[0].partition_states]] == [[1]]
@@ -210,8 +210,8 @@ def test_brokers_tell_clients_how_a_partition_is_and_who_is_alive() -> None:
     state.shutting_down.add(1)
     endpoints = (Endpoint("IN", "one", 1, "SASL_SSL"), Endpoint("OUT", "two", 2, "SSL"))
     state.image = state.image.with_broker(BrokerImage(1, endpoints, "rack", epoch=EPOCH + 1))
-    batch = Batch(state)
-    batch.show([PLACE])
+    batch = BrokerRequestBatch(state)
+    batch.add_update_metadata([PLACE])
     partition = UpdateMetadataPartitionState(
         partition_index=0,
         controller_epoch=8,
@@ -236,7 +236,7 @@ def test_brokers_tell_clients_how_a_partition_is_and_who_is_alive() -> None:
         ),
     ]
     assert batch.requests() == [
-        ToBroker(
+        BrokerRequest(
             each,
             EPOCH + each,
             UpdateMetadataRequest(
@@ -253,9 +253,9 @@ def test_brokers_tell_clients_how_a_partition_is_and_who_is_alive() -> None:
 
 def test_topic_that_goes_is_shown_as_going() -> None:
     state = stated(RICH)
-    state.deletions["t"] = Deletion()
-    batch = Batch(state)
-    batch.show([PLACE], [2])
+    state.deletions["t"] = DeletionProgress()
+    batch = BrokerRequestBatch(state)
+    batch.add_update_metadata([PLACE], [2])
     [topic] = sent(batch.requests(), UpdateMetadataRequest)[2].topic_states
     [shown] = topic.partition_states
     assert (shown.leader, shown.leader_epoch, shown.zk_version) == (-2, 0, 0)
@@ -263,10 +263,10 @@ def test_topic_that_goes_is_shown_as_going() -> None:
 
 
 def test_partition_that_never_had_a_leader_is_not_shown() -> None:
-    state = stated(unassigned((1, 2)), LED)
-    with_topic(state, "s", unassigned((1,)))
-    batch = Batch(state)
-    batch.show([("s", 0), ("t", 0), ("t", 1)], [3])
+    state = stated(unassigned_partition((1, 2)), LED)
+    with_topic(state, "s", unassigned_partition((1,)))
+    batch = BrokerRequestBatch(state)
+    batch.add_update_metadata([("s", 0), ("t", 0), ("t", 1)], [3])
     [topic] = sent(batch.requests(), UpdateMetadataRequest)[3].topic_states
     assert (topic.topic_name, [each.partition_index for each in topic.partition_states]) == (
         "t",
@@ -275,14 +275,14 @@ def test_partition_that_never_had_a_leader_is_not_shown() -> None:
 
 
 def test_nobody_is_shown_anything_where_nobody_was_to_be() -> None:
-    batch = Batch(stated(LED))
-    batch.show([PLACE], [])
+    batch = BrokerRequestBatch(stated(LED))
+    batch.add_update_metadata([PLACE], [])
     assert batch.requests() == []
 
 
 def test_who_is_alive_is_shown_to_all_without_a_partition() -> None:
-    batch = Batch(stated(LED))
-    batch.show(())
+    batch = BrokerRequestBatch(stated(LED))
+    batch.add_update_metadata(())
     told = sent(batch.requests(), UpdateMetadataRequest)
     assert {each: request.topic_states for each, request in told.items()} == {1: [], 2: [], 3: []}
     assert [each.id for each in told[1].live_brokers] == [1, 2, 3]
@@ -292,9 +292,9 @@ def test_member_without_a_registration_in_the_image_is_not_named() -> None:
     """It went, and its going is not dealt with yet."""
     state = stated(LED)
     state.image = state.image.without_broker(1)
-    batch = Batch(state)
-    batch.lead([2], PLACE)
-    batch.show((), [2])
+    batch = BrokerRequestBatch(state)
+    batch.add_leader_and_isr([2], PLACE)
+    batch.add_update_metadata((), [2])
     requests = batch.requests()
     assert sent(requests, LeaderAndIsrRequest)[2].live_leaders == []
     assert [each.id for each in sent(requests, UpdateMetadataRequest)[2].live_brokers] == [2, 3]
@@ -306,13 +306,13 @@ def test_member_without_a_registration_in_the_image_is_not_named() -> None:
 def test_replicas_are_stopped_by_topic_in_their_leader_epochs() -> None:
     state = stated(LED, replace(LED, leader_epoch=6))
     with_topic(state, "s", LED)
-    batch = Batch(state)
-    batch.stop([2], ("t", 1), delete=True)
-    batch.stop([3, 2], ("t", 0), delete=False)
-    batch.stop([2], ("s", 0), delete=True)
-    batch.stop([2], ("s", 4), delete=True)
+    batch = BrokerRequestBatch(state)
+    batch.add_stop_replica([2], ("t", 1), delete=True)
+    batch.add_stop_replica([3, 2], ("t", 0), delete=False)
+    batch.add_stop_replica([2], ("s", 0), delete=True)
+    batch.add_stop_replica([2], ("s", 4), delete=True)
     assert batch.requests() == [
-        ToBroker(
+        BrokerRequest(
             each,
             EPOCH + each,
             StopReplicaRequest(
@@ -349,18 +349,18 @@ def test_replicas_are_stopped_by_topic_in_their_leader_epochs() -> None:
 
 def test_replica_of_a_topic_that_goes_is_stopped_in_an_epoch_above_all_others() -> None:
     state = stated(LED)
-    state.deletions["t"] = Deletion()
-    batch = Batch(state)
-    batch.stop([2], PLACE, delete=True)
+    state.deletions["t"] = DeletionProgress()
+    batch = BrokerRequestBatch(state)
+    batch.add_stop_replica([2], PLACE, delete=True)
     [topic] = sent(batch.requests(), StopReplicaRequest)[2].topic_states
     assert topic.partition_states == [StopReplicaPartitionState(0, -2, True)]
 
 
 def test_who_leads_is_told_first_then_what_clients_hear_and_last_what_goes() -> None:
-    batch = Batch(stated(LED))
-    batch.stop([1], PLACE, delete=False)
-    batch.show([PLACE], [1])
-    batch.lead([1], PLACE)
+    batch = BrokerRequestBatch(stated(LED))
+    batch.add_stop_replica([1], PLACE, delete=False)
+    batch.add_update_metadata([PLACE], [1])
+    batch.add_leader_and_isr([1], PLACE)
     kinds: list[Any] = [type(each.request) for each in batch.requests()]
     assert kinds == [LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest]
 
@@ -371,17 +371,17 @@ def test_who_leads_is_told_first_then_what_clients_hear_and_last_what_goes() -> 
 def test_effects_of_two_events_happen_together_each_in_its_order() -> None:
     order = []
 
-    def step(name: str) -> Effects:
+    def step(name: str) -> ControllerEffects:
         order.append(name)
-        return Effects(timers=[(name, 1)])
+        return ControllerEffects(timers=[(name, 1)])
 
-    def request(number: int) -> ToBroker:
-        return ToBroker(number, EPOCH, LeaderAndIsrRequest())
+    def request(number: int) -> BrokerRequest:
+        return BrokerRequest(number, EPOCH, LeaderAndIsrRequest())
 
-    first = Effects([request(1)], [lambda _: None], lambda: step("first"), [("one", 1)])
-    second = Effects([request(2)], [lambda _: None], lambda: step("second"), [("two", 2)])
+    first = ControllerEffects([request(1)], [lambda _: None], lambda: step("first"), [("one", 1)])
+    second = ControllerEffects([request(2)], [lambda _: None], lambda: step("second"), [("two", 2)])
     decisions = [*first.decisions, *second.decisions]
-    first.also(second)
+    first.add(second)
     assert first.requests == [request(1), request(2)]
     assert first.decisions == decisions
     assert first.timers == [("one", 1), ("two", 2)]
@@ -392,15 +392,15 @@ def test_effects_of_two_events_happen_together_each_in_its_order() -> None:
 
 @pytest.mark.parametrize("which", [0, 1])
 def test_effects_go_on_as_the_one_of_two_that_goes_on(which: int) -> None:
-    following = Effects(timers=[("x", 1)])
-    both = [Effects(), Effects()]
+    following = ControllerEffects(timers=[("x", 1)])
+    both = [ControllerEffects(), ControllerEffects()]
     both[which].then = lambda: following
-    both[0].also(both[1])
+    both[0].add(both[1])
     assert both[0].then is not None
     assert both[0].then() is following
 
 
 def test_effects_without_anything_to_follow_have_nothing_to_follow_together() -> None:
-    effects = Effects()
-    effects.also(Effects())
+    effects = ControllerEffects()
+    effects.add(ControllerEffects())
     assert effects.then is None

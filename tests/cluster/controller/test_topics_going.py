@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kwire.cluster.controller import deletion
-from kwire.cluster.controller.state import Deletion
+from kwire.cluster.controller.state import DeletionProgress
 from kwire.cluster.metadata.changes import CreateTopic, DeleteTopic, MarkForDeletion
 from kwire.cluster.metadata.image import TopicImage
 from kwire.codecs.errors import ErrorCode
@@ -29,7 +29,7 @@ def test_topic_that_is_to_go_goes_on_all_its_brokers_and_then_from_the_store() -
     assert shown(effects.requests) == {each: [PLACE] for each in (1, 2, 3)}
     assert effects.decisions == []
     requests = [each for each in effects.requests if isinstance(each.request, StopReplicaRequest)]
-    after = [told.machine.answered(each, all_stopped("t", 0, 1)) for each in requests]
+    after = [told.machine.response_received(each, all_stopped("t", 0, 1)) for each in requests]
     assert [len(each.decisions) for each in after] == [0, 1]
     assert [decide(told.state.image) for decide in after[1].decisions] == [DeleteTopic("t", T)]
     effects = told.changed(DeleteTopic("t", T))
@@ -40,7 +40,7 @@ def test_topic_that_is_to_go_goes_on_all_its_brokers_and_then_from_the_store() -
 
 def test_topic_that_is_made_anew_meanwhile_is_not_deleted() -> None:
     state = stated(LED)
-    state.deletions["t"] = Deletion(done={(1, 0), (2, 0), (3, 0)})
+    state.deletions["t"] = DeletionProgress(deleted={(1, 0), (2, 0), (3, 0)})
     effects = deletion.resume(state, ["t"])
     assert [decide(state.image) for decide in effects.decisions] == [None]
 
@@ -65,12 +65,12 @@ def test_deletion_goes_on_with_the_topics_and_replicas_that_an_answer_is_about()
     response.partition_errors.append(
         StopReplicaPartitionError("s", 0, ErrorCode.KAFKA_STORAGE_ERROR)
     )
-    effects = told.machine.answered(request, response)
+    effects = told.machine.response_received(request, response)
     others = {(1, 0), (3, 0)}
     assert told.state.deletions == {
-        "r": Deletion(asked=others, done={(2, 0)}),
-        "s": Deletion(asked=others, halted=True),
-        "t": Deletion(asked=others, halted=True),  # it says nothing of it
+        "r": DeletionProgress(requested=others, deleted={(2, 0)}),
+        "s": DeletionProgress(requested=others, halted=True),
+        "t": DeletionProgress(requested=others, halted=True),  # it says nothing of it
     }
     assert (effects.requests, effects.decisions) == ([], [])
 
@@ -84,8 +84,8 @@ def test_deletion_is_halted_by_an_answer_that_is_an_error_as_a_whole() -> None:
     ]
     response = all_stopped("t", 0)
     response.error_code = ErrorCode.STALE_BROKER_EPOCH
-    told.machine.answered(request, response)
-    assert told.state.deletions == {"t": Deletion(asked={(2, 0), (3, 0)}, halted=True)}
+    told.machine.response_received(request, response)
+    assert told.state.deletions == {"t": DeletionProgress(requested={(2, 0), (3, 0)}, halted=True)}
 
 
 def test_deletion_goes_on_after_a_stop_of_a_topic_that_is_gone() -> None:
@@ -98,8 +98,8 @@ def test_deletion_goes_on_after_a_stop_of_a_topic_that_is_gone() -> None:
     assert isinstance(request.request, StopReplicaRequest)
     other = replace(request.request.topic_states[0], topic_name="gone")
     request.request.topic_states.insert(0, other)
-    told.machine.answered(request, all_stopped("t", 0))
-    assert told.state.deletions["t"].done == {(1, 0)}
+    told.machine.response_received(request, all_stopped("t", 0))
+    assert told.state.deletions["t"].deleted == {(1, 0)}
 
 
 def test_topics_do_not_go_where_that_is_turned_off() -> None:
@@ -115,27 +115,27 @@ def test_topics_that_are_marked_are_taken_up_once_in_their_order() -> None:
         state.image = made.apply_to(state.image)
     for name in "tab":
         state.image = MarkForDeletion(name, name.encode() * 16).apply_to(state.image)
-    state.deletions["b"] = known = Deletion(done={(1, 0)})
-    assert deletion.taken_up(state) == ["a", "t"]
-    assert state.deletions == {"b": known, "a": Deletion(), "t": Deletion()}
-    assert deletion.taken_up(state) == []
+    state.deletions["b"] = known = DeletionProgress(deleted={(1, 0)})
+    assert deletion.note_marked_topics(state) == ["a", "t"]
+    assert state.deletions == {"b": known, "a": DeletionProgress(), "t": DeletionProgress()}
+    assert deletion.note_marked_topics(state) == []
 
 
 def test_deletion_asks_anew_only_where_nothing_is_under_way_and_of_what_is_not_done() -> None:
     for going, asked in (
-        (Deletion(asked={(1, 0)}), {}),
-        (Deletion(halted=True), {}),
-        (Deletion(done={(1, 0)}), {2: [("t", 0, True)], 3: [("t", 0, True)]}),
+        (DeletionProgress(requested={(1, 0)}), {}),
+        (DeletionProgress(halted=True), {}),
+        (DeletionProgress(deleted={(1, 0)}), {2: [("t", 0, True)], 3: [("t", 0, True)]}),
     ):
         state = stated(LED)
         state.deletions["t"] = going
         assert stopped(deletion.resume(state, ["n", "t"]).requests) == asked
     state = stated(LED, away=2)
-    state.deletions["t"] = going = Deletion(halted=True)
+    state.deletions["t"] = going = DeletionProgress(halted=True)
     effects = deletion.resume(state, ["t"], anew=True)
     assert stopped(effects.requests) == {1: [("t", 0, True)], 3: [("t", 0, True)]}
-    assert going == Deletion(asked={(1, 0), (3, 0)}, halted=True)
-    state.deletions["s"] = Deletion()
+    assert going == DeletionProgress(requested={(1, 0), (3, 0)}, halted=True)
+    state.deletions["s"] = DeletionProgress()
     assert len(deletion.resume(state, ["s", "t"]).decisions) == 1, "of it there is nothing left"
 
 
@@ -146,9 +146,9 @@ def test_deletion_of_several_topics_goes_on_past_those_that_wait_or_are_over() -
         made = CreateTopic(TopicImage(name, name.encode() * 16, (LED,)))
         state.image = made.apply_to(state.image)
     state.deletions = {
-        "b": Deletion(done={(1, 0), (2, 0), (3, 0)}),
-        "c": Deletion(halted=True),
-        "d": Deletion(),
+        "b": DeletionProgress(deleted={(1, 0), (2, 0), (3, 0)}),
+        "c": DeletionProgress(halted=True),
+        "d": DeletionProgress(),
     }
     effects = deletion.resume(state, "abcd")
     assert stopped(effects.requests) == {each: [("d", 0, True)] for each in (1, 2, 3)}
@@ -157,10 +157,13 @@ def test_deletion_of_several_topics_goes_on_past_those_that_wait_or_are_over() -
 
 def test_failed_replicas_halt_the_topics_that_they_are_of_alone() -> None:
     state = stated(LED, LED)
-    going = {"s": Deletion(asked={(1, 0)}), "t": Deletion(asked={(1, 0), (1, 1)}, done={(2, 0)})}
+    going = {
+        "s": DeletionProgress(requested={(1, 0)}),
+        "t": DeletionProgress(requested={(1, 0), (1, 1)}, deleted={(2, 0)}),
+    }
     state.deletions = {**going}
-    deletion.failed(state, 1, [("n", 0), ("t", 1)])
+    deletion.replicas_failed(state, 1, [("n", 0), ("t", 1)])
     assert going == {
-        "s": Deletion(asked={(1, 0)}),
-        "t": Deletion(asked={(1, 0)}, done={(2, 0)}, halted=True),
+        "s": DeletionProgress(requested={(1, 0)}),
+        "t": DeletionProgress(requested={(1, 0)}, deleted={(2, 0)}, halted=True),
     }

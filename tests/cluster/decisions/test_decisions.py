@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
-from kwire.cluster.decisions.outcome import Outcome, named_once
+from kwire.cluster.decisions.outcome import DecisionOutcome, named_once
 from kwire.cluster.decisions.topic_creation import NewTopic, creation
-from kwire.cluster.decisions.topic_deletion import Deletion, deletions
+from kwire.cluster.decisions.topic_deletion import TopicDeletion, deletions
 from kwire.cluster.decisions.topic_growth import Growth
 from kwire.cluster.metadata.changes import AddPartitions, DeleteTopic, apply, decide_all
 from kwire.cluster.metadata.image import BrokerImage
@@ -20,12 +20,12 @@ from tests.cluster.metadata.images import STATE, image, topic
 A, B = topic("a", 1), topic("b", 2)
 
 
-def error_of(decided: Deletion | Outcome[AddPartitions]) -> ErrorCode | None:
+def error_of(decided: TopicDeletion | DecisionOutcome[AddPartitions]) -> ErrorCode | None:
     return None if decided.refusal is None else decided.refusal.error
 
 
 def test_an_outcome_is_what_was_decided_last() -> None:
-    outcome = Outcome(Growth("a", 2).decide)
+    outcome = DecisionOutcome(Growth("a", 2).decide)
     assert decide_all(image(), [outcome]) == ([], [])
     assert error_of(outcome) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     change = AddPartitions("a", A.id, 1, (STATE,))
@@ -60,8 +60,15 @@ def test_partitions_are_assigned_by_hand_too() -> None:
 
 
 def test_a_topic_is_deleted_that_is_named_once() -> None:
-    both, neither = Deletion("d", A.id), Deletion(None)
-    asked = [Deletion("a"), Deletion("b"), Deletion("b"), Deletion("c"), both, neither]
+    both, neither = TopicDeletion("d", A.id), TopicDeletion(None)
+    asked = [
+        TopicDeletion("a"),
+        TopicDeletion("b"),
+        TopicDeletion("b"),
+        TopicDeletion("c"),
+        both,
+        neither,
+    ]
     results = deletions(image(A, B), asked)
     assert [(each.name, error_of(each)) for each in results] == [
         ("a", None),
@@ -74,12 +81,12 @@ def test_a_topic_is_deleted_that_is_named_once() -> None:
 
 
 def test_a_topic_named_by_name_and_by_id_is_not_deleted() -> None:
-    results = deletions(image(A), [Deletion("a"), Deletion(None, A.id)])
+    results = deletions(image(A), [TopicDeletion("a"), TopicDeletion(None, A.id)])
     assert [(each.name, error_of(each)) for each in results] == [("a", ErrorCode.INVALID_REQUEST)]
 
 
 def test_what_is_made_anew_under_its_name_was_not_meant() -> None:
-    (deletion,) = deletions(image(A), [Deletion("a")])
+    (deletion,) = deletions(image(A), [TopicDeletion("a")])
     assert deletion(image(topic("a", 3))) is None
     assert error_of(deletion) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 

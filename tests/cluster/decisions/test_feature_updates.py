@@ -10,11 +10,11 @@ import pytest
 from kwire.cluster.decisions.feature_updates import (
     SAFE_DOWNGRADE,
     UPGRADE,
-    Update,
-    is_open,
-    lower,
-    settle,
-    update,
+    FeatureUpdate,
+    can_features_change,
+    lower_features,
+    raise_or_lower_features,
+    update_features,
 )
 from kwire.cluster.metadata.changes import SetFeatures
 from kwire.cluster.metadata.features import METADATA_VERSION, SUPPORTED, TRANSACTION_VERSION
@@ -58,62 +58,64 @@ def levels(change: SetFeatures | None) -> Mapping[str, int] | None:
 
 
 def test_what_all_brokers_know_comes_into_force() -> None:
-    assert levels(settle(cluster(agreed(), OURS, OURS, OURS))) == ALL
-    assert settle(cluster(FULL, OURS, OURS, OURS)) is None
+    assert levels(raise_or_lower_features(cluster(agreed(), OURS, OURS, OURS))) == ALL
+    assert raise_or_lower_features(cluster(FULL, OURS, OURS, OURS)) is None
 
 
 def test_a_broker_that_knows_no_features_takes_them_out_of_force() -> None:
     mixed = cluster(FULL, OURS, OURS, OURS, APACHE)
-    assert levels(lower(mixed)) == {}
-    assert levels(settle(mixed)) == {}
-    assert settle(cluster(agreed(), OURS, APACHE, OURS)) is None
+    assert levels(lower_features(mixed)) == {}
+    assert levels(raise_or_lower_features(mixed)) == {}
+    assert raise_or_lower_features(cluster(agreed(), OURS, APACHE, OURS)) is None
 
 
 def test_a_broker_that_knows_less_takes_them_down_to_its_level() -> None:
     both = {METADATA_VERSION: 30, TRANSACTION_VERSION: 1}
-    assert levels(lower(cluster(FULL, OURS, OURS, OLDER))) == both
-    assert levels(settle(cluster(agreed(), OURS, OURS, OLDER))) == both
+    assert levels(lower_features(cluster(FULL, OURS, OURS, OLDER))) == both
+    assert levels(raise_or_lower_features(cluster(agreed(), OURS, OURS, OLDER))) == both
 
 
 def test_a_broker_that_is_away_and_has_replicas_may_be_of_another_kind() -> None:
     """Nothing rises meanwhile, but what is in force stays so: it was when that broker was there."""
-    assert settle(cluster(agreed(), OURS, OURS)) is None
-    assert settle(cluster(FULL, OURS, OURS)) is None
+    assert raise_or_lower_features(cluster(agreed(), OURS, OURS)) is None
+    assert raise_or_lower_features(cluster(FULL, OURS, OURS)) is None
     # What has to go down goes, whoever is away.
-    assert levels(settle(cluster(FULL, OURS, APACHE))) == {}
+    assert levels(raise_or_lower_features(cluster(FULL, OURS, APACHE))) == {}
 
 
 def test_who_has_no_replicas_is_not_waited_for() -> None:
     image = cluster(agreed(), OURS).without_topics(["t"])
-    assert levels(settle(image)) == ALL
+    assert levels(raise_or_lower_features(image)) == ALL
 
 
 def test_without_members_of_several_kinds_there_is_nothing_to_agree_on() -> None:
     image = cluster(Features(), OURS)
-    assert (settle(image), lower(image)) == (None, None)
+    assert (raise_or_lower_features(image), lower_features(image)) == (None, None)
 
 
 def test_whether_there_is_anything_to_agree_on() -> None:
-    assert not is_open(cluster(Features(), OURS))
-    assert not is_open(cluster(FULL, OURS, OURS, OURS))
-    assert not is_open(cluster(agreed(), OURS, APACHE))
-    assert is_open(cluster(agreed(), OURS, OURS))
-    assert is_open(cluster(FULL, OURS, APACHE))
+    assert not can_features_change(cluster(Features(), OURS))
+    assert not can_features_change(cluster(FULL, OURS, OURS, OURS))
+    assert not can_features_change(cluster(agreed(), OURS, APACHE))
+    assert can_features_change(cluster(agreed(), OURS, OURS))
+    assert can_features_change(cluster(FULL, OURS, APACHE))
 
 
 def test_nobody_but_the_controller_has_anything_rise() -> None:
-    assert lower(cluster(agreed(), OURS, OURS, OURS)) is None
+    assert lower_features(cluster(agreed(), OURS, OURS, OURS)) is None
 
 
 def test_what_an_administrator_took_down_stays_down() -> None:
     features = replace(agreed(metadata_version=30), asked={TRANSACTION_VERSION: 0})
-    assert settle(cluster(features, OURS, OURS, OURS)) is None
+    assert raise_or_lower_features(cluster(features, OURS, OURS, OURS)) is None
     one = replace(agreed(metadata_version=30), asked={TRANSACTION_VERSION: 1})
-    assert levels(settle(cluster(one, OURS, OURS, OURS))) == ALL | {TRANSACTION_VERSION: 1}
+    assert levels(raise_or_lower_features(cluster(one, OURS, OURS, OURS))) == ALL | {
+        TRANSACTION_VERSION: 1
+    }
 
 
 def set_to(image: ClusterImage, level: int, kind: int = UPGRADE) -> Features:
-    change = update(image, [Update(TRANSACTION_VERSION, level, kind)], 1)
+    change = update_features(image, [FeatureUpdate(TRANSACTION_VERSION, level, kind)], 1)
     assert change is not None
     return change.features
 
@@ -126,7 +128,7 @@ def test_a_level_is_set_down_and_up(before: Features) -> None:
     assert down.level(METADATA_VERSION) == 30
     assert down.epoch > before.epoch
     image = image.with_features(down)
-    assert settle(image) is None
+    assert raise_or_lower_features(image) is None
     up = set_to(image, 1)
     assert up.level(TRANSACTION_VERSION) == 1
     assert up.epoch > down.epoch
@@ -138,16 +140,16 @@ def test_the_epoch_is_later_than_any_that_a_client_was_told() -> None:
     assert set_to(image, 0, SAFE_DOWNGRADE).epoch > 700
 
 
-def refusal(image: ClusterImage, *updates: Update) -> str:
+def refusal(image: ClusterImage, *updates: FeatureUpdate) -> str:
     with pytest.raises(Refusal) as caught:
-        update(image, updates, 1)
+        update_features(image, updates, 1)
     assert caught.value.error is ErrorCode.INVALID_UPDATE_VERSION
     return caught.value.message or ""
 
 
 def test_a_level_that_a_member_does_not_know_is_refused() -> None:
     mixed = cluster(agreed(), OURS, OURS, APACHE)
-    wanted = Update(TRANSACTION_VERSION, 2, UPGRADE)
+    wanted = FeatureUpdate(TRANSACTION_VERSION, 2, UPGRADE)
     assert refusal(mixed, wanted).endswith("Broker 3 does not support this feature.")
     older = cluster(agreed(), OURS, OLDER, OURS)
     assert refusal(older, wanted).endswith("Broker 2 only supports versions 0-1")
@@ -155,9 +157,9 @@ def test_a_level_that_a_member_does_not_know_is_refused() -> None:
 
 def test_of_several_updates_all_are_made_or_none() -> None:
     image = cluster(Features(), OURS)
-    down = Update(TRANSACTION_VERSION, 1, SAFE_DOWNGRADE)
-    assert "nothing.version" in refusal(image, down, Update("nothing.version", 1, UPGRADE))
-    change = update(image, [down, Update(METADATA_VERSION, 30, UPGRADE)], 1)
+    down = FeatureUpdate(TRANSACTION_VERSION, 1, SAFE_DOWNGRADE)
+    assert "nothing.version" in refusal(image, down, FeatureUpdate("nothing.version", 1, UPGRADE))
+    change = update_features(image, [down, FeatureUpdate(METADATA_VERSION, 30, UPGRADE)], 1)
     assert change is not None
     in_force = change.features.in_force
     assert {name: in_force[name] for name in ALL} == {METADATA_VERSION: 30, TRANSACTION_VERSION: 1}
@@ -171,6 +173,6 @@ def test_beside_a_broker_that_knows_none_an_administrator_can_have_it_stay_off()
 
 
 def levels_after(image: ClusterImage) -> Mapping[str, int] | None:
-    change = settle(image)
+    change = raise_or_lower_features(image)
     assert change is not None
     return change.features.agreed

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kwire.cluster.decisions.outcome import Outcome
+from kwire.cluster.decisions.outcome import DecisionOutcome
 from kwire.cluster.decisions.token_changes import (
     END_OF_TIME_MS,
-    Creation,
-    Expiry,
     Lifetimes,
-    Removal,
-    Renewal,
-    removals,
+    TokenCreation,
+    TokenExpiry,
+    TokenRemoval,
+    TokenRenewal,
+    token_removals,
 )
 from kwire.cluster.metadata.changes import SetToken
 from kwire.cluster.metadata.image import ClusterImage
@@ -34,7 +34,7 @@ Decide = Callable[[ClusterImage], SetToken | None]
 
 
 def created(asked_ms: int, now_ms: int = NOW_MS) -> DelegationToken:
-    return Creation.of("t", "User:a", "User:r", (), asked_ms, LIFETIMES, now_ms).token
+    return TokenCreation.of("t", "User:a", "User:r", (), asked_ms, LIFETIMES, now_ms).token
 
 
 @pytest.mark.parametrize(
@@ -50,11 +50,11 @@ def test_a_new_token_lives_as_long_as_is_wanted_and_allowed(
         NOW_MS + max_ms,
         NOW_MS + expiry_ms,
     )
-    assert Creation(token).decide(EMPTY) == SetToken("t", None, token)
+    assert TokenCreation(token).decide(EMPTY) == SetToken("t", None, token)
 
 
 def renewed(asked_ms: int, by: str = "User:b", now_ms: int = NOW_MS + 50) -> int:
-    change = Renewal("t", by, asked_ms, LIFETIMES, now_ms).decide(IMAGE)
+    change = TokenRenewal("t", by, asked_ms, LIFETIMES, now_ms).decide(IMAGE)
     assert change is not None
     assert change.token is not None
     assert (change.expected, replace(change.token, expiry_ms=TOKEN.expiry_ms)) == (TOKEN, TOKEN)
@@ -64,7 +64,7 @@ def renewed(asked_ms: int, by: str = "User:b", now_ms: int = NOW_MS + 50) -> int
 def test_renewing_puts_the_end_off_but_not_beyond_the_last() -> None:
     assert [renewed(asked_ms) for asked_ms in (-1, 0, 30, 5000)] == [150, 150, 80, 150]
     late = IMAGE.with_token("t", replace(TOKEN, expiry_ms=NOW_MS + 990))
-    change = Renewal("t", "User:a", -1, LIFETIMES, NOW_MS + 950).decide(late)
+    change = TokenRenewal("t", "User:a", -1, LIFETIMES, NOW_MS + 950).decide(late)
     assert change is not None
     assert change.token is not None
     assert change.token.expiry_ms == TOKEN.max_ms
@@ -87,8 +87,8 @@ def test_who_may_not_and_when_it_is_too_late(
 ) -> None:
     told = []
     for decision in (
-        Renewal(token_id, principal, 10, LIFETIMES, now_ms),
-        Expiry(token_id, principal, 10, now_ms),
+        TokenRenewal(token_id, principal, 10, LIFETIMES, now_ms),
+        TokenExpiry(token_id, principal, 10, now_ms),
     ):
         try:
             decision.decide(IMAGE)
@@ -100,7 +100,7 @@ def test_who_may_not_and_when_it_is_too_late(
 
 def test_a_token_ends_when_its_owner_says() -> None:
     def ended(asked_ms: int, now_ms: int = NOW_MS) -> SetToken | None:
-        return Expiry("t", "User:a", asked_ms, now_ms).decide(IMAGE)
+        return TokenExpiry("t", "User:a", asked_ms, now_ms).decide(IMAGE)
 
     assert ended(-1) == ended(-1, NOW_MS + 5000) == SetToken("t", TOKEN, None)
     assert ended(0) == SetToken("t", TOKEN, replace(TOKEN, expiry_ms=NOW_MS))
@@ -108,9 +108,9 @@ def test_a_token_ends_when_its_owner_says() -> None:
 
 
 def test_what_has_expired_goes_unless_it_was_renewed_meanwhile() -> None:
-    assert list(removals(IMAGE, NOW_MS + 100)) == []
-    (removal,) = removals(IMAGE, NOW_MS + 101)
-    assert removal == Removal("t", NOW_MS + 101)
+    assert list(token_removals(IMAGE, NOW_MS + 100)) == []
+    (removal,) = token_removals(IMAGE, NOW_MS + 101)
+    assert removal == TokenRemoval("t", NOW_MS + 101)
     assert removal(IMAGE) == SetToken("t", TOKEN, None)
     assert removal(EMPTY) is None
     assert removal(IMAGE.with_token("t", replace(TOKEN, expiry_ms=NOW_MS + 200))) is None
@@ -127,11 +127,11 @@ def test_no_token_outlives_its_last_moment(steps: list[tuple[str, int, int]]) ->
         now_ms += passed_ms
         before = image.tokens.get("t")
         decisions: dict[str, Decide] = {
-            "n": Creation(created(asked_ms, now_ms)).decide,
-            "x": Expiry("t", "User:a", asked_ms, now_ms).decide,
-            "r": Renewal("t", "User:a", asked_ms, LIFETIMES, now_ms).decide,
+            "n": TokenCreation(created(asked_ms, now_ms)).decide,
+            "x": TokenExpiry("t", "User:a", asked_ms, now_ms).decide,
+            "r": TokenRenewal("t", "User:a", asked_ms, LIFETIMES, now_ms).decide,
         }
-        outcome = Outcome(decisions[kind])
+        outcome = DecisionOutcome(decisions[kind])
         change = outcome(image.with_token("t", None) if kind == "n" else image)
         if outcome.refusal is not None:
             unknown = outcome.refusal.error == ErrorCode.DELEGATION_TOKEN_NOT_FOUND

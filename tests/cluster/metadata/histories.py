@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from kwire.cluster.metadata.acls import (
     AccessControlEntry,
     AclOperation,
+    AclPermissionType,
     PatternType,
-    Permission,
     ResourcePattern,
     ResourceType,
 )
@@ -84,7 +84,7 @@ entries = st.builds(
     st.sampled_from(("User:*", "User:☃")),
     st.just("*"),
     st.sampled_from((AclOperation.READ, AclOperation.ALL)),
-    st.sampled_from((Permission.ALLOW, Permission.DENY)),
+    st.sampled_from((AclPermissionType.ALLOW, AclPermissionType.DENY)),
 )
 token_ids = st.sampled_from(("t1", "t2"))
 principals = st.sampled_from(("User:a", "User:b,=é", "Role:c"))

@@ -29,7 +29,7 @@ from kwire.cluster.metadata.changes import (
     apply_all,
     decide_all,
 )
-from kwire.cluster.metadata.delta import ClusterDelta, between, delta_of, retold
+from kwire.cluster.metadata.delta import ClusterDelta, changes_for, delta_between, delta_of
 from kwire.cluster.metadata.features import FinalizedFeatures
 from kwire.cluster.metadata.image import TOPIC_RESOURCE, ClusterImage, PartitionImage, TopicImage
 from tests.cluster.metadata.histories import change_of
@@ -100,8 +100,8 @@ def test_a_delta_leads_to_the_image_that_the_changes_made(data: st.DataObject) -
         batch.append(change)
         delta = delta_of(first, made, batch)
         assert delta.applied_to(first) == made
-        assert delta == between(first, made)
-        assert apply_all(first, retold(first, delta)).with_version(made.version) == made
+        assert delta == delta_between(first, made)
+        assert apply_all(first, changes_for(first, delta)).with_version(made.version) == made
         read = decode(json.loads(json.dumps(encode(change))))
         assert read == change
         assert apply(before, read) == made.with_version(before.version)

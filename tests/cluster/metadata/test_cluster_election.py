@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 
 from kwire.cluster.metadata.election import (
     Online,
-    changed,
     elected_for_reassignment,
     elected_for_shutdown,
     elected_offline,
     elected_preferred,
     first_state,
     is_new,
+    next_state,
     original_replicas,
     target_replicas,
-    unassigned,
+    unassigned_partition,
     without_replica,
 )
 from kwire.cluster.metadata.image import NO_LEADER, PartitionImage
@@ -62,7 +62,7 @@ def test_a_partition_that_recovers_goes_on_doing_so_under_the_next_leader() -> N
 
 
 def test_who_is_online_is_in_sync_at_first() -> None:
-    new = unassigned((1, 2, 3))
+    new = unassigned_partition((1, 2, 3))
     assert is_new(new)
     assert first_state(new, among(2, 3)) == PartitionImage(2, 0, 0, (1, 2, 3), (2, 3))
     assert first_state(new, among()) is None
@@ -115,6 +115,6 @@ def test_nobody_leads_who_is_not_in_sync_unless_that_is_allowed(
         assert elected.leader in elected.isr
         assert elected.leader in live
         assert (elected.leader not in isr) == elected.recovering
-        assert elected == changed(
+        assert elected == next_state(
             before, elected.leader, elected.isr, recovering=elected.recovering
         )

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kwire.cluster.metadata.image import BrokerImage
-from kwire.cluster.metadata.placement import check_manual, place
+from kwire.cluster.metadata.placement import check_manual_assignment, place_partitions
 from kwire.cluster.metadata.refusal import Refusal
 from kwire.codecs.errors import ErrorCode
 
@@ -29,7 +29,9 @@ def test_every_partition_has_its_replicas(
     racks: list[str | None], count: int, first: int, data: st.DataObject
 ) -> None:
     factor = data.draw(st.integers(1, len(racks)))
-    partitions = place(cluster(racks), count, factor, start=first % 3, shift=first, first=first)
+    partitions = place_partitions(
+        cluster(racks), count, factor, start=first % 3, shift=first, first=first
+    )
     assert len(partitions) == count
     for partition in partitions:
         assert len(set(partition.replicas)) == len(partition.replicas) == factor
@@ -42,25 +44,25 @@ def test_every_partition_has_its_replicas(
 
 def test_replicas_are_in_different_racks_as_far_as_that_goes() -> None:
     brokers = cluster(["a", "a", "b", "b", "c", "c"])
-    for partition in place(brokers, 6, 3, start=0, shift=0):
+    for partition in place_partitions(brokers, 6, 3, start=0, shift=0):
         leader_rack = brokers[partition.replicas[0]].rack
         assert brokers[partition.replicas[1]].rack != leader_rack
 
 
 def test_followers_of_one_leader_differ() -> None:
-    partitions = place(cluster([None] * 4), 12, 2, start=0, shift=0)
+    partitions = place_partitions(cluster([None] * 4), 12, 2, start=0, shift=0)
     followers = {p.replicas[1] for p in partitions if p.leader == 1}
     assert followers == {2, 3, 4}
 
 
 def test_too_few_brokers() -> None:
     with pytest.raises(Refusal) as refused:
-        place(cluster([None]), 1, 3, start=0, shift=0)
+        place_partitions(cluster([None]), 1, 3, start=0, shift=0)
     assert refused.value.error == ErrorCode.INVALID_REPLICATION_FACTOR
 
 
 def test_manual_lists_are_of_one_size() -> None:
     brokers = cluster([None] * 3)
-    check_manual([1, 2], brokers, 2)
+    check_manual_assignment([1, 2], brokers, 2)
     with pytest.raises(Refusal, match="not consistent with previous partitions"):
-        check_manual([1], brokers, 2)
+        check_manual_assignment([1], brokers, 2)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kwire.cluster.metadata.image import BrokerImage
-from kwire.cluster.metadata.placement import assign, new_partition, place_more
+from kwire.cluster.metadata.placement import assign_replicas, new_partition, place_more_partitions
 from kwire.conformance import java
 from kwire.conformance.apache_kafka import libs
 
@@ -28,7 +28,9 @@ def check(line: str) -> None:
     brokers = brokers_of(described)
     count, factor, start, shift, first = map(int, numbers.split())
     expected = [[int(each) for each in replicas.split()] for replicas in answer.split("/")]
-    assert assign(brokers, count, factor, start=start, shift=shift, first=first) == expected, line
+    assert (
+        assign_replicas(brokers, count, factor, start=start, shift=shift, first=first) == expected
+    ), line
 
 
 def test_as_they_were_kept() -> None:
@@ -42,13 +44,13 @@ def test_partitions_that_are_added_go_on_from_the_leader_of_the_first() -> None:
     """AdminZkClient: from the first broker whose id is not below, with the partitions' count."""
     brokers = brokers_of("0 2 5 7")
     had = [new_partition([3, 5]), new_partition([2, 5])]
-    added = place_more(brokers, 3, had)
-    assert [list(each.replicas) for each in added] == assign(
+    added = place_more_partitions(brokers, 3, had)
+    assert [list(each.replicas) for each in added] == assign_replicas(
         brokers, 3, 2, start=2, shift=2, first=2
     )
-    assert [each.replicas for each in place_more(brokers, 1, [new_partition([9, 5])])] == [
-        tuple(assign(brokers, 1, 2, start=0, shift=0, first=1)[0])
-    ]
+    assert [
+        each.replicas for each in place_more_partitions(brokers, 1, [new_partition([9, 5])])
+    ] == [tuple(assign_replicas(brokers, 1, 2, start=0, shift=0, first=1)[0])]
 
 
 @pytest.mark.long

@@ -10,7 +10,7 @@ from pathlib import Path
 import trio
 
 from kwire.broker.broker import Broker
-from kwire.cluster.metadata.delta import between
+from kwire.cluster.metadata.delta import delta_between
 from kwire.cluster.replication.context import ReplicationContext
 from kwire.cluster.replication.manager import ReplicaManager
 from kwire.codecs.batches import Record, build, iter_batches
@@ -380,7 +380,7 @@ def configure(member: Member, kind: ConfigResourceType, name: str, **configs: st
     before = member.broker.image
     told = {setting.replace("_", "."): text for setting, text in configs.items()}
     after = before.with_configs(kind, name, told)
-    member.broker.metadata.apply(after, between(before, after))
+    member.broker.metadata.apply(after, delta_between(before, after))
 
 
 class Host(ReplicationContext):

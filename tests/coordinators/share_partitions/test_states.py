@@ -10,7 +10,7 @@ from typing import Any, cast
 import trio
 
 from kwire.broker.node import Node
-from kwire.cluster.membership.contract import Membership
+from kwire.cluster.membership.contract import ClusterMembership
 from kwire.cluster.metadata.topic_names import SHARE_GROUP_STATE_TOPIC
 from kwire.codecs.errors import ErrorCode
 from kwire.coordinators.runtime.promise import Promise, answered
@@ -55,7 +55,7 @@ async def serving(host: Host) -> AsyncIterator[ShareStates]:
     async with trio.open_nursery() as nursery:
         host.nursery = nursery
         yield ShareStates(
-            cast("Node", host), cast("Membership", host), lambda: host.share_coordinator
+            cast("Node", host), cast("ClusterMembership", host), lambda: host.share_coordinator
         )
 
 

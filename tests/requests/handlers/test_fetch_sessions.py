@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from kwire.cluster.metadata.delta import between
+from kwire.cluster.metadata.delta import delta_between
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.fetch import (
     EpochEndOffset,
@@ -238,9 +238,9 @@ def test_a_topic_that_appears_is_found_by_its_id(node: Node) -> None:
     image = node.broker.image
     topic_id = node.create("t")
     later = node.broker.image
-    node.apply(image, between(later, image))
+    node.apply(image, delta_between(later, image))
     assert client.fetch(topic_id, p0=0) == [(0, ErrorCode.UNKNOWN_TOPIC_ID, -1, 0)]
-    node.apply(later, between(image, later))
+    node.apply(later, delta_between(image, later))
     assert client.fetch() == [(0, 0, 0, 0)]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kwire.cluster.metadata.delta import between
+from kwire.cluster.metadata.delta import delta_between
 from kwire.cluster.metadata.image import BrokerImage, Endpoint
 from kwire.cluster.metadata.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from kwire.codecs.errors import ErrorCode
@@ -17,7 +17,7 @@ HERE = Endpoint("PLAINTEXT", "localhost", 9092)
 async def find(node: Node, *keys: str, key_type: int) -> FindCoordinatorResponse:
     await node.store.register(BrokerImage(NODE_ID, (HERE,), None))
     image = await node.store.load()
-    node.apply(image, between(node.broker.image, image))
+    node.apply(image, delta_between(node.broker.image, image))
     node.store.watch(node.apply)
     request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=list(keys))
     reply: FindCoordinatorResponse = await node.start(request, 4)

@@ -9,8 +9,8 @@ from kwire.cluster.metadata.acls import (
     CLUSTER_NAME,
     AccessControlEntry,
     AclOperation,
+    AclPermissionType,
     PatternType,
-    Permission,
     ResourcePattern,
     ResourceType,
 )
@@ -61,7 +61,7 @@ def access(
     """Of a request of this version, whose sender has these rights; of a broker with settings."""
     lists: dict[ResourcePattern, frozenset[AccessControlEntry]] = {}
     for operation, kind, name in rights:
-        entry = AccessControlEntry(SENDER, "*", operation, Permission.ALLOW)
+        entry = AccessControlEntry(SENDER, "*", operation, AclPermissionType.ALLOW)
         pattern = ResourcePattern(kind, PatternType.LITERAL, name)
         lists[pattern] = lists.get(pattern, frozenset()) | {entry}
     rules = AclAuthorizer()

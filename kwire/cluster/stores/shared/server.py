@@ -24,7 +24,7 @@ from kwire.cluster.metadata.changes import (
     SetController,
     UnregisterBroker,
 )
-from kwire.cluster.metadata.delta import ClusterDelta, between, retold
+from kwire.cluster.metadata.delta import ClusterDelta, changes_for, delta_between
 from kwire.cluster.metadata.image import NO_CONTROLLER, BrokerImage, ClusterImage
 from kwire.cluster.stores.contract import StoreError
 from kwire.cluster.stores.local import LocalStore
@@ -100,7 +100,7 @@ class StoreServer:
             self._departure.set()
 
     def _published(self, image: ClusterImage, delta: ClusterDelta) -> None:
-        told = [*_told(image.version, [*retold(self.image, delta)])]
+        told = [*_told(image.version, [*changes_for(self.image, delta)])]
         self.image = image
         for member in self._members:
             member.tell_all(told)
@@ -257,7 +257,7 @@ class Member:
 def _snapshot(image: ClusterImage) -> Iterator[bytes]:
     """All of `image`, for who knows nothing yet."""
     nothing = ClusterImage(image.cluster_id)
-    told = [*_told(image.version, [*retold(nothing, between(nothing, image))])]
+    told = [*_told(image.version, [*changes_for(nothing, delta_between(nothing, image))])]
     yield encoded({"begin": {"cluster_id": image.cluster_id, "lines": len(told)}})
     yield from told
 

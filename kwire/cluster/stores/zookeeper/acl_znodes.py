@@ -20,8 +20,8 @@ from typing import Any, Final
 from kwire.cluster.metadata.acls import (
     AccessControlEntry,
     AclOperation,
+    AclPermissionType,
     PatternType,
-    Permission,
     ResourcePattern,
     ResourceType,
 )
@@ -57,7 +57,9 @@ _OPERATIONS: Final = {
     for each in AclOperation
     if each not in (AclOperation.UNKNOWN, AclOperation.ANY)
 }
-_PERMISSIONS: Final = {_titled(each.name): each for each in (Permission.DENY, Permission.ALLOW)}
+_PERMISSIONS: Final = {
+    _titled(each.name): each for each in (AclPermissionType.DENY, AclPermissionType.ALLOW)
+}
 _TYPES_SHOUTED: Final = {
     name.upper(): kind
     for kind, title in _TYPES.items()
@@ -88,7 +90,7 @@ def encode_acls(entries: Iterable[AccessControlEntry]) -> bytes:
     said = [
         {
             "principal": each.principal,
-            "permissionType": _titled(Permission(each.permission).name),
+            "permissionType": _titled(AclPermissionType(each.permission).name),
             "host": each.host,
             "operation": _titled(AclOperation(each.operation).name),
         }

@@ -57,7 +57,7 @@ async def move_leader(broker: Broker, topic: str, index: int, to: int | None) ->
     def target_leads(image: ClusterImage) -> bool:
         return _partition(image, topic, index).leader == target
 
-    if not await broker.membership.until(target_leads, PATIENCE_MS):
+    if not await broker.membership.wait_until(target_leads, PATIENCE_MS):
         raise CannotMove(f"broker {target} does not lead {topic}-{index} after {PATIENCE_MS} ms")
     epoch = _partition(broker.image, topic, index).leader_epoch
     return Moved(broker.now_ms(), topic, index, partition.leader, target, epoch)

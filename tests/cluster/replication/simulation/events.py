@@ -17,10 +17,10 @@ from pathlib import Path
 
 from trio.testing import MockClock
 
-from kwire.cluster.controller.effects import Effects
+from kwire.cluster.controller.effects import ControllerEffects
 from kwire.cluster.controller.elections import PREFERRED
 from kwire.cluster.metadata.changes import Change, MarkForDeletion
-from kwire.cluster.metadata.election import unassigned
+from kwire.cluster.metadata.election import unassigned_partition
 from kwire.cluster.metadata.image import ClusterImage
 from kwire.codecs.batches import Record, build
 from kwire.codecs.errors import ErrorCode
@@ -133,7 +133,7 @@ class Events:
     def create(self, one: int, two: int) -> None:
         replicas = [one % 3 + 1, (one + 1) % 3 + 1]
         self.topics_made += 1
-        self.world.decide_topic(f"d{self.topics_made}", (unassigned(tuple(replicas)),))
+        self.world.decide_topic(f"d{self.topics_made}", (unassigned_partition(tuple(replicas)),))
 
     def delete(self, one: int, two: int) -> None:
         image = self.cluster.store.image
@@ -146,7 +146,7 @@ class Events:
             topic = image.topics.get(name)
             return None if topic is None else MarkForDeletion(name, topic.id)
 
-        self.cluster.term.take(Effects(decisions=[mark]))
+        self.cluster.term.take(ControllerEffects(decisions=[mark]))
 
     def shut_down(self, one: int, two: int) -> None:
         """A controlled shutdown: the broker goes on until it is killed."""

@@ -17,7 +17,7 @@ from typing import Any
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from kwire.cluster.controller.effects import Effects
+from kwire.cluster.controller.effects import ControllerEffects
 from kwire.cluster.controller.elections import PREFERRED
 from kwire.cluster.metadata.changes import Change, CreateTopic
 from kwire.cluster.metadata.image import ClusterImage, PartitionImage, TopicImage
@@ -153,7 +153,7 @@ class World:
             return None if name in known.topics else CreateTopic(image)
 
         if self.cluster.term is not None:
-            self.cluster.term.take(Effects(decisions=[create]))
+            self.cluster.term.take(ControllerEffects(decisions=[create]))
 
     # -- what there is
 

@@ -14,8 +14,8 @@ from trio.testing import wait_all_tasks_blocked
 from kwire.cluster.metadata.acls import (
     AccessControlEntry,
     AclOperation,
+    AclPermissionType,
     PatternType,
-    Permission,
     ResourcePattern,
     ResourceType,
 )
@@ -29,7 +29,7 @@ from tests.cluster.stores.zookeeper.memory import Ensemble, MemoryLink
 from tests.cluster.stores.zookeeper.stores import at_rest
 
 READ, WRITE = (
-    AccessControlEntry("User:a", "*", operation, Permission.ALLOW)
+    AccessControlEntry("User:a", "*", operation, AclPermissionType.ALLOW)
     for operation in (AclOperation.READ, AclOperation.WRITE)
 )
 TOPIC = ResourcePattern(ResourceType.TOPIC, PatternType.LITERAL, "t")

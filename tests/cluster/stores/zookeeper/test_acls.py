@@ -11,8 +11,8 @@ from kazoo.client import KazooClient
 from kwire.cluster.metadata.acls import (
     AccessControlEntry,
     AclOperation,
+    AclPermissionType,
     PatternType,
-    Permission,
     ResourcePattern,
     ResourceType,
 )
@@ -24,7 +24,7 @@ from tests.cluster.stores.zookeeper.stores import opened
 from tests.waiting import zookeeper_client
 
 LITERAL, PREFIXED = PatternType.LITERAL, PatternType.PREFIXED
-ALLOW, DENY = Permission.ALLOW, Permission.DENY
+ALLOW, DENY = AclPermissionType.ALLOW, AclPermissionType.DENY
 TOPIC = ResourcePattern(ResourceType.TOPIC, LITERAL, "t")
 
 LISTS = {

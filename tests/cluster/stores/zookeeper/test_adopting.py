@@ -12,8 +12,8 @@ from kazoo.client import KazooClient
 from kwire.cluster.metadata.acls import (
     AccessControlEntry,
     AclOperation,
+    AclPermissionType,
     PatternType,
-    Permission,
     ResourcePattern,
     ResourceType,
 )
@@ -47,8 +47,8 @@ TOPIC = TopicImage("t", b"t" * 16, (ALONE, replace(ALONE, leader_epoch=9)))
 LITERAL, PREFIXED = PatternType.LITERAL, PatternType.PREFIXED
 ON_TOPIC = ResourcePattern(ResourceType.TOPIC, LITERAL, "t")
 ON_GROUPS = ResourcePattern(ResourceType.GROUP, PREFIXED, "team a.")
-READS = AccessControlEntry("User:alice", "*", AclOperation.READ, Permission.ALLOW)
-NEVER = AccessControlEntry("User:mallory", "*", AclOperation.ALL, Permission.DENY)
+READS = AccessControlEntry("User:alice", "*", AclOperation.READ, AclPermissionType.ALLOW)
+NEVER = AccessControlEntry("User:mallory", "*", AclOperation.ALL, AclPermissionType.DENY)
 TOKEN = DelegationToken("id", "User:a", "User:r", ("User:b",), 1, 3, 2)
 SECRET = Credential(b"salt", b"stored", b"server", 4096).text
 CONFIGS = {
@@ -201,7 +201,7 @@ async def test_a_list_that_zookeeper_cannot_keep_is_not_dropped_silently(
     operation: AclOperation,
 ) -> None:
     pattern = ResourcePattern(ResourceType.GROUP, LITERAL, name)
-    entry = AccessControlEntry("User:eve", "*", operation, Permission.DENY)
+    entry = AccessControlEntry("User:eve", "*", operation, AclPermissionType.DENY)
     image = ClusterImage("c").with_acls(pattern, frozenset({entry}))
     with pytest.RaisesGroup(pytest.RaisesExc(CannotAdopt, match=f"'{name}' that names User:eve")):
         await adopt(config_of(zookeeper, unique), image, NODE)

@@ -16,8 +16,8 @@ from kazoo.protocol.serialization import CheckVersion, Create, Delete, SetData
 from kwire.cluster.metadata.acls import (
     AccessControlEntry,
     AclOperation,
+    AclPermissionType,
     PatternType,
-    Permission,
     ResourcePattern,
     ResourceType,
 )
@@ -59,8 +59,8 @@ CONFIGS = {"retention.ms": "1"}
 BROKERS = znodes.BROKER_RESOURCE
 UNBORN = PartitionImage(-1, -1, -1, (1, 2), ())
 SHRUNK = replace(STATE, isr=(1,), partition_epoch=1)
-ENTRY = AccessControlEntry("User:a", "*", AclOperation.READ, Permission.ALLOW)
-OTHER_ENTRY = AccessControlEntry("User:b", "*", AclOperation.READ, Permission.ALLOW)
+ENTRY = AccessControlEntry("User:a", "*", AclOperation.READ, AclPermissionType.ALLOW)
+OTHER_ENTRY = AccessControlEntry("User:b", "*", AclOperation.READ, AclPermissionType.ALLOW)
 PATTERN = ResourcePattern(ResourceType.TOPIC, PatternType.LITERAL, "t")
 FEATURES = FinalizedFeatures(agreed={"group.version": 1}, epoch=1)
 

@@ -10,8 +10,8 @@ from kazoo.protocol.serialization import CheckVersion, Create, Delete, SetData
 from kwire.cluster.metadata.acls import (
     AccessControlEntry,
     AclOperation,
+    AclPermissionType,
     PatternType,
-    Permission,
     ResourcePattern,
     ResourceType,
 )
@@ -50,7 +50,7 @@ BASE = ClusterImage("").with_topics([TOPIC])
 SHRUNK = replace(STATE, isr=(1,), partition_epoch=1)
 PATTERN = ResourcePattern(ResourceType.TOPIC, PatternType.LITERAL, "t")
 READ, WRITE = (
-    AccessControlEntry("User:a", "*", operation, Permission.ALLOW)
+    AccessControlEntry("User:a", "*", operation, AclPermissionType.ALLOW)
     for operation in (AclOperation.READ, AclOperation.WRITE)
 )
 TOPIC_PATH, CONFIG_PATH = znodes.topic_path("t"), znodes.config_path((TOPIC_RESOURCE, "t"))

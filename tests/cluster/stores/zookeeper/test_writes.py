@@ -14,8 +14,8 @@ import trio.testing
 from kwire.cluster.metadata.acls import (
     AccessControlEntry,
     AclOperation,
+    AclPermissionType,
     PatternType,
-    Permission,
     ResourcePattern,
     ResourceType,
 )
@@ -68,7 +68,7 @@ def commit(*changes: Change) -> Act:
 
 SHRUNK = replace(STATE, isr=(1,), partition_epoch=1)
 LOST: dict[str, tuple[bytes, Act, ClusterImage]] = {}
-ENTRY = AccessControlEntry("User:a", "*", AclOperation.READ, Permission.ALLOW)
+ENTRY = AccessControlEntry("User:a", "*", AclOperation.READ, AclPermissionType.ALLOW)
 PATTERN = ResourcePattern(ResourceType.TOPIC, PatternType.LITERAL, "t")
 PREFIX = ResourcePattern(ResourceType.GROUP, PatternType.PREFIXED, "g")
 BASE = ClusterImage("").with_topics([TOPIC]).with_configs(TOPIC_RESOURCE, "t", {"a": "1"})

@@ -34,7 +34,7 @@ from tests.coordinators.share_partitions.simulation.logs import DataPartition, S
 
 if TYPE_CHECKING:
     from kwire.broker.node import Node
-    from kwire.cluster.membership.contract import Membership
+    from kwire.cluster.membership.contract import ClusterMembership
     from tests.coordinators.share_partitions.simulation.world import World
 
 BROKERS = (1, 2, 3)
@@ -116,7 +116,7 @@ class WatchedManager(ShareManager):
     """Has the laws look at what a leader begins with."""
 
     def __init__(self, broker: SharingBroker, laws: SharingLaws) -> None:
-        node, membership = cast("Node", broker), cast("Membership", broker)
+        node, membership = cast("Node", broker), cast("ClusterMembership", broker)
         super().__init__(node, membership, lambda: broker.share)
         self.laws = laws
         self.states = states = WatchedStates(node, membership, lambda: broker.share)
