@@ -1,5 +1,5 @@
-"""A broker's part in its cluster: joining, being the controller, and leaving.
+"""A broker's membership in its cluster: it joins, may be the controller, and leaves.
 
-The way in is `contract.Membership`.  `alone` is the membership of a broker that is a cluster by
-itself, `member` that of one among others.
+The interface is `contract.ClusterMembership`.  `alone` implements it for a broker that is a cluster
+by itself, `member` for a broker among others.
 """

@@ -1,4 +1,4 @@
-"""Having the features of a cluster follow who its members are."""
+"""Keeps the features of a cluster at levels that all its members support."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ RETRY_S = 0.5
 
 
 class Agreement:
-    """What one member does for it: each takes down what not all know, for the controller may be of
-    another kind; only the controller has it rise.
+    """One member's part in it.
+
+    Any member may lower a level that another member does not support, since the controller may be a
+    broker of Apache Kafka, which does not do so.  Only the controller raises levels.
     """
 
     def __init__(self, store: ClusterStore, nursery: trio.Nursery) -> None:
@@ -32,11 +34,12 @@ class Agreement:
         self._image: ClusterImage | None = None
         self._knows_topics = False
         self._is_open = False
-        """Whether something may come of any change, also of topics alone."""
+        """Whether levels could change, so that each new image has to be checked."""
         self._is_at_work = False
 
     def follow(self, image: ClusterImage, *, knows_topics: bool) -> None:
-        """`image` is the cluster as of now; with all its topics, where this is the controller."""
+        """Act on the cluster's new `image`, which has all topics only if this broker is the
+        controller."""
         before, self._image, self._knows_topics = self._image, image, knows_topics
         if (
             before is None
@@ -52,17 +55,17 @@ class Agreement:
         return raise_or_lower_features(image) if self._knows_topics else lower_features(image)
 
     def _latest(self) -> ClusterImage:
-        assert self._image is not None, "there is something to do for an image"
+        assert self._image is not None, "an image gave the reason to change the features"
         return self._image
 
     async def _agree(self) -> None:
-        """Until it is so, or no longer to be so; others may be faster."""
+        """Commit changes until no more are needed.  Another member may commit them first."""
         try:
             while self._decide(self._latest()) is not None:
                 try:
                     await commit_decided(self._store, self._latest, [self._decide])
-                except StoreError as problem:
-                    log.info("the features of the cluster are set again: %s", problem)
+                except StoreError as error:
+                    log.info("Cannot set the features of the cluster yet, trying again: %s", error)
                     await trio.sleep(RETRY_S)
         finally:
             self._is_at_work = False

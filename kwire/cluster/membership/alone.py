@@ -1,8 +1,8 @@
 """The membership of a broker that is a cluster by itself.
 
-Its metadata lie beside its logs.  It hosts what they say, and it is its own controller: each
-question is answered by a controller machine made for that question, for nobody else has to be told
-what it decides and nothing of it goes on once it has answered.
+Its metadata is a file beside its logs.  It hosts the partitions that the metadata assigns to it,
+and it is its own controller.  For each request it creates a controller machine and drops it after
+the answer: no other broker has to learn of the decisions, and none of them continue later.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ log = logging.getLogger("kwire.broker")
 
 
 class LoneMembership:
-    """See the module, and `contract.Membership`."""
+    """The membership of a broker that is a cluster by itself; see `ClusterMembership`."""
 
     replication: ReplicaManager | None = None
     is_controller = True
@@ -54,14 +54,14 @@ class LoneMembership:
         self._known_at_start: set[str] = set()
         """Topics that may own a log without a topic id.  A topic created later does not."""
         self._unopened: set[str] = set()
-        """Topics some of whose partitions could not be opened for lack of room."""
+        """Topics with partitions that could not be opened, for instance for lack of room."""
 
     @property
     def image(self) -> ClusterImage:
         return self._node.image
 
     async def begin(self, registration: BrokerImage) -> None:
-        """Host what the metadata say, follow them, and register.  Raises StoreError."""
+        """Load the metadata, host its partitions, and register the broker.  Raises StoreError."""
         store = self._node.store
         image = await store.load()
         self._note_absent(image)
@@ -72,9 +72,9 @@ class LoneMembership:
         await self._report_offline()
 
     def apply(self, image: ClusterImage, delta: ClusterDelta) -> None:
-        """Have what this broker knows and hosts follow `image`, to which `delta` leads.
+        """Update the metadata cache and the hosted partitions to `image`, the result of `delta`.
 
-        Partitions are opened, changed and dropped; this costs what the delta is long.
+        Opens, updates and drops partitions.  The cost is in proportion to the delta.
         """
         for name in delta.deleted:
             self._drop_topic(name)
@@ -85,7 +85,7 @@ class LoneMembership:
     # -- partitions
 
     def _note_absent(self, image: ClusterImage) -> None:
-        """Remember the partitions whose logs may lie in a log directory that is offline."""
+        """Remember the partitions whose logs may be in a log directory that is offline."""
         node_id, logs = self._node.node_id, self._hosted.logs
         if not logs.offline_dirs:
             return
@@ -95,12 +95,19 @@ class LoneMembership:
             for index, state in enumerate(topic.partitions)
             if node_id in state.replicas and not self._is_surely_here(name, index)
         }
-        log.error("%d partitions are in log directories that are offline", len(self._hosted.absent))
+        log.error(
+            "%d partitions may be in log directories that are offline. They have no leader until "
+            "the directories are back.",
+            len(self._hosted.absent),
+        )
 
     def _is_surely_here(self, topic: str, index: int) -> bool:
-        """Whether a log with a topic id is there: one without may be a deleted topic's."""
-        found = self._hosted.logs.logs.get((topic, index))
-        return found is not None and found.topic_id != ZERO_UUID
+        """Whether an online directory has the partition's log, with a topic id.
+
+        A log without a topic id may belong to a topic of the same name that was deleted.
+        """
+        partition_log = self._hosted.logs.logs.get((topic, index))
+        return partition_log is not None and partition_log.topic_id != ZERO_UUID
 
     def _host_topic(self, topic: TopicImage, indexes: Iterable[int]) -> None:
         for index in indexes:
@@ -110,8 +117,8 @@ class LoneMembership:
                 continue
             try:
                 self._host_partition(topic, index, state)
-            except LogError as problem:
-                log.error("cannot open %s-%d: %s", topic.name, index, problem)
+            except LogError as error:
+                log.error("Cannot open partition %s-%d: %s", topic.name, index, error)
                 self._unopened.add(topic.name)
 
     def _host_partition(self, topic: TopicImage, index: int, state: PartitionImage) -> None:
@@ -124,21 +131,21 @@ class LoneMembership:
             self._hosted.on_leadership_change(partition)
 
     def _open(self, topic: TopicImage, index: int) -> Partition:
-        """Open the partition; a log of another topic with that name is set aside.
+        """Open the partition.  A log of another topic with the same name is set aside.
 
-        A log without a topic id is of a topic that was there at the start: the id was lost, or the
-        log is older than topic ids.
+        A log without a topic id belongs to a topic that existed at the start: the id was lost, or
+        the log is older than topic ids.
         """
         logs, key = self._hosted.logs, (topic.name, index)
-        found = logs.logs.get(key)
-        if found is not None and found.topic_id != topic.id:
+        partition_log = logs.logs.get(key)
+        if partition_log is not None and partition_log.topic_id != topic.id:
             may_be_its_own = topic.name in self._known_at_start
-            if found.topic_id != ZERO_UUID or not may_be_its_own:
+            if partition_log.topic_id != ZERO_UUID or not may_be_its_own:
                 logs.set_aside(key)
         return self._hosted.open(topic.name, topic.id, index)
 
     def open_missing(self) -> None:
-        """Try again to open the partitions for which the disk had no room."""
+        """Try again to open partitions for which the disk had no room."""
         names, self._unopened = self._unopened, set()
         for name in sorted(names):
             topic = self.image.topics.get(name)
@@ -154,18 +161,19 @@ class LoneMembership:
     # -- disks
 
     def logs_lost(self, path: Path, lost: list[Log]) -> bool:
-        """Report the partitions as offline; False if the metadata lay on that directory too."""
+        """Mark the partitions offline.  Returns False if the directory held the metadata too."""
         if self._node.nursery is not None:
             self._node.nursery.start_soon(self._report_offline)
         return path != Path(self._node.config.log_dirs[0])
 
     async def _report_offline(self) -> None:
-        """Take the leader from partitions whose disk failed, give one to those that are back."""
+        """Commit that partitions on failed disks have no leader, and those on working disks have
+        one."""
         decisions = offline_decisions(self.image, self._node.node_id, self._offline())
         try:
             await self.commit(decisions)
-        except StoreError as problem:
-            log.error("which partitions are offline is told to nobody: %s", problem)
+        except StoreError as error:
+            log.error("Cannot commit which partitions are offline: %s", error)
 
     def _offline(self) -> set[PartitionKey]:
         failed = {(each.topic, each.index) for each in self._hosted if each.log.offline}
@@ -177,7 +185,8 @@ class LoneMembership:
         await commit_decided(self._node.store, lambda: self.image, decisions)
 
     async def ask(self, question: Callable[[ClusterController], ControllerEffects]) -> Any:  # noqa: ANN401 - any reply
-        """The machine's reply, once what it decided is committed.  Raises StoreError."""
+        """The reply of the controller machine, once its decisions are committed.  Raises
+        StoreError."""
         effects = question(self._controller())
         while effects.decisions or effects.then is not None:
             await self.commit(effects.decisions)
@@ -187,6 +196,7 @@ class LoneMembership:
         return effects.reply
 
     def _controller(self) -> ClusterController:
+        """A controller machine with as much state as the requests of clients need."""
         from kwire.cluster.controller.machine import ClusterController
 
         image = self.image
@@ -207,12 +217,12 @@ class LoneMembership:
         await self.commit([on_first_use(self._node.settings, name) for name in names])
 
     async def ask_for_topics(self, wanted: Sequence[NewTopic]) -> Mapping[str, str | None]:
-        raise NotController("a broker that is alone has no other controller to ask")
+        raise NotController("A broker that is a cluster by itself has no other controller.")
 
-    # -- what a broker alone has no part in
+    # -- what a cluster of one broker does not need
 
     async def wait_until(self, seen: Callable[[ClusterImage], bool], timeout_ms: int) -> bool:
-        """True: what is committed here is applied by then."""
+        """True: whatever this broker has committed is already applied."""
         return True
 
     def call_when(self, seen: Callable[[ClusterImage], bool], then: Callable[[], None]) -> None:
@@ -224,7 +234,7 @@ class LoneMembership:
     async def leader_and_isr(
         self, request: LeaderAndIsrRequest, version: int
     ) -> LeaderAndIsrResponse:
-        raise AssertionError("a broker that is alone serves no requests between brokers")
+        raise AssertionError("a cluster of one broker has no requests between brokers")
 
     def configs_changed(self, changed: Collection[ResourceKey]) -> None:
         return

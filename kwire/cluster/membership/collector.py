@@ -1,9 +1,9 @@
-"""Python's garbage collector, paused for work that makes very many objects that all stay.
+"""A pause of Python's garbage collector, for work that creates very many objects that all stay.
 
-The collector walks everything that is young again and again while it grows, and all there is each
-time it has grown by a quarter.  A controller that begins in a cluster of 200,000 partitions makes
-some millions of objects at once, none of which is garbage: without pausing half of its processor
-time goes into looking for some.
+While the number of objects grows, the collector repeatedly scans the young ones, and all of them
+whenever their number has grown by a quarter.  A controller that starts in a cluster of 200,000
+partitions creates millions of objects, none of which is garbage.  Without the pause, half of its
+processor time goes into these scans.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Nothing is looked through within; cycles that become garbage meanwhile are found later.
+    """Switch the collector off within the block.  Later runs find garbage that was created in it.
 
-    For work that never waits: what else the process does would go without as well.
+    The block must not wait: other tasks of the process would run without the collector.
     """
     if not gc.isenabled():
         yield

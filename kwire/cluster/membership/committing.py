@@ -1,4 +1,4 @@
-"""Committing for a client, which is told where the store refuses."""
+"""Commits for a client's request, which turn errors of the store into a Refusal for the client."""
 
 from __future__ import annotations
 
@@ -29,28 +29,29 @@ NOT_THE_CONTROLLER = "This is not the correct controller for this cluster."
 async def commit_for_client(
     membership: ClusterMembership, decisions: Sequence[Decision], log: Logger, otherwise: str
 ) -> Refusal | None:
-    """Commit; where the store cannot, `log` has why, after `otherwise`, and so has the client.
+    """Commit `decisions`.  Returns None, or the Refusal for the client if the store cannot.
 
-    A client that asked another broker than the controller is told to ask that one.
+    `log` gets the error of the store, after the text `otherwise`.  A client of another broker than
+    the controller gets NOT_CONTROLLER, and asks the controller.
     """
     try:
         await membership.commit(decisions)
     except (Fenced, NotController):
         return Refusal(ErrorCode.NOT_CONTROLLER, NOT_THE_CONTROLLER)
-    except StoreError as problem:
-        log.error("%s: %s", otherwise, problem)
-        return Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(problem))
+    except StoreError as error:
+        log.error("%s: %s", otherwise, error)
+        return Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
     return None
 
 
 async def create_internal_topic(membership: ClusterMembership, name: str) -> None:
-    """Create the topic of a coordinator unless it exists; if that fails, the log says why."""
+    """Create the topic of a coordinator if it does not exist.  A failure is only logged."""
     try:
         await membership.create_internal_topic(name)
     except Refusal as refusal:
-        _logger.error("topic %s cannot be created: %s", name, refusal.message)
-    except StoreError as problem:
-        _logger.error("topic %s cannot be created: %s", name, problem)
+        _logger.error("Cannot create internal topic %s: %s", name, refusal.message)
+    except StoreError as error:
+        _logger.error("Cannot create internal topic %s: %s", name, error)
 
 
 async def ask_for_client(
@@ -59,23 +60,24 @@ async def ask_for_client(
     log: Logger,
     otherwise: str,
 ) -> Any:  # noqa: ANN401 - any reply
-    """The controller's reply.
+    """The controller's reply to a client's request.
 
-    Raises Refusal, where a client is to ask another broker, or the store cannot: `log` has why.
+    Raises Refusal if this broker is not the controller, or if the store cannot commit; `log` then
+    gets the error.
     """
     try:
         return await membership.ask(question)
     except (Fenced, NotController):
         raise Refusal(ErrorCode.NOT_CONTROLLER, NOT_THE_CONTROLLER) from None
-    except StoreError as problem:
-        log.error("%s: %s", otherwise, problem)
-        raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(problem)) from None
+    except StoreError as error:
+        log.error("%s: %s", otherwise, error)
+        raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from None
 
 
 async def still_missing(
     membership: ClusterMembership, missing: Callable[[ClusterImage], Sequence[T]], timeout_ms: int
 ) -> Sequence[T]:
-    """What is `missing` from what this broker tells clients, after so long at the most."""
+    """What is `missing` from this broker's metadata, after waiting up to `timeout_ms` for it."""
     if await membership.wait_until(lambda image: not missing(image), timeout_ms):
         return ()
     return missing(membership.image)
@@ -87,10 +89,10 @@ async def commit_configs(
     changes: Sequence[ConfigChange],
     log: Logger,
 ) -> None:
-    """Make the changes that can be made; the others get their `refusal`."""
+    """Commit the changes that are not refused; those that fail get their `refusal`."""
     wanted = [change for change in changes if change.refusal is None]
     refusal = await commit_for_client(
-        membership, config_decisions(settings, wanted), log, "configs are not changed"
+        membership, config_decisions(settings, wanted), log, "Cannot change configs"
     )
     if refusal is not None:
         for change in wanted:

@@ -1,7 +1,8 @@
-"""A broker's part in its cluster, as the rest of the broker sees it.
+"""The interface of a broker's membership in its cluster, for the rest of the broker.
 
-`alone.LoneMembership` is that of a broker which is a cluster by itself, `member.Member` that of one
-among others.  Nobody outside this room asks which of them it is.
+`alone.LoneMembership` implements it for a broker that is a cluster by itself,
+`member.ClusterMember` for a broker among others.  Code outside this package does not need to know
+which one it has.
 """
 
 from __future__ import annotations
@@ -22,73 +23,74 @@ if TYPE_CHECKING:
 
 
 class ClusterMembership(Protocol):
-    """See the module."""
+    """A broker's membership in its cluster."""
 
     @property
     def replication(self) -> ReplicaManager | None:
-        """Leads with followers and follows; None where there are no other brokers to do it with."""
+        """Replication with other brokers; None in a cluster of one broker."""
 
     @property
     def image(self) -> ClusterImage:
-        """The cluster as this broker tells its clients of it."""
+        """The metadata from which this broker answers its clients."""
 
     @property
     def is_controller(self) -> bool:
-        """Whether this broker decides for the cluster."""
+        """Whether this broker is the controller."""
 
     async def commit(self, decisions: Sequence[Decision]) -> None:
-        """Commit what `decisions` change; each is asked anew if somebody else was faster.
+        """Commit the changes of `decisions`; each is decided again if another change came first.
 
-        A decision must go by the image it is given.  When this returns, what was decided last is
-        applied here.  Any broker may change configs, access control lists and delegation tokens;
-        the controller alone may change all else.  Raises StoreError, NotController.
+        A decision must use only the image that it gets.  On return, the last change is applied to
+        this broker's `image`.  Any broker may change configs, access control lists and delegation
+        tokens; all other changes are the controller's.  Raises StoreError, NotController.
         """
 
     async def ask(self, question: Callable[[ClusterController], ControllerEffects]) -> Any:  # noqa: ANN401 - any reply
-        """The controller's reply, if this broker is it.  Raises NotController, StoreError."""
+        """The controller's reply, if this broker is the controller.  Raises NotController,
+        StoreError."""
 
     async def wait_until(self, seen: Callable[[ClusterImage], bool], timeout_ms: int) -> bool:
-        """Wait until `image` satisfies `seen`; False if it does not in time."""
+        """Wait until `image` satisfies `seen`; False after `timeout_ms`."""
 
     def call_when(self, seen: Callable[[ClusterImage], bool], then: Callable[[], None]) -> None:
         """Call `then` once `image` satisfies `seen`."""
 
     @property
     def has_metadata(self) -> bool:
-        """Whether `image` has the brokers of the cluster, and its topics if there are any."""
+        """Whether `image` has the cluster's brokers, and its topics if there are any."""
 
     async def wait_for_metadata(self, timeout_ms: int) -> None:
         """Return once `has_metadata`, or after `timeout_ms`."""
 
     async def create_internal_topic(self, name: str) -> None:
-        """Create the topic of a coordinator unless it exists.  Raises Refusal, StoreError."""
+        """Create the topic of a coordinator if it does not exist.  Raises Refusal, StoreError."""
 
     async def create_on_first_use(self, names: Sequence[str]) -> None:
-        """Create the topics that a client asked for and that do not exist.  Raises StoreError."""
+        """Create topics that a client named and that do not exist.  Raises StoreError."""
 
     async def ask_for_topics(self, wanted: Sequence[NewTopic]) -> Mapping[str, str | None]:
-        """Have the controller, another broker, create topics: why it did not, by topic.
+        """Send CreateTopics to the controller, another broker.
 
-        Raises StoreError.
+        Returns the error message of each topic that was not created.  Raises StoreError.
         """
 
     async def leader_and_isr(
         self, request: LeaderAndIsrRequest, version: int
     ) -> LeaderAndIsrResponse:
-        """Lead and follow partitions as the controller says."""
+        """Lead and follow partitions as the controller requests."""
 
     def configs_changed(self, changed: Collection[ResourceKey]) -> None:
-        """The configs of these resources have changed."""
+        """Act on new configs of these resources."""
 
     def logs_lost(self, path: Path, lost: list[Log]) -> bool:
-        """The log directory `path` has failed, and these logs with it.
+        """The log directory `path` failed, and these logs with it.
 
-        Whether the broker can go on: a broker alone cannot without the directory that has the
-        metadata.
+        Returns whether the broker can go on: one that is a cluster by itself cannot without the
+        directory that holds the metadata.
         """
 
     def open_missing(self) -> None:
-        """Try again to open the partitions for which the disk had no room."""
+        """Try again to open partitions for which the disk had no room."""
 
     async def leave(self) -> None:
-        """Hand over to other brokers what this broker leads, and the office of controller."""
+        """Hand over to other brokers what this one leads, and resign as controller."""

@@ -1,7 +1,8 @@
-"""Being the controller: what the machine decides is committed, sent and answered here.
+"""The driver of the controller: it commits decisions, sends requests, and delivers responses.
 
-One `Term` lasts from an election until another broker is elected, the store cannot be written, or
-the session with it is lost.  kwire.cluster.controller.effects says what is done in which order.
+One `Term` lasts from the election of this broker until another broker is elected, the store cannot
+be written, or the session with the store is lost.  kwire.cluster.controller.effects says what a
+driver does with the machine's effects, and in which order.
 """
 
 from __future__ import annotations
@@ -52,40 +53,40 @@ if TYPE_CHECKING:
 log = logging.getLogger("kwire.controller")
 
 RETRY_S: Final = 0.1
-"""Before a request that was not answered is sent again, as by Apache Kafka's controller."""
+"""Delay before a request without a response is sent again, as in Apache Kafka."""
 
 Deliver = Callable[["Message"], "Any"]
-"""Have this broker do what its own controller asks: an awaitable of the answer."""
+"""Handles a request of the controller to its own broker; returns an awaitable of the response."""
 
 
 class PendingReply:
-    """Who waits for the end of a chain of effects."""
+    """The result of a chain of effects, for the caller that waits for it."""
 
-    __slots__ = ("_answered", "_problem", "_reply")
+    __slots__ = ("_answered", "_error", "_reply")
 
     def __init__(self) -> None:
         self._answered = trio.Event()
         self._reply: Any = None
-        self._problem: Exception | None = None
+        self._error: Exception | None = None
 
-    def answer(self, reply: Any) -> None:  # noqa: ANN401 - by what was asked
+    def answer(self, reply: Any) -> None:  # noqa: ANN401 - depends on the question
         self._reply = reply
         self._answered.set()
 
-    def fail(self, problem: Exception) -> None:
+    def fail(self, error: Exception) -> None:
         if not self._answered.is_set():
-            self._problem = problem
+            self._error = error
             self._answered.set()
 
-    async def wait(self) -> Any:  # noqa: ANN401 - by what was asked
+    async def wait(self) -> Any:  # noqa: ANN401 - depends on the question
         await self._answered.wait()
-        if self._problem is not None:
-            raise self._problem
+        if self._error is not None:
+            raise self._error
         return self._reply
 
 
 class CommitStep:
-    """Decisions to be committed, and what comes then."""
+    """Decisions to commit, and what follows once they are committed."""
 
     __slots__ = ("decisions", "pending", "reply", "then")
 
@@ -93,7 +94,7 @@ class CommitStep:
         self,
         decisions: Sequence[Decision],
         then: Callable[[], ControllerEffects] | None,
-        reply: Any,  # noqa: ANN401 - by what was asked
+        reply: Any,  # noqa: ANN401 - depends on the question
         pending: PendingReply | None,
     ) -> None:
         self.decisions = decisions
@@ -103,7 +104,7 @@ class CommitStep:
 
 
 class Term:
-    """See the module."""
+    """One term of this broker as the controller; see the module."""
 
     def __init__(
         self, settings: LiveSettings, store: ClusterStore, image: ClusterImage, deliver: Deliver
@@ -116,66 +117,74 @@ class Term:
         self._peers = Peers(settings, lambda: self.image)
         self._channels: dict[int, Channel] = {}
         self._steps: deque[CommitStep] = deque()
-        self._something = trio.Event()
+        self._not_empty = trio.Event()
         self._scope = trio.CancelScope()
         self._nursery: trio.Nursery | None = None
         self._unstarted: list[Callable[[], Awaitable[None]]] = []
-        """What is to run as soon as this does."""
+        """Tasks that start when `run` opens the nursery."""
         self._pending_replies: set[PendingReply] = set()
         self.is_over = False
         with collector_paused():
-            begun = self.machine.start()
-        self._happen(begun)
+            first_effects = self.machine.start()
+        self._carry_out(first_effects)
 
     @property
     def image(self) -> ClusterImage:
-        """All of the cluster's."""
+        """The whole metadata of the cluster."""
         return self.machine.state.image
 
-    # -- its course
+    # -- the term and its events
 
     async def run(self) -> None:
-        """Be the controller until `end`.  Raises StoreError where the store cannot be written."""
-        log.info("broker %d is the controller, in epoch %d", self.node_id, self.epoch)
+        """Be the controller until `end` is called.  Raises StoreError if the store cannot be
+        written."""
+        log.info("Broker %d is the controller in controller epoch %d.", self.node_id, self.epoch)
         try:
             with self._scope:
                 async with trio.open_nursery() as nursery:
                     self._nursery = nursery
                     for task in self._unstarted:
                         nursery.start_soon(task)
-                    await self._carry_out()
+                    await self._commit_steps()
         finally:
             self.end()
             self._peers.close()
-            log.info("broker %d is the controller of epoch %d no longer", self.node_id, self.epoch)
+            log.info(
+                "Broker %d is no longer the controller of controller epoch %d.",
+                self.node_id,
+                self.epoch,
+            )
 
     def end(self) -> None:
-        """Another is the controller, or may be: who waits is told so."""
+        """End the term: another broker is the controller, or may be.
+
+        Callers that wait for a reply get NotController.
+        """
         self.is_over = True
         self._scope.cancel()
         for pending in self._pending_replies:
-            pending.fail(NotController("this broker is the controller no longer"))
+            pending.fail(NotController("This broker is no longer the controller."))
 
     def image_changed(self, image: ClusterImage, delta: ClusterDelta) -> None:
-        """The store has published `image`."""
+        """The store has published `image`, the result of `delta`."""
         if self.is_over:
             return
         for broker_id in delta.brokers:
-            self._peers.drop(broker_id)  # its connections are those of its last registration
-        self._happen(self.machine.image_changed(image, delta))
+            self._peers.drop(broker_id)  # its connections belong to its former registration
+        self._carry_out(self.machine.image_changed(image, delta))
 
-    def heard(self, event: StoreEvent) -> None:
-        """What the store tells the controller that is no change of the image."""
+    def handle_event(self, event: StoreEvent) -> None:
+        """Pass on an event of the store that changes no image."""
         if self.is_over:
             return
         machine = self.machine
         match event:
             case IsrChanged(places):
-                self._happen(machine.isr_changed(places))
+                self._carry_out(machine.isr_changed(places))
             case LogDirsFailed(broker_ids):
-                self._happen(machine.log_dirs_failed(broker_ids))
+                self._carry_out(machine.log_dirs_failed(broker_ids))
             case ElectionsAsked(places):
-                self._happen(machine.preferred_elections_requested(places))
+                self._carry_out(machine.preferred_elections_requested(places))
             case ReassignmentsAsked():
                 self._start(partial(self._reassign, event))
 
@@ -184,22 +193,26 @@ class Term:
         if refused:
             await self._store.drop_reassignments(refused)
 
-    # -- who asks
+    # -- calls that wait for a reply
 
-    async def ask(self, question: Callable[[ClusterController], ControllerEffects]) -> Any:  # noqa: ANN401 - by what was asked
-        """The machine's reply, once what it decided is committed.  Raises NotController."""
+    async def ask(self, question: Callable[[ClusterController], ControllerEffects]) -> Any:  # noqa: ANN401 - depends on the question
+        """The machine's reply, once its decisions are committed.
+
+        Raises NotController, StoreError.
+        """
         if self.is_over:
-            raise NotController("this broker is the controller no longer")
-        return await self._waiting(lambda pending: self._happen(question(self.machine), pending))
+            raise NotController("This broker is no longer the controller.")
+        return await self._waiting(lambda pending: self._carry_out(question(self.machine), pending))
 
     async def commit(self, decisions: Sequence[Decision]) -> None:
-        """Commit what a client wants.  Raises StoreError, and what a decision raises."""
+        """Commit decisions of a client.  Raises StoreError, NotController, and Refusals of
+        decisions."""
         if self.is_over:
-            raise NotController("this broker is the controller no longer")
+            raise NotController("This broker is no longer the controller.")
         wanted = [for_controller(each) for each in decisions]
-        await self._waiting(lambda pending: self._add(CommitStep(wanted, None, None, pending)))
+        await self._waiting(lambda pending: self._enqueue(CommitStep(wanted, None, None, pending)))
 
-    async def _waiting(self, start: Callable[[PendingReply], None]) -> Any:  # noqa: ANN401 - by what was asked
+    async def _waiting(self, start: Callable[[PendingReply], None]) -> Any:  # noqa: ANN401 - depends on the question
         pending = PendingReply()
         self._pending_replies.add(pending)
         try:
@@ -210,13 +223,14 @@ class Term:
 
     # -- effects
 
-    def _happen(self, effects: ControllerEffects, pending: PendingReply | None = None) -> None:
+    def _carry_out(self, effects: ControllerEffects, pending: PendingReply | None = None) -> None:
+        """Carry out one event's effects: requests and timers at once, decisions in the queue."""
         for sent in effects.requests:
             self._channel(sent.broker_id).put(sent)
         for name, delay_ms in effects.timers:
             self._start(partial(self._timer, name, delay_ms))
         if effects.decisions or effects.then is not None:
-            self._add(CommitStep(effects.decisions, effects.then, effects.reply, pending))
+            self._enqueue(CommitStep(effects.decisions, effects.then, effects.reply, pending))
         elif pending is not None:
             pending.answer(effects.reply)
 
@@ -228,36 +242,38 @@ class Term:
 
     async def _timer(self, name: str, delay_ms: int) -> None:
         await trio.sleep(delay_ms / 1000)
-        self._happen(self.machine.timer_fired(name))
+        self._carry_out(self.machine.timer_fired(name))
 
-    def _add(self, step: CommitStep) -> None:
+    def _enqueue(self, step: CommitStep) -> None:
         self._steps.append(step)
-        self._something.set()
+        self._not_empty.set()
 
-    async def _carry_out(self) -> None:
+    async def _commit_steps(self) -> None:
+        """Commit the queued steps, one after the other, until cancelled."""
         while True:
             while not self._steps:
-                self._something = trio.Event()
-                await self._something.wait()
-            await self._take(self._steps.popleft())
+                self._not_empty = trio.Event()
+                await self._not_empty.wait()
+            await self._commit_step(self._steps.popleft())
 
-    async def _take(self, step: CommitStep) -> None:
+    async def _commit_step(self, step: CommitStep) -> None:
+        """Commit one step, then continue its chain of effects or answer the caller."""
         try:
             await commit_decided(self._store, lambda: self.image, step.decisions)
         except Refusal as refusal:
-            assert step.pending is not None, "the machine's own decisions refuse nothing"
+            assert step.pending is not None, "the machine's own decisions never raise Refusal"
             step.pending.fail(refusal)
             return
-        except StoreError as problem:
+        except StoreError as error:
             if step.pending is not None:
-                step.pending.fail(problem)
+                step.pending.fail(error)
             raise
         if step.then is not None:
-            self._happen(step.then(), step.pending)
+            self._carry_out(step.then(), step.pending)
         elif step.pending is not None:
             step.pending.answer(step.reply)
 
-    # -- the brokers
+    # -- requests to brokers
 
     def _channel(self, broker_id: int) -> Channel:
         channel = self._channels.get(broker_id)
@@ -267,12 +283,12 @@ class Term:
         return channel
 
     def is_void(self, sent: BrokerRequest) -> bool:
-        """Whether the broker has gone since, perhaps to come back."""
+        """Whether the broker is gone, or has registered again, since the request was made."""
         broker = self.image.brokers.get(sent.broker_id)
         return broker is None or broker.epoch != sent.broker_epoch
 
     async def send(self, sent: BrokerRequest) -> Message:
-        """The broker's answer.  Raises PeerError."""
+        """The broker's response to one request.  Raises PeerError."""
         if sent.broker_id == self.node_id:
             answer: Message = await self._deliver(sent.request)
         else:
@@ -282,45 +298,52 @@ class Term:
         return answer
 
     def response_received(self, sent: BrokerRequest, answer: Message | None) -> None:
+        """Pass on a response; None if the broker is gone."""
         if not self.is_over:
-            self._happen(self.machine.response_received(sent, answer))
+            self._carry_out(self.machine.response_received(sent, answer))
 
 
 class Channel:
-    """What one broker is sent, one request at a time, in their order."""
+    """The requests to one broker, sent one at a time in their order."""
 
     def __init__(self, term: Term) -> None:
         self._term = term
         self._waiting: deque[BrokerRequest] = deque()
-        self._something = trio.Event()
+        self._not_empty = trio.Event()
 
     def put(self, sent: BrokerRequest) -> None:
         self._waiting.append(sent)
-        self._something.set()
+        self._not_empty.set()
 
     async def run(self) -> None:
         while True:
             while not self._waiting:
-                self._something = trio.Event()
-                await self._something.wait()
+                self._not_empty = trio.Event()
+                await self._not_empty.wait()
             sent = self._waiting.popleft()
-            self._term.response_received(sent, await self._answer(sent))
+            self._term.response_received(sent, await self._send_until_answered(sent))
 
-    async def _answer(self, sent: BrokerRequest) -> Message | None:
-        """Sent again until it is answered, or the broker has gone: None."""
+    async def _send_until_answered(self, sent: BrokerRequest) -> Message | None:
+        """The response, after as many attempts as it takes; None once the broker is gone."""
         while not self._term.is_void(sent):
             try:
                 return await self._term.send(sent)
-            except PeerError as problem:
-                log.info("%s is sent again: %s", type(sent.request).__name__, problem)
+            except PeerError as error:
+                log.info(
+                    "Broker %d did not answer %s, sending it again: %s",
+                    sent.broker_id,
+                    type(sent.request).__name__,
+                    error,
+                )
                 await trio.sleep(RETRY_S)
         return None
 
 
 def for_controller(decision: Decision) -> Decision:
-    """What a lone broker decides about topics, left for the controller to see through.
+    """A decision about topics of a single broker, turned into one that the controller completes.
 
-    A new partition has replicas and no leader yet; a topic goes once its replicas have gone.
+    New partitions get replicas but no leader: the controller elects it.  A topic is marked for
+    deletion: the controller deletes it once its replicas are deleted.
     """
 
     def decide(image: ClusterImage) -> Change | None:

@@ -1,4 +1,4 @@
-"""Which store a member of a cluster shares with the others, opened and closed."""
+"""Opens and closes the metadata store that a member shares with the other brokers."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def open_store(config: BrokerConfig, metadata: Path | None) -> AsyncIterator[ClusterStore]:
-    """The store behind the Unix socket `metadata`, without it that of `zookeeper.connect`.
+    """The store behind the Unix socket `metadata`, or else that of `zookeeper.connect`, loaded.
 
-    It has been loaded.  Raises StoreError, ConfigError.
+    Raises StoreError, ConfigError.
     """
     async with trio.open_nursery() as nursery:
         store = await _opened(config, metadata, nursery)

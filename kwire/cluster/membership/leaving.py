@@ -55,10 +55,10 @@ async def hand_over(
     is_alone: Callable[[], bool],
     limits: ShutdownLimits,
 ) -> None:
-    """Ask the controller until nothing is left to hand over, within `limits`.
+    """Send controlled shutdown requests until nothing is left to hand over, within `limits`.
 
-    `ask` sends one request and raises PeerError or StoreError; `is_alone` says whether no other
-    broker is a member, so that nobody could take over.
+    `ask` sends one request and raises PeerError or StoreError.  `is_alone` returns whether no other
+    broker is a member, so that none could take over.
     """
     with trio.move_on_after(limits.total_s) as scope:
         for attempt in range(limits.attempts_max):
@@ -68,8 +68,8 @@ async def hand_over(
                 return
             try:
                 answer = await ask()
-            except (PeerError, StoreError) as problem:
-                log.info("the controller does not answer a controlled shutdown: %s", problem)
+            except (PeerError, StoreError) as error:
+                log.info("The controller did not answer a controlled shutdown: %s", error)
                 continue
             if not answer.error_code and not answer.remaining_partitions:
                 return
@@ -80,4 +80,4 @@ async def hand_over(
             limits.total_s,
         )
     else:
-        log.warning("The broker stops although it leads partitions that nobody else could take.")
+        log.warning("The broker stops, although no other broker can lead some of its partitions.")

@@ -1,11 +1,11 @@
-"""A broker's part in a cluster: it joins, is the controller when it is elected, and leaves.
+"""The membership of a broker in a cluster of several brokers.
 
-    join    register in the store, follow the configs there, campaign for the office of controller
-    stay    a session that was lost: lead nothing until registered anew
-    leave   have others lead what this broker led (controlled shutdown), then go
+    join    register in the store, follow the configs there, and compete to be the controller
+    stay    after the session with the store is lost: lead nothing until registered again
+    leave   let other brokers take over what this one leads (controlled shutdown), then stop
 
-What it leads and follows, and what it tells clients of topics and brokers, the controller tells it
-by requests (kwire.cluster.replication).
+The controller sends requests that say what the broker leads and follows, and what it answers
+clients about topics and brokers: see kwire.cluster.replication.
 """
 
 from __future__ import annotations
@@ -72,13 +72,14 @@ log = logging.getLogger("kwire.cluster")
 CAMPAIGN_RETRY_S: Final = 0.5
 REGISTER_RETRY_S: Final = 1.0
 RESIGN_TIMEOUT_S: Final = 5.0
-"""How long a broker that stops waits for the store to take back the office of controller.  Later
-the office ends with the broker's session, so that the store elects another as soon as it can."""
+"""How long a stopping broker waits for the store to accept its resignation as controller.  After
+that its term ends with its session, and another broker is elected as soon as the store notices
+that."""
 TOPIC_CREATION_TIMEOUT_MS: Final = 30_000
 
 
 class ClusterMember:
-    """See the module."""
+    """The membership of a broker among others; see `ClusterMembership`."""
 
     def __init__(
         self,
@@ -87,7 +88,7 @@ class ClusterMember:
         nursery: trio.Nursery,
         give_up: Callable[[StoreError], None],
     ) -> None:
-        """`give_up` has the broker stop: its cluster is gone for good."""
+        """`give_up` stops the broker: its cluster is gone for good."""
         self._node = node
         self._store = store
         self._nursery = nursery
@@ -96,17 +97,17 @@ class ClusterMember:
         self._replication = ReplicaManager(self._host, nursery)
         self._agreement = Agreement(store, nursery)
         self.term: Term | None = None
-        """While this broker is the controller."""
-        self._vacant = trio.Event()
+        """The current term, while this broker is the controller."""
+        self._no_controller = trio.Event()
         self._session_lost = trio.Event()
-        self._metadata_came = trio.Event()
+        self._metadata_updated = trio.Event()
         self.has_metadata = False
-        """Whether the controller has told of brokers, and of topics if there were any at the start:
-        a new controller tells all of who is a member first."""
+        """Whether the controller has sent the brokers, and topics if there were any at the
+        start.  A new controller first sends the list of brokers alone."""
         self._expects_topics = False
         self._is_leaving = False
-        self._handing_over = trio.CancelScope()
-        """Cancelled where no controller could decide any more who takes over."""
+        self._hand_over_scope = trio.CancelScope()
+        """Cancelled once no controller can decide who takes over."""
         self._is_only_one = False
         """Whether no other broker is a member."""
 
@@ -119,25 +120,25 @@ class ClusterMember:
         return self._node.image
 
     async def join(self) -> None:
-        """Be a member from now on.  Raises StoreError."""
+        """Become a member.  Raises StoreError."""
         image = await self._store.load()
         self._adopt(image.configs, image.acls, image.tokens, image.features)
-        self._store.watch(self._changed)
-        self._store.on_event = self._heard
+        self._store.watch(self._image_changed)
+        self._store.on_event = self._handle_event
         self._expects_topics = await self._store.has_topics()
         await self._register()
-        self._vacant.set()
-        self._nursery.start_soon(self._govern)
+        self._no_controller.set()
+        self._nursery.start_soon(self._campaign)
         self._nursery.start_soon(self._stay)
 
     async def _register(self) -> None:
         image = await self._store.register(self._node.registration)
         self._host.broker_epoch = image.brokers[self._node.node_id].epoch
-        self._session_lost = trio.Event()  # one lost meanwhile was before this registration
+        self._session_lost = trio.Event()  # a session lost before this registration does not count
 
-    # -- what the store tells
+    # -- events of the store
 
-    def _changed(self, image: ClusterImage, delta: ClusterDelta) -> None:
+    def _image_changed(self, image: ClusterImage, delta: ClusterDelta) -> None:
         if delta.configs or delta.acls or delta.tokens or delta.features is not None:
             self._adopt(delta.configs, delta.acls, delta.tokens, image.features)
         self._is_only_one = image.brokers.keys() <= {self._node.node_id}
@@ -149,24 +150,24 @@ class ClusterMember:
         if term is not None:
             term.image_changed(image, delta)
         elif is_controller and not self._is_leaving:
-            self._take_office(image)
+            self._begin_term(image)
         self._agreement.follow(image, knows_topics=self.term is not None)
 
-    def _heard(self, event: StoreEvent) -> None:
+    def _handle_event(self, event: StoreEvent) -> None:
         match event:
             case ControllerGone():
-                self._vacant.set()
+                self._no_controller.set()
             case SessionLost():
                 if self.term is not None:
                     self.term.end()
                     self.term = None
                 self._session_lost.set()
             case SessionSuspended():
-                log.warning("the store of the cluster cannot be reached")
+                log.warning("Cannot reach the metadata store of the cluster.")
             case SessionBack():
-                log.info("the store of the cluster is reached again")
+                log.info("The metadata store of the cluster is reachable again.")
             case _ if self.term is not None:
-                self.term.heard(event)
+                self.term.handle_event(event)
 
     def _adopt(
         self,
@@ -175,84 +176,94 @@ class ClusterMember:
         tokens: Tokens,
         features: FinalizedFeatures,
     ) -> None:
-        """The broker lives by these from now on; its image has them, and is else as it was."""
+        """Put changed configs, rights, tokens and features into this broker's own image.
+
+        The brokers and topics there stay: the controller sends those.
+        """
         before = self._node.image
-        told = {key: its for key, its in configs.items() if before.configs_of(*key) != its}
-        changed = {key: its for key, its in acls.items() if before.acls_on(key) != its}
-        given = {key: its for key, its in tokens.items() if before.tokens.get(key) != its}
-        if not told and not changed and not given and before.features == features:
+        new_configs = {key: its for key, its in configs.items() if before.configs_of(*key) != its}
+        new_acls = {key: its for key, its in acls.items() if before.acls_on(key) != its}
+        new_tokens = {key: its for key, its in tokens.items() if before.tokens.get(key) != its}
+        if not new_configs and not new_acls and not new_tokens and before.features == features:
             return
         delta = ClusterDelta(
-            configs=told,
+            configs=new_configs,
             deleting=before.deleting,
             controller_id=before.controller_id,
             controller_epoch=before.controller_epoch,
             next_producer_id=before.next_producer_id,
             version=before.version + 1,
-            acls=changed,
+            acls=new_acls,
             features=features,
-            tokens=given,
+            tokens=new_tokens,
         )
         self._node.metadata.apply(delta.applied_to(before), delta)
 
     async def read_configs(self, keys: Iterable[ResourceKey]) -> None:
-        """Have the broker know what is set on these now.  Raises StoreError."""
+        """Read the current configs of these resources from the store.  Raises StoreError."""
         wanted = list(keys)
         image = await self._store.read_configs(wanted)
         self._adopt({key: image.configs_of(*key) for key in wanted}, {}, {}, image.features)
 
     async def _stay(self) -> None:
-        """A session that was lost is over for good: be a new broker, which leads nothing yet."""
+        """Register again after each lost session: to the cluster this is a new broker.
+
+        It leads nothing until the controller says so.
+        """
         while True:
             await self._session_lost.wait()
             self._session_lost = trio.Event()
             if not self._store.has_way_back:
-                self._handing_over.cancel()
+                self._hand_over_scope.cancel()
             if self._is_leaving:
                 return
-            log.warning("the cluster has seen this broker go: it leads nothing until it is back")
+            log.warning(
+                "The session with the metadata store ended. This broker leads no partitions "
+                "until it has registered again."
+            )
             self._replication.step_down()
             if not self._store.has_way_back:
                 self._give_up(StoreError("the process that held the metadata is gone"))
                 return
-            await self._return()
+            await self._rejoin()
 
-    async def _return(self) -> None:
+    async def _rejoin(self) -> None:
+        """Register again; try until the store accepts it, or the session is lost once more."""
         while not self._session_lost.is_set():
             try:
                 await self._register()
-            except StoreError as problem:
-                log.warning("the broker is no member of its cluster yet: %s", problem)
+            except StoreError as error:
+                log.warning("Cannot register this broker yet, trying again: %s", error)
                 await trio.sleep(REGISTER_RETRY_S)
             else:
-                self._vacant.set()
+                self._no_controller.set()
                 return
 
-    # -- the office
+    # -- being the controller
 
-    async def _govern(self) -> None:
-        """Campaign whenever nobody is the controller."""
+    async def _campaign(self) -> None:
+        """Try to become the controller whenever the cluster has none."""
         while True:
-            await self._vacant.wait()
-            self._vacant = trio.Event()
+            await self._no_controller.wait()
+            self._no_controller = trio.Event()
             if self._is_leaving:
                 return
             try:
                 await self._store.campaign()
-            except StoreError as problem:
-                log.warning("the election of a controller is tried again: %s", problem)
+            except StoreError as error:
+                log.warning("Cannot elect a controller yet, trying again: %s", error)
                 await trio.sleep(CAMPAIGN_RETRY_S)
-                self._vacant.set()
+                self._no_controller.set()
 
-    def _take_office(self, image: ClusterImage) -> None:
+    def _begin_term(self, image: ClusterImage) -> None:
         self.term = Term(self._node.settings, self._store, image, self._deliver)
-        self._nursery.start_soon(self._reign, self.term)
+        self._nursery.start_soon(self._run_term, self.term)
 
-    async def _reign(self, term: Term) -> None:
+    async def _run_term(self, term: Term) -> None:
         try:
             await term.run()
-        except* StoreError as problems:
-            log.warning("the office of controller is given up: %s", problems.exceptions[0])
+        except* StoreError as errors:
+            log.warning("This broker resigns as controller: %s", errors.exceptions[0])
             if self.term is term:
                 self.term = None
                 await self._resign()
@@ -260,12 +271,12 @@ class ClusterMember:
     async def _resign(self) -> None:
         try:
             await self._store.resign()
-        except StoreError as problem:
-            log.warning("the office of controller was not given back: %s", problem)
-        self._vacant.set()
+        except StoreError as error:
+            log.warning("Cannot resign as controller: %s", error)
+        self._no_controller.set()
 
     async def _deliver(self, request: Message) -> Message:
-        """What this broker's own controller asks of it."""
+        """Handle a request of this broker's own controller."""
         match request:
             case LeaderAndIsrRequest():
                 return await self.leader_and_isr(request, 7)
@@ -273,12 +284,13 @@ class ClusterMember:
                 return self._replication.stop_replica(request)
             case UpdateMetadataRequest():
                 return self._replication.update_metadata(request)
-        raise AssertionError(f"a controller asks no {type(request).__name__}")
+        raise AssertionError(f"a controller does not send {type(request).__name__}")
 
     async def leader_and_isr(
         self, request: LeaderAndIsrRequest, version: int
     ) -> LeaderAndIsrResponse:
-        """Lead and follow as told; what is set on topics that are new here is read before."""
+        """Lead and follow partitions as requested; first read the configs of topics that are new
+        here."""
         names = {topic.topic_name for topic in request.topic_states}
         names |= {state.topic_name for state in request.ungrouped_partition_states}
         unknown = [(TOPIC_RESOURCE, each) for each in names - self._node.hosted.by_topic.keys()]
@@ -286,21 +298,25 @@ class ClusterMember:
             await self.read_configs(unknown)
         return self._replication.leader_and_isr(request, version)
 
-    # -- what clients want of the cluster
+    # -- requests of clients
 
     @property
     def is_controller(self) -> bool:
         return self.term is not None
 
-    async def ask(self, question: Callable[[ClusterController], ControllerEffects]) -> Any:  # noqa: ANN401 - by what is asked
-        """The controller's answer, where this broker is it.  Raises NotController, StoreError."""
+    async def ask(self, question: Callable[[ClusterController], ControllerEffects]) -> Any:  # noqa: ANN401 - depends on the question
+        """The controller's reply, if this broker is the controller.  Raises NotController,
+        StoreError."""
         if self.term is None:
-            raise NotController("this broker is not the controller of its cluster")
+            raise NotController("This broker is not the controller of its cluster.")
         return await self.term.ask(question)
 
     async def commit(self, decisions: Sequence[Decision]) -> None:
-        """See Broker.commit.  Configs, access control lists and delegation tokens are any broker's
-        to change, all else the controller's."""
+        """See ClusterMembership.commit.
+
+        Any broker may change configs, access control lists and delegation tokens; all other changes
+        are the controller's.
+        """
         if self.term is not None:
             await self.term.commit(decisions)
             return
@@ -309,17 +325,17 @@ class ClusterMember:
     @staticmethod
     def _check_anybodys(changes: Sequence[Change]) -> None:
         if not all(isinstance(change, ANYBODYS) for change in changes):
-            raise NotController("this broker is not the controller of its cluster")
+            raise NotController("This broker is not the controller of its cluster.")
 
     async def create_internal_topic(self, name: str) -> None:
-        """By the controller, which may be another broker.  Raises Refusal, StoreError."""
+        """Create it here or by the controller.  Raises Refusal, StoreError."""
         if self.term is not None:
             await self.term.commit([internal_topic(self._node.settings, name)])
         else:
             await self._ask_for_topics([name])
 
     async def create_on_first_use(self, names: Sequence[str]) -> None:
-        """Topics that a client asked for and that are not there.  Raises StoreError."""
+        """Create topics that a client named and that do not exist.  Raises StoreError."""
         if self.term is not None:
             await self.term.commit([on_first_use(self._node.settings, name) for name in names])
         else:
@@ -328,8 +344,8 @@ class ClusterMember:
     async def _ask_for_topics(self, names: Iterable[str]) -> None:
         brokers = len(self.image.brokers)
         wanted = [by_default(self._node.config, each, brokers) for each in names]
-        for name, why in (await self.ask_for_topics(wanted)).items():
-            log.info("%s is not created: %s", name, why)
+        for name, reason in (await self.ask_for_topics(wanted)).items():
+            log.info("The controller did not create topic %s: %s", name, reason)
 
     async def ask_for_topics(self, wanted: Sequence[NewTopic]) -> Mapping[str, str | None]:
         request = CreateTopicsRequest(
@@ -346,70 +362,73 @@ class ClusterMember:
         )
         try:
             response = await self._host.controller().call(request)
-        except PeerError as problem:
-            raise StoreError(str(problem)) from problem
+        except PeerError as error:
+            raise StoreError(str(error)) from error
         return {each.name: each.error_message for each in response.topics if each.error_code}
 
     async def wait_for_metadata(self, timeout_ms: int) -> None:
-        """Return once it is, or has waited in vain for so long: it is not waited for again then."""
+        """Return once `has_metadata`, or after `timeout_ms`; later calls then return at once."""
         if not await self.wait_until(lambda _: self.has_metadata, timeout_ms):
             self.has_metadata = bool(self._node.image.brokers)
 
     async def wait_until(self, seen: Callable[[ClusterImage], bool], timeout_ms: int) -> bool:
-        """Whether what this broker tells clients becomes so in time."""
+        """Wait until this broker's image satisfies `seen`; False after `timeout_ms`."""
         with trio.move_on_after(timeout_ms / 1000):
             while not seen(self._node.image):
-                await self._metadata_came.wait()
+                await self._metadata_updated.wait()
             return True
         return False
 
     def call_when(self, seen: Callable[[ClusterImage], bool], then: Callable[[], None]) -> None:
-        """Call `then` once what this broker tells clients is so."""
+        """Call `then` once this broker's image satisfies `seen`."""
 
         async def wait() -> None:
             while not seen(self._node.image):
-                await self._metadata_came.wait()
+                await self._metadata_updated.wait()
             then()
 
         self._nursery.start_soon(wait)
 
-    def metadata_came(self) -> None:
+    def metadata_updated(self) -> None:
         image = self._node.image
         self.has_metadata |= bool(image.brokers) and (
             bool(image.topics) or not self._expects_topics
         )
-        event, self._metadata_came = self._metadata_came, trio.Event()
+        event, self._metadata_updated = self._metadata_updated, trio.Event()
         event.set()
 
-    # -- disks, and the end
+    # -- failed log directories, and leaving
 
     def configs_changed(self, changed: Collection[ResourceKey]) -> None:
         self._replication.configs_changed(changed)
 
     def logs_lost(self, path: Path, lost: list[Log]) -> bool:
-        """Follow on these logs no longer, and tell the controller that a directory has failed."""
+        """Stop following with these logs, and report the failed directory to the controller."""
         self._replication.logs_lost(lost)
         self._nursery.start_soon(self.report_offline)
         return True
 
     def open_missing(self) -> None:
-        """Nothing to do: replication has the controller tell it again what it could not open."""
+        """Nothing to do: replication asks the controller again for what it could not open."""
 
     async def report_offline(self) -> None:
-        """Have the controller ask, by LeaderAndIsr, which partitions cannot be served here."""
+        """Report a failed log directory.
+
+        The controller then asks by LeaderAndIsr which partitions are offline.
+        """
         try:
             await self._store.log_dir_failed()
-        except StoreError as problem:
-            log.error("which partitions are offline is told to nobody: %s", problem)
+        except StoreError as error:
+            log.error("Cannot report failed log directories to the controller: %s", error)
 
     async def leave(self) -> None:
-        """Have others lead what this broker leads, as far as they can, and give up the office."""
+        """Let other brokers take over what this one leads, as far as possible, and resign."""
         self._is_leaving = True
         config = self._node.config
         if config.controlled_shutdown_enable:
-            with self._handing_over:
+            with self._hand_over_scope:
                 await hand_over(
-                    self._ask_to_be_relieved, lambda: self._is_only_one, ShutdownLimits.of(config)
+                    self._request_shutdown, lambda: self._is_only_one, ShutdownLimits.of(config)
                 )
         if self.term is not None:
             self.term.end()
@@ -423,7 +442,7 @@ class ClusterMember:
                     RESIGN_TIMEOUT_S,
                 )
 
-    async def _ask_to_be_relieved(self) -> ControlledShutdownResponse:
+    async def _request_shutdown(self) -> ControlledShutdownResponse:
         """Send one ControlledShutdown to the controller.  Raises PeerError, StoreError."""
         request = ControlledShutdownRequest(self._node.node_id, self._host.broker_epoch)
         answer: ControlledShutdownResponse
@@ -435,7 +454,7 @@ class ClusterMember:
 
 
 class _MemberContext(ReplicationContext):
-    """As replication sees this broker; the controller may be this broker itself."""
+    """The broker as replication sees it; the controller may be this broker itself."""
 
     def __init__(self, member: ClusterMember, node: Node) -> None:
         super().__init__(node)
@@ -443,7 +462,7 @@ class _MemberContext(ReplicationContext):
 
     def apply_metadata(self, image: ClusterImage, delta: ClusterDelta) -> None:
         super().apply_metadata(image, delta)
-        self._member.metadata_came()
+        self._member.metadata_updated()
 
     async def report_offline(self) -> None:
         await self._member.report_offline()
@@ -455,6 +474,6 @@ class _MemberContext(ReplicationContext):
         answer: AlterPartitionResponse
         try:
             answer = await self._member.ask(lambda machine: machine.alter_partition(request))
-        except StoreError as problem:
-            raise PeerError("the controller", str(problem)) from problem
+        except StoreError as error:
+            raise PeerError("the controller", str(error)) from error
         return answer

@@ -1,4 +1,4 @@
-"""Delegation tokens that have expired are removed, now and then, by the cluster's controller."""
+"""The controller's regular removal of expired delegation tokens."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ log = logging.getLogger("kwire.tokens")
 async def run(
     settings: LiveSettings, membership: ClusterMembership, now_ms: Callable[[], int]
 ) -> None:
-    """Every `delegation.token.expiry.check.interval.ms`, until cancelled."""
+    """Remove expired tokens every `delegation.token.expiry.check.interval.ms`, until cancelled."""
     while True:
         await trio.sleep(settings.config.delegation_token_expiry_check_interval_ms / 1000)
         if membership.is_controller:
@@ -29,13 +29,13 @@ async def run(
 
 
 async def remove_expired(membership: ClusterMembership, now_ms: int) -> None:
-    """Have none of those that have expired by now; where the store refuses, the log says why."""
+    """Remove the tokens that have expired by `now_ms`.  An error of the store is only logged."""
     expired = list(token_removals(membership.image, now_ms))
     if not expired:
         return
     try:
         await membership.commit(expired)
-    except StoreError as problem:
-        log.error("%d delegation tokens that have expired stay: %s", len(expired), problem)
+    except StoreError as error:
+        log.error("Cannot remove %d expired delegation tokens: %s", len(expired), error)
         return
-    log.info("removed %d delegation tokens that had expired", len(expired))
+    log.info("Removed %d expired delegation tokens.", len(expired))
