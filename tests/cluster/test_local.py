@@ -351,12 +351,12 @@ HEADER = {"format": 2, "cluster_id": "c", "version": 3, "next_producer_id": 0}
         (line(HEADER | {"snapshot_records": 1}), "ends before its snapshot does"),
         (
             line(HEADER | {"snapshot_records": 0}) + line({"changes": [{"kind": "new"}]}),
-            "'new' is no change .* another version of kwire wrote it",
+            "unknown kind of metadata change 'new'.* another version of kwire wrote it",
         ),
         (
             line(HEADER | {"snapshot_records": 0})
             + line({"changes": [{"kind": "delete_topic", "name": "a", "id": "A" * 22}]}),
-            "line 2: Conflict.*there is no topic a",
+            "line 2: Conflict.*topic a with id .* does not exist",
         ),
     ],
 )

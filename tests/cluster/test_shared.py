@@ -119,7 +119,7 @@ async def test_a_conflict_is_told_with_what_is_in_the_way(tmp_path: Path) -> Non
         store = await holder.broker(1)
         await store.campaign()
         await store.commit([CreateTopic(TOPIC)])
-        with pytest.raises(Conflict, match="there is a topic t") as conflict:
+        with pytest.raises(Conflict, match="topic t exists") as conflict:
             await store.commit([CreateTopic(TOPIC)])
         assert conflict.value.made == 0
         assert "t" in (await store.load()).topics

@@ -1,14 +1,16 @@
-"""What the broker that controls the cluster decides: topics and settings.
+"""Decisions about topics and settings, which handlers commit for clients.
 
-A handler decodes, asks here, commits and answers.  What is asked here is a `Decision`
-(kwire.cluster.metadata.changes) that goes by the image it is given, or raises a Refusal; `Outcome`
-keeps which of both it was.  Nothing here waits, commits or knows a message.
+A handler decodes a request, creates decisions here, commits them and answers.  A `Decision`
+(kwire.cluster.metadata.changes) depends only on the image that it gets, and may raise Refusal.
+`DecisionOutcome` keeps its result.  Nothing here waits, commits, or knows a message.
 
-    topic_creation      new topics: a client's, those of first use, those of the coordinators
+    topic_creation      new topics: by CreateTopics, on first use, and of coordinators
     topic_growth        more partitions
-    topic_deletion      topics that go
-    config_changes      what is set on a resource: what may be, and by whom
-    config_edits        single settings: set, deleted, appended to, subtracted from
+    topic_deletion      deletion of topics
+    config_changes      changes of a resource's configs, and who may make them
+    config_edits        changes of single configs: set, delete, append, subtract
     logger_levels       levels of the broker's loggers, which no image holds
-    outcome, host       what these share
+    quota_changes, scram_changes, token_changes, feature_updates
+    new_cluster         the first changes of a new cluster
+    outcome             what these modules share
 """

@@ -1,7 +1,7 @@
-"""Changing what is set on resources: the part that AlterConfigs and its successor share.
+"""Changes of a resource's configs: what AlterConfigs and IncrementalAlterConfigs share.
 
-Each resource is changed whole or not at all, and one that cannot be changed does not keep the
-others from it.
+The change of one resource is made as a whole or not at all.  A refused change does not affect the
+changes of other resources.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kwire.settings.check import check_broker, check_client_metrics, check_group
 from kwire.settings.live import LiveSettings
 
 EditConfigs = Callable[[Mapping[str, str]], Mapping[str, str]]
-"""From what is set on a resource to what is to be set on it.  Raises Refusal."""
+"""Returns the new configs of a resource for its current ones.  Raises Refusal."""
 
 
 _KINDS = frozenset(
@@ -38,12 +38,12 @@ _KINDS = frozenset(
 _NO_CLIENT_METRICS = (
     "AlterConfigs is only supported for topics and brokers, but resource type is CLIENT_METRICS"
 )
-"""Apache Kafka 3.9 says so in clusters on ZooKeeper, of which it may be a member."""
+"""The message of Apache Kafka 3.9 in clusters on ZooKeeper, which this broker can join."""
 
 
 @dataclass(slots=True)
 class ConfigChange:
-    """What is asked of one resource, and how that went."""
+    """A change of one resource's configs, and its refusal if there is one."""
 
     resource_type: int
     resource_name: str
@@ -58,7 +58,7 @@ class ConfigChange:
 
 
 def refuse_repeated(changes: Sequence[ConfigChange]) -> None:
-    """Two changes of one resource have no order: neither is made."""
+    """Refuse all changes of a resource that a request names more than once."""
     times = Counter(change.key for change in changes)
     for change in changes:
         if times[change.key] > 1:
@@ -68,7 +68,7 @@ def refuse_repeated(changes: Sequence[ConfigChange]) -> None:
 
 
 def refuse_unclear(names: Sequence[str], nulls: Iterable[str]) -> None:
-    """Raises Refusal for configs that have no value, or two."""
+    """Raise Refusal for configs without a value, or named more than once."""
     if len(set(names)) < len(names):
         raise Refusal(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     without_value = ", ".join(nulls)
@@ -77,14 +77,14 @@ def refuse_unclear(names: Sequence[str], nulls: Iterable[str]) -> None:
 
 
 def config_decisions(settings: LiveSettings, changes: Iterable[ConfigChange]) -> list[Decision]:
-    """Of the changes that are not refused yet; one that cannot be made gets its `refusal`."""
+    """Decisions for the changes that are not refused; they set `refusal` if they cannot be made."""
     return [partial(_decide, settings, change) for change in changes if change.refusal is None]
 
 
 def _decide(settings: LiveSettings, change: ConfigChange, image: ClusterImage) -> SetConfigs | None:
     before = image.configs_of(*change.key)
     try:
-        # In Kafka's order: what is asked must be clear, then right, before it is asked of what.
+        # Kafka checks in this order: the edits, the resource's name, the values, its existence.
         after = change.edit(before)
         check_resource(settings, change.resource_type, change.resource_name)
         _check(settings, image, change, after)
@@ -99,7 +99,7 @@ def _decide(settings: LiveSettings, change: ConfigChange, image: ClusterImage) -
 
 
 def check_resource(settings: LiveSettings, kind: int, name: str) -> None:
-    """Raises Refusal if the resource's configs cannot be changed, whatever the change."""
+    """Raise Refusal if the configs of the resource cannot be changed at all."""
     if kind == ConfigResourceType.TOPIC:
         _check_topic_name(name)
     elif kind == ConfigResourceType.BROKER:
@@ -122,7 +122,7 @@ def _is_on_zookeeper(settings: LiveSettings) -> bool:
 
 
 def check_kind(kind: int) -> None:
-    """Raises Refusal if nothing of this kind has configs that a cluster keeps."""
+    """Raise Refusal if a cluster keeps no configs for resources of this type."""
     if kind not in _KINDS:
         raise Refusal(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
 
@@ -142,7 +142,10 @@ def _check_exists(image: ClusterImage, change: ConfigChange) -> None:
 
 
 def check_node_id(settings: LiveSettings, name: str, sentence: str) -> None:
-    """A broker changes only its own configs; `sentence` has its id and the one asked for."""
+    """Raise Refusal for the configs of another broker.
+
+    `sentence` is formatted with the id of this broker and that of the request.
+    """
     try:
         node_id = int(name)
     except ValueError:
@@ -156,7 +159,7 @@ def check_node_id(settings: LiveSettings, name: str, sentence: str) -> None:
 def _check(
     settings: LiveSettings, image: ClusterImage, change: ConfigChange, configs: Mapping[str, str]
 ) -> None:
-    """Raises Refusal if these configs cannot be set."""
+    """Raise Refusal if these configs are not valid for the resource."""
     kind, name = change.key
     if kind == ConfigResourceType.TOPIC:
         check_topic(settings.config, configs)

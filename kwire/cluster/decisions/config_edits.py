@@ -1,4 +1,4 @@
-"""Changes of single settings: what is not named stays as it is (KIP-339)."""
+"""Changes of single configs; the others keep their values (KIP-339)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _OPERATIONS = frozenset(ConfigOperation)
 
 
 class ConfigEdit(NamedTuple):
-    """What is to be done with one setting, as a client said it; `operation` may be none of ours."""
+    """An edit of one config as a client sent it; `operation` may be an unknown number."""
 
     name: str
     operation: int
@@ -36,7 +36,7 @@ class ConfigEdit(NamedTuple):
 
 
 def edited_by(kind: int, edits: Sequence[ConfigEdit]) -> EditConfigs:
-    """How `edits` change what is set on a resource of this kind."""
+    """A function that applies `edits` to the configs of a resource of this type."""
     return partial(_edited, kind, edits)
 
 
@@ -59,7 +59,7 @@ def _edited(kind: int, edits: Sequence[ConfigEdit], before: Mapping[str, str]) -
 
 
 def refuse_unclear_edits(edits: Sequence[ConfigEdit]) -> None:
-    """Raises Refusal for edits that have no value, two, or an operation that there is not."""
+    """Raise Refusal for edits without a value, of the same config, or with an unknown operation."""
     nulls = [
         edit.name
         for edit in edits
@@ -78,7 +78,10 @@ def _definition(kind: int, name: str) -> Definition | None:
 
 
 def _list_definition(kind: int, name: str, operation: ConfigOperation) -> Definition:
-    """What is not set begins with Kafka's default, whatever the broker's file says."""
+    """The definition of a config of type LIST.  Raises Refusal for other types.
+
+    A config that is not set starts with Kafka's default, whatever the broker's file says.
+    """
     definition = _definition(kind, name)
     if definition is not None and definition.kind is ConfigType.LIST:
         return definition

@@ -1,9 +1,8 @@
-"""At which levels the features of a cluster are: what an administrator may set, and what members
-of several kinds can agree on.
+"""Changes of feature levels: by an administrator, and by agreement of members.
 
-A level goes down as soon as a member is there that does not know it.  It goes up again only when
-each broker that has replicas is there as well, and knows it: one that is only away for a moment
-would take it down again.
+The members of a cluster may support different levels.  A level is lowered as soon as a member joins
+that does not support it.  It is raised only when every broker that has replicas is a member and
+supports it; a broker that is away only for a moment would lower it again.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 
 @dataclass(frozen=True, slots=True)
 class FeatureUpdate:
-    """What an administrator wants of one feature."""
+    """An administrator's update of one feature."""
 
     feature: str
     level: int
@@ -33,12 +32,15 @@ class FeatureUpdate:
 def update_features(
     image: ClusterImage, updates: Sequence[FeatureUpdate], node_id: int
 ) -> SetFeatures | None:
-    """All of them or none.  Raises Refusal; `node_id` is the broker that decides."""
+    """The change that makes all updates, or none.  Raises Refusal.
+
+    `node_id` is the broker that decides.
+    """
     features = image.features
     epoch = _next_epoch(image)
     after = features
     for each in updates:
-        reason = _refused(image, each, node_id)
+        reason = _why_refused(image, each, node_id)
         if reason is not None:
             raise Refusal(
                 ErrorCode.INVALID_UPDATE_VERSION,
@@ -49,19 +51,19 @@ def update_features(
     return SetFeatures(features.epoch, after) if after != features else None
 
 
-def _refused(image: ClusterImage, wanted: FeatureUpdate, node_id: int) -> str | None:
-    """Why the level of a feature cannot be as wanted, in Apache Kafka's words."""
+def _why_refused(image: ClusterImage, wanted: FeatureUpdate, node_id: int) -> str | None:
+    """Why the update is not possible, in Apache Kafka's words; None if it is."""
     current = image.features.level(wanted.feature)
-    reason = _invalid(wanted) or _unsupported(image, wanted, node_id)
-    reason = reason or _wrong_way(wanted, current)
+    reason = _why_invalid(wanted) or _why_unsupported(image, wanted, node_id)
+    reason = reason or _why_wrong_direction(wanted, current)
     if reason is not None:
         return f"Invalid update version {wanted.level} for feature {wanted.feature}. {reason}"
     if wanted.feature == METADATA_VERSION and wanted.level < current:
-        return _no_way_back(wanted, current)
+        return _refused_downgrade(wanted, current)
     return None
 
 
-def _invalid(wanted: FeatureUpdate) -> str | None:
+def _why_invalid(wanted: FeatureUpdate) -> str | None:
     if wanted.upgrade_type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
         return "The controller does not support the given upgrade type."
     if wanted.level < 0:
@@ -69,30 +71,30 @@ def _invalid(wanted: FeatureUpdate) -> str | None:
     return None
 
 
-def _unsupported(image: ClusterImage, wanted: FeatureUpdate, node_id: int) -> str | None:
+def _why_unsupported(image: ClusterImage, wanted: FeatureUpdate, node_id: int) -> str | None:
     name, level = wanted.feature, wanted.level
     if name not in SUPPORTED:
         if level:
             return f"Local controller {node_id} does not support this feature."
         return f"Feature {name} not found."
-    lacking = _lack(SUPPORTED, name, level)
+    lacking = _why_lacking(SUPPORTED, name, level)
     if lacking:
         return f"Local controller {node_id} {lacking}"
     for broker in image.brokers.values():
-        if level and (lacking := _lack(broker.features, name, level)):
+        if level and (lacking := _why_lacking(broker.features, name, level)):
             return f"Broker {broker.id} {lacking}"
     return None
 
 
-def _lack(supported: Levels, name: str, level: int) -> str:
-    """What keeps a broker from working at a level of a feature; nothing if it can."""
+def _why_lacking(supported: Levels, name: str, level: int) -> str:
+    """Why a broker does not support a level of a feature; empty if it does."""
     if name not in supported:
         return "does not support this feature."
     low, high = supported[name]
     return "" if low <= level <= high else f"only supports versions {low}-{high}"
 
 
-def _wrong_way(wanted: FeatureUpdate, current: int) -> str | None:
+def _why_wrong_direction(wanted: FeatureUpdate, current: int) -> str | None:
     is_upgrade = wanted.upgrade_type == UPGRADE
     if wanted.level < current and is_upgrade:
         return (
@@ -104,7 +106,7 @@ def _wrong_way(wanted: FeatureUpdate, current: int) -> str | None:
     return None
 
 
-def _no_way_back(wanted: FeatureUpdate, current: int) -> str:
+def _refused_downgrade(wanted: FeatureUpdate, current: int) -> str:
     why = (
         "Refusing to perform the requested downgrade because it might delete metadata information."
         if wanted.upgrade_type == SAFE_DOWNGRADE
@@ -113,11 +115,11 @@ def _no_way_back(wanted: FeatureUpdate, current: int) -> str:
     return f"Unsupported metadata.version downgrade from {current} to {wanted.level}. {why}"
 
 
-# -- what the members can agree on
+# -- levels that all members support
 
 
 def lower_features(image: ClusterImage) -> SetFeatures | None:
-    """What is in force and not every member knows is in force no longer; any member's to commit."""
+    """Lower levels that not every member supports.  Any member may commit this."""
     agreed = image.features.agreed
     if not agreed:
         return None
@@ -127,27 +129,36 @@ def lower_features(image: ClusterImage) -> SetFeatures | None:
 
 
 def raise_or_lower_features(image: ClusterImage) -> SetFeatures | None:
-    """The levels that all can work at; the controller's to commit, which knows all replicas."""
+    """Set the levels that all members support.
+
+    Only the controller may commit this, because it knows all replicas.
+    """
     agreed = image.features.agreed
     if agreed is None:
         return None
     best = _best(image)
     rises = any(level > agreed.get(name, 0) for name, level in best.items())
-    return _agreed(image, best) if rises and _all_there(image) else lower_features(image)
+    return (
+        _agreed(image, best)
+        if rises and _all_replicas_are_members(image)
+        else lower_features(image)
+    )
 
 
 def can_features_change(image: ClusterImage) -> bool:
-    """Whether the members could agree on other levels, should nobody be away."""
+    """Whether the members could agree on other levels if all brokers were members."""
     agreed = image.features.agreed
     return agreed is not None and agreed != _best(image)
 
 
 def _best(image: ClusterImage) -> dict[str, int]:
-    """The highest level of each feature that each member knows and the administrator wants."""
+    """The highest level of each feature that all members support and the administrator allows."""
     best = {}
     for name, (_, high) in SUPPORTED.items():
         level = min(image.features.asked.get(name, high), _highest(name, image.brokers.values()))
-        if level and not any(_lack(each.features, name, level) for each in image.brokers.values()):
+        if level and not any(
+            _why_lacking(each.features, name, level) for each in image.brokers.values()
+        ):
             best[name] = level
     return best
 
@@ -156,8 +167,8 @@ def _highest(name: str, brokers: Iterable[BrokerImage]) -> int:
     return min((each.features.get(name, (0, 0))[1] for each in brokers), default=0)
 
 
-def _all_there(image: ClusterImage) -> bool:
-    """Whether nobody is away who has replicas: it may be of another kind."""
+def _all_replicas_are_members(image: ClusterImage) -> bool:
+    """Whether all brokers that have replicas are members: others may support other levels."""
     return all(
         broker_id in image.brokers
         for topic in image.topics.values()
@@ -174,5 +185,8 @@ def _agreed(image: ClusterImage, levels: Mapping[str, int]) -> SetFeatures | Non
 
 
 def _next_epoch(image: ClusterImage) -> int:
-    """Later than any that a client was told: it was the image's version once."""
+    """An epoch later than any that clients have seen.
+
+    Earlier versions of kwire reported the version of the image as the epoch.
+    """
     return max(image.version, image.features.epoch) + 1

@@ -1,4 +1,4 @@
-"""Levels of the broker's own loggers (KIP-412): no image holds them, they last as the process."""
+"""Levels of the broker's own loggers (KIP-412).  No image holds them; a restart resets them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOT_SET = 0  # logging.NOTSET: a logger takes its parent's level
 def levels(
     settings: LiveSettings, resource_name: str, edits: Sequence[ConfigEdit], known: Collection[str]
 ) -> dict[str, int]:
-    """The level that each logger is to have, of those `known`.  Raises Refusal."""
+    """The new level of each logger that `edits` name, of those `known`.  Raises Refusal."""
     refuse_unclear_edits(edits)
     check_node_id(settings, resource_name, "Unexpected node id. Expected {0}, but received {1}")
     for edit in edits:

@@ -1,9 +1,9 @@
-"""What is set in the metadata of a cluster that is made anew.
+"""The first changes of the metadata of a new cluster.
 
-A new KRaft cluster of Apache Kafka 4.1 or later has eligible leader replicas (KIP-966), and with
-them its own `min.insync.replicas` for all brokers.  There are no such replicas here, but clients
-look for the setting: it is shown, changed and refused as it is there.  Clusters on ZooKeeper and
-metadata that is older have neither.
+A new KRaft cluster of Apache Kafka 4.1 or later has eligible leader replicas (KIP-966), and
+therefore a `min.insync.replicas` for all brokers in its metadata.  kwire does not have such
+replicas, but clients look for the setting, so it can be described and changed, and is refused, as
+in Kafka.  Clusters on ZooKeeper, and metadata of earlier versions, have neither.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MIN_ISR = "min.insync.replicas"
 
 
 def first_changes(config: BrokerConfig) -> tuple[Change, ...]:
-    """What makes the metadata of a new cluster from none; `config` is its first broker's."""
+    """The changes that create a new cluster's metadata; `config` is its first broker's."""
     configs = {MIN_ISR: str(config.min_insync_replicas)}
     unset = FinalizedFeatures()
     return (
@@ -33,9 +33,9 @@ def first_changes(config: BrokerConfig) -> tuple[Change, ...]:
 def refuse_min_isr(
     image: ClusterImage, broker_name: str, named: Collection[str], after: Mapping[str, str]
 ) -> None:
-    """Raises Refusal for configs of a broker, or of all, that Apache Kafka refuses with ELR.
+    """Raise Refusal for configs of a broker, or of all brokers, that Apache Kafka refuses with ELR.
 
-    `named` are the configs that the request names, `after` is what would be set.
+    `named` are the configs in the request; `after` are the configs that it would set.
     """
     if not image.features.asked.get(ELR_VERSION):
         return

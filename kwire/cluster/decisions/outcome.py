@@ -1,4 +1,4 @@
-"""What came of the things that one request asks for."""
+"""The outcome of each decision that one request needs."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ T = TypeVar("T")
 
 
 class DecisionOutcome(Generic[C]):
-    """A `Decision` that keeps what was decided last: `change`, or the `refusal`.
+    """A `Decision` that keeps its last result: `change` or `refusal`.
 
-    `decide` raises Refusal where nothing may be changed, and returns None where nothing need be.
+    `decide` raises Refusal if the request cannot be done, and returns None if nothing needs to
+    change.
     """
 
     __slots__ = ("_decide", "change", "charge", "image", "refusal")
@@ -27,9 +28,9 @@ class DecisionOutcome(Generic[C]):
         self.change: C | None = None
         self.refusal: Refusal | None = None
         self.image: ClusterImage | None = None
-        """By which it was decided."""
+        """The image for which it was last decided."""
         self.charge: Callable[[C], None] | None = None
-        """What its client pays for the change, once; raises Refusal where the client cannot."""
+        """Charges the client's quota for the change, once; raises Refusal if it is exceeded."""
 
     def __call__(self, image: ClusterImage) -> C | None:
         self.change = self.refusal = None
@@ -49,7 +50,7 @@ class DecisionOutcome(Generic[C]):
 def named_once(
     wanted: Iterable[T], name_of: Callable[[T], str]
 ) -> tuple[Sequence[T], Sequence[str]]:
-    """What is asked for under a name of its own, and the names that stand more than once."""
+    """The entries whose name is unique, and the names that occur more than once."""
     given = list(wanted)
     times = Counter(name_of(each) for each in given)
     once = [each for each in given if times[name_of(each)] == 1]

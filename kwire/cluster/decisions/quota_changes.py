@@ -1,4 +1,4 @@
-"""Changing quotas: what AlterClientQuotas may set, decided for each entity by itself."""
+"""Changes of quotas by AlterClientQuotas; each entity is decided separately."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from kwire.security.quotas.kinds import check_entity, text_of
 
 @dataclass(frozen=True, slots=True)
 class QuotaChange:
-    """What is asked of one entity: a value by quota, None where it is to be removed."""
+    """New values of the quotas of one entity; None removes a quota."""
 
     entity: Entity
     values: Sequence[tuple[str, float | None]]
     refusal: Refusal | None = None
-    """Of its address, where there is none of that name."""
+    """Why the entity's IP address is invalid."""
 
 
 def quota_outcomes(changes: Iterable[QuotaChange]) -> list[DecisionOutcome[SetConfigs]]:
-    """A decision for each."""
-    return [DecisionOutcome(_Deciding(change)) for change in changes]
+    """A decision for each change."""
+    return [DecisionOutcome(_QuotaDecision(change)) for change in changes]
 
 
-class _Deciding:
-    """What becomes of an entity's configs; `decide` raises Refusal."""
+class _QuotaDecision:
+    """A decision: the configs of an entity with its new quotas.  Raises Refusal."""
 
     __slots__ = ("_change",)
 
@@ -54,11 +54,11 @@ class _Deciding:
 
 
 def repeated(entity: Entity) -> Refusal:
-    """What is said of an entity that a request names twice, or of a quota twice for one."""
-    said = ", ".join(
+    """The refusal of an entity that occurs twice in a request, or with one quota twice."""
+    entries = ", ".join(
         f"{kind}={'null' if name is None else name}" for kind, name in sorted(entity.items())
     )
     return Refusal(
         ErrorCode.INVALID_REQUEST,
-        f"Ignoring duplicate entity ClientQuotaEntity(entries={{{said}}})",
+        f"Ignoring duplicate entity ClientQuotaEntity(entries={{{entries}}})",
     )

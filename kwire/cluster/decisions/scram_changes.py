@@ -1,4 +1,4 @@
-"""Changing SCRAM credentials (KIP-554): one credential of a user in a request."""
+"""Changes of SCRAM credentials (KIP-554), at most one credential of a user in a request."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TWICE: Final = "A user credential cannot be altered twice in the same request"
 
 @dataclass(frozen=True, slots=True)
 class CredentialDeletion:
-    """A credential to take away; `mechanism` is a number, and may be none of Kafka's."""
+    """Deletion of a credential; `mechanism` may be an unknown number."""
 
     mechanism: int
 
@@ -33,14 +33,16 @@ class CredentialUpsertion:
     salted_password: bytes
 
     def __repr__(self) -> str:
-        return f"<CredentialUpsertion of {self.iterations} iterations>"  # the rest is secret
+        return (
+            f"<CredentialUpsertion of {self.iterations} iterations>"  # salt and password are secret
+        )
 
 
 @dataclass(slots=True)
 class CredentialChange:
-    """All that one request asks of one user, deletions first; `decide` makes it a `Decision`.
+    """All changes of one user in a request, deletions first; `decide` is a `Decision`.
 
-    Apache Kafka takes one thing a user and request.
+    Apache Kafka allows one change for each user and request.
     """
 
     user: str
@@ -85,7 +87,7 @@ def _credential(mechanism: str, wanted: CredentialUpsertion) -> str:
 def by_user(
     asked: Iterable[tuple[str, CredentialDeletion | CredentialUpsertion]],
 ) -> list[CredentialChange]:
-    """What is asked of each user, in the order of their first mention."""
+    """The changes of each user, in the order in which the request first names them."""
     changes: dict[str, CredentialChange] = {}
     for user, each in asked:
         changes.setdefault(user, CredentialChange(user)).asked.append(each)

@@ -1,6 +1,6 @@
-"""What becomes of delegation tokens, as Apache Kafka's controller decides it (KIP-48): pure.
+"""Changes of delegation tokens (KIP-48), as Apache Kafka's controller decides them.
 
-Times are ms since the epoch, and no sum of them goes beyond what Kafka's clock can say.
+Times are ms since the epoch, and at most the largest time of Kafka's clock.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ END_OF_TIME_MS: Final = 2**63 - 1
 
 
 def later(now_ms: int, period_ms: int) -> int:
+    """The time after a period; at most END_OF_TIME_MS."""
     return min(now_ms + period_ms, END_OF_TIME_MS)
 
 
 @dataclass(frozen=True, slots=True)
 class Lifetimes:
-    """`delegation.token.max.lifetime.ms` and `delegation.token.expiry.time.ms`."""
+    """The settings `delegation.token.max.lifetime.ms` and `delegation.token.expiry.time.ms`."""
 
     max_ms: int
     renewal_ms: int
@@ -32,7 +33,7 @@ class Lifetimes:
 
 @dataclass(frozen=True, slots=True)
 class TokenCreation:
-    """A token that is to be; its id is drawn, so there is none of it."""
+    """Creation of a token.  Its id is random, so no token with that id exists."""
 
     token: DelegationToken
 
@@ -47,7 +48,7 @@ class TokenCreation:
         lifetimes: Lifetimes,
         now_ms: int,
     ) -> TokenCreation:
-        """`asked_ms` is the longest life that its requester wants for it, if that is above 0."""
+        """`asked_ms` is the longest life that the requester wants, or at most 0 for no limit."""
         life_ms = min(asked_ms, lifetimes.max_ms) if asked_ms > 0 else lifetimes.max_ms
         max_ms = later(now_ms, life_ms)
         expiry_ms = min(max_ms, later(now_ms, lifetimes.renewal_ms))
@@ -59,7 +60,7 @@ class TokenCreation:
 
 @dataclass(frozen=True, slots=True)
 class TokenRenewal:
-    """`principal` wants a token to hold for `asked_ms` from now on, if that is above 0."""
+    """`principal` asks that a token be valid for `asked_ms` from now; 0 and below: the default."""
 
     token_id: str | None
     principal: str
@@ -68,7 +69,7 @@ class TokenRenewal:
     now_ms: int
 
     def decide(self, image: ClusterImage) -> SetToken | None:
-        token = _known(image, self.token_id)
+        token = _existing_token(image, self.token_id)
         if token.has_expired(self.now_ms):
             raise Refusal(ErrorCode.DELEGATION_TOKEN_EXPIRED)
         _check_may_renew(token, self.principal)
@@ -79,7 +80,7 @@ class TokenRenewal:
 
 @dataclass(frozen=True, slots=True)
 class TokenExpiry:
-    """`principal` wants a token to end in `asked_ms`, and below 0 to be gone at once."""
+    """`principal` asks that a token expire in `asked_ms`; below 0 removes it at once."""
 
     token_id: str | None
     principal: str
@@ -87,7 +88,7 @@ class TokenExpiry:
     now_ms: int
 
     def decide(self, image: ClusterImage) -> SetToken | None:
-        token = _known(image, self.token_id)
+        token = _existing_token(image, self.token_id)
         _check_may_renew(token, self.principal)
         if self.asked_ms < 0:
             return SetToken(token.id, token, None)
@@ -98,7 +99,7 @@ class TokenExpiry:
 
 @dataclass(frozen=True, slots=True)
 class TokenRemoval:
-    """A decision: a token goes that has expired, unless it was renewed meanwhile."""
+    """A decision: remove a token that has expired, unless it was renewed in the meantime."""
 
     token_id: str
     now_ms: int
@@ -111,13 +112,13 @@ class TokenRemoval:
 
 
 def token_removals(image: ClusterImage, now_ms: int) -> Iterator[TokenRemoval]:
-    """Of all tokens that have expired."""
+    """A removal for each token that has expired."""
     for token_id, token in image.tokens.items():
         if token.has_expired(now_ms):
             yield TokenRemoval(token_id, now_ms)
 
 
-def _known(image: ClusterImage, token_id: str | None) -> DelegationToken:
+def _existing_token(image: ClusterImage, token_id: str | None) -> DelegationToken:
     token = None if token_id is None else image.tokens.get(token_id)
     if token is None:
         raise Refusal(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)

@@ -1,8 +1,8 @@
-"""Making topics: by a client's CreateTopics, on first use, and those of the coordinators.
+"""Creation of topics: by CreateTopics, on first use, and of the coordinators' internal topics.
 
-Internal topics take their shape from the settings of their coordinator.  Their replication factor
-is 3 by default, as in Kafka; where that was not set explicitly it gives way to the number of
-brokers, so that a single broker works without any settings.
+The settings of a coordinator give the shape of its topic.  Its replication factor is 3 by default,
+as in Kafka.  Without an explicit setting it is reduced to the number of brokers, so that a single
+broker works without any settings.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from kwire.settings.check import check_new_topic_configs
 from kwire.settings.live import LiveSettings
 
 PARTITIONS_MAX = 10_000
-"""New partitions in one request; Kafka's bound on the records of one controller operation."""
+"""Limit of new partitions in one request: Kafka's limit of records in one controller operation."""
 
 DEFAULT = -1
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
@@ -45,7 +45,7 @@ CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 
 @dataclass(slots=True)
 class NewTopic:
-    """A topic that is asked for; `assignments` are (partition, replicas) as a client gave them."""
+    """A topic to create; `assignments` are (partition index, replicas) as the client gave them."""
 
     name: str
     num_partitions: int = DEFAULT
@@ -54,6 +54,7 @@ class NewTopic:
     configs: dict[str, str | None] = field(default_factory=dict)
 
     def partition_count(self, config: BrokerConfig) -> int:
+        """The number of partitions, by assignment, by number, or by default."""
         if self.assignments:
             return len(self.assignments)
         return config.num_partitions if self.num_partitions == DEFAULT else self.num_partitions
@@ -66,7 +67,7 @@ def too_many_partitions() -> Refusal:
 
 
 def check_size(config: BrokerConfig, wanted: Iterable[NewTopic]) -> None:
-    """Raises Refusal for more partitions than one request may ask for."""
+    """Raise Refusal if a request asks for more partitions than PARTITIONS_MAX."""
     if sum(topic.partition_count(config) for topic in wanted) > PARTITIONS_MAX:
         raise too_many_partitions()
 
@@ -74,10 +75,10 @@ def check_size(config: BrokerConfig, wanted: Iterable[NewTopic]) -> None:
 def creation(
     image: ClusterImage, config: BrokerConfig, wanted: NewTopic, like: Sequence[str]
 ) -> CreateTopic:
-    """The change that makes a new topic.  Raises Refusal.
+    """The change that creates a topic.  Raises Refusal.
 
-    `like` are the topics of whose names its own differs by `.` and `_` alone, which is refused:
-    in Kafka's metric names these are one character.
+    `like` are existing topics whose names differ from the new one only by `.` and `_`.  Kafka
+    refuses that, because its metric names do not distinguish them.
     """
     name = wanted.name
     if name == CLUSTER_METADATA_TOPIC:
@@ -117,31 +118,32 @@ def _partitions(
         )
     if factor == DEFAULT:
         factor = config.default_replication_factor
-    start, shift = _drawn(wanted.name, max(1, len(image.brokers)))
+    start, shift = _start_and_shift(wanted.name, max(1, len(image.brokers)))
     count = wanted.partition_count(config)
     return place_partitions(image.brokers, count, factor, start=start, shift=shift)
 
 
-def _drawn(name: str, size: int) -> tuple[int, int]:
-    """Where its round of `size` brokers begins, and its shift: see `assign`.
+def _start_and_shift(name: str, size: int) -> tuple[int, int]:
+    """The first broker and the shift for `assign_replicas`, in a cluster of `size` brokers.
 
-    Apache Kafka draws them by chance.  By the name they are spread as evenly, and a cluster that is
-    set up anew has each topic where the one before had it: so a trace of one can be replayed.
+    Apache Kafka draws them at random.  A hash of the name spreads topics as evenly, and a cluster
+    that is created again places each topic where it was before, so that a trace of it can be
+    replayed.
     """
     digest = hashlib.sha256(name.encode()).digest()
     return int.from_bytes(digest[:8]) % size, int.from_bytes(digest[8:16]) % size
 
 
 def _assigned(image: ClusterImage, wanted: NewTopic) -> list[PartitionImage]:
-    """The partitions of a manual assignment."""
-    for given, what in (
+    """The partitions of a manual assignment.  Raises Refusal."""
+    for value, field_name in (
         (wanted.replication_factor, "replication factor"),
         (wanted.num_partitions, "numPartitions"),
     ):
-        if given != DEFAULT:
+        if value != DEFAULT:
             raise Refusal(
                 ErrorCode.INVALID_REQUEST,
-                f"A manual partition assignment was specified, but {what} was not set to -1.",
+                f"A manual partition assignment was specified, but {field_name} was not set to -1.",
             )
     replicas_of: dict[int, list[int]] = {}
     size = 0
@@ -165,24 +167,24 @@ def _assigned(image: ClusterImage, wanted: NewTopic) -> list[PartitionImage]:
 def creations(
     settings: LiveSettings, wanted: Iterable[NewTopic]
 ) -> list[DecisionOutcome[CreateTopic]]:
-    """What comes of each of a request's topics.
+    """A decision for each topic of a request.
 
-    As in Kafka, a name may be like those of its neighbours.
+    As in Kafka, names of the same request may collide with each other.
     """
-    made: set[str] = set()
+    created: set[str] = set()
 
     def create(topic: NewTopic, image: ClusterImage) -> CreateTopic:
-        made.discard(topic.name)
-        like = [other for other in image.names_like(topic.name) if other not in made]
+        created.discard(topic.name)
+        like = [other for other in image.names_like(topic.name) if other not in created]
         change = creation(image, settings.config, topic, like)
-        made.add(topic.name)
+        created.add(topic.name)
         return change
 
     return [DecisionOutcome(partial(create, topic)) for topic in wanted]
 
 
 def on_first_use(settings: LiveSettings, name: str) -> Decision:
-    """Create a topic that does not exist and can be made; nobody is told of the others."""
+    """A decision: create a topic if it does not exist and can be created; never a refusal."""
 
     def decide(image: ClusterImage) -> CreateTopic | None:
         if name in image.topics:
@@ -197,7 +199,10 @@ def on_first_use(settings: LiveSettings, name: str) -> Decision:
 
 
 def internal_topic(settings: LiveSettings, name: str) -> Decision:
-    """Create a topic of the broker's own that does not exist.  Raises Refusal when it is asked."""
+    """A decision: create one of the broker's internal topics if it does not exist.
+
+    Raises Refusal if it cannot be created.
+    """
     assert name in INTERNAL_TOPICS or name == TELEMETRY_TOPIC, name
 
     def decide(image: ClusterImage) -> CreateTopic | None:
@@ -210,7 +215,7 @@ def internal_topic(settings: LiveSettings, name: str) -> Decision:
 
 
 def by_default(config: BrokerConfig, name: str, brokers_count: int) -> NewTopic:
-    """What a topic is when nobody said: an internal one's shape, else all defaults."""
+    """The shape of a topic that nobody specified: an internal topic's settings, or all defaults."""
     if name == GROUP_METADATA_TOPIC:
         return NewTopic(
             name,
@@ -253,9 +258,9 @@ def by_default(config: BrokerConfig, name: str, brokers_count: int) -> NewTopic:
     return NewTopic(name)
 
 
-TELEMETRY_KEPT_BYTES = 100 * 1024 * 1024
-"""A week of some 10 clients that push 5 kB each 5 minutes, or a day of 70; what is older goes, in
-tenths.  Who wants more sets retention.bytes."""
+TELEMETRY_RETENTION_BYTES = 100 * 1024 * 1024
+"""Enough for a week of 10 clients that push 5 kB every 5 minutes, or a day of 70 clients.  Older
+metrics are deleted in tenths of it.  retention.bytes of the topic changes it."""
 
 _BATCH_OVERHEAD_BYTES = 64 * 1024
 
@@ -265,12 +270,13 @@ def _of_telemetry(payload_bytes_max: int) -> dict[str, str | None]:
     return {
         "cleanup.policy": "delete",
         "max.message.bytes": str(size_bytes),
-        "retention.bytes": str(TELEMETRY_KEPT_BYTES),
-        "segment.bytes": str(TELEMETRY_KEPT_BYTES // 10),
+        "retention.bytes": str(TELEMETRY_RETENTION_BYTES),
+        "segment.bytes": str(TELEMETRY_RETENTION_BYTES // 10),
     }
 
 
 def _factor(config: BrokerConfig, setting: str, brokers_count: int) -> int:
-    """An internal topic's replication factor; only an explicit one can be out of reach."""
+    """An internal topic's replication factor; reduced to the number of brokers unless set
+    explicitly."""
     value: int = getattr(config, setting.replace(".", "_"))
     return value if setting in config.explicit else max(1, min(value, brokers_count))

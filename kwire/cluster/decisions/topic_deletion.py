@@ -1,7 +1,7 @@
-"""Topics that go, named by name or by id.
+"""Deletion of topics, by name or by id.
 
-Which of a request's topics are there is decided once, by the image that it comes upon: what is made
-under one of their names while the others are deleted was not meant.
+The image at the arrival of the request decides once which of its topics exist.  A topic that is
+created under one of the names while the others are deleted is not deleted.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ _UNKNOWN_ID = "This server does not host this topic ID."
 
 @dataclass(slots=True)
 class TopicDeletion:
-    """One topic to delete, and why it is not; a name, or an id, or (a mistake) both or neither.
+    """A topic to delete, by name or by id, and why it is refused.
 
-    As a `Decision` it is that on a topic that was there when the request came.
+    A request may wrongly give both or neither.  As a `Decision` it deletes the topic that existed
+    when the request arrived.
     """
 
     name: str | None
@@ -39,20 +40,20 @@ class TopicDeletion:
         return DeleteTopic(topic.name, topic.id)
 
 
-def deletions(image: ClusterImage, asked: Sequence[TopicDeletion]) -> list[TopicDeletion]:
-    """What is answered of the topics asked for; those without a refusal are to be deleted."""
+def deletions(image: ClusterImage, requested: Sequence[TopicDeletion]) -> list[TopicDeletion]:
+    """The results for the topics of a request; those without a refusal are to be deleted."""
     results: list[TopicDeletion] = []
     known: dict[str, TopicDeletion] = {}
-    by_name = Counter(topic.name for topic in asked if topic.name is not None)
-    by_id = Counter(topic.topic_id for topic in asked if topic.name is None)
-    told: set[str | bytes] = set()
-    for topic in asked:
+    by_name = Counter(topic.name for topic in requested if topic.name is not None)
+    by_id = Counter(topic.topic_id for topic in requested if topic.name is None)
+    reported: set[str | bytes] = set()
+    for topic in requested:
         mistake = _mistake(topic, by_name, by_id)
         if mistake is not None:
             key = topic.topic_id if topic.name is None else topic.name
-            if key not in told or not mistake.startswith("Duplicate"):
+            if key not in reported or not mistake.startswith("Duplicate"):
                 results.append(_refused(topic, ErrorCode.INVALID_REQUEST, mistake))
-            told.add(key)
+            reported.add(key)
             continue
         result = _looked_up(image, topic)
         name = result.name
@@ -73,6 +74,7 @@ def _refused(topic: TopicDeletion, error: ErrorCode, message: str) -> TopicDelet
 
 
 def _mistake(topic: TopicDeletion, by_name: Counter[str], by_id: Counter[bytes]) -> str | None:
+    """What is wrong with how the request names the topic, in Kafka's words; None if nothing."""
     if topic.name is None:
         if topic.topic_id == ZERO_UUID:
             return "Neither topic name nor id were specified."
@@ -83,6 +85,7 @@ def _mistake(topic: TopicDeletion, by_name: Counter[str], by_id: Counter[bytes])
 
 
 def _looked_up(image: ClusterImage, topic: TopicDeletion) -> TopicDeletion:
+    """The topic with name and id, or with a refusal if it does not exist."""
     if topic.name is None:
         known = image.topic_by_id(topic.topic_id)
         if known is None:

@@ -1,4 +1,4 @@
-"""More partitions for a topic that exists."""
+"""More partitions for an existing topic."""
 
 from __future__ import annotations
 
@@ -19,14 +19,17 @@ from kwire.codecs.errors import ErrorCode
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """How many partitions a topic is to have; `assignments`: the new ones' replicas, if given."""
+    """The number of partitions that a topic shall have.
+
+    `assignments` are the replicas of the new partitions, if the client gave them.
+    """
 
     topic: str
     count: int
     assignments: Sequence[list[int]] | None = None
 
     def decide(self, image: ClusterImage) -> AddPartitions:
-        """The topic's new partitions.  Raises Refusal."""
+        """The change that adds the partitions.  Raises Refusal."""
         topic = image.topics.get(self.topic)
         if topic is None:
             raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

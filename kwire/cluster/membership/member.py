@@ -26,7 +26,7 @@ from kwire.cluster.decisions.topic_creation import (
 from kwire.cluster.membership.agreeing import Agreement
 from kwire.cluster.membership.controlling import Term
 from kwire.cluster.membership.leaving import ShutdownLimits, hand_over
-from kwire.cluster.metadata.changes import ANYBODYS, Change, Decision
+from kwire.cluster.metadata.changes import ANY_BROKER_CHANGES, Change, Decision
 from kwire.cluster.metadata.delta import ClusterDelta
 from kwire.cluster.metadata.image import TOPIC_RESOURCE
 from kwire.cluster.peers.error import PeerError
@@ -320,11 +320,13 @@ class ClusterMember:
         if self.term is not None:
             await self.term.commit(decisions)
             return
-        await commit_decided(self._store, lambda: self._node.image, decisions, self._check_anybodys)
+        await commit_decided(
+            self._store, lambda: self._node.image, decisions, self._check_any_broker_may
+        )
 
     @staticmethod
-    def _check_anybodys(changes: Sequence[Change]) -> None:
-        if not all(isinstance(change, ANYBODYS) for change in changes):
+    def _check_any_broker_may(changes: Sequence[Change]) -> None:
+        if not all(isinstance(change, ANY_BROKER_CHANGES) for change in changes):
             raise NotController("This broker is not the controller of its cluster.")
 
     async def create_internal_topic(self, name: str) -> None:

@@ -1,6 +1,6 @@
-"""What the cluster is, as values: image, changes to it, what a change changed; no I/O.
+"""The metadata of a cluster as immutable values, without I/O.
 
-`image.py` is the cluster at one moment; `changes.py` all that can happen to it, `apply` included;
-`delta.py` what became of it, for those who follow it.  `placement.py` and `election.py` decide.
-The stores that keep all this are in `kwire.cluster`.
+`image.py` is the cluster at one moment.  `changes.py` has every change of it, and applies them.
+`delta.py` is the difference between two images, for those that follow them.  `placement.py` and
+`election.py` compute replicas and leaders.  kwire.cluster.stores keeps the metadata.
 """

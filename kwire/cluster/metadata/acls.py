@@ -1,6 +1,6 @@
-"""Access control lists as they are kept: which resources, and who may or may not do what on them.
+"""Access control lists as the metadata keeps them: resource patterns and their entries.
 
-The numbers are Kafka's, of the wire and of its records.
+The numbers are those of Kafka's requests and records.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 WILDCARD: Final = "*"
-"""As a resource's name: every resource of its type; as a host: every host."""
+"""As a resource name, every resource of its type; as a host, every host."""
 WILDCARD_PRINCIPAL: Final = "User:*"
 CLUSTER_NAME: Final = "kafka-cluster"
-"""The only resource of the type CLUSTER."""
+"""The name of the only resource of type CLUSTER."""
 
 
 class ResourceType(IntEnum):
@@ -62,7 +62,7 @@ class AclPermissionType(IntEnum):
 
 
 class ResourcePattern(NamedTuple):
-    """Resources of one type: the one of that name (LITERAL), or those whose names begin with it."""
+    """Resources of one type: the one of this name (LITERAL), or those with this prefix."""
 
     resource_type: int
     pattern_type: int
@@ -70,7 +70,7 @@ class ResourcePattern(NamedTuple):
 
 
 class AccessControlEntry(NamedTuple):
-    """Who, from where, may or may not do what.  `principal` is `type:name`, `host` an address."""
+    """A rule for one principal (`type:name`), host (an IP address) and operation."""
 
     principal: str
     host: str
@@ -81,4 +81,4 @@ class AccessControlEntry(NamedTuple):
 NO_ENTRIES: Final[frozenset[AccessControlEntry]] = frozenset()
 
 Acls = Mapping[ResourcePattern, frozenset[AccessControlEntry]]
-"""All entries on some resources."""
+"""The entries of each resource pattern."""

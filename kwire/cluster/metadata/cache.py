@@ -1,4 +1,4 @@
-"""What a broker knows of its cluster now, and who follows the changes to it."""
+"""A broker's current metadata, and callbacks that follow its changes."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ class MetadataCache:
         self._followers: list[MetadataFollower] = []
 
     def follow(self, follower: MetadataFollower) -> None:
-        """Call `follower` after each change, behind the followers that are there already."""
+        """Call `follower` after each change, after the followers that were added before."""
         self._followers.append(follower)
 
     def apply(self, image: ClusterImage, delta: ClusterDelta) -> None:
-        """Replace the image by `image`, to which `delta` leads; costs what the delta is long."""
+        """Replace the image by `image`, the result of `delta`.  Costs time in proportion to the
+        delta."""
         before, self.image = self.image, image
         for topic_id in delta.deleted.values():
             self.topic_names.pop(topic_id, None)

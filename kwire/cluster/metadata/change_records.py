@@ -1,17 +1,17 @@
-"""Changes as JSON: what a store keeps in a log, or sends to another process.
+"""Changes as JSON, for a store's log and for messages between processes.
 
-A change is an object with its `kind` and its fields; a partition is the list
+A change is an object with its `kind` and its fields.  A partition is the list
 
     [leader, leader epoch, partition epoch, [replica, ...], [in sync, ...], [offline, ...],
      [adding, ...], [removing, ...], recovering, controller epoch]
 
-whose last parts are left out where they are empty or 0, and an access control entry the list
-[principal, host, operation, permission]; of a delegation token there is
+without the last elements if they are empty or 0.  An access control entry is the list
+[principal, host, operation, permission].  A delegation token is the list
 
-    [owner, requester, [renewer, ...], issued at, expires at the latest at, expires at]
+    [owner, requester, [renewer, ...], issue time, maximum expiry time, expiry time]
 
-with times in ms since the epoch.  A field that a later version adds is left
-out where it has its default, so what does not use it is still read by the version before.
+with times in ms since the epoch.  A field that a later version adds is left out if it has its
+default, so that the version before can read changes that do not use it.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ class UnknownChange(ValueError):
 
 
 def encode(change: Change) -> JsonObject:
-    """The change as values of JSON."""
+    """The change as a JSON object."""
     match change:
         case CreateTopic(topic, configs):
-            made = _encode_topic(topic.name, topic.id)
-            made["partitions"] = _encode_partitions(topic.partitions)
-            return {"kind": "create_topic", **made, **_encode_configs("configs", configs)}
+            created = _encode_topic(topic.name, topic.id)
+            created["partitions"] = _encode_partitions(topic.partitions)
+            return {"kind": "create_topic", **created, **_encode_configs("configs", configs)}
         case AddPartitions(name, topic_id, first, partitions):
             added: JsonObject = {"first": first, "partitions": _encode_partitions(partitions)}
             return {"kind": "add_partitions", **_encode_topic(name, topic_id), **added}
@@ -66,30 +66,48 @@ def encode(change: Change) -> JsonObject:
             kind = "delete_topic" if isinstance(change, DeleteTopic) else "mark_for_deletion"
             return {"kind": kind, **_encode_topic(name, topic_id)}
         case SetConfigs(resource, name, expected, configs):
-            of: JsonObject = {"kind": "set_configs", "resource": int(resource), "name": name}
+            set_configs: JsonObject = {
+                "kind": "set_configs",
+                "resource": int(resource),
+                "name": name,
+            }
             before = _encode_configs("expected", expected)
-            return of | before | _encode_configs("configs", configs)
-        case ChangeAcls(pattern, coming, going):
-            on: JsonObject = {"kind": "change_acls", "resource": int(pattern.resource_type)}
-            on |= {"pattern": int(pattern.pattern_type), "name": pattern.name}
-            return on | _encode_entries("added", coming) | _encode_entries("removed", going)
+            return set_configs | before | _encode_configs("configs", configs)
+        case ChangeAcls(pattern, added_entries, removed_entries):
+            change_acls: JsonObject = {
+                "kind": "change_acls",
+                "resource": int(pattern.resource_type),
+            }
+            change_acls |= {"pattern": int(pattern.pattern_type), "name": pattern.name}
+            return (
+                change_acls
+                | _encode_entries("added", added_entries)
+                | _encode_entries("removed", removed_entries)
+            )
         case SetToken(token_id, expected_token, token):
-            named: JsonObject = {"kind": "set_token", "id": token_id}
-            was = _encode_token("expected", expected_token)
-            return named | was | _encode_token("token", token)
+            set_token: JsonObject = {"kind": "set_token", "id": token_id}
+            expected_json = _encode_token("expected", expected_token)
+            return set_token | expected_json | _encode_token("token", token)
         case SetFeatures(expected_epoch, features):
-            return {"kind": "set_features", "expected": expected_epoch, **_encode(features)}
+            return {
+                "kind": "set_features",
+                "expected": expected_epoch,
+                **_encode_features(features),
+            }
         case _:
             return _encode_of_cluster(change)
 
 
-def decode(said: JsonObject) -> Change:
-    """The change that `encode` made this of.  Raises ValueError, TypeError, LookupError."""
-    kind = said["kind"]
+def decode(record: JsonObject) -> Change:
+    """The change of the JSON object that `encode` returned.
+
+    Raises ValueError, TypeError, LookupError.
+    """
+    kind = record["kind"]
     decoder = _DECODERS.get(kind)
     if decoder is None:
-        raise UnknownChange(f"{kind!r} is no change of the metadata that this version knows")
-    return decoder(said)
+        raise UnknownChange(f"unknown kind of metadata change {kind!r}")
+    return decoder(record)
 
 
 def _encode_of_cluster(
@@ -101,9 +119,9 @@ def _encode_of_cluster(
         case UnregisterBroker(broker_id):
             return {"kind": "unregister_broker", "id": broker_id}
         case SetController(expected, controller_id, epoch):
-            became: JsonObject = {"kind": "set_controller", "expected": expected}
-            became["id"] = controller_id
-            return became | ({"epoch": epoch} if epoch else {})
+            controller: JsonObject = {"kind": "set_controller", "expected": expected}
+            controller["id"] = controller_id
+            return controller | ({"epoch": epoch} if epoch else {})
         case TakeProducerIds(first, end):
             return {"kind": "take_producer_ids", "first": first, "end": end}
 
@@ -117,25 +135,25 @@ def _encode_configs(field: str, configs: Mapping[str, str]) -> JsonObject:
 
 
 def _encode_entries(field: str, entries: tuple[AccessControlEntry, ...]) -> JsonObject:
-    said = [[e.principal, e.host, int(e.operation), int(e.permission)] for e in entries]
-    return {field: said} if said else {}
+    encoded = [[e.principal, e.host, int(e.operation), int(e.permission)] for e in entries]
+    return {field: encoded} if encoded else {}
 
 
 def _encode_token(field: str, token: DelegationToken | None) -> JsonObject:
     if token is None:
         return {}
-    of: list[Any] = [token.owner, token.requester, token.renewers]
-    return {field: [*of, token.issue_ms, token.max_ms, token.expiry_ms]}
+    principals: list[Any] = [token.owner, token.requester, token.renewers]
+    return {field: [*principals, token.issue_ms, token.max_ms, token.expiry_ms]}
 
 
 def _encode_partition(state: PartitionImage) -> list[Any]:
-    said: list[Any] = [state.leader, state.leader_epoch, state.partition_epoch]
-    said += [state.replicas, state.isr]
+    encoded: list[Any] = [state.leader, state.leader_epoch, state.partition_epoch]
+    encoded += [state.replicas, state.isr]
     rare: list[Any] = [state.offline, state.adding, state.removing]
     rare += [int(state.recovering), state.controller_epoch]
     while rare and not rare[-1]:
         rare.pop()
-    return said + rare
+    return encoded + rare
 
 
 def _encode_partitions(partitions: tuple[PartitionImage, ...]) -> list[list[Any]]:
@@ -144,34 +162,34 @@ def _encode_partitions(partitions: tuple[PartitionImage, ...]) -> list[list[Any]
 
 def _encode_broker(broker: BrokerImage) -> JsonObject:
     endpoints = [[e.listener, e.host, e.port, e.security_protocol] for e in broker.endpoints]
-    said: JsonObject = {"id": broker.id, "endpoints": endpoints, "rack": broker.rack}
+    encoded: JsonObject = {"id": broker.id, "endpoints": endpoints, "rack": broker.rack}
     if broker.epoch >= 0:
-        said["epoch"] = broker.epoch
+        encoded["epoch"] = broker.epoch
     if broker.features:
-        said["features"] = {name: list(levels) for name, levels in broker.features.items()}
-    return said
+        encoded["features"] = {name: list(levels) for name, levels in broker.features.items()}
+    return encoded
 
 
-def _encode(features: FinalizedFeatures) -> JsonObject:
-    said: JsonObject = {"epoch": features.epoch, "asked": dict(features.asked)}
+def _encode_features(features: FinalizedFeatures) -> JsonObject:
+    encoded: JsonObject = {"epoch": features.epoch, "asked": dict(features.asked)}
     if features.agreed is not None:
-        said["agreed"] = dict(features.agreed)
-    return said
+        encoded["agreed"] = dict(features.agreed)
+    return encoded
 
 
-def _configs(said: object) -> dict[str, str]:
-    if not isinstance(said, dict) or not all(isinstance(text, str) for text in said.values()):
-        raise TypeError(f"{said!r} are no configs")
-    return said
+def _configs(record: object) -> dict[str, str]:
+    if not isinstance(record, dict) or not all(isinstance(text, str) for text in record.values()):
+        raise TypeError(f"Invalid configs: {record!r}")
+    return record
 
 
 _COMMON: list[Any] = [(), (), (), 0, 0]
-"""What is left out at the end of a partition."""
+"""The defaults of the elements that a partition may leave out at its end."""
 
 
-def decode_partition(said: list[Any]) -> PartitionImage:
+def decode_partition(record: list[Any]) -> PartitionImage:
     """A partition's state.  Raises ValueError, TypeError."""
-    leader, leader_epoch, partition_epoch, replicas, isr, *rare = said
+    leader, leader_epoch, partition_epoch, replicas, isr, *rare = record
     offline, adding, removing, recovering, controller_epoch = rare + _COMMON[len(rare) :]
     return PartitionImage(
         leader,
@@ -187,92 +205,92 @@ def decode_partition(said: list[Any]) -> PartitionImage:
     )
 
 
-def _create_topic(said: JsonObject) -> Change:
-    partitions = tuple(map(decode_partition, said["partitions"]))
-    topic = TopicImage(said["name"], uuid_bytes(said["id"]), partitions)
-    return CreateTopic(topic, _configs(said.get("configs", {})))
+def _create_topic(record: JsonObject) -> Change:
+    partitions = tuple(map(decode_partition, record["partitions"]))
+    topic = TopicImage(record["name"], uuid_bytes(record["id"]), partitions)
+    return CreateTopic(topic, _configs(record.get("configs", {})))
 
 
-def _add_partitions(said: JsonObject) -> Change:
-    partitions = tuple(map(decode_partition, said["partitions"]))
-    return AddPartitions(said["name"], uuid_bytes(said["id"]), said["first"], partitions)
+def _add_partitions(record: JsonObject) -> Change:
+    partitions = tuple(map(decode_partition, record["partitions"]))
+    return AddPartitions(record["name"], uuid_bytes(record["id"]), record["first"], partitions)
 
 
-def _alter_partition(said: JsonObject) -> Change:
+def _alter_partition(record: JsonObject) -> Change:
     return AlterPartition(
-        said["name"],
-        uuid_bytes(said["id"]),
-        said["partition"],
-        said["partition_epoch"],
-        decode_partition(said["state"]),
+        record["name"],
+        uuid_bytes(record["id"]),
+        record["partition"],
+        record["partition_epoch"],
+        decode_partition(record["state"]),
     )
 
 
-def _set_configs(said: JsonObject) -> Change:
-    expected, configs = said.get("expected", {}), said.get("configs", {})
-    return SetConfigs(said["resource"], said["name"], _configs(expected), _configs(configs))
+def _set_configs(record: JsonObject) -> Change:
+    expected, configs = record.get("expected", {}), record.get("configs", {})
+    return SetConfigs(record["resource"], record["name"], _configs(expected), _configs(configs))
 
 
-def _change_acls(said: JsonObject) -> Change:
-    pattern = ResourcePattern(said["resource"], said["pattern"], said["name"])
-    added = tuple(AccessControlEntry(*each) for each in said.get("added", ()))
+def _change_acls(record: JsonObject) -> Change:
+    pattern = ResourcePattern(record["resource"], record["pattern"], record["name"])
+    added = tuple(AccessControlEntry(*each) for each in record.get("added", ()))
     return ChangeAcls(
-        pattern, added, tuple(AccessControlEntry(*each) for each in said.get("removed", ()))
+        pattern, added, tuple(AccessControlEntry(*each) for each in record.get("removed", ()))
     )
 
 
-def _set_token(said: JsonObject) -> Change:
-    token_id = said["id"]
+def _set_token(record: JsonObject) -> Change:
+    token_id = record["id"]
     return SetToken(
-        token_id, _token(token_id, said.get("expected")), _token(token_id, said.get("token"))
+        token_id, _token(token_id, record.get("expected")), _token(token_id, record.get("token"))
     )
 
 
-def _token(token_id: str, said: list[Any] | None) -> DelegationToken | None:
-    if said is None:
+def _token(token_id: str, record: list[Any] | None) -> DelegationToken | None:
+    if record is None:
         return None
-    owner, requester, renewers, issue_ms, max_ms, expiry_ms = said
+    owner, requester, renewers, issue_ms, max_ms, expiry_ms = record
     return DelegationToken(token_id, owner, requester, tuple(renewers), issue_ms, max_ms, expiry_ms)
 
 
-def _register_broker(said: JsonObject) -> Change:
-    endpoints = tuple(Endpoint(*each) for each in said["endpoints"])
-    features = {name: (low, high) for name, (low, high) in said.get("features", {}).items()}
+def _register_broker(record: JsonObject) -> Change:
+    endpoints = tuple(Endpoint(*each) for each in record["endpoints"])
+    features = {name: (low, high) for name, (low, high) in record.get("features", {}).items()}
     return RegisterBroker(
-        BrokerImage(said["id"], endpoints, said["rack"], said.get("epoch", -1), features)
+        BrokerImage(record["id"], endpoints, record["rack"], record.get("epoch", -1), features)
     )
 
 
-def _set_features(said: JsonObject) -> Change:
-    agreed = said.get("agreed")
+def _set_features(record: JsonObject) -> Change:
+    agreed = record.get("agreed")
     return SetFeatures(
-        said["expected"],
+        record["expected"],
         FinalizedFeatures(
-            _levels(said["asked"]), None if agreed is None else _levels(agreed), said["epoch"]
+            _levels(record["asked"]), None if agreed is None else _levels(agreed), record["epoch"]
         ),
     )
 
 
-def _levels(said: object) -> dict[str, int]:
-    if not isinstance(said, dict) or not all(isinstance(level, int) for level in said.values()):
-        raise TypeError(f"{said!r} are no levels of features")
-    return said
+def _levels(record: object) -> dict[str, int]:
+    if not isinstance(record, dict) or not all(isinstance(level, int) for level in record.values()):
+        raise TypeError(f"Invalid feature levels: {record!r}")
+    return record
 
 
 _DECODERS: dict[str, Callable[[JsonObject], Change]] = {
     "create_topic": _create_topic,
     "add_partitions": _add_partitions,
     "alter_partition": _alter_partition,
-    "mark_for_deletion": lambda said: MarkForDeletion(said["name"], uuid_bytes(said["id"])),
-    "delete_topic": lambda said: DeleteTopic(said["name"], uuid_bytes(said["id"])),
+    "mark_for_deletion": lambda record: MarkForDeletion(record["name"], uuid_bytes(record["id"])),
+    "delete_topic": lambda record: DeleteTopic(record["name"], uuid_bytes(record["id"])),
     "set_configs": _set_configs,
     "change_acls": _change_acls,
     "set_token": _set_token,
     "register_broker": _register_broker,
-    "unregister_broker": lambda said: UnregisterBroker(said["id"]),
-    "set_controller": lambda said: SetController(
-        said["expected"], said["id"], said.get("epoch", 0)
+    "unregister_broker": lambda record: UnregisterBroker(record["id"]),
+    "set_controller": lambda record: SetController(
+        record["expected"], record["id"], record.get("epoch", 0)
     ),
     "set_features": _set_features,
-    "take_producer_ids": lambda said: TakeProducerIds(said["first"], said["end"]),
+    "take_producer_ids": lambda record: TakeProducerIds(record["first"], record["end"]),
 }

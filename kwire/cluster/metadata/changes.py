@@ -1,10 +1,10 @@
-"""All that can happen to the cluster's metadata, each as one value with its precondition.
+"""All changes of the cluster's metadata, each a value with its precondition.
 
-A change is the unit that a store makes atomic: a few znodes written in one operation, or the
-records of a KRaft log that belong together.  It says what it was decided by (a topic's id, a
-partition's epoch, the configs that were set), and where that is no longer so, it is a `Conflict`:
-whoever decided decides anew.  `apply` is the only place where an image becomes the next one, live
-and when a log is replayed.
+A change is the unit that a store commits atomically: a few znodes written in one operation, or the
+records of a KRaft log that belong together.  It names what it was decided by: a topic's id, a
+partition's epoch, the configs that were set.  If the image differs from that, applying the change
+raises `Conflict`, and its decision is made again.  `apply_to` is the only code that turns one image
+into the next, both live and when a log is replayed.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from kwire.codecs.uuids import uuid_text
 
 
 class Conflict(Exception):
-    """The metadata is not what a change was decided by; decide again.
+    """The image differs from what a change was decided by; decide again.
 
-    Of the changes that were committed together with it, the first `made` have been made.
+    Of the changes that were committed together with it, the first `made` are committed.
     """
 
     def __init__(self, reason: str, made: int = 0) -> None:
@@ -40,23 +40,23 @@ class Conflict(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CreateTopic:
-    """A topic that does not exist, with what is set on it from its first moment."""
+    """Create a topic that does not exist, with its configs."""
 
     topic: TopicImage
     configs: Mapping[str, str] = field(default_factory=lambda: NOTHING_SET)
 
     def apply_to(self, image: ClusterImage) -> ClusterImage:
         if self.topic.name in image.topics:
-            raise Conflict(f"there is a topic {self.topic.name}")
+            raise Conflict(f"topic {self.topic.name} exists")
         if self.topic.id in image.names_by_id:
-            raise Conflict(f"there is a topic with id {uuid_text(self.topic.id)}")
+            raise Conflict(f"a topic with id {uuid_text(self.topic.id)} exists")
         image = image.with_topics([self.topic])
         return image.with_configs(TOPIC_RESOURCE, self.topic.name, self.configs)
 
 
 @dataclass(frozen=True, slots=True)
 class AddPartitions:
-    """More partitions for a topic that has `first` of them."""
+    """Add partitions to a topic that has `first` partitions."""
 
     topic: str
     topic_id: bytes
@@ -64,7 +64,7 @@ class AddPartitions:
     partitions: tuple[PartitionImage, ...]
 
     def apply_to(self, image: ClusterImage) -> ClusterImage:
-        topic = _known(image, self.topic, self.topic_id)
+        topic = _expected_topic(image, self.topic, self.topic_id)
         if len(topic.partitions) != self.first:
             raise Conflict(f"{self.topic} has {len(topic.partitions)} partitions")
         grown = replace(topic, partitions=(*topic.partitions, *self.partitions))
@@ -73,7 +73,7 @@ class AddPartitions:
 
 @dataclass(frozen=True, slots=True)
 class AlterPartition:
-    """Another state of a partition that is at `partition_epoch`; the new one's is larger."""
+    """Change the state of a partition at `partition_epoch`; the new state has a larger one."""
 
     topic: str
     topic_id: bytes
@@ -82,7 +82,7 @@ class AlterPartition:
     state: PartitionImage
 
     def apply_to(self, image: ClusterImage) -> ClusterImage:
-        topic = _known(image, self.topic, self.topic_id)
+        topic = _expected_topic(image, self.topic, self.topic_id)
         if self.index >= len(topic.partitions):
             raise Conflict(f"{self.topic} has {len(topic.partitions)} partitions")
         epoch = topic.partitions[self.index].partition_epoch
@@ -94,31 +94,34 @@ class AlterPartition:
 
 @dataclass(frozen=True, slots=True)
 class MarkForDeletion:
-    """A topic is to go: its replicas first, for a broker that is down has not heard of it yet."""
+    """Mark a topic for deletion.
+
+    The topic is deleted once all replicas are: a broker that is down has not yet learned of it.
+    """
 
     topic: str
     topic_id: bytes
 
     def apply_to(self, image: ClusterImage) -> ClusterImage:
-        _known(image, self.topic, self.topic_id)
+        _expected_topic(image, self.topic, self.topic_id)
         return image.with_deleting(self.topic)
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteTopic:
-    """A topic goes, with what was set on it."""
+    """Delete a topic and its configs."""
 
     topic: str
     topic_id: bytes
 
     def apply_to(self, image: ClusterImage) -> ClusterImage:
-        _known(image, self.topic, self.topic_id)
+        _expected_topic(image, self.topic, self.topic_id)
         return image.without_topics([self.topic])
 
 
 @dataclass(frozen=True, slots=True)
 class SetConfigs:
-    """All that is set on a resource, where `expected` was."""
+    """Replace the configs of a resource, which are `expected`, by `configs`."""
 
     resource: int
     name: str
@@ -127,15 +130,15 @@ class SetConfigs:
 
     def apply_to(self, image: ClusterImage) -> ClusterImage:
         if self.resource == TOPIC_RESOURCE and self.name not in image.topics:
-            raise Conflict(f"there is no topic {self.name}")
+            raise Conflict(f"topic {self.name} does not exist")
         if image.configs_of(self.resource, self.name) != self.expected:
-            raise Conflict(f"other configs are set on {self.name!r}")
+            raise Conflict(f"the configs of {self.name!r} have changed")
         return image.with_configs(self.resource, self.name, self.configs)
 
 
 @dataclass(frozen=True, slots=True)
 class RegisterBroker:
-    """A broker is there, or is there again with other addresses."""
+    """Register a broker, or register it again with other endpoints."""
 
     broker: BrokerImage
 
@@ -145,7 +148,7 @@ class RegisterBroker:
 
 @dataclass(frozen=True, slots=True)
 class UnregisterBroker:
-    """A broker is gone."""
+    """Remove a broker."""
 
     broker_id: int
 
@@ -157,7 +160,7 @@ class UnregisterBroker:
 
 @dataclass(frozen=True, slots=True)
 class SetController:
-    """Another controller than `expected`, in an epoch that is not smaller."""
+    """Replace the controller, which is `expected`, in an epoch that is not smaller."""
 
     expected: int
     controller_id: int
@@ -173,7 +176,7 @@ class SetController:
 
 @dataclass(frozen=True, slots=True)
 class TakeProducerIds:
-    """The producer ids from `first` up to before `end` are somebody's."""
+    """Reserve the producer ids from `first` up to but not including `end`."""
 
     first: int
     end: int
@@ -186,9 +189,9 @@ class TakeProducerIds:
 
 @dataclass(frozen=True, slots=True)
 class ChangeAcls:
-    """Entries that come to a resource pattern, which lacks them, and entries that go, which it has.
+    """Add entries that a resource pattern lacks, and remove entries that it has.
 
-    Each by itself and not the whole: a pattern for all topics may have thousands.
+    The change names single entries, because a pattern for all topics may have thousands.
     """
 
     pattern: ResourcePattern
@@ -198,13 +201,13 @@ class ChangeAcls:
     def apply_to(self, image: ClusterImage) -> ClusterImage:
         before = image.acls_on(self.pattern)
         if not before.isdisjoint(self.added) or not before.issuperset(self.removed):
-            raise Conflict(f"there are other access control entries on {self.pattern}")
+            raise Conflict(f"the access control entries of {self.pattern} have changed")
         return image.with_acls(self.pattern, before.difference(self.removed).union(self.added))
 
 
 @dataclass(frozen=True, slots=True)
 class SetToken:
-    """A delegation token that comes, lasts longer or shorter than `expected`, or goes (None)."""
+    """Create, change or remove (None) a delegation token, which is `expected`."""
 
     token_id: str
     expected: DelegationToken | None
@@ -212,13 +215,13 @@ class SetToken:
 
     def apply_to(self, image: ClusterImage) -> ClusterImage:
         if image.tokens.get(self.token_id) != self.expected:
-            raise Conflict(f"delegation token {self.token_id} is another by now")
+            raise Conflict(f"delegation token {self.token_id} has changed")
         return image.with_token(self.token_id, self.token)
 
 
 @dataclass(frozen=True, slots=True)
 class SetFeatures:
-    """Other features than those of `expected_epoch`, in a later epoch."""
+    """Replace the features of `expected_epoch` by those of a later epoch."""
 
     expected_epoch: int
     features: FinalizedFeatures
@@ -247,19 +250,20 @@ Change = (
 )
 
 
-ANYBODYS = (SetConfigs, ChangeAcls, SetToken, SetFeatures)
-"""Changes that every broker of a cluster may make; all others are the controller's."""
+ANY_BROKER_CHANGES = (SetConfigs, ChangeAcls, SetToken, SetFeatures)
+"""The changes that any broker may make; only the controller makes the others."""
 
 
-def _known(image: ClusterImage, name: str, topic_id: bytes) -> TopicImage:
+def _expected_topic(image: ClusterImage, name: str, topic_id: bytes) -> TopicImage:
+    """The topic of that name and id.  Raises Conflict if it does not exist."""
     topic = image.topics.get(name)
     if topic is None or topic.id != topic_id:
-        raise Conflict(f"there is no topic {name} with id {uuid_text(topic_id)}")
+        raise Conflict(f"topic {name} with id {uuid_text(topic_id)} does not exist")
     return topic
 
 
 def apply(image: ClusterImage, change: Change) -> ClusterImage:
-    """The image after `change`, with the same version.  Raises Conflict."""
+    """The image after `change`, with an unchanged version.  Raises Conflict."""
     return change.apply_to(image)
 
 
@@ -277,7 +281,7 @@ def apply_all(image: ClusterImage, changes: Iterable[Change]) -> ClusterImage:
 
 
 def _create_all(image: ClusterImage, creations: Sequence[CreateTopic]) -> ClusterImage:
-    """As one after the other, for a fifth of the time: a start creates all topics there are."""
+    """Create topics all at once, in a fifth of the time: a start creates every topic there is."""
     after = image.with_topics(creation.topic for creation in creations)
     count = len(image.topics) + len(creations)
     if len(after.topics) == len(after.names_by_id) == count:
@@ -285,25 +289,28 @@ def _create_all(image: ClusterImage, creations: Sequence[CreateTopic]) -> Cluste
         return after.with_all_configs(
             ((TOPIC_RESOURCE, each.topic.name), each.configs) for each in set_at_first
         )
-    for creation in creations:  # one of them is in the way of another, or was there before
+    for creation in creations:  # one of them conflicts with another, or with an existing topic
         image = creation.apply_to(image)
     return image
 
 
 Decision = Callable[[ClusterImage], Change | None]
-"""What is to be changed by the image it is given, if anything; asked anew after a conflict."""
+"""Returns the change to make to the given image, or None.  Called again after a Conflict."""
 
 
 def decide_all(
     image: ClusterImage, decisions: Sequence[Decision]
 ) -> tuple[list[Change], list[int]]:
-    """What each decision changes, given what those before it did, and which decisions these are."""
+    """The changes of all decisions, each made for the image after those before it.
+
+    Also returns the index of the decision that made each change.
+    """
     changes: list[Change] = []
     deciders: list[int] = []
-    for at, decide in enumerate(decisions):
+    for index, decide in enumerate(decisions):
         change = decide(image)
         if change is not None:
             image = change.apply_to(image)
             changes.append(change)
-            deciders.append(at)
+            deciders.append(index)
     return changes, deciders

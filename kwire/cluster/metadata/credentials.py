@@ -1,7 +1,7 @@
-"""The SCRAM credentials of users, where the metadata keeps them: among a user's configs.
+"""SCRAM credentials of users, which the metadata keeps among the configs of each user.
 
-`SCRAM-SHA-256` -> `salt=…,stored_key=…,server_key=…,iterations=…`, as Apache Kafka 3.9 has them in
-ZooKeeper.
+A config is `SCRAM-SHA-256` -> `salt=…,stored_key=…,server_key=…,iterations=…`, as Apache Kafka 3.9
+stores it in ZooKeeper.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from kwire.cluster.metadata.entities import ENTITY_RESOURCE, USER, entity_key, e
 from kwire.cluster.metadata.image import ClusterImage, ResourceKey
 
 MECHANISMS: Final[Mapping[int, str]] = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
-"""By the number that Kafka's requests and records have for each."""
+"""The SCRAM mechanisms, by their numbers in Kafka's requests and records."""
 
 
 def user_key(user: str) -> ResourceKey:
-    """Where what is set on a user is kept."""
+    """The resource key of a user's configs."""
     return entity_key({USER: user})
 
 
@@ -28,7 +28,7 @@ def credentials_of(image: ClusterImage, user: str) -> dict[str, str]:
 
 
 def users_with_credentials(image: ClusterImage) -> Iterator[str]:
-    """All users that may log in by SCRAM."""
+    """All users that can log in by SCRAM."""
     for key, configs in image.configs.items():
         if key[0] != ENTITY_RESOURCE or configs.keys().isdisjoint(MECHANISMS.values()):
             continue

@@ -1,4 +1,4 @@
-"""What changes made of an image: all that whoever follows the cluster has to look at."""
+"""The difference between two images, for everything that follows the cluster."""
 
 from __future__ import annotations
 
@@ -37,36 +37,36 @@ from kwire.cluster.metadata.tokens import Tokens
 
 @dataclass(frozen=True, slots=True)
 class ClusterDelta:
-    """The difference of two images; what did not change is not in it.
+    """The difference between two images; unchanged parts are left out.
 
-    A topic that was deleted and made again is in `deleted`, by its old id, and in `topics`.
+    A topic that was deleted and created again is in `deleted` with its old id, and in `topics`.
     """
 
     deleted: Mapping[str, bytes] = field(default_factory=dict)
-    """Topics that are gone: name and id."""
+    """The names and ids of deleted topics."""
     topics: Mapping[str, TopicImage] = field(default_factory=dict)
-    """Topics that are new or changed, as they are now."""
+    """New and changed topics, in their new state."""
     partitions: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """Of each of `topics` the partitions that are new or changed."""
+    """The new and changed partitions of each of `topics`."""
     configs: Mapping[ResourceKey, Mapping[str, str]] = field(default_factory=dict)
-    """All that is set now on resources whose configs changed."""
+    """All configs of each resource whose configs changed."""
     brokers: Mapping[int, BrokerImage | None] = field(default_factory=dict)
-    """Brokers that came or changed; None for those that went."""
+    """New and changed brokers; None for those that are gone."""
     deleting: frozenset[str] = frozenset()
-    """All topics that are to go, also those of which that was known."""
+    """All topics marked for deletion, including those marked before."""
     controller_id: int = NO_CONTROLLER
     controller_epoch: int = 0
     next_producer_id: int = 0
     version: int = 0
     acls: Mapping[ResourcePattern, frozenset[AccessControlEntry]] = field(default_factory=dict)
-    """All entries that there are now on resources whose entries changed."""
+    """All entries of each resource pattern whose entries changed."""
     features: FinalizedFeatures | None = None
-    """Where they changed, all of them as they are now."""
+    """All features, if any changed."""
     tokens: Tokens = field(default_factory=dict)
-    """Delegation tokens that came or changed; None for those that went."""
+    """New and changed delegation tokens; None for those that are gone."""
 
     def applied_to(self, before: ClusterImage) -> ClusterImage:
-        """The image that this is the way to from `before`."""
+        """The image that results from applying this delta to `before`."""
         image = before.without_topics(self.deleted).with_topics(self.topics.values())
         for (resource, name), configs in self.configs.items():
             image = image.with_configs(resource, name, configs)
@@ -90,7 +90,10 @@ class ClusterDelta:
 
 
 def delta_of(before: ClusterImage, after: ClusterImage, changes: Iterable[Change]) -> ClusterDelta:
-    """What `changes` made of `before`, which is `after` now; costs as much as they are long."""
+    """The difference between `before` and `after`, which `changes` made of it.
+
+    Costs time in proportion to the changes.
+    """
     topics: dict[str, None] = {}
     configs: dict[ResourceKey, None] = {}
     brokers: dict[int, None] = {}
@@ -118,7 +121,7 @@ def delta_of(before: ClusterImage, after: ClusterImage, changes: Iterable[Change
 
 
 def delta_between(before: ClusterImage, after: ClusterImage) -> ClusterDelta:
-    """The same by comparing everything: where there is an image and nothing that led to it."""
+    """The difference between any two images, by comparing everything."""
     return _difference(
         before,
         after,
@@ -139,7 +142,7 @@ def _difference(
     acls: Iterable[ResourcePattern],
     tokens: Iterable[str],
 ) -> ClusterDelta:
-    """Of what may have changed, what did."""
+    """The difference between two images, of which only the given parts may differ."""
     deleted: dict[str, bytes] = {}
     changed: dict[str, TopicImage] = {}
     partitions: dict[str, tuple[int, ...]] = {}
@@ -194,9 +197,10 @@ def _changed_partitions(old: TopicImage | None, new: TopicImage) -> tuple[int, .
 
 
 def changes_for(before: ClusterImage, delta: ClusterDelta) -> Iterator[Change]:
-    """Changes that lead where `delta` does, for who has `before` and is to be told.
+    """Changes that turn `before` into the image that `delta` leads to.
 
-    They are as few as `delta` is long, not those that were committed; the version is not theirs.
+    They are as few as the delta is long, and need not be those that were committed.  They do not
+    set the version.
     """
     for name, topic_id in delta.deleted.items():
         yield DeleteTopic(name, topic_id)
@@ -219,7 +223,7 @@ def changes_for(before: ClusterImage, delta: ClusterDelta) -> Iterator[Change]:
 
 
 def _changed_members(before: ClusterImage, delta: ClusterDelta) -> Iterator[Change]:
-    """Who is there, who decides, and what they have agreed on or taken."""
+    """Changes of brokers, controller, features and producer ids."""
     for broker_id, broker in delta.brokers.items():
         yield UnregisterBroker(broker_id) if broker is None else RegisterBroker(broker)
     if (delta.controller_id, delta.controller_epoch) != (
@@ -236,7 +240,7 @@ def _changed_members(before: ClusterImage, delta: ClusterDelta) -> Iterator[Chan
 def _changed_configs(before: ClusterImage, delta: ClusterDelta) -> Iterator[Change]:
     for (resource, name), configs in delta.configs.items():
         is_new = resource == TOPIC_RESOURCE and (name in delta.deleted or name not in before.topics)
-        if not is_new:  # those of a topic came or went with it
+        if not is_new:  # CreateTopic carries the configs of a new topic
             yield SetConfigs(resource, name, before.configs_of(resource, name), configs)
 
 

@@ -1,13 +1,13 @@
-"""Who leads a partition, and what that makes of it.
+"""Elections of partition leaders, and the partition states that follow from them.
 
-The elections of a cluster are those of Kafka's PartitionLeaderElectionAlgorithms, each with what
-follows for the replicas in sync, the epochs and the recovery state: the next state of a partition,
-or None where nobody can be elected.  Among those who can it is the first of the replicas.  They
-know nothing of brokers: `online` says which replicas are there, their disk included.
+The elections of a cluster are those of Kafka's PartitionLeaderElectionAlgorithms.  Each returns the
+next state of a partition (leader, in-sync replicas, epochs, recovery), or None if no replica can be
+elected.  The first eligible replica is elected.  These functions know nothing about brokers:
+`online` says which replicas are available, their log directories included.
 
-Last is what a broker that is its own controller decides when one of its disks fails, or is back.  A
-partition whose log is offline has no leader, and nobody in sync; its replica is named as offline.
-(Kafka's ReplicationControlManager.)
+The last functions decide for a broker that is its own controller when one of its disks fails or
+works again, as Kafka's ReplicationControlManager does.  A partition whose log is offline has no
+leader and no in-sync replicas, and its replica is in `offline`.
 """
 
 from __future__ import annotations
@@ -19,33 +19,33 @@ from kwire.cluster.metadata.changes import AlterPartition, Decision
 from kwire.cluster.metadata.image import NO_LEADER, ClusterImage, PartitionImage
 
 Online = Callable[[int], bool]
-"""Whether the replica on a broker can be reached: the broker lives, and has its log."""
+"""Whether the replica on a broker is available: the broker is live, and its log is online."""
 
 
 def is_new(state: PartitionImage) -> bool:
-    """Whether nobody ever led it: it is assigned, and has no state yet."""
+    """Whether the partition never had a leader: it has replicas, but no state yet."""
     return state.partition_epoch < 0
 
 
 def unassigned_partition(replicas: tuple[int, ...]) -> PartitionImage:
-    """A partition that is assigned to replicas and has no state yet."""
+    """A new partition with these replicas, before its first leader is elected."""
     return PartitionImage(NO_LEADER, -1, -1, replicas, ())
 
 
 def target_replicas(state: PartitionImage) -> tuple[int, ...]:
-    """The replicas that it will have when it is reassigned, those it has where it is not."""
+    """The replicas after the partition's reassignment; all replicas if there is none."""
     return tuple([each for each in state.replicas if each not in state.removing])
 
 
 def original_replicas(state: PartitionImage) -> tuple[int, ...]:
-    """The replicas that it had before it was reassigned, those it has where it is not."""
+    """The replicas before the partition's reassignment; all replicas if there is none."""
     return tuple([each for each in state.replicas if each not in state.adding])
 
 
 def next_state(
     state: PartitionImage, leader: int, isr: tuple[int, ...], *, recovering: bool | None = None
 ) -> PartitionImage:
-    """The state that follows by a decision of the controller: a new leader epoch, always."""
+    """The next state by a decision of the controller, which always begins a new leader epoch."""
     return replace(
         state,
         leader=leader,
@@ -57,7 +57,7 @@ def next_state(
 
 
 def first_state(state: PartitionImage, online: Online) -> PartitionImage | None:
-    """Of a partition that has none: whoever is online is in sync, for nothing was written."""
+    """The first state of a new partition: all online replicas are in sync, as the log is empty."""
     live = tuple(filter(online, state.replicas))
     return next_state(state, live[0], live, recovering=False) if live else None
 
@@ -65,9 +65,10 @@ def first_state(state: PartitionImage, online: Online) -> PartitionImage | None:
 def elected_offline(
     state: PartitionImage, online: Online, *, unclean: bool
 ) -> PartitionImage | None:
-    """Its leader is gone.  `unclean`: one that is not in sync may lead, if none that is can.
+    """The state after the leader is gone: the first online in-sync replica leads.
 
-    Such a leader is alone in sync, and recovering until it has said that it is in order (KIP-704).
+    If there is none, `unclean` allows another online replica to lead.  That leader is alone in
+    sync, and recovering until it reports that it has recovered (KIP-704).
     """
     live = [each for each in state.replicas if online(each)]
     in_sync = [each for each in live if each in state.isr]
@@ -79,7 +80,7 @@ def elected_offline(
 
 
 def elected_preferred(state: PartitionImage, online: Online) -> PartitionImage | None:
-    """The first of the replicas leads, if it is in sync."""
+    """The state with the preferred leader, the first replica, if it is in sync."""
     preferred = state.replicas[0]
     if online(preferred) and preferred in state.isr:
         return next_state(state, preferred, state.isr)
@@ -89,7 +90,7 @@ def elected_preferred(state: PartitionImage, online: Online) -> PartitionImage |
 def elected_for_reassignment(
     state: PartitionImage, target: tuple[int, ...], online: Online
 ) -> PartitionImage | None:
-    """One of the replicas that are to stay leads, if one is in sync."""
+    """The state with an in-sync replica of `target` as leader."""
     for replica in target:
         if online(replica) and replica in state.isr:
             return next_state(state, replica, state.isr)
@@ -99,7 +100,7 @@ def elected_for_reassignment(
 def elected_for_shutdown(
     state: PartitionImage, online: Online, shutting_down: Container[int]
 ) -> PartitionImage | None:
-    """Leader and ISR without the brokers that are shutting down, which are online still."""
+    """The state without the brokers that shut down, which are still online."""
     for replica in state.replicas:
         if online(replica) and replica in state.isr and replica not in shutting_down:
             isr = tuple([each for each in state.isr if each not in shutting_down])
@@ -108,7 +109,10 @@ def elected_for_shutdown(
 
 
 def without_replica(state: PartitionImage, replica: int) -> PartitionImage | None:
-    """A replica that is gone is not in sync, except as the last one, who alone knows it all."""
+    """The state without a replica that is gone.  The last in-sync replica stays in the ISR.
+
+    Only that replica is known to have all committed records.
+    """
     if replica not in state.isr:
         return None
     left = tuple([each for each in state.isr if each != replica]) or state.isr
@@ -121,19 +125,21 @@ def without_replica(state: PartitionImage, replica: int) -> PartitionImage | Non
 def offline_decisions(
     image: ClusterImage, node_id: int, offline: Collection[tuple[str, int]]
 ) -> list[Decision]:
-    """Decisions by which just the partitions `offline` of `node_id`'s have no leader.
+    """Decisions after which exactly the partitions in `offline` have no leader on `node_id`.
 
-    They are (topic, partition).  There is one for each that is not as it should be in `image`.
+    `offline` has (topic, partition index).  Partitions that already are as they should be need
+    none.
     """
     return [
         _decision(topic, index, node_id, (topic, index) in offline)
-        for topic, index in _misjudged(image, node_id, offline)
+        for topic, index in _partitions_to_change(image, node_id, offline)
     ]
 
 
-def _misjudged(
+def _partitions_to_change(
     image: ClusterImage, node_id: int, offline: Collection[tuple[str, int]]
 ) -> Iterator[tuple[str, int]]:
+    """The partitions of `node_id` whose state does not match `offline`."""
     for topic in image.topics.values():
         for index, state in enumerate(topic.partitions):
             is_offline = (topic.name, index) in offline
@@ -156,7 +162,10 @@ def _decision(name: str, index: int, node_id: int, offline: bool) -> Decision:
 
 
 def state_by_disk(state: PartitionImage, node_id: int, *, offline: bool) -> PartitionImage:
-    """What a partition is when its log on `node_id` is offline, or is not; `state` if it is so."""
+    """The state of a partition whose log on `node_id` is offline or online.
+
+    Returns `state` itself if it is already right.
+    """
     if node_id not in state.replicas:
         return state
     if not offline and state.leader != NO_LEADER and node_id not in state.offline:

@@ -1,9 +1,9 @@
-"""Users, clients and addresses: what quotas and credentials are set on.
+"""Users, client ids and IP addresses, on which quotas and credentials are set.
 
-ConfigResource.Type has none of them, so they are a kind of resource of their own, named as
-Apache Kafka names them in ZooKeeper, by the path below /config: `users/alice`,
-`users/alice/clients/<default>`, `clients/app`, `ips/10.0.0.1`.  What is set on one are its configs:
-quotas (kwire.security.quotas), and of a user the SCRAM credentials as well.
+ConfigResource.Type does not have them, so they are a resource type of their own.  Their names are
+the paths below /config that Apache Kafka uses in ZooKeeper: `users/alice`,
+`users/alice/clients/<default>`, `clients/app`, `ips/10.0.0.1`.  The configs of an entity are its
+quotas (kwire.security.quotas), and the SCRAM credentials of a user.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from kwire.cluster.metadata.image import ResourceKey
 ENTITY_RESOURCE: Final = 1 << 16
 
 DEFAULT_ENTITY: Final = "<default>"
-"""Stands for whoever has nothing of their own."""
+"""The default for entities that have no configs of their own."""
 
 USER: Final = "user"
 CLIENT_ID: Final = "client-id"
 IP: Final = "ip"
 
 Entity = Mapping[str, str | None]
-"""The name by USER, CLIENT_ID or IP; None is the default of that kind.  USER and CLIENT_ID may
-stand together."""
+"""The names by USER, CLIENT_ID or IP; None means the default entity of that kind.  USER and
+CLIENT_ID can be combined."""
 
 _FOLDERS: Final = {USER: "users", CLIENT_ID: "clients", IP: "ips"}
 _KINDS: Final = {folder: kind for kind, folder in _FOLDERS.items()}
 
 
 def entity_key(entity: Entity) -> ResourceKey:
-    """Where what is set on `entity` is kept: in ClusterImage.configs, and below /config."""
+    """The resource key of an entity's configs; its name is also the path below /config."""
     parts = [
         f"{folder}/{_shown(entity[kind])}" for kind, folder in _FOLDERS.items() if kind in entity
     ]
@@ -40,7 +40,7 @@ def entity_key(entity: Entity) -> ResourceKey:
 
 
 def entity_of(key: ResourceKey) -> Entity | None:
-    """Whose configs are kept there; None if that is no entity that is known."""
+    """The entity with this resource key, or None if the key names none."""
     resource, path = key
     parts = path.split("/")
     if resource != ENTITY_RESOURCE or len(parts) not in {2, 4}:
@@ -57,11 +57,12 @@ def _shown(name: str | None) -> str:
 
 
 def sanitized(name: str) -> str:
-    """As Kafka's Sanitizer: what a path and a metric's name can hold."""
+    """The name encoded as by Kafka's Sanitizer, for paths and metric names."""
     if name == DEFAULT_ENTITY:
         return name
     return quote(name, safe="").replace("~", "%7E")
 
 
 def unsanitized(name: str) -> str:
+    """The name that `sanitized` encoded."""
     return unquote(name)

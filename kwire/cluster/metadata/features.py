@@ -1,8 +1,9 @@
-"""The features of a cluster (KIP-584): which there are, and at which level each is in force.
+"""The features of a cluster (KIP-584): the supported levels, and the levels in force.
 
-A feature changes what clients do: `transaction.version` at 2 has producers leave it to the broker
-to add partitions to a transaction and take a new epoch from each EndTxn (KIP-890).  So it may be in
-force only where all brokers know it, and each of them says in its registration what it knows.
+A feature changes what clients do.  With `transaction.version` at 2, for instance, producers let the
+broker add partitions to a transaction, and take a new epoch from each EndTxn (KIP-890).  So a level
+may be in force only if all brokers support it.  Each broker's registration names the levels it
+supports.
 """
 
 from __future__ import annotations
@@ -15,26 +16,25 @@ from typing import Final
 METADATA_VERSION: Final = "metadata.version"
 TRANSACTION_VERSION: Final = "transaction.version"
 GROUP_VERSION: Final = "group.version"
-"""At 1 the coordinator deals out partitions (KIP-848)."""
+"""At 1, the coordinator assigns partitions (KIP-848)."""
 SHARE_VERSION: Final = "share.version"
-"""At 1 there are share groups (KIP-932)."""
+"""At 1, clients can use share groups (KIP-932)."""
 STREAMS_VERSION: Final = "streams.version"
-"""At 1 the coordinator deals out the tasks of streams applications (KIP-1071)."""
+"""At 1, the coordinator assigns the tasks of streams applications (KIP-1071)."""
 ELR_VERSION: Final = "eligible.leader.replicas.version"
-"""Asked for in a new cluster (kwire.cluster.decisions.new_cluster), and never in force: see
-ABSENT."""
+"""Set in a new cluster (kwire.cluster.decisions.new_cluster), but never in force: see ABSENT."""
 EPOCH_PER_TRANSACTION: Final = 2
-"""The level of `transaction.version` since which each transaction has an epoch of its own."""
+"""The level of `transaction.version` from which each transaction has its own producer epoch."""
 
 METADATA_VERSION_LEVEL: Final = 30
-"""4.3-IV0: the release whose requests, settings and records this broker speaks."""
+"""4.3-IV0: the release whose requests, settings and records this broker supports."""
 
 Levels = Mapping[str, tuple[int, int]]
-"""By the name of a feature: the lowest and the highest level that a broker can work at."""
+"""The lowest and highest supported level of each feature."""
 
 SUPPORTED: Levels = MappingProxyType(
     {
-        # From 3.3-IV3 on there is a KRaft log, so data directories that can be taken over.
+        # Data directories of 3.3-IV3 and later have a KRaft log, and can be taken over.
         METADATA_VERSION: (7, METADATA_VERSION_LEVEL),
         TRANSACTION_VERSION: (0, EPOCH_PER_TRANSACTION),
         GROUP_VERSION: (0, 1),
@@ -42,19 +42,19 @@ SUPPORTED: Levels = MappingProxyType(
         STREAMS_VERSION: (0, 1),
     }
 )
-"""What this broker knows: a line for each feature, and all else follows from it.
+"""The levels that this broker supports.
 
-Unless an administrator wants it otherwise, a feature is in force at its highest level.
+A feature is in force at its highest level unless an administrator has set another one.
 """
 
 ABSENT = {
     ELR_VERSION: "there are no eligible leader replicas (KIP-966)",
     "kraft.version": "there is no quorum of controllers",
 }
-"""Apache Kafka's other features and why they are not told of: Kafka leaves out what stays at 0."""
+"""Apache Kafka's other features, and why they stay at level 0; Kafka does not report level 0."""
 
 NO_EPOCH: Final = -1
-"""Of features of which nobody has said anything yet."""
+"""The epoch of features that are not known yet."""
 
 
 def _nothing() -> Mapping[str, int]:
@@ -63,11 +63,12 @@ def _nothing() -> Mapping[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class FinalizedFeatures:
-    """What the cluster has agreed on.  The epoch grows with each change, so clients know the later.
+    """The features of the cluster.  The epoch grows with each change, so that clients know the
+    latest.
 
-    `asked` is what an administrator has set, by UpdateFeatures.  `agreed` are the levels in force
-    where brokers of several kinds may be members: those it does not name are off.  It is None where
-    all members are of one make, and then what is asked is in force.
+    `asked` is what an administrator has set by UpdateFeatures.  `agreed` has the levels in force in
+    a cluster whose members may support different levels; features that it does not name are
+    off.  If all members are alike, it is None, and `asked` is in force.
     """
 
     asked: Mapping[str, int] = field(default_factory=_nothing)
@@ -83,11 +84,11 @@ class FinalizedFeatures:
         return {name: level for name, level in wanted.items() if level}
 
     def level(self, name: str) -> int:
-        """At which a feature is in force; 0 where it is off."""
+        """The level at which a feature is in force; 0 if it is off."""
         return self.in_force.get(name, 0)
 
     def with_level(self, name: str, level: int, epoch: int) -> FinalizedFeatures:
-        """As asked by an administrator, of levels that all members can work at."""
+        """The features after an administrator sets a level that all members support."""
         agreed = None
         if self.agreed is not None:
             kept = {key: its for key, its in self.agreed.items() if key != name}

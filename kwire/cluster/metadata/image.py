@@ -1,8 +1,8 @@
-"""What the cluster is: brokers, topics, partitions and configs, as one immutable value.
+"""The cluster as one immutable value: brokers, topics, configs, access control lists, features.
 
-A `ClusterImage` is never changed: a store hands out the next one and it replaces the last as a
-whole, so whoever holds an image sees one consistent state for as long as it likes.  The helpers
-return a new image with the same `version`; the store gives it its version when it is committed.
+A `ClusterImage` never changes: a store publishes the next one, which replaces it as a whole.  So
+code that holds an image sees one consistent state as long as it likes.  The `with_` methods return
+a new image with the same `version`; the store sets the version when it commits.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from kwire.cluster.metadata.persistent_map import PersistentMap
 from kwire.cluster.metadata.tokens import DelegationToken
 
 ResourceKey = tuple[int, str]
-"""(ConfigResourceType, name): what a set of configs belongs to."""
+"""(ConfigResourceType, name): the resource that a set of configs belongs to."""
 
 FIRST_PRODUCER_ID = 1_000_000_000_000_000
-"""Where the producer ids that kwire gives out begin.
+"""The first producer id that kwire assigns.
 
-Apache Kafka counts its own from 0, in blocks of a thousand, and keeps the count in the KRaft
-metadata or in ZooKeeper, where kwire's would be unknown: a directory that goes back would have two
-producers with one id, and the first batches of the second would count as those of the first, sent
-again.  So kwire's lie where Apache Kafka never comes to, and below 2**53, up to which JSON and
-JavaScript know integers.
+Apache Kafka assigns its ids from 0 on, in blocks of a thousand, and keeps the count in the KRaft
+metadata or in ZooKeeper, which does not include kwire's ids.  If a data directory went back to
+Apache Kafka, a second producer could get an id that kwire had assigned, and its first batches would
+be taken for duplicates.  So kwire's ids start where Apache Kafka's never arrive, and stay below
+2**53, the largest integer that JSON and JavaScript represent exactly.
 """
 
 NO_LEADER = -1
 NO_CONTROLLER = -1
 
 TOPIC_RESOURCE = 2
-"""Kafka's ConfigResource.Type.TOPIC: the configs that go with a topic when it is deleted."""
+"""Kafka's ConfigResource.Type.TOPIC; deleting a topic also deletes these configs."""
 
 NOTHING_SET: Mapping[str, str] = MappingProxyType({})
 NO_FEATURES: Mapping[str, tuple[int, int]] = MappingProxyType({})
@@ -41,7 +41,7 @@ NO_FEATURES: Mapping[str, tuple[int, int]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where clients of one listener reach a broker: an advertised address, not a bound one."""
+    """The address at which clients of one listener reach a broker: advertised, not bound."""
 
     listener: str
     host: str
@@ -53,8 +53,8 @@ class Endpoint:
 class BrokerImage:
     """A registered broker.
 
-    `epoch` is that of its registration: larger with each one (KIP-380), -1 for a broker alone.
-    `features` are the levels it can work at: name to (lowest, highest) (KIP-584).
+    `epoch` is that of its registration and grows with each one (KIP-380); -1 in a cluster of one
+    broker. `features` maps the features it supports to (lowest level, highest level) (KIP-584).
     """
 
     id: int
@@ -64,7 +64,7 @@ class BrokerImage:
     features: Mapping[str, tuple[int, int]] = field(default_factory=lambda: NO_FEATURES)
 
     def endpoint(self, listener: str) -> Endpoint | None:
-        """The address that clients of `listener` are told, None if this broker lacks it."""
+        """The address for clients of `listener`; None if the broker lacks that listener."""
         for endpoint in self.endpoints:
             if endpoint.listener == listener:
                 return endpoint
@@ -73,13 +73,14 @@ class BrokerImage:
 
 @dataclass(frozen=True, slots=True)
 class PartitionImage:
-    """One partition: who has it, who leads it, who is in sync.
+    """The state of one partition: replicas, leader, in-sync replicas.
 
-    `leader_epoch` counts leader changes, `partition_epoch` counts all changes of this record.
-    `offline` are the replicas whose broker is gone or whose log directory failed.
-    While it is reassigned (KIP-455), `replicas` has those that are `adding` and those that are
-    `removing`.  `recovering`: the leader was not in sync when it was elected, and has yet to say
-    that it is in order (KIP-704).  `controller_epoch` is that of the controller who said so.
+    `leader_epoch` counts changes of the leader, `partition_epoch` all changes of this
+    state.  `offline` has the replicas whose broker is gone or whose log directory failed.  During a
+    reassignment (KIP-455), `replicas` includes those that are `adding` and those that are
+    `removing`.  `recovering` means that the leader was elected although it was not in sync, and has
+    not yet reported its recovery (KIP-704). `controller_epoch` is that of the controller that made
+    this state.
     """
 
     leader: int
@@ -96,7 +97,7 @@ class PartitionImage:
 
 @dataclass(frozen=True, slots=True)
 class TopicImage:
-    """A topic: partition `n` is `partitions[n]`."""
+    """A topic; `partitions[n]` is partition `n`."""
 
     name: str
     id: bytes
@@ -108,7 +109,7 @@ def _no_brokers() -> Mapping[int, BrokerImage]:
 
 
 def metric_name(topic: str) -> str:
-    """`.` and `_` are one character in Kafka's metric names."""
+    """The topic name in Kafka's metric names, where `.` and `_` are the same character."""
     return topic.replace(".", "_")
 
 
@@ -116,13 +117,13 @@ def metric_name(topic: str) -> str:
 class ClusterImage:
     """The cluster's metadata at one version.
 
-    `controller_epoch` counts who was controller: what an earlier one says is void.
-    `configs` holds what was set dynamically; a resource with nothing set has no entry.
-    `deleting` are the topics that are to go as soon as all their replicas are gone.
+    `controller_epoch` grows with each controller, and fences the earlier ones.
+    `configs` has the dynamic configs; a resource without any has no entry.
+    `deleting` has the topics that are deleted as soon as all their replicas are.
     `names_by_metric` has the topics whose name has a `.` or `_`, by their `metric_name`.
-    `next_producer_id` and all above it were never given to anybody.
-    `acls` has the resources with entries; without any of them a pattern is not there.
-    `tokens` are the delegation tokens by their ids.
+    `next_producer_id` and all larger ids are unused.
+    `acls` has the resource patterns with entries; one without entries is left out.
+    `tokens` has the delegation tokens by their ids.
     """
 
     cluster_id: str
@@ -147,26 +148,26 @@ class ClusterImage:
         return None if name is None else self.topics.get(name)
 
     def leader_of(self, topic: str, index: int) -> int | None:
-        """Who leads a partition; None where nobody does, or it does not exist."""
-        found = self.topics.get(topic)
-        if found is None or not 0 <= index < len(found.partitions):
+        """The leader of a partition; None if it has none or does not exist."""
+        topic_image = self.topics.get(topic)
+        if topic_image is None or not 0 <= index < len(topic_image.partitions):
             return None
-        leader = found.partitions[index].leader
+        leader = topic_image.partitions[index].leader
         return None if leader < 0 else leader
 
     def configs_of(self, resource: int, name: str) -> Mapping[str, str]:
-        """What was set on a resource; empty if nothing was."""
+        """The dynamic configs of a resource; empty if there are none."""
         return self.configs.get((resource, name), NOTHING_SET)
 
     def names_like(self, topic: str) -> tuple[str, ...]:
-        """The topics whose metrics could not be told from those of `topic`, itself included."""
+        """The topics with the same `metric_name` as `topic`, that topic included."""
         return self.names_by_metric.get(metric_name(topic), ())
 
     def acls_on(self, pattern: ResourcePattern) -> frozenset[AccessControlEntry]:
-        """The entries on just these resources; empty if there are none."""
+        """The entries of exactly this resource pattern; empty if there are none."""
         return self.acls.get(pattern, NO_ENTRIES)
 
-    # -- each returns the next image
+    # -- changes: each returns a new image
 
     def with_broker(self, broker: BrokerImage) -> ClusterImage:
         return replace(self, brokers=MappingProxyType({**self.brokers, broker.id: broker}))
@@ -187,13 +188,13 @@ class ClusterImage:
     def with_acls(
         self, pattern: ResourcePattern, entries: frozenset[AccessControlEntry]
     ) -> ClusterImage:
-        """Replace all entries on these resources."""
+        """The image with all entries of a resource pattern replaced."""
         if entries:
             return replace(self, acls=self.acls.having([(pattern, entries)]))
         return replace(self, acls=self.acls.without([pattern]))
 
     def with_token(self, token_id: str, token: DelegationToken | None) -> ClusterImage:
-        """The token of that id is this one, or there is none any more."""
+        """The image with a token added or replaced; with None it is removed."""
         if token is None:
             return replace(self, tokens=self.tokens.without([token_id]))
         return replace(self, tokens=self.tokens.having([(token_id, token)]))
@@ -202,20 +203,20 @@ class ClusterImage:
         return replace(self, features=features)
 
     def is_led(self, topic: str, topic_id: bytes, partitions: int) -> bool:
-        """Whether that many partitions of a topic have a leader."""
-        found = self.topics.get(topic)
+        """Whether the topic has at least that many partitions and each has a leader."""
+        topic_image = self.topics.get(topic)
         return (
-            found is not None
-            and found.id == topic_id
-            and len(found.partitions) >= partitions
-            and all(each.leader != NO_LEADER for each in found.partitions)
+            topic_image is not None
+            and topic_image.id == topic_id
+            and len(topic_image.partitions) >= partitions
+            and all(each.leader != NO_LEADER for each in topic_image.partitions)
         )
 
     def with_version(self, version: int) -> ClusterImage:
         return replace(self, version=version)
 
     def with_topics(self, topics: Iterable[TopicImage]) -> ClusterImage:
-        """Add topics, or put new versions of them in the place of the old ones."""
+        """The image with these topics added, or replaced if they exist."""
         given = {topic.name: topic for topic in topics}
         new, stale = [], []
         for topic in given.values():
@@ -231,7 +232,7 @@ class ClusterImage:
         )
 
     def without_topics(self, names: Iterable[str]) -> ClusterImage:
-        """Remove topics and all that was said of them."""
+        """The image without these topics and their configs."""
         names = tuple(names)
         gone = [topic for name in names if (topic := self.topics.get(name)) is not None]
         return replace(
@@ -244,7 +245,7 @@ class ClusterImage:
         )
 
     def with_configs(self, resource: int, name: str, configs: Mapping[str, str]) -> ClusterImage:
-        """Replace all that is set on a resource; an empty mapping removes its entry."""
+        """The image with all configs of a resource replaced; without any, it has no entry."""
         key = (resource, name)
         if configs:
             return self.with_all_configs([(key, configs)])
@@ -253,7 +254,7 @@ class ClusterImage:
     def with_all_configs(
         self, entries: Iterable[tuple[ResourceKey, Mapping[str, str]]]
     ) -> ClusterImage:
-        """Replace all that is set on some resources; none of them without anything set."""
+        """The image with the configs of several resources replaced; none may be empty."""
         frozen = ((key, MappingProxyType(dict(configs))) for key, configs in entries)
         return replace(self, configs=self.configs.having(frozen))
 
@@ -277,5 +278,5 @@ def _unindexed(index: _Index, names: Iterable[str]) -> _Index:
         key = metric_name(name)
         before = left[key] if key in left else index.get(key, ())
         left[key] = tuple([each for each in before if each != name])
-    kept = [(key, known) for key, known in left.items() if known]
-    return index.without(key for key, known in left.items() if not known).having(kept)
+    kept = [(key, topics) for key, topics in left.items() if topics]
+    return index.without(key for key, topics in left.items() if not topics).having(kept)

@@ -1,4 +1,4 @@
-"""Which brokers a new partition's replicas go to."""
+"""Placement: the brokers that get the replicas of new partitions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kwire.codecs.errors import ErrorCode
 
 
 def new_partition(replicas: Sequence[int]) -> PartitionImage:
-    """A partition that has just been made: the first replica leads, all are in sync."""
+    """The state of a new partition: the first replica leads, and all are in sync."""
     return PartitionImage(
         leader=replicas[0],
         leader_epoch=0,
@@ -31,7 +31,7 @@ def place_partitions(
     shift: int,
     first: int = 0,
 ) -> list[PartitionImage]:
-    """Spread `count` partitions over the brokers; see `assign`.
+    """The states of `count` new partitions, spread over the brokers; see `assign_replicas`.
 
     Raises Refusal if there are not enough brokers.
     """
@@ -52,12 +52,14 @@ def place_partitions(
 def place_more_partitions(
     brokers: Mapping[int, BrokerImage], count: int, partitions: Sequence[PartitionImage]
 ) -> list[PartitionImage]:
-    """`count` more for a topic that has `partitions`: its round goes on from the first's leader.
+    """The states of `count` more partitions of a topic, which continue its round of leaders.
 
     Raises Refusal if there are not enough brokers.
     """
     replicas = partitions[0].replicas
-    start = next((at for at, each in enumerate(sorted(brokers)) if each >= replicas[0]), 0)
+    start = next(
+        (index for index, broker_id in enumerate(sorted(brokers)) if broker_id >= replicas[0]), 0
+    )
     return place_partitions(
         brokers, count, len(replicas), start=start, shift=start, first=len(partitions)
     )
@@ -72,28 +74,29 @@ def assign_replicas(
     shift: int,
     first: int = 0,
 ) -> list[list[int]]:
-    """The replicas of `count` partitions from number `first` on, as Kafka's AdminUtils has them.
+    """The replicas of `count` partitions from index `first` on, as Kafka's AdminUtils assigns them.
 
-    Leaders go round from the broker at `start`, else all small topics would be led by the same
-    one.  The second replica is `shift` brokers further on than the next; one more in each round, so
-    that the load of a broker that fails goes to all others.  Where brokers have racks, no rack has
-    a second replica before all have one.  There are as many brokers as replicas at least.
+    The leaders go round the brokers from the one at `start`, so that small topics do not all have
+    the same leader.  The second replica is `shift` brokers behind the leader's neighbour, and one
+    more in each round, so that all others share the load of a broker that fails.  If brokers have
+    racks, no rack gets a second replica before all racks have one.  There must be at least as many
+    brokers as replicas.
     """
     ring = _alternating_racks(brokers.values())
     racks = {broker.rack for broker in brokers.values()}
     step = len(racks) if racks != {None} else 1  # from rack to rack, or from broker to broker
     size = len(ring)
-    found = []
+    assigned = []
     for index in range(first, first + count):
         if index > 0 and index % size == 0:
             shift += 1
         preferred = _from(ring, (index + start) % size, shift * step)
-        found.append(_spread(preferred, brokers, len(racks), replication_factor))
-    return found
+        assigned.append(_spread(preferred, brokers, len(racks), replication_factor))
+    return assigned
 
 
 def _from(ring: Sequence[int], leader: int, shift: int) -> Iterator[int]:
-    """The broker at `leader`, then all others round and round, from `shift` behind the next on."""
+    """The leader, then all other brokers in an endless round that starts after `shift` of them."""
     yield ring[leader]
     size = len(ring)
     for turn in count_from(shift):
@@ -106,7 +109,7 @@ def _spread(
     racks_count: int,
     replication_factor: int,
 ) -> list[int]:
-    """Of the brokers in their order the first ones, each of another rack as far as that goes."""
+    """The first brokers of `preferred`, in different racks as far as possible."""
     chosen: list[int] = []
     racks: set[str | None] = set()
     while len(chosen) < replication_factor:
@@ -119,10 +122,9 @@ def _spread(
 
 
 def _alternating_racks(brokers: Iterable[BrokerImage]) -> list[int]:
-    """All broker ids, neighbours in different racks as far as that goes.
+    """All broker ids, with neighbours in different racks as far as possible.
 
-    A broker without a rack is in one of its own kind, where others have racks.  (Apache Kafka
-    places nothing then.)
+    If only some brokers have racks, those without share one.  (Apache Kafka refuses to place then.)
     """
     racks: dict[str, list[int]] = {}
     for broker in sorted(brokers, key=lambda broker: (broker.rack or "", broker.id)):
@@ -134,7 +136,7 @@ def _alternating_racks(brokers: Iterable[BrokerImage]) -> list[int]:
 def check_manual_assignment(
     replicas: Sequence[int], brokers: Container[int], size: int = 0
 ) -> None:
-    """Refuse a manual assignment that cannot be; `size` is the replication factor, 0 for any."""
+    """Raise Refusal for an invalid assignment; `size` is the replication factor, 0 for any."""
 
     def refusal(reason: str) -> Refusal:
         return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)

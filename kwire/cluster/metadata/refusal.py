@@ -1,4 +1,4 @@
-"""A client's mistake on its way from the rule that it breaks to the response that tells of it."""
+"""A client's mistake, raised where a rule is checked and turned into a response later."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from kwire.codecs.errors import ErrorCode
 
 
 class Refusal(Exception):
-    """One entry of a request cannot be done; `message` is what Kafka's tools print."""
+    """One entry of a request cannot be done.  Kafka's tools print `message`."""
 
     def __init__(self, error: ErrorCode, message: str | None = None) -> None:
         super().__init__(error, message)

@@ -1,7 +1,7 @@
-"""Delegation tokens (KIP-48): what the metadata keeps of one.
+"""Delegation tokens (KIP-48), as the metadata keeps them.
 
-Its HMAC, by which somebody logs in, is none of that: it is made anew of the id and of the secret
-that the brokers have in `delegation.token.secret.key`.
+The metadata does not keep the HMAC with which a client logs in: it is computed from the token's id
+and the secret `delegation.token.secret.key`, which all brokers have.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class DelegationToken:
-    """Who may be taken for `owner`, and until when; all times are ms since the epoch.
+    """A token with which clients can act as `owner`; all times are ms since the epoch.
 
-    `owner`, `requester` and `renewers` are principals, `User:alice`.  The token holds until
-    `expiry_ms`, which owner and renewers may put off up to `max_ms`.
+    `owner`, `requester` and `renewers` are principals, such as `User:alice`.  The token is valid
+    until `expiry_ms`, which its owner and renewers can extend up to `max_ms`.
     """
 
     id: str
@@ -30,13 +30,13 @@ class DelegationToken:
         return now_ms > min(self.max_ms, self.expiry_ms)
 
     def may_renew(self, principal: str) -> bool:
-        """Also who may have it expire.  Who asked for it for somebody else is not among them."""
+        """Whether the principal may renew or expire the token.  The requester alone may not."""
         return principal == self.owner or principal in self.renewers
 
     def concerns(self, principal: str) -> bool:
-        """Whether it is told of the token without any right."""
+        """Whether the principal may describe the token without any other right."""
         return principal == self.requester or self.may_renew(principal)
 
 
 Tokens = Mapping[str, DelegationToken | None]
-"""By id; None for those that are gone."""
+"""Delegation tokens by their ids; None for those that were removed."""

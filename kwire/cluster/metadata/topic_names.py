@@ -1,4 +1,4 @@
-"""Which topic names are legal, and which topics are the broker's own (Kafka's `Topic` class)."""
+"""Legal topic names, and the broker's internal topics (Kafka's class `Topic`)."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ GROUP_METADATA_TOPIC = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC = "__transaction_state"
 SHARE_GROUP_STATE_TOPIC = "__share_group_state"
 TELEMETRY_TOPIC = "__client_telemetry"
-"""What clients pushed of their metrics (KIP-714): Apache Kafka leaves that to a plug-in."""
+"""Metrics that clients push (KIP-714); Apache Kafka needs a plug-in for them."""
 
 INTERNAL_TOPICS = frozenset(
     {GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_GROUP_STATE_TOPIC}
 )
-"""Topics that hold the coordinators' state: clients may read them, not change them."""
+"""Topics with the state of coordinators: clients can read but not change them."""
 
 NAME_SIZE_MAX = 249
-"""A partition's folder is its topic's name with `-`, its number and at most `.<32 hex>-delete`."""
+"""A partition's folder is named after the topic, `-`, its index, and up to `.<32 hex>-delete`."""
 
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def why_invalid(name: str) -> str | None:
-    """Kafka's own sentence on what is wrong with a topic's name; None if nothing is."""
+    """Kafka's error message for an invalid topic name; None if the name is valid."""
     if not name:
         reason = "the empty string is not allowed"
     elif name in (".", ".."):

@@ -1,8 +1,7 @@
-"""The cluster as clients of one listener see it: what Metadata and its kin answer from.
+"""The metadata as the clients of one listener see it, from which Metadata is answered.
 
-Topics are turned into response objects when they are first asked for, and kept until they change,
-since Metadata is the request that every client repeats.  What is kept is shared between responses:
-nobody may change it.
+A topic becomes a response object at its first request, and is kept until the topic changes, because
+every client repeats Metadata.  Responses share these objects, so nobody may change them.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from kwire.codecs.messages.metadata import (
 def leader_seen(
     image: ClusterImage, partition: PartitionImage, listener: str
 ) -> tuple[ErrorCode, int]:
-    """The leader that clients of `listener` are told, and the error if they cannot reach it."""
+    """The leader as clients of `listener` see it, and the error if they cannot reach it."""
     broker = image.brokers.get(partition.leader)
     if broker is None:
         return ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER
@@ -39,7 +38,7 @@ def leader_seen(
 
 
 def offline_replicas(image: ClusterImage, partition: PartitionImage) -> list[int]:
-    """Replicas that cannot serve: their broker is not there, or its disk failed."""
+    """Replicas that cannot serve: their broker is gone, or their log directory failed."""
     return [
         replica
         for replica in partition.replicas
@@ -48,12 +47,12 @@ def offline_replicas(image: ClusterImage, partition: PartitionImage) -> list[int
 
 
 class MetadataView:
-    """One image, told to one listener's clients in the terms of one range of Metadata versions.
+    """One image as the clients of one listener see it, for a range of Metadata versions.
 
-    Before v6 there is no LISTENER_NOT_FOUND: such a leader is just not available.  While the image
-    knows no broker, as before the controller of a cluster has told of any, it is `own` that is
-    told: librdkafka gives up all brokers that an answer does not have, and after an empty one has
-    nobody left to ask.
+    Before v6 there is no LISTENER_NOT_FOUND; such a leader is LEADER_NOT_AVAILABLE.  While the
+    image has no broker, because the controller has not sent any yet, the view has `own`, this
+    broker: librdkafka drops all brokers that a response does not name, and could ask nobody after
+    an empty one.
     """
 
     __slots__ = ("_knows_listeners", "_names", "_topics", "brokers", "image", "listener")
@@ -73,28 +72,28 @@ class MetadataView:
         ]
 
     def topic(self, name: str) -> MetadataResponseTopic | None:
-        """The topic as a response has it, None if it does not exist."""
-        found = self._topics.get(name)
-        if found is None:
+        """The topic as a response object; None if it does not exist."""
+        response = self._topics.get(name)
+        if response is None:
             topic = self.image.topics.get(name)
             if topic is None:
                 return None
-            found = self._topics[name] = self._told(topic)
-        return found
+            response = self._topics[name] = self._response(topic)
+        return response
 
     @property
-    def told_count(self) -> int:
+    def response_count(self) -> int:
         """How many topics have been turned into response objects."""
         return len(self._topics)
 
     def names(self) -> list[str]:
-        """All topics, in the order of their names; not to be changed."""
+        """All topic names, sorted; not to be changed."""
         if self._names is None:
             self._names = sorted(self.image.topics)
         return self._names
 
     def follow(self, image: ClusterImage, delta: ClusterDelta) -> None:
-        """Be a view of `image`, to which `delta` led; its brokers are the same."""
+        """Become a view of `image`, the result of `delta`, which must not change brokers."""
         assert not delta.brokers
         before, self.image = self.image, image
         for name in delta.deleted.keys() | delta.topics.keys():
@@ -102,11 +101,11 @@ class MetadataView:
             if self._names is not None:
                 _correct(self._names, name, name in before.topics, name in image.topics)
 
-    def _told(self, topic: TopicImage) -> MetadataResponseTopic:
+    def _response(self, topic: TopicImage) -> MetadataResponseTopic:
         partitions = [
             self._partition(index, partition)
             for index, partition in enumerate(topic.partitions)
-            if partition.replicas  # else the controller has yet to tell of it, or deletes it
+            if partition.replicas  # else the controller has not sent it yet, or deletes it
         ]
         return MetadataResponseTopic(
             ErrorCode.NONE, topic.name, topic.id, topic.name in INTERNAL_TOPICS, partitions
@@ -128,7 +127,7 @@ class MetadataView:
 
 
 def _correct(names: list[str], name: str, was_there: bool, is_there: bool) -> None:
-    """Have a sorted list follow one topic."""
+    """Update a sorted list of names after a change of one topic."""
     if was_there and not is_there:
         del names[bisect_left(names, name)]
     elif is_there and not was_there:
@@ -136,14 +135,14 @@ def _correct(names: list[str], name: str, was_there: bool, is_there: bool) -> No
 
 
 class MetadataViews:
-    """The latest view of each kind; a broker has a handful of listeners, so they stay few."""
+    """The latest view of each listener and version range; they are few."""
 
     def __init__(self, own: BrokerImage) -> None:
         self._own = own
         self._views: dict[tuple[str, bool], MetadataView] = {}
 
     def of(self, image: ClusterImage, listener: str, knows_listeners: bool) -> MetadataView:
-        """The view of `image`, made once for all requests that ask the same way."""
+        """The view of `image`, shared by all requests of that listener and version range."""
         key = listener, knows_listeners
         view = self._views.get(key)
         if view is None or view.image is not image:
@@ -151,7 +150,7 @@ class MetadataViews:
         return view
 
     def follow(self, before: ClusterImage, image: ClusterImage, delta: ClusterDelta) -> None:
-        """`delta` led from `before` to `image`: what it does not name stays as it was told."""
+        """Update the views from `before` to `image`; topics that `delta` does not name are kept."""
         for key, view in list(self._views.items()):
             if delta.brokers or view.image is not before:
                 del self._views[key]

@@ -113,7 +113,7 @@ def _answer(
     missing: list[str] = []
     if requested is None or (version == 0 and not requested):
         # The view keeps encoded topics; only those that it does not have yet cost time.
-        if len(view.names()) - view.told_count > TOPICS_AT_ONCE:
+        if len(view.names()) - view.response_count > TOPICS_AT_ONCE:
             return _all_in_turns(view, request)
         topics = _existing(view, view.names())
     elif any(topic.name is None or topic.topic_id != ZERO_UUID for topic in requested):

@@ -89,5 +89,5 @@ def test_a_change_is_written_so_and_read_again(change: Change, text: str) -> Non
 
 
 def test_a_kind_of_a_later_version_is_named() -> None:
-    with pytest.raises(UnknownChange, match="'of_tomorrow' is no change"):
+    with pytest.raises(UnknownChange, match="kind of metadata change 'of_tomorrow'"):
         decode({"kind": "of_tomorrow"})

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from kwire.cluster.metadata.changes import ANYBODYS, Change, Conflict, apply_all
+from kwire.cluster.metadata.changes import ANY_BROKER_CHANGES, Change, Conflict, apply_all
 from kwire.cluster.metadata.delta import ClusterDelta
 from kwire.cluster.metadata.image import NO_CONTROLLER, BrokerImage, ClusterImage
 
@@ -43,7 +43,7 @@ class Write:
 
     @property
     def is_controllers(self) -> bool:
-        return any(not isinstance(each, ANYBODYS) for each in self.changes)
+        return any(not isinstance(each, ANY_BROKER_CHANGES) for each in self.changes)
 
 
 def lasting(image: ClusterImage) -> ClusterImage:

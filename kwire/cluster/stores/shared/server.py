@@ -17,7 +17,7 @@ import trio
 
 from kwire.cluster.metadata.change_records import decode, encode
 from kwire.cluster.metadata.changes import (
-    ANYBODYS,
+    ANY_BROKER_CHANGES,
     Change,
     Conflict,
     RegisterBroker,
@@ -224,7 +224,7 @@ class Member:
                 return {"first": ids.start}
             case "commit":
                 changes = [decode(change) for change in said["changes"]]
-                if not all(isinstance(change, ANYBODYS) for change in changes) and (
+                if not all(isinstance(change, ANY_BROKER_CHANGES) for change in changes) and (
                     server.controller is not self or said["epoch"] != server.controller_epoch
                 ):
                     return {"fenced": MEMBERS_ONLY}

@@ -109,7 +109,7 @@ CONTROLLERS = {
 }
 """Changes that only the controller may make."""
 
-ANYBODYS = {
+ANY_BROKER_CHANGES = {
     "configs": Write(
         SetConfigs(TOPIC_RESOURCE, "t", CONFIGS, {"retention.ms": "2"}),
         znodes.config_path((TOPIC_RESOURCE, "t")),
@@ -246,11 +246,11 @@ async def test_steps_with_topics_begin_with_the_check_of_the_epoch(
             assert (first.path, first.version) == (znodes.CONTROLLER_EPOCH, epoch)
 
 
-@pytest.mark.parametrize("name", [*CONTROLLERS, *ANYBODYS])
+@pytest.mark.parametrize("name", [*CONTROLLERS, *ANY_BROKER_CHANGES])
 async def test_write_is_a_conflict_where_another_wrote_the_znode(
     ensemble: Ensemble, name: str
 ) -> None:
-    write = (CONTROLLERS | ANYBODYS)[name]
+    write = (CONTROLLERS | ANY_BROKER_CHANGES)[name]
     async with controlling(*write.before) as store:
         contents: dict[str, bytes] = {}
 
@@ -294,11 +294,11 @@ async def test_write_of_a_controller_is_void_once_its_session_is_over(
             _has(store.image, write.change)
 
 
-@pytest.mark.parametrize("name", ANYBODYS)
+@pytest.mark.parametrize("name", ANY_BROKER_CHANGES)
 async def test_write_of_any_broker_is_made_once_by_its_next_session(
     ensemble: Ensemble, name: str
 ) -> None:
-    write = ANYBODYS[name]
+    write = ANY_BROKER_CHANGES[name]
     async with controlling(*write.before) as store:
         known = ensemble.znodes.get(write.path)
         next_version = 0 if known is None else known.version + 1
@@ -311,9 +311,9 @@ async def test_write_of_any_broker_is_made_once_by_its_next_session(
             _has(other.image, write.change)
 
 
-@pytest.mark.parametrize("name", [*CONTROLLERS, *ANYBODYS])
+@pytest.mark.parametrize("name", [*CONTROLLERS, *ANY_BROKER_CHANGES])
 async def test_write_whose_reply_is_lost_is_made_once(ensemble: Ensemble, name: str) -> None:
-    write = (CONTROLLERS | ANYBODYS)[name]
+    write = (CONTROLLERS | ANY_BROKER_CHANGES)[name]
     async with controlling(*write.before) as store:
 
         def lose(link: MemoryLink) -> None:
