@@ -1,4 +1,4 @@
-"""The collector is paused for a block, and goes on behind it as it was."""
+"""The collector is paused within a block, and afterwards as before."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def as_it_was() -> Iterator[None]:
     (gc.enable if was_enabled else gc.disable)()
 
 
-def test_nothing_is_looked_through_within() -> None:
+def test_collector_is_off_within_the_block() -> None:
     gc.enable()
     before = [each["collections"] for each in gc.get_stats()]
     with collector_paused():
@@ -28,14 +28,14 @@ def test_nothing_is_looked_through_within() -> None:
     assert [each["collections"] for each in gc.get_stats()] != before
 
 
-def test_it_goes_on_after_a_failure() -> None:
+def test_collector_is_on_again_after_an_exception() -> None:
     gc.enable()
     with pytest.raises(ValueError, match="within"), collector_paused():
         raise ValueError("within")
     assert gc.isenabled()
 
 
-def test_who_has_none_has_none_behind_it() -> None:
+def test_collector_that_was_off_stays_off() -> None:
     gc.disable()
     with collector_paused(), collector_paused():
         assert not gc.isenabled()

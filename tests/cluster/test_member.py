@@ -1,4 +1,4 @@
-"""A member whose session ends, and ends again before it is registered anew."""
+"""A member whose session ends again before it has registered anew."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.inside import running_broker
 
 
 class Store:
-    """A ClusterStore of one member; each session registers it with an epoch of its own."""
+    """A ClusterStore of one member; each session registers it with a new epoch."""
 
     has_way_back = True
 
@@ -74,10 +74,10 @@ class Store:
         pass
 
 
-async def test_a_session_lost_before_the_registration_was_made_is_not_lost_once_more(
+async def test_session_lost_before_the_registration_is_not_handled_again(
     tmp_path: Path,
 ) -> None:
-    """Else the broker takes what its controller says for what was meant for an earlier one."""
+    """Otherwise the broker takes its controller's requests for those of an earlier registration."""
     async with running_broker(tmp_path) as broker, trio.open_nursery() as nursery:
         store = Store()
         member = broker.membership = ClusterMember(broker.node, store, nursery, broker.give_up)

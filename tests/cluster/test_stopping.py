@@ -68,7 +68,7 @@ async def test_controlled_shutdown_ends_within_its_limits_whatever_the_controlle
     assert await seconds_to_hand_over([]) == pytest.approx(45, abs=1)
 
 
-async def test_nothing_is_asked_where_no_other_broker_is_a_member() -> None:
+async def test_controlled_shutdown_is_skipped_if_no_other_broker_is_a_member() -> None:
     async def ask() -> ControlledShutdownResponse:
         raise AssertionError("nobody could take over")
 
@@ -134,7 +134,7 @@ class Pause:
         self._over.set()
 
 
-async def test_controller_stops_and_another_is_elected_although_its_store_was_paused(
+async def test_stopping_controller_is_replaced_although_its_store_is_paused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It hung for as long as the holder of the metadata was paused."""
@@ -165,7 +165,7 @@ async def test_controller_stops_and_another_is_elected_although_its_store_was_pa
 
 @pytest.mark.java
 @pytest.mark.slow
-async def test_controller_stops_and_another_is_elected_although_zookeeper_was_paused(
+async def test_stopping_controller_is_replaced_although_zookeeper_is_paused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zookeeper: ZooKeeperProcess, unique: str
 ) -> None:
     monkeypatch.setattr(membership, "RESIGN_TIMEOUT_S", 0.05)
@@ -196,7 +196,7 @@ async def test_controller_stops_and_another_is_elected_although_zookeeper_was_pa
             assert await other.campaign()
 
 
-async def test_member_that_lost_all_its_directories_ends_with_the_reason(tmp_path: Path) -> None:
+async def test_member_that_lost_all_directories_exits_with_the_reason(tmp_path: Path) -> None:
     """It ended with status 0, so that no supervisor started it again."""
     async with holding(tmp_path) as holder:
         with pytest.RaisesGroup(
@@ -208,7 +208,7 @@ async def test_member_that_lost_all_its_directories_ends_with_the_reason(tmp_pat
                 assert broker.storage_lost.is_set()
 
 
-async def test_cancelled_question_leaves_no_half_line_to_the_holder(tmp_path: Path) -> None:
+async def test_cancelled_request_sends_no_partial_line_to_the_holder(tmp_path: Path) -> None:
     """Who asks may be cancelled while the holder reads nothing; others ask over the same line."""
     async with holding(tmp_path) as holder:
         store = await holder.broker(1)
@@ -229,7 +229,7 @@ def handlers() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("handlers")
-async def test_member_that_waits_for_its_store_at_start_stops_at_sigterm(tmp_path: Path) -> None:
+async def test_member_waiting_for_its_store_at_start_stops_on_sigterm(tmp_path: Path) -> None:
     """The signal had no effect before the broker was ready, which it never is here."""
     with listen(tmp_path / "s") as listening, trio.fail_after(PATIENCE_S):
         async with trio.open_nursery() as nursery:

@@ -1,9 +1,9 @@
-"""A story of elections and reassignments that any cluster of three brokers can be told.
+"""A sequence of elections and reassignments that any cluster of three brokers can run.
 
-Apache Kafka 3.9.2 was told it (`answers.jsonl` is what came of it), and so are the machine, in the
-simulated cluster, and brokers of kwire.  Broker 1 is the controller throughout.  A line is what was
-asked for or happened, the errors or partitions of the answer, and how the partitions are that it
-was about once nothing moves.
+`answers.jsonl` records how Apache Kafka 3.9.2 answered it.  Tests run it on the controller machine
+in the simulated cluster, and on brokers of kwire.  Broker 1 is the controller throughout.  A line
+has the request or event, the errors or partitions of the answer, and the states of its partitions
+once the cluster is idle.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LEADER_EPOCH = 1
 
 @dataclass(frozen=True)
 class State:
-    """Of a partition, as the store has it; the order of the ISR says nothing."""
+    """The state of a partition in the store; the order of the ISR does not matter."""
 
     leader: int
     leader_epoch: int
@@ -54,20 +54,20 @@ class Stage(Protocol):
     def create(self, topic: str, assignment: Sequence[Sequence[int]]) -> None: ...
 
     def ask(self, request: Any) -> Any:  # noqa: ANN401 - any request and its reply
-        """The controller's answer."""
+        """The response of the controller."""
 
     def state(self, place: Place) -> State: ...
 
     def settle(self, places: Sequence[Place]) -> None:
-        """Returns once those who can have done what there was to do, for the next line."""
+        """Return once all running brokers have nothing left to do, before the next line."""
 
     def pause(self, broker: int) -> None:
-        """It does nothing any longer, and nobody has noticed yet."""
+        """Pause a broker; the cluster does not notice yet."""
 
     def resume(self, broker: int) -> None: ...
 
     def kill(self, broker: int) -> None:
-        """It is gone, and the cluster knows it."""
+        """Kill a broker, and wait until the cluster notices."""
 
     def start(self, broker: int) -> None: ...
 
@@ -76,7 +76,7 @@ Line = dict[str, object]
 
 
 class Story:
-    """Told once; `lines` are what came of it."""
+    """The sequence; `lines` runs it once and yields what happened."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
@@ -189,7 +189,7 @@ class Story:
         yield self._reassign({"t": {0: [2, 3], 1: [2]}, "t1": {0: [1]}})
 
     def _under_way(self) -> Iterator[Line]:
-        """Broker 3 stands still: what needs it does not end."""
+        """Broker 3 is paused: what needs it does not end."""
         yield self._create("u", [1, 2])
         yield self._create("u1", [2], [1])
         yield self._pause()
@@ -208,7 +208,7 @@ class Story:
         yield self._elect(PREFERRED, {"u": [0], "u1": [0]})
 
     def _without_a_broker(self) -> Iterator[Line]:
-        """Broker 3 is gone, with what it alone had."""
+        """Broker 3 is gone, and with it the logs that it alone had."""
         yield self._create("v", [3, 2], [2, 3])
         yield self._create("v1", [3])
         yield self._kill()

@@ -1,4 +1,4 @@
-"""What may never be in a cluster, whoever changes it."""
+"""Invariants of a cluster, whoever changes it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UNCLEAN = "unclean.leader.election.enable"
 
 @dataclass
 class Laws:
-    """What may never be; `check` sees each change of a partition."""
+    """The invariants; `check` sees each change of a partition."""
 
     leaders: dict[tuple[bytes, int, int], int] = field(default_factory=dict)
     """Who led a partition (topic id and index) in an epoch."""

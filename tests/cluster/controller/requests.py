@@ -1,4 +1,4 @@
-"""Requests to the controller, as brokers and administrators make them."""
+"""Requests to the controller, as brokers and tools send them."""
 
 from __future__ import annotations
 

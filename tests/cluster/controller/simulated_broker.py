@@ -1,4 +1,4 @@
-"""A broker of Apache Kafka 3.9 as the controller sees it: it obeys, and answers."""
+"""A broker of Apache Kafka 3.9 as the controller sees it: it obeys requests and answers them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.cluster.controller.laws import Laws
 
 @dataclass
 class Local:
-    """What a broker knows of a partition that it hosts."""
+    """A broker's own state of a partition that it hosts."""
 
     topic_id: bytes
     leader: int
@@ -37,7 +37,7 @@ class Local:
 
 
 class SimulatedBroker:
-    """A broker of 3.9 as the controller sees it."""
+    """A broker of Apache Kafka 3.9 as the controller sees it."""
 
     def __init__(self, broker_id: int, laws: Laws) -> None:
         self.id = broker_id

@@ -1,10 +1,11 @@
-"""A cluster without time, sockets and disks: a store, brokers, and a controller at a time or more.
+"""A simulated cluster without time, sockets and disks: a store, brokers, and one or more
+controllers.
 
-`Store` is what ZooKeeper is: brokers are members of it, one is the controller, changes are fenced
-by the controller's epoch and by the version of what they change.  `Term` drives one
-`ClusterController`; a deposed one goes on until it notices.  `SimulatedBroker` answers as a broker
-of 3.9 does.  Nothing happens by itself: whoever runs the simulation says what is next, so requests
-and commits may be as late as it likes.  `Laws` hold after each change, whoever made it.
+`Store` takes the place of ZooKeeper: brokers are members of it, one of them is the controller, and
+the controller's epoch and the version of what is changed fence changes.  `Term` drives one
+`ClusterController`; a deposed one continues until it notices.  `SimulatedBroker` answers as a
+broker of 3.9 does.  Nothing happens by itself: the test chooses each next step, so requests and
+commits may be delayed as long as it likes.  `Laws` are checked after each change.
 """
 
 from __future__ import annotations
@@ -43,11 +44,11 @@ Waiting = Callable[[Any], None]
 
 
 class Fenced(Exception):
-    """Somebody else is the controller."""
+    """Another broker is the controller."""
 
 
 class Host(LiveSettings):
-    """The settings of the broker with that id, whatever `static_config` says of it."""
+    """The settings of the broker with this id, whatever id `static_config` has."""
 
     def __init__(self, node_id: int, config: BrokerConfig, static_config: BrokerConfig) -> None:
         super().__init__(static_config)
@@ -60,7 +61,7 @@ class Host(LiveSettings):
 
 
 class Store:
-    """The truth, and who is told of it."""
+    """The committed metadata, and the watchers that learn of it."""
 
     def __init__(self, laws: Laws) -> None:
         self.image = ClusterImage("simulated", controller_epoch=1)
@@ -74,7 +75,7 @@ class Store:
         return self._epoch
 
     def make(self, changes: Sequence[Change]) -> None:
-        """Make changes that nobody fences; watchers hear of them later."""
+        """Commit changes that nothing fences; watchers learn of them later."""
         before = self.image
         for change in changes:
             if isinstance(change, DeleteTopic):
@@ -87,7 +88,7 @@ class Store:
             watcher.unseen.extend(changes)
 
     def commit(self, term: Term, changes: Sequence[Change]) -> None:
-        """Raises Conflict, Fenced."""
+        """Commit changes.  Raises Conflict, Fenced."""
         if term.epoch != self.image.controller_epoch:
             raise Fenced
         for made, change in enumerate(changes):
@@ -106,7 +107,7 @@ class Queued:
 
 
 class Term:
-    """One controller, and what it has under way."""
+    """One controller with its queued decisions and requests."""
 
     def __init__(self, store: Store, host: Host) -> None:
         self.store = store
@@ -139,7 +140,7 @@ class Term:
             waiting(effects.reply)
 
     def see(self, count: int | None = None) -> None:
-        """Hear of some changes that the store has told of, else of all."""
+        """Learn of the next few changes in the store, or of all."""
         seen, self.unseen = self.unseen[:count], self.unseen[len(self.unseen[:count]) :]
         batches = [[each] for each in seen] if self.sees_one_by_one else [seen] if seen else []
         for seen in batches:
@@ -152,10 +153,10 @@ class Term:
         *,
         meanwhile: Callable[[], None] = lambda: None,
     ) -> None:
-        """Commit what is next; after `made_at_most` changes somebody else is the controller.
+        """Commit the next step; after `made_at_most` changes another broker is the controller.
 
-        `meanwhile` happens when it is decided, and is heard of before it is committed: commits wait
-        for their turn.
+        `meanwhile` runs after the decision, and the controller sees its changes before the commit:
+        commits wait for their turn.
         """
         if not self.queue or self.is_over:
             return
@@ -202,7 +203,7 @@ class Term:
 
 
 class Cluster:
-    """All of it; each method is something that may happen next."""
+    """The whole cluster; each method is one possible next step."""
 
     sees_one_by_one = False
     """Whether controllers are told of each change by itself."""
@@ -234,7 +235,7 @@ class Cluster:
     # -- membership
 
     def start(self, broker_id: int) -> None:
-        """A broker starts, or is there again before its session has expired."""
+        """Start a broker, or restart it before its session has expired."""
         broker = self.brokers[broker_id]
         made: list[Change] = []
         if broker_id in self.store.image.brokers:
@@ -252,7 +253,7 @@ class Cluster:
             self.depose()
 
     def depose(self) -> None:
-        """The controller is none any longer, and does not know."""
+        """Make another broker the controller; the former one does not notice yet."""
         if self.term is not None:
             self.deposed.append(self.term)
             self.term = None
@@ -272,7 +273,7 @@ class Cluster:
     # -- the network
 
     def deliver(self, term: Term, broker_id: int, *, answer_arrives: bool = True) -> bool:
-        """Have a broker handle what it was sent first; False where there was nothing."""
+        """Let a broker handle its next request; False if it has none."""
         waiting = term.outbox.get(broker_id)
         broker = self.brokers[broker_id]
         if not waiting:
@@ -294,12 +295,12 @@ class Cluster:
     # -- disks
 
     def fail_disk(self, broker: SimulatedBroker, log: tuple[bytes, int]) -> None:
-        """Of one log; it may be full only, see `make_room`."""
+        """Fail the disk of one log; it may be only full, see `make_room`."""
         broker.failed.add(log)
         self._tell_of_disks(broker)
 
     def make_room(self, broker: SimulatedBroker) -> None:
-        """Its disks were full only, which passes: the broker has itself told of its logs again."""
+        """End the failure of a broker's full disks; the broker reports its logs again."""
         if broker.is_alive and broker.failed:
             broker.failed.clear()
             self._tell_of_disks(broker)
@@ -311,7 +312,7 @@ class Cluster:
     # -- leaders
 
     def propose_isr(self, place: TopicPartition, isr: Sequence[int]) -> None:
-        """The broker that thinks that it leads a partition says who is in sync."""
+        """The broker that believes to lead a partition proposes an ISR."""
         for broker in self.brokers.values():
             local = broker.hosted.get(place)
             if not broker.is_alive or local is None or local.leader != broker.id:
@@ -335,9 +336,9 @@ class Cluster:
     # -- the end
 
     def check_members(self) -> None:
-        """Once all is seen and committed nobody leads or is in sync who is no member.
+        """Check that after all commits only members lead or are in sync.
 
-        Only the last one that was in sync stays so.
+        The last in-sync replica of a partition is the exception.
         """
         if self.term is None:
             return
@@ -353,10 +354,10 @@ class Cluster:
                     assert not gone or is_last, (name, index, known, set(image.brokers))
 
     def settle(self, *, anew: bool) -> None:
-        """Everybody comes back, and all that is under way happens.  Asserts that it ends.
+        """Start all brokers and do all steps until none is left.  Asserts that this ends.
 
-        `anew`: all brokers restart, and there is another controller.  Else those that need not
-        stay as they are, and so does the controller, if there is one.
+        With `anew` all brokers restart, and there is a new controller.  Otherwise running brokers
+        and the controller stay as they are.
         """
         for broker in self.brokers.values():
             if anew or not broker.is_alive:
@@ -390,7 +391,7 @@ class Cluster:
         return busy or bool(term.queue) or self.store.image is not before
 
     def check_settled(self) -> None:
-        """What must be when all are there and nothing is under way any longer."""
+        """Check what must hold when all brokers run and no step is left."""
         image = self.store.image
         assert not image.deleting, image.deleting
         expected = {}

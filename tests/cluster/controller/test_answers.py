@@ -1,7 +1,8 @@
-"""The machine answers, and does, what Apache Kafka 3.9.2 did when it was told the same story.
+"""The controller answers and decides as Apache Kafka 3.9.2 did in the same sequence of requests.
 
-But for the leader epochs: where replicas come and go, Apache Kafka takes some that nobody needs.
-`answers.jsonl` is written by `pytest --rewrite -m long tests/cluster/controller/test_answers.py`.
+Leader epochs are not compared: when replicas are added and removed, Apache Kafka uses some that are
+not needed.  `answers.jsonl` is written by `pytest --rewrite -m long
+tests/cluster/controller/test_answers.py`.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class SimulatedStage:
         return self._cluster.store.image
 
     def _work(self) -> None:
-        """All that is under way happens, but for what needs a broker that stands still."""
+        """Do all steps except those that need a paused broker."""
         while True:
             before, delivered = self._image, False
             self._term.see()
@@ -72,7 +73,7 @@ class SimulatedStage:
                 return
 
     def _join(self) -> None:
-        """Leaders say that their followers have caught up; who stands still stays as it is."""
+        """Let leaders report that followers have caught up, except paused ones."""
         for name, topic in list(self._image.topics.items()):
             for index, known in enumerate(topic.partitions):
                 following = {each for each in self._cluster.live if each not in self._paused}
@@ -142,7 +143,7 @@ def states() -> list[Any]:
 
 
 def check(lines: Iterable[Line]) -> None:
-    """But for the leader epochs they are what was kept."""
+    """Compare lines with the recorded ones, except for leader epochs."""
     for told, expected in zip(lines, kept(), strict=True):
         line = json.loads(json.dumps(told))
         for place, state in expected["then"].items():
@@ -152,12 +153,12 @@ def check(lines: Iterable[Line]) -> None:
         assert line == expected
 
 
-def test_the_machine_does_what_apache_kafka_did() -> None:
+def test_simulated_controller_matches_recorded_kafka_controller() -> None:
     check(Story(SimulatedStage()).lines())
 
 
-class ToldStage(ZooKeeperStage):
-    """The leaders that were elected are what clients hear of, once that is answered."""
+class MetadataStage(ZooKeeperStage):
+    """A stage that also checks that Metadata shows each elected leader after the answer."""
 
     elected = 0
 
@@ -181,26 +182,28 @@ class ToldStage(ZooKeeperStage):
 @pytest.mark.long
 @pytest.mark.usefixtures("zookeeper_libs")
 @pytest.mark.parametrize("apache", [(1,), (2,), (3,), (2, 3)], ids=str)
-def test_brokers_of_both_kinds_do_it(
+def test_mixed_cluster_matches_recorded_kafka_controller(
     zookeeper: ZooKeeperProcess, tmp_path: Path, unique: str, apache: tuple[int, ...]
 ) -> None:
-    """Broker 1 is the controller, broker 3 stands still, goes and is back."""
+    """Broker 1 is the controller; broker 3 pauses, dies and returns."""
     connect = zookeeper.connect(f"/{unique}")
     with ZooKeeperStage(staged_brokers(tmp_path, connect, apache), connect, states()) as stage:
         check(Story(stage).lines())
 
 
 @pytest.mark.slow
-def test_brokers_of_kwire_do_it(zookeeper: ZooKeeperProcess, tmp_path: Path, unique: str) -> None:
+def test_kwire_cluster_matches_recorded_kafka_controller(
+    zookeeper: ZooKeeperProcess, tmp_path: Path, unique: str
+) -> None:
     connect = zookeeper.connect(f"/{unique}")
-    with ToldStage(staged_brokers(tmp_path, connect), connect, states()) as stage:
+    with MetadataStage(staged_brokers(tmp_path, connect), connect, states()) as stage:
         check(Story(stage).lines())
         check_refused(stage)
         assert stage.elected == 3
 
 
 def check_refused(stage: ZooKeeperStage) -> None:
-    """Broker 2 is not the controller, and says so as Apache Kafka 3.9.2 does."""
+    """Check that broker 2, which is not the controller, refuses as Apache Kafka 3.9.2 does."""
     asked = (
         AlterPartitionReassignmentsRequest(),
         ListPartitionReassignmentsRequest(),
@@ -224,7 +227,7 @@ def check_refused(stage: ZooKeeperStage) -> None:
 
 @pytest.mark.long
 @pytest.mark.usefixtures("zookeeper_libs")
-def test_apache_kafka_still_does_it(
+def test_kafka_cluster_matches_its_recorded_answers(
     zookeeper: ZooKeeperProcess, tmp_path: Path, unique: str, rewrite: bool
 ) -> None:
     connect = zookeeper.connect(f"/{unique}")

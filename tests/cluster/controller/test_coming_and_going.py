@@ -1,4 +1,5 @@
-"""Brokers that come, go, shut down and lose disks: what is sent, decided and noted."""
+"""Brokers that start, leave, shut down or lose disks: the requests, decisions and state that
+follow."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ NEVER = unassigned_partition((1, 2, 3))
 
 
 def led(requests: list[BrokerRequest]) -> dict[int, list[tuple[str, int]]]:
-    """Of which partitions each broker is told who leads."""
+    """The partitions of LeaderAndIsr for each broker."""
     return {
         broker_id: [
             (topic.topic_name, each.partition_index)
@@ -62,7 +63,7 @@ def led(requests: list[BrokerRequest]) -> dict[int, list[tuple[str, int]]]:
 
 
 def shown(requests: Iterable[BrokerRequest]) -> dict[int, list[tuple[str, int]]]:
-    """Which partitions each broker shows clients from now on, of all its requests."""
+    """The partitions of all UpdateMetadata requests for each broker."""
     found: dict[int, list[tuple[str, int]]] = {}
     for each in requests:
         if isinstance(each.request, UpdateMetadataRequest):
@@ -86,7 +87,7 @@ def stopped(requests: list[BrokerRequest]) -> dict[int, list[tuple[str, int, boo
 
 
 def happens(state: ControllerState, *made: Change) -> ControllerEffects:
-    """The store says that brokers came, went or changed."""
+    """Publish changes of brokers."""
     before = state.image
     state.image = apply_all(before, made)
     return liveness.brokers_changed(state, delta_of(before, state.image, made))
@@ -102,7 +103,7 @@ def decided(
 # -- a broker goes
 
 
-def test_partitions_of_a_broker_that_went_go_on_without_it_and_all_are_told_of_the_others() -> None:
+def test_broker_that_left_is_removed_from_isr_and_its_other_partitions_are_sent() -> None:
     state = stated(
         LED,
         replace(LED, leader=2),
@@ -125,7 +126,7 @@ def test_partitions_of_a_broker_that_went_go_on_without_it_and_all_are_told_of_t
     assert {type(each.request) for each in after.requests} == {UpdateMetadataRequest}
 
 
-def test_all_are_told_at_once_that_a_broker_went_that_nothing_has_to_go_on_without() -> None:
+def test_departure_is_sent_at_once_if_no_partition_changes() -> None:
     state = stated(replace(LED, leader=2, isr=(2, 3)))
     effects = happens(state, UnregisterBroker(1))
     assert (effects.decisions, effects.then) == ([], None)
@@ -134,23 +135,21 @@ def test_all_are_told_at_once_that_a_broker_went_that_nothing_has_to_go_on_witho
     assert [each.id for each in told.live_brokers] == [2, 3]
 
 
-def test_nothing_follows_the_going_of_a_broker_where_all_partitions_have_to_go_on_without_it() -> (
-    None
-):
+def test_departure_sends_nothing_itself_if_all_partitions_change() -> None:
     effects = happens(stated(LED), UnregisterBroker(2))
     assert effects.then is None
     assert effects.requests == []
     assert len(effects.decisions) == 1
 
 
-def test_broker_that_has_nothing_goes_and_all_are_told() -> None:
+def test_departure_of_a_broker_without_replicas_is_sent() -> None:
     state = stated(replace(LED, replicas=(1, 2), isr=(1, 2)))
     effects = happens(state, UnregisterBroker(3))
     assert shown(effects.requests) == {1: [], 2: []}
 
 
 @pytest.mark.parametrize("known", [LED, MOVING])
-def test_partition_of_a_topic_that_goes_goes_on_only_while_it_is_reassigned(
+def test_partition_of_a_deleted_topic_changes_only_while_it_is_reassigned(
     known: PartitionImage,
 ) -> None:
     state = stated(known)
@@ -161,7 +160,7 @@ def test_partition_of_a_topic_that_goes_goes_on_only_while_it_is_reassigned(
     assert shown(effects.requests).keys() == ({2, 3} if known is LED else set())
 
 
-def test_deletion_is_halted_when_a_broker_goes_that_was_to_delete() -> None:
+def test_deletion_halts_when_a_broker_with_a_pending_replica_leaves() -> None:
     state = stated(LED, LED)
     going = state.deletions["t"] = DeletionProgress(requested={(1, 0), (2, 0)}, deleted={(1, 1)})
     happens(state, UnregisterBroker(1))
@@ -171,7 +170,7 @@ def test_deletion_is_halted_when_a_broker_goes_that_was_to_delete() -> None:
 # -- a broker comes
 
 
-def test_broker_that_comes_is_told_everything_and_leads_what_it_had() -> None:
+def test_broker_that_starts_gets_all_metadata_and_leads_its_leaderless_partitions() -> None:
     lost = replace(LED, leader=NO_LEADER, isr=(3,))
     state = stated(LED, lost, NEVER, replace(LED, replicas=(1, 2), isr=(1, 2)), away=3)
     with_topic(state, "s", replace(LED, replicas=(2, 1), isr=(1,)))
@@ -190,7 +189,7 @@ def test_broker_that_comes_is_told_everything_and_leads_what_it_had() -> None:
     assert decided(state, after) == [(1, 3, (3,)), (2, 1, (1, 2, 3))]
 
 
-def test_broker_that_came_is_not_started_where_it_has_gone_again_or_is_in_another_life() -> None:
+def test_broker_is_not_started_if_it_left_again_or_has_another_epoch() -> None:
     for registered in ([], [RegisterBroker(replace(broker(3), epoch=EPOCH + 9))]):
         state = stated(LED, away=3)
         state.image = apply_all(state.image, registered)
@@ -199,7 +198,7 @@ def test_broker_that_came_is_not_started_where_it_has_gone_again_or_is_in_anothe
         assert state.members.keys() == {1, 2}
 
 
-def test_broker_in_another_life_is_gone_first_and_started_when_that_is_decided() -> None:
+def test_broker_with_a_new_epoch_is_removed_before_it_is_started() -> None:
     state = stated(LED)
     again = replace(broker(1), epoch=EPOCH + 9)
     effects = happens(state, UnregisterBroker(1), RegisterBroker(again))
@@ -212,7 +211,7 @@ def test_broker_in_another_life_is_gone_first_and_started_when_that_is_decided()
     assert sent(after.requests, LeaderAndIsrRequest)[1].broker_epoch == EPOCH + 9
 
 
-def test_broker_that_changed_in_the_same_life_is_shown_to_all_and_nothing_is_decided() -> None:
+def test_broker_changed_in_the_same_epoch_is_only_sent_to_all() -> None:
     state = stated(LED)
     effects = happens(state, RegisterBroker(replace(broker(2), rack="r")))
     assert shown(effects.requests) == {1: [], 2: [], 3: []}
@@ -222,7 +221,7 @@ def test_broker_that_changed_in_the_same_life_is_shown_to_all_and_nothing_is_dec
     assert state.members.keys() == {1, 2, 3}
 
 
-def test_brokers_that_go_come_and_change_at_once_are_each_dealt_with() -> None:
+def test_brokers_that_leave_start_and_change_in_one_delta_are_all_handled() -> None:
     state = stated(LED, replace(LED, leader=2))
     effects = happens(
         state,
@@ -239,7 +238,7 @@ def test_brokers_that_go_come_and_change_at_once_are_each_dealt_with() -> None:
     assert state.members == {each: EPOCH + each for each in (2, 3, 4, 5)}
 
 
-def test_reassignments_and_deletions_that_waited_for_a_broker_go_on_when_it_comes() -> None:
+def test_broker_start_resumes_waiting_reassignments_and_deletions() -> None:
     state = stated(MOVING, LED, away=3)
     with_topic(state, "s", replace(LED, replicas=(1, 3), isr=(1,)))
     with_topic(state, "r", replace(LED, replicas=(1, 2), isr=(1,)))
@@ -257,7 +256,7 @@ def test_reassignments_and_deletions_that_waited_for_a_broker_go_on_when_it_come
 # -- a broker went while its coming was under way
 
 
-def test_partition_goes_on_without_members_of_its_isr_that_went_and_gets_a_leader() -> None:
+def test_departed_isr_members_are_removed_and_a_leader_is_elected() -> None:
     state = stated(LED, away=1)
     effects = ControllerEffects(decisions=liveness.remove_departed_members(state, PLACE, LED))
     assert len(effects.decisions) == 2
@@ -274,7 +273,7 @@ def test_partition_goes_on_without_members_of_its_isr_that_went_and_gets_a_leade
         (replace(LED, leader=NO_LEADER, isr=(1, 2)), 2),
     ],
 )
-def test_who_is_the_last_in_sync_and_leads_no_longer_is_waited_for(
+def test_last_in_sync_replica_without_leadership_stays_in_isr(
     known: PartitionImage, decisions_count: int
 ) -> None:
     state = stated(known, away=1)
@@ -286,7 +285,7 @@ def without(state: ControllerState, broker_id: int) -> list[tuple[int, tuple[int
     return [] if change is None else [(change.state.leader, change.state.isr)]
 
 
-def test_partition_without_a_broker_has_another_leader_only_where_it_needs_one() -> None:
+def test_removed_broker_is_replaced_as_leader_only_if_it_led() -> None:
     assert without(stated(LED, away=2), 2) == [(1, (1, 3))]
     assert without(stated(LED, away=1), 1) == [(2, (2, 3))]
     assert without(stated(replace(LED, leader=2), away=2), 3) == [(1, (1,))]
@@ -296,14 +295,14 @@ def test_partition_without_a_broker_has_another_leader_only_where_it_needs_one()
     assert without(stated(away=2), 2) == []
 
 
-def test_leader_on_a_failed_disk_is_replaced_by_who_is_neither_there_nor_about_to_go() -> None:
+def test_leader_on_a_failed_disk_is_replaced_by_an_online_broker_that_does_not_shut_down() -> None:
     state = stated(LED)
     state.offline[1] = {PLACE}
     state.shutting_down.add(2)
     assert without(state, 1) == [(3, (3,))]
 
 
-def test_topic_s_partition_goes_on_without_its_last_one_in_sync_only_if_that_is_allowed() -> None:
+def test_last_in_sync_leader_is_replaced_only_if_the_topic_allows_unclean_election() -> None:
     state = stated(replace(LED, isr=(1,)), away=1)
     state.image = state.image.with_configs(2, "t", {"unclean.leader.election.enable": "true"})
     assert without(state, 1) == [(2, (2,))]
@@ -312,7 +311,7 @@ def test_topic_s_partition_goes_on_without_its_last_one_in_sync_only_if_that_is_
 # -- brokers that had gone before
 
 
-def test_new_controller_decides_without_brokers_that_have_replicas_and_are_away() -> None:
+def test_new_controller_removes_absent_brokers_with_replicas() -> None:
     state = stated(LED, replace(LED, replicas=(1, 2), isr=(1, 2)), away=3)
     assert decided(state, liveness.remove_absent_brokers(state)) == [(0, 1, (1, 2))]
 
@@ -333,14 +332,14 @@ T = b"t" * 16
 LOST, FINE = ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NONE
 
 
-def test_brokers_that_lost_disks_are_asked_of_all_their_replicas() -> None:
+def test_failed_log_dirs_send_leader_and_isr_for_all_replicas_of_the_broker() -> None:
     state = stated(LED, NEVER, replace(LED, replicas=(2, 3), isr=(2, 3), leader=2))
     effects = liveness.log_dirs_failed(state, [1, 7])
     assert led(effects.requests) == {1: [PLACE]}
     assert shown(effects.requests) == {each: [PLACE] for each in (1, 2, 3)}
 
 
-def test_replicas_on_failed_disks_are_noted_stopped_and_gone_on_without() -> None:
+def test_replicas_on_failed_disks_are_recorded_stopped_and_removed_from_isr() -> None:
     state = stated(LED, replace(LED, leader=2, isr=(2, 3)), LED, LED)
     state.offline[1] = {("t", 3)}
     answers = [(T, 0, LOST), (T, 1, LOST), (T, 2, FINE), (T, 3, LOST), (b"n" * 16, 2, LOST)]
@@ -353,7 +352,7 @@ def test_replicas_on_failed_disks_are_noted_stopped_and_gone_on_without() -> Non
     assert shown(effects.then().requests)[2] == [("t", 1)]
 
 
-def test_answer_that_is_an_error_as_a_whole_says_nothing_of_disks() -> None:
+def test_response_with_a_top_level_error_changes_no_offline_replicas() -> None:
     state = stated(LED)
     response = failed_on(1, (T, 0, LOST))
     response.error_code = ErrorCode.STALE_CONTROLLER_EPOCH
@@ -361,7 +360,7 @@ def test_answer_that_is_an_error_as_a_whole_says_nothing_of_disks() -> None:
     assert (effects.requests, effects.decisions, state.offline) == ([], [], {})
 
 
-def test_other_errors_say_nothing_of_disks() -> None:
+def test_partition_errors_other_than_storage_change_no_offline_replicas() -> None:
     state = stated(LED, LED)
     state.offline[1] = {("t", 1)}
     answers = [(T, each, ErrorCode.UNKNOWN_SERVER_ERROR) for each in (0, 1)]
@@ -370,7 +369,7 @@ def test_other_errors_say_nothing_of_disks() -> None:
     assert state.offline == {1: {("t", 1)}}
 
 
-def test_replicas_that_there_is_room_for_again_are_told_of_once_more_and_may_lead() -> None:
+def test_replicas_back_online_get_leader_and_isr_and_may_lead() -> None:
     alone = replace(LED, replicas=(1,), isr=(1,), leader=NO_LEADER)
     state = stated(alone, MOVING, LED, NEVER)
     state.offline[1] = {("t", each) for each in range(4)}
@@ -385,14 +384,14 @@ def test_replicas_that_there_is_room_for_again_are_told_of_once_more_and_may_lea
     assert led(effects.requests) == {1: [("t", 2)]}
 
 
-def test_reassignments_of_other_replicas_do_not_go_on_when_there_is_room_for_one() -> None:
+def test_replica_back_online_does_not_resume_reassignments_to_other_replicas() -> None:
     state = stated(MOVING, MOVING)
     state.offline[3] = {PLACE, ("t", 1)}
     effects = liveness.leader_and_isr_answered(state, 3, failed_on(3, (T, 1, FINE)))
     assert decided(state, effects) == [(1, 1, (1, 2))]
 
 
-def test_disks_that_fail_and_are_back_at_once_are_each_dealt_with() -> None:
+def test_disks_that_fail_and_recover_in_one_response_are_both_handled() -> None:
     state = stated(LED, LED)
     state.offline[2] = {PLACE}
     answers = [(T, 0, FINE), (T, 1, LOST)]
@@ -403,7 +402,7 @@ def test_disks_that_fail_and_are_back_at_once_are_each_dealt_with() -> None:
     assert decided(state, effects) == [(1, 1, (1, 3))]
 
 
-def test_replica_of_a_topic_that_goes_is_not_stopped_on_a_failed_disk_but_halts_that() -> None:
+def test_replica_of_a_deleted_topic_on_a_failed_disk_halts_the_deletion_unstopped() -> None:
     state = stated(LED)
     state.image = MarkForDeletion("t", T).apply_to(state.image)
     going = state.deletions["t"] = DeletionProgress(requested={(1, 0), (2, 0)})
@@ -422,7 +421,7 @@ def shuts_down(
     return shutdown.controlled_shutdown(state, ControlledShutdownRequest(broker_id, epoch))
 
 
-def test_broker_that_shuts_down_gives_up_what_it_leads_and_stops_following_the_rest() -> None:
+def test_controlled_shutdown_moves_leaders_and_stops_followers() -> None:
     state = stated(
         LED,
         replace(LED, leader=2),
@@ -439,7 +438,7 @@ def test_broker_that_shuts_down_gives_up_what_it_leads_and_stops_following_the_r
     assert decided(state, effects) == [(0, 2, (2, 3)), (1, 2, (2, 3))]
 
 
-def test_broker_that_shuts_down_is_told_what_it_could_not_give_up() -> None:
+def test_controlled_shutdown_names_partitions_that_it_could_not_move() -> None:
     state = stated(replace(LED, isr=(1,)), LED, replace(LED, replicas=(1,), isr=(1,)))
     with_topic(state, "s", replace(LED, isr=(1,)), replace(LED, leader=2))
     effects = shuts_down(state, 1)
@@ -459,7 +458,7 @@ def test_broker_that_shuts_down_is_told_what_it_could_not_give_up() -> None:
     ]
 
 
-def test_brokers_that_shut_down_together_do_not_lead_for_each_other() -> None:
+def test_brokers_that_shut_down_together_do_not_take_over_from_each_other() -> None:
     state = stated(LED)
     shuts_down(state, 2)
     assert decided(state, shuts_down(state, 1)) == [(0, 3, (3,))]
@@ -475,7 +474,7 @@ def test_brokers_that_shut_down_together_do_not_lead_for_each_other() -> None:
         (0, ErrorCode.STALE_BROKER_EPOCH),
     ],
 )
-def test_broker_is_shut_down_in_its_life_or_a_later_one_or_where_it_does_not_say(
+def test_controlled_shutdown_accepts_current_later_and_unknown_epochs(
     epoch: int, error: ErrorCode
 ) -> None:
     state = stated(LED)
@@ -484,14 +483,14 @@ def test_broker_is_shut_down_in_its_life_or_a_later_one_or_where_it_does_not_say
     assert state.shutting_down == (set() if error else {1})
 
 
-def test_broker_that_is_no_member_is_not_available_to_shut_down() -> None:
+def test_controlled_shutdown_of_an_unregistered_broker_is_broker_not_available() -> None:
     state = stated(LED, away=3)
     effects = shuts_down(state, 3)
     assert effects.reply == ControlledShutdownResponse(ErrorCode.BROKER_NOT_AVAILABLE)
     assert state.shutting_down == set()
 
 
-def test_shutdown_moves_nothing_any_longer_once_the_broker_is_back_or_the_topic_goes() -> None:
+def test_controlled_shutdown_changes_nothing_after_a_restart_or_topic_deletion() -> None:
     state = stated(LED, replace(LED, leader=2))
     effects = shuts_down(state, 1)
     image = state.image

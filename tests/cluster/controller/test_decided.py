@@ -1,4 +1,4 @@
-"""What the controller makes of a partition that stands as it is given here, and how it answers."""
+"""Decisions about a partition in a given state, and the answers to requests."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def broker(broker_id: int) -> BrokerImage:
 
 
 def stated(*partitions: PartitionImage, away: int | None = None) -> ControllerState:
-    """A controller of three brokers and the topic `t`; one of them may be away."""
+    """A controller of three brokers and the topic `t`; one of them may be absent."""
     live = [each for each in (1, 2, 3) if each != away]
     image = apply_all(
         ClusterImage("cluster", controller_id=1, controller_epoch=9),
@@ -91,7 +91,7 @@ def changes(state: ControllerState, effects: ControllerEffects) -> list[AlterPar
 
 
 def reply(state: ControllerState, effects: ControllerEffects) -> Any:  # noqa: ANN401 - any response
-    """What is answered once the decisions are made."""
+    """The reply after all decisions are committed."""
     changes(state, effects)
     return effects.then().reply if effects.then is not None else effects.reply
 
@@ -110,7 +110,7 @@ def elected(state: ControllerState, kind: int, *wanted: tuple[str, int]) -> list
     ("place", "said"),
     [(("t", 3), "No such partition as t-3"), (("n", 0), "No such topic as n")],
 )
-def test_who_asks_to_elect_what_is_not_there_is_told_what(
+def test_election_of_an_unknown_topic_or_partition_names_it(
     place: tuple[str, int], said: str
 ) -> None:
     [result] = elected(stated(LED), elections.PREFERRED, place)
@@ -120,7 +120,7 @@ def test_who_asks_to_elect_what_is_not_there_is_told_what(
     )
 
 
-def test_an_unknown_kind_of_election_is_refused_for_each_partition() -> None:
+def test_unknown_election_type_is_refused_for_each_partition() -> None:
     [result] = elected(stated(LED), 7, PLACE)
     assert (result.error_code, result.error_message) == (
         ErrorCode.INVALID_REQUEST,
@@ -129,7 +129,7 @@ def test_an_unknown_kind_of_election_is_refused_for_each_partition() -> None:
 
 
 @pytest.mark.parametrize("leader", [NO_LEADER, 3])
-def test_an_unclean_election_is_for_who_has_no_leader_or_one_that_is_gone(leader: int) -> None:
+def test_unclean_election_needs_a_partition_without_live_leader(leader: int) -> None:
     state = stated(replace(LED, leader=leader, isr=(3,)), away=3)
     effects = elections.elect_leaders(state, ElectLeadersRequest(1, [TopicPartitions("t", [0])]))
     [change] = changes(state, effects)
@@ -139,7 +139,7 @@ def test_an_unclean_election_is_for_who_has_no_leader_or_one_that_is_gone(leader
 
 
 @pytest.mark.parametrize(("in_sync", "leader"), [((1, 2), [1]), ((2,), [])])
-def test_balancing_moves_what_its_preferred_broker_can_lead(
+def test_balancing_elects_preferred_leaders_that_can_lead(
     in_sync: tuple[int, ...], leader: list[int]
 ) -> None:
     state = stated(replace(LED, leader=2, isr=in_sync))
@@ -151,7 +151,7 @@ def test_balancing_moves_what_its_preferred_broker_can_lead(
 # -- who leads
 
 
-def test_a_partition_has_no_leader_when_it_is_gone_or_none_was_elected() -> None:
+def test_partition_is_leaderless_if_its_leader_is_gone_or_never_elected() -> None:
     partitions = [LED, replace(LED, leader=3), replace(LED, leader=NO_LEADER)]
     assert stated(*partitions).leaderless == {("t", 2)}
     assert stated(*partitions, away=3).leaderless == {("t", 1), ("t", 2)}
@@ -170,10 +170,10 @@ def test_a_partition_has_no_leader_when_it_is_gone_or_none_was_elected() -> None
         (5, 6, ErrorCode.INVALID_UPDATE_VERSION),
     ],
 )
-def test_a_leader_is_heard_in_the_epochs_that_are_known(
+def test_isr_change_with_other_epochs_is_refused(
     leader_epoch: int, partition_epoch: int, error: ErrorCode
 ) -> None:
-    """Where it knows of a later one there seems to be a later controller."""
+    """A larger epoch means that there is a later controller."""
     state = stated(LED)
     asked = RequestPartitionData(0, leader_epoch, [1, 2], partition_epoch=partition_epoch)
     request = AlterPartitionRequest(1, EPOCH + 1, [RequestTopicData(b"t" * 16, [asked])])
@@ -186,21 +186,21 @@ def test_a_leader_is_heard_in_the_epochs_that_are_known(
 MOVING = replace(LED, replicas=(1, 2, 3), isr=(1, 2), adding=(3,), removing=(2,))
 
 
-def test_a_reassignment_goes_on_when_a_broker_comes_that_is_to_have_the_partition() -> None:
+def test_reassignment_resumes_when_a_target_broker_starts() -> None:
     state = stated(MOVING, replace(LED, replicas=(1, 2), isr=(1, 2)), away=3)
     state.image = state.image.with_broker(broker(3))
     [change] = changes(state, liveness.start_brokers(state, {3: EPOCH + 3}))
     assert (change.index, change.state.leader_epoch) == (0, MOVING.leader_epoch + 1)
 
 
-def test_a_reassignment_does_not_wait_for_a_broker_that_is_to_lose_the_partition() -> None:
+def test_reassignment_does_not_resume_when_a_removed_broker_starts() -> None:
     state = stated(replace(MOVING, isr=(1,)), away=2)
     state.image = state.image.with_broker(broker(2))
     assert changes(state, liveness.start_brokers(state, {2: EPOCH + 2})) == []
 
 
 @pytest.mark.parametrize("may_change", [True, False])
-def test_a_reassignment_is_told_whether_it_could_change_the_factor(may_change: bool) -> None:
+def test_reassignment_response_repeats_whether_the_factor_may_change(may_change: bool) -> None:
     state = stated(LED)
     asked = [ReassignableTopic("t", [ReassignablePartition(0, [1, 2])])]
     request = AlterPartitionReassignmentsRequest(1000, may_change, asked)
@@ -211,12 +211,12 @@ def test_a_reassignment_is_told_whether_it_could_change_the_factor(may_change: b
     assert result.error_code == expected
 
 
-def test_a_list_of_reassignments_has_no_message() -> None:
+def test_list_of_reassignments_has_no_error_message() -> None:
     answer = reassignment.list_reassignments(stated(MOVING), ListPartitionReassignmentsRequest())
     assert (answer.error_code, answer.error_message) == (ErrorCode.NONE, None)
 
 
-def test_who_writes_into_the_store_may_name_a_broker_that_is_away() -> None:
+def test_reassignment_in_the_store_may_name_an_absent_broker() -> None:
     state = stated(replace(LED, replicas=(1,), isr=(1,)), away=3)
     asked = reassignment.reassignments_requested(state, {PLACE: (1, 3), ("n", 0): (1,)})
     [change] = changes(state, asked)
@@ -227,7 +227,7 @@ def test_who_writes_into_the_store_may_name_a_broker_that_is_away() -> None:
 # -- requests to brokers
 
 
-def test_every_request_says_from_which_controller_to_which_life_of_a_broker() -> None:
+def test_every_request_has_the_controllers_and_the_brokers_epoch() -> None:
     batch = BrokerRequestBatch(stated(LED))
     batch.add_leader_and_isr([1, 2], PLACE)
     batch.add_update_metadata([PLACE])
@@ -248,8 +248,11 @@ def stopped(deletes: Mapping[int, bool]) -> StopReplicaRequest:
     return StopReplicaRequest(topic_states=[StopReplicaTopicState("t", states)])
 
 
-def test_only_what_was_asked_for_and_was_to_be_deleted_is_deleted() -> None:
-    """A broker that came back was asked anew: an answer to what it was told before says nothing."""
+def test_response_marks_only_requested_deletions_as_done() -> None:
+    """A broker that restarted is sent StopReplica again.
+
+    A response to an earlier request says nothing about its replicas.
+    """
     state = stated(LED, LED, LED)
     going = state.deletions["t"] = DeletionProgress(requested={(2, 0), (2, 1)}, halted=True)
     request = stopped({0: True, 1: False, 2: True})
@@ -260,10 +263,8 @@ def test_only_what_was_asked_for_and_was_to_be_deleted_is_deleted() -> None:
 # -- unclean.leader.election.enable
 
 
-def test_default_of_unclean_elections_turned_on_elects_at_once_but_where_a_topic_forbids_it() -> (
-    None
-):
-    """Nobody was elected until something else happened to the partition."""
+def test_unclean_election_default_elects_at_once_unless_the_topic_forbids_it() -> None:
+    """The election once waited for another change of the partition."""
     lost = replace(LED, leader=NO_LEADER, isr=(3,))
     state = stated(lost, away=3)
     host = Host(1, CONFIG, CONFIG)

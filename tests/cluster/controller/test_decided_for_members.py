@@ -1,4 +1,4 @@
-"""What the controller decides and sends where brokers are away, come, shut down or lose a disk."""
+"""Decisions and requests when brokers are absent, start, shut down or lose a disk."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from tests.cluster.controller.test_decided import (
 
 
 def marked(*partitions: PartitionImage, away: int | None = None) -> ControllerState:
-    """A controller whose topic `t` is to be deleted."""
+    """A controller whose topic `t` is marked for deletion."""
     state = stated(*partitions, away=away)
     state.image = apply_all(state.image, [MarkForDeletion("t", b"t" * 16)])
     return state
@@ -62,7 +62,7 @@ def disk_failed(error: ErrorCode = ErrorCode.KAFKA_STORAGE_ERROR) -> LeaderAndIs
 # -- the ISR
 
 
-def test_isr_that_holds_already_is_confirmed_by_whatever_partition_epoch_it_is_asked() -> None:
+def test_present_isr_is_confirmed_for_any_partition_epoch() -> None:
     state = stated(LED)
     asked = RequestPartitionData(0, 5, [1, 2, 3], partition_epoch=6)
     request = AlterPartitionRequest(1, EPOCH + 1, [RequestTopicData(b"t" * 16, [asked])])
@@ -75,21 +75,21 @@ def test_isr_that_holds_already_is_confirmed_by_whatever_partition_epoch_it_is_a
 # -- brokers that are away
 
 
-def test_partition_goes_on_without_a_leader_that_came_back_meanwhile() -> None:
+def test_leader_that_restarted_is_removed_although_it_is_back() -> None:
     state = stated(LED)
     [change] = [liveness._remove_replica(state, 1, PLACE, state.image)]
     assert change is not None
     assert (change.state.leader, change.state.isr) == (2, (2, 3))
 
 
-def test_partition_gets_a_leader_when_a_follower_goes_after_its_leader() -> None:
+def test_leader_is_elected_when_a_follower_leaves_after_the_leader() -> None:
     state = stated(LED, away=1)
     change = liveness._remove_replica(state, 2, PLACE, state.image)
     assert change is not None
     assert (change.state.leader, change.state.isr) == (3, (3,))
 
 
-def test_all_are_told_of_what_a_broker_that_comes_has() -> None:
+def test_partitions_of_a_starting_broker_are_sent_to_all() -> None:
     state = stated(replace(LED, leader=3), away=3)
     state.image = state.image.with_broker(broker(3))
     effects = liveness.start_brokers(state, {3: EPOCH + 3})
@@ -106,12 +106,12 @@ def test_all_are_told_of_what_a_broker_that_comes_has() -> None:
     assert state.leaderless == set(), "its leader is there again"
 
 
-def test_broker_that_is_a_member_does_not_start_again() -> None:
+def test_member_is_not_started_again() -> None:
     effects = liveness.start_brokers(stated(LED), {3: EPOCH + 3})
     assert (effects.requests, effects.decisions) == ([], [])
 
 
-def test_replica_on_a_failed_disk_is_stopped_and_decided_without() -> None:
+def test_replica_on_a_failed_disk_is_stopped_and_removed_from_isr() -> None:
     state = stated(LED)
     effects = liveness.leader_and_isr_answered(state, 1, disk_failed())
     stops = [each for each in effects.requests if isinstance(each.request, StopReplicaRequest)]
@@ -122,7 +122,7 @@ def test_replica_on_a_failed_disk_is_stopped_and_decided_without() -> None:
     assert (change.state.leader, change.state.isr) == (2, (2, 3))
 
 
-def test_answer_of_an_earlier_life_says_nothing() -> None:
+def test_response_of_an_earlier_broker_epoch_is_ignored() -> None:
     machine = ClusterController(Host(1, CONFIG, CONFIG), stated(LED).image)
     machine.start()
     sent = BrokerRequest(2, EPOCH + 1, LeaderAndIsrRequest())
@@ -134,25 +134,25 @@ def test_answer_of_an_earlier_life_says_nothing() -> None:
 # -- elections
 
 
-def test_leader_that_is_away_is_replaced_and_one_that_is_there_is_not() -> None:
+def test_absent_leader_is_replaced_and_live_leader_is_not() -> None:
     state = stated(replace(LED, leader=3), LED, away=3)
     effects = ControllerEffects(decisions=elections.leader_elections(state, [PLACE, ("t", 1)]))
     assert [(each.index, each.state.leader) for each in changes(state, effects)] == [(0, 1)]
 
 
-def test_partition_of_a_topic_that_goes_gets_no_leader() -> None:
+def test_partition_of_a_deleted_topic_gets_no_leader() -> None:
     state = marked(replace(LED, leader=-1))
     [decide] = elections.leader_elections(state, [PLACE])
     assert decide(state.image) is None
 
 
-def test_balancing_waits_until_more_than_a_tenth_is_led_elsewhere() -> None:
+def test_balancing_starts_when_more_than_a_tenth_has_another_leader() -> None:
     elsewhere = replace(LED, leader=2)
     assert elections.balance_leaders(stated(*[LED] * 9, elsewhere)).decisions == []
     assert len(elections.balance_leaders(stated(*[LED] * 8, elsewhere)).decisions) == 1
 
 
-def test_unclean_election_is_held_where_the_leader_is_shutting_down() -> None:
+def test_unclean_election_is_held_if_the_leader_shuts_down() -> None:
     state = stated(LED)
     state.shutting_down.add(1)
     request = ElectLeadersRequest(elections.UNCLEAN, [TopicPartitions("t", [0])])
@@ -163,7 +163,7 @@ def test_unclean_election_is_held_where_the_leader_is_shutting_down() -> None:
 # -- shutdown
 
 
-def test_partition_of_a_topic_that_goes_is_not_moved_from_who_shuts_down() -> None:
+def test_controlled_shutdown_does_not_move_partitions_of_a_deleted_topic() -> None:
     state = marked(LED)
     deletion.note_marked_topics(state)
     effects = shutdown.controlled_shutdown(state, ControlledShutdownRequest(1, EPOCH + 1))
@@ -174,7 +174,7 @@ def test_partition_of_a_topic_that_goes_is_not_moved_from_who_shuts_down() -> No
 # -- deletions
 
 
-def test_deletion_halts_on_an_error_and_counts_only_what_was_asked_for() -> None:
+def test_deletion_halts_on_an_error_and_counts_only_requested_replicas() -> None:
     state = marked(LED, LED)
     going = state.deletions["t"] = DeletionProgress(requested={(2, 0), (3, 0)})
     errors = [
@@ -186,7 +186,7 @@ def test_deletion_halts_on_an_error_and_counts_only_what_was_asked_for() -> None
     assert going == DeletionProgress(requested={(3, 0)}, halted=True)
 
 
-def test_deletion_waits_for_the_end_of_a_reassignment() -> None:
+def test_deletion_waits_until_a_reassignment_ends() -> None:
     state = marked(MOVING)
     assert deletion.note_marked_topics(state) == ["t"]
     assert state.deletions["t"].halted
@@ -195,7 +195,7 @@ def test_deletion_waits_for_the_end_of_a_reassignment() -> None:
 
 
 @pytest.mark.parametrize("is_done", [True, False])
-def test_deletion_halts_where_a_replica_is_away_that_is_not_deleted(is_done: bool) -> None:
+def test_deletion_halts_if_an_undeleted_replica_is_offline(is_done: bool) -> None:
     state = marked(LED, away=3)
     done = {(3, 0)} if is_done else set()
     going = state.deletions["t"] = DeletionProgress(deleted=done)

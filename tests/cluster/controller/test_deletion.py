@@ -1,4 +1,4 @@
-"""Topics that go while brokers come and go."""
+"""Deletion of topics while brokers leave and start."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TOPIC = TopicImage("t", b"t" * 16, (unassigned_partition((1,)), unassigned_parti
 
 
 def decide(cluster: Cluster, decision: Decision) -> None:
-    """All of it happens, and brokers that live do what they are told."""
+    """Do all steps; live brokers obey their requests."""
     assert cluster.term is not None
     cluster.term.take(ControllerEffects(decisions=[decision]))
     work(cluster)
@@ -29,7 +29,7 @@ def work(cluster: Cluster) -> None:
             pass
 
 
-def test_what_a_broker_has_deleted_is_not_made_anew_when_it_starts_again() -> None:
+def test_deleted_replica_is_not_recreated_when_its_broker_restarts() -> None:
     cluster = Cluster(3, BrokerConfig({"node.id": "1"}))
     cluster.elect(3)
     decide(cluster, lambda _: CreateTopic(TOPIC))

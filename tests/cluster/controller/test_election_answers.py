@@ -1,4 +1,4 @@
-"""ElectLeaders, the balancing and what is settled: who leads, and what is answered."""
+"""ElectLeaders, balancing and automatic elections: the leaders and the answers."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def with_topic(state: ControllerState, name: str, *partitions: PartitionImage) -
 # -- by an administrator
 
 
-def test_each_partition_that_is_asked_for_is_answered_by_topic_in_the_order_asked() -> None:
+def test_elect_leaders_answers_each_partition_in_request_order() -> None:
     state = with_topic(stated(LED, ELSEWHERE, replace(ELSEWHERE, isr=(2,))), "s", ELSEWHERE)
     made, answer = asked(state, PREFERRED, {"t": [2, 1, 0, 3], "s": [0], "n": [1]})
     assert led(made) == [("t", 1, 1), ("s", 0, 1)]
@@ -98,7 +98,7 @@ def test_each_partition_that_is_asked_for_is_answered_by_topic_in_the_order_aske
     )
 
 
-def test_who_asks_for_all_is_not_told_of_partitions_that_have_their_leader() -> None:
+def test_elect_leaders_for_all_omits_partitions_that_need_no_election() -> None:
     state = with_topic(stated(LED, ELSEWHERE, replace(ELSEWHERE, isr=(2,))), "s", LED)
     made, answer = asked(state, PREFERRED, None)
     assert led(made) == [("t", 1, 1)]
@@ -112,7 +112,7 @@ def test_who_asks_for_all_is_not_told_of_partitions_that_have_their_leader() -> 
     }
 
 
-def test_unclean_election_is_refused_where_nobody_can_lead() -> None:
+def test_unclean_election_is_refused_if_no_replica_can_lead() -> None:
     state = stated(replace(LOST, replicas=(3,)), LOST, LED, away=3)
     made, answer = asked(state, UNCLEAN, {"t": [0, 1, 2]})
     assert led(made) == [("t", 1, 1)]
@@ -129,7 +129,7 @@ def test_unclean_election_is_refused_where_nobody_can_lead() -> None:
 
 
 @pytest.mark.parametrize("kind", [PREFERRED, UNCLEAN])
-def test_partition_that_was_never_led_gets_its_first_leader_when_an_election_is_asked_for(
+def test_election_of_a_new_partition_gives_it_its_first_leader(
     kind: int,
 ) -> None:
     [change], _ = asked(stated(NEVER), kind, {"t": [0]})
@@ -137,7 +137,7 @@ def test_partition_that_was_never_led_gets_its_first_leader_when_an_election_is_
     assert (change.state.leader_epoch, change.state.recovering) == (0, False)
 
 
-def test_preferred_leader_of_a_failed_disk_or_about_to_go_is_not_elected() -> None:
+def test_preferred_leader_with_a_failed_disk_or_shutting_down_is_not_elected() -> None:
     state = stated(ELSEWHERE, ELSEWHERE)
     state.offline[1] = {PLACE}
     assert led(asked(state, PREFERRED, {"t": [0, 1]})[0]) == [("t", 1, 1)]
@@ -145,7 +145,7 @@ def test_preferred_leader_of_a_failed_disk_or_about_to_go_is_not_elected() -> No
     assert led(asked(state, PREFERRED, {"t": [1]})[0]) == []
 
 
-def test_topic_that_goes_is_not_elected() -> None:
+def test_election_of_a_deleted_topic_is_refused() -> None:
     made, answer = asked(marked(stated(ELSEWHERE)), PREFERRED, {"t": [0]})
     assert made == []
     [topic] = answer.replica_election_results
@@ -154,7 +154,7 @@ def test_topic_that_goes_is_not_elected() -> None:
     ]
 
 
-def test_unknown_kind_of_election_is_refused_of_all_that_was_asked_for_and_as_a_whole() -> None:
+def test_unknown_election_type_is_refused_for_every_partition_and_the_request() -> None:
     state = stated(LED)
     request = ElectLeadersRequest(2, [TopicPartitions("t", [0, 4]), TopicPartitions("n", [1])])
     effects = elections.elect_leaders(state, request)
@@ -184,9 +184,7 @@ def test_unknown_kind_of_election_is_refused_of_all_that_was_asked_for_and_as_a_
         (LOST, None),
     ],
 )
-def test_partition_is_settled_where_it_has_no_leader_that_is_there(
-    known: PartitionImage, leader: int | None
-) -> None:
+def test_leaderless_partition_gets_a_live_leader(known: PartitionImage, leader: int | None) -> None:
     state = stated(known, away=3)
     made = changes(state, ControllerEffects(decisions=elections.leader_elections(state, [PLACE])))
     assert [each.state.leader for each in made] == ([] if leader is None else [leader])
@@ -195,7 +193,7 @@ def test_partition_is_settled_where_it_has_no_leader_that_is_there(
         assert 3 not in made[0].state.isr
 
 
-def test_leader_that_is_about_to_go_leads_on_until_it_has_gone() -> None:
+def test_leader_that_shuts_down_leads_until_it_has_left() -> None:
     state = stated(LED)
     state.shutting_down.add(1)
     assert (
@@ -214,7 +212,7 @@ def test_leader_that_is_about_to_go_leads_on_until_it_has_gone() -> None:
         ("false", "true", None),
     ],
 )
-def test_who_is_not_in_sync_leads_where_the_topic_or_else_the_broker_allows_it(
+def test_out_of_sync_replica_leads_if_topic_or_broker_allows_unclean_election(
     given: str | None, by_default: str, leader: int | None
 ) -> None:
     state = stated(LOST, away=3)
@@ -229,7 +227,7 @@ def test_who_is_not_in_sync_leads_where_the_topic_or_else_the_broker_allows_it(
     )
 
 
-def test_partitions_are_settled_in_their_order_and_none_that_is_gone() -> None:
+def test_leaders_are_elected_in_partition_order_without_deleted_partitions() -> None:
     state = stated(NEVER, NEVER)
     made = changes(
         state,
@@ -238,7 +236,7 @@ def test_partitions_are_settled_in_their_order_and_none_that_is_gone() -> None:
     assert [each.index for each in made] == [0, 1]
 
 
-def test_partition_of_a_topic_that_goes_is_settled_only_while_it_is_reassigned() -> None:
+def test_partition_of_a_deleted_topic_gets_a_leader_only_while_reassigned() -> None:
     led_by_nobody = replace(LED, leader=NO_LEADER)
     adding, removing = replace(led_by_nobody, adding=(3,)), replace(led_by_nobody, removing=(3,))
     state = marked(stated(led_by_nobody, adding, removing))
@@ -250,14 +248,14 @@ def test_partition_of_a_topic_that_goes_is_settled_only_while_it_is_reassigned()
 # -- by the clock
 
 
-def test_balancing_counts_for_each_broker_what_it_should_lead() -> None:
-    """Broker 1 should lead ten and lacks one, broker 2 two and lacks one."""
+def test_balancing_counts_preferred_partitions_for_each_broker() -> None:
+    """Ten partitions prefer broker 1, two broker 2; each lacks one."""
     twos = replace(LED, replicas=(2, 1, 3))
     state = stated(*[LED] * 9, ELSEWHERE, replace(twos, leader=2), twos)
     assert led(changes(state, elections.balance_leaders(state))) == [("t", 11, 2)]
 
 
-def test_balancing_asks_only_for_what_the_preferred_broker_can_lead() -> None:
+def test_balancing_elects_only_brokers_that_can_lead() -> None:
     state = stated(ELSEWHERE, NEVER, replace(ELSEWHERE, isr=(2, 3)), ELSEWHERE)
     state.offline[1] = {("t", 3)}
     effects = elections.balance_leaders(state)
@@ -265,33 +263,33 @@ def test_balancing_asks_only_for_what_the_preferred_broker_can_lead() -> None:
     assert led(changes(state, effects)) == [("t", 0, 1)]
 
 
-def test_balancing_moves_in_the_order_of_brokers_and_partitions() -> None:
+def test_balancing_elects_in_the_order_of_brokers_and_partitions() -> None:
     twos = replace(LED, replicas=(2, 1, 3), leader=3)
     state = stated(twos, ELSEWHERE, twos, ELSEWHERE)
     made = changes(state, elections.balance_leaders(state))
     assert led(made) == [("t", 1, 1), ("t", 3, 1), ("t", 0, 2), ("t", 2, 2)]
 
 
-def test_balancing_does_not_move_partitions_of_a_topic_that_goes() -> None:
+def test_balancing_skips_partitions_of_a_deleted_topic() -> None:
     state = marked(stated(ELSEWHERE))
     deletion.note_marked_topics(state)
     assert elections.balance_leaders(state).decisions == []
 
 
-def test_balancing_is_after_five_seconds_and_then_each_interval() -> None:
+def test_balancing_runs_after_five_seconds_and_then_every_interval() -> None:
     config = BrokerConfig({"node.id": "1", "leader.imbalance.check.interval.seconds": "7"})
     machine = ClusterController(Host(1, config, config), stated(LED).image)
     assert machine.start().timers == [("balancing", 5000)]
     assert machine.timer_fired("balancing").timers == [("balancing", 7000)]
 
 
-def test_balancing_that_is_turned_off_sets_no_timer() -> None:
+def test_disabled_balancing_sets_no_timer() -> None:
     config = BrokerConfig({"node.id": "1", "auto.leader.rebalance.enable": "false"})
     machine = ClusterController(Host(1, config, config), stated(LED).image)
     assert machine.start().timers == []
 
 
-def test_elections_that_the_store_asks_for_are_of_the_preferred_leaders() -> None:
+def test_elections_requested_in_the_store_elect_preferred_leaders() -> None:
     machine = ClusterController(stated(LED).settings, stated(ELSEWHERE, LED, ELSEWHERE).image)
     machine.start()
     effects = machine.preferred_elections_requested([("t", 2), ("t", 1), ("n", 0)])

@@ -1,4 +1,4 @@
-"""A broker goes after something was decided with it, and before that is committed."""
+"""A broker leaves between a decision that includes it and the commit of that decision."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def commit(cluster: Cluster) -> None:
 
 @pytest.fixture
 def cluster() -> Cluster:
-    """Of three brokers, of which broker 3 is in sync no longer."""
+    """A cluster of three brokers, of which broker 3 is no longer in sync."""
     cluster = Cluster(3, BrokerConfig({"node.id": "1"}))
     term = cluster.term
     assert term is not None
@@ -41,7 +41,7 @@ def cluster() -> Cluster:
     return cluster
 
 
-def test_who_went_while_it_came_into_sync_is_not_waited_for(cluster: Cluster) -> None:
+def test_broker_that_left_while_joining_the_isr_is_removed_again(cluster: Cluster) -> None:
     assert cluster.term is not None
     cluster.propose_isr(PLACE, [1, 2, 3])
     cluster.term.work(meanwhile=lambda: cluster.kill(3))
@@ -52,7 +52,7 @@ def test_who_went_while_it_came_into_sync_is_not_waited_for(cluster: Cluster) ->
     assert known(cluster).leader_epoch > before, "else its leader is not told"
 
 
-def test_who_came_back_is_in_sync_by_what_it_has_in_its_new_life(cluster: Cluster) -> None:
+def test_broker_that_restarted_while_joining_the_isr_is_removed_again(cluster: Cluster) -> None:
     def goes_and_comes() -> None:
         cluster.kill(3)
         cluster.start(3)

@@ -1,4 +1,4 @@
-"""AlterPartition: what a leader is answered that says who is in sync, and what becomes of it."""
+"""AlterPartition: the answers to a leader that changes its ISR, and the changes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def says(
 def heard(
     state: ControllerState, *said: RequestPartitionData, leader: int = 1
 ) -> tuple[list[AlterPartition], list[ResponsePartitionData]]:
-    """What changes by what a leader says of partitions of `t`, and how it is answered."""
+    """The changes that follow from a leader's request about partitions of `t`, and the answer."""
     request = AlterPartitionRequest(leader, EPOCH + leader, [RequestTopicData(TOPIC_ID, [*said])])
     effects = isr.alter_partition(state, request)
     made = changes(state, effects)
@@ -62,14 +62,14 @@ def heard(
 
 
 def refusal(state: ControllerState, said: RequestPartitionData, leader: int = 1) -> ErrorCode:
-    """The error, where nothing changes and the answer says nothing else."""
+    """The error of an answer without changes or other fields."""
     made, [answer] = heard(state, said, leader=leader)
     assert made == []
     assert answer == ResponsePartitionData(said.partition_index, answer.error_code)
     return ErrorCode(answer.error_code)
 
 
-def test_isr_that_a_leader_says_is_the_next_state_and_answered_in_full() -> None:
+def test_isr_change_is_decided_and_answered_in_full() -> None:
     before = replace(LED, adding=(3,), isr=(1, 2), controller_epoch=4)
     made, answers = heard(stated(LED, before), says([1, 2, 3], index=1))
     after = replace(before, isr=(1, 2, 3), partition_epoch=8, controller_epoch=9)
@@ -87,7 +87,7 @@ def test_isr_that_a_leader_says_is_the_next_state_and_answered_in_full() -> None
     ]
 
 
-def test_isr_that_holds_already_is_answered_as_it_is() -> None:
+def test_present_isr_is_answered_without_a_change() -> None:
     made, answers = heard(stated(RECOVERING), says([1], partition_epoch=2, recovers=True))
     assert made == []
     assert answers == [
@@ -103,7 +103,7 @@ def test_isr_that_holds_already_is_answered_as_it_is() -> None:
     ]
 
 
-def test_leader_has_recovered_when_it_says_so() -> None:
+def test_leader_reports_that_it_has_recovered() -> None:
     [change], [answer] = heard(stated(RECOVERING), says([1]))
     assert (change.state.recovering, answer.leader_recovery_state) == (False, 0)
     assert (change.state.partition_epoch, answer.partition_epoch) == (8, 8)
@@ -112,7 +112,7 @@ def test_leader_has_recovered_when_it_says_so() -> None:
 @pytest.mark.parametrize(
     ("known", "isr"), [(RECOVERING, [1, 2]), (ALONE, [1]), (replace(LED, isr=(1, 2)), [1])]
 )
-def test_leader_that_recovers_is_alone_in_sync_and_does_so_once(
+def test_recovering_leader_with_other_isr_members_or_again_is_refused(
     known: PartitionImage, isr: list[int]
 ) -> None:
     assert refusal(stated(known), says(isr, recovers=True)) == ErrorCode.INVALID_REQUEST
@@ -126,14 +126,14 @@ def test_leader_that_recovers_is_alone_in_sync_and_does_so_once(
         (1, [1, 2, 3]),  # broker 3 has no replica
     ],
 )
-def test_isr_is_said_by_the_leader_of_itself_and_other_replicas(
+def test_isr_change_by_another_broker_or_of_non_replicas_is_refused(
     leader: int, isr: list[int]
 ) -> None:
     state = stated(replace(LED, replicas=(1, 2), isr=(1,)))
     assert refusal(state, says(isr), leader=leader) == ErrorCode.INVALID_REQUEST
 
 
-def test_who_is_away_or_about_to_go_does_not_come_into_sync() -> None:
+def test_absent_or_stopping_broker_is_an_ineligible_replica() -> None:
     assert refusal(stated(ALONE, away=3), says([1, 3])) == ErrorCode.INELIGIBLE_REPLICA
     state = stated(ALONE)
     state.shutting_down.add(2)
@@ -152,7 +152,7 @@ def test_who_is_away_or_about_to_go_does_not_come_into_sync() -> None:
         ({1: -1, 2: -2}, ErrorCode.INELIGIBLE_REPLICA),
     ],
 )
-def test_who_is_in_sync_may_be_named_with_the_life_it_is_known_in(
+def test_isr_member_is_eligible_only_with_its_current_broker_epoch(
     epochs: dict[int, int], error: ErrorCode
 ) -> None:
     said = RequestPartitionData(
@@ -175,14 +175,14 @@ def test_who_is_in_sync_may_be_named_with_the_life_it_is_known_in(
         (5, 6, ErrorCode.INVALID_UPDATE_VERSION),
     ],
 )
-def test_later_epoch_of_either_kind_tells_of_a_later_controller_and_earlier_ones_of_the_past(
+def test_later_epochs_are_not_controller_and_earlier_ones_fenced_or_invalid(
     leader_epoch: int, partition_epoch: int, error: ErrorCode
 ) -> None:
     said = says([1, 2], leader_epoch=leader_epoch, partition_epoch=partition_epoch)
     assert refusal(stated(ALONE), said) == error
 
 
-def test_partition_that_is_unknown_or_never_had_a_leader_is_answered_so() -> None:
+def test_isr_change_of_an_unknown_or_new_partition_is_unknown_partition() -> None:
     state = stated(LED, unassigned_partition((1, 2)))
     said = says([1], index=1, leader_epoch=-1, partition_epoch=-1)
     assert refusal(state, said) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -190,7 +190,7 @@ def test_partition_that_is_unknown_or_never_had_a_leader_is_answered_so() -> Non
     assert refusal(state, says([1], index=-1)) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_each_partition_of_each_topic_is_answered_for_itself() -> None:
+def test_isr_changes_are_answered_for_each_partition() -> None:
     state = stated(LED, ALONE)
     unknown = b"n" * 16
     request = AlterPartitionRequest(
@@ -217,7 +217,7 @@ def test_each_partition_of_each_topic_is_answered_for_itself() -> None:
 
 
 @pytest.mark.parametrize(("broker_id", "epoch"), [(1, EPOCH), (1, EPOCH + 2), (4, EPOCH + 4)])
-def test_broker_of_another_life_or_none_is_not_heard(broker_id: int, epoch: int) -> None:
+def test_isr_change_of_another_or_unknown_broker_epoch_is_stale(broker_id: int, epoch: int) -> None:
     request = AlterPartitionRequest(broker_id, epoch, [RequestTopicData(TOPIC_ID, [says([1, 2])])])
     effects = isr.alter_partition(stated(LED), request)
     assert effects.decisions == []
@@ -225,8 +225,8 @@ def test_broker_of_another_life_or_none_is_not_heard(broker_id: int, epoch: int)
     assert effects.reply == AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
 
 
-def test_isr_change_is_asked_anew_of_another_state() -> None:
-    """Of the first state it was refused; the answer is of the last."""
+def test_isr_change_is_decided_again_for_a_new_image() -> None:
+    """The first image refused it; the answer is that for the last image."""
     state = stated(replace(LED, leader_epoch=4))
     request = AlterPartitionRequest(1, EPOCH + 1, [RequestTopicData(TOPIC_ID, [says([1, 2])])])
     effects = isr.alter_partition(state, request)

@@ -1,4 +1,4 @@
-"""Who may join the ISR: a member in the life in which its leader knows it (KIP-903)."""
+"""A broker may join the ISR only in the epoch that its leader knows (KIP-903)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ PLACE = ("t", 0)
         (None, ErrorCode.NONE),  # its leader does not say
     ],
 )
-def test_who_has_begun_another_life_does_not_join(behind: int | None, error: ErrorCode) -> None:
+def test_broker_with_a_new_epoch_does_not_join_the_isr(
+    behind: int | None, error: ErrorCode
+) -> None:
     cluster = Cluster(2, BrokerConfig({"node.id": "1"}))
     term = cluster.term
     assert term is not None

@@ -1,4 +1,4 @@
-"""Brokers that go and come while one controller stays: what they lead, and who waits for them."""
+"""Brokers that leave and return under one controller: what they lead, and what waits for them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def term_of(cluster: Cluster) -> Term:
 
 
 def work(cluster: Cluster) -> None:
-    """All is decided, and brokers that live do what they are told."""
+    """Commit all decisions; live brokers obey their requests."""
     term, busy = term_of(cluster), True
     while busy:
         term.see()
@@ -54,7 +54,7 @@ def shut_down(cluster: Cluster, broker_id: int, *, epoch: int | None = None) -> 
 
 
 def proposed(cluster: Cluster, leader: int, isr: list[int]) -> ErrorCode:
-    """What a leader is told that proposes an ISR, in the life and the epochs it knows."""
+    """The answer to a leader that proposes an ISR in its current epochs."""
     local, told = cluster.brokers[leader].hosted[PLACE], list[AlterPartitionResponse]()
     request = alter_partition(leader, cluster.brokers[leader].epoch, 0, local, isr)
     term_of(cluster).take(term_of(cluster).machine.alter_partition(request), told.append)
@@ -78,7 +78,7 @@ def cluster() -> Cluster:
 
 
 def leads_again(cluster: Cluster, broker_id: int) -> bool:
-    """Whether it comes into sync again, and leads what it should when that is asked for."""
+    """Whether a broker joins the ISR again and can be elected for its partition."""
     other = 3 - broker_id
     for place in (PLACE, SECOND):
         cluster.propose_isr(place, [broker_id, other])
@@ -121,7 +121,7 @@ def test_broker_leads_again_after_its_disk_was_replaced_and_it_restarted(
     assert leads_again(cluster, 1)
 
 
-def test_broker_that_restarts_before_its_going_was_seen_is_told_what_it_leads(
+def test_broker_that_restarts_unnoticed_is_sent_what_it_leads(
     cluster: Cluster,
 ) -> None:
     before = known(cluster).leader_epoch
@@ -157,15 +157,15 @@ def test_broker_that_shuts_down_does_not_join_the_isr(cluster: Cluster) -> None:
     assert PLACE in cluster.brokers[2].hosted or known(cluster).leader == 1
 
 
-def test_broker_that_shuts_down_follows_no_longer(cluster: Cluster) -> None:
-    """Its leaders would take it for in sync as long as it fetches."""
+def test_broker_that_shuts_down_stops_following(cluster: Cluster) -> None:
+    """Otherwise leaders would keep it in sync as long as it fetches."""
     shut_down(cluster, 2)
     work(cluster)
     assert PLACE not in cluster.brokers[2].hosted
     assert cluster.brokers[2].hosted[SECOND].leader == 1, "what it led it knows to be led elsewhere"
 
 
-def test_broker_that_shuts_down_does_not_lead_what_has_no_leader(cluster: Cluster) -> None:
+def test_broker_that_shuts_down_does_not_lead_leaderless_partitions(cluster: Cluster) -> None:
     shut_down(cluster, 2)
     work(cluster)
     cluster.kill(1)
@@ -174,7 +174,7 @@ def test_broker_that_shuts_down_does_not_lead_what_has_no_leader(cluster: Cluste
 
 
 @pytest.mark.parametrize(("behind", "error"), [(0, 0), (1, ErrorCode.STALE_BROKER_EPOCH)])
-def test_only_the_present_life_of_a_broker_can_shut_it_down(
+def test_controlled_shutdown_of_an_earlier_epoch_is_stale(
     cluster: Cluster, behind: int, error: int
 ) -> None:
     epoch = cluster.brokers[2].epoch - behind
@@ -182,14 +182,14 @@ def test_only_the_present_life_of_a_broker_can_shut_it_down(
     assert (2 in term_of(cluster).machine.state.shutting_down) == (not error)
 
 
-def test_broker_that_is_not_registered_is_told_so_when_it_shuts_down(cluster: Cluster) -> None:
+def test_controlled_shutdown_of_an_unregistered_broker_is_refused(cluster: Cluster) -> None:
     cluster.kill(2)
     work(cluster)
     assert shut_down(cluster, 2) == ErrorCode.BROKER_NOT_AVAILABLE
 
 
-def test_broker_that_went_and_came_while_it_shut_down_stays_in_the_isr(cluster: Cluster) -> None:
-    """Half of the shutdown was decided for a life that has ended."""
+def test_broker_that_restarted_during_its_shutdown_stays_in_the_isr(cluster: Cluster) -> None:
+    """Half of the shutdown was decided for an epoch that has ended."""
     term = term_of(cluster)
     request = ControlledShutdownRequest(2, cluster.brokers[2].epoch)
     effects = term.machine.controlled_shutdown(request)
@@ -202,7 +202,7 @@ def test_broker_that_went_and_came_while_it_shut_down_stays_in_the_isr(cluster: 
     assert (known(cluster), known(cluster, SECOND)) == before
 
 
-def test_isr_is_changed_by_its_leader_alone_in_its_present_life(cluster: Cluster) -> None:
+def test_isr_is_changed_only_by_its_leader_in_its_current_epoch(cluster: Cluster) -> None:
     local = cluster.brokers[1].hosted[PLACE]
     told: list[AlterPartitionResponse] = []
     machine = term_of(cluster).machine
@@ -238,7 +238,7 @@ def delete(cluster: Cluster) -> None:
     term_of(cluster).see()
 
 
-def test_topic_goes_although_a_broker_died_before_it_had_answered(cluster: Cluster) -> None:
+def test_topic_is_deleted_although_a_broker_died_before_it_answered(cluster: Cluster) -> None:
     delete(cluster)
     while cluster.deliver(term_of(cluster), 1):
         pass
@@ -250,7 +250,7 @@ def test_topic_goes_although_a_broker_died_before_it_had_answered(cluster: Clust
     assert TOPIC.name not in cluster.store.image.topics
 
 
-def test_topic_waits_for_a_replica_whose_disk_has_failed(cluster: Cluster) -> None:
+def test_topic_deletion_waits_for_a_replica_on_a_failed_disk(cluster: Cluster) -> None:
     cluster.fail_disk(cluster.brokers[2], (TOPIC.id, 0))
     delete(cluster)
     work(cluster)
@@ -260,7 +260,7 @@ def test_topic_waits_for_a_replica_whose_disk_has_failed(cluster: Cluster) -> No
     assert TOPIC.name not in cluster.store.image.topics
 
 
-def test_new_controller_deletes_nothing_while_a_replica_is_away(cluster: Cluster) -> None:
+def test_new_controller_deletes_nothing_while_a_replica_is_offline(cluster: Cluster) -> None:
     cluster.kill(2)
     work(cluster)
     delete(cluster)

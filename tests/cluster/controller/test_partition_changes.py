@@ -1,4 +1,4 @@
-"""The change that gives a partition its next state, who may be in it, and what brokers are sent."""
+"""Changes of partition states, the replicas in them, and the requests that follow."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def altered(state: ControllerState, after: PartitionImage) -> AlterPartition:
 
 
 @pytest.mark.parametrize("ahead", [0, 1])
-def test_change_names_the_controller_epoch_of_the_image_that_it_is_decided_by(ahead: int) -> None:
-    """Not that of the state before, nor of an image that the controller has not taken over."""
+def test_change_has_the_controller_epoch_of_its_image(ahead: int) -> None:
+    """Not that of the former state, nor of an image that the controller has not seen."""
     state = stated(replace(LED, controller_epoch=4))
     image = replace(state.image, controller_epoch=state.image.controller_epoch + ahead)
     change = state.alteration(image, PLACE, replace(LED, isr=(1, 2), partition_epoch=8))
@@ -43,8 +43,8 @@ def test_change_names_the_controller_epoch_of_the_image_that_it_is_decided_by(ah
     assert change.state == replace(LED, isr=(1, 2), partition_epoch=8, controller_epoch=9 + ahead)
 
 
-def test_change_names_the_partition_epoch_that_it_is_decided_by() -> None:
-    """It may skip some, and is refused once somebody else has changed the partition."""
+def test_change_has_the_partition_epoch_of_its_image() -> None:
+    """It may skip epochs, and conflicts once another change was committed."""
     state = stated(LED)
     change = altered(state, replace(LED, partition_epoch=12))
     assert (change.partition_epoch, change.state.partition_epoch) == (7, 12)
@@ -54,13 +54,13 @@ def test_change_names_the_partition_epoch_that_it_is_decided_by() -> None:
         change.apply_to(moved_on)
 
 
-def test_change_is_refused_whose_partition_epoch_does_not_grow() -> None:
+def test_change_without_a_larger_partition_epoch_is_a_conflict() -> None:
     state = stated(LED)
     with pytest.raises(Conflict):
         altered(state, replace(LED, isr=(1,))).apply_to(state.image)
 
 
-def test_change_is_made_for_a_partition_that_is_there_and_to_a_state_that_is_another() -> None:
+def test_change_needs_an_existing_partition_and_another_state() -> None:
     state, after = stated(LED), replace(LED, partition_epoch=8)
     known = state.partition(PLACE)
     assert state.alteration(state.image, PLACE, known) is None
@@ -87,13 +87,13 @@ def test_replica_that_shuts_down_is_reachable_and_not_online() -> None:
     assert list(map(state.reachable(PLACE), (1, 2, 3))) == [True, True, True]
 
 
-def test_replica_that_is_away_is_neither_online_nor_reachable() -> None:
+def test_absent_replica_is_neither_online_nor_reachable() -> None:
     state = stated(LED, away=3)
     for may in (state.online, state.reachable):
         assert list(map(may(PLACE), (1, 2, 3))) == [True, True, False]
 
 
-def test_replica_whose_disk_failed_is_not_elected_when_the_leader_goes() -> None:
+def test_replica_on_a_failed_disk_is_not_elected_when_the_leader_leaves() -> None:
     state = stated(LED)
     told = [LeaderAndIsrPartitionError("", 0, ErrorCode.KAFKA_STORAGE_ERROR)]
     response = LeaderAndIsrResponse(topics=[LeaderAndIsrTopicError(b"t" * 16, told)])
@@ -110,7 +110,7 @@ LEADER_GOES = replace(LED, replicas=(2, 3, 1), isr=(1, 3, 2), adding=(3,), remov
 
 
 def completed(known: PartitionImage, *, failed: int | None = None) -> PartitionImage | None:
-    """The state after it, if it can end; the disk of one broker may have failed."""
+    """The state after a reassignment, if it can end; the disk of one broker may have failed."""
     state = stated(known)
     if failed is not None:
         state.offline[failed] = {PLACE}
@@ -120,11 +120,11 @@ def completed(known: PartitionImage, *, failed: int | None = None) -> PartitionI
     return replace(made[0].state, controller_epoch=0) if made else None
 
 
-def test_reassignment_ends_with_its_leader_where_that_stays() -> None:
+def test_reassignment_ends_with_its_leader_if_that_is_a_target() -> None:
     assert completed(REPLACED) == PartitionImage(1, 6, 8, replicas=(1, 3), isr=(1, 3))
 
 
-def test_reassignment_ends_with_the_first_that_stays_where_its_leader_goes() -> None:
+def test_reassignment_ends_with_the_first_target_if_its_leader_is_removed() -> None:
     assert completed(LEADER_GOES) == PartitionImage(2, 6, 8, replicas=(2, 3), isr=(3, 2))
 
 
@@ -138,11 +138,11 @@ def test_reassignment_ends_with_a_leader_whose_disk_works() -> None:
 
 
 @pytest.mark.parametrize("known", [LED, MOVING, replace(REPLACED, isr=(3, 2))])
-def test_reassignment_does_not_end_before_all_that_stay_are_in_sync(known: PartitionImage) -> None:
+def test_reassignment_does_not_end_before_all_targets_are_in_sync(known: PartitionImage) -> None:
     assert completed(known) is None
 
 
-def test_reassignment_is_told_anew_while_it_cannot_end() -> None:
+def test_reassignment_that_cannot_end_is_sent_again() -> None:
     state = stated(MOVING)
     [change] = changes(
         state, ControllerEffects(decisions=[reassignment.resumption_decision(state, PLACE)])
@@ -158,7 +158,7 @@ def test_reassignment_that_can_end_ends_when_it_is_resumed() -> None:
     assert (change.state.replicas, change.state.adding, change.state.removing) == ((1, 3), (), ())
 
 
-def test_reassignment_to_fewer_replicas_that_are_in_sync_ends_at_once() -> None:
+def test_reassignment_to_fewer_in_sync_replicas_ends_at_once() -> None:
     state = stated(LED)
     after = reassignment.reassigning_state(LED, (3, 1), state.online(PLACE), unclean=False)
     assert after == PartitionImage(1, 6, 8, replicas=(3, 1), isr=(1, 3))
@@ -172,7 +172,7 @@ def test_reassignment_to_fewer_replicas_that_are_in_sync_ends_at_once() -> None:
 def stops(
     requests: ControllerEffects | BrokerRequestBatch,
 ) -> dict[int, list[StopReplicaPartitionState]]:
-    """What brokers are to stop, of topic `t`."""
+    """The replicas of topic `t` that each broker is asked to stop."""
     sent = requests.requests if isinstance(requests, ControllerEffects) else requests.requests()
     return {
         each.broker_id: each.request.topic_states[0].partition_states
@@ -182,20 +182,20 @@ def stops(
 
 
 @pytest.mark.parametrize("delete", [True, False])
-def test_stop_of_a_topic_that_stays_names_the_leader_epoch(delete: bool) -> None:
-    """A broker that has heard of a later one goes on: the partition may be its again."""
+def test_stop_replica_has_the_leader_epoch(delete: bool) -> None:
+    """A broker with a later epoch ignores it: it may have the partition again."""
     batch = BrokerRequestBatch(stated(LED))
     batch.add_stop_replica([2], PLACE, delete=delete)
     assert stops(batch) == {2: [StopReplicaPartitionState(0, 5, delete)]}
 
 
-def test_stop_of_a_partition_that_is_not_there_any_longer_names_no_leader_epoch() -> None:
+def test_stop_replica_of_a_deleted_partition_has_no_leader_epoch() -> None:
     batch = BrokerRequestBatch(stated(LED))
     batch.add_stop_replica([2], ("t", 3), delete=True)
     assert stops(batch) == {2: [StopReplicaPartitionState(3, NO_LEADER, True)]}
 
 
-def test_stop_of_a_topic_that_goes_is_obeyed_whatever_leader_epoch_is_known() -> None:
+def test_stop_replica_of_a_topic_being_deleted_has_the_epoch_above_all() -> None:
     state = stated(LED)
     state.image = apply_all(state.image, [MarkForDeletion("t", b"t" * 16)])
     deletion.note_marked_topics(state)
@@ -205,7 +205,7 @@ def test_stop_of_a_topic_that_goes_is_obeyed_whatever_leader_epoch_is_known() ->
     }
 
 
-def test_stop_is_sent_once_to_each_replica_that_is_not_deleted() -> None:
+def test_stop_replica_is_sent_once_to_each_undeleted_replica() -> None:
     state = stated(LED)
     state.image = apply_all(state.image, [MarkForDeletion("t", b"t" * 16)])
     state.deletions["t"] = DeletionProgress(deleted={(1, 0)})

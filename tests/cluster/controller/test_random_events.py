@@ -1,10 +1,10 @@
-"""Random events in a cluster: what must hold whatever happens, and in the end.
+"""Random events in a cluster: invariants that hold throughout and at the end.
 
-After each change (laws.py): at most one leader in an epoch, also in what brokers believe;
-leader epochs only grow; the ISR is of the replicas, and only a leader adds to it; nobody leads who
-was not in sync, unless that is allowed.  Once all is committed nobody leads or is in sync who is no
-member, but for the last one.  When all brokers are back and what is under way has
-happened, every broker knows what the image says, and deletions and reassignments are over.
+After each change (laws.py): each epoch has at most one leader, also in the view of brokers; leader
+epochs only grow; the ISR consists of replicas, and only a leader adds to it; an out-of-sync replica
+leads only if that is allowed.  Once all is committed, only members lead or are in sync, except for
+the last in-sync replica.  When all brokers are back and nothing is left to do, every broker has the
+state of the image, and all deletions and reassignments have ended.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Step = tuple[int, int, int]
 
 
 class Events:
-    """Makes of three numbers an event, so that a schedule can be drawn, shrunk and said again."""
+    """Turns three numbers into an event, so that schedules can be drawn, shrunk and repeated."""
 
     def __init__(self) -> None:
         self.cluster = Cluster(BROKERS, CONFIG)
@@ -63,7 +63,7 @@ class Events:
         ]  # fmt: skip
 
     def happen(self, step: Step, *, one_controller: bool = False) -> None:
-        """`one_controller`: not where it would end who is the controller now."""
+        """Do one event; `one_controller` skips those that would end the present controller."""
         kind, one, two = step
         event = self._events[kind % len(self._events)]
         term = self.cluster.term
@@ -257,7 +257,10 @@ class Events:
 
 
 def run(schedule: list[Step], *, anew: bool = False) -> Events:
-    """`anew`: see Cluster.settle; else one controller sees the last half of all that happens."""
+    """Run a schedule, then settle; see Cluster.settle for `anew`.
+
+    Without it one controller sees the last half of the events.
+    """
     events = Events()
     last_half = len(schedule) // 2
     for number, step in enumerate(schedule):
@@ -277,7 +280,7 @@ numbers = st.integers(0, 999)
 @pytest.mark.slow
 @settings(max_examples=100)
 @given(st.lists(st.tuples(numbers, numbers, numbers), max_size=120), st.booleans())
-def test_a_schedule_that_is_drawn(schedule: list[Step], anew: bool) -> None:
+def test_random_schedule_keeps_the_laws(schedule: list[Step], anew: bool) -> None:
     run(schedule, anew=anew)
 
 
@@ -288,8 +291,8 @@ def drawn(seed: int) -> list[Step]:
 
 
 @pytest.mark.slow
-def test_schedules_of_seeds() -> None:
-    """And lest nothing happens in them."""
+def test_seeded_schedules_keep_the_laws_and_cover_all_events() -> None:
+    """The count of each kind of event shows that the schedules do something."""
     seen: Counter[str] = Counter()
     for seed in range(100):
         seen += run(drawn(seed), anew=seed % 2 == 0).cluster.laws.seen
@@ -306,7 +309,7 @@ def test_schedules_of_seeds() -> None:
 
 
 @pytest.mark.long
-def test_ten_thousand_schedules(rng: random.Random) -> None:
+def test_ten_thousand_schedules_keep_the_laws(rng: random.Random) -> None:
     first = rng.getrandbits(40)
     for seed in range(first, first + 10_000):
         try:

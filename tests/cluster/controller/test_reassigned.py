@@ -1,4 +1,4 @@
-"""Reassignments: the states that they go through, and how who asks for them is answered."""
+"""Reassignments: their states, and the answers to requests."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def without(*away: int) -> Online:
 
 
 def next_state(known: PartitionImage, **fields: object) -> PartitionImage:
-    """In the next epochs."""
+    """The state with these fields, in the next epochs."""
     given: dict[str, Any] = {
         "leader_epoch": known.leader_epoch + 1,
         "partition_epoch": known.partition_epoch + 1,
@@ -85,15 +85,13 @@ def next_state(known: PartitionImage, **fields: object) -> PartitionImage:
         ),
     ],
 )
-def test_partition_is_on_its_way_to_other_replicas_or_there(
+def test_reassigning_state_has_both_replica_sets_or_is_complete(
     known: PartitionImage, target: Sequence[int], after: dict[str, object]
 ) -> None:
     assert reassigning_state(known, target, everybody, unclean=False) == next_state(known, **after)
 
 
-def test_partition_led_by_one_that_goes_at_once_has_no_leader_where_nobody_in_sync_is_there() -> (
-    None
-):
+def test_partition_losing_its_leader_at_once_is_leaderless_without_online_isr() -> None:
     known = replace(MOVING, leader=3, isr=(3, 1))
     after = reassigning_state(known, [1, 2], without(1), unclean=True)
     assert after == next_state(
@@ -101,9 +99,7 @@ def test_partition_led_by_one_that_goes_at_once_has_no_leader_where_nobody_in_sy
     )
 
 
-def test_partition_of_which_nobody_in_sync_is_left_is_led_by_another_only_if_that_is_allowed() -> (
-    None
-):
+def test_partition_losing_its_isr_at_once_needs_an_unclean_election() -> None:
     known = replace(MOVING, leader=3, isr=(3,))
     assert reassigning_state(known, [1, 2], everybody, unclean=False) is None
     assert reassigning_state(known, [1, 2], without(1, 2), unclean=True) is None
@@ -112,7 +108,7 @@ def test_partition_of_which_nobody_in_sync_is_left_is_led_by_another_only_if_tha
     )
 
 
-def test_reassignment_waits_for_a_leader_that_is_there_among_those_that_stay() -> None:
+def test_reassignment_waits_for_an_online_leader_among_the_targets() -> None:
     known = replace(LED, replicas=(1, 2, 3), isr=(1, 2), leader=1)
     state = stated(known, away=2)
     after = reassigning_state(known, [2], state.online(PLACE), unclean=False)
@@ -131,7 +127,7 @@ def resumed(state: ControllerState) -> AlterPartition | None:
     return change
 
 
-def test_reassignment_is_complete_when_all_that_are_to_stay_are_in_sync() -> None:
+def test_reassignment_is_complete_when_all_targets_are_in_sync() -> None:
     assert complete(stated(MOVING)) is None
     known = replace(MOVING, isr=(1, 2, 3))
     change = complete(stated(known))
@@ -142,7 +138,7 @@ def test_reassignment_is_complete_when_all_that_are_to_stay_are_in_sync() -> Non
     assert resumed(stated(known)) == change
 
 
-def test_reassignment_is_completed_by_the_leader_it_has_if_that_stays_and_is_there() -> None:
+def test_reassignment_completes_with_its_leader_if_that_is_an_online_target() -> None:
     known = replace(MOVING, leader=2, isr=(1, 2, 3))
     led_on = complete(stated(known))
     assert led_on is not None
@@ -154,7 +150,7 @@ def test_reassignment_is_completed_by_the_leader_it_has_if_that_stays_and_is_the
     assert led_by_another.state.leader == 3
 
 
-def test_reassignment_that_cannot_be_completed_yet_is_told_to_all_anew() -> None:
+def test_reassignment_that_cannot_complete_is_sent_again() -> None:
     state = stated(MOVING)
     change = resumed(state)
     assert change is not None
@@ -169,13 +165,15 @@ def test_reassignment_that_cannot_be_completed_yet_is_told_to_all_anew() -> None
 
 
 @pytest.mark.parametrize("fields", [{"adding": ()}, {"removing": ()}])
-def test_reassignment_that_adds_or_removes_only_is_one(fields: dict[str, Any]) -> None:
+def test_partition_with_only_adding_or_removing_replicas_is_reassigned(
+    fields: dict[str, Any],
+) -> None:
     known = replace(MOVING, isr=(1, 2, 3), **fields)
     assert complete(stated(known)) is not None
     assert resumed(stated(known)) is not None
 
 
-def test_partition_that_is_not_reassigned_or_gone_is_neither_completed_nor_resumed() -> None:
+def test_partition_not_reassigned_or_deleted_is_neither_completed_nor_resumed() -> None:
     for state in (stated(LED), stated()):
         assert complete(state) is None
         assert resumed(state) is None
@@ -209,7 +207,7 @@ def refused(
     return result.error_code, result.error_message
 
 
-def test_each_partition_of_each_topic_is_answered_for_itself() -> None:
+def test_reassignments_are_answered_for_each_partition() -> None:
     state = stated(PAIR, PAIR, MOVING)
     made, answer = asked(state, {"t": {0: [3, 2], 1: [1, 2], 2: None, 3: [1]}, "n": {0: [1]}})
     assert [(each.index, each.state.replicas) for each in made] == [(0, (3, 2, 1)), (2, (1, 2))]
@@ -235,7 +233,7 @@ def test_each_partition_of_each_topic_is_answered_for_itself() -> None:
 
 
 @pytest.mark.parametrize("may_change", [True, False])
-def test_request_for_nothing_is_answered_at_once(may_change: bool) -> None:
+def test_empty_reassignment_request_is_answered_at_once(may_change: bool) -> None:
     request = AlterPartitionReassignmentsRequest(1000, may_change, [])
     effects = reassignment.alter_reassignments(stated(LED), request)
     assert (effects.decisions, effects.then) == ([], None)
@@ -244,7 +242,7 @@ def test_request_for_nothing_is_answered_at_once(may_change: bool) -> None:
     )
 
 
-def test_end_of_a_reassignment_gives_the_replicas_of_before() -> None:
+def test_cancelled_reassignment_restores_the_original_replicas() -> None:
     [change], _ = asked(stated(MOVING), {"t": {0: None}})
     assert change.state == next_state(
         MOVING, replicas=(1, 2), adding=(), removing=(), controller_epoch=9
@@ -254,27 +252,27 @@ def test_end_of_a_reassignment_gives_the_replicas_of_before() -> None:
     assert refused(stated(LED), None)[0] == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
 
 
-def test_replicas_that_a_partition_has_are_asked_for_while_it_is_reassigned() -> None:
-    """Then it is to have all of them, and it is not told that this is so already."""
+def test_reassignment_to_the_present_replicas_is_accepted_during_a_reassignment() -> None:
+    """The request then keeps all replicas; it is not a request for the present state."""
     [change], _ = asked(stated(replace(MOVING, isr=(1, 2, 3))), {"t": {0: [3, 1, 2]}})
     assert change.state.removing == ()
     for one_way in (replace(MOVING, adding=()), replace(MOVING, removing=())):
         assert asked(stated(one_way), {"t": {0: [3, 1, 2]}})[0]
 
 
-def test_partition_of_a_topic_that_goes_is_not_found() -> None:
+def test_reassignment_of_a_deleted_topic_is_unknown_partition() -> None:
     state = stated(LED)
     state.image = MarkForDeletion("t", b"t" * 16).apply_to(state.image)
     assert refused(state, [1, 2])[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_partition_that_was_never_led_has_the_replicas_at_once() -> None:
+def test_new_partition_gets_the_target_replicas_at_once() -> None:
     [change], _ = asked(stated(unassigned_partition((1,))), {"t": {0: [3, 2]}})
     assert change.partition_epoch == -1
     assert change.state == PartitionImage(3, 0, 0, (3, 2), (3, 2), controller_epoch=9)
 
 
-def test_replica_that_comes_must_be_alive_and_stay_so() -> None:
+def test_added_replica_must_be_live_and_not_shutting_down() -> None:
     invalid = ErrorCode.INVALID_REPLICA_ASSIGNMENT
     assert refused(stated(PAIR, away=3), [1, 3]) == (
         invalid,
@@ -287,11 +285,11 @@ def test_replica_that_comes_must_be_alive_and_stay_so() -> None:
     assert asked(state, {"t": {0: [2, 1]}})[1].responses[0].partitions[0].error_code == 0
 
 
-def test_replica_that_came_by_a_reassignment_and_went_is_not_one_of_before() -> None:
+def test_absent_replica_of_an_earlier_reassignment_is_refused() -> None:
     assert refused(stated(MOVING, away=3), [3, 2])[0] == ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
-def test_replication_factor_is_kept_if_that_is_asked_for_and_counts_what_stays() -> None:
+def test_replication_factor_must_stay_on_request_and_counts_targets() -> None:
     assert refused(stated(MOVING), [1, 2, 3], may_change_factor=False) == (
         ErrorCode.INVALID_REPLICATION_FACTOR,
         "The replication factor is changed from 2 to 3",
@@ -299,9 +297,7 @@ def test_replication_factor_is_kept_if_that_is_asked_for_and_counts_what_stays()
     assert asked(stated(MOVING), {"t": {0: [1, 3]}}, may_change_factor=False)[0]
 
 
-def test_reassignment_that_would_leave_nobody_in_sync_is_refused_unless_unclean_is_allowed() -> (
-    None
-):
+def test_reassignment_without_in_sync_replica_is_refused_unless_unclean() -> None:
     known = replace(MOVING, leader=3, isr=(3,))
     state = stated(known)
     error, said = refused(state, None)
@@ -315,7 +311,7 @@ def test_reassignment_that_would_leave_nobody_in_sync_is_refused_unless_unclean_
     assert (made.state.leader, made.state.recovering) == (1, True)
 
 
-def test_replica_on_a_failed_disk_does_not_lead_what_is_reassigned() -> None:
+def test_replica_on_a_failed_disk_does_not_lead_a_reassigned_partition() -> None:
     state = stated(LED)
     state.offline[3] = {PLACE}
     [change], _ = asked(state, {"t": {0: [3, 2]}})
@@ -325,7 +321,7 @@ def test_replica_on_a_failed_disk_does_not_lead_what_is_reassigned() -> None:
 # -- in the store
 
 
-def test_places_that_the_store_names_and_cannot_be_are_the_reply() -> None:
+def test_refused_reassignments_of_the_store_are_the_reply() -> None:
     state = stated(PAIR, PAIR, PAIR)
     wanted = {("t", 1): (2, 9), ("n", 0): (1,), PLACE: (1, 1), ("t", 2): (1, 2)}
     machine = ClusterController(state.settings, state.image)
@@ -348,7 +344,7 @@ def listed(
     return reassignment.list_reassignments(state, ListPartitionReassignmentsRequest(1000, topics))
 
 
-def test_what_is_under_way_is_listed_by_topic_of_all_or_of_what_is_asked_for() -> None:
+def test_reassignments_are_listed_by_topic_for_all_or_the_named() -> None:
     state = stated(MOVING, LED, replace(MOVING, adding=()), replace(MOVING, removing=()))
     topic = TopicImage("s", b"s" * 16, (MOVING,))
     state.image = CreateTopic(topic).apply_to(state.image)

@@ -1,4 +1,4 @@
-"""A disk that was full fails no longer: its broker has itself told of its replicas again."""
+"""A full disk has room again: its broker reports its replicas again."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def settled(cluster: Cluster) -> None:
 
 
 def led_by_its_last() -> Cluster:
-    """A partition of which broker 1 alone is in sync."""
+    """A cluster with a partition of which only broker 1 is in sync."""
     cluster = Cluster(3, BrokerConfig({"node.id": "3"}))
     cluster.elect(3)
     assert cluster.term is not None
@@ -42,7 +42,7 @@ def led_by_its_last() -> Cluster:
     return cluster
 
 
-def test_the_last_in_sync_leads_again() -> None:
+def test_last_in_sync_replica_leads_again_when_its_disk_has_room() -> None:
     cluster = led_by_its_last()
     cluster.fail_disk(cluster.brokers[1], LOG)
     settled(cluster)
@@ -53,7 +53,7 @@ def test_the_last_in_sync_leads_again() -> None:
     assert cluster.brokers[1].hosted["t", 0].leader_epoch == known(cluster).leader_epoch
 
 
-def test_a_stop_that_comes_late_is_not_the_end_of_it() -> None:
+def test_late_stop_replica_does_not_stop_a_recovered_replica() -> None:
     cluster = led_by_its_last()
     cluster.start(2)
     settled(cluster)
@@ -73,7 +73,7 @@ def test_a_stop_that_comes_late_is_not_the_end_of_it() -> None:
     assert known(cluster).isr == (1, 2)
 
 
-def test_a_topic_goes_once_all_its_replicas_can() -> None:
+def test_topic_is_deleted_once_every_disk_has_room_again() -> None:
     cluster = led_by_its_last()
     cluster.start(2)
     settled(cluster)

@@ -1,4 +1,5 @@
-"""The machine at 1,000 brokers and 200,000 partitions: what a begin and a broker's death take.
+"""The controller at 1,000 brokers and 200,000 partitions: the cost of its start and of a lost
+broker.
 
 `pytest -s -m long tests/cluster/controller/test_scale.py` prints the figures.
 """
@@ -47,7 +48,7 @@ def big_cluster() -> ClusterImage:
 
 
 def _partition(number: int) -> PartitionImage:
-    """Each broker leads as many, and follows each of many others."""
+    """A partition; each broker leads equally many, and follows each of many others."""
     lap = number // BROKERS + 1
     return new_partition([(number + lap * each) % BROKERS + 1 for each in range(REPLICAS)])
 
@@ -59,7 +60,7 @@ def timed(work: Callable[[], T]) -> tuple[T, float]:
 
 
 class Followed:
-    """A machine, and the image that it is told of."""
+    """A controller, and the image that it has."""
 
     def __init__(self, image: ClusterImage) -> None:
         self.image = image
@@ -70,7 +71,7 @@ class Followed:
         return self.machine.image_changed(self.image, delta_of(before, self.image, changes))
 
     def lose(self, broker_id: int) -> tuple[int, int]:
-        """A broker dies, and what is decided is made: how many changes, and how many requests."""
+        """Remove a broker and commit the decisions: the numbers of changes and requests."""
         effects = self.changed([UnregisterBroker(broker_id)])
         changes, _ = decide_all(self.image, effects.decisions)
         requests = len(effects.requests) + len(self.changed(changes).requests)
@@ -78,7 +79,7 @@ class Followed:
 
 
 @pytest.mark.long
-def test_a_thousand_brokers() -> None:
+def test_lost_broker_among_a_thousand_costs_only_its_own_partitions() -> None:
     image = big_cluster()
     cluster, making_s = timed(lambda: Followed(image))
     with collector_paused():  # as the driver does
@@ -99,7 +100,7 @@ def test_a_thousand_brokers() -> None:
 
 
 @pytest.mark.long
-def test_what_it_keeps_of_a_thousand_brokers() -> None:
+def test_controller_of_a_thousand_brokers_keeps_less_than_the_image() -> None:
     tracemalloc.start()
     image = big_cluster()
     image_bytes = tracemalloc.get_traced_memory()[0]

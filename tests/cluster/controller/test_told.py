@@ -1,4 +1,4 @@
-"""What brokers are told of an event: each request, field by field."""
+"""The requests to brokers that follow from an event, field by field."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ RICH_STATE = LeaderAndIsrPartitionState(
 
 
 def sent(requests: list[BrokerRequest], kind: type[M]) -> dict[int, M]:
-    """The requests of a kind, by broker; a broker gets one of each kind at most."""
+    """The requests of one kind, by broker; each broker gets at most one."""
     found: dict[int, M] = {}
     for each in requests:
         if isinstance(each.request, kind):
@@ -90,7 +90,7 @@ def with_topic(state: ControllerState, name: str, *partitions: PartitionImage) -
 # -- LeaderAndIsr
 
 
-def test_replica_is_told_all_that_is_known_of_its_partition() -> None:
+def test_leader_and_isr_has_every_field_of_the_partition() -> None:
     batch = BrokerRequestBatch(stated(RICH))
     batch.add_leader_and_isr([3], PLACE)
     [request] = batch.requests()
@@ -107,7 +107,7 @@ def test_replica_is_told_all_that_is_known_of_its_partition() -> None:
     )
 
 
-def test_partitions_are_told_by_topic_to_each_broker_that_has_them() -> None:
+def test_leader_and_isr_groups_partitions_by_topic_for_each_broker() -> None:
     state = stated(LED, replace(LED, leader=2), LED)
     with_topic(state, "s", replace(LED, leader=3))
     batch = BrokerRequestBatch(state)
@@ -131,7 +131,7 @@ def test_partitions_are_told_by_topic_to_each_broker_that_has_them() -> None:
     ("first", "second", "is_new"),
     [(False, False, False), (True, False, True), (False, True, True), (True, True, True)],
 )
-def test_log_may_be_made_where_one_of_two_reasons_to_tell_says_so(
+def test_leader_and_isr_is_new_if_any_addition_says_so(
     first: bool, second: bool, is_new: bool
 ) -> None:
     batch = BrokerRequestBatch(stated(LED))
@@ -142,7 +142,7 @@ def test_log_may_be_made_where_one_of_two_reasons_to_tell_says_so(
     assert new == {1: is_new, 2: first}
 
 
-def test_broker_that_is_away_is_told_nothing_and_named_as_no_leader() -> None:
+def test_absent_broker_gets_no_request_and_is_no_live_leader() -> None:
     batch = BrokerRequestBatch(stated(replace(LED, leader=3), away=3))
     batch.add_leader_and_isr([1, 3], PLACE)
     batch.add_update_metadata([PLACE], [1, 3])
@@ -152,8 +152,8 @@ def test_broker_that_is_away_is_told_nothing_and_named_as_no_leader() -> None:
     assert sent(requests, LeaderAndIsrRequest)[1].live_leaders == []
 
 
-def test_leader_is_named_where_other_brokers_reach_it_alone() -> None:
-    """By the listener that brokers use among each other, if it has that one."""
+def test_live_leader_has_its_inter_broker_address() -> None:
+    """The address of the inter-broker listener, if the leader has that listener."""
     state = stated(LED, replace(LED, leader=2))
     config = BrokerConfig(
         {
@@ -174,8 +174,8 @@ def test_leader_is_named_where_other_brokers_reach_it_alone() -> None:
 
 
 @pytest.mark.parametrize("how_far", ["asked", "done"])
-def test_replica_that_is_deleted_is_told_of_no_more(how_far: str) -> None:
-    """A broker would make it anew."""
+def test_deleted_replica_gets_no_leader_and_isr(how_far: str) -> None:
+    """The broker would create the replica again."""
     state = stated(LED, LED)
     going = state.deletions["t"] = DeletionProgress()
     (going.requested if how_far == "asked" else going.deleted).add((2, 0))
@@ -189,7 +189,7 @@ def test_replica_that_is_deleted_is_told_of_no_more(how_far: str) -> None:
     } == {2: [1], 3: [0, 1]}
 
 
-def test_partition_that_is_gone_since_is_left_out() -> None:
+def test_partition_deleted_since_is_left_out() -> None:
     state = stated(LED, LED)
     batch = BrokerRequestBatch(state)
     for place in (("t", 1), ("t", 2), ("n", 0)):
@@ -205,7 +205,7 @@ def test_partition_that_is_gone_since_is_left_out() -> None:
 # -- UpdateMetadata
 
 
-def test_brokers_tell_clients_how_a_partition_is_and_who_is_alive() -> None:
+def test_update_metadata_has_partition_states_and_live_brokers() -> None:
     state = stated(RICH, away=3)
     state.shutting_down.add(1)
     endpoints = (Endpoint("IN", "one", 1, "SASL_SSL"), Endpoint("OUT", "two", 2, "SSL"))
@@ -251,7 +251,7 @@ def test_brokers_tell_clients_how_a_partition_is_and_who_is_alive() -> None:
     ]
 
 
-def test_topic_that_goes_is_shown_as_going() -> None:
+def test_update_metadata_shows_a_deleted_topic_as_being_deleted() -> None:
     state = stated(RICH)
     state.deletions["t"] = DeletionProgress()
     batch = BrokerRequestBatch(state)
@@ -262,7 +262,7 @@ def test_topic_that_goes_is_shown_as_going() -> None:
     assert (shown.isr, shown.replicas) == ([2, 1], [1, 2, 3])
 
 
-def test_partition_that_never_had_a_leader_is_not_shown() -> None:
+def test_update_metadata_leaves_out_new_partitions() -> None:
     state = stated(unassigned_partition((1, 2)), LED)
     with_topic(state, "s", unassigned_partition((1,)))
     batch = BrokerRequestBatch(state)
@@ -274,13 +274,13 @@ def test_partition_that_never_had_a_leader_is_not_shown() -> None:
     )
 
 
-def test_nobody_is_shown_anything_where_nobody_was_to_be() -> None:
+def test_update_metadata_without_viewers_sends_nothing() -> None:
     batch = BrokerRequestBatch(stated(LED))
     batch.add_update_metadata([PLACE], [])
     assert batch.requests() == []
 
 
-def test_who_is_alive_is_shown_to_all_without_a_partition() -> None:
+def test_update_metadata_without_partitions_sends_live_brokers_to_all() -> None:
     batch = BrokerRequestBatch(stated(LED))
     batch.add_update_metadata(())
     told = sent(batch.requests(), UpdateMetadataRequest)
@@ -288,8 +288,8 @@ def test_who_is_alive_is_shown_to_all_without_a_partition() -> None:
     assert [each.id for each in told[1].live_brokers] == [1, 2, 3]
 
 
-def test_member_without_a_registration_in_the_image_is_not_named() -> None:
-    """It went, and its going is not dealt with yet."""
+def test_member_without_registration_is_no_live_broker() -> None:
+    """It has left, but its departure is not handled yet."""
     state = stated(LED)
     state.image = state.image.without_broker(1)
     batch = BrokerRequestBatch(state)
@@ -303,7 +303,7 @@ def test_member_without_a_registration_in_the_image_is_not_named() -> None:
 # -- StopReplica
 
 
-def test_replicas_are_stopped_by_topic_in_their_leader_epochs() -> None:
+def test_stop_replica_groups_partitions_by_topic_with_leader_epochs() -> None:
     state = stated(LED, replace(LED, leader_epoch=6))
     with_topic(state, "s", LED)
     batch = BrokerRequestBatch(state)
@@ -347,7 +347,7 @@ def test_replicas_are_stopped_by_topic_in_their_leader_epochs() -> None:
     ]
 
 
-def test_replica_of_a_topic_that_goes_is_stopped_in_an_epoch_above_all_others() -> None:
+def test_stop_replica_of_a_deleted_topic_has_the_epoch_above_all() -> None:
     state = stated(LED)
     state.deletions["t"] = DeletionProgress()
     batch = BrokerRequestBatch(state)
@@ -356,7 +356,7 @@ def test_replica_of_a_topic_that_goes_is_stopped_in_an_epoch_above_all_others() 
     assert topic.partition_states == [StopReplicaPartitionState(0, -2, True)]
 
 
-def test_who_leads_is_told_first_then_what_clients_hear_and_last_what_goes() -> None:
+def test_requests_are_leader_and_isr_then_update_metadata_then_stop_replica() -> None:
     batch = BrokerRequestBatch(stated(LED))
     batch.add_stop_replica([1], PLACE, delete=False)
     batch.add_update_metadata([PLACE], [1])
@@ -368,7 +368,7 @@ def test_who_leads_is_told_first_then_what_clients_hear_and_last_what_goes() -> 
 # -- effects together
 
 
-def test_effects_of_two_events_happen_together_each_in_its_order() -> None:
+def test_added_effects_follow_in_order() -> None:
     order = []
 
     def step(name: str) -> ControllerEffects:
@@ -391,7 +391,7 @@ def test_effects_of_two_events_happen_together_each_in_its_order() -> None:
 
 
 @pytest.mark.parametrize("which", [0, 1])
-def test_effects_go_on_as_the_one_of_two_that_goes_on(which: int) -> None:
+def test_added_effects_keep_the_only_continuation(which: int) -> None:
     following = ControllerEffects(timers=[("x", 1)])
     both = [ControllerEffects(), ControllerEffects()]
     both[which].then = lambda: following
@@ -400,7 +400,7 @@ def test_effects_go_on_as_the_one_of_two_that_goes_on(which: int) -> None:
     assert both[0].then() is following
 
 
-def test_effects_without_anything_to_follow_have_nothing_to_follow_together() -> None:
+def test_added_effects_without_continuations_have_none() -> None:
     effects = ControllerEffects()
     effects.add(ControllerEffects())
     assert effects.then is None

@@ -1,4 +1,5 @@
-"""Topics that go: who is told to delete what, what answers say, and what is waited for."""
+"""Deletion of topics: the requests to delete replicas, their responses, and what deletions wait
+for."""
 
 from __future__ import annotations
 
@@ -17,28 +18,28 @@ from kwire.codecs.messages.stop_replica import (
 from kwire.settings import BrokerConfig
 from tests.cluster.controller.test_coming_and_going import shown, stopped
 from tests.cluster.controller.test_decided import LED, PLACE, stated
-from tests.cluster.controller.test_term import NEVER, Told, image_of
+from tests.cluster.controller.test_term import NEVER, StartedController, image_of
 
 T = b"t" * 16
 
 
-def test_topic_that_is_to_go_goes_on_all_its_brokers_and_then_from_the_store() -> None:
-    told = Told(image_of(replace(LED, replicas=(1, 2), isr=(1, 2)), NEVER))
-    effects = told.changed(MarkForDeletion("t", T))
+def test_marked_topic_is_deleted_on_all_brokers_then_in_the_store() -> None:
+    started = StartedController(image_of(replace(LED, replicas=(1, 2), isr=(1, 2)), NEVER))
+    effects = started.changed(MarkForDeletion("t", T))
     assert stopped(effects.requests) == {each: [("t", 0, True), ("t", 1, True)] for each in (1, 2)}
     assert shown(effects.requests) == {each: [PLACE] for each in (1, 2, 3)}
     assert effects.decisions == []
     requests = [each for each in effects.requests if isinstance(each.request, StopReplicaRequest)]
-    after = [told.machine.response_received(each, all_stopped("t", 0, 1)) for each in requests]
+    after = [started.machine.response_received(each, all_stopped("t", 0, 1)) for each in requests]
     assert [len(each.decisions) for each in after] == [0, 1]
-    assert [decide(told.state.image) for decide in after[1].decisions] == [DeleteTopic("t", T)]
-    effects = told.changed(DeleteTopic("t", T))
+    assert [decide(started.state.image) for decide in after[1].decisions] == [DeleteTopic("t", T)]
+    effects = started.changed(DeleteTopic("t", T))
     assert (effects.requests, effects.decisions) == ([], [])
-    assert told.state.deletions == {}
-    assert after[1].decisions[0](told.state.image) is None
+    assert started.state.deletions == {}
+    assert after[1].decisions[0](started.state.image) is None
 
 
-def test_topic_that_is_made_anew_meanwhile_is_not_deleted() -> None:
+def test_topic_recreated_since_is_not_deleted() -> None:
     state = stated(LED)
     state.deletions["t"] = DeletionProgress(deleted={(1, 0), (2, 0), (3, 0)})
     effects = deletion.resume(state, ["t"])
@@ -51,23 +52,23 @@ def all_stopped(topic: str, *indexes: int) -> StopReplicaResponse:
     )
 
 
-def test_deletion_goes_on_with_the_topics_and_replicas_that_an_answer_is_about() -> None:
+def test_response_advances_only_the_deletions_that_it_names() -> None:
     image = image_of(LED, topics={"s": LED, "r": LED})
     for name in "srt":
         image = MarkForDeletion(name, name.encode() * 16).apply_to(image)
-    told = Told(image)
+    started = StartedController(image)
     [request] = [
         each
-        for each in told.begun.requests
+        for each in started.start_effects.requests
         if isinstance(each.request, StopReplicaRequest) and each.broker_id == 2
     ]
     response = all_stopped("r", 0)
     response.partition_errors.append(
         StopReplicaPartitionError("s", 0, ErrorCode.KAFKA_STORAGE_ERROR)
     )
-    effects = told.machine.response_received(request, response)
+    effects = started.machine.response_received(request, response)
     others = {(1, 0), (3, 0)}
-    assert told.state.deletions == {
+    assert started.state.deletions == {
         "r": DeletionProgress(requested=others, deleted={(2, 0)}),
         "s": DeletionProgress(requested=others, halted=True),
         "t": DeletionProgress(requested=others, halted=True),  # it says nothing of it
@@ -75,40 +76,42 @@ def test_deletion_goes_on_with_the_topics_and_replicas_that_an_answer_is_about()
     assert (effects.requests, effects.decisions) == ([], [])
 
 
-def test_deletion_is_halted_by_an_answer_that_is_an_error_as_a_whole() -> None:
-    told = Told(MarkForDeletion("t", T).apply_to(image_of(LED)))
+def test_response_with_a_top_level_error_halts_the_deletion() -> None:
+    started = StartedController(MarkForDeletion("t", T).apply_to(image_of(LED)))
     [request] = [
         each
-        for each in told.begun.requests
+        for each in started.start_effects.requests
         if isinstance(each.request, StopReplicaRequest) and each.broker_id == 1
     ]
     response = all_stopped("t", 0)
     response.error_code = ErrorCode.STALE_BROKER_EPOCH
-    told.machine.response_received(request, response)
-    assert told.state.deletions == {"t": DeletionProgress(requested={(2, 0), (3, 0)}, halted=True)}
+    started.machine.response_received(request, response)
+    assert started.state.deletions == {
+        "t": DeletionProgress(requested={(2, 0), (3, 0)}, halted=True)
+    }
 
 
-def test_deletion_goes_on_after_a_stop_of_a_topic_that_is_gone() -> None:
-    told = Told(MarkForDeletion("t", T).apply_to(image_of(LED, topics={"s": LED})))
+def test_response_about_an_unknown_topic_does_not_stop_other_deletions() -> None:
+    started = StartedController(MarkForDeletion("t", T).apply_to(image_of(LED, topics={"s": LED})))
     [request] = [
         each
-        for each in told.begun.requests
+        for each in started.start_effects.requests
         if isinstance(each.request, StopReplicaRequest) and each.broker_id == 1
     ]
     assert isinstance(request.request, StopReplicaRequest)
     other = replace(request.request.topic_states[0], topic_name="gone")
     request.request.topic_states.insert(0, other)
-    told.machine.response_received(request, all_stopped("t", 0))
-    assert told.state.deletions["t"].deleted == {(1, 0)}
+    started.machine.response_received(request, all_stopped("t", 0))
+    assert started.state.deletions["t"].deleted == {(1, 0)}
 
 
-def test_topics_do_not_go_where_that_is_turned_off() -> None:
+def test_no_topic_is_deleted_if_deletion_is_off() -> None:
     config = BrokerConfig({"node.id": "1", "delete.topic.enable": "false"})
-    told = Told(MarkForDeletion("t", T).apply_to(image_of(LED)), config)
-    assert told.state.deletions == {}
+    started = StartedController(MarkForDeletion("t", T).apply_to(image_of(LED)), config)
+    assert started.state.deletions == {}
 
 
-def test_topics_that_are_marked_are_taken_up_once_in_their_order() -> None:
+def test_marked_topics_are_noted_once_in_order() -> None:
     state = stated(LED)
     for name in "ba":
         made = CreateTopic(TopicImage(name, name.encode() * 16, (LED,)))
@@ -121,7 +124,7 @@ def test_topics_that_are_marked_are_taken_up_once_in_their_order() -> None:
     assert deletion.note_marked_topics(state) == []
 
 
-def test_deletion_asks_anew_only_where_nothing_is_under_way_and_of_what_is_not_done() -> None:
+def test_resumed_deletion_requests_only_undeleted_replicas_without_pending_request() -> None:
     for going, asked in (
         (DeletionProgress(requested={(1, 0)}), {}),
         (DeletionProgress(halted=True), {}),
@@ -139,8 +142,8 @@ def test_deletion_asks_anew_only_where_nothing_is_under_way_and_of_what_is_not_d
     assert len(deletion.resume(state, ["s", "t"]).decisions) == 1, "of it there is nothing left"
 
 
-def test_deletion_of_several_topics_goes_on_past_those_that_wait_or_are_over() -> None:
-    """Each of the first three has nothing to be sent."""
+def test_resume_continues_past_topics_that_wait_or_are_deleted() -> None:
+    """Nothing has to be sent for the first three topics."""
     state = stated(LED)
     for name in "abcd":
         made = CreateTopic(TopicImage(name, name.encode() * 16, (LED,)))
@@ -155,7 +158,7 @@ def test_deletion_of_several_topics_goes_on_past_those_that_wait_or_are_over() -
     assert len(effects.decisions) == 1
 
 
-def test_failed_replicas_halt_the_topics_that_they_are_of_alone() -> None:
+def test_failed_replicas_halt_only_their_own_topics() -> None:
     state = stated(LED, LED)
     going = {
         "s": DeletionProgress(requested={(1, 0)}),

@@ -63,8 +63,8 @@ def staged_brokers(
 class ZooKeeperStage:
     """See tests.cluster.controller.answers.Stage.
 
-    Where it is known how the partitions will be (`expected`, a mapping for each line), it is waited
-    for that; else until they have not changed for a while.
+    If the next states of the partitions are known (`expected`, a mapping for each line), it waits
+    for them; otherwise until they have not changed for a while.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class ZooKeeperStage:
         return self
 
     def _await_controller(self) -> None:
-        """The first broker becomes it, before there is another one."""
+        """Wait until the first broker is the controller, before others start."""
         deadline = time.monotonic() + PATIENCE_S
         while self._zookeeper.exists("/controller") is None:
             assert time.monotonic() < deadline
@@ -124,7 +124,7 @@ class ZooKeeperStage:
         return found
 
     def _written(self, place: Place) -> State | None:
-        """None before the controller has come to it."""
+        """The state of a partition; None before the controller has written it."""
         topic, index = place
         path = f"/brokers/topics/{topic}"
         try:
@@ -182,5 +182,5 @@ class ZooKeeperStage:
 
 
 def without_epoch(told: Sequence[object]) -> list[object]:
-    """What is told of a partition but for its leader epoch."""
+    """The state of a partition without its leader epoch."""
     return [*told[:LEADER_EPOCH], *told[LEADER_EPOCH + 1 :]]

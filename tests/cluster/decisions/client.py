@@ -1,4 +1,4 @@
-"""Administrative requests in short, and their answers as plain values."""
+"""A client for administrative requests, which returns answers as plain values."""
 
 from __future__ import annotations
 
@@ -74,14 +74,14 @@ class AdminClient:
         return (await self.ask(request, version, CreateTopicsResponse)).topics
 
     async def make(self, *names: str, partitions: int = 1) -> None:
-        """Create topics that must come into being."""
+        """Create topics; fails if one is refused."""
         results = await self.create(*(new_topic(name, partitions) for name in names))
         assert [result.error_code for result in results] == [ErrorCode.NONE] * len(names)
 
     async def metadata(
         self, *names: str, version: int = 12, allow_creation: bool = False
     ) -> MetadataResponse:
-        """All topics where none is named."""
+        """The response for the named topics, or for all."""
         topics = [MetadataRequestTopic(name=name) for name in names] or None
         request = MetadataRequest(topics, allow_creation)
         return await self.ask(request, version, MetadataResponse)

@@ -17,13 +17,13 @@ OpenAdmin = Callable[..., AbstractAsyncContextManager[AdminClient]]
 
 @pytest.fixture
 def still_clock() -> trio.testing.MockClock:
-    """A clock that stands still unless it is told to jump."""
+    """A clock that stands still until a test makes it jump."""
     return trio.testing.MockClock()
 
 
 @pytest.fixture
 def open_admin(tmp_path: Path) -> OpenAdmin:
-    """`async with open_admin({"num.partitions": "3"}) as admin:`, again for a restart."""
+    """`async with open_admin({"num.partitions": "3"}) as admin:`; open it again for a restart."""
 
     @asynccontextmanager
     async def opened(settings: Mapping[str, str] | None = None) -> AsyncIterator[AdminClient]:

@@ -59,7 +59,7 @@ def set_by_hand(result: DescribeConfigsResult) -> dict[str, str | None]:
 # -- IncrementalAlterConfigs
 
 
-async def test_configs_are_set_one_by_one_and_kept(open_admin: OpenAdmin) -> None:
+async def test_incremental_alter_sets_and_deletes_single_configs(open_admin: OpenAdmin) -> None:
     async with open_admin() as admin:
         await admin.make("a")
         assert await admin.alter(TOPIC, "a", ("retention.ms", SET, " 5 ")) == OK
@@ -75,7 +75,7 @@ async def test_configs_are_set_one_by_one_and_kept(open_admin: OpenAdmin) -> Non
         assert admin.broker.image.version == version, "nothing to commit"
 
 
-async def test_lists_are_appended_to_and_subtracted_from(open_admin: OpenAdmin) -> None:
+async def test_append_and_subtract_change_list_configs(open_admin: OpenAdmin) -> None:
     async with open_admin({"log.cleanup.policy": "compact"}) as admin:
         await admin.make("a")
         for operation, value, expected in (
@@ -139,7 +139,7 @@ MISTAKES: list[tuple[list[tuple[str, int, str | None]], ErrorCode, str]] = [
 ]
 
 
-async def test_a_resource_is_changed_whole_or_not_at_all(open_admin: OpenAdmin) -> None:
+async def test_invalid_config_refuses_the_whole_resource(open_admin: OpenAdmin) -> None:
     async with open_admin() as admin:
         await admin.make("a")
         for edits, error, message in MISTAKES:
@@ -151,7 +151,9 @@ async def test_a_resource_is_changed_whole_or_not_at_all(open_admin: OpenAdmin) 
 
 
 @pytest.mark.parametrize("version", [0, 1])
-async def test_resources_are_changed_each_by_itself(open_admin: OpenAdmin, version: int) -> None:
+async def test_refused_resource_does_not_affect_other_resources(
+    open_admin: OpenAdmin, version: int
+) -> None:
     async with open_admin() as admin:
         await admin.make("a", "b")
         request = IncrementalAlterConfigsRequest(
@@ -191,7 +193,7 @@ async def test_resources_are_changed_each_by_itself(open_admin: OpenAdmin, versi
         assert set_by_hand(await admin.describe(TOPIC, "b")) == {"retention.ms": "77"}
 
 
-async def test_a_broker_lives_by_its_dynamic_configs_at_once(open_admin: OpenAdmin) -> None:
+async def test_dynamic_broker_configs_take_effect_at_once(open_admin: OpenAdmin) -> None:
     async with open_admin() as admin:
         await admin.make("a")
         assert await admin.alter(BROKER, "", ("message.max.bytes", SET, "2000")) == OK
@@ -207,7 +209,7 @@ async def test_a_broker_lives_by_its_dynamic_configs_at_once(open_admin: OpenAdm
         assert admin.broker.config.message_max_bytes == 2000
 
 
-async def test_logs_live_by_what_is_dynamic_of_producers(open_admin: OpenAdmin) -> None:
+async def test_dynamic_producer_configs_take_effect_in_logs(open_admin: OpenAdmin) -> None:
     verification, expiration = (
         "transaction.partition.verification.enable",
         "producer.id.expiration.ms",
@@ -269,7 +271,7 @@ async def test_logs_live_by_what_is_dynamic_of_producers(open_admin: OpenAdmin) 
         ("x", ("log.cleaner.threads", SET, "2"), "Node id must be an integer, but it is: x"),
     ],
 )
-async def test_what_a_broker_cannot_change(
+async def test_invalid_broker_configs_are_refused(
     open_admin: OpenAdmin, name: str, edit: tuple[str, int, str], message: str
 ) -> None:
     async with open_admin() as admin:
@@ -279,7 +281,9 @@ async def test_what_a_broker_cannot_change(
 
 
 @pytest.mark.parametrize("name", ["", "1"])
-async def test_only_lists_of_brokers_are_appended_to(open_admin: OpenAdmin, name: str) -> None:
+async def test_append_to_a_broker_config_that_is_no_list_is_refused(
+    open_admin: OpenAdmin, name: str
+) -> None:
     async with open_admin() as admin:
         for key, operation, sentence in (
             ("log.retention.ms", APPEND, "Config value append is not allowed for config key: {}"),
@@ -291,8 +295,8 @@ async def test_only_lists_of_brokers_are_appended_to(open_admin: OpenAdmin, name
             assert answer == (INVALID_CONFIG, sentence.format(key))
 
 
-async def test_a_broker_keeps_what_it_does_not_know(open_admin: OpenAdmin) -> None:
-    """Kafka's plug-ins read such configs; nobody knows whether they are secrets."""
+async def test_unknown_broker_config_is_kept_as_sensitive(open_admin: OpenAdmin) -> None:
+    """Kafka's plug-ins read such configs, and they may be secrets."""
     async with open_admin() as admin:
         assert await admin.alter(BROKER, "", ("foo.bar", SET, "x")) == OK
         config, _ = (await admin.describe(BROKER, "")).configs
@@ -300,7 +304,7 @@ async def test_a_broker_keeps_what_it_does_not_know(open_admin: OpenAdmin) -> No
         assert config.read_only
 
 
-async def test_groups_keep_within_bounds(open_admin: OpenAdmin) -> None:
+async def test_group_configs_outside_the_bounds_are_refused(open_admin: OpenAdmin) -> None:
     async with open_admin() as admin:
         assert await admin.alter(GROUP, "g", ("consumer.session.timeout.ms", SET, "50000")) == OK
         session = await admin.config(GROUP, "g", "consumer.session.timeout.ms")
@@ -320,7 +324,7 @@ async def test_groups_keep_within_bounds(open_admin: OpenAdmin) -> None:
         )
 
 
-async def test_client_metrics_subscriptions(open_admin: OpenAdmin) -> None:
+async def test_client_metrics_configs_are_set_and_checked(open_admin: OpenAdmin) -> None:
     async with open_admin() as admin:
         subscription = [("interval.ms", SET, "1000"), ("match", SET, "client_id=x.*")]
         assert await admin.alter(CLIENT_METRICS, "m", *subscription) == OK
@@ -351,13 +355,15 @@ async def test_client_metrics_subscriptions(open_admin: OpenAdmin) -> None:
 
 @pytest.fixture
 def logger() -> Iterator[logging.Logger]:
-    """A logger of the test's own; its level does not stay."""
+    """A logger of the test; its level is reset."""
     found = logging.getLogger("kwire.test-of-levels")
     yield found
     found.setLevel(logging.NOTSET)
 
 
-async def test_levels_of_loggers(open_admin: OpenAdmin, logger: logging.Logger) -> None:
+async def test_logger_levels_are_set_reset_and_checked(
+    open_admin: OpenAdmin, logger: logging.Logger
+) -> None:
     async with open_admin() as admin:
         assert await admin.alter(LOGGER, "1", (logger.name, SET, "TRACE"), validate_only=True) == OK
         assert logger.level == logging.NOTSET
@@ -416,7 +422,9 @@ async def replace_all(
 
 
 @pytest.mark.parametrize("version", range(3))
-async def test_everything_is_replaced(open_admin: OpenAdmin, version: int) -> None:
+async def test_alter_configs_replaces_all_configs_of_a_resource(
+    open_admin: OpenAdmin, version: int
+) -> None:
     async with open_admin() as admin:
         await admin.make("a")
         for configs in ({"retention.ms": "5", "segment.ms": "9"}, {"retention.ms": "6"}, {}):
@@ -428,7 +436,7 @@ async def test_everything_is_replaced(open_admin: OpenAdmin, version: int) -> No
         assert set_by_hand(await admin.describe(TOPIC, "a")) == {}
 
 
-async def test_what_cannot_be_replaced(open_admin: OpenAdmin) -> None:
+async def test_alter_configs_refuses_invalid_resources(open_admin: OpenAdmin) -> None:
     async with open_admin() as admin:
         await admin.make("a", "b")
         assert await replace_all(

@@ -1,4 +1,4 @@
-"""What the brokers of a cluster ask of its controller, over the network."""
+"""Requests of brokers to their controller, over the network."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ EPOCH = -1
 """Of the registration of a broker whose store nobody shares."""
 
 
-async def test_blocks_of_producer_ids_are_given_once(tmp_path: Path) -> None:
+async def test_each_block_of_producer_ids_is_allocated_once(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1) as controller:
         member = controller.members[1]
         for first in (FIRST_PRODUCER_ID, FIRST_PRODUCER_ID + 1000):
@@ -47,7 +47,7 @@ async def test_blocks_of_producer_ids_are_given_once(tmp_path: Path) -> None:
             assert (refused.error_code, refused.producer_id_len) == (error, 0)
 
 
-async def test_who_is_in_sync_is_heard(tmp_path: Path) -> None:
+async def test_alter_partition_is_answered_only_in_the_current_broker_epoch(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1) as controller:
         topic = RequestTopicData(b"?" * 16, [RequestPartitionData(0)])
         for version in (2, 3):
@@ -61,7 +61,7 @@ async def test_who_is_in_sync_is_heard(tmp_path: Path) -> None:
                     assert reply.error_code == ErrorCode.STALE_BROKER_EPOCH
 
 
-async def test_a_broker_that_goes_is_relieved(tmp_path: Path) -> None:
+async def test_controlled_shutdown_is_answered_at_every_version(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1) as controller:
         for version in (1, 2, 3):
             for broker_id, error in ((1, ErrorCode.NONE), (9, ErrorCode.BROKER_NOT_AVAILABLE)):
@@ -71,10 +71,10 @@ async def test_a_broker_that_goes_is_relieved(tmp_path: Path) -> None:
                 assert (reply.error_code, reply.remaining_partitions) == (error, [])
 
 
-async def test_another_broker_is_the_controller(
+async def test_requests_to_another_broker_are_answered_not_controller(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As Apache Kafka 3.9.2 answers."""
+    """The answers are those of Apache Kafka 3.9.2."""
 
     async def refuse(*arguments: object) -> NoReturn:
         raise NotController

@@ -1,6 +1,6 @@
-"""What only a controller answers: elections and reassignments, on a broker that is alone.
+"""Requests that only a controller serves: elections and reassignments, on a lone broker.
 
-What a broker says that is not the controller is what Apache Kafka 3.9.2 says on ZooKeeper.
+A broker that is not the controller answers as Apache Kafka 3.9.2 on ZooKeeper does.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ Results = list[tuple[str, list[tuple[int, int, str | None]]]]
 async def elect(
     admin: AdminClient, kind: int, *topics: tuple[str, list[int]], version: int = 2
 ) -> Results:
-    """Of all partitions, where none is named."""
+    """ElectLeaders for these partitions, or for all."""
     asked = [TopicPartitions(*topic) for topic in topics] or None
     response = await admin.ask(
         ElectLeadersRequest(kind, asked, 5000), version, ElectLeadersResponse
@@ -97,7 +97,7 @@ async def list_reassignments(
 def becoming(
     topic: str, change: Callable[[PartitionImage], PartitionImage]
 ) -> Callable[[ClusterImage], AlterPartition]:
-    """A decision: partition 0 of the topic is that, for some reason."""
+    """A decision that gives partition 0 of the topic another state."""
 
     def decide(image: ClusterImage) -> AlterPartition:
         known = image.topics[topic]
@@ -108,7 +108,9 @@ def becoming(
     return decide
 
 
-async def test_a_partition_whose_log_is_offline_gets_no_leader(open_admin: OpenAdmin) -> None:
+async def test_election_is_refused_for_a_partition_with_an_offline_log(
+    open_admin: OpenAdmin,
+) -> None:
     async with open_admin() as admin:
         await admin.make("a", partitions=2)
         broker = admin.broker
@@ -124,7 +126,7 @@ async def test_a_partition_whose_log_is_offline_gets_no_leader(open_admin: OpenA
         assert await elect(admin, UNCLEAN) == [("a", [])]
 
 
-async def test_a_reassignment_is_listed_and_ended(open_admin: OpenAdmin) -> None:
+async def test_reassignment_is_listed_and_cancelled(open_admin: OpenAdmin) -> None:
     async with open_admin() as admin:
         await admin.make("a", "b")
         node = admin.broker.node_id
@@ -144,7 +146,7 @@ async def test_a_reassignment_is_listed_and_ended(open_admin: OpenAdmin) -> None
         assert (known.replicas, known.adding, known.leader) == ((node,), (), node)
 
 
-async def test_an_election_is_answered_when_clients_are_told(
+async def test_election_is_answered_once_the_metadata_shows_the_leader(
     open_admin: OpenAdmin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with open_admin() as admin:
@@ -174,7 +176,7 @@ async def test_an_election_is_answered_when_clients_are_told(
         assert late[:2] == (0, ErrorCode.REQUEST_TIMED_OUT)
 
 
-async def test_what_is_so_already_is_not_changed(open_admin: OpenAdmin) -> None:
+async def test_request_for_the_present_state_changes_nothing(open_admin: OpenAdmin) -> None:
     async with open_admin() as admin:
         await admin.make("a")
         before = admin.broker.image
@@ -188,7 +190,7 @@ async def test_what_is_so_already_is_not_changed(open_admin: OpenAdmin) -> None:
 
 
 @pytest.mark.parametrize("error", [StoreError("no room"), Fenced(), NotController()])
-async def test_a_store_that_fails_is_told(
+async def test_error_of_the_store_is_answered_to_the_client(
     open_admin: OpenAdmin, monkeypatch: pytest.MonkeyPatch, error: StoreError
 ) -> None:
     async with open_admin() as admin:
@@ -219,14 +221,14 @@ def raising(error: Exception) -> Callable[..., Any]:
 
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The controller is another broker."""
+    """Another broker is the controller."""
     monkeypatch.setattr(Broker, "is_controller", property(lambda _: False))
     monkeypatch.setattr(Broker, "ask_controller", raising(NotController()))
 
 
 @pytest.mark.usefixtures("elsewhere")
 @pytest.mark.parametrize("version", [0, 1, 2])
-async def test_elections_are_refused_partition_by_partition(
+async def test_elections_are_refused_for_each_partition_separately(
     open_admin: OpenAdmin, version: int
 ) -> None:
     refusal = (ErrorCode.NOT_CONTROLLER, None)
@@ -239,7 +241,7 @@ async def test_elections_are_refused_partition_by_partition(
 
 
 @pytest.mark.usefixtures("elsewhere")
-async def test_reassignments_are_refused_as_a_whole(open_admin: OpenAdmin) -> None:
+async def test_reassignments_are_refused_as_a_whole_request(open_admin: OpenAdmin) -> None:
     refusal = (ErrorCode.NOT_CONTROLLER, NOT_THE_CONTROLLER)
     async with open_admin() as admin:
         for version in (0, 1):
@@ -254,7 +256,7 @@ async def test_reassignments_are_refused_as_a_whole(open_admin: OpenAdmin) -> No
 @pytest.mark.usefixtures("elsewhere")
 @pytest.mark.parametrize("validate_only", [False, True])
 @pytest.mark.parametrize("version", [2, 7])
-async def test_topics_are_not_looked_at_elsewhere(
+async def test_create_topics_on_another_broker_is_not_controller(
     open_admin: OpenAdmin, version: int, validate_only: bool
 ) -> None:
     async with open_admin() as admin:
@@ -269,7 +271,7 @@ async def test_topics_are_not_looked_at_elsewhere(
 
 
 @pytest.mark.usefixtures("elsewhere")
-async def test_topics_are_not_deleted_elsewhere(open_admin: OpenAdmin) -> None:
+async def test_delete_topics_on_another_broker_is_not_controller(open_admin: OpenAdmin) -> None:
     async with open_admin({"delete.topic.enable": "false"}) as admin:
         for version in (1, 5):
             by_name = DeleteTopicsRequest(topic_names=["t", "nothing"], timeout_ms=5000)
@@ -288,7 +290,7 @@ async def test_topics_are_not_deleted_elsewhere(open_admin: OpenAdmin) -> None:
 
 
 @pytest.mark.usefixtures("elsewhere")
-async def test_partitions_are_not_added_elsewhere(open_admin: OpenAdmin) -> None:
+async def test_create_partitions_on_another_broker_is_not_controller(open_admin: OpenAdmin) -> None:
     async with open_admin() as admin:
         topics = [CreatePartitionsTopic(name, 4, None) for name in ("t", "n", "t")]
         response = await admin.ask(
@@ -307,7 +309,7 @@ async def test_partitions_are_not_added_elsewhere(open_admin: OpenAdmin) -> None
         (AllocateProducerIdsRequest(1), 0),
     ],
 )
-async def test_what_brokers_ask_of_each_other_is_not_served_alone(
+async def test_requests_between_brokers_are_not_served_by_a_lone_broker(
     open_admin: OpenAdmin, request_: Message, version: int
 ) -> None:
     async with open_admin() as admin:

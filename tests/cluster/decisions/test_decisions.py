@@ -1,4 +1,4 @@
-"""What the controller decides, by an image alone."""
+"""Decisions that depend only on an image."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def error_of(decided: TopicDeletion | DecisionOutcome[AddPartitions]) -> ErrorCo
     return None if decided.refusal is None else decided.refusal.error
 
 
-def test_an_outcome_is_what_was_decided_last() -> None:
+def test_outcome_keeps_the_last_decision() -> None:
     outcome = DecisionOutcome(Growth("a", 2).decide)
     assert decide_all(image(), [outcome]) == ([], [])
     assert error_of(outcome) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -34,7 +34,7 @@ def test_an_outcome_is_what_was_decided_last() -> None:
     assert (outcome.change, outcome.image) == (change, image(A))
 
 
-def test_names_that_stand_more_than_once_are_named_once() -> None:
+def test_named_once_lists_each_repeated_name_once() -> None:
     assert named_once("abcab", str) == (["c"], ["a", "b"])
 
 
@@ -48,18 +48,18 @@ def test_names_that_stand_more_than_once_are_named_once() -> None:
         (Growth("b", 2), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ],
 )
-def test_a_topic_only_grows(growth: Growth, error: ErrorCode) -> None:
+def test_growth_to_fewer_or_equal_partitions_is_refused(growth: Growth, error: ErrorCode) -> None:
     with pytest.raises(Refusal) as refused:
         growth.decide(image(A))
     assert refused.value.error == error
 
 
-def test_partitions_are_assigned_by_hand_too() -> None:
+def test_growth_uses_manual_assignments() -> None:
     grown = apply(image(A), Growth("a", 3, [[1], [1]]).decide(image(A)))
     assert grown.topics["a"].partitions == (STATE,) * 3
 
 
-def test_a_topic_is_deleted_that_is_named_once() -> None:
+def test_topic_named_once_is_deleted_and_repeated_names_are_refused() -> None:
     both, neither = TopicDeletion("d", A.id), TopicDeletion(None)
     asked = [
         TopicDeletion("a"),
@@ -80,19 +80,19 @@ def test_a_topic_is_deleted_that_is_named_once() -> None:
     assert results[0](image(A, B)) == DeleteTopic("a", A.id)
 
 
-def test_a_topic_named_by_name_and_by_id_is_not_deleted() -> None:
+def test_topic_named_by_name_and_by_id_is_not_deleted() -> None:
     results = deletions(image(A), [TopicDeletion("a"), TopicDeletion(None, A.id)])
     assert [(each.name, error_of(each)) for each in results] == [("a", ErrorCode.INVALID_REQUEST)]
 
 
-def test_what_is_made_anew_under_its_name_was_not_meant() -> None:
+def test_topic_recreated_since_the_request_is_not_deleted() -> None:
     (deletion,) = deletions(image(A), [TopicDeletion("a")])
     assert deletion(image(topic("a", 3))) is None
     assert error_of(deletion) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def placed(name: str, *brokers: int) -> list[tuple[int, ...]]:
-    """The replicas of a new topic of two partitions and two replicas."""
+    """The replicas of a new topic with two partitions and two replicas."""
     cluster = image()
     for number in brokers:
         cluster = cluster.with_broker(BrokerImage(number, ()))
@@ -101,8 +101,8 @@ def placed(name: str, *brokers: int) -> list[tuple[int, ...]]:
     return [each.replicas for each in change.topic.partitions]
 
 
-def test_a_name_has_its_place_in_every_cluster_of_as_many() -> None:
-    """Whose brokers have registered in whatever order."""
+def test_placement_depends_only_on_name_and_number_of_brokers() -> None:
+    """The order in which the brokers registered does not matter."""
     assert placed("orders", 2, 3) == placed("orders", 3, 2) == placed("orders", 2, 3)
     others = [placed(f"orders-{number}", 2, 3) for number in range(300)]
     leaders = Counter(replicas[0] for each in others for replicas in each)

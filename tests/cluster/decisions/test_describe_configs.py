@@ -39,7 +39,7 @@ def synonyms(config: DescribeConfigsResourceResult) -> list[Told]:
 
 
 @pytest.mark.parametrize("version", range(1, 5))
-async def test_all_configs_of_a_topic(open_admin: OpenAdmin, version: int) -> None:
+async def test_describe_returns_all_configs_of_a_topic(open_admin: OpenAdmin, version: int) -> None:
     async with open_admin() as admin:
         await admin.make("a")
         result = await admin.describe(TOPIC, "a", version=version)
@@ -55,7 +55,7 @@ async def test_all_configs_of_a_topic(open_admin: OpenAdmin, version: int) -> No
         assert configs["follower.replication.throttled.replicas"].value == ""
 
 
-async def test_configs_by_name(open_admin: OpenAdmin) -> None:
+async def test_describe_returns_only_the_named_configs(open_admin: OpenAdmin) -> None:
     async with open_admin() as admin:
         await admin.make("a")
         some = await admin.describe(TOPIC, "a", "segment.ms", "nope", "retention.ms", "segment.ms")
@@ -65,7 +65,7 @@ async def test_configs_by_name(open_admin: OpenAdmin) -> None:
         assert len(response.results[0].configs) == 33, "an empty list is all"
 
 
-async def test_where_values_come_from(open_admin: OpenAdmin) -> None:
+async def test_synonyms_name_the_sources_of_each_value(open_admin: OpenAdmin) -> None:
     settings = {
         "log.retention.hours": "5",
         "log.roll.ms": "7200000",
@@ -116,7 +116,7 @@ async def test_where_values_come_from(open_admin: OpenAdmin) -> None:
         )
 
 
-async def test_the_brokers_own_configs(open_admin: OpenAdmin) -> None:
+async def test_describe_returns_all_broker_configs_without_secrets(open_admin: OpenAdmin) -> None:
     settings = {"ssl.key.password": "secret", "log.retention.bytes": "7777"}
     async with open_admin(settings) as admin:
         configs = {each.name: each for each in (await admin.describe(BROKER, "1")).configs}
@@ -172,7 +172,7 @@ async def test_the_brokers_own_configs(open_admin: OpenAdmin) -> None:
         ),
     ],
 )
-async def test_what_cannot_be_described(
+async def test_describe_refuses_unknown_resources(
     open_admin: OpenAdmin, kind: int, name: str, error: ErrorCode, message: str
 ) -> None:
     async with open_admin() as admin:
@@ -182,7 +182,9 @@ async def test_what_cannot_be_described(
         assert result.configs == []
 
 
-async def test_groups_and_subscriptions_need_not_exist(open_admin: OpenAdmin) -> None:
+async def test_groups_and_subscriptions_are_described_without_existing(
+    open_admin: OpenAdmin,
+) -> None:
     async with open_admin({"group.consumer.session.timeout.ms": "50000"}) as admin:
         group = await admin.describe(GROUP, "g", synonyms=True)
         configs = {config.name: config for config in group.configs}
@@ -205,7 +207,9 @@ async def test_groups_and_subscriptions_need_not_exist(open_admin: OpenAdmin) ->
 
 
 @pytest.mark.parametrize("version", [3, 4])
-async def test_documentation_where_it_is_asked_for(open_admin: OpenAdmin, version: int) -> None:
+async def test_documentation_is_returned_only_on_request(
+    open_admin: OpenAdmin, version: int
+) -> None:
     async with open_admin() as admin:
         await admin.make("a")
         resources = [
@@ -222,7 +226,7 @@ async def test_documentation_where_it_is_asked_for(open_admin: OpenAdmin, versio
             assert logger == ""
 
 
-async def test_what_does_nothing_is_documented_as_such(open_admin: OpenAdmin) -> None:
+async def test_documentation_says_which_configs_have_no_effect(open_admin: OpenAdmin) -> None:
     async with open_admin() as admin:
         await admin.make("a")
         names = ["num.io.threads", "log.local.retention.ms"]
@@ -246,7 +250,7 @@ async def test_what_does_nothing_is_documented_as_such(open_admin: OpenAdmin) ->
 # -- ListConfigResources
 
 
-async def test_resources_are_listed_by_type(open_admin: OpenAdmin) -> None:
+async def test_resources_with_configs_are_listed_by_type(open_admin: OpenAdmin) -> None:
     async with open_admin() as admin:
         await admin.make("a", "b")
         await admin.alter(GROUP, "g", ("consumer.session.timeout.ms", SET, "50000"))

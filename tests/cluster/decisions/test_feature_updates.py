@@ -1,4 +1,4 @@
-"""Who may have which level of a feature: what an administrator asks, and who is a member."""
+"""Levels of features, as administrators and members change them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OLDER = {METADATA_VERSION: (7, 30), TRANSACTION_VERSION: (0, 1)}
 
 
 def cluster(features: Features, *makes: Mapping[str, tuple[int, int]]) -> ClusterImage:
-    """Brokers 1 and up, of these makes, and a topic with replicas on the first three ids."""
+    """Brokers from 1 on with these features, and a topic with replicas on the first three ids."""
     image = ClusterImage("c", features=features)
     for number, supported in enumerate(makes, 1):
         image = image.with_broker(BrokerImage(number, (), features=supported))
@@ -49,7 +49,7 @@ FULL = replace(agreed(), agreed=ALL)
 
 
 def levels(change: SetFeatures | None) -> Mapping[str, int] | None:
-    """What becomes of what was agreed on; None where it stays."""
+    """The agreed levels after a change; None if there is no change."""
     if change is None:
         return None
     assert change.expected_epoch == 5
@@ -57,43 +57,43 @@ def levels(change: SetFeatures | None) -> Mapping[str, int] | None:
     return change.features.agreed
 
 
-def test_what_all_brokers_know_comes_into_force() -> None:
+def test_level_that_all_brokers_support_comes_into_force() -> None:
     assert levels(raise_or_lower_features(cluster(agreed(), OURS, OURS, OURS))) == ALL
     assert raise_or_lower_features(cluster(FULL, OURS, OURS, OURS)) is None
 
 
-def test_a_broker_that_knows_no_features_takes_them_out_of_force() -> None:
+def test_broker_without_features_turns_them_off() -> None:
     mixed = cluster(FULL, OURS, OURS, OURS, APACHE)
     assert levels(lower_features(mixed)) == {}
     assert levels(raise_or_lower_features(mixed)) == {}
     assert raise_or_lower_features(cluster(agreed(), OURS, APACHE, OURS)) is None
 
 
-def test_a_broker_that_knows_less_takes_them_down_to_its_level() -> None:
+def test_broker_with_lower_levels_lowers_the_features() -> None:
     both = {METADATA_VERSION: 30, TRANSACTION_VERSION: 1}
     assert levels(lower_features(cluster(FULL, OURS, OURS, OLDER))) == both
     assert levels(raise_or_lower_features(cluster(agreed(), OURS, OURS, OLDER))) == both
 
 
-def test_a_broker_that_is_away_and_has_replicas_may_be_of_another_kind() -> None:
-    """Nothing rises meanwhile, but what is in force stays so: it was when that broker was there."""
+def test_levels_do_not_rise_while_a_broker_with_replicas_is_away() -> None:
+    """Levels in force stay: they were when that broker was a member."""
     assert raise_or_lower_features(cluster(agreed(), OURS, OURS)) is None
     assert raise_or_lower_features(cluster(FULL, OURS, OURS)) is None
     # What has to go down goes, whoever is away.
     assert levels(raise_or_lower_features(cluster(FULL, OURS, APACHE))) == {}
 
 
-def test_who_has_no_replicas_is_not_waited_for() -> None:
+def test_levels_rise_while_a_broker_without_replicas_is_away() -> None:
     image = cluster(agreed(), OURS).without_topics(["t"])
     assert levels(raise_or_lower_features(image)) == ALL
 
 
-def test_without_members_of_several_kinds_there_is_nothing_to_agree_on() -> None:
+def test_members_that_are_alike_agree_on_nothing() -> None:
     image = cluster(Features(), OURS)
     assert (raise_or_lower_features(image), lower_features(image)) == (None, None)
 
 
-def test_whether_there_is_anything_to_agree_on() -> None:
+def test_features_can_change_if_members_support_other_levels() -> None:
     assert not can_features_change(cluster(Features(), OURS))
     assert not can_features_change(cluster(FULL, OURS, OURS, OURS))
     assert not can_features_change(cluster(agreed(), OURS, APACHE))
@@ -101,11 +101,11 @@ def test_whether_there_is_anything_to_agree_on() -> None:
     assert can_features_change(cluster(FULL, OURS, APACHE))
 
 
-def test_nobody_but_the_controller_has_anything_rise() -> None:
+def test_only_the_controller_raises_levels() -> None:
     assert lower_features(cluster(agreed(), OURS, OURS, OURS)) is None
 
 
-def test_what_an_administrator_took_down_stays_down() -> None:
+def test_level_that_an_administrator_lowered_does_not_rise() -> None:
     features = replace(agreed(metadata_version=30), asked={TRANSACTION_VERSION: 0})
     assert raise_or_lower_features(cluster(features, OURS, OURS, OURS)) is None
     one = replace(agreed(metadata_version=30), asked={TRANSACTION_VERSION: 1})
@@ -121,7 +121,7 @@ def set_to(image: ClusterImage, level: int, kind: int = UPGRADE) -> Features:
 
 
 @pytest.mark.parametrize("before", [Features(), FULL])
-def test_a_level_is_set_down_and_up(before: Features) -> None:
+def test_administrator_lowers_and_raises_a_level(before: Features) -> None:
     image = cluster(before, OURS, OURS, OURS)
     down = set_to(image, 0, SAFE_DOWNGRADE)
     assert down.level(TRANSACTION_VERSION) == 0
@@ -134,8 +134,8 @@ def test_a_level_is_set_down_and_up(before: Features) -> None:
     assert up.epoch > down.epoch
 
 
-def test_the_epoch_is_later_than_any_that_a_client_was_told() -> None:
-    """Before features had an epoch it was the version of the metadata."""
+def test_feature_epoch_is_larger_than_any_reported_epoch() -> None:
+    """Earlier versions reported the version of the metadata as the epoch."""
     image = cluster(Features(), OURS).with_version(700)
     assert set_to(image, 0, SAFE_DOWNGRADE).epoch > 700
 
@@ -147,7 +147,7 @@ def refusal(image: ClusterImage, *updates: FeatureUpdate) -> str:
     return caught.value.message or ""
 
 
-def test_a_level_that_a_member_does_not_know_is_refused() -> None:
+def test_level_that_a_member_does_not_support_is_refused() -> None:
     mixed = cluster(agreed(), OURS, OURS, APACHE)
     wanted = FeatureUpdate(TRANSACTION_VERSION, 2, UPGRADE)
     assert refusal(mixed, wanted).endswith("Broker 3 does not support this feature.")
@@ -155,7 +155,7 @@ def test_a_level_that_a_member_does_not_know_is_refused() -> None:
     assert refusal(older, wanted).endswith("Broker 2 only supports versions 0-1")
 
 
-def test_of_several_updates_all_are_made_or_none() -> None:
+def test_one_invalid_update_refuses_all_updates() -> None:
     image = cluster(Features(), OURS)
     down = FeatureUpdate(TRANSACTION_VERSION, 1, SAFE_DOWNGRADE)
     assert "nothing.version" in refusal(image, down, FeatureUpdate("nothing.version", 1, UPGRADE))
@@ -165,7 +165,7 @@ def test_of_several_updates_all_are_made_or_none() -> None:
     assert {name: in_force[name] for name in ALL} == {METADATA_VERSION: 30, TRANSACTION_VERSION: 1}
 
 
-def test_beside_a_broker_that_knows_none_an_administrator_can_have_it_stay_off() -> None:
+def test_administrator_turns_a_feature_off_beside_a_broker_without_it() -> None:
     mixed = cluster(agreed(), OURS, OURS, APACHE)
     image = mixed.with_features(set_to(mixed, 0, SAFE_DOWNGRADE)).without_broker(3)
     image = image.with_broker(BrokerImage(3, (), features=OURS))

@@ -1,4 +1,4 @@
-"""Levels of features that are set: what clients are told then, and what becomes of them."""
+"""Changed feature levels, and what clients see of them."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ class Client:
         return outcome.message
 
     def told(self) -> tuple[int, dict[str, int]]:
-        """The epoch of the finalized features, and their levels."""
+        """The epoch and the levels of the finalized features."""
         reply: ApiVersionsResponse = self.call(ApiVersionsRequest("test", "1"), 4)
         levels = {each.name: each.max_version_level for each in reply.finalized_features}
         return reply.finalized_features_epoch, levels
 
     def set(self, level: int, kind: int) -> None:
-        """That of transaction.version."""
+        """Set the level of transaction.version."""
         wanted = FeatureUpdateKey(
             feature="transaction.version", max_version_level=level, upgrade_type=kind
         )
@@ -53,7 +53,7 @@ class Client:
         assert (reply.error_code, reply.error_message) == (ErrorCode.NONE, None)
 
     def end_txn(self, version: int) -> Outcome:
-        """Of a transaction that nobody began."""
+        """End a transaction that was not begun."""
         return self.outcome(EndTxnRequest("nobody's", 1, 0, True), version)
 
     def close(self) -> None:
@@ -73,7 +73,7 @@ def connect(broker: BrokerProcess) -> Iterator[Callable[[], Client]]:
         each.close()
 
 
-def test_a_level_is_told_and_outlives_the_broker(
+def test_feature_level_is_reported_and_survives_a_restart(
     broker: BrokerProcess, connect: Callable[[], Client]
 ) -> None:
     epoch, levels = connect().told()
@@ -108,10 +108,10 @@ def test_a_level_is_told_and_outlives_the_broker(
     assert latest > later
 
 
-def test_who_goes_by_a_transaction_version_that_is_off_has_to_ask_again(
+def test_connection_with_a_lowered_transaction_version_is_closed(
     connect: Callable[[], Client],
 ) -> None:
-    """A client hears of features by new connections alone."""
+    """A client learns of features only by a new connection."""
     never_asked, old, new = connect(), connect(), connect()
     old.told()
     assert isinstance(old.end_txn(5), Reply)
@@ -128,14 +128,14 @@ def test_who_goes_by_a_transaction_version_that_is_off_has_to_ask_again(
 
 @pytest.mark.java
 @pytest.mark.slow
-def test_kafkas_tool_shows_and_sets_levels(
+def test_kafka_features_tool_describes_and_changes_levels(
     broker: BrokerProcess, java_class: Callable[..., CompletedProcess[str]]
 ) -> None:
     def tool(*words: str) -> CompletedProcess[str]:
         return java_class(FEATURES_TOOL, ["--bootstrap-server", broker.bootstrap, *words])
 
     def shown() -> list[str]:
-        """What is said of transaction.version: lowest, highest and finalized level."""
+        """The lowest, highest and finalized level of transaction.version."""
         done = tool("describe")
         assert done.returncode == 0, done.stdout + done.stderr
         (line,) = (each for each in done.stdout.splitlines() if "transaction.version" in each)

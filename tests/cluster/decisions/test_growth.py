@@ -1,4 +1,4 @@
-"""What is done with one topic costs the same beside ten others and beside three thousand."""
+"""A change of one topic costs the same beside ten topics and beside three thousand."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ REQUESTS: list[tuple[str, Callable[[str], Message], int]] = [
 
 
 async def counted(work: Callable[[], Awaitable[None]]) -> int:
-    """How many of Python's instructions this thread needs for `work`."""
+    """The number of Python instructions that this thread needs for `work`."""
     count = 0
 
     def trace(frame: FrameType, event: str, argument: object) -> Any:  # noqa: ANN401 - itself
@@ -74,7 +74,7 @@ async def counted(work: Callable[[], Awaitable[None]]) -> int:
 
 
 async def costs(node: Node, name: str) -> dict[str, int]:
-    """Of each request about a topic; the first of its kind has been made before."""
+    """The cost of each request about a topic, without the first of its kind."""
     found = {}
     for what, request, version in REQUESTS:
         found[what] = await counted(partial(asked, node, request(name), version))
@@ -89,7 +89,7 @@ async def asked(node: Node, request: Message, version: int) -> None:
 
 
 @pytest.mark.slow
-async def test_a_topic_among_many_costs_what_one_among_few_does(tmp_path: Path) -> None:
+async def test_topic_changes_cost_the_same_among_many_topics(tmp_path: Path) -> None:
     node = Node(tmp_path, {"auto.create.topics.enable": "false"})
     async with trio.open_nursery() as nursery:
         await node.broker.start(nursery)

@@ -1,4 +1,4 @@
-"""Each topic config takes effect when it is altered on a topic that is at work."""
+"""Each topic config takes effect when it is altered on a topic in use."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TEXT = b"".join(b"%d squared is %d; " % (n, n * n) for n in range(2000))
 
 
 class LiveTopic:
-    """A topic of one partition, its records, and what becomes of them."""
+    """A topic with one partition and its records."""
 
     def __init__(self, admin: AdminClient) -> None:
         self.admin = admin
@@ -63,7 +63,7 @@ class LiveTopic:
         return ErrorCode((await self.write(value, ago_ms=fields.get("ago_ms", 0))).error_code)
 
     async def stored(self, value: bytes = TEXT) -> tuple[Compression, int]:
-        """Codec and size of a batch as it is kept."""
+        """Codec and size of a stored batch."""
         offset = (await self.write(value)).base_offset
         region = self.log.read(
             offset, 1 << 20, max_offset=self.log.log_end_offset, min_one_batch=True
@@ -73,7 +73,7 @@ class LiveTopic:
         return Compression(header.attributes & 7), header.size_bytes
 
     def upkeep(self, after_ms: int = 300_000) -> None:
-        """What the broker does in the background, as it is due `after_ms` from now."""
+        """Run the background work of the broker that is due `after_ms` from now."""
         jobs = self.broker.logs.maintain(
             self.broker.now_ms() + after_ms, self.broker.hosted.high_watermark_of
         )
@@ -306,7 +306,7 @@ storage, and segments are not made at their full size beforehand."""
 
 
 @pytest.mark.parametrize("name", sorted(EFFECTS))
-async def test_it_takes_effect(open_admin: OpenAdmin, name: str) -> None:
+async def test_topic_config_takes_effect_on_a_live_log(open_admin: OpenAdmin, name: str) -> None:
     async with open_admin() as admin:
         await admin.create(new_topic(NAME))
         with trio.fail_after(240):
@@ -314,14 +314,14 @@ async def test_it_takes_effect(open_admin: OpenAdmin, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(KEPT))
-async def test_it_is_kept(open_admin: OpenAdmin, name: str) -> None:
+async def test_topic_config_without_effect_is_kept(open_admin: OpenAdmin, name: str) -> None:
     async with open_admin() as admin:
         await admin.create(new_topic(NAME))
         assert await admin.alter(TOPIC, NAME, (name, SET, KEPT[name])) == (ErrorCode.NONE, None)
         assert (await admin.config(TOPIC, NAME, name)).value == KEPT[name]
 
 
-def test_every_topic_config_is_looked_at() -> None:
+def test_every_topic_config_has_a_test() -> None:
     known = {name for name, each in TopicSettings.DEFINITIONS.items() if not each.internal}
     assert EFFECTS.keys() | KEPT.keys() == known
     assert not EFFECTS.keys() & KEPT.keys()

@@ -1,4 +1,4 @@
-"""Metadata and its kin; expected answers are Apache Kafka 4.3.1's."""
+"""Metadata and related requests; expected answers are those of Apache Kafka 4.3.1."""
 
 from __future__ import annotations
 
@@ -63,7 +63,9 @@ def outcomes(response: MetadataResponse) -> list[tuple[str | None, ErrorCode]]:
 
 
 @pytest.mark.parametrize("version", range(14))
-async def test_topics_by_name_at_every_version(open_admin: OpenAdmin, version: int) -> None:
+async def test_metadata_returns_named_topics_at_every_version(
+    open_admin: OpenAdmin, version: int
+) -> None:
     async with open_admin({"broker.rack": "r1"}) as admin:
         await admin.make("a", partitions=2)
         response = await ask(admin, named("a"), version)
@@ -88,7 +90,9 @@ async def test_topics_by_name_at_every_version(open_admin: OpenAdmin, version: i
 
 
 @pytest.mark.parametrize("version", range(14))
-async def test_all_topics(open_admin: OpenAdmin, version: int) -> None:
+async def test_metadata_returns_all_topics_without_names(
+    open_admin: OpenAdmin, version: int
+) -> None:
     async with open_admin() as admin:
         await admin.make("a", "b")
         everything: list[MetadataRequestTopic] | None = None if version else []
@@ -97,7 +101,7 @@ async def test_all_topics(open_admin: OpenAdmin, version: int) -> None:
             assert outcomes(await ask(admin, [], version)) == []
 
 
-async def test_what_exists_comes_first_and_once(open_admin: OpenAdmin) -> None:
+async def test_metadata_returns_existing_topics_first_and_once(open_admin: OpenAdmin) -> None:
     async with open_admin() as admin:
         await admin.make("a", "b")
         asked = named("nope", "b", "bad name", "a", "b", "", "nope")
@@ -111,7 +115,7 @@ async def test_what_exists_comes_first_and_once(open_admin: OpenAdmin) -> None:
         ]
 
 
-async def test_topics_by_id(open_admin: OpenAdmin) -> None:
+async def test_metadata_returns_topics_by_id(open_admin: OpenAdmin) -> None:
     async with open_admin() as admin:
         await admin.make("a", "b")
         topic_id = admin.broker.image.topics["a"].id
@@ -130,7 +134,9 @@ async def test_topics_by_id(open_admin: OpenAdmin) -> None:
 
 
 @pytest.mark.parametrize("version", [10, 11])
-async def test_ids_before_version_12_fail_the_request(open_admin: OpenAdmin, version: int) -> None:
+async def test_topic_ids_before_version_12_fail_the_request(
+    open_admin: OpenAdmin, version: int
+) -> None:
     async with open_admin() as admin:
         await admin.make("a")
         topic_id = admin.broker.image.topics["a"].id
@@ -141,7 +147,7 @@ async def test_ids_before_version_12_fail_the_request(open_admin: OpenAdmin, ver
             assert (response.brokers, response.cluster_id) == ([], None)
 
 
-async def test_a_topic_that_is_not_named_at_all(open_admin: OpenAdmin) -> None:
+async def test_topic_without_name_and_id_fails_the_request(open_admin: OpenAdmin) -> None:
     async with open_admin() as admin:
         response = await ask(admin, [MetadataRequestTopic(ZERO_UUID, None)], 13)
         assert outcomes(response) == [("", ErrorCode.UNKNOWN_SERVER_ERROR)]
@@ -149,7 +155,7 @@ async def test_a_topic_that_is_not_named_at_all(open_admin: OpenAdmin) -> None:
 
 
 @pytest.mark.parametrize("version", range(14))
-async def test_topics_are_created_on_first_use(open_admin: OpenAdmin, version: int) -> None:
+async def test_metadata_creates_unknown_topics(open_admin: OpenAdmin, version: int) -> None:
     async with open_admin({"num.partitions": "3"}) as admin:
         unknown = [("new", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
         if version >= 4:
@@ -162,15 +168,15 @@ async def test_topics_are_created_on_first_use(open_admin: OpenAdmin, version: i
 
 
 async def joined(admin: AdminClient) -> None:
-    """What comes of it does not matter."""
+    """Join a group; the answer does not matter."""
     request = JoinGroupRequest("g", 10_000, 10_000, "", None, "consumer", [])
     await admin.ask(request, 5, JoinGroupResponse)
 
 
-async def test_a_member_hears_of_the_topic_it_had_made_a_little_later(
+async def test_group_member_sees_a_topic_it_created_after_a_delay(
     open_admin: OpenAdmin, still_clock: trio.testing.MockClock
 ) -> None:
-    """kafka-go's group reader waits for ever where one appears between its first two questions."""
+    """kafka-go's group reader hangs if the topic appears between its first two requests."""
     unknown = [("new", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
     async with open_admin() as admin:
         other = AdminClient(admin.broker, await RawClient.connect(admin.broker))
@@ -186,8 +192,8 @@ async def test_a_member_hears_of_the_topic_it_had_made_a_little_later(
         assert outcomes(await ask(admin, named("new"), 12)) == [("new", ErrorCode.NONE)]
 
 
-async def test_who_asks_for_a_deleted_topic(open_admin: OpenAdmin) -> None:
-    """It is told that there is none, and a client that allows it has it made anew, as in Kafka."""
+async def test_metadata_recreates_a_deleted_topic_only_if_allowed(open_admin: OpenAdmin) -> None:
+    """The answer is unknown topic, but a request that allows it creates the topic, as in Kafka."""
     async with open_admin() as admin:
         for name, allowed in (("kept", True), ("gone", False)):
             await admin.make(name)
@@ -200,7 +206,7 @@ async def test_who_asks_for_a_deleted_topic(open_admin: OpenAdmin) -> None:
         assert outcomes(await ask(admin, named("gone"), 12)) == [("gone", ErrorCode.NONE)]
 
 
-async def test_only_so_many_topics_are_kept_from_who_had_them_made(
+async def test_delay_of_created_topics_is_limited_in_number(
     open_admin: OpenAdmin, still_clock: trio.testing.MockClock
 ) -> None:
     async with open_admin() as admin:
@@ -211,7 +217,7 @@ async def test_only_so_many_topics_are_kept_from_who_had_them_made(
         assert told.count(ErrorCode.NONE) == 5
 
 
-async def test_creation_on_first_use_can_be_turned_off(open_admin: OpenAdmin) -> None:
+async def test_metadata_creates_no_topics_if_auto_creation_is_off(open_admin: OpenAdmin) -> None:
     async with open_admin({"auto.create.topics.enable": "false"}) as admin:
         await ask(admin, named("new"), 12)
         assert await admin.names() == set()
@@ -219,14 +225,16 @@ async def test_creation_on_first_use_can_be_turned_off(open_admin: OpenAdmin) ->
         assert admin.broker.config.auto_create_topics_enable is False, "it is read-only"
 
 
-async def test_creation_on_first_use_is_for_what_can_be_created(open_admin: OpenAdmin) -> None:
+async def test_metadata_creates_only_topics_with_legal_names(open_admin: OpenAdmin) -> None:
     async with open_admin() as admin:
         await admin.make("a.b")
         await ask(admin, named("a_b", "bad name", "c", "__cluster_metadata"), 12)
         assert await admin.names() == {"a.b", "c"}
 
 
-async def test_internal_topics_have_their_own_shape(open_admin: OpenAdmin) -> None:
+async def test_internal_topics_are_created_with_their_coordinators_settings(
+    open_admin: OpenAdmin,
+) -> None:
     settings = {"offsets.topic.num.partitions": "7", "transaction.state.log.num.partitions": "2"}
     async with open_admin(settings) as admin:
         await ask(admin, named(GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC), 12)
@@ -245,14 +253,16 @@ async def test_internal_topics_have_their_own_shape(open_admin: OpenAdmin) -> No
         }
 
 
-async def test_an_explicit_replication_factor_is_meant(open_admin: OpenAdmin) -> None:
+async def test_explicit_replication_factor_of_an_internal_topic_is_not_reduced(
+    open_admin: OpenAdmin,
+) -> None:
     async with open_admin({"offsets.topic.replication.factor": "3"}) as admin:
         await ask(admin, named(GROUP_METADATA_TOPIC), 12)
         await create_internal_topic(admin.broker.membership, GROUP_METADATA_TOPIC)
         assert await admin.names() == set()
 
 
-async def test_authorized_operations_where_they_are_asked_for(open_admin: OpenAdmin) -> None:
+async def test_authorized_operations_are_returned_only_on_request(open_admin: OpenAdmin) -> None:
     async with open_admin() as admin:
         await admin.make("a")
         for version in (8, 10, 13):
@@ -273,7 +283,7 @@ async def test_authorized_operations_where_they_are_asked_for(open_admin: OpenAd
         assert plain.topics[0].topic_authorized_operations == NOT_ASKED
 
 
-async def test_leaders_that_cannot_be_reached(open_admin: OpenAdmin) -> None:
+async def test_unreachable_leaders_are_reported_by_version(open_admin: OpenAdmin) -> None:
     async with open_admin() as admin:
         await admin.make("gone", "elsewhere")
         image = admin.broker.image
@@ -298,7 +308,7 @@ async def test_leaders_that_cannot_be_reached(open_admin: OpenAdmin) -> None:
             assert [broker.node_id for broker in response.brokers] == [1]
 
 
-async def test_answers_follow_every_change(open_admin: OpenAdmin) -> None:
+async def test_metadata_response_follows_every_change(open_admin: OpenAdmin) -> None:
     async with open_admin() as admin:
         await admin.make("a")
         assert len((await admin.metadata("a")).topics[0].partitions) == 1
@@ -308,7 +318,9 @@ async def test_answers_follow_every_change(open_admin: OpenAdmin) -> None:
         assert len((await admin.metadata("a")).topics[0].partitions) == 3
 
 
-async def test_clients_of_each_listener_are_told_its_address(open_admin: OpenAdmin) -> None:
+async def test_metadata_returns_the_addresses_of_the_clients_listener(
+    open_admin: OpenAdmin,
+) -> None:
     settings = {
         "listeners": "INSIDE://127.0.0.1:0,OUTSIDE://127.0.0.1:0",
         "listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",
@@ -330,7 +342,7 @@ async def test_clients_of_each_listener_are_told_its_address(open_admin: OpenAdm
 
 
 @pytest.mark.parametrize("version", range(3))
-async def test_the_cluster_is_described(open_admin: OpenAdmin, version: int) -> None:
+async def test_describe_cluster_returns_the_brokers(open_admin: OpenAdmin, version: int) -> None:
     async with open_admin({"broker.rack": "r1"}) as admin:
         for asked, operations in ((True, ALL_CLUSTER_OPERATIONS), (False, NOT_ASKED)):
             response = await admin.ask(
@@ -359,7 +371,7 @@ async def test_the_cluster_is_described(open_admin: OpenAdmin, version: int) -> 
         (-1, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, "Unsupported endpoint type -1"),
     ],
 )
-async def test_only_brokers_are_described(
+async def test_describe_cluster_refuses_controller_endpoints(
     open_admin: OpenAdmin, kind: int, error: ErrorCode, message: str
 ) -> None:
     async with open_admin() as admin:
@@ -387,7 +399,7 @@ async def partitions(
     )
 
 
-async def test_partitions_are_described_in_pages(open_admin: OpenAdmin) -> None:
+async def test_describe_topic_partitions_returns_pages(open_admin: OpenAdmin) -> None:
     ok, four = ErrorCode.NONE, [0, 1, 2, 3]
     unknown, invalid = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_REQUEST
     async with open_admin({"max.request.partition.size.limit": "7"}) as admin:
@@ -414,7 +426,7 @@ async def test_partitions_are_described_in_pages(open_admin: OpenAdmin) -> None:
             assert await partitions(admin, names, limit, cursor) == (topics, next_cursor)
 
 
-async def test_pages_together_are_everything(open_admin: OpenAdmin) -> None:
+async def test_all_pages_together_have_every_partition_once(open_admin: OpenAdmin) -> None:
     async with open_admin() as admin:
         await admin.make("a", "b", "c", partitions=5)
         cursor, found, pages = None, [], 0
@@ -433,7 +445,9 @@ async def test_pages_together_are_everything(open_admin: OpenAdmin) -> None:
 
 
 @pytest.mark.parametrize("version", range(1, 6))
-async def test_log_directories_are_described(open_admin: OpenAdmin, version: int) -> None:
+async def test_describe_log_dirs_returns_sizes_at_every_version(
+    open_admin: OpenAdmin, version: int
+) -> None:
     async with open_admin() as admin:
         await admin.make("a", "b", partitions=2)
 
@@ -464,7 +478,9 @@ async def test_log_directories_are_described(open_admin: OpenAdmin, version: int
         assert await describe(asked) == [("a", [1])]
 
 
-async def test_a_failed_log_directory_is_told(open_admin: OpenAdmin, tmp_path: Path) -> None:
+async def test_describe_log_dirs_reports_a_failed_directory(
+    open_admin: OpenAdmin, tmp_path: Path
+) -> None:
     async with open_admin({"log.dirs": f"{tmp_path / 'first'},{tmp_path / 'other'}"}) as admin:
         await admin.create(new_topic("a", 2))
         directory = admin.broker.logs.online_dirs[1]

@@ -1,4 +1,4 @@
-"""What Metadata answers from follows the image by its deltas."""
+"""The views from which Metadata is answered follow the image by its deltas."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def told_anew(image: ClusterImage) -> object:
     return told(MetadataView(image, LISTENER, True, OWN))
 
 
-def test_a_broker_that_comes_or_goes_is_told_at_once() -> None:
+def test_view_follows_registered_and_unregistered_brokers() -> None:
     views, image = MetadataViews(OWN), ClusterImage("c")
     other = BrokerImage(2, (Endpoint(LISTENER, "there", 9092),))
     for change in (RegisterBroker(other), UnregisterBroker(2)):
@@ -35,7 +35,7 @@ def test_a_broker_that_comes_or_goes_is_told_at_once() -> None:
         assert told(views.of(image, LISTENER, True)) == told_anew(image)
 
 
-def test_who_knows_of_no_broker_tells_of_itself() -> None:
+def test_view_without_brokers_has_its_own_broker() -> None:
     views, image = MetadataViews(OWN), ClusterImage("c")
     assert [broker.node_id for broker in views.of(image, LISTENER, True).brokers] == [1]
     after = apply(image, RegisterBroker(BrokerImage(2, (Endpoint(LISTENER, "there", 9092),))))
@@ -45,7 +45,7 @@ def test_who_knows_of_no_broker_tells_of_itself() -> None:
 @pytest.mark.slow
 @settings(max_examples=15)
 @given(st.data())
-def test_it_tells_what_a_new_one_would(data: st.DataObject) -> None:
+def test_updated_view_equals_a_new_view(data: st.DataObject) -> None:
     views, image = MetadataViews(OWN), ClusterImage("c")
     for _ in range(data.draw(st.integers(1, 10))):
         if data.draw(st.booleans()):

@@ -64,7 +64,7 @@ async def test_new_cluster_keeps_its_min_insync_replicas_as_recorded_of_kafka_4_
         assert described(topic) == ("1", DYNAMIC_DEFAULT, [("1", DYNAMIC_DEFAULT), ("1", DEFAULT)])
 
 
-async def test_metadata_of_before_has_no_min_insync_replicas_of_its_own(
+async def test_earlier_metadata_has_no_min_insync_replicas_of_the_cluster(
     open_admin: OpenAdmin, tmp_path: Path
 ) -> None:
     LocalStore(tmp_path / "data" / FILE_NAME).close()  # as it was made then
@@ -78,7 +78,7 @@ async def test_metadata_of_before_has_no_min_insync_replicas_of_its_own(
 async def replaced(
     admin: AdminClient, broker_name: str, *configs: tuple[str, str]
 ) -> tuple[int, str | None]:
-    """How AlterConfigs answers where it is to set these configs of a broker, and no others."""
+    """The answer of AlterConfigs that sets only these configs of a broker."""
     settings = [AlterableConfig(*config) for config in configs]
     request = AlterConfigsRequest([AlterConfigsResource(BROKER, broker_name, settings)])
     [answer] = (await admin.ask(request, 2, AlterConfigsResponse)).responses
@@ -88,6 +88,6 @@ async def replaced(
 def described(
     config: DescribeConfigsResourceResult,
 ) -> tuple[str | None, int, list[tuple[str | None, int]]]:
-    """Its value and where that is from; what it has from elsewhere."""
+    """Its value and source, and its synonyms."""
     synonyms = [(each.value, each.source) for each in config.synonyms]
     return config.value, config.config_source, synonyms

@@ -1,4 +1,4 @@
-"""What becomes of delegation tokens, by a clock of the test's own."""
+"""Changes of delegation tokens, with a clock of the test."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def created(asked_ms: int, now_ms: int = NOW_MS) -> DelegationToken:
     ("asked_ms", "max_ms", "expiry_ms"),
     [(-1, 1000, 100), (0, 1000, 100), (2000, 1000, 100), (500, 500, 100), (50, 50, 50), (1, 1, 1)],
 )
-def test_a_new_token_lives_as_long_as_is_wanted_and_allowed(
+def test_new_token_lives_as_long_as_requested_and_allowed(
     asked_ms: int, max_ms: int, expiry_ms: int
 ) -> None:
     token = created(asked_ms)
@@ -61,7 +61,7 @@ def renewed(asked_ms: int, by: str = "User:b", now_ms: int = NOW_MS + 50) -> int
     return change.token.expiry_ms - NOW_MS
 
 
-def test_renewing_puts_the_end_off_but_not_beyond_the_last() -> None:
+def test_renewal_extends_the_expiry_up_to_the_maximum() -> None:
     assert [renewed(asked_ms) for asked_ms in (-1, 0, 30, 5000)] == [150, 150, 80, 150]
     late = IMAGE.with_token("t", replace(TOKEN, expiry_ms=NOW_MS + 990))
     change = TokenRenewal("t", "User:a", -1, LIFETIMES, NOW_MS + 950).decide(late)
@@ -82,7 +82,7 @@ def test_renewing_puts_the_end_off_but_not_beyond_the_last() -> None:
         ("t", "User:a", NOW_MS + 100, 0, 0),
     ],
 )
-def test_who_may_not_and_when_it_is_too_late(
+def test_renewal_and_expiry_refuse_other_principals_and_expired_tokens(
     token_id: str | None, principal: str, now_ms: int, renewal: int, expiry: int
 ) -> None:
     told = []
@@ -98,7 +98,7 @@ def test_who_may_not_and_when_it_is_too_late(
     assert told == [renewal, expiry]
 
 
-def test_a_token_ends_when_its_owner_says() -> None:
+def test_owner_sets_the_expiry_or_removes_the_token() -> None:
     def ended(asked_ms: int, now_ms: int = NOW_MS) -> SetToken | None:
         return TokenExpiry("t", "User:a", asked_ms, now_ms).decide(IMAGE)
 
@@ -107,7 +107,7 @@ def test_a_token_ends_when_its_owner_says() -> None:
     assert ended(10**6) == SetToken("t", TOKEN, replace(TOKEN, expiry_ms=TOKEN.max_ms))
 
 
-def test_what_has_expired_goes_unless_it_was_renewed_meanwhile() -> None:
+def test_expired_token_is_removed_unless_renewed_since() -> None:
     assert list(token_removals(IMAGE, NOW_MS + 100)) == []
     (removal,) = token_removals(IMAGE, NOW_MS + 101)
     assert removal == TokenRemoval("t", NOW_MS + 101)
@@ -120,8 +120,8 @@ periods = st.integers(-(2**63), 2**63 - 1)
 
 
 @given(st.lists(st.tuples(st.sampled_from("nxr"), st.integers(0, 2000), periods), max_size=20))
-def test_no_token_outlives_its_last_moment(steps: list[tuple[str, int, int]]) -> None:
-    """Whatever is asked in whichever order: what expires lies between now and the token's end."""
+def test_no_token_expires_after_its_maximum(steps: list[tuple[str, int, int]]) -> None:
+    """In any order of requests, the expiry lies between now and the maximum."""
     image, now_ms = EMPTY, END_OF_TIME_MS - 20_000
     for kind, passed_ms, asked_ms in steps:
         now_ms += passed_ms

@@ -26,7 +26,7 @@ from tests.cluster.decisions.client import TOPIC, AdminClient, new_topic
 from tests.cluster.decisions.conftest import OpenAdmin
 
 
-async def test_a_topic_is_made_told_of_and_kept(open_admin: OpenAdmin, tmp_path: Path) -> None:
+async def test_created_topic_is_answered_and_stored(open_admin: OpenAdmin, tmp_path: Path) -> None:
     async with open_admin() as admin:
         (made,) = await admin.create(new_topic("a", 3, configs={"retention.ms": " 7 "}))
         assert (made.error_code, made.error_message) == (ErrorCode.NONE, None)
@@ -171,7 +171,7 @@ REFUSED: list[tuple[CreatableTopic, ErrorCode, str]] = [
 ]
 
 
-async def test_mistakes_are_refused_in_kafkas_words(open_admin: OpenAdmin) -> None:
+async def test_invalid_topics_are_refused_with_kafkas_messages(open_admin: OpenAdmin) -> None:
     async with open_admin() as admin:
         await admin.make("there", "col.lide")
         for topic, error, message in REFUSED:
@@ -183,7 +183,7 @@ async def test_mistakes_are_refused_in_kafkas_words(open_admin: OpenAdmin) -> No
         assert await admin.names() == {"there", "col.lide"}
 
 
-async def test_one_mistake_does_not_keep_the_others_from_being_made(
+async def test_refused_topic_does_not_affect_other_topics(
     open_admin: OpenAdmin,
 ) -> None:
     async with open_admin() as admin:
@@ -201,14 +201,16 @@ async def test_one_mistake_does_not_keep_the_others_from_being_made(
         assert await admin.names() == {"a", "b"}
 
 
-async def test_the_whole_request_is_too_large_together(open_admin: OpenAdmin) -> None:
+async def test_request_with_too_many_partitions_is_refused(open_admin: OpenAdmin) -> None:
     async with open_admin() as admin:
         results = await admin.create(new_topic("a", 6000), new_topic("b", 4001), new_topic("?"))
         assert [result.error_code for result in results] == [ErrorCode.POLICY_VIOLATION] * 3
 
 
 @pytest.mark.parametrize("version", range(2, 8))
-async def test_defaults_of_the_broker_at_every_version(open_admin: OpenAdmin, version: int) -> None:
+async def test_topic_gets_broker_defaults_at_every_version(
+    open_admin: OpenAdmin, version: int
+) -> None:
     settings = {"num.partitions": "3", "log.retention.hours": "5", "log.roll.ms": "77"}
     async with open_admin(settings) as admin:
         (made,) = await admin.create(new_topic("a", -1, -1), version=version)
@@ -225,14 +227,14 @@ async def test_defaults_of_the_broker_at_every_version(open_admin: OpenAdmin, ve
             assert configs["segment.ms"].value == "77"
 
 
-async def test_validate_only_makes_nothing(open_admin: OpenAdmin) -> None:
+async def test_validate_only_creates_nothing(open_admin: OpenAdmin) -> None:
     async with open_admin() as admin:
         (result,) = await admin.create(new_topic("a", 2), validate_only=True)
         assert (result.error_code, result.num_partitions) == (ErrorCode.NONE, 2)
         assert await admin.names() == set()
 
 
-async def test_a_store_that_fails_is_an_error_of_each_topic(
+async def test_error_of_the_store_is_the_error_of_each_topic(
     open_admin: OpenAdmin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with open_admin() as admin:
@@ -247,7 +249,7 @@ async def test_a_store_that_fails_is_an_error_of_each_topic(
         assert await admin.names() == set()
 
 
-async def test_many_clients_create_at_once(open_admin: OpenAdmin) -> None:
+async def test_concurrent_creations_create_each_topic_once(open_admin: OpenAdmin) -> None:
     async with open_admin() as admin:
         results: list[ErrorCode] = []
 
@@ -268,7 +270,7 @@ async def test_many_clients_create_at_once(open_admin: OpenAdmin) -> None:
 async def delete(
     admin: AdminClient, *topics: str | bytes | DeleteTopicState, version: int = 6
 ) -> list[tuple[str | None, ErrorCode, str | None]]:
-    """By name, by id, or by what is given whole."""
+    """DeleteTopics by name, by id, or by a whole entry."""
     states = [
         topic
         if isinstance(topic, DeleteTopicState)
@@ -295,7 +297,7 @@ UNKNOWN_NAME = (
 )
 
 
-async def test_a_deleted_topic_is_gone_with_its_data(open_admin: OpenAdmin, tmp_path: Path) -> None:
+async def test_deleted_topic_is_gone_with_its_data(open_admin: OpenAdmin, tmp_path: Path) -> None:
     async with open_admin() as admin:
         await admin.make("a", "b", partitions=2)
         assert await delete(admin, "a") == [("a", ErrorCode.NONE, None)]
@@ -308,7 +310,7 @@ async def test_a_deleted_topic_is_gone_with_its_data(open_admin: OpenAdmin, tmp_
         assert await admin.names() == {"b"}
 
 
-async def test_a_topic_made_again_is_empty_and_another_one(open_admin: OpenAdmin) -> None:
+async def test_recreated_topic_is_empty_and_has_another_id(open_admin: OpenAdmin) -> None:
     async with open_admin() as admin:
         await admin.create(new_topic("a", configs={"retention.ms": "7"}))
         old_id = admin.broker.image.topics["a"].id
@@ -318,7 +320,7 @@ async def test_a_topic_made_again_is_empty_and_another_one(open_admin: OpenAdmin
         assert (await admin.config(TOPIC, "a", "retention.ms")).config_source == 5
 
 
-async def test_topics_are_deleted_by_id(open_admin: OpenAdmin) -> None:
+async def test_delete_topics_deletes_by_id(open_admin: OpenAdmin) -> None:
     async with open_admin() as admin:
         await admin.make("a")
         topic_id = admin.broker.image.topics["a"].id
@@ -328,7 +330,7 @@ async def test_topics_are_deleted_by_id(open_admin: OpenAdmin) -> None:
         ]
 
 
-async def test_what_is_named_unclearly_is_not_deleted(open_admin: OpenAdmin) -> None:
+async def test_ambiguously_named_topics_are_not_deleted(open_admin: OpenAdmin) -> None:
     invalid = ErrorCode.INVALID_REQUEST
     async with open_admin() as admin:
         await admin.make("a", "b")
@@ -349,7 +351,9 @@ async def test_what_is_named_unclearly_is_not_deleted(open_admin: OpenAdmin) -> 
 
 
 @pytest.mark.parametrize("version", range(1, 7))
-async def test_deletion_can_be_turned_off(open_admin: OpenAdmin, version: int) -> None:
+async def test_delete_topics_is_refused_if_deletion_is_off(
+    open_admin: OpenAdmin, version: int
+) -> None:
     async with open_admin({"delete.topic.enable": "false"}) as admin:
         await admin.make("a")
         disabled = ErrorCode.TOPIC_DELETION_DISABLED if version > 2 else ErrorCode.INVALID_REQUEST
@@ -361,7 +365,9 @@ async def test_deletion_can_be_turned_off(open_admin: OpenAdmin, version: int) -
 
 
 @pytest.mark.parametrize("version", range(1, 6))
-async def test_names_are_deleted_at_every_version(open_admin: OpenAdmin, version: int) -> None:
+async def test_delete_topics_deletes_by_name_at_every_version(
+    open_admin: OpenAdmin, version: int
+) -> None:
     async with open_admin() as admin:
         await admin.make("a")
         unknown, message = UNKNOWN_NAME
@@ -403,7 +409,9 @@ async def grow(
 
 
 @pytest.mark.parametrize("version", range(4))
-async def test_a_topic_grows(open_admin: OpenAdmin, tmp_path: Path, version: int) -> None:
+async def test_create_partitions_adds_partitions(
+    open_admin: OpenAdmin, tmp_path: Path, version: int
+) -> None:
     async with open_admin() as admin:
         await admin.make("a", "b", partitions=2)
         topic_id = admin.broker.image.topics["a"].id
@@ -418,7 +426,7 @@ async def test_a_topic_grows(open_admin: OpenAdmin, tmp_path: Path, version: int
         assert await grow(admin, ("b", 3, [[1]]), version=version) == [("b", ErrorCode.NONE, None)]
 
 
-async def test_a_topic_does_not_grow_by_mistake(open_admin: OpenAdmin) -> None:
+async def test_invalid_create_partitions_is_refused(open_admin: OpenAdmin) -> None:
     invalid, assignment = ErrorCode.INVALID_PARTITIONS, ErrorCode.INVALID_REPLICA_ASSIGNMENT
     cases: list[tuple[int, list[list[int]] | None, ErrorCode, str | None]] = [
         (2, None, invalid, "Topic already has 2 partition(s)."),

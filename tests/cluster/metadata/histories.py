@@ -1,4 +1,4 @@
-"""Random changes of a small cluster: most of them possible, some not."""
+"""Random changes of a small cluster, most of them possible."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ levels = st.dictionaries(st.sampled_from(("transaction.version", "x")), st.integ
 
 @st.composite
 def change_of_access(draw: st.DrawFn, image: ClusterImage) -> Change:
-    """Of who may come in, or do what."""
+    """A change of access control lists or delegation tokens."""
     if draw(st.booleans()):
         token_id = draw(token_ids)
         return SetToken(token_id, image.tokens.get(token_id), draw(st.none() | token_of(token_id)))
@@ -115,7 +115,7 @@ def change_of_access(draw: st.DrawFn, image: ClusterImage) -> Change:
 
 @st.composite
 def change_of(draw: st.DrawFn, image: ClusterImage) -> Change:
-    """A change that fits `image`, where that is possible, or one that may not."""
+    """A change that is possible for `image`, or sometimes one that is not."""
     kinds = ("create", "add", "alter", "mark", "delete", "set", "access", "live", "ids", "features")
     kind = draw(st.sampled_from(kinds))
     known = sorted(image.topics) if draw(st.integers(0, 9)) else []

@@ -1,4 +1,4 @@
-"""Topics and images that tests of what goes by the cluster's metadata begin with."""
+"""Topics and images with which tests of the metadata begin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a store has written is read by later versions: each kind of change as it lies in the log."""
+"""Later versions read what a store has written: each kind of change as a log records it."""
 
 from __future__ import annotations
 
@@ -83,11 +83,11 @@ WRITTEN: list[tuple[Change, str]] = [
 
 
 @pytest.mark.parametrize(("change", "text"), WRITTEN, ids=lambda part: str(part)[:30])
-def test_a_change_is_written_so_and_read_again(change: Change, text: str) -> None:
+def test_change_is_encoded_as_recorded_and_decoded_again(change: Change, text: str) -> None:
     assert json.loads(json.dumps(encode(change))) == json.loads(text)
     assert decode(json.loads(text)) == change
 
 
-def test_a_kind_of_a_later_version_is_named() -> None:
+def test_decode_names_an_unknown_kind_of_change() -> None:
     with pytest.raises(UnknownChange, match="kind of metadata change 'of_tomorrow'"):
         decode({"kind": "of_tomorrow"})

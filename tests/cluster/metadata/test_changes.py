@@ -1,4 +1,4 @@
-"""Every change says by what it was decided, and what it made of an image is all in the delta."""
+"""Each change checks its precondition, and a delta has everything that changes made of an image."""
 
 from __future__ import annotations
 
@@ -76,14 +76,14 @@ IMAGE = (
         SetFeatures(0, FinalizedFeatures(epoch=0)),
     ],
 )
-def test_a_change_of_something_else_is_a_conflict(change: Change) -> None:
+def test_change_with_a_wrong_precondition_is_a_conflict(change: Change) -> None:
     with pytest.raises(Conflict):
         apply(IMAGE, change)
 
 
 @pytest.mark.slow
 @given(st.data())
-def test_a_delta_leads_to_the_image_that_the_changes_made(data: st.DataObject) -> None:
+def test_delta_leads_to_the_image_that_its_changes_made(data: st.DataObject) -> None:
     first, made = ClusterImage("c"), ClusterImage("c")
     batch: list[Change] = []
     for _ in range(data.draw(st.integers(0, 12))):
@@ -107,7 +107,7 @@ def test_a_delta_leads_to_the_image_that_the_changes_made(data: st.DataObject) -
         assert apply(before, read) == made.with_version(before.version)
 
 
-def test_a_topic_that_was_made_again_is_gone_and_new() -> None:
+def test_recreated_topic_is_deleted_and_new_in_the_delta() -> None:
     again = TopicImage("a", OTHER_ID, (STATE,))
     changes: list[Change] = [DeleteTopic("a", ID), CreateTopic(again)]
     after = IMAGE.without_topics(["a"]).with_topics([again])
@@ -122,7 +122,7 @@ def test_a_topic_that_was_made_again_is_gone_and_new() -> None:
     )
 
 
-def test_a_delta_names_the_partitions_that_changed() -> None:
+def test_delta_names_the_changed_partitions() -> None:
     changes: list[Change] = [
         AlterPartition("a", ID, 1, 5, NEXT),
         AddPartitions("a", ID, 2, (STATE,)),
@@ -131,7 +131,7 @@ def test_a_delta_names_the_partitions_that_changed() -> None:
     assert delta_of(IMAGE, after, changes).partitions == {"a": (1, 2)}
 
 
-def test_many_topics_at_once_are_made_as_one_after_the_other() -> None:
+def test_topics_created_at_once_equal_topics_created_one_by_one() -> None:
     def creation(name: str, number: int, **configs: str) -> CreateTopic:
         return CreateTopic(TopicImage(name, bytes([number]) * 16, (STATE,)), configs)
 
@@ -145,7 +145,7 @@ def test_many_topics_at_once_are_made_as_one_after_the_other() -> None:
             apply_all(IMAGE, [*fine, wrong])
 
 
-def test_decisions_see_those_before_them() -> None:
+def test_decision_sees_the_changes_of_decisions_before_it() -> None:
     def make(image: ClusterImage) -> Change | None:
         return None if "b" in image.topics else CreateTopic(TopicImage("b", OTHER_ID, (STATE,)))
 
@@ -157,6 +157,6 @@ def test_decisions_see_those_before_them() -> None:
     assert deciders == [0, 2]
 
 
-def test_a_change_of_a_later_version_is_not_guessed_at() -> None:
+def test_change_of_a_later_version_raises_unknown_change() -> None:
     with pytest.raises(UnknownChange, match="kind of metadata change 'move_moon'"):
         decode({"kind": "move_moon"})

@@ -1,4 +1,4 @@
-"""Who is elected in a cluster, and what follows: Kafka's PartitionLeaderElectionAlgorithms."""
+"""Elections in a cluster, as Kafka's PartitionLeaderElectionAlgorithms has them."""
 
 from __future__ import annotations
 
@@ -43,39 +43,39 @@ def after(
     )
 
 
-def test_the_first_replica_in_sync_follows_a_leader_that_is_gone() -> None:
+def test_first_in_sync_replica_leads_after_the_leader_is_gone() -> None:
     assert elected_offline(LED_BY_1, among(2, 3), unclean=True) == after(2, (3, 2))
     lagging = replace(LED_BY_1, isr=(1, 3))
     assert elected_offline(lagging, among(2, 3), unclean=True) == after(3, (3,))
 
 
-def test_who_was_not_in_sync_leads_only_where_that_is_allowed() -> None:
+def test_out_of_sync_replica_leads_only_if_unclean_election_is_allowed() -> None:
     alone = replace(LED_BY_1, isr=(1,))
     assert elected_offline(alone, among(2, 3), unclean=False) is None
     assert elected_offline(alone, among(3), unclean=True) == after(3, (3,), recovering=True)
     assert elected_offline(alone, among(), unclean=True) is None
 
 
-def test_a_partition_that_recovers_goes_on_doing_so_under_the_next_leader() -> None:
+def test_recovering_partition_stays_recovering_under_the_next_leader() -> None:
     recovering = replace(LED_BY_1, recovering=True)
     assert elected_offline(recovering, among(2), unclean=False) == after(2, (2,), recovering=True)
 
 
-def test_who_is_online_is_in_sync_at_first() -> None:
+def test_online_replicas_of_a_new_partition_are_in_sync() -> None:
     new = unassigned_partition((1, 2, 3))
     assert is_new(new)
     assert first_state(new, among(2, 3)) == PartitionImage(2, 0, 0, (1, 2, 3), (2, 3))
     assert first_state(new, among()) is None
 
 
-def test_the_preferred_replica_leads_if_it_is_in_sync_and_there() -> None:
+def test_preferred_replica_leads_only_if_in_sync_and_online() -> None:
     led_by_2 = replace(LED_BY_1, leader=2)
     assert elected_preferred(led_by_2, among(1, 2)) == after(1, (3, 1, 2))
     assert elected_preferred(led_by_2, among(2, 3)) is None
     assert elected_preferred(replace(led_by_2, isr=(2, 3)), among(1, 2)) is None
 
 
-def test_a_reassigned_partition_is_led_by_one_that_stays() -> None:
+def test_reassigned_partition_is_led_by_a_target_replica() -> None:
     moved = replace(LED_BY_1, replicas=(4, 2, 1, 3), adding=(4,), removing=(1, 3))
     assert target_replicas(moved) == (4, 2)
     assert original_replicas(moved) == (2, 1, 3)
@@ -84,13 +84,13 @@ def test_a_reassigned_partition_is_led_by_one_that_stays() -> None:
     assert elected_for_reassignment(moved, (4, 2), among(1, 3, 4)) is None
 
 
-def test_brokers_that_shut_down_neither_lead_nor_are_in_sync() -> None:
+def test_brokers_that_shut_down_neither_lead_nor_stay_in_sync() -> None:
     assert elected_for_shutdown(LED_BY_1, among(1, 2, 3), {1, 2}) == after(3, (3,))
     assert elected_for_shutdown(LED_BY_1, among(1, 2, 3), {1, 2, 3}) is None
     assert elected_for_shutdown(replace(LED_BY_1, isr=(1,)), among(1, 2), {1}) is None
 
 
-def test_the_last_one_in_sync_stays_so() -> None:
+def test_last_in_sync_replica_stays_in_the_isr() -> None:
     assert without_replica(LED_BY_1, 2) == after(1, (3, 1))
     assert without_replica(LED_BY_1, 1) == after(NO_LEADER, (3, 2))
     alone = replace(LED_BY_1, isr=(1,))
@@ -105,7 +105,7 @@ def test_the_last_one_in_sync_stays_so() -> None:
     st.sets(st.sampled_from((1, 2, 3, 4))),
     st.booleans(),
 )
-def test_nobody_leads_who_is_not_in_sync_unless_that_is_allowed(
+def test_out_of_sync_replica_never_leads_without_unclean_election(
     replicas: list[int], isr: Collection[int], live: Collection[int], unclean: bool
 ) -> None:
     before = PartitionImage(1, 5, 9, tuple(replicas), tuple(isr))

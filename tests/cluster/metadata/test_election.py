@@ -1,4 +1,4 @@
-"""Who leads a partition whose disk fails, or is back."""
+"""The leaders of partitions whose disk fails or works again."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ def decided(before: ClusterImage, *offline: int) -> tuple[PartitionImage, ...]:
     return apply_all(before, changes).topics["t"].partitions
 
 
-def test_its_partitions_lose_their_leader_and_no_others() -> None:
+def test_only_partitions_on_the_failed_disk_lose_their_leader() -> None:
     assert decided(image(LED, LED, ELSEWHERE), 1) == (LED, GONE, ELSEWHERE)
 
 
-def test_it_leads_again_in_a_new_epoch() -> None:
+def test_partition_on_a_working_disk_is_led_again_in_a_new_epoch() -> None:
     back = PartitionImage(1, 7, 11, (1,), (1,))
     assert decided(image(GONE, LED)) == (back, LED)
     read_from_a_file = PartitionImage(NO_LEADER, 6, 10, (1,), ())  # format 1 had no offline ones
     assert decided(image(read_from_a_file)) == (back,)
 
 
-def test_still_offline_after_a_restart() -> None:
+def test_offline_partition_stays_offline_after_a_restart() -> None:
     read_from_a_file = PartitionImage(NO_LEADER, 6, 10, (1,), ())
     assert decided(image(read_from_a_file), 0) == (
         PartitionImage(NO_LEADER, 6, 11, (1,), (), (1,)),
@@ -41,12 +41,12 @@ def test_still_offline_after_a_restart() -> None:
     assert decided(image(GONE), 0) == (GONE,)
 
 
-def test_where_nothing_changes_the_image_stays() -> None:
+def test_no_decision_is_made_if_the_image_is_right() -> None:
     for before, offline in ((image(LED, ELSEWHERE), set()), (image(GONE), {("t", 0)})):
         assert offline_decisions(before, 1, offline) == []
 
 
-def test_a_partition_that_went_its_own_way_meanwhile_is_left_alone() -> None:
+def test_partition_changed_since_the_decision_stays_as_it_is() -> None:
     before = image(LED, LED)
     decisions = offline_decisions(before, 1, {("t", 0), ("t", 1)})
     assert decide_all(before.without_topics(["t"]), decisions) == ([], [])

@@ -1,4 +1,4 @@
-"""Where what is set on users, clients and addresses is kept: as 3.9.2 names it in ZooKeeper."""
+"""Resource keys of users, clients and addresses, as Apache Kafka 3.9.2 names them in ZooKeeper."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ PATHS = [
 
 
 @pytest.mark.parametrize(("entity", "path"), PATHS)
-def test_an_entity_is_kept_by_its_path(entity: dict[str, str | None], path: str) -> None:
+def test_entity_key_is_the_path_below_config(entity: dict[str, str | None], path: str) -> None:
     assert entity_key(entity) == (ENTITY_RESOURCE, path)
     assert entity_of((ENTITY_RESOURCE, path)) == entity
 
 
 @pytest.mark.parametrize("path", ["", "users", "topics/t", "clients/a/users/b", "ips/a/clients/b"])
-def test_what_is_no_entity(path: str) -> None:
+def test_entity_of_a_wrong_path_is_none(path: str) -> None:
     assert entity_of((ENTITY_RESOURCE, path)) is None
 
 
-def test_a_topic_is_no_entity() -> None:
+def test_entity_of_a_topic_resource_is_none() -> None:
     assert entity_of((2, "users/alice")) is None
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])).filter(lambda name: name != "<default>"))
-def test_any_name_comes_back(name: str) -> None:
+def test_entity_names_survive_the_round_trip(name: str) -> None:
     entity = {USER: name, CLIENT_ID: name}
     assert entity_of(entity_key(entity)) == entity

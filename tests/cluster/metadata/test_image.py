@@ -1,4 +1,4 @@
-"""Images are values: every change is another image and leaves the old one as it was."""
+"""Images are values: each change is a new image and leaves the old one unchanged."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.cluster.metadata.images import topic
 TOPIC, GROUP = 2, 32
 
 
-def test_topics_are_found_by_name_and_id() -> None:
+def test_topics_are_found_by_name_and_by_id() -> None:
     empty = ClusterImage("c")
     image = empty.with_topics([topic("a", 1), topic("b", 2)])
     assert empty.topics == {}
@@ -21,18 +21,18 @@ def test_topics_are_found_by_name_and_id() -> None:
     assert dict(image.names_by_id) == {topic("a", 1).id: "a", topic("b", 2).id: "b"}
 
 
-def test_a_topic_made_again_has_its_new_id_only() -> None:
+def test_recreated_topic_is_found_only_by_its_new_id() -> None:
     image = ClusterImage("c").with_topics([topic("a", 1)]).with_topics([topic("a", 7)])
     assert dict(image.names_by_id) == {topic("a", 7).id: "a"}
 
 
-def test_more_partitions_leave_the_id() -> None:
+def test_added_partitions_do_not_change_the_topic_id() -> None:
     image = ClusterImage("c").with_topics([topic("a", 1)]).with_topics([topic("a", 1, 3)])
     assert len(image.topics["a"].partitions) == 3
     assert dict(image.names_by_id) == {topic("a", 1).id: "a"}
 
 
-def test_names_that_metrics_could_not_tell_apart_are_found() -> None:
+def test_names_like_finds_topics_with_the_same_metric_name() -> None:
     image = ClusterImage("c").with_topics([topic("a.b", 1), topic("a_b", 2), topic("ab", 3)])
     assert set(image.names_like("a.b")) == set(image.names_like("a_b")) == {"a.b", "a_b"}
     assert image.names_like("ab") == ()
@@ -42,7 +42,7 @@ def test_names_that_metrics_could_not_tell_apart_are_found() -> None:
     assert dict(left.names_by_metric) == {}
 
 
-def test_a_deleted_topic_takes_its_configs_along() -> None:
+def test_deleting_a_topic_deletes_its_configs() -> None:
     image = ClusterImage("c").with_topics([topic("a", 1), topic("b", 2)])
     for name in ("a", "b"):
         image = image.with_configs(TOPIC, name, {"retention.ms": "1"})
@@ -54,28 +54,28 @@ def test_a_deleted_topic_takes_its_configs_along() -> None:
     assert set(image.topics) == {"a", "b"}
 
 
-def test_no_configs_are_no_entry() -> None:
+def test_resource_without_configs_has_no_entry() -> None:
     image = ClusterImage("c").with_configs(TOPIC, "a", {"retention.ms": "1"})
     assert image.configs_of(TOPIC, "a") == {"retention.ms": "1"}
     assert image.with_configs(TOPIC, "a", {}).configs == {}
     assert image.configs_of(TOPIC, "b") == {}
 
 
-def test_configs_are_copied() -> None:
+def test_image_copies_the_configs_it_gets() -> None:
     given = {"retention.ms": "1"}
     image = ClusterImage("c").with_configs(TOPIC, "a", given)
     given["retention.ms"] = "2"
     assert image.configs_of(TOPIC, "a") == {"retention.ms": "1"}
 
 
-def test_brokers_have_an_address_for_each_listener() -> None:
+def test_broker_has_an_endpoint_for_each_listener() -> None:
     inside, outside = Endpoint("IN", "10.0.0.1", 9092), Endpoint("OUT", "example.org", 19092)
     image = ClusterImage("c").with_broker(BrokerImage(1, (inside, outside)))
     assert image.brokers[1].endpoint("OUT") is outside
     assert image.brokers[1].endpoint("OTHER") is None
 
 
-def test_an_image_cannot_be_changed() -> None:
+def test_image_is_immutable() -> None:
     image = ClusterImage("c").with_topics([topic("a", 1)])
     with pytest.raises(dataclasses.FrozenInstanceError):
         image.version = 2  # type: ignore[misc] # that it cannot is what is tested

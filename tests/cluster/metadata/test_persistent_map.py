@@ -1,4 +1,4 @@
-"""A map's versions are values: what one became says nothing about the others."""
+"""Versions of a map are values: a change of one does not affect the others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KEYS = st.integers(0, 1500)  # integers are their own hashes: three keys share a
         )
     )
 )
-def test_each_version_is_what_a_dict_would_be(steps: list[tuple[str, object]]) -> None:
+def test_each_version_equals_a_dict_with_the_same_changes(steps: list[tuple[str, object]]) -> None:
     made = PersistentMap[int, int]()
     plain: dict[int, int] = {}
     versions = [(made, dict(plain))]
@@ -43,7 +43,7 @@ def test_each_version_is_what_a_dict_would_be(steps: list[tuple[str, object]]) -
         assert all(key in version and version[key] == expected[key] for key in expected)
 
 
-def test_what_is_not_there() -> None:
+def test_missing_key_is_not_found_and_no_key_can_be_assigned() -> None:
     made = PersistentMap([("a", 1)])
     assert "b" not in made
     assert made.get("b") is None
@@ -54,19 +54,19 @@ def test_what_is_not_there() -> None:
         made["a"] = 2  # type: ignore[index] # that it cannot is what is tested
 
 
-def test_nothing_to_do_is_no_new_version() -> None:
+def test_change_without_effect_returns_the_same_map() -> None:
     made = PersistentMap([("a", 1)])
     assert made.without(["b"]) is made
     assert made.having([]) is made
 
 
-def test_a_change_copies_next_to_nothing() -> None:
-    """Of 10,000 entries all dicts but one are those of the version before."""
+def test_change_copies_one_bucket() -> None:
+    """Of 10,000 entries, all dicts but one are those of the former version."""
     before = PersistentMap((number, number) for number in range(10_000))
     for after in (before.having([(77, 0)]), before.without([77])):
         shared = sum(a is b for a, b in zip(before._buckets, after._buckets, strict=True))
         assert shared == len(before._buckets) - 1
 
 
-def test_a_key_that_is_named_twice_goes_once() -> None:
+def test_key_named_twice_is_removed_once() -> None:
     assert sorted(PersistentMap([("a", 1), ("b", 2)]).without(["a", "a"]).items()) == [("b", 2)]

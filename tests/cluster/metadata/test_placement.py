@@ -25,7 +25,7 @@ def cluster(racks: list[str | None]) -> dict[int, BrokerImage]:
     st.integers(0, 20),
     st.data(),
 )
-def test_every_partition_has_its_replicas(
+def test_every_partition_has_as_many_replicas_as_requested(
     racks: list[str | None], count: int, first: int, data: st.DataObject
 ) -> None:
     factor = data.draw(st.integers(1, len(racks)))
@@ -42,26 +42,26 @@ def test_every_partition_has_its_replicas(
     assert max(leaders.values()) - min(leaders.get(each, 0) for each in cluster(racks)) <= 1
 
 
-def test_replicas_are_in_different_racks_as_far_as_that_goes() -> None:
+def test_replicas_are_in_different_racks_if_possible() -> None:
     brokers = cluster(["a", "a", "b", "b", "c", "c"])
     for partition in place_partitions(brokers, 6, 3, start=0, shift=0):
         leader_rack = brokers[partition.replicas[0]].rack
         assert brokers[partition.replicas[1]].rack != leader_rack
 
 
-def test_followers_of_one_leader_differ() -> None:
+def test_partitions_of_one_leader_have_different_followers() -> None:
     partitions = place_partitions(cluster([None] * 4), 12, 2, start=0, shift=0)
     followers = {p.replicas[1] for p in partitions if p.leader == 1}
     assert followers == {2, 3, 4}
 
 
-def test_too_few_brokers() -> None:
+def test_placement_on_too_few_brokers_is_refused() -> None:
     with pytest.raises(Refusal) as refused:
         place_partitions(cluster([None]), 1, 3, start=0, shift=0)
     assert refused.value.error == ErrorCode.INVALID_REPLICATION_FACTOR
 
 
-def test_manual_lists_are_of_one_size() -> None:
+def test_manual_assignment_with_another_number_of_replicas_is_refused() -> None:
     brokers = cluster([None] * 3)
     check_manual_assignment([1, 2], brokers, 2)
     with pytest.raises(Refusal, match="not consistent with previous partitions"):

@@ -1,4 +1,4 @@
-"""Replicas go where Apache Kafka 3.9.2 puts them: its AdminUtils was asked (Placement.java)."""
+"""Replicas are placed as by Apache Kafka 3.9.2: Placement.java asked its AdminUtils."""
 
 from __future__ import annotations
 
@@ -33,15 +33,16 @@ def check(line: str) -> None:
     ), line
 
 
-def test_as_they_were_kept() -> None:
+def test_placement_matches_recorded_kafka_placements() -> None:
     lines = ANSWERS.read_text().splitlines()
     assert len(lines) == 300
     for line in lines:
         check(line)
 
 
-def test_partitions_that_are_added_go_on_from_the_leader_of_the_first() -> None:
-    """AdminZkClient: from the first broker whose id is not below, with the partitions' count."""
+def test_added_partitions_continue_from_the_first_partitions_leader() -> None:
+    """As AdminZkClient: from the first broker whose id is not smaller, with the count of
+    partitions."""
     brokers = brokers_of("0 2 5 7")
     had = [new_partition([3, 5]), new_partition([2, 5])]
     added = place_more_partitions(brokers, 3, had)
@@ -55,7 +56,7 @@ def test_partitions_that_are_added_go_on_from_the_leader_of_the_first() -> None:
 
 @pytest.mark.long
 @pytest.mark.java
-def test_as_they_are_now(rng: random.Random) -> None:
+def test_placement_matches_random_kafka_placements(rng: random.Random) -> None:
     command = [
         str(java.executable()),
         "-cp",

@@ -1,4 +1,4 @@
-"""Which names a topic may have, and Kafka's sentences on the others."""
+"""Legal topic names, and Kafka's messages for illegal ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ OTHERS = "contains one or more characters other than ASCII alphanumerics, '.', '
 
 
 @pytest.mark.parametrize("name", ["a", "A.b_c-9", "...", "__x", "x" * NAME_SIZE_MAX])
-def test_a_legal_name(name: str) -> None:
+def test_legal_topic_name_is_accepted(name: str) -> None:
     assert why_invalid(name) is None
 
 
@@ -26,5 +26,5 @@ def test_a_legal_name(name: str) -> None:
         ("x" * 250, f"the length of '{'x' * 250}' is longer than the max allowed length 249"),
     ],
 )
-def test_a_name_that_is_none(name: str, reason: str) -> None:
+def test_illegal_topic_name_is_refused_with_kafkas_message(name: str, reason: str) -> None:
     assert why_invalid(name) == f"Topic name is invalid: {reason}"
