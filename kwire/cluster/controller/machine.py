@@ -112,15 +112,13 @@ class ClusterController:
         """
         state = self.state
         batch, effects = BrokerRequestBatch(state), ControllerEffects()
-        fresh: list[TopicPartition] = []
-        """New partitions, which still need their first leader."""
-        resumed: set[str] = set()
-        """Topics of which a reassignment ended: their deletion may have waited for that."""
+        new_partitions: list[TopicPartition] = []
+        reassigned_topics: set[str] = set()
         for topic_partition, old in before.items():
             now = state.image.topics[topic_partition[0]].partitions[topic_partition[1]]
             self._propagate(batch, topic_partition, old, now)
             if is_new(now):
-                fresh.append(topic_partition)
+                new_partitions.append(topic_partition)  # they still need their first leader
                 continue
             # A change that was decided before a broker left can be committed after: the broker
             # then is in the new state again, and has to be removed once more.
@@ -128,10 +126,12 @@ class ClusterController:
             if (now.adding or now.removing) and reassignment.is_complete(now):
                 effects.decisions.append(reassignment.completion_decision(state, topic_partition))
             elif old.adding or old.removing:
-                resumed.add(topic_partition[0])
+                # A deletion of the topic may have waited for the end of the reassignment.
+                reassigned_topics.add(topic_partition[0])
         effects.requests = batch.requests()
-        effects.decisions += elections.leader_elections(state, fresh)
-        effects.add(deletion.resume(state, sorted(resumed & state.deletions.keys()), anew=True))
+        effects.decisions += elections.leader_elections(state, new_partitions)
+        waiting = sorted(reassigned_topics & state.deletions.keys())
+        effects.add(deletion.resume(state, waiting, anew=True))
         return effects
 
     def _propagate(

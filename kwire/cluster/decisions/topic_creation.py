@@ -276,7 +276,9 @@ def _of_telemetry(payload_bytes_max: int) -> dict[str, str | None]:
 
 
 def _factor(config: BrokerConfig, setting: str, brokers_count: int) -> int:
-    """An internal topic's replication factor; reduced to the number of brokers unless set
-    explicitly."""
+    """An internal topic's replication factor.
+
+    It is reduced to the number of brokers unless it was set explicitly.
+    """
     value: int = getattr(config, setting.replace(".", "_"))
     return value if setting in config.explicit else max(1, min(value, brokers_count))

@@ -38,8 +38,10 @@ class Agreement:
         self._is_at_work = False
 
     def follow(self, image: ClusterImage, *, knows_topics: bool) -> None:
-        """Act on the cluster's new `image`, which has all topics only if this broker is the
-        controller."""
+        """Act on the cluster's new `image`.
+
+        `knows_topics`: it has all topics, because this broker is the controller.
+        """
         before, self._image, self._knows_topics = self._image, image, knows_topics
         if (
             before is None

@@ -167,8 +167,10 @@ class LoneMembership:
         return path != Path(self._node.config.log_dirs[0])
 
     async def _report_offline(self) -> None:
-        """Commit that partitions on failed disks have no leader, and those on working disks have
-        one."""
+        """Commit which partitions are offline.
+
+        Partitions on failed disks lose their leader, and those on working disks get one.
+        """
         decisions = offline_decisions(self.image, self._node.node_id, self._offline())
         try:
             await self.commit(decisions)
@@ -185,8 +187,7 @@ class LoneMembership:
         await commit_decided(self._node.store, lambda: self.image, decisions)
 
     async def ask(self, question: Callable[[ClusterController], ControllerEffects]) -> Any:  # noqa: ANN401 - any reply
-        """The reply of the controller machine, once its decisions are committed.  Raises
-        StoreError."""
+        """The controller machine's reply, once its decisions are committed.  Raises StoreError."""
         effects = question(self._controller())
         while effects.decisions or effects.then is not None:
             await self.commit(effects.decisions)

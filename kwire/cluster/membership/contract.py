@@ -46,8 +46,10 @@ class ClusterMembership(Protocol):
         """
 
     async def ask(self, question: Callable[[ClusterController], ControllerEffects]) -> Any:  # noqa: ANN401 - any reply
-        """The controller's reply, if this broker is the controller.  Raises NotController,
-        StoreError."""
+        """The controller's reply, if this broker is the controller.
+
+        Raises NotController, StoreError.
+        """
 
     async def wait_until(self, seen: Callable[[ClusterImage], bool], timeout_ms: int) -> bool:
         """Wait until `image` satisfies `seen`; False after `timeout_ms`."""

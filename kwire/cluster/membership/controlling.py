@@ -136,8 +136,10 @@ class Term:
     # -- the term and its events
 
     async def run(self) -> None:
-        """Be the controller until `end` is called.  Raises StoreError if the store cannot be
-        written."""
+        """Be the controller until `end` is called.
+
+        Raises StoreError if the store cannot be written.
+        """
         log.info("Broker %d is the controller in controller epoch %d.", self.node_id, self.epoch)
         try:
             with self._scope:
@@ -205,8 +207,10 @@ class Term:
         return await self._waiting(lambda pending: self._carry_out(question(self.machine), pending))
 
     async def commit(self, decisions: Sequence[Decision]) -> None:
-        """Commit decisions of a client.  Raises StoreError, NotController, and Refusals of
-        decisions."""
+        """Commit a client's decisions.
+
+        Raises StoreError, NotController, and the Refusals of the decisions.
+        """
         if self.is_over:
             raise NotController("This broker is no longer the controller.")
         wanted = [for_controller(each) for each in decisions]
@@ -225,10 +229,12 @@ class Term:
 
     def _carry_out(self, effects: ControllerEffects, pending: PendingReply | None = None) -> None:
         """Carry out one event's effects: requests and timers at once, decisions in the queue."""
+        # A channel sends in this order; a slow broker does not delay the others.
         for sent in effects.requests:
             self._channel(sent.broker_id).put(sent)
         for name, delay_ms in effects.timers:
             self._start(partial(self._timer, name, delay_ms))
+        # One queue for all events: `then` must see the changes of all decisions before it.
         if effects.decisions or effects.then is not None:
             self._enqueue(CommitStep(effects.decisions, effects.then, effects.reply, pending))
         elif pending is not None:
@@ -267,7 +273,7 @@ class Term:
         except StoreError as error:
             if step.pending is not None:
                 step.pending.fail(error)
-            raise
+            raise  # ends the term: a controller that cannot write must resign
         if step.then is not None:
             self._carry_out(step.then(), step.pending)
         elif step.pending is not None:

@@ -139,11 +139,13 @@ class ClusterMember:
     # -- events of the store
 
     def _image_changed(self, image: ClusterImage, delta: ClusterDelta) -> None:
+        """Adopt the store's new image; begin, end or inform this broker's term as controller."""
         if delta.configs or delta.acls or delta.tokens or delta.features is not None:
             self._adopt(delta.configs, delta.acls, delta.tokens, image.features)
         self._is_only_one = image.brokers.keys() <= {self._node.node_id}
         is_controller = image.controller_id == self._node.node_id
         term = self.term
+        # End a former term first: another broker may have been the controller in between.
         if term is not None and not (is_controller and image.controller_epoch == term.epoch):
             term.end()
             term = self.term = None
@@ -260,6 +262,7 @@ class ClusterMember:
         self._nursery.start_soon(self._run_term, self.term)
 
     async def _run_term(self, term: Term) -> None:
+        """Be the controller for one term; resign if the store cannot be written."""
         try:
             await term.run()
         except* StoreError as errors:
@@ -289,8 +292,10 @@ class ClusterMember:
     async def leader_and_isr(
         self, request: LeaderAndIsrRequest, version: int
     ) -> LeaderAndIsrResponse:
-        """Lead and follow partitions as requested; first read the configs of topics that are new
-        here."""
+        """Lead and follow partitions as requested.
+
+        First reads the configs of topics that are new on this broker.
+        """
         names = {topic.topic_name for topic in request.topic_states}
         names |= {state.topic_name for state in request.ungrouped_partition_states}
         unknown = [(TOPIC_RESOURCE, each) for each in names - self._node.hosted.by_topic.keys()]
@@ -305,8 +310,10 @@ class ClusterMember:
         return self.term is not None
 
     async def ask(self, question: Callable[[ClusterController], ControllerEffects]) -> Any:  # noqa: ANN401 - depends on the question
-        """The controller's reply, if this broker is the controller.  Raises NotController,
-        StoreError."""
+        """The controller's reply, if this broker is the controller.
+
+        Raises NotController, StoreError.
+        """
         if self.term is None:
             raise NotController("This broker is not the controller of its cluster.")
         return await self.term.ask(question)

@@ -29,8 +29,10 @@ class MetadataCache:
         self._followers.append(follower)
 
     def apply(self, image: ClusterImage, delta: ClusterDelta) -> None:
-        """Replace the image by `image`, the result of `delta`.  Costs time in proportion to the
-        delta."""
+        """Replace the image by `image`, the result of `delta`.
+
+        Costs time in proportion to the delta.
+        """
         before, self.image = self.image, image
         for topic_id in delta.deleted.values():
             self.topic_names.pop(topic_id, None)

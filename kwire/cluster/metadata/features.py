@@ -63,12 +63,12 @@ def _nothing() -> Mapping[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class FinalizedFeatures:
-    """The features of the cluster.  The epoch grows with each change, so that clients know the
-    latest.
+    """The features of the cluster.
 
-    `asked` is what an administrator has set by UpdateFeatures.  `agreed` has the levels in force in
-    a cluster whose members may support different levels; features that it does not name are
-    off.  If all members are alike, it is None, and `asked` is in force.
+    The epoch grows with each change, so that clients know which features are the latest.  `asked`
+    is what an administrator has set by UpdateFeatures.  `agreed` has the levels in force in a
+    cluster whose members may support different levels; features that it does not name are off.  If
+    all members are alike, it is None, and `asked` is in force.
     """
 
     asked: Mapping[str, int] = field(default_factory=_nothing)

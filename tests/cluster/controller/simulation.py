@@ -1,5 +1,4 @@
-"""A simulated cluster without time, sockets and disks: a store, brokers, and one or more
-controllers.
+"""A simulated cluster without time, sockets and disks: a store, brokers, and controllers.
 
 `Store` takes the place of ZooKeeper: brokers are members of it, one of them is the controller, and
 the controller's epoch and the version of what is changed fence changes.  `Term` drives one

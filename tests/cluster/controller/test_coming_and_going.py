@@ -1,5 +1,4 @@
-"""Brokers that start, leave, shut down or lose disks: the requests, decisions and state that
-follow."""
+"""Brokers that start, leave, shut down or lose disks: requests, decisions and state."""
 
 from __future__ import annotations
 

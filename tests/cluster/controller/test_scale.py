@@ -1,5 +1,4 @@
-"""The controller at 1,000 brokers and 200,000 partitions: the cost of its start and of a lost
-broker.
+"""The controller at 1,000 brokers and 200,000 partitions: costs of its start and of a lost broker.
 
 `pytest -s -m long tests/cluster/controller/test_scale.py` prints the figures.
 """

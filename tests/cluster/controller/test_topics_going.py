@@ -1,5 +1,4 @@
-"""Deletion of topics: the requests to delete replicas, their responses, and what deletions wait
-for."""
+"""Deletion of topics: requests to delete replicas, their responses, and halted deletions."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import pytest
 
-from kwire.broker.broker import Broker
+from kwire.cluster.membership.alone import LoneMembership
 from kwire.cluster.metadata.image import FIRST_PRODUCER_ID
 from kwire.cluster.stores.contract import NotController
 from kwire.codecs.errors import ErrorCode
@@ -79,7 +79,7 @@ async def test_requests_to_another_broker_are_answered_not_controller(
     async def refuse(*arguments: object) -> NoReturn:
         raise NotController
 
-    monkeypatch.setattr(Broker, "ask_controller", refuse)
+    monkeypatch.setattr(LoneMembership, "ask", refuse)
     async with cluster(tmp_path, 1) as controller:
         member = controller.members[1]
         for version in (2, 3):

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from kwire.broker.broker import Broker
+from kwire.cluster.membership.alone import LoneMembership
 from kwire.cluster.metadata.changes import AlterPartition
 from kwire.cluster.metadata.election import offline_decisions
 from kwire.cluster.metadata.image import ClusterImage, PartitionImage
@@ -156,11 +156,13 @@ async def test_election_is_answered_once_the_metadata_shows_the_leader(
         before = broker.image
         asked: list[tuple[bool, bool, int]] = []
 
-        async def until(_: Broker, seen: Callable[[ClusterImage], bool], timeout_ms: int) -> bool:
+        async def wait_until(
+            _: LoneMembership, seen: Callable[[ClusterImage], bool], timeout_ms: int
+        ) -> bool:
             asked.append((seen(before), seen(broker.image), timeout_ms))
             return False
 
-        monkeypatch.setattr(Broker, "until", until)
+        monkeypatch.setattr(LoneMembership, "wait_until", wait_until)
         assert await elect(admin, UNCLEAN, ("a", [0])) == [("a", [(0, ErrorCode.NONE, None)])]
         assert asked == [(False, True, 5000)]
 
@@ -171,7 +173,7 @@ async def test_election_is_answered_once_the_metadata_shows_the_leader(
 
         # Here the controller has decided, and nobody tells this broker.
         monkeypatch.setattr(broker.metadata, "image", before)
-        monkeypatch.setattr(Broker, "ask_controller", elected)
+        monkeypatch.setattr(LoneMembership, "ask", elected)
         ((_, (late,)),) = await elect(admin, UNCLEAN, ("a", [0]))
         assert late[:2] == (0, ErrorCode.REQUEST_TIMED_OUT)
 
@@ -222,8 +224,8 @@ def raising(error: Exception) -> Callable[..., Any]:
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another broker is the controller."""
-    monkeypatch.setattr(Broker, "is_controller", property(lambda _: False))
-    monkeypatch.setattr(Broker, "ask_controller", raising(NotController()))
+    monkeypatch.setattr(LoneMembership, "is_controller", False)
+    monkeypatch.setattr(LoneMembership, "ask", raising(NotController()))
 
 
 @pytest.mark.usefixtures("elsewhere")

@@ -41,8 +41,7 @@ def test_placement_matches_recorded_kafka_placements() -> None:
 
 
 def test_added_partitions_continue_from_the_first_partitions_leader() -> None:
-    """As AdminZkClient: from the first broker whose id is not smaller, with the count of
-    partitions."""
+    """As in AdminZkClient: from the first broker whose id is not smaller."""
     brokers = brokers_of("0 2 5 7")
     had = [new_partition([3, 5]), new_partition([2, 5])]
     added = place_more_partitions(brokers, 3, had)
