@@ -28,7 +28,7 @@ class InstallLine(NamedTuple):
 def pages() -> Iterator[Path]:
     """Every page, and every module whose help or messages may tell a user what to type."""
     yield from sorted(ROOT.glob("*.md"))
-    yield from sorted((ROOT / "docs").glob("*.md"))
+    yield from sorted((ROOT / "docs").rglob("*.md"))
     yield ROOT / "docker" / "README.md"
     yield from sorted((ROOT / "kwire").rglob("*.py"))
 

@@ -16,7 +16,11 @@ from tests.test_snippets import ROOT, blocks
 
 INLINE = re.compile(r"`(kwire [^`\n]+)`")
 IN_BLOCK = re.compile(r"\bkwire [^\n]*")
-PAGES = ["README.md", "docker/README.md", *(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md"))]
+PAGES = [
+    "README.md",
+    "docker/README.md",
+    *(page.relative_to(ROOT).as_posix() for page in sorted((ROOT / "docs").rglob("*.md"))),
+]
 ENDS = frozenset({"|", "||", "&&", ";", ">", ">>", "<<", "<<END", "2>&1", "..."})
 """Words after which a shell begins something else."""
 

@@ -28,6 +28,7 @@ def known_packages() -> set[str]:
 def test_install_lines_are_found() -> None:
     assert {line.page for line in install_lines()} >= {
         "README.md",
+        "docs/commands.md",
         "docs/first-test.md",
         "docs/other-languages.md",
         "docs/pipelines.md",

@@ -45,7 +45,7 @@ class Block(NamedTuple):
 def blocks() -> Iterator[Block]:
     for page in [
         ROOT / "README.md",
-        *sorted((ROOT / "docs").glob("*.md")),
+        *sorted((ROOT / "docs").rglob("*.md")),
         ROOT / "docker/README.md",
     ]:
         for language, text in BLOCK.findall(page.read_text()):
@@ -53,9 +53,13 @@ def blocks() -> Iterator[Block]:
 
 
 def block(first_line: str) -> str:
-    """The text of the README's block that begins so."""
-    (found,) = [b.text for b in blocks() if (b.page, b.first_line) == ("README.md", first_line)]
-    return found
+    """The text of the one block that begins so, on the pages whose blocks are run here."""
+    (text,) = [b.text for b in blocks() if b.page in PAGES and b.first_line == first_line]
+    return text
+
+
+PAGES = frozenset({"README.md", "docs/clients.md", "docs/commands.md"})
+"""Pages whose blocks are run here."""
 
 
 KAFKA_PYTHON = "from kafka import KafkaConsumer, KafkaProducer"
@@ -67,8 +71,8 @@ JOBS = (
     "kwire pipeline archive orders --to archive      # Parquet by topic and date, each record once"
 )
 CLUSTER = (
-    "kwire serve --brokers 3                         # a cluster on this machine: "
-    "no ZooKeeper, no Java"
+    "kwire serve --brokers 3                         # a cluster on this machine, "
+    "without ZooKeeper or Java"
 )
 HERE = frozenset({KAFKA_PYTHON, PYSPARK, IN_A_TEST, SERVE, COMMANDS, JOBS, CLUSTER})
 
@@ -89,7 +93,7 @@ pytest; tests/test_install_lines.py has those of pip, tests/testing/replaying th
 
 def test_every_block_is_run_by_a_test() -> None:
     for found in blocks():
-        if found.page == "README.md" and found.first_line in HERE:
+        if found.page in PAGES and found.first_line in HERE:
             continue
         if found.page == "docs/pipelines.md" and found.language in ("sh", "json"):
             continue  # tests/pipeline/test_guide.py
@@ -221,7 +225,7 @@ def test_the_commands(broker: BrokerProcess, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.long
-def test_commands_of_the_readme_work_on_a_cluster(tmp_path: Path) -> None:
+def test_cluster_commands_of_the_page_work_on_a_cluster(tmp_path: Path) -> None:
     """In their order, on one cluster; it has the fourth broker that `--to 1,2,3,4` is about.
 
     `cluster up` and `cluster adopt` need a ZooKeeper: tests/cli/test_up.py and test_adopt.py.

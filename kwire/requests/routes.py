@@ -1,7 +1,7 @@
 """The registry of API keys: the versions, the handler and the required right of each.
 
 This is the only list.  The ApiVersions response and the dispatch table are made from it, and a test
-checks the README's table against it.  A handler and its messages are imported at its first request,
+checks docs/apis.md against it.  A handler and its messages are imported at its first request,
 so that the broker starts with few modules.
 """
 

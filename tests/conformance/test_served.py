@@ -1,4 +1,4 @@
-"""What the README says of the requests that only Apache Kafka serves."""
+"""What docs/apis.md says of the requests that only Apache Kafka serves."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kwire.conformance.pytest_apache import ApacheKafkaNode
 from kwire.conformance.wire.broker import Broker, address_of
 from kwire.requests.routes import ROUTES
 
-README = Path(__file__).resolve().parents[2] / "README.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "apis.md"
 BEGIN = "<!-- missing: tests/conformance/test_served.py writes and checks this list -->\n"
 END = "<!-- /missing -->\n"
 
@@ -27,9 +27,9 @@ def test_what_is_not_served_yet_is_told(apache_kafka: ApacheKafkaNode, rewrite: 
     apache.meet()
     missing = sorted(apache.served.keys() - {int(route.api_key) for route in ROUTES})
     text = textwrap.fill(", ".join(map(name_of, missing)), 100) + ".\n"
-    before, rest = README.read_text().split(BEGIN)
+    before, rest = PAGE.read_text().split(BEGIN)
     found, after = rest.split(END)
     if rewrite:
-        README.write_text(before + BEGIN + text + END + after)
+        PAGE.write_text(before + BEGIN + text + END + after)
         return
-    assert found == text, "the README lags behind kwire/requests/routes.py: pytest --rewrite"
+    assert found == text, "docs/apis.md lags behind kwire/requests/routes.py: pytest --rewrite"

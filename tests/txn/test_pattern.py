@@ -46,7 +46,7 @@ DIFFERENT = {
     "(?P<n>p)-(?P<n>a)": "'p-a'",
     "(?P<é>p)-a": "'p-a'",
 }
-"""Where RE2 is not what RE2/J is: a row of ARCHITECTURE.md's table."""
+"""Patterns for which RE2 and RE2/J differ; docs/differences.md names them."""
 
 
 def test_patterns_match_as_those_of_apache_kafka() -> None:

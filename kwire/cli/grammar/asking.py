@@ -1,6 +1,6 @@
 """Commands that ask before they change anything.
 
-Which commands do is said in CONTRIBUTING (section "A command").  Each of them shows what it is
+Which commands do is said in CONTRIBUTING (section "Add a command").  Each of them shows what it is
 about to change, has --dry-run, which ends there, and --yes, which answers beforehand.
 """
 

@@ -1,4 +1,4 @@
-"""Exit statuses, the same of every command; README tells them to users.
+"""Exit statuses, the same of every command; docs/commands.md tells them to users.
 
 0  All went well; of a command that checks something: nothing was found.
 1  The cluster refused or cannot be reached, or somebody said no; of a command that checks:

@@ -1,4 +1,4 @@
-"""One word for one thing: what CONTRIBUTING ("A command") says of the words of the command line.
+"""One word for one thing: what CONTRIBUTING ("Add a command") says of the words of the command line.
 
 The rules are checked on every command there is.  Former names still work, and are shown nowhere.
 """
@@ -20,7 +20,7 @@ from kwire.cli.grammar import asking
 from kwire.cli.grammar.commands import Commands, RenamedOption
 from tests.commands.forked import run_kwire
 
-README = (Path(__file__).parents[3] / "README.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "commands.md").read_text()
 
 VERBS = frozenset({
     "add", "advance", "adopt", "alter", "apply", "archive", "audit", "broker", "clear", "client",
@@ -200,7 +200,7 @@ def test_help_says_list_and_describe_where_the_commands_are_called_so() -> None:
         word = path.split()[-1]
         if word in {"list", "describe"}:
             assert (command.help or "").startswith(f"{word.capitalize()} "), path
-    summaries = [line for line in README.splitlines() if line.startswith("| `kwire ")]
+    summaries = [line for line in PAGE.splitlines() if line.startswith("| `kwire ")]
     for line in summaries:
         group = line.split("`")[1]
         if isinstance(TREE[group], click.Group) and group != "kwire trace":
@@ -286,8 +286,8 @@ def test_completion_gives_names_and_no_former_ones() -> None:
 
 
 def test_statuses_are_told_to_users() -> None:
-    assert "Commands exit with 0 when all went well, 1 when the cluster refused" in README
-    assert "2 when the check could not be made" in README
+    assert "Commands exit with 0 when all went well, 1 when the cluster refused" in PAGE
+    assert "2 when the check could not be made" in PAGE
 
 
 @pytest.mark.parametrize(
