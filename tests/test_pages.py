@@ -30,17 +30,7 @@ NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
 
 COLUMNS_MAX = 120
 PARAGRAPH_LINES_MAX = 6
-OLD_FORM = {
-    "docker/README.md",
-    "docs/data-directories.md",
-    "docs/declared-state.md",
-    "docs/first-test.md",
-    "docs/other-languages.md",
-    "docs/pipelines.md",
-    "docs/platforms.md",
-    "docs/settings.md",
-    "docs/testing.md",
-}
+OLD_FORM = {"docs/settings.md", "docs/testing.md"}
 """Pages that are wider, or have longer paragraphs; those of conformance/ are partly generated."""
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")

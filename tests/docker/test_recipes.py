@@ -27,7 +27,7 @@ TOLD = {
 def recipes() -> dict[str, str]:
     """Each recipe's text by its name, which stands in bold at the beginning of a line."""
     _, _, text = README.read_text().partition("## Which address do clients use?")
-    text = text.partition("| what a client says |")[0]
+    text = text.partition("| what a client does |")[0]
     parts = re.split(r"^\*\*([^*]+?)\.?\*\*", text, flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
