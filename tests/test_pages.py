@@ -102,6 +102,21 @@ def test_pages_link_to_files_and_headings_that_exist() -> None:
     assert not broken, broken
 
 
+FOLDERS = "codecs|conformance|docker|docs|groups|kwire|log|requirements|tests|tools|txn"
+PATH = re.compile(rf"`((?:{FOLDERS})/[\w./-]+)`")
+PLACEHOLDER = "NAME"
+
+
+def test_paths_that_pages_name_exist() -> None:
+    missing = {
+        (name, path)
+        for name, page in zip(NAMES, PAGES, strict=True)
+        for path in PATH.findall(page.read_text())
+        if PLACEHOLDER not in path and not (ROOT / path).exists()
+    }
+    assert not missing, missing
+
+
 @pytest.mark.parametrize(
     ("text", "broken"),
     [
