@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
@@ -74,6 +75,8 @@ class ConfigFollower:
             return
         from kwire.security.quotas.enforced import begun
 
-        self.quotas = begun(self._broker.config, self._broker.image, changed)
+        self.quotas = begun(
+            self._broker.config, self._broker.image, changed, lambda: time.monotonic() * 1000
+        )
         if self.quotas is not None and self.on_quotas is not None:
             self.on_quotas(self.quotas)

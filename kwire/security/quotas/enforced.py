@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
@@ -94,9 +93,15 @@ class QuotaSettings(Protocol):
 
 
 def begun(
-    config: QuotaSettings, image: ClusterImage, changed: Collection[ResourceKey]
+    config: QuotaSettings,
+    image: ClusterImage,
+    changed: Collection[ResourceKey],
+    now_ms: Callable[[], float],
 ) -> ClientQuotas | None:
-    """What to hold clients by from now on, if one of `changed` is an entity that has a quota."""
+    """The quotas of all clients, or None if no entity in `changed` has a quota.
+
+    `now_ms` is a clock that does not jump.
+    """
     if not any_set(image, changed):
         return None
     quotas = ClientQuotas(
@@ -104,7 +109,7 @@ def begun(
         Windows(
             config.controller_quota_window_num, config.controller_quota_window_size_seconds * 1000
         ),
-        lambda: time.monotonic() * 1000,
+        now_ms,
     )
     quotas.follow(image)
     return quotas

@@ -127,8 +127,8 @@ def test_quotas_are_measured_over_the_windows_of_the_settings() -> None:
     image = ClusterImage("c").with_all_configs(
         [(key, {"consumer_byte_rate": "100", "controller_mutation_rate": "1"})]
     )
-    assert begun(config, ClusterImage("c"), [key]) is None
-    quotas = begun(config, image, [key])
+    assert begun(config, ClusterImage("c"), [key], lambda: 0.0) is None
+    quotas = begun(config, image, [key], lambda: 0.0)
     assert quotas is not None
     assert quotas.most_fetched("u", "c") == 100 * (3 - 1) * 2
     budget = quotas.mutations.budget("u", "c", strict=False)
