@@ -70,5 +70,5 @@ def test_what_the_table_names_are_tests() -> None:
     named = PROOF.findall(GUIDE.read_text())
     assert len(named) > 10
     for file, name in named:
-        (found,) = Path(__file__).parent.rglob(file)
-        assert f"def {name}(" in found.read_text(), f"{file}::{name}"
+        files = Path(__file__).parent.rglob(file)  # two rooms may have a file of one name
+        assert any(f"def {name}(" in each.read_text() for each in files), f"{file}::{name}"
