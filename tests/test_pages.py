@@ -30,9 +30,6 @@ NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
 
 COLUMNS_MAX = 120
 PARAGRAPH_LINES_MAX = 6
-OLD_FORM = {"docs/settings.md"}
-"""Pages that are wider, or have longer paragraphs; those of conformance/ are partly generated."""
-
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 CODE_BLOCK = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
@@ -220,7 +217,7 @@ def too_long(text: str) -> Iterator[str]:
 
 def test_pages_keep_to_short_lines_and_paragraphs() -> None:
     for name, page in zip(NAMES, PAGES, strict=True):
-        if name in OLD_FORM or name.startswith("conformance/"):
+        if name.startswith("conformance/"):  # partly generated
             continue
         assert not (found := list(too_long(page.read_text()))), f"{name}: {found}"
 

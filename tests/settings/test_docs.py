@@ -76,16 +76,13 @@ def default(definition: Definition) -> str:
 
 
 def without_effect(definitions: Iterable[Definition]) -> Iterator[str]:
-    """The settings without effect, grouped by the reason."""
-    by_note: dict[str, list[str]] = {}
-    for each in definitions:
-        by_note.setdefault(each.effect.note, []).append(f"`{each.name}`")
+    """A table of the settings that are not served yet, and one of those without a meaning."""
     for kind, title in ((NOT_SERVED, "Not served yet"), (NO_MEANING, "No meaning in kwire")):
-        notes = sorted(note for note in by_note if note.startswith(kind))
-        if notes:
-            yield f"\n{title}:\n\n"
-        for note in notes:
-            yield f"- {note.removeprefix(kind + ': ')}: {', '.join(by_note[note])}\n"
+        of_kind = [each for each in definitions if each.effect.note.startswith(kind)]
+        if of_kind:
+            yield f"\n{title}:\n\n| setting | reason |\n| --- | --- |\n"
+        for each in sorted(of_kind, key=lambda each: (each.effect.note, each.name)):
+            yield f"| `{each.name}` | {each.effect.note.removeprefix(kind + ': ')} |\n"
 
 
 def test_settings_page_matches_the_declarations(rewrite: bool) -> None:

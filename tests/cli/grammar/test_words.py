@@ -1,4 +1,4 @@
-"""One word for one thing: what CONTRIBUTING ("Add a command") says of the words of the command line.
+"""One word for one thing: the rules of CONTRIBUTING ("Add a command") for the command line.
 
 The rules are checked on every command there is.  Former names still work, and are shown nowhere.
 """
