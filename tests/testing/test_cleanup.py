@@ -88,7 +88,9 @@ def nothing_is_left(left: Left, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM", "SIGHUP", "SIGINT", "SIGABRT"])
-def test_a_signal(start: Start, tmp_path: Path, name: str) -> None:
+def test_broker_and_folder_are_removed_when_a_signal_ends_the_tests(
+    start: Start, tmp_path: Path, name: str
+) -> None:
     """A CI's timeout sends SIGTERM, then SIGKILL; a closed terminal SIGHUP."""
     left = start()
     left.tests.send_signal(signal.Signals[name])
@@ -96,13 +98,15 @@ def test_a_signal(start: Start, tmp_path: Path, name: str) -> None:
     nothing_is_left(left, tmp_path)
 
 
-def test_an_exit_that_runs_nothing_more(start: Start, tmp_path: Path) -> None:
+def test_broker_and_folder_are_removed_after_os_exit(start: Start, tmp_path: Path) -> None:
     left = start("exit")
     assert left.tests.wait() == 3
     nothing_is_left(left, tmp_path)
 
 
-def test_a_debugger_that_holds_it_and_kills_it(start: Start, tmp_path: Path) -> None:
+def test_broker_serves_while_its_tests_are_paused_and_ends_when_they_are_killed(
+    start: Start, tmp_path: Path
+) -> None:
     left = start()
     left.tests.send_signal(signal.SIGSTOP)
     assert answers("127.0.0.1", left.port, PATIENCE_S), "who looks around still needs it"
@@ -111,7 +115,7 @@ def test_a_debugger_that_holds_it_and_kills_it(start: Start, tmp_path: Path) -> 
     nothing_is_left(left, tmp_path)
 
 
-def test_a_broker_that_is_held_when_its_tests_are_killed(start: Start, tmp_path: Path) -> None:
+def test_paused_broker_is_removed_when_its_tests_are_killed(start: Start, tmp_path: Path) -> None:
     left = start()
     os.kill(left.broker, signal.SIGSTOP)
     left.tests.kill()
@@ -119,7 +123,9 @@ def test_a_broker_that_is_held_when_its_tests_are_killed(start: Start, tmp_path:
     nothing_is_left(left, tmp_path)
 
 
-def test_all_are_killed_at_once(start: Start, tmp_path: Path) -> None:
+def test_folder_of_killed_processes_is_removed_by_the_next_start(
+    start: Start, tmp_path: Path
+) -> None:
     """The folder is left, for nobody was there to remove it, and goes with the next one's start."""
     left = start()
     for pid in (left.forking, left.broker, left.tests.pid):
@@ -131,7 +137,7 @@ def test_all_are_killed_at_once(start: Start, tmp_path: Path) -> None:
     nothing_is_left(after, tmp_path)
 
 
-def test_the_process_that_forks_is_killed() -> None:
+def test_broker_ends_when_its_forking_process_is_killed() -> None:
     """Its broker ends with it, and the tests hear of it at their next order."""
     with Kafka() as kafka:
         broker, folder = kafka.pid, kafka.data_dir.parent

@@ -32,7 +32,7 @@ def kafka(shared: Kafka) -> Kafka:
     return shared
 
 
-def test_the_time_of_the_broker(kafka: Kafka) -> None:
+def test_clock_is_ahead_by_the_sum_of_all_advances(kafka: Kafka) -> None:
     clock = kafka.clock
     assert clock.ahead_ms == 0
     assert abs(clock.now_ms - time.time() * 1000) < 60_000
@@ -46,7 +46,7 @@ def test_the_time_of_the_broker(kafka: Kafka) -> None:
     assert clock.ahead_ms == 0
 
 
-def test_what_the_log_stamps(kafka: Kafka) -> None:
+def test_log_append_time_follows_the_advanced_clock(kafka: Kafka) -> None:
     topic = kafka.create_topic("t", configs={"message.timestamp.type": "LogAppendTime"})
     kafka.clock.advance(hours=10)
     topic.seed(["v"])
@@ -54,7 +54,7 @@ def test_what_the_log_stamps(kafka: Kafka) -> None:
     assert abs(record.timestamp_ms - time.time() * 1000 - 36_000_000) < 120_000
 
 
-def test_the_session_of_a_member_ends(kafka: Kafka) -> None:
+def test_silent_member_is_removed_when_the_clock_passes_its_session_timeout(kafka: Kafka) -> None:
     kafka.create_topic("t")
     with Cluster(kafka.bootstrap, client_id="silent", timeout_s=WAIT_S) as cluster:
         member = GroupMember(cluster, "g", ["t"])
@@ -67,7 +67,7 @@ def test_the_session_of_a_member_ends(kafka: Kafka) -> None:
         assert (found.state, found.members) == ("Empty", [])
 
 
-def test_a_stock_consumer_joins_anew_after_an_hour_without_network(kafka: Kafka) -> None:
+def test_stock_consumer_rejoins_after_the_clock_advances_an_hour(kafka: Kafka) -> None:
     topic = kafka.create_topic("t")
     consumer = Consumer(
         {
@@ -111,7 +111,7 @@ def committed(consumer: Consumer) -> bool:
     return True
 
 
-def test_a_transaction_that_nobody_ends(kafka: Kafka) -> None:
+def test_open_transaction_is_aborted_when_the_clock_passes_its_timeout(kafka: Kafka) -> None:
     topic = kafka.create_topic("t")
     producer = Producer(
         {"bootstrap.servers": kafka.bootstrap, "transactional.id": "x", "log_level": 0}
@@ -129,7 +129,7 @@ def test_a_transaction_that_nobody_ends(kafka: Kafka) -> None:
         producer.commit_transaction(WAIT_S)
 
 
-def test_records_that_are_too_old(kafka: Kafka) -> None:
+def test_records_are_deleted_when_the_clock_passes_their_retention(kafka: Kafka) -> None:
     topic = kafka.create_topic("t", configs={"retention.ms": "3600000"})
     topic.seed(["old"])
     kafka.clock.advance(minutes=50)
@@ -195,7 +195,7 @@ def seed_now(kafka: Kafka, topic: Topic, key: str, value: str | None) -> None:
     topic.seed([Record(value, key=key, timestamp_ms=kafka.clock.now_ms)])
 
 
-def test_the_command(kafka: Kafka) -> None:
+def test_clock_command_shows_advances_and_holds_the_clock(kafka: Kafka) -> None:
     def run(*arguments: str) -> str:
         done = run_kwire("clock", *arguments, "--control", f"127.0.0.1:{kafka.control_port}")
         assert done.returncode == 0, done.stderr

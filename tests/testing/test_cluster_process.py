@@ -25,7 +25,9 @@ BRISK = {"zookeeper.session.timeout.ms": "6000"}
 """How long a broker may be away before the others know."""
 
 
-def test_brokers_come_and_go(tmp_path: Path, zookeeper: ZooKeeperProcess) -> None:
+def test_killed_broker_leaves_the_cluster_and_returns_after_its_start(
+    tmp_path: Path, zookeeper: ZooKeeperProcess
+) -> None:
     connect = zookeeper.connect("/come-and-go")
     with ClusterProcess(tmp_path, connect, settings=BRISK, racks="abc") as cluster:
         assert cluster.running == [1, 2, 3]
@@ -56,7 +58,7 @@ def test_brokers_come_and_go(tmp_path: Path, zookeeper: ZooKeeperProcess) -> Non
     assert all(broker.ended is None for broker in cluster.brokers.values())
 
 
-def test_clusters_with_a_chroot_each_do_not_meet(
+def test_clusters_with_different_chroots_are_independent(
     tmp_path: Path, zookeeper: ZooKeeperProcess
 ) -> None:
     with (
@@ -67,7 +69,9 @@ def test_clusters_with_a_chroot_each_do_not_meet(
         assert first.bootstrap != second.bootstrap
 
 
-def test_none_runs_where_one_does_not_start(tmp_path: Path, zookeeper: ZooKeeperProcess) -> None:
+def test_start_kills_all_brokers_if_one_does_not_start(
+    tmp_path: Path, zookeeper: ZooKeeperProcess
+) -> None:
     cluster = ClusterProcess(tmp_path, zookeeper.connect("/none"), 2)
     cluster.brokers[2].settings["num.partitions"] = "many"
     with pytest.raises(BrokerStartError, match=r"num\.partitions"):
@@ -75,7 +79,7 @@ def test_none_runs_where_one_does_not_start(tmp_path: Path, zookeeper: ZooKeeper
     assert cluster.running == []
 
 
-def test_who_is_missing_is_said(
+def test_wait_until_members_names_a_broker_that_does_not_answer(
     tmp_path: Path, zookeeper: ZooKeeperProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with ClusterProcess(tmp_path, zookeeper.connect("/missing"), 1) as cluster:
@@ -96,7 +100,7 @@ time.sleep(600)
 """
 
 
-def test_brokers_end_with_a_parent_that_is_killed(
+def test_brokers_end_when_their_parent_is_killed(
     tmp_path: Path, zookeeper: ZooKeeperProcess
 ) -> None:
     command = [sys.executable, "-c", PARENT, str(tmp_path), zookeeper.connect("/parent")]
@@ -121,7 +125,7 @@ def _lives(pid: int) -> bool:
     return done.stdout.strip()[:1] not in ("", "Z")
 
 
-def test_what_a_broker_says_of_its_cluster() -> None:
+def test_metadata_response_is_parsed_to_members_and_controller() -> None:
     reply = bytes.fromhex(
         "00000000 00000002"
         "00000001 0001 61 00002384 ffff"
@@ -132,7 +136,9 @@ def test_what_a_broker_says_of_its_cluster() -> None:
     assert cluster_view(free_port()) is None
 
 
-def test_brokers_are_cut_off_and_found_again(tmp_path: Path, zookeeper: ZooKeeperProcess) -> None:
+def test_cut_off_broker_leaves_the_cluster_and_returns_after_heal(
+    tmp_path: Path, zookeeper: ZooKeeperProcess
+) -> None:
     """From the others, where the leader has them leave the ISR; and from ZooKeeper."""
     connect, settings = zookeeper.connect("/cut"), {**BRISK, "replica.lag.time.max.ms": "2000"}
     with ClusterProcess(tmp_path, connect, settings=settings, cuttable=True) as cluster:

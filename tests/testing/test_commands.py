@@ -55,7 +55,7 @@ def produce(kafka: Kafka, topic: str) -> None:
     assert producer.flush(120) == 0
 
 
-def test_a_fault_from_its_adding_to_its_end(kafka: Kafka, unique: str) -> None:
+def test_fault_command_adds_lists_and_removes_a_rule(kafka: Kafka, unique: str) -> None:
     topic = kafka.create_topic(unique)
     asked = ("--api", "Produce", "--topic", topic.name, "--error", "not_leader_or_follower")
     assert run(kafka, "fault", "add", *asked, "--times", "1").startswith("rule ")
@@ -74,7 +74,7 @@ def test_a_fault_from_its_adding_to_its_end(kafka: Kafka, unique: str) -> None:
     assert json.loads(run(kafka, "fault", "happened", "--json")) == []
 
 
-def test_presets_and_files(kafka: Kafka, tmp_path: Path) -> None:
+def test_fault_command_takes_presets_and_files(kafka: Kafka, tmp_path: Path) -> None:
     run(kafka, "fault", "add", "full-disk", "--topic", "t")
     rules = tmp_path / "rules.json"
     rules.write_text('[{"preset": "death", "skip": 1000}, {"client": "x", "disconnect": true}]')
@@ -84,7 +84,7 @@ def test_presets_and_files(kafka: Kafka, tmp_path: Path) -> None:
     assert "is not JSON" in refused(kafka, "fault", "load", str(rules))
 
 
-def test_refusals_are_a_sentence(kafka: Kafka) -> None:
+def test_fault_command_explains_an_invalid_rule(kafka: Kafka) -> None:
     assert "did you mean leader-moved?" in refused(kafka, "fault", "add", "leader-move")
     assert "the rule injects nothing" in refused(kafka, "fault", "add", "--api", "Produce")
     done = run_kwire("fault", "list", "--control", "127.0.0.1:1")
@@ -92,7 +92,7 @@ def test_refusals_are_a_sentence(kafka: Kafka) -> None:
     assert done.stderr.startswith("kwire: no answer from 127.0.0.1:1")
 
 
-def test_a_trace_as_lines_and_as_json(kafka: Kafka, unique: str) -> None:
+def test_trace_command_prints_a_table_or_json(kafka: Kafka, unique: str) -> None:
     topic = kafka.create_topic(unique)
     kafka.faults.add("leader-moved", api="Produce", topic=topic.name, times=1)
     arguments = ("trace", "--api", "Produce", "--topic", topic.name, "--count", "2")

@@ -38,7 +38,7 @@ def send(sender: Producer, topic: Topic, *values: str | bytes) -> None:
         assert sender.flush(WAIT_S) == 0
 
 
-def test_what_finds_no_room_is_written_once_when_there_is_some(kafka: Kafka) -> None:
+def test_batch_refused_by_a_full_disk_is_written_once_after_space_returns(kafka: Kafka) -> None:
     """Half of each batch gets there, and is taken back."""
     topic = kafka.create_topic("t")
     sender = producer(kafka, **{"enable.idempotence": True})
@@ -57,7 +57,7 @@ def test_what_finds_no_room_is_written_once_when_there_is_some(kafka: Kafka) -> 
 
 
 @pytest.mark.parametrize("on", ["roll", "index", "snapshot"])
-def test_no_room_for_the_next_segment(kafka: Kafka, on: str) -> None:
+def test_produce_succeeds_after_a_full_disk_refuses_the_next_segment(kafka: Kafka, on: str) -> None:
     topic = kafka.create_topic(
         "t", configs={"segment.bytes": "1048576", "index.interval.bytes": "0"}
     )
@@ -72,7 +72,7 @@ def test_no_room_for_the_next_segment(kafka: Kafka, on: str) -> None:
     assert [record.value for record in topic.records()] == values
 
 
-def test_no_room_for_checkpoints(kafka: Kafka) -> None:
+def test_broker_serves_and_recovers_while_checkpoints_cannot_be_written(kafka: Kafka) -> None:
     topic = kafka.create_topic("t")
     full = kafka.faults.add(disk="full", on="checkpoint")
     send(producer(kafka), topic, "a")
@@ -84,7 +84,7 @@ def test_no_room_for_checkpoints(kafka: Kafka) -> None:
     topic.assert_holds(["a", "b"])
 
 
-def test_no_room_for_a_new_topic(kafka: Kafka) -> None:
+def test_topic_refused_by_a_full_disk_is_opened_after_space_returns(kafka: Kafka) -> None:
     """It is there, and opened as soon as there is room: what is written meanwhile waits."""
     full = kafka.faults.add(disk="full", on="roll", topic="t", partition=0)
     topic = kafka.create_topic("t")
@@ -96,7 +96,7 @@ def test_no_room_for_a_new_topic(kafka: Kafka) -> None:
     topic.assert_holds(["a"])
 
 
-def test_a_slow_fsync_holds_up_who_waits_for_it_alone(kafka: Kafka) -> None:
+def test_slow_fsync_delays_only_the_requests_that_wait_for_it(kafka: Kafka) -> None:
     """What another topic is sent meanwhile takes less, but on a machine that is busy for as long.
 
     Where that loop was held up, it is held up however long the disk takes.
@@ -123,7 +123,7 @@ def test_a_slow_fsync_holds_up_who_waits_for_it_alone(kafka: Kafka) -> None:
     pytest.fail("the loop did not go on meanwhile")
 
 
-def test_a_slow_append(kafka: Kafka) -> None:
+def test_slow_disk_delays_an_append(kafka: Kafka) -> None:
     topic = kafka.create_topic("t")
     sender = producer(kafka)
     send(sender, topic, "a")
@@ -134,9 +134,7 @@ def test_a_slow_append(kafka: Kafka) -> None:
 
 
 @pytest.mark.parametrize(("disk", "on"), [("failed", "append"), ("full", "fsync")])
-def test_a_broken_disk_is_the_end_of_a_broker_that_has_no_other(
-    kafka: Kafka, disk: str, on: str
-) -> None:
+def test_broker_ends_when_its_only_disk_fails(kafka: Kafka, disk: str, on: str) -> None:
     """Also where an fsync finds no room: what it was to save may be lost."""
     topic = kafka.create_topic("t", configs={"flush.messages": "1"})
     sender = producer(kafka, **{"enable.idempotence": True})

@@ -71,7 +71,7 @@ def read(reader: Consumer, count: int) -> list[bytes | None]:
     return found
 
 
-def test_a_leader_that_moved_is_asked_again(kafka: Kafka, topic: Topic) -> None:
+def test_producer_retries_after_not_leader_or_follower(kafka: Kafka, topic: Topic) -> None:
     fault = kafka.faults.add("leader-moved", api="Produce", topic=topic.name, times=2)
     assert send(producer(kafka), topic, "v") == []
     topic.assert_holds(["v"])
@@ -80,7 +80,7 @@ def test_a_leader_that_moved_is_asked_again(kafka: Kafka, topic: Topic) -> None:
     assert happened[0]["error"] == "NOT_LEADER_OR_FOLLOWER"
 
 
-def test_an_error_of_one_partition_leaves_the_other(kafka: Kafka, topic: Topic) -> None:
+def test_error_of_one_partition_leaves_the_other_served(kafka: Kafka, topic: Topic) -> None:
     fault = kafka.faults.add(
         api="Produce", topic=topic.name, partition=1, error="TOPIC_AUTHORIZATION_FAILED"
     )
@@ -99,7 +99,7 @@ def test_an_error_of_one_partition_leaves_the_other(kafka: Kafka, topic: Topic) 
     fault.assert_happened(times=1)
 
 
-def test_a_lost_reply_makes_a_duplicate_where_nobody_is_idempotent(
+def test_lost_response_duplicates_a_record_unless_the_producer_is_idempotent(
     kafka: Kafka, topic: Topic
 ) -> None:
     kafka.faults.add("lost-reply", api="Produce", topic=topic.name, partition=0, times=1)
@@ -111,7 +111,7 @@ def test_a_lost_reply_makes_a_duplicate_where_nobody_is_idempotent(
     assert len(kafka.faults.happened) == 2
 
 
-def test_an_error_that_is_a_lie(kafka: Kafka, topic: Topic) -> None:
+def test_error_after_the_append_makes_the_producer_write_twice(kafka: Kafka, topic: Topic) -> None:
     error = "NOT_ENOUGH_REPLICAS_AFTER_APPEND"
     kafka.faults.add(api="Produce", topic=topic.name, error=error, carried_out=True, times=1)
     assert send(producer(kafka), topic, "v") == []
@@ -119,7 +119,9 @@ def test_an_error_that_is_a_lie(kafka: Kafka, topic: Topic) -> None:
 
 
 @pytest.mark.parametrize("truncate", [0, 3, 10])
-def test_a_truncated_reply_is_asked_for_again(kafka: Kafka, topic: Topic, truncate: int) -> None:
+def test_consumer_fetches_again_after_a_truncated_response(
+    kafka: Kafka, topic: Topic, truncate: int
+) -> None:
     topic.seed(["v"])
     fault = kafka.faults.add(api="Fetch", topic=topic.name, truncate=truncate, times=1)
     reader = consumer(kafka, topic)
@@ -128,7 +130,7 @@ def test_a_truncated_reply_is_asked_for_again(kafka: Kafka, topic: Topic, trunca
     reader.close()
 
 
-def test_a_fetch_of_a_session_is_refused_for_one_partition(kafka: Kafka, topic: Topic) -> None:
+def test_fetch_session_gets_an_error_for_one_partition(kafka: Kafka, topic: Topic) -> None:
     """kwire's helpers and Java's consumers name partitions once, in a session."""
     from kwire.client.cluster import Cluster, TopicPartition
     from kwire.client.consumer import Consumer as OwnConsumer
@@ -158,7 +160,9 @@ def refused_commit(reader: Consumer) -> KafkaError | None:
 
 
 @pytest.mark.parametrize("preset", ["coordinator-moved", "coordinator-loading"])
-def test_a_coordinator_amid_a_commit(kafka: Kafka, topic: Topic, preset: str) -> None:
+def test_commit_is_retried_when_its_coordinator_moves_or_loads(
+    kafka: Kafka, topic: Topic, preset: str
+) -> None:
     topic.seed(["v"])
     reader = consumer(kafka, topic, **{"enable.auto.commit": False})
     assert read(reader, 1) == [b"v"]
@@ -172,7 +176,7 @@ def test_a_coordinator_amid_a_commit(kafka: Kafka, topic: Topic, preset: str) ->
     kafka.wait_until_consumed(topic.name)
 
 
-def test_a_throttled_producer_is_told_and_not_heard(kafka: Kafka, topic: Topic) -> None:
+def test_throttled_producer_is_muted_for_the_throttle_time(kafka: Kafka, topic: Topic) -> None:
     sender = producer(kafka, **{"queue.buffering.max.ms": 0})
     assert send(sender, topic, "first") == []
     fault = kafka.faults.add(api="Produce", topic=topic.name, throttle_ms=400, times=1)
@@ -183,14 +187,14 @@ def test_a_throttled_producer_is_told_and_not_heard(kafka: Kafka, topic: Topic) 
     fault.assert_happened(times=1)
 
 
-def test_a_slow_disk(kafka: Kafka, topic: Topic) -> None:
+def test_slow_disk_preset_delays_a_produce(kafka: Kafka, topic: Topic) -> None:
     kafka.faults.add("slow-disk", topic=topic.name, delay_ms=300, times=1)
     start = time.monotonic()
     assert send(producer(kafka), topic, "a") == []
     assert time.monotonic() - start >= 0.3
 
 
-def test_a_full_disk_for_as_long_as_it_is_full(kafka: Kafka, topic: Topic) -> None:
+def test_full_disk_preset_refuses_records_until_it_is_removed(kafka: Kafka, topic: Topic) -> None:
     sender = producer(kafka)
     with kafka.faults.add("full-disk", topic=topic.name) as fault:
         sender.produce(topic.name, "v")
@@ -200,7 +204,9 @@ def test_a_full_disk_for_as_long_as_it_is_full(kafka: Kafka, topic: Topic) -> No
     topic.assert_holds(["v"])
 
 
-def test_silence_until_the_client_gives_up(kafka: Kafka, topic: Topic) -> None:
+def test_unanswered_produce_is_retried_after_the_request_timeout(
+    kafka: Kafka, topic: Topic
+) -> None:
     fault = kafka.faults.add(api="Produce", topic=topic.name, silence=True, times=1)
     # It may have to ask more than twice, where the broker is slow: once it is told of.
     sender = producer(kafka, **{"request.timeout.ms": 500, "enable.idempotence": True})
@@ -209,7 +215,9 @@ def test_silence_until_the_client_gives_up(kafka: Kafka, topic: Topic) -> None:
     fault.assert_happened(times=1)
 
 
-def test_death_before_and_after_the_append(kafka: Kafka, topic: Topic) -> None:
+def test_idempotent_producer_writes_once_when_the_broker_dies_around_the_append(
+    kafka: Kafka, topic: Topic
+) -> None:
     sender = producer(kafka, **{"enable.idempotence": True})
     assert send(sender, topic, "0") == []
     for value, carried_out in (("1", False), ("2", True)):
@@ -224,7 +232,7 @@ def test_death_before_and_after_the_append(kafka: Kafka, topic: Topic) -> None:
     topic.assert_holds(["0", "1", "2"])
 
 
-def test_a_fenced_producer(kafka: Kafka, topic: Topic) -> None:
+def test_producer_gets_an_injected_producer_fenced(kafka: Kafka, topic: Topic) -> None:
     sender = producer(kafka, **{"transactional.id": topic.name})
     sender.init_transactions(WAIT_S)
     sender.begin_transaction()
@@ -236,13 +244,13 @@ def test_a_fenced_producer(kafka: Kafka, topic: Topic) -> None:
     topic.assert_holds([], committed=True)
 
 
-def test_a_topic_that_is_not_known_yet(kafka: Kafka, topic: Topic) -> None:
+def test_producer_retries_after_stale_metadata(kafka: Kafka, topic: Topic) -> None:
     fault = kafka.faults.add("stale-metadata", topic=topic.name, times=2)
     assert send(producer(kafka), topic, "v") == []
     fault.assert_happened(times=2)
 
 
-def test_another_controller(kafka: Kafka, topic: Topic) -> None:
+def test_create_topics_gets_an_injected_not_controller(kafka: Kafka, topic: Topic) -> None:
     name = f"{topic.name}-new"
     fault = kafka.faults.add(api="CreateTopics", topic=name, error="NOT_CONTROLLER", times=1)
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap, **QUIET})
@@ -254,7 +262,7 @@ def test_another_controller(kafka: Kafka, topic: Topic) -> None:
     fault.assert_happened(times=1)
 
 
-def test_a_coordinator_that_nobody_finds_at_first(kafka: Kafka, topic: Topic) -> None:
+def test_consumer_retries_find_coordinator_until_it_succeeds(kafka: Kafka, topic: Topic) -> None:
     topic.seed(["v"])
     script: list[dict[str, object]] = [{"error": "COORDINATOR_NOT_AVAILABLE"}, {"disconnect": True}]
     fault = kafka.faults.add(api="FindCoordinator", script=script)
@@ -264,7 +272,7 @@ def test_a_coordinator_that_nobody_finds_at_first(kafka: Kafka, topic: Topic) ->
     reader.close()
 
 
-def test_only_who_is_meant(kafka: Kafka, topic: Topic) -> None:
+def test_rule_does_not_match_another_client(kafka: Kafka, topic: Topic) -> None:
     fault = kafka.faults.add(api="Produce", client="other*", disconnect=True)
     assert send(producer(kafka), topic, "v") == []
     fault.assert_happened(times=0)
@@ -272,7 +280,7 @@ def test_only_who_is_meant(kafka: Kafka, topic: Topic) -> None:
         fault.assert_happened()
 
 
-def test_offsets_that_cannot_be_looked_up(kafka: Kafka, topic: Topic) -> None:
+def test_list_offsets_gets_an_injected_error(kafka: Kafka, topic: Topic) -> None:
     topic.seed(["v"])
     fault = kafka.faults.add("leader-moved", api="ListOffsets", topic=topic.name, times=2)
     reader = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": topic.name, **QUIET})
@@ -285,7 +293,7 @@ def test_offsets_that_cannot_be_looked_up(kafka: Kafka, topic: Topic) -> None:
     fault.assert_happened(times=2)
 
 
-def test_rules_of_a_file(kafka: Kafka, topic: Topic, tmp_path: Path) -> None:
+def test_rules_are_loaded_from_a_file(kafka: Kafka, topic: Topic, tmp_path: Path) -> None:
     rules = tmp_path / "rules.json"
     rules.write_text('[{"preset": "full-disk", "times": 1}, {"api": "Fetch", "delay_ms": 1}]')
     first, second = kafka.faults.load(rules)
@@ -298,6 +306,6 @@ def test_rules_of_a_file(kafka: Kafka, topic: Topic, tmp_path: Path) -> None:
         kafka.faults.load(rules)
 
 
-def test_what_cannot_be_is_said(kafka: Kafka, topic: Topic) -> None:
+def test_invalid_rule_is_refused_with_a_reason(kafka: Kafka, topic: Topic) -> None:
     with pytest.raises(ControlError, match="there is no error 'NOT_LEADER': did you mean"):
         kafka.faults.add(error="NOT_LEADER")

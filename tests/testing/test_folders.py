@@ -17,7 +17,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_folder_that_is_in_use_stays(temporary: Path) -> None:
+def test_folder_in_use_is_not_removed(temporary: Path) -> None:
     folder = Folder()
     (folder.path / "data").mkdir()
     sweep(temporary)
@@ -27,7 +27,7 @@ def test_a_folder_that_is_in_use_stays(temporary: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_a_killed_process_has_left_goes_with_the_next(temporary: Path) -> None:
+def test_folder_of_a_killed_process_is_removed_by_the_next_one(temporary: Path) -> None:
     script = "import os; from kwire.testing.hosting.folders import Folder; Folder(); os.abort()"
     environ = {"TMPDIR": str(temporary), "PATH": ""}
     subprocess.run([sys.executable, "-c", script], env=environ, check=False)
@@ -38,7 +38,7 @@ def test_what_a_killed_process_has_left_goes_with_the_next(temporary: Path) -> N
     folder.remove()
 
 
-def test_what_is_not_a_brokers_is_not_touched(temporary: Path) -> None:
+def test_other_folders_are_not_removed(temporary: Path) -> None:
     (temporary / "kwire-test-notes").mkdir()
     (temporary / "other").mkdir()
     sweep(temporary)

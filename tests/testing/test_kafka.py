@@ -36,7 +36,7 @@ def produce(kafka: Kafka, topic: str, value: bytes) -> None:
     assert producer.flush(60) == 0
 
 
-def test_a_fresh_broker_knows_nothing_of_the_one_before(one: Kafka) -> None:
+def test_reset_broker_has_nothing_of_the_one_before(one: Kafka) -> None:
     one.create_topic("t", partitions=3)
     produce(one, "t", b"before")
     commit(one, "g", "t")
@@ -59,7 +59,7 @@ def commit(kafka: Kafka, group: str, topic: str, offset: int = 1) -> None:
     consumer.close()
 
 
-def test_what_was_killed_goes_on_with_its_data(one: Kafka) -> None:
+def test_killed_broker_starts_again_with_its_data(one: Kafka) -> None:
     one.reset()
     produce(one, "t", b"kept")
     assert one.kill() == -9
@@ -73,7 +73,7 @@ def test_what_was_killed_goes_on_with_its_data(one: Kafka) -> None:
     one.topic("t").assert_holds(["kept"])
 
 
-def test_a_group_is_waited_for(one: Kafka) -> None:
+def test_wait_until_consumed_returns_once_the_group_has_committed_all(one: Kafka) -> None:
     one.reset()
     topic = one.create_topic("t", partitions=2)
     topic.seed([Record(n, partition=n % 2) for n in range(6)])
@@ -101,14 +101,14 @@ def test_a_group_is_waited_for(one: Kafka) -> None:
     assert one.lag("g") == {"t": 0}
 
 
-def test_the_log_is_told_from_a_place_on(one: Kafka) -> None:
+def test_log_since_returns_the_log_from_a_position_on(one: Kafka) -> None:
     size = one.log_size_bytes
     assert size == len(one.log.encode())
     one.reset()
     assert one.log_since(size).count("is ready") == 1
 
 
-def test_settings_and_port_are_the_callers() -> None:
+def test_kafka_uses_the_given_settings_and_port() -> None:
     with Kafka({"num.partitions": "4"}) as kafka:
         assert kafka.bootstrap == f"127.0.0.1:{kafka.port}"
         produce(kafka, "t", b"v")
@@ -118,7 +118,7 @@ def test_settings_and_port_are_the_callers() -> None:
         assert len(found.topics["t"].partitions) == 4
 
 
-def test_a_broker_that_does_not_start_says_why_and_leaves_nothing() -> None:
+def test_failed_start_reports_the_log_and_leaves_no_folder() -> None:
     kafka = Kafka({"num.partitions": "many"})
     with pytest.raises(BrokerStartError, match=r"num\.partitions"):
         kafka.start()
@@ -127,7 +127,7 @@ def test_a_broker_that_does_not_start_says_why_and_leaves_nothing() -> None:
     kafka.stop()
 
 
-def test_on_asyncio() -> None:
+def test_kafka_works_as_async_context_manager_on_asyncio() -> None:
     async def test() -> None:
         async with Kafka() as kafka:
             kafka.topic("t").seed(["v"])
@@ -140,7 +140,7 @@ def test_on_asyncio() -> None:
     asyncio.run(test())
 
 
-def test_on_trio() -> None:
+def test_kafka_works_as_async_context_manager_on_trio() -> None:
     async def test() -> None:
         async with Kafka() as kafka, trio.open_nursery() as nursery:
             nursery.start_soon(kafka.off_loop, lambda: kafka.topic("t").seed(["v"]))
@@ -170,7 +170,7 @@ time.sleep(600)
 """
 
 
-def test_nothing_is_left_of_a_test_process_that_is_killed() -> None:
+def test_killed_test_process_leaves_no_broker_and_no_folder() -> None:
     """Although a process that was forked from it lives on."""
     command = [sys.executable, "-c", PARENT]
     with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as parent:

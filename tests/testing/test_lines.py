@@ -52,7 +52,7 @@ def ends() -> Iterator[Ends]:
         yield Ends(stack)
 
 
-def test_what_is_said_while_it_is_cut_comes_when_it_is_mended(ends: Ends) -> None:
+def test_data_sent_during_a_cut_is_delivered_after_the_mend(ends: Ends) -> None:
     near, far = ends.call(1), ends.accept()
     near.sendall(b"before")
     assert far.recv(64) == b"before"
@@ -73,7 +73,7 @@ def test_what_is_said_while_it_is_cut_comes_when_it_is_mended(ends: Ends) -> Non
 
 
 @pytest.mark.parametrize("direction", list(Direction))
-def test_one_way_may_be_cut(ends: Ends, direction: Direction) -> None:
+def test_cut_of_one_direction_leaves_the_other(ends: Ends, direction: Direction) -> None:
     near, far = ends.call(1), ends.accept()
     ends.line.cut(1, direction)
     near.sendall(b"asked")
@@ -88,7 +88,7 @@ def test_one_way_may_be_cut(ends: Ends, direction: Direction) -> None:
     assert deaf.recv(64) == (b"asked" if direction is Direction.TO_TARGET else b"answered")
 
 
-def test_nobody_is_called_while_one_way_is_cut(ends: Ends) -> None:
+def test_connection_does_not_reach_the_target_while_one_direction_is_cut(ends: Ends) -> None:
     """Who calls would not hear that he got through."""
     ends.line.cut(1, Direction.TO_CLIENT)
     near = ends.call(1)
@@ -100,7 +100,7 @@ def test_nobody_is_called_while_one_way_is_cut(ends: Ends) -> None:
     assert ends.accept().recv(64) == b"hello"
 
 
-def test_cuts_that_overlap_are_mended_one_by_one(ends: Ends) -> None:
+def test_overlapping_cuts_are_mended_one_by_one(ends: Ends) -> None:
     near, far = ends.call(1), ends.accept()
     ends.line.cut(1)
     ends.line.cut(1, Direction.TO_TARGET)
@@ -119,7 +119,7 @@ def test_cuts_that_overlap_are_mended_one_by_one(ends: Ends) -> None:
     assert far.recv(64) == b"on"
 
 
-def test_a_call_that_is_made_while_it_is_cut(ends: Ends) -> None:
+def test_connection_made_during_a_cut_reaches_the_target_after_the_mend(ends: Ends) -> None:
     ends.line.cut(1)
     near = ends.call(1)
     near.sendall(b"hello")
@@ -127,7 +127,7 @@ def test_a_call_that_is_made_while_it_is_cut(ends: Ends) -> None:
     assert ends.accept().recv(64) == b"hello"
 
 
-def test_an_end_is_passed_on(ends: Ends) -> None:
+def test_end_of_data_is_forwarded(ends: Ends) -> None:
     near, far = ends.call(1), ends.accept()
     near.shutdown(socket.SHUT_WR)
     assert far.recv(64) == b""
@@ -137,7 +137,7 @@ def test_an_end_is_passed_on(ends: Ends) -> None:
     assert near.recv(64) == b""
 
 
-def test_who_is_not_there_ends_a_call() -> None:
+def test_connection_ends_if_the_target_does_not_listen() -> None:
     line = Line((HERE, free_port()), lambda link: link.recv(1)[0])
     line.open()
     with (
@@ -148,7 +148,7 @@ def test_who_is_not_there_ends_a_call() -> None:
         assert near.recv(64) == b""
 
 
-def test_a_line_that_is_closed_ends_calls_and_opens_again(ends: Ends) -> None:
+def test_closed_line_ends_connections_and_can_open_again(ends: Ends) -> None:
     near, far = ends.call(1), ends.accept()
     ends.line.cut(1)
     near.sendall(b"lost")
@@ -163,7 +163,7 @@ def test_a_line_that_is_closed_ends_calls_and_opens_again(ends: Ends) -> None:
 
 
 @needs_proc
-def test_whose_process_it_is_that_calls() -> None:
+def test_process_of_a_connection_is_found() -> None:
     with (
         subprocess.Popen(["cat"], stdin=subprocess.PIPE) as another,
         closing(socket.create_server((HERE, 0))) as server,

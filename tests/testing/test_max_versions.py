@@ -32,7 +32,7 @@ def kafka() -> Iterator[Kafka]:
 
 
 @pytest.mark.slow
-def test_stock_clients_go_by_it(kafka: Kafka) -> None:
+def test_stock_clients_use_the_limited_versions(kafka: Kafka) -> None:
     kafka.reset()  # the next broker is as old
     topic = kafka.create_topic("t")
     with kafka.trace() as seen:
@@ -62,7 +62,9 @@ def test_stock_clients_go_by_it(kafka: Kafka) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("version", "is_answered"), [(8, True), (9, False)])
-def test_who_asks_for_more_is_disconnected(kafka: Kafka, version: int, is_answered: bool) -> None:
+def test_request_above_the_limit_is_disconnected(
+    kafka: Kafka, version: int, is_answered: bool
+) -> None:
     """As by a broker that does not know the version."""
     body = (
         bytes.fromhex("00000000 00 00 00") if version == 8 else bytes.fromhex("00 01 00 00 00 00")
@@ -86,7 +88,7 @@ def test_who_asks_for_more_is_disconnected(kafka: Kafka, version: int, is_answer
         ("2", r"release '2' is not known"),
     ],
 )
-def test_what_cannot_be(said: str, why: str) -> None:
+def test_invalid_max_version_is_refused_with_a_reason(said: str, why: str) -> None:
     with pytest.raises(BadRule, match=why):
         read_max_versions(["Fetch=5", said])
 
@@ -100,7 +102,7 @@ def test_what_cannot_be(said: str, why: str) -> None:
         (["--max-version", "Produce=7"], "--max-version takes --control"),
     ],
 )
-def test_the_command_line_says_so(arguments: list[str], why: str) -> None:
+def test_serve_refuses_an_invalid_max_version(arguments: list[str], why: str) -> None:
     done = run_kwire("serve", *arguments)
     assert done.returncode == 2
     assert why in done.stderr
@@ -119,12 +121,12 @@ OF_RELEASES = {
 
 
 @pytest.mark.parametrize("release", OF_RELEASES)
-def test_what_a_release_knew(release: str) -> None:
+def test_release_has_the_highest_versions_of_apache_kafka(release: str) -> None:
     found = of_release(release)
     assert tuple(found[key] for key in APIS.values()) == OF_RELEASES[release]
 
 
-def test_the_newest_release_is_all_there_is_and_none_knows_less_than_one_before() -> None:
+def test_newest_release_serves_all_apis_and_versions_never_decrease() -> None:
     assert of_release("4.3") == {int(each.api_key): each.max_version for each in ROUTES}
     known = [of_release(release) for release in CHANGES]
     gone_with_zookeeper = {38, 39, 40, 41, 50, 51}  # for a while: tokens and SCRAM
@@ -133,7 +135,7 @@ def test_the_newest_release_is_all_there_is_and_none_knows_less_than_one_before(
             assert newer[key] >= version or key in gone_with_zookeeper
 
 
-def test_an_api_goes_before_the_release() -> None:
+def test_limit_of_an_api_overrides_the_release() -> None:
     found = read_max_versions(["Fetch=11", "2.8"])
     assert (found[0], found[1]) == (9, 11)
     with pytest.raises(BadRule, match="only one release"):

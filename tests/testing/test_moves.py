@@ -57,7 +57,7 @@ def read(reader: Consumer, count: int) -> list[bytes | None]:
     return found
 
 
-def test_a_producer_follows_the_leader(cluster: KafkaCluster, topic: Topic) -> None:
+def test_producer_follows_a_moved_leader(cluster: KafkaCluster, topic: Topic) -> None:
     sender = producer(cluster)
     order = [cluster.leader_of(topic.name)]
     for value in ("a", "b", "c"):
@@ -74,9 +74,7 @@ def test_a_producer_follows_the_leader(cluster: KafkaCluster, topic: Topic) -> N
     assert epochs == sorted(set(epochs)), "each leader has an epoch of its own"
 
 
-def test_a_stale_leader_is_no_leader_to_those_who_ask_it(
-    cluster: KafkaCluster, topic: Topic
-) -> None:
+def test_old_leader_answers_not_leader_after_a_move(cluster: KafkaCluster, topic: Topic) -> None:
     """Who has not heard of the move yet is told so, finds the new one, and is served there."""
     sender = producer(cluster)
     sender.produce(topic.name, "a")
@@ -93,7 +91,9 @@ def test_a_stale_leader_is_no_leader_to_those_who_ask_it(
     topic.assert_holds(["a", "b"])
 
 
-def test_where_it_is_to_go_is_said(cluster: KafkaCluster, topic: Topic) -> None:
+def test_leader_moves_to_the_given_broker_or_is_refused(
+    cluster: KafkaCluster, topic: Topic
+) -> None:
     before = cluster.leader_of(topic.name)
     wanted = next(each for each in (3, 2, 1) if each != before)
     assert cluster.move_leader(topic.name, to=wanted)["to"] == wanted
@@ -107,7 +107,7 @@ def test_where_it_is_to_go_is_said(cluster: KafkaCluster, topic: Topic) -> None:
         cluster.move_leader("nothing")
 
 
-def test_a_broker_that_dies_now(cluster: KafkaCluster, topic: Topic) -> None:
+def test_broker_is_killed_by_the_death_request(cluster: KafkaCluster, topic: Topic) -> None:
     before = cluster.leader_of(topic.name)
     sender = producer(cluster)
     sender.produce(topic.name, "a")
@@ -122,9 +122,7 @@ def test_a_broker_that_dies_now(cluster: KafkaCluster, topic: Topic) -> None:
     topic.assert_holds(["a", "b"])
 
 
-def test_followers_are_no_clients_of_a_rule_that_names_nobody(
-    cluster: KafkaCluster, topic: Topic
-) -> None:
+def test_rule_without_client_does_not_match_followers(cluster: KafkaCluster, topic: Topic) -> None:
     with cluster.faults.add(disconnect=True, topic=topic.name) as lost:
         time.sleep(0.1)  # they fetch all the time
         lost.assert_happened(times=0)
@@ -135,7 +133,7 @@ def run(cluster: KafkaCluster, *arguments: str) -> subprocess.CompletedProcess[s
     return run_kwire("fault", *arguments, "--control", address)
 
 
-def test_from_the_command_line(cluster: KafkaCluster, topic: Topic) -> None:
+def test_move_commands_move_leader_and_coordinator(cluster: KafkaCluster, topic: Topic) -> None:
     before = cluster.leader_of(topic.name)
     done = run(cluster, "move-leader", "--topic", topic.name)
     until(lambda: cluster.leader_of(topic.name) != before, "told of by all")
@@ -159,7 +157,7 @@ def test_from_the_command_line(cluster: KafkaCluster, topic: Topic) -> None:
     cluster.wait_until_members()
 
 
-def test_a_broker_alone_loads_its_coordinator_anew() -> None:
+def test_single_broker_reloads_its_coordinator() -> None:
     with Kafka() as kafka:
         topic = kafka.create_topic("t")
         topic.seed(["a"])

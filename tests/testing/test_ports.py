@@ -28,7 +28,7 @@ sys.stdin.read()
 """
 
 
-def test_a_free_port_is_free() -> None:
+def test_free_port_can_be_bound() -> None:
     for host in ("127.0.0.1", ""):
         with (
             socket.create_server((host, ports.free_port())) as server,
@@ -37,7 +37,7 @@ def test_a_free_port_is_free() -> None:
             pass
 
 
-def test_a_port_is_free_again_after_its_server() -> None:
+def test_port_can_be_bound_again_after_its_server() -> None:
     port = ports.free_port()
     for _ in range(2):
         with socket.create_server(("127.0.0.1", port)):
@@ -48,7 +48,7 @@ def test_a_port_is_free_again_after_its_server() -> None:
 
 @ON_LINUX
 @pytest.mark.slow
-def test_processes_that_draw_the_same_are_given_different_ports() -> None:
+def test_processes_with_the_same_draws_get_different_ports() -> None:
     """What two runs at once did by chance: neither listens yet when the other one looks."""
     asked = [
         subprocess.Popen(
@@ -82,7 +82,7 @@ class Neighbours(random.Random):
 
 
 @ON_LINUX
-def test_ports_of_a_cluster_are_different_where_neighbours_are_drawn(
+def test_free_ports_returns_disjoint_ranges(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second port of a row must be held as the first is: "PLAINTEXT and BROKERS both have"."""
@@ -103,7 +103,7 @@ def test_ports_of_a_cluster_are_different_where_neighbours_are_drawn(
 
 
 @ON_LINUX
-def test_each_port_of_a_row_is_held() -> None:
+def test_free_ports_reserves_each_port() -> None:
     first = ports.free_ports(3)
     for port in range(first, first + 3):
         with socket.socket() as other, pytest.raises(OSError, match="in use"):
@@ -113,7 +113,7 @@ def test_each_port_of_a_row_is_held() -> None:
 
 
 @ON_LINUX
-def test_not_more_are_held_than_a_process_can_have(
+def test_oldest_reservation_ends_when_there_are_too_many(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(ports, "HELD_MAX", 2)

@@ -32,7 +32,7 @@ def count(broker: BrokerProcess) -> int:
         return end_offsets(cluster, [at])[at]
 
 
-def test_a_broker_for_a_with_block(tmp_path: Path) -> None:
+def test_broker_process_serves_during_a_with_block(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path) as broker:
         write(broker, b"v")
         pid = broker.pid
@@ -42,7 +42,7 @@ def test_a_broker_for_a_with_block(tmp_path: Path) -> None:
     assert "is ready" in broker.log
 
 
-def test_address_and_data_outlive_the_process(tmp_path: Path) -> None:
+def test_restart_keeps_address_and_data(tmp_path: Path) -> None:
     broker = BrokerProcess(tmp_path)
     broker.start()
     before = broker.bootstrap
@@ -56,7 +56,7 @@ def test_address_and_data_outlive_the_process(tmp_path: Path) -> None:
     assert broker.stop() == 0
 
 
-def test_settings_of_the_tests_own(tmp_path: Path) -> None:
+def test_broker_process_uses_the_given_settings(tmp_path: Path) -> None:
     with (
         BrokerProcess(tmp_path, {"num.partitions": "4"}) as broker,
         Cluster(broker.bootstrap, timeout_s=60) as cluster,
@@ -64,14 +64,14 @@ def test_settings_of_the_tests_own(tmp_path: Path) -> None:
         assert len(cluster.topic("t", create=True).partitions) == 4
 
 
-def test_a_broker_that_does_not_start_says_why(tmp_path: Path) -> None:
+def test_failed_start_reports_the_log(tmp_path: Path) -> None:
     broker = BrokerProcess(tmp_path, {"num.partitions": "many"})
     with pytest.raises(BrokerStartError, match=r"num\.partitions"):
         broker.start()
     assert not broker.running
 
 
-def test_a_path_may_be_text(tmp_path: Path) -> None:
+def test_directory_may_be_a_string(tmp_path: Path) -> None:
     with BrokerProcess(str(tmp_path / "there")) as broker:
         assert broker.data_dir == tmp_path / "there" / "data"
         assert broker.data_dir.is_dir()
@@ -92,7 +92,7 @@ time.sleep(600)
 """
 
 
-def test_a_broker_ends_with_a_parent_that_is_killed(tmp_path: Path) -> None:
+def test_broker_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
     """Although a process that was forked from the parent lives on."""
     with subprocess.Popen([sys.executable, "-c", PARENT, tmp_path], stdout=subprocess.PIPE) as one:
         assert one.stdout is not None

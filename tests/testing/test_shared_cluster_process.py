@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 PATIENCE_S = 120.0
 
 
-def test_brokers_come_and_go(tmp_path: Path) -> None:
+def test_killed_broker_leaves_the_cluster_and_returns_after_its_start(tmp_path: Path) -> None:
     settings = {"default.replication.factor": "3"}
     with SharedClusterProcess(tmp_path, 3, settings) as cluster:
         assert cluster.running == [1, 2, 3]
@@ -44,13 +44,13 @@ def test_brokers_come_and_go(tmp_path: Path) -> None:
     assert cluster.running == []
 
 
-def test_a_broker_whose_start_fails(tmp_path: Path) -> None:
+def test_broker_whose_start_fails_reports_it(tmp_path: Path) -> None:
     with SharedClusterProcess(tmp_path, 2) as cluster:
         broker = cluster.brokers[2]
         broker.kill()
         moved = broker.data_dir.rename(tmp_path / "moved")
         broker.data_dir.write_text("no directory")
-        with pytest.raises(BrokerStartError, match="broker 2 has ended"):
+        with pytest.raises(BrokerStartError, match="Broker 2 has ended"):
             broker.start()
         assert broker.ended is not None
         assert broker.stop() == 1
@@ -62,7 +62,7 @@ def test_a_broker_whose_start_fails(tmp_path: Path) -> None:
 
 
 @needs_proc
-def test_the_process_that_holds_the_metadata_is_lost(tmp_path: Path) -> None:
+def test_brokers_stop_when_the_metadata_holder_is_lost(tmp_path: Path) -> None:
     with SharedClusterProcess(tmp_path, 2) as cluster:
         cluster.pause_holder()
         cluster.resume_holder()
@@ -79,7 +79,7 @@ QUICK = {"replica.lag.time.max.ms": "2000", "replica.socket.timeout.ms": "2000"}
 
 
 @needs_proc
-def test_a_broker_is_cut_off_and_found_again(tmp_path: Path) -> None:
+def test_cut_off_broker_leaves_the_cluster_and_returns_after_heal(tmp_path: Path) -> None:
     """Nobody dies of it, for all are connected to the metadata: the leader has it leave the ISR."""
     with (
         SharedClusterProcess(tmp_path, 3, QUICK, cuttable=True) as cluster,
@@ -94,7 +94,7 @@ def test_a_broker_is_cut_off_and_found_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_lines_are_cut_one_way_and_hold_through_restarts(tmp_path: Path) -> None:
+def test_one_way_cut_lasts_through_restarts(tmp_path: Path) -> None:
     """Whoever does not hear the controller is not told."""
     with (
         SharedClusterProcess(tmp_path, 3, QUICK, cuttable=True) as cluster,

@@ -37,7 +37,7 @@ def run(*arguments: str, status: int = 0) -> str:
     return done.stdout if status == 0 else done.stderr
 
 
-def test_taken_listed_restored_and_removed(kafka: Kafka) -> None:
+def test_snapshot_command_takes_lists_restores_and_removes(kafka: Kafka) -> None:
     control = ("--control", f"http://127.0.0.1:{kafka.control_port}")
     kafka.create_topic("t").seed(["before"])
     told = run("snapshot", "take", "seeded", *control)
@@ -61,7 +61,7 @@ def test_taken_listed_restored_and_removed(kafka: Kafka) -> None:
     assert "has none" in run("snapshot", "remove", "seeded", *control, status=1)
 
 
-def test_without_the_broker_after_a_kill(tmp_path: Path) -> None:
+def test_snapshot_command_works_without_the_killed_broker(tmp_path: Path) -> None:
     control = free_port()
     broker = BrokerProcess(tmp_path)
     command = [*KWIRE, "serve", "--exit-on-eof", f"--control={control}"]
@@ -83,7 +83,7 @@ def test_without_the_broker_after_a_kill(tmp_path: Path) -> None:
     assert list((tmp_path / "data-snapshots").iterdir()) == []
 
 
-def test_a_fork_runs_until_it_is_told_to_end(kafka: Kafka, tmp_path: Path) -> None:
+def test_fork_command_runs_until_it_is_interrupted(kafka: Kafka, tmp_path: Path) -> None:
     kafka.create_topic("t").seed(["before"])
     taken = kafka.snapshot(tmp_path / "taken")
     kafka.topic("t").seed(["after"])
@@ -105,14 +105,14 @@ def test_a_fork_runs_until_it_is_told_to_end(kafka: Kafka, tmp_path: Path) -> No
     kafka.topic("t").assert_holds(["before", "after"])
 
 
-def test_a_fork_of_what_is_not_there(kafka: Kafka) -> None:
+def test_fork_of_an_unknown_snapshot_is_refused(kafka: Kafka) -> None:
     control = ("--control", f"http://127.0.0.1:{kafka.control_port}")
     told = run("snapshot", "fork", "a", *control, status=1)
     assert told == "kwire: there is no snapshot 'a': there are none\n"
 
 
 @pytest.mark.long
-def test_a_fork_of_a_gigabyte(tmp_path: Path) -> None:
+def test_fork_of_a_gigabyte_takes_no_extra_space(tmp_path: Path) -> None:
     """In less than 200 ms, where the machine gives it that: the best of ten counts."""
     from confluent_kafka import Producer
 

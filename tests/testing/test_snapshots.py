@@ -64,7 +64,7 @@ def values(kafka: Kafka, topic: str, *, committed: bool = False) -> list[bytes |
     return [record.value for record in kafka.topic(topic).records(committed=committed)]
 
 
-def test_all_that_a_broker_holds_is_in_it(kafka: Kafka) -> None:
+def test_snapshot_has_everything_that_the_broker_holds(kafka: Kafka) -> None:
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
     topic = kafka.create_topic("orders", partitions=3, configs={"retention.ms": "123456"})
     topic.seed([Record(n, key="k", partition=n % 3) for n in range(9)])
@@ -113,7 +113,7 @@ def test_all_that_a_broker_holds_is_in_it(kafka: Kafka) -> None:
         kafka.topic("orders").assert_holds(held, committed=True, in_order=False, within_s=WAIT_S)
 
 
-def test_two_forks_diverge_and_touch_nothing_of_each_other(kafka: Kafka) -> None:
+def test_forks_do_not_see_each_others_changes(kafka: Kafka) -> None:
     kafka.create_topic("t").seed(["seeded"])
     with kafka.snapshot() as seeded, kafka.fork(seeded) as one, kafka.fork(seeded) as other:
         assert len({kafka.port, one.port, other.port}) == 3
@@ -136,7 +136,7 @@ def test_two_forks_diverge_and_touch_nothing_of_each_other(kafka: Kafka) -> None
     kafka.topic("t").assert_holds(["seeded", "first"])
 
 
-def test_restored_after_a_kill(kafka: Kafka, tmp_path: Path) -> None:
+def test_killed_broker_is_restored_from_a_snapshot(kafka: Kafka, tmp_path: Path) -> None:
     kafka.create_topic("t").seed(["before"])
     taken = kafka.snapshot(tmp_path / "taken")
     kafka.topic("t").seed(["after"])
@@ -152,7 +152,7 @@ def test_restored_after_a_kill(kafka: Kafka, tmp_path: Path) -> None:
     assert kafka.topics() == []
 
 
-def test_it_outlives_the_broker_that_it_came_from(tmp_path: Path) -> None:
+def test_snapshot_outlives_its_broker(tmp_path: Path) -> None:
     with Kafka({"log.segment.bytes": "1048576"}) as kafka:
         kafka.create_topic("t").seed([b"x" * 400_000] * 6)
         kafka.clock.advance(hours=5)
@@ -172,7 +172,7 @@ def test_it_outlives_the_broker_that_it_came_from(tmp_path: Path) -> None:
         assert len(values(again, "t")) == 6
 
 
-def test_a_snapshot_in_a_temporary_folder_goes_with_its_object(kafka: Kafka) -> None:
+def test_temporary_snapshot_is_removed_with_its_object(kafka: Kafka) -> None:
     taken = kafka.snapshot()
     folder = taken.path.parent
     assert folder.exists()
@@ -231,7 +231,7 @@ def numbers(kafka: Kafka, topic: str, *, committed: bool = False) -> list[int]:
     return [int(each.split(b".")[0]) for each in values(kafka, topic, committed=committed) if each]
 
 
-def test_taken_under_load_nothing_is_torn() -> None:
+def test_snapshot_under_load_has_no_torn_batch() -> None:
     """Who was told that a record is there finds it, and of transactions over two topics each is
     there whole or not at all."""
     taken: list[tuple[int, int, Snapshot]] = []
@@ -256,22 +256,22 @@ def test_taken_under_load_nothing_is_torn() -> None:
             assert set(plain) >= set(load.acknowledged[:records])
 
 
-def test_what_cannot_be(kafka: Kafka, tmp_path: Path) -> None:
+def test_impossible_snapshot_is_refused_with_a_reason(kafka: Kafka, tmp_path: Path) -> None:
     kafka.snapshot(tmp_path / "a")
     with pytest.raises(ControlError, match="there is a snapshot 'a' already"):
         kafka.snapshot(tmp_path / "a")
     with pytest.raises(ControlError, match="is not a valid name"):
         kafka.snapshot(tmp_path / "a b")
-    with pytest.raises(SnapshotError, match="is no snapshot"):
+    with pytest.raises(SnapshotError, match="is not a snapshot"):
         kafka.restore(tmp_path)
-    with pytest.raises(SnapshotError, match="is no snapshot"):
+    with pytest.raises(SnapshotError, match="is not a snapshot"):
         kafka.fork(tmp_path / "missing")
     own = Kafka({"listeners": "PLAINTEXT://127.0.0.1:29092"})
-    with pytest.raises(SnapshotError, match="listeners of its own"):
+    with pytest.raises(SnapshotError, match="whose settings contain listeners"):
         own.fork(tmp_path / "a")
 
 
-def test_a_fork_of_a_stopped_broker(tmp_path: Path) -> None:
+def test_fork_ends_with_its_broker(tmp_path: Path) -> None:
     kafka = Kafka()
     with kafka:
         kept = kafka.snapshot(tmp_path / "kept")

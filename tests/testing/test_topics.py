@@ -25,7 +25,7 @@ def topic(kafka: Kafka, unique: str) -> Topic:
     return kafka.create_topic(unique)
 
 
-def test_values_of_python_are_records(topic: Topic) -> None:
+def test_python_values_are_written_as_records(topic: Topic) -> None:
     headers: list[tuple[str, bytes | None]] = [("h", b"1")]
     values = [b"\xff", "text", {"a": [1, None]}, 7, None]
     assert topic.seed([*values, Record("v", {"k": 1}, headers, timestamp_ms=5)]) == 6
@@ -36,12 +36,14 @@ def test_values_of_python_are_records(topic: Topic) -> None:
     assert (found[-1].key, found[-1].headers, found[-1].timestamp_ms) == (b'{"k":1}', headers, 5)
 
 
-def test_what_has_no_json_is_refused(topic: Topic) -> None:
+def test_value_without_json_is_refused(topic: Topic) -> None:
     with pytest.raises(NotARecord, match="cannot be written as JSON"):
         topic.seed([object()])
 
 
-def test_json_lines_and_rows(topic: Topic, kafka: Kafka, unique: str, tmp_path: Path) -> None:
+def test_topic_is_filled_from_json_lines_and_csv(
+    topic: Topic, kafka: Kafka, unique: str, tmp_path: Path
+) -> None:
     lines = tmp_path / "orders.jsonl"
     lines.write_text('{"id": 1}\n\n"two"\n')
     assert topic.seed_json_lines(lines) == 2
@@ -65,7 +67,7 @@ def test_json_lines_and_rows(topic: Topic, kafka: Kafka, unique: str, tmp_path: 
         ("a.saved", '{"key": 1}\n', 'a.saved, line 1: it has no "value"'),
     ],
 )
-def test_a_file_that_cannot_be_read_says_where(
+def test_unreadable_file_is_refused_with_its_line(
     topic: Topic, tmp_path: Path, name: str, text: str, said: str
 ) -> None:
     path = tmp_path / name
@@ -80,7 +82,7 @@ def test_a_file_that_cannot_be_read_says_where(
         seed[name](path)
 
 
-def test_a_topic_is_saved_and_seeded_again(kafka: Kafka, unique: str, tmp_path: Path) -> None:
+def test_saved_topic_is_seeded_again(kafka: Kafka, unique: str, tmp_path: Path) -> None:
     first = kafka.create_topic(unique, partitions=2)
     first.seed(
         [
@@ -95,7 +97,7 @@ def test_a_topic_is_saved_and_seeded_again(kafka: Kafka, unique: str, tmp_path: 
     assert [record[1:] for record in second.records()] == [r[1:] for r in first.records()]
 
 
-def test_a_difference_is_told_line_by_line(topic: Topic) -> None:
+def test_assert_holds_shows_a_diff(topic: Topic) -> None:
     topic.seed([{"id": 1, "fruit": "apples"}, {"id": 2}, Record("x", "k")])
     with pytest.raises(AssertionError) as told:
         topic.assert_holds([{"fruit": "apples", "id": 1}, {"id": 3}])
@@ -120,7 +122,7 @@ def test_a_difference_is_told_line_by_line(topic: Topic) -> None:
     ]
 
 
-def test_keys_count_where_one_is_expected(topic: Topic) -> None:
+def test_keys_are_compared_if_one_is_expected(topic: Topic) -> None:
     topic.seed([Record("v", "k"), Record(None)])
     topic.assert_holds(["v", None])
     topic.assert_holds([Record("v", "k"), None])
@@ -128,7 +130,7 @@ def test_keys_count_where_one_is_expected(topic: Topic) -> None:
         topic.assert_holds([Record("v", "other"), None])
 
 
-def test_text_and_bytes_are_compared_as_they_are(topic: Topic) -> None:
+def test_text_and_bytes_are_compared_exactly(topic: Topic) -> None:
     topic.seed(['{"a": 1}', b"\xff\n", "null"])
     topic.assert_holds([b'{"a": 1}', b"\xff\n", b"null"])
     with pytest.raises(AssertionError):
@@ -137,7 +139,7 @@ def test_text_and_bytes_are_compared_as_they_are(topic: Topic) -> None:
         topic.assert_holds(['{"a": 1}', b"\xff\n", None])
 
 
-def test_the_order_counts_in_one_partition(kafka: Kafka, topic: Topic, unique: str) -> None:
+def test_order_counts_in_a_topic_of_one_partition(kafka: Kafka, topic: Topic, unique: str) -> None:
     topic.seed(["a", "b"])
     with pytest.raises(AssertionError):
         topic.assert_holds(["b", "a"])
@@ -147,7 +149,7 @@ def test_the_order_counts_in_one_partition(kafka: Kafka, topic: Topic, unique: s
     several.assert_holds([str(n) for n in range(6)])
 
 
-def test_a_topic_comes_to_hold_what_is_expected(topic: Topic) -> None:
+def test_assert_holds_waits_for_expected_records(topic: Topic) -> None:
     writer = threading.Timer(0.1, topic.seed, [["late"]])
     writer.start()
     topic.assert_holds(["late"], within_s=60)
@@ -156,7 +158,7 @@ def test_a_topic_comes_to_hold_what_is_expected(topic: Topic) -> None:
         topic.wait_for(2, timeout_s=0)
 
 
-def test_open_transactions_are_left_out_where_asked(kafka: Kafka, topic: Topic) -> None:
+def test_committed_leaves_out_open_transactions(kafka: Kafka, topic: Topic) -> None:
     producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": topic.name})
     producer.init_transactions(60)
     for value, ends in (("kept", True), ("dropped", False)):
@@ -171,7 +173,7 @@ def test_open_transactions_are_left_out_where_asked(kafka: Kafka, topic: Topic) 
     topic.assert_holds(["kept"], committed=True)
 
 
-def test_a_report_shows_the_last_records(kafka: Kafka) -> None:
+def test_report_shows_the_last_records_of_each_topic(kafka: Kafka) -> None:
     kafka.reset()
     assert kafka.report() == "no topics"
     kafka.create_topic("b", partitions=2).seed([Record("v", "k", partition=1)])

@@ -39,7 +39,7 @@ def produce(kafka: Kafka, topic: str, **settings: str | int) -> int:
     return sum(error is not None for error in errors)
 
 
-def test_requests_with_their_answers(kafka: Kafka, unique: str, tmp_path: Path) -> None:
+def test_trace_has_requests_with_their_responses(kafka: Kafka, unique: str, tmp_path: Path) -> None:
     topic = kafka.create_topic(unique)
     with kafka.trace(api=["Produce", "Metadata"]) as seen:
         assert produce(kafka, topic.name) == 0
@@ -58,7 +58,7 @@ def test_requests_with_their_answers(kafka: Kafka, unique: str, tmp_path: Path) 
     assert [json.loads(line)["number"] for line in lines] == [e["number"] for e in seen.events]
 
 
-def test_a_refusal_is_seen_as_its_sender_gets_it(unique: str) -> None:
+def test_trace_has_a_refusal_as_the_client_gets_it(unique: str) -> None:
     settings = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "allow.everyone.if.no.acl.found": "true",
@@ -83,7 +83,7 @@ def test_a_refusal_is_seen_as_its_sender_gets_it(unique: str) -> None:
     assert told[open_] == "NONE"
 
 
-def test_what_befell_a_request_is_told_with_it(kafka: Kafka, unique: str) -> None:
+def test_trace_has_the_fault_injected_into_a_request(kafka: Kafka, unique: str) -> None:
     topic = kafka.create_topic(unique)
     script: list[dict[str, object]] = [
         {"error": "NOT_LEADER_OR_FOLLOWER"},
@@ -107,7 +107,7 @@ def test_what_befell_a_request_is_told_with_it(kafka: Kafka, unique: str) -> Non
     assert all("fault" not in each for each in rest)
 
 
-def test_an_answer_that_was_waited_for_is_seen_when_it_comes(kafka: Kafka, unique: str) -> None:
+def test_delayed_response_is_recorded_when_it_is_sent(kafka: Kafka, unique: str) -> None:
     from confluent_kafka import Consumer
 
     topic = kafka.create_topic(unique)
@@ -128,7 +128,7 @@ def test_an_answer_that_was_waited_for_is_seen_when_it_comes(kafka: Kafka, uniqu
     assert seen.events[0]["durationMs"] >= 190
 
 
-def test_a_silent_request_is_told_of_at_once(kafka: Kafka, unique: str) -> None:
+def test_unanswered_request_is_recorded_at_once(kafka: Kafka, unique: str) -> None:
     topic = kafka.create_topic(unique)
     with (
         kafka.faults.add(api="Produce", topic=topic.name, silence=True),

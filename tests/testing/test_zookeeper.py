@@ -19,7 +19,7 @@ from tests.waiting import until
 pytestmark = [pytest.mark.slow, pytest.mark.java]
 
 
-def test_it_serves_through_stops_kills_and_pauses(tmp_path: Path) -> None:
+def test_zookeeper_serves_after_stop_kill_and_pause(tmp_path: Path) -> None:
     with ZooKeeperProcess(tmp_path, jars=os.environ.get(JARS_VARIABLE)) as zookeeper:
         until(lambda: zookeeper.ask("ruok") == "imok", "answered")
         address, pid = zookeeper.connect("/chroot"), zookeeper.pid
@@ -38,14 +38,14 @@ def test_it_serves_through_stops_kills_and_pauses(tmp_path: Path) -> None:
     assert zookeeper.stop() == 0
 
 
-def test_what_it_died_of_is_said(tmp_path: Path) -> None:
+def test_zookeeper_that_does_not_start_reports_its_output(tmp_path: Path) -> None:
     zookeeper = ZooKeeperProcess(tmp_path, {"tickTime": "soon"}, is_logged=True)
     with pytest.raises(ZooKeeperStartError, match=r"(?s)ended with status 2.*soon"):
         zookeeper.start()
     assert not zookeeper.running
 
 
-def test_it_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
+def test_zookeeper_ends_when_its_parent_ends(tmp_path: Path) -> None:
     script = (
         "import os, signal; from kwire.testing import ZooKeeperProcess\n"
         f"z = ZooKeeperProcess({str(tmp_path)!r}); z.start(); z.pause(); print(z.pid, flush=True)\n"
@@ -64,19 +64,19 @@ def _lives(pid: int) -> bool:
     return done.stdout.strip() not in ("", "Z")
 
 
-def test_a_folder_without_zookeeper_is_named(tmp_path: Path) -> None:
+def test_folder_without_zookeeper_jars_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ZooKeeperMissing, match=str(tmp_path)):
         find_jars(tmp_path)
 
 
-def test_without_pyspark_a_folder_must_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_pyspark_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(JARS_VARIABLE, raising=False)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ZooKeeperMissing, match=JARS_VARIABLE):
         find_jars()
 
 
-def test_a_missing_java_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_java_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert java.why_missing() is None
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(ZooKeeperMissing, match="needs Java"):

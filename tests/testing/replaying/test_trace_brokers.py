@@ -86,27 +86,27 @@ def creation(broker: int, error: ErrorCode = ErrorCode.NONE) -> Recorded:
     return recorded(CreateTopicsRequest(topics=[CreatableTopic("t")]), told, broker=broker)
 
 
-def test_of_one_broker_all_goes_to_the_first_address() -> None:
+def test_trace_of_one_broker_goes_to_the_first_address() -> None:
     alone = Counterparts({}, -1, FIRST)
     assert {alone.of(heartbeat(broker)) for broker in (None, 1, 7)} == {FIRST}
     assert not alone.are_several
     assert alone.all == [FIRST]
 
 
-def test_of_several_each_goes_to_its_own() -> None:
+def test_request_goes_to_the_broker_of_the_same_id() -> None:
     several = Counterparts(NODES, 3, FIRST)
     assert several.are_several
     assert [several.of(heartbeat(broker)) for broker in (1, 2, 3)] == list(NODES.values())
 
 
-def test_what_a_controller_does_is_asked_of_the_one_of_now() -> None:
+def test_controller_request_goes_to_the_current_controller() -> None:
     several = Counterparts(NODES, 3, FIRST)
     assert {several.of(creation(broker)).node_id for broker in (1, 2, 3)} == {3}
     refused = [several.of(creation(broker, ErrorCode.NOT_CONTROLLER)) for broker in (1, 2, 3)]
     assert [node.node_id for node in refused] == [1, 2, 1], "and what was refused of another one"
 
 
-def test_brokers_are_those_asked_and_those_told_of() -> None:
+def test_brokers_of_a_trace_are_those_that_answered_or_were_in_metadata() -> None:
     brokers = [MetadataResponseBroker(number, "h", 1) for number in (1, 2, 3)]
     told = recorded(MetadataRequest(), MetadataResponse(brokers=brokers), broker=2)
     assert brokers_of([told]) == {1, 2, 3}
@@ -137,7 +137,7 @@ def written(path: Path, *events: object) -> Path:
     return file
 
 
-def test_two_brokers_may_have_the_same_numbers_and_places(tmp_path: Path) -> None:
+def test_brokers_may_have_equal_numbers_and_positions(tmp_path: Path) -> None:
     events = event(1, 2, 10), event(1, 1, 10), event(2, 2, 5)
     found = read_recording(written(tmp_path, *events))
     assert [(each.broker, each.begun) for each in found] == [(2, 5), (1, 10), (2, 10)]
@@ -152,7 +152,7 @@ def test_two_brokers_may_have_the_same_numbers_and_places(tmp_path: Path) -> Non
         (event(2, "2", 30), "line 2: broker must be a number, not '2'"),
     ],
 )
-def test_what_one_broker_cannot_have_twice(
+def test_duplicate_number_or_position_of_a_broker_is_refused(
     tmp_path: Path, second: dict[str, Any], sentence: str
 ) -> None:
     with pytest.raises(DamagedTrace) as damaged:
@@ -160,7 +160,7 @@ def test_what_one_broker_cannot_have_twice(
     assert str(damaged.value).endswith(sentence)
 
 
-def test_what_came_too_early_did_nothing() -> None:
+def test_request_with_a_retriable_error_is_not_sent() -> None:
     early = HeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR)
     why = did_nothing(recorded(HeartbeatRequest(), early))
     assert why == "it had come too early (NOT_COORDINATOR)"
@@ -169,7 +169,7 @@ def test_what_came_too_early_did_nothing() -> None:
     assert did_nothing(recorded(HeartbeatRequest())) is None
 
 
-def test_a_topic_that_is_asked_for_too_early_may_come_into_being() -> None:
+def test_metadata_request_with_a_retriable_error_is_sent() -> None:
     topic = MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "t")
     assert did_nothing(recorded(MetadataRequest(), MetadataResponse(topics=[topic]))) is None
 
@@ -179,7 +179,7 @@ def produced(*errors: ErrorCode) -> ProduceResponse:
     return ProduceResponse(responses=[TopicProduceResponse("t", partition_responses=parts)])
 
 
-def test_what_one_partition_took_was_sent() -> None:
+def test_produce_that_one_partition_accepted_is_sent() -> None:
     moved = ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert did_nothing(recorded(ProduceRequest(), produced(moved, moved))) is not None
     assert did_nothing(recorded(ProduceRequest(), produced(moved, ErrorCode.NONE))) is None
@@ -201,7 +201,7 @@ def compared(then: FetchResponse, now: FetchResponse) -> tuple[FetchResponse, Fe
     return first, second
 
 
-def test_a_fetch_is_compared_as_far_as_it_had_gone() -> None:
+def test_fetch_is_compared_up_to_the_recorded_end() -> None:
     first, more = batch(0, b"a", b"b"), batch(2, b"c")
     aborted = [AbortedTransaction(7, 1)]
     then = fetched(
@@ -227,7 +227,7 @@ def offsets(response: FetchResponse) -> list[tuple[int, int]]:
     ]
 
 
-def test_a_fetch_that_tells_less_or_other_things_differs() -> None:
+def test_fetch_with_fewer_or_other_records_differs() -> None:
     whole = batch(0, b"a") + batch(1, b"b")
     then = fetched(PartitionData(0, records=whole))
     for now in (
@@ -240,7 +240,7 @@ def test_a_fetch_that_tells_less_or_other_things_differs() -> None:
         assert left != right
 
 
-def test_what_is_cut_short_tells_nothing() -> None:
+def test_incomplete_batch_is_not_compared() -> None:
     whole, next_one = batch(0, b"a"), batch(1, b"b")
     left, right = compared(
         fetched(PartitionData(0, records=whole + next_one[:20])),
@@ -250,7 +250,7 @@ def test_what_is_cut_short_tells_nothing() -> None:
     assert offsets(left) == [(0, 0)]
 
 
-def test_topics_by_their_ids() -> None:
+def test_fetched_topics_are_matched_by_id() -> None:
     """Of which the two brokers have others."""
     data, other = batch(0, b"a"), b"u" * 16
     then = fetched(PartitionData(0, records=data), topic="")
@@ -264,13 +264,13 @@ def test_topics_by_their_ids() -> None:
     assert offsets(left) == offsets(right) == [(0, 0)]
 
 
-def test_how_much_a_fetch_had_told() -> None:
+def test_fetched_bytes_counts_record_bytes() -> None:
     data = batch(0, b"a")
     assert fetched_bytes(fetched(PartitionData(0, records=data), PartitionData(1))) == len(data)
     assert fetched_bytes(HeartbeatResponse()) == fetched_bytes(None) == 0
 
 
-def test_all_topics_are_compared_as_far_as_they_had_been_told() -> None:
+def test_metadata_is_compared_for_the_recorded_topics() -> None:
     def told(*names: str) -> MetadataResponse:
         return MetadataResponse(topics=[MetadataResponseTopic(name=name) for name in names])
 

@@ -91,7 +91,7 @@ def events(path: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_fresh_brokers_answer_the_same(recorded: Path, fresh: KafkaCluster) -> None:
+def test_fresh_cluster_answers_as_recorded(recorded: Path, fresh: KafkaCluster) -> None:
     outcome = fresh.replay(recorded)
     outcome.assert_same()
     seen = events(recorded)
@@ -106,7 +106,7 @@ def test_fresh_brokers_answer_the_same(recorded: Path, fresh: KafkaCluster) -> N
 
 
 @pytest.mark.parametrize("recorded", ["classic"], indirect=True)
-def test_a_difference_names_its_broker(recorded: Path, fresh: KafkaCluster) -> None:
+def test_difference_names_its_broker(recorded: Path, fresh: KafkaCluster) -> None:
     asked = {event["broker"] for event in events(recorded) if event["api"] == "OffsetFetch"}
     with fresh.faults.add(api="OffsetFetch", error="GROUP_AUTHORIZATION_FAILED"):
         outcome = fresh.replay(recorded)
@@ -119,7 +119,7 @@ def test_a_difference_names_its_broker(recorded: Path, fresh: KafkaCluster) -> N
 
 
 @pytest.mark.parametrize("recorded", ["classic"], indirect=True)
-def test_a_broker_that_is_missing_is_named(recorded: Path) -> None:
+def test_missing_broker_is_named(recorded: Path) -> None:
     with Kafka() as alone:
         with pytest.raises(
             NoCounterpart, match=f"1, 2 and 3, but the cluster at {alone.bootstrap} "
@@ -135,7 +135,7 @@ def control_of(kafka: KafkaCluster) -> str:
     return f"--control=http://127.0.0.1:{kafka.brokers[1].control_port}"
 
 
-def test_the_commands(fresh: KafkaCluster, tmp_path: Path) -> None:
+def test_trace_commands_record_and_replay_a_cluster(fresh: KafkaCluster, tmp_path: Path) -> None:
     path, asked = tmp_path / "trace.jsonl", ("trace", "--bytes", "--brokers=3")
     run = [sys.executable, "-m", "kwire.cli", *asked, control_of(fresh)]
     with KafkaCluster(3) as kafka, path.open("wb") as file:
@@ -168,7 +168,7 @@ def bill(bootstrap: str) -> None:
     producer.commit_transaction(120)
 
 
-def test_a_broker_that_dies_takes_with_it_what_nobody_had_looked_at(fresh: KafkaCluster) -> None:
+def test_dead_broker_loses_unread_events(fresh: KafkaCluster) -> None:
     asked = "ApiVersions"
     with fresh.trace(api=asked, client="seen") as seen:
         for broker in fresh.brokers.values():

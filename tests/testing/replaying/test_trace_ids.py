@@ -31,7 +31,7 @@ def metadata(*topics: tuple[str, int, int]) -> MetadataResponse:
     )
 
 
-def test_topics_by_their_names_and_their_leaders_epochs() -> None:
+def test_topic_ids_and_leader_epochs_are_replaced() -> None:
     ids = Ids()
     ids.learn(metadata(("a", 1, 7), ("b", 2, 8)), metadata(("b", 12, 0), ("a", 11, 1)))
     request = FetchRequest(
@@ -49,7 +49,7 @@ def test_topics_by_their_names_and_their_leaders_epochs() -> None:
     assert [(part.current_leader_epoch, part.fetch_offset) for part in parts] == [(1, 5), (0, 5)]
 
 
-def test_members_and_their_generations() -> None:
+def test_member_ids_and_generations_are_replaced() -> None:
     ids = Ids()
     then = JoinGroupResponse(member_id="old", generation_id=4)
     ids.learn(then, JoinGroupResponse(member_id="new", generation_id=1))
@@ -61,7 +61,7 @@ def test_members_and_their_generations() -> None:
     assert stranger.generation_id == 4
 
 
-def test_producers_and_their_batches() -> None:
+def test_producer_ids_are_replaced_in_batches() -> None:
     ids = Ids()
     then = InitProducerIdResponse(producer_id=1000, producer_epoch=3)
     ids.learn(then, InitProducerIdResponse(producer_id=5, producer_epoch=0))
@@ -82,7 +82,7 @@ def test_producers_and_their_batches() -> None:
     assert data[headers[1][0] :] == other
 
 
-def test_a_batch_whose_checksum_is_wrong_stays_wrong() -> None:
+def test_batch_with_a_wrong_checksum_is_unchanged() -> None:
     ids = Ids()
     ids.learn(InitProducerIdResponse(producer_id=1000), InitProducerIdResponse(producer_id=5))
     spoiled = bytearray(build([Record(0, 9, b"k", b"v")], producer_id=1000))
@@ -92,7 +92,7 @@ def test_a_batch_whose_checksum_is_wrong_stays_wrong() -> None:
     assert part.records == spoiled
 
 
-def test_nothing_is_learned_of_what_was_not_handed_out() -> None:
+def test_unassigned_ids_are_not_replaced() -> None:
     ids = Ids()
     ids.learn(FetchResponse(session_id=0), FetchResponse(session_id=9))
     ids.learn(JoinGroupResponse(generation_id=-1), JoinGroupResponse(generation_id=2))

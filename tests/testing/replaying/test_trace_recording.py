@@ -42,7 +42,7 @@ def written(path: Path, *events: object) -> Path:
     return file
 
 
-def test_requests_come_in_the_order_in_which_they_had_come(tmp_path: Path) -> None:
+def test_requests_are_read_in_their_recorded_order(tmp_path: Path) -> None:
     late, early = event(1, begun=2, ended=3), event(2, begun=1, ended=4)
     first, second = read_recording(written(tmp_path, late, early))
     assert (first.line, second.line) == (2, 1)
@@ -52,7 +52,7 @@ def test_requests_come_in_the_order_in_which_they_had_come(tmp_path: Path) -> No
     assert str(first) == "line 2, Heartbeat v4 of me"
 
 
-def test_what_is_withheld_is_not_sent_or_not_compared(tmp_path: Path) -> None:
+def test_withheld_request_is_not_sent_and_withheld_response_not_compared(tmp_path: Path) -> None:
     silent, large = event(1, withheld={"request": "why"}), event(2, withheld={"response": "why"})
     del silent["requestBytes"]
     del large["responseBytes"]
@@ -83,7 +83,7 @@ def test_what_is_withheld_is_not_sent_or_not_compared(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_damaged_line_is_named(
+def test_damaged_line_is_refused_with_its_number(
     tmp_path: Path, spoil: Callable[[dict[str, Any]], object], sentence: str
 ) -> None:
     spoiled = event(2)
@@ -99,13 +99,13 @@ def test_a_damaged_line_is_named(
     ("line", "sentence"),
     [("[1]", "it is not an event"), ("{", "it is not JSON"), ("\xff", "it is not JSON")],
 )
-def test_what_is_no_event_is_named(tmp_path: Path, line: str, sentence: str) -> None:
+def test_line_that_is_not_an_event_is_refused(tmp_path: Path, line: str, sentence: str) -> None:
     path = written(tmp_path, event(1))
     path.write_bytes(path.read_bytes() + line.encode("latin-1"))
     with pytest.raises(DamagedTrace, match=f"line 2: {sentence}"):
         read_recording(path)
 
 
-def test_an_empty_trace_is_none(tmp_path: Path) -> None:
+def test_empty_trace_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DamagedTrace, match="holds no requests"):
         read_recording(written(tmp_path))

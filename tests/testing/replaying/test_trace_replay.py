@@ -98,7 +98,7 @@ def read(settings: dict[str, str | int | float | bool]) -> None:
     member.close()
 
 
-def test_a_fresh_broker_answers_the_same(recorded: Path, fresh: Kafka) -> None:
+def test_fresh_broker_answers_as_recorded(recorded: Path, fresh: Kafka) -> None:
     fresh.reset()
     # Other ids than the recorded ones: of producers here, of topics, members and sessions always.
     for _ in range(3):
@@ -115,7 +115,7 @@ def test_a_fresh_broker_answers_the_same(recorded: Path, fresh: Kafka) -> None:
 
 
 @pytest.mark.parametrize("recorded", ["classic"], indirect=True)
-def test_a_broken_answer_is_found(recorded: Path, fresh: Kafka) -> None:
+def test_changed_response_is_reported(recorded: Path, fresh: Kafka) -> None:
     fresh.reset()
     with fresh.faults.add(api="OffsetFetch", error="GROUP_AUTHORIZATION_FAILED", times=1):
         outcome = fresh.replay(recorded)
@@ -126,7 +126,7 @@ def test_a_broken_answer_is_found(recorded: Path, fresh: Kafka) -> None:
 
 
 @pytest.mark.parametrize("recorded", ["classic"], indirect=True)
-def test_a_lost_answer_is_found(recorded: Path, fresh: Kafka) -> None:
+def test_lost_response_is_reported(recorded: Path, fresh: Kafka) -> None:
     fresh.reset()
     with fresh.faults.add(api="CreateTopics", disconnect=True, carried_out=True, times=1):
         outcome = fresh.replay(recorded)
@@ -136,7 +136,7 @@ def test_a_lost_answer_is_found(recorded: Path, fresh: Kafka) -> None:
 
 
 @pytest.mark.parametrize("recorded", ["classic"], indirect=True)
-def test_a_broker_that_is_not_ready_is_asked_again(recorded: Path, fresh: Kafka) -> None:
+def test_request_is_sent_again_until_the_broker_is_ready(recorded: Path, fresh: Kafka) -> None:
     fresh.reset()
     not_yet = {"api": "FindCoordinator", "error": "COORDINATOR_NOT_AVAILABLE", "times": 1}
     with fresh.faults.add(**not_yet):  # type: ignore[arg-type]  # of each its own type
@@ -151,7 +151,7 @@ def test_a_broker_that_is_not_ready_is_asked_again(recorded: Path, fresh: Kafka)
 
 @pytest.mark.long
 @pytest.mark.parametrize("recorded", ["classic"], indirect=True)
-def test_the_pace_of_the_trace(recorded: Path, fresh: Kafka) -> None:
+def test_recorded_pace_keeps_the_times_of_the_trace(recorded: Path, fresh: Kafka) -> None:
     lines = recorded.read_text().splitlines()
     times = [int(line.split('"timeMs": ')[1].split(",")[0]) for line in lines]
     fresh.reset()
@@ -160,7 +160,7 @@ def test_the_pace_of_the_trace(recorded: Path, fresh: Kafka) -> None:
     assert time.monotonic() - start >= (max(times) - min(times)) / 1000
 
 
-def test_secrets_are_neither_kept_nor_sent(fresh: Kafka, tmp_path: Path) -> None:
+def test_requests_with_secrets_are_neither_kept_nor_sent(fresh: Kafka, tmp_path: Path) -> None:
     fresh.reset()
     path = tmp_path / "trace.jsonl"
     with fresh.trace(keep_bytes=True) as seen:
@@ -176,7 +176,7 @@ def test_secrets_are_neither_kept_nor_sent(fresh: Kafka, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("recorded", ["classic"], indirect=True)
-def test_the_command(recorded: Path, fresh: Kafka, tmp_path: Path) -> None:
+def test_replay_command_reports_differences(recorded: Path, fresh: Kafka, tmp_path: Path) -> None:
     fresh.reset()
     same = command(fresh, recorded)
     assert same.returncode == 0, same.stdout + same.stderr
@@ -199,7 +199,7 @@ def command(kafka: Kafka, path: Path) -> subprocess.CompletedProcess[str]:
 @pytest.mark.java
 @pytest.mark.long
 @pytest.mark.parametrize("recorded", ["classic"], indirect=True)
-def test_apache_kafka_answers_the_same(recorded: Path, apache_kafka: ApacheKafkaNode) -> None:
+def test_apache_kafka_answers_as_recorded(recorded: Path, apache_kafka: ApacheKafkaNode) -> None:
     """But for what it says while its coordinators begin."""
     wait_for_coordinator(apache_kafka.bootstrap, "replayed-readers")
     outcome = replay(recorded, apache_kafka.bootstrap, patience_s=120, timeout_s=120)

@@ -104,7 +104,7 @@ def recorded(
 @pytest.mark.parametrize("replays", [2, pytest.param(20, marks=pytest.mark.long)])
 @pytest.mark.parametrize("members", [2, 3])
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_members_that_join_at_once(
+def test_members_that_joined_together_join_together_again(
     kafka: Kafka, tmp_path: Path, protocol: str, members: int, replays: int
 ) -> None:
     trace = tmp_path / "trace.jsonl"
@@ -117,7 +117,7 @@ def test_members_that_join_at_once(
             assert not kafka.clock.is_held
 
 
-def test_the_command_has_time_pass_too(kafka: Kafka, tmp_path: Path) -> None:
+def test_replay_command_advances_the_clock(kafka: Kafka, tmp_path: Path) -> None:
     trace = tmp_path / "trace.jsonl"
     with recorded(kafka, "classic", 2, trace) as (begun, requests):
         kafka.restore(begun)

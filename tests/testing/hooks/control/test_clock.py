@@ -95,7 +95,7 @@ def advanced(seed: int) -> list[Event]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", [0, pytest.param(25, marks=pytest.mark.long)])
-def test_what_comes_due_comes_in_its_order(first: int) -> None:
+def test_advance_fires_timers_in_their_order(first: int) -> None:
     most = 0
     for seed in range(first, 500 if first else 25):
         found = waited_for(seed)
@@ -104,7 +104,7 @@ def test_what_comes_due_comes_in_its_order(first: int) -> None:
     assert most > 40
 
 
-async def test_time_passes_by_itself_too() -> None:
+async def test_clock_runs_by_itself() -> None:
     clock = ControlledClock()
     before = clock.current_time(), clock.now_ms()
     await clock.advance(5_000)
@@ -113,7 +113,7 @@ async def test_time_passes_by_itself_too() -> None:
     assert clock.deadline_to_sleep_time(clock.current_time() + 7) <= 7
 
 
-def test_a_clock_that_stands_still() -> None:
+def test_held_clock_moves_only_by_advance() -> None:
     """Nothing comes due by itself, and what `advance` is asked for does."""
     clock = ControlledClock()
     happened: list[str] = []

@@ -50,7 +50,7 @@ def ask(
     return trio.run(answer, control, HttpRequest(method, target, host, content_type, text))
 
 
-def test_faults_are_added_told_and_removed(control: Control) -> None:
+def test_faults_are_added_listed_and_removed(control: Control) -> None:
     assert ask(control, "POST", "/faults", RULE) == HttpReply(201, {"rules": [1]})
     assert ask(control, "POST", "/faults", [RULE, {"die": True}]) == HttpReply(
         201, {"rules": [2, 3]}
@@ -64,19 +64,19 @@ def test_faults_are_added_told_and_removed(control: Control) -> None:
     assert ask(control, "GET", "/faults") == HttpReply(200, {"faults": []})
 
 
-def test_of_several_rules_all_hold_or_none(control: Control) -> None:
+def test_list_with_an_invalid_rule_adds_none(control: Control) -> None:
     refused = ask(control, "POST", "/faults", [RULE, {"api": "Prduce", "die": True}])
     assert refused == HttpReply(400, {"error": "there is no API 'Prduce': did you mean Produce?"})
     assert not control.faults
 
 
-def test_what_happened_is_told_by_rule(control: Control) -> None:
+def test_injections_are_listed_by_rule(control: Control) -> None:
     assert ask(control, "GET", "/faults/happened") == HttpReply(200, {"happened": []})
     assert ask(control, "GET", "/faults/happened?rule=1") == HttpReply(200, {"happened": []})
     assert ask(control, "GET", "/faults/happened?rule=x").status == 400
 
 
-def test_a_trace_from_its_beginning_to_its_end(control: Control) -> None:
+def test_trace_is_begun_read_and_ended(control: Control) -> None:
     assert ask(control, "POST", "/traces", {"api": "Produce"}) == HttpReply(201, {"trace": 1})
     assert ask(control, "GET", "/traces").body == {"traces": [{"trace": 1, "seen": 0}]}
     assert ask(control, "GET", "/traces/1?after=0").body == {"events": [], "dropped": 0}
@@ -94,12 +94,12 @@ def test_a_trace_from_its_beginning_to_its_end(control: Control) -> None:
     "said",
     [{}, [], {"advance_ms": -1}, {"advance_ms": True}, {"advance_ms": 1, "to": 2}, {"held": 1}],
 )
-def test_time_that_cannot_pass(control: Control, said: object) -> None:
+def test_invalid_clock_request_is_refused(control: Control, said: object) -> None:
     assert ask(control, "POST", "/clock", said).status == 400
     assert ask(control, "GET", "/clock").body["ahead_ms"] == 0
 
 
-def test_time_that_stands_still(control: Control) -> None:
+def test_clock_is_held_and_released(control: Control) -> None:
     async def say(held: bool) -> HttpReply:
         body = json.dumps({"held": held}).encode()
         return await answer(
@@ -127,7 +127,7 @@ def test_time_that_stands_still(control: Control) -> None:
         ("/coordinators", {"group": "g", "transactional_id": "x"}, "the body must have either"),
     ],
 )
-def test_moves_that_cannot_be_understood(
+def test_invalid_move_request_is_refused(
     control: Control, path: str, said: object, why: str
 ) -> None:
     refused = ask(control, "POST", path, said)
@@ -135,7 +135,7 @@ def test_moves_that_cannot_be_understood(
     assert refused.body["error"].startswith(why)
 
 
-def test_time_does_not_pass_for_ever(control: Control) -> None:
+def test_clock_cannot_advance_beyond_a_hundred_years(control: Control) -> None:
     refused = ask(control, "POST", "/clock", {"advance_ms": 10**13})
     assert refused == HttpReply(
         400, {"error": "a clock cannot be ahead by more than a hundred years"}
@@ -151,7 +151,7 @@ def test_time_does_not_pass_for_ever(control: Control) -> None:
         ("GET", "/death", 405, "/death takes POST"),
     ],
 )
-def test_what_there_is_not(
+def test_unknown_path_or_method_is_refused(
     control: Control, method: str, target: str, status: int, why: str
 ) -> None:
     reply = ask(control, method, target)
@@ -160,17 +160,17 @@ def test_what_there_is_not(
 
 
 @pytest.mark.parametrize("host", ["localhost", "localhost:1", "127.0.0.1:1", "[::1]:1", "[::1]"])
-def test_who_calls_it_by_a_name_of_this_machine_is_heard(control: Control, host: str) -> None:
+def test_request_with_a_local_host_header_is_served(control: Control, host: str) -> None:
     assert ask(control, "GET", "/faults", host=host).status == 200
 
 
 @pytest.mark.parametrize("host", ["", "evil.example", "evil.example:80", "localhost.evil.example"])
-def test_who_calls_it_otherwise_is_not(control: Control, host: str) -> None:
+def test_request_with_another_host_header_is_refused(control: Control, host: str) -> None:
     """A page in a browser whose own name leads here."""
     assert ask(control, "GET", "/faults", host=host).status == 403
 
 
-def test_what_a_page_may_send_unasked_is_not_taken(control: Control) -> None:
+def test_body_without_json_content_type_is_refused(control: Control) -> None:
     assert ask(control, "POST", "/faults", RULE, content_type="text/plain").status == 415
     refused = trio.run(
         answer, control, HttpRequest("POST", "/faults", "localhost", "application/json", b"{")
@@ -180,7 +180,7 @@ def test_what_a_page_may_send_unasked_is_not_taken(control: Control) -> None:
     assert not control.faults
 
 
-def test_the_document_names_what_there_is(control: Control) -> None:
+def test_openapi_document_has_all_paths_and_fields(control: Control) -> None:
     assert ask(control, "GET", "/openapi.json").body == document()
     told = document()
     assert set(told["components"]["schemas"]["Rule"]["properties"]) == set(FIELDS)
@@ -218,7 +218,7 @@ def request(kafka: Kafka, method: str, path: str, body: bytes | None = None) -> 
 
 
 @pytest.mark.slow
-def test_over_http(kafka: Kafka) -> None:
+def test_control_is_served_over_http(kafka: Kafka) -> None:
     assert request(kafka, "GET", "/")[0] == 200
     assert request(kafka, "POST", "/faults", json.dumps(RULE).encode()) == (201, {"rules": [1]})
     assert request(kafka, "DELETE", "/faults/1") == (204, None)
@@ -227,7 +227,7 @@ def test_over_http(kafka: Kafka) -> None:
 
 
 @pytest.mark.slow
-def test_one_connection_asks_again_and_garbage_harms_nobody(kafka: Kafka) -> None:
+def test_connection_serves_several_requests_and_garbage_is_refused(kafka: Kafka) -> None:
     assert kafka.control_port is not None
     link = http.client.HTTPConnection("127.0.0.1", kafka.control_port, timeout=60)
     for _ in range(3):
@@ -245,12 +245,12 @@ def test_one_connection_asks_again_and_garbage_harms_nobody(kafka: Kafka) -> Non
 
 
 @pytest.mark.slow
-def test_it_listens_on_this_machine_alone(kafka: Kafka) -> None:
+def test_control_listens_on_the_loopback_address_only(kafka: Kafka) -> None:
     assert f"The control serves at http://127.0.0.1:{kafka.control_port}" in kafka.log
 
 
 @pytest.mark.slow
-def test_death_now(kafka: Kafka) -> None:
+def test_death_request_kills_the_broker(kafka: Kafka) -> None:
     kafka.reset()
     with pytest.raises(ControlError, match="no answer from"):
         kafka.control.post("/death")

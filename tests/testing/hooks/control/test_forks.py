@@ -94,7 +94,7 @@ def nothing_is_left(told: dict[str, Any], path: Path, *pids: int) -> None:
     until(lambda: all(map(can_be_had, ports_of(told))), "their ports are free")
 
 
-def test_of_a_snapshot_and_of_what_there_is_now(kafka: Kafka, tmp_path: Path) -> None:
+def test_fork_begins_with_a_snapshot_or_with_current_contents(kafka: Kafka, tmp_path: Path) -> None:
     kafka.create_topic("t").seed(["before"])
     kafka.control.post("/snapshots", {"name": "seeded", "folder": str(tmp_path)})
     kafka.topic("t").seed(["after"])
@@ -116,7 +116,7 @@ def test_of_a_snapshot_and_of_what_there_is_now(kafka: Kafka, tmp_path: Path) ->
     kafka.topic("t").assert_holds(["before", "after", "at home"])
 
 
-def test_ended_and_gone(kafka: Kafka) -> None:
+def test_ended_fork_has_no_process_and_no_folder(kafka: Kafka) -> None:
     kafka.create_topic("t").seed(["v"])
     told, other = fork(kafka.control), fork(kafka.control)
     Producer({"bootstrap.servers": told["bootstrap"]}).list_topics(timeout=120)
@@ -133,7 +133,7 @@ def test_ended_and_gone(kafka: Kafka) -> None:
     assert sorted(each.name for each in of_forks.iterdir() if each.is_dir()) == ["fork-2"]
 
 
-def test_each_has_faults_and_a_clock_of_its_own(kafka: Kafka) -> None:
+def test_fork_has_its_own_faults_and_clock(kafka: Kafka) -> None:
     kafka.clock.advance(hours=1)
     told = fork(kafka.control)
     control = ControlClient(told["control"])
@@ -144,7 +144,7 @@ def test_each_has_faults_and_a_clock_of_its_own(kafka: Kafka) -> None:
     assert kafka.clock.ahead_ms < 7_200_000
 
 
-def test_what_cannot_be_is_told(kafka: Kafka) -> None:
+def test_invalid_fork_request_is_refused_with_a_reason(kafka: Kafka) -> None:
     told = fork(kafka.control, port=free_port())
     taken = ports_of(told)[0]
     with socket.create_server(("127.0.0.1", 0)) as somebody:
@@ -169,7 +169,7 @@ def test_what_cannot_be_is_told(kafka: Kafka) -> None:
     until(of_first_alone, "nothing is left of those")
 
 
-def test_one_that_dies_is_told(kafka: Kafka) -> None:
+def test_dead_fork_is_listed_as_not_running(kafka: Kafka) -> None:
     told = fork(kafka.control)
     os.kill(told["pid"], signal.SIGKILL)
     until(lambda: not listed(kafka.control)[0]["running"], "it is seen")
@@ -178,7 +178,7 @@ def test_one_that_dies_is_told(kafka: Kafka) -> None:
     assert again["running"]
 
 
-def test_they_go_on_where_theirs_goes_back_to_a_snapshot(serving: Serving) -> None:
+def test_forks_keep_running_when_their_broker_restores_a_snapshot(serving: Serving) -> None:
     broker, control = serving()
     Topic(broker.bootstrap, "t").seed(["before"])
     control.post("/snapshots", {"name": "seeded"})
@@ -199,7 +199,7 @@ def test_they_go_on_where_theirs_goes_back_to_a_snapshot(serving: Serving) -> No
 
 
 @pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM"])
-def test_all_end_with_theirs(serving: Serving, name: str) -> None:
+def test_forks_end_when_their_broker_ends(serving: Serving, name: str) -> None:
     broker, control = serving()
     told, other = fork(control), fork(control)
     forking = parent_of(told["pid"])
@@ -210,7 +210,7 @@ def test_all_end_with_theirs(serving: Serving, name: str) -> None:
     nothing_is_left(told, broker.directory, other["pid"], nested["pid"], forking)
 
 
-def test_what_is_left_of_all_that_were_killed_at_once_goes_with_the_next(serving: Serving) -> None:
+def test_folder_of_killed_forks_is_removed_by_the_next_start(serving: Serving) -> None:
     broker, control = serving()
     told = fork(control)
     forking = parent_of(told["pid"])
@@ -225,7 +225,7 @@ def test_what_is_left_of_all_that_were_killed_at_once_goes_with_the_next(serving
     assert there != left
 
 
-def test_settings_are_theirs_too_and_nobody_sees_them(serving: Serving, tmp_path: Path) -> None:
+def test_fork_takes_over_settings_without_showing_them(serving: Serving, tmp_path: Path) -> None:
     """With two log directories."""
     folders = f"{tmp_path / 'one'},{tmp_path / 'two'}"
     secrets = {"log_dirs": folders, "num_partitions": "3", "ssl_keystore_password": SECRET}
@@ -243,7 +243,7 @@ def test_settings_are_theirs_too_and_nobody_sees_them(serving: Serving, tmp_path
         assert SECRET not in shown
 
 
-def test_they_look_as_old_as_theirs() -> None:
+def test_fork_takes_over_max_versions() -> None:
     with Kafka(max_versions={"Metadata": 8}) as kafka:
         told = fork(kafka.control)
         control = ControlClient(told["control"])
@@ -253,7 +253,7 @@ def test_they_look_as_old_as_theirs() -> None:
         assert {event["version"] for event in events} == {8}
 
 
-def test_by_the_commands(kafka: Kafka, tmp_path: Path) -> None:
+def test_fork_commands_start_list_and_end_a_fork(kafka: Kafka, tmp_path: Path) -> None:
     kafka.create_topic("t").seed(["before"])
     control = f"--control=http://127.0.0.1:{kafka.control_port}"
     command("snapshot", "take", "seeded", control)

@@ -40,36 +40,38 @@ def snapshotting(tmp_path: Path) -> Snapshotting:
     return found
 
 
-def test_before_the_broker_is_there() -> None:
+def test_snapshot_before_the_broker_has_started_is_refused() -> None:
     with pytest.raises(SnapshotError, match="the broker has not started yet"):
         Snapshotting(ControlledClock()).take("a")
 
 
-def test_of_a_member_of_a_cluster_there_is_none(snapshotting: Snapshotting) -> None:
+def test_snapshot_of_a_cluster_broker_is_refused(snapshotting: Snapshotting) -> None:
     snapshotting.broker.node.store = cast(LocalStore, object())
     with pytest.raises(SnapshotError, match="one broker of a cluster is not possible"):
         snapshotting.take("a")
 
 
-async def test_nor_a_fork(snapshotting: Snapshotting) -> None:
+async def test_fork_of_a_cluster_broker_is_refused(snapshotting: Snapshotting) -> None:
     snapshotting.broker.node.store = cast(LocalStore, object())
     with pytest.raises(SnapshotError, match="one broker of a cluster is not possible"):
         await Forks(()).start(snapshotting, None, None, ForkPorts())
 
 
-def test_nor_on_apache_kafkas_data(snapshotting: Snapshotting) -> None:
+def test_snapshot_on_apache_kafkas_data_is_refused(snapshotting: Snapshotting) -> None:
     cast(SimpleNamespace, snapshotting.broker.node.store).ahead = object()
     with pytest.raises(SnapshotError, match="runs on Apache Kafka's data"):
         snapshotting.take("a")
 
 
-def test_nor_beside_a_failed_directory(snapshotting: Snapshotting) -> None:
+def test_snapshot_with_a_failed_log_directory_is_refused(snapshotting: Snapshotting) -> None:
     snapshotting.broker.logs.dirs.offline_dirs[Path("/lost")] = OSError("gone")
     with pytest.raises(SnapshotError, match="a log directory has failed: /lost"):
         snapshotting.take("a")
 
 
-def test_a_folder_is_said_from_the_root_on(snapshotting: Snapshotting, tmp_path: Path) -> None:
+def test_snapshot_folder_must_be_an_absolute_path(
+    snapshotting: Snapshotting, tmp_path: Path
+) -> None:
     with pytest.raises(SnapshotError, match="must be an absolute path"):
         snapshotting.take("a", "somewhere")
     told = snapshotting.take("a", str(tmp_path / "kept"))
@@ -78,7 +80,7 @@ def test_a_folder_is_said_from_the_root_on(snapshotting: Snapshotting, tmp_path:
     assert snapshotting.to_json(str(tmp_path / "kept"))["snapshots"] == [told]
 
 
-def test_what_cannot_be_written_leaves_nothing(
+def test_failed_snapshot_leaves_no_folder(
     snapshotting: Snapshotting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
@@ -94,7 +96,7 @@ def test_what_cannot_be_written_leaves_nothing(
     assert snapshotting.take("a")["partitions"] == 1
 
 
-def test_restoring_is_asked_for_once(snapshotting: Snapshotting, tmp_path: Path) -> None:
+def test_second_restore_request_is_refused(snapshotting: Snapshotting, tmp_path: Path) -> None:
     snapshotting.take("a")
 
     async def restore() -> None:
@@ -110,6 +112,6 @@ def test_restoring_is_asked_for_once(snapshotting: Snapshotting, tmp_path: Path)
     trio.run(restore)
 
 
-def test_where_it_listens_and_keeps_its_data_is_not_held() -> None:
+def test_held_settings_leave_out_listeners_and_log_directories() -> None:
     given = {"listeners": "a", "log.dirs": "b", "log.dir": "c", "num.partitions": "3"}
     assert held_settings(given) == {"num.partitions": "3"}

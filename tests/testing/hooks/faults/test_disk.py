@@ -58,13 +58,13 @@ def faults() -> FaultMachine:
         (SystemCall.READ, "t-0", SEGMENT, LogOperation.READ),
     ],
 )
-def test_what_the_log_is_at(
+def test_operation_is_found_by_call_and_file_name(
     call: SystemCall, folder: str, name: str, operation: LogOperation
 ) -> None:
     assert log_call(call, folder, name).operation is operation
 
 
-def test_whose_file_it_is() -> None:
+def test_partition_is_found_by_folder_and_file_name() -> None:
     of_log = log_call(SystemCall.WRITE, "a-b-7", SEGMENT)
     assert (of_log.topic, of_log.partition, of_log.file) == ("a-b", 7, f"a-b-7/{SEGMENT}")
     folder = log_call(SystemCall.FSYNC, "", "a-b-7")
@@ -87,7 +87,7 @@ def test_whose_file_it_is() -> None:
         ),
     ],
 )
-def test_a_rule_about_the_disk_is_read(said: dict[str, Any], of_disk: DiskAction) -> None:
+def test_disk_rule_is_parsed(said: dict[str, Any], of_disk: DiskAction) -> None:
     assert read_rule(said).of_disk == of_disk
 
 
@@ -106,7 +106,7 @@ def test_a_rule_about_the_disk_is_read(said: dict[str, Any], of_disk: DiskAction
         ({"disk": "full", "partition": 0}, "partition takes effect only together with topic"),
     ],
 )
-def test_what_cannot_be_is_said(said: dict[str, Any], why: str) -> None:
+def test_invalid_disk_rule_is_refused_with_a_reason(said: dict[str, Any], why: str) -> None:
     with pytest.raises(BadRule, match=why):
         read_rule(said)
 
@@ -123,14 +123,14 @@ def test_what_cannot_be_is_said(said: dict[str, Any], why: str) -> None:
         ({"on": "fsync"}, SystemCall.WRITE, "t-0", False),
     ],
 )
-def test_which_calls_are_meant(
+def test_disk_rule_matches_operations_topics_and_partitions(
     faults: FaultMachine, rule: dict[str, Any], call: SystemCall, folder: str, is_about_it: bool
 ) -> None:
     faults.add(read_rule({"disk": "full", **rule}))
     assert (faults.decide_disk(log_call(call, folder, SEGMENT)) is not None) is is_about_it
 
 
-def test_a_rule_of_a_topic_is_not_about_what_is_beside_it(faults: FaultMachine) -> None:
+def test_topic_rule_does_not_match_files_outside_partitions(faults: FaultMachine) -> None:
     faults.add(read_rule({"disk": "full", "topic": "data", "partition": 1}))
     assert (
         faults.decide_disk(
@@ -140,7 +140,7 @@ def test_a_rule_of_a_topic_is_not_about_what_is_beside_it(faults: FaultMachine) 
     )
 
 
-def test_how_often_and_what_is_told(faults: FaultMachine) -> None:
+def test_disk_rule_counts_calls_and_records_injections(faults: FaultMachine) -> None:
     number = faults.add(read_rule({"disk": "slow", "delay_ms": 5, "skip": 1, "times": 2}))
     call = log_call(SystemCall.WRITE, "t-0", SEGMENT)
     assert [faults.decide_disk(call) is not None for _ in range(4)] == [False, True, True, False]
@@ -157,7 +157,7 @@ def test_how_often_and_what_is_told(faults: FaultMachine) -> None:
     ]
 
 
-def test_requests_and_disks_have_rules_of_their_own(faults: FaultMachine) -> None:
+def test_disk_rules_do_not_match_requests_nor_request_rules_calls(faults: FaultMachine) -> None:
     faults.add(read_rule({"disk": "full", "times": 1}))
     request = HeartbeatRequest(group_id="g")
     assert request.API_KEY is not None
@@ -182,13 +182,13 @@ def test_requests_and_disks_have_rules_of_their_own(faults: FaultMachine) -> Non
         "partition.metadata.tmp",
     ],
 )
-def test_files_of_a_partition_are_told_with_its_folder(name: str) -> None:
+def test_file_of_a_partition_is_reported_with_its_folder(name: str) -> None:
     found = log_call(SystemCall.WRITE, "t-12", name)
     assert (found.file, found.topic, found.partition) == (f"t-12/{name}", "t", 12)
 
 
 @pytest.mark.parametrize("folder", ["t", "7", "t-x", "t-"])
-def test_folder_whose_name_is_no_partitions_has_none(folder: str) -> None:
+def test_folder_without_partition_name_has_no_partition(folder: str) -> None:
     for found, file in (
         (log_call(SystemCall.WRITE, folder, SEGMENT), SEGMENT),
         (log_call(SystemCall.CREATE, "", folder), folder),
@@ -196,11 +196,11 @@ def test_folder_whose_name_is_no_partitions_has_none(folder: str) -> None:
         assert (found.file, found.topic, found.partition) == (file, None, None)
 
 
-def test_file_beside_the_partitions_is_told_by_its_name_alone() -> None:
+def test_file_outside_partitions_is_reported_by_name_only() -> None:
     assert log_call(SystemCall.WRITE, "data-1", "meta.properties").file == "meta.properties"
 
 
-def test_rule_of_a_disk_keeps_what_was_asked_for() -> None:
+def test_disk_rule_keeps_its_json() -> None:
     rule = read_rule({"preset": "slow-disk", "delay_ms": 7, "topic": "t", "partition": 2})
     assert rule.said == {
         "disk": "slow", "preset": "slow-disk", "delay_ms": 7, "topic": "t", "partition": 2,
@@ -209,7 +209,7 @@ def test_rule_of_a_disk_keeps_what_was_asked_for() -> None:
     assert rule.steps == (Action(delay_ms=7),)
 
 
-def test_first_rule_whose_turn_it_is_decides_about_a_call(faults: FaultMachine) -> None:
+def test_first_matching_disk_rule_that_is_not_skipping_decides(faults: FaultMachine) -> None:
     call = log_call(SystemCall.WRITE, "t-0", SEGMENT)
     faults.add(read_rule({"disconnect": True}))
     faults.add(read_rule({"disk": "failed", "topic": "u"}))

@@ -54,7 +54,7 @@ def befalls(faults: FaultMachine, request: RequestInfo, **rule: Any) -> bool:  #
     return found is not None
 
 
-def test_without_rules_nothing_happens(faults: FaultMachine) -> None:
+def test_request_passes_without_rules(faults: FaultMachine) -> None:
     assert not faults
     assert faults.decide(produce()) is None
 
@@ -76,13 +76,13 @@ def test_without_rules_nothing_happens(faults: FaultMachine) -> None:
         ({"transactional_id": "x"}, False),
     ],
 )
-def test_what_a_rule_is_about(
+def test_rule_matches_requests_by_its_fields(
     faults: FaultMachine, rule: dict[str, Any], is_about_it: bool
 ) -> None:
     assert befalls(faults, produce(0, 2), **rule) is is_about_it
 
 
-def test_topics_by_id_and_as_a_whole(faults: FaultMachine) -> None:
+def test_rule_matches_topics_by_id_and_as_a_whole(faults: FaultMachine) -> None:
     by_id = ProduceRequest(
         topic_data=[TopicProduceData(topic_id=ID, partition_data=[PartitionProduceData(0)])]
     )
@@ -94,7 +94,7 @@ def test_topics_by_id_and_as_a_whole(faults: FaultMachine) -> None:
     assert not befalls(faults, asked(MetadataRequest(topics=None)), topic="t")
 
 
-def test_groups_and_transactions(faults: FaultMachine) -> None:
+def test_rule_matches_groups_and_transactional_ids(faults: FaultMachine) -> None:
     heartbeat = asked(HeartbeatRequest(group_id="g"))
     assert befalls(faults, heartbeat, group="g")
     assert not befalls(faults, heartbeat, group="h")
@@ -105,7 +105,7 @@ def test_groups_and_transactions(faults: FaultMachine) -> None:
     assert not befalls(faults, begin, transactional_id="y")
 
 
-def test_helpers_are_befallen_only_by_name(faults: FaultMachine) -> None:
+def test_rule_without_client_does_not_match_helpers(faults: FaultMachine) -> None:
     helper = produce(client=HELPERS)
     assert not befalls(faults, helper)
     assert befalls(faults, helper, client=HELPERS)
@@ -124,13 +124,15 @@ def test_helpers_are_befallen_only_by_name(faults: FaultMachine) -> None:
         "AddPartitionsManager",
     ],
 )
-def test_other_brokers_are_befallen_only_by_name(faults: FaultMachine, client: str) -> None:
+def test_rule_without_client_does_not_match_other_brokers(
+    faults: FaultMachine, client: str
+) -> None:
     assert not befalls(faults, produce(client=client))
     assert befalls(faults, produce(client=client), client=client)
     assert befalls(faults, produce(client=f"my-{client}"))
 
 
-def test_how_often(faults: FaultMachine) -> None:
+def test_rule_injects_as_often_as_skip_times_and_probability_say(faults: FaultMachine) -> None:
     faults.add(read_rule({"disconnect": True, "skip": 2, "times": 3}))
     found = [faults.decide(produce()) is not None for _ in range(8)]
     assert found == [False, False, True, True, True, False, False, False]
@@ -138,7 +140,7 @@ def test_how_often(faults: FaultMachine) -> None:
     assert (told["matched"], told["happened"], told["used_up"]) == (5, 3, True)
 
 
-def test_a_script_is_played_once_or_as_often_as_is_said(faults: FaultMachine) -> None:
+def test_script_is_played_once_or_as_often_as_times_says(faults: FaultMachine) -> None:
     steps = [{"error": "NOT_COORDINATOR"}, {}, {"delay_ms": 1}]
     faults.add(read_rule({"script": steps}))
     once = [faults.decide(produce()) for _ in range(4)]
@@ -149,7 +151,7 @@ def test_a_script_is_played_once_or_as_often_as_is_said(faults: FaultMachine) ->
     assert [found is not None for found in again] == [True, False, True, True, False]
 
 
-def test_chance_depends_on_the_seed_alone(faults: FaultMachine) -> None:
+def test_draws_depend_only_on_the_seed(faults: FaultMachine) -> None:
     def drawn(seed: int) -> list[bool]:
         faults.clear()
         faults.add(read_rule({"disconnect": True, "probability": 0.3, "seed": seed}))
@@ -163,7 +165,7 @@ def test_chance_depends_on_the_seed_alone(faults: FaultMachine) -> None:
     assert not any(befalls(faults, produce(), probability=0) for _ in range(10))
 
 
-def test_the_first_rule_that_is_not_used_up_decides(faults: FaultMachine) -> None:
+def test_first_rule_that_is_not_used_up_decides(faults: FaultMachine) -> None:
     first = faults.add(read_rule({"disconnect": True, "times": 1}))
     second = faults.add(read_rule({"silence": True}))
     numbers = [found.number for _ in range(3) if (found := faults.decide(produce()))]
@@ -173,7 +175,7 @@ def test_the_first_rule_that_is_not_used_up_decides(faults: FaultMachine) -> Non
     assert faults.decide(produce()) is None
 
 
-def test_what_happened_is_told(faults: FaultMachine) -> None:
+def test_injection_is_recorded_with_its_request(faults: FaultMachine) -> None:
     faults.add(read_rule({"error": "NOT_LEADER_OR_FOLLOWER", "topic": "t", "partition": 2}))
     faults.decide(produce(1, 2))
     (told,) = faults.happened
@@ -190,14 +192,14 @@ def test_what_happened_is_told(faults: FaultMachine) -> None:
     assert not faults.happened
 
 
-def test_what_is_remembered_is_bounded(faults: FaultMachine) -> None:
+def test_oldest_injections_are_dropped(faults: FaultMachine) -> None:
     faults.add(read_rule({"disconnect": True}))
     for _ in range(HAPPENED_MAX + 5):
         faults.decide(produce())
     assert len(faults.happened) == HAPPENED_MAX
 
 
-def test_what_a_request_is_about_and_does_not_name(faults: FaultMachine) -> None:
+def test_rule_matches_partitions_that_the_request_does_not_name(faults: FaultMachine) -> None:
     request = RequestInfo(
         ApiKey.HEARTBEAT, 4, "c", HeartbeatRequest(), lambda _: None, lambda: [("s", 1)] * 2
     )
@@ -205,7 +207,7 @@ def test_what_a_request_is_about_and_does_not_name(faults: FaultMachine) -> None
     assert befalls(faults, request, topic="s", partition=1)
 
 
-def test_rule_whose_turn_it_is_not_leaves_the_request_to_the_next_rule(
+def test_skipping_rule_leaves_the_request_to_the_next_rule(
     faults: FaultMachine,
 ) -> None:
     waiting = faults.add(read_rule({"api": "Produce", "error": "NOT_CONTROLLER", "skip": 1}))
@@ -217,7 +219,7 @@ def test_rule_whose_turn_it_is_not_leaves_the_request_to_the_next_rule(
     faults.remove(never)
 
 
-def test_certain_rule_draws_nothing() -> None:
+def test_rule_with_probability_one_draws_no_number() -> None:
     """So that a seed gives the same draws to the rules that need them."""
     drawn: list[int] = []
 
@@ -231,7 +233,7 @@ def test_certain_rule_draws_nothing() -> None:
     assert len(drawn) == 3
 
 
-def test_call_of_a_disk_is_told_with_its_partition_where_it_has_one() -> None:
+def test_disk_injection_has_the_partition_if_there_is_one() -> None:
     of_partition = LogCall(LogOperation.APPEND, "t-3/0.log", "t", 3)
     of_directory = LogCall(LogOperation.CHECKPOINT, "recovery-point-offset-checkpoint", None, None)
     said = {"rule": 1, "time_ms": 42}
@@ -252,7 +254,7 @@ def test_call_of_a_disk_is_told_with_its_partition_where_it_has_one() -> None:
     }
 
 
-def test_rules_hold_until_they_are_removed_or_cleared(faults: FaultMachine) -> None:
+def test_rule_injects_until_it_is_removed_or_cleared(faults: FaultMachine) -> None:
     first = faults.add(read_rule({"die": True}))
     assert faults
     faults.remove(first)
@@ -264,7 +266,7 @@ def test_rules_hold_until_they_are_removed_or_cleared(faults: FaultMachine) -> N
     assert faults.add(read_rule({"die": True})) == 3
 
 
-def test_rule_about_other_requests_leaves_this_one_to_the_next_rule(faults: FaultMachine) -> None:
+def test_rule_that_does_not_match_leaves_the_request_to_the_next_rule(faults: FaultMachine) -> None:
     faults.add(read_rule({"disk": "full"}))
     faults.add(read_rule({"api": "Fetch", "die": True}))
     third = faults.add(read_rule({"api": "Produce", "delay_ms": 5}))
@@ -293,7 +295,7 @@ def test_empty_action_of_a_script_lets_the_request_pass_all_rules(faults: FaultM
         ({"truncate": 9}, {"ending": "truncate", "carried_out": True}),
     ],
 )
-def test_action_is_told_without_what_it_does_not_do(
+def test_injection_json_leaves_out_unset_action_fields(
     faults: FaultMachine, said: dict[str, Any], told: dict[str, Any]
 ) -> None:
     faults.add(read_rule(said))
@@ -309,7 +311,7 @@ def test_action_is_told_without_what_it_does_not_do(
     }
 
 
-def test_rules_are_told_as_they_were_asked_for_with_what_became_of_them(
+def test_rules_are_listed_with_their_json_and_counts(
     faults: FaultMachine,
 ) -> None:
     said = {"api": "Produce", "disconnect": True}
@@ -321,7 +323,7 @@ def test_rules_are_told_as_they_were_asked_for_with_what_became_of_them(
 
 
 @pytest.mark.parametrize("kind", [LeaderAndIsrRequest, AlterPartitionRequest])
-def test_requests_between_brokers_are_befallen_only_by_name(
+def test_rule_without_api_does_not_match_requests_between_brokers(
     faults: FaultMachine, kind: type[Message]
 ) -> None:
     request = asked(kind(), client="2")
@@ -331,7 +333,7 @@ def test_requests_between_brokers_are_befallen_only_by_name(
     assert befalls(faults, request, api=API_NAMES[kind.API_KEY])
 
 
-def test_request_of_another_topic_or_transaction_is_not_befallen(faults: FaultMachine) -> None:
+def test_rule_does_not_match_another_topic_or_transaction(faults: FaultMachine) -> None:
     request = asked(InitProducerIdRequest(transactional_id="x"))
     assert not befalls(faults, request, topic="t")
     assert not befalls(faults, request, transactional_id="x", group="g")
@@ -339,7 +341,7 @@ def test_request_of_another_topic_or_transaction_is_not_befallen(faults: FaultMa
     assert not befalls(faults, request, transactional_id="x", client="d")
 
 
-def test_request_that_names_a_part_twice_is_told_of_once(faults: FaultMachine) -> None:
+def test_partition_named_twice_is_reported_once(faults: FaultMachine) -> None:
     faults.add(read_rule({"disconnect": True, "topic": "t"}))
     faults.decide(produce(3, 3, 1))
     happened = faults.happened[0]

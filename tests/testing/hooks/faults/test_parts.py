@@ -146,7 +146,7 @@ def test_topics_are_named_by_id_or_in_the_list_of_older_versions() -> None:
     assert [*parts_of(ApiKey.HEARTBEAT, HeartbeatRequest("g"), name_of)] == []
 
 
-def test_groups_of_a_request_are_its_own_and_those_it_lists() -> None:
+def test_groups_of_a_request_are_its_group_id_and_listed_groups() -> None:
     assert groups_of(HeartbeatRequest("g")) == ("g",)
     several = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(each) for each in "ab"])
     assert groups_of(several) == ("a", "b")
@@ -155,14 +155,14 @@ def test_groups_of_a_request_are_its_own_and_those_it_lists() -> None:
     assert groups_of(DeleteGroupsRequest(["g"])) == ()
 
 
-def test_transactional_id_of_a_request_is_where_its_version_has_it() -> None:
+def test_transactional_id_is_found_in_every_version() -> None:
     assert transactional_id_of(AddOffsetsToTxnRequest(transactional_id="t")) == "t"
     old = AddPartitionsToTxnRequest(v3_and_below_transactional_id="old")
     assert transactional_id_of(old) == "old"
     assert transactional_id_of(HeartbeatRequest("g")) is None
 
 
-def test_refused_topics_are_told_beside_the_answer_of_the_same_id_or_name() -> None:
+def test_refused_partitions_join_the_response_entry_of_the_same_topic() -> None:
     """Every refused topic: the second of them has an answer already, the first has none."""
     other = b"o" * 16
     fetched = FetchResponse(responses=[FetchableTopicResponse(topic_id=ID)])
@@ -185,7 +185,7 @@ def test_refused_topics_are_told_beside_the_answer_of_the_same_id_or_name() -> N
     ]
 
 
-def test_find_coordinator_tells_its_error_once_or_for_each_key() -> None:
+def test_find_coordinator_has_one_error_or_one_per_key() -> None:
     request = FindCoordinatorRequest(coordinator_keys=["a", "b"])
     error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     old = refusal(ApiKey.FIND_COORDINATOR, 3, request, error)
@@ -204,7 +204,7 @@ def test_find_coordinator_tells_its_error_once_or_for_each_key() -> None:
     assert old.error_code == ErrorCode.NOT_COORDINATOR
 
 
-def test_error_is_written_to_every_place_of_a_nested_answer() -> None:
+def test_error_is_set_in_every_error_field_of_a_nested_response() -> None:
     request = AddPartitionsToTxnRequest(
         v3_and_below_topics=[
             AddPartitionsToTxnTopic("t", [4, 5]), AddPartitionsToTxnTopic("u", [6])
@@ -232,7 +232,9 @@ def test_error_is_written_to_every_place_of_a_nested_answer() -> None:
         (("transactional_id", "x"), {"moved": "coordinator", "transactional_id": "x"}),
     ],
 )
-def test_moved_leader_is_told_as_json(of: tuple[str, str] | None, said: dict[str, str]) -> None:
+def test_moved_leader_is_converted_to_json(
+    of: tuple[str, str] | None, said: dict[str, str]
+) -> None:
     moved = Moved(5, "t", 3, before=1, after=2, leader_epoch=7, of=of)
     assert moved.to_json() == {
         "rule": None,
@@ -278,7 +280,7 @@ def test_fields_that_a_rule_does_not_name_have_their_defaults() -> None:
         ({"disconnect": True, "carried_out": False}, Action(ending=Ending.DISCONNECT)),
     ],
 )
-def test_action_is_read_alone_and_in_a_script(said: dict[str, Any], action: Action) -> None:
+def test_action_is_parsed_alone_and_in_a_script(said: dict[str, Any], action: Action) -> None:
     assert read_rule(said).steps == (action,)
     assert read_rule({"script": [said, {}]}).steps == (action, Action())
 
@@ -294,13 +296,13 @@ def test_numbers_of_a_rule_end_at_32_bits(name: str) -> None:
             read_rule({"silence": True, name: value} if name != "truncate" else {name: value})
 
 
-def test_seed_and_script_say_how_often() -> None:
+def test_seed_and_script_are_parsed() -> None:
     rule = read_rule({"script": [{"die": True}, {}], "times": 7, "seed": 3, "probability": 0})
     assert (rule.times, rule.seed, rule.probability) == (7, 3, 0.0)
     assert read_rule({"preset": "death", "group": "g", "transactional_id": "x"}).group == "g"
 
 
-def test_requests_are_picked_by_api_client_topic_and_partition() -> None:
+def test_filter_matches_api_client_topic_and_partition() -> None:
     which = read_filter({"api": 0, "client": "c-*", "topic": "t", "partition": 1})
     assert which.is_of(ApiKey.PRODUCE, "c-1")
     assert not which.is_of(ApiKey.FETCH, "c-1")
@@ -319,7 +321,7 @@ def test_requests_are_picked_by_api_client_topic_and_partition() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(DISK_PRESETS))
-def test_disk_presets_are_rules_of_a_disk(name: str) -> None:
+def test_disk_preset_is_parsed_to_a_disk_rule(name: str) -> None:
     rule = read_rule({"preset": name, "topic": "t", "times": 2})
     assert rule.of_disk is not None
     assert rule.of_disk.disk is DISK_PRESETS[name]
@@ -349,6 +351,6 @@ def test_disk_presets_are_rules_of_a_disk(name: str) -> None:
         ({"api": True, "die": True, "x": 1}, "unknown field 'x'"),
     ],
 )
-def test_rule_that_cannot_be_is_refused_with_the_reason(said: dict[str, Any], why: str) -> None:
+def test_invalid_rule_is_refused_with_a_reason(said: dict[str, Any], why: str) -> None:
     with pytest.raises(BadRule, match=why):
         read_rule(said)

@@ -61,7 +61,7 @@ def produce() -> ProduceRequest:
     )
 
 
-def test_parts_are_refused_and_the_rest_is_left() -> None:
+def test_split_separates_refused_partitions_from_the_rest() -> None:
     rest, refused = split(ApiKey.PRODUCE, produce(), picking(("t", 1), ("by-id", 0)), name_of)
     assert isinstance(rest, ProduceRequest)
     (topic,) = rest.topic_data
@@ -78,19 +78,19 @@ def test_parts_are_refused_and_the_rest_is_left() -> None:
     assert [(each.index, each.error_code) for each in second.partition_responses] == [(0, 6)]
 
 
-def test_of_a_request_that_is_refused_whole_nothing_is_left() -> None:
+def test_split_leaves_nothing_of_a_wholly_refused_request() -> None:
     rest, refused = split(ApiKey.PRODUCE, produce(), lambda *_: True, name_of)
     assert rest is None
     assert [each.indexes for each in refused] == [[0, 1], [0]]
 
 
-def test_a_request_of_which_nothing_is_refused_stays() -> None:
+def test_split_keeps_a_request_without_refused_partitions() -> None:
     request = produce()
     rest, refused = split(ApiKey.PRODUCE, request, lambda *_: False, name_of)
     assert (rest, refused) == (request, [])
 
 
-def test_topics_as_a_whole() -> None:
+def test_split_refuses_whole_topics() -> None:
     request = CreateTopicsRequest(topics=[CreatableTopic("a"), CreatableTopic("b")])
     rest, refused = split(ApiKey.CREATE_TOPICS, request, picking(("b", None)), name_of)
     assert isinstance(rest, CreateTopicsRequest)
@@ -101,7 +101,7 @@ def test_topics_as_a_whole() -> None:
     assert told == [("b", ErrorCode.NOT_CONTROLLER)]
 
 
-def test_what_was_carried_out_is_told_to_have_failed() -> None:
+def test_overwrite_replaces_results_by_the_error() -> None:
     response = FetchResponse(
         responses=[
             FetchableTopicResponse(
@@ -119,7 +119,7 @@ def test_what_was_carried_out_is_told_to_have_failed() -> None:
     assert (spoiled.error_code, spoiled.high_watermark, spoiled.records) == (6, -1, b"")
 
 
-def test_offsets_that_are_refused_are_none() -> None:
+def test_refused_partitions_have_no_offsets() -> None:
     request = ListOffsetsRequest(
         topics=[ListOffsetsTopic("t", [ListOffsetsPartition(0), ListOffsetsPartition(1)])]
     )
@@ -135,7 +135,7 @@ def test_offsets_that_are_refused_are_none() -> None:
     ]
 
 
-def test_answers_whose_errors_stand_elsewhere() -> None:
+def test_refusal_sets_errors_of_apis_with_special_places() -> None:
     several = FindCoordinatorRequest(coordinator_keys=["a", "b"])
     found = refusal(ApiKey.FIND_COORDINATOR, 4, several, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     assert isinstance(found, FindCoordinatorResponse)

@@ -11,7 +11,7 @@ from kwire.codecs.errors import ErrorCode
 from kwire.testing.hooks.faults.rules import PRESETS, Action, BadRule, Ending, read_rule
 
 
-def test_a_rule_is_read() -> None:
+def test_rule_is_parsed() -> None:
     rule = read_rule(
         {
             "api": ["Produce", "list_offsets", 1],
@@ -32,27 +32,27 @@ def test_a_rule_is_read() -> None:
     assert rule.steps == (Action(ErrorCode.NOT_LEADER_OR_FOLLOWER, delay_ms=5),)
 
 
-def test_a_script_is_over_when_it_was_played_once() -> None:
+def test_script_without_times_is_played_once() -> None:
     rule = read_rule({"script": [{"error": "NOT_COORDINATOR"}, {}, {"die": True}]})
     assert rule.times == 3
     assert rule.steps[1].passes
     assert rule.steps[2].ending is Ending.DIE
 
 
-def test_what_is_cut_off_was_carried_out() -> None:
+def test_truncated_request_is_carried_out() -> None:
     (action,) = read_rule({"truncate": 0}).steps
     assert action == Action(ending=Ending.TRUNCATE, carried_out=True)
 
 
 @pytest.mark.parametrize("name", sorted(PRESETS))
-def test_presets(name: str) -> None:
+def test_preset_is_parsed_to_its_apis_and_action(name: str) -> None:
     apis, action = PRESETS[name]
     rule = read_rule({"preset": name})
     assert rule.apis == set(apis)
     assert rule.steps == (action,)
 
 
-def test_a_preset_may_be_made_another() -> None:
+def test_fields_of_a_rule_override_its_preset() -> None:
     rule = read_rule({"preset": "lost-reply", "api": "Fetch", "delay_ms": 7})
     assert rule.apis == {ApiKey.FETCH}
     assert rule.steps == (Action(delay_ms=7),)
@@ -87,7 +87,7 @@ def test_a_preset_may_be_made_another() -> None:
         ({"api": "DescribeGroups", "error": "NOT_COORDINATOR"}, "a DescribeGroups response cannot"),
     ],
 )  # fmt: skip
-def test_what_cannot_be(said: Any, why: str) -> None:  # noqa: ANN401 - any JSON
+def test_invalid_rule_is_refused_with_a_reason(said: Any, why: str) -> None:  # noqa: ANN401 - any JSON
     if not why:
         assert read_rule(said)
         return
@@ -105,7 +105,7 @@ def test_what_cannot_be(said: Any, why: str) -> None:  # noqa: ANN401 - any JSON
         {"api": "ElectLeaders", "disconnect": True},
     ],
 )
-def test_error_may_be_asked_for_where_the_answer_has_a_place(said: dict[str, Any]) -> None:
+def test_error_is_accepted_if_the_response_has_a_place_for_it(said: dict[str, Any]) -> None:
     assert read_rule(said).said == said
 
 
@@ -144,7 +144,7 @@ def test_rule_is_refused_with_the_field_that_is_wrong(said: object, why: str) ->
         read_rule(said)
 
 
-def test_false_and_null_ask_for_nothing() -> None:
+def test_false_and_null_fields_are_ignored() -> None:
     nothing = {"disconnect": False, "silence": False, "error": None, "truncate": None}
     assert read_rule({**nothing, "die": True, "topic": None, "times": None}).steps == (
         Action(ending=Ending.DIE),

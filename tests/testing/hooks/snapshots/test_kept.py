@@ -35,13 +35,13 @@ def made(folder: Path, name: str = "a") -> Path:
     return SnapshotFolder(folder).finish(name)
 
 
-def test_what_was_described_is_read_and_only_by_its_user(tmp_path: Path) -> None:
+def test_description_is_read_back_and_readable_only_by_its_user(tmp_path: Path) -> None:
     path = made(tmp_path)
     assert description_of(path) == SAID
     assert (path / kept.DESCRIPTION).stat().st_mode & 0o777 == 0o600
 
 
-def test_names(tmp_path: Path) -> None:
+def test_snapshots_are_listed_found_and_removed_by_name(tmp_path: Path) -> None:
     snapshots = SnapshotFolder(tmp_path / "none yet")
     assert snapshots.names() == []
     snapshots.begin("b")
@@ -59,13 +59,13 @@ def test_names(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a", "-", "_", "0.1", "A-b_c.d", "a.", "a" * 100])
-def test_what_is_a_name(tmp_path: Path, name: str) -> None:
+def test_valid_snapshot_names_are_accepted(tmp_path: Path, name: str) -> None:
     path = made(tmp_path, name)
     assert SnapshotFolder(tmp_path).names() == [name]
     assert SnapshotFolder(tmp_path).find(name) == path == tmp_path / name
 
 
-def test_folders_without_a_description_are_no_snapshots(tmp_path: Path) -> None:
+def test_folder_without_a_description_is_not_a_snapshot(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").write_text("b")
     assert SnapshotFolder(tmp_path).names() == []
@@ -74,13 +74,13 @@ def test_folders_without_a_description_are_no_snapshots(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", ".a", "a/b", "..", "a b", "a" * 101, "\n", "a\n"])
-def test_what_is_no_name(tmp_path: Path, name: str) -> None:
+def test_invalid_snapshot_name_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(SnapshotError, match="is not a valid name"):
         SnapshotFolder(tmp_path).begin(name)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_so_many_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_snapshots_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept, "SNAPSHOTS_MAX", 2)
     made(tmp_path, "a")
     made(tmp_path, "b")
@@ -89,13 +89,13 @@ def test_so_many_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"format": 1}', '{"format": 1, "x": 2}'])
-def test_a_description_that_cannot_be_understood(tmp_path: Path, content: str) -> None:
+def test_unreadable_description_is_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / kept.DESCRIPTION).write_text(content)
     with pytest.raises(SnapshotError, match="cannot be read"):
         description_of(tmp_path)
 
 
-def test_a_description_of_another_version(tmp_path: Path) -> None:
+def test_description_of_another_version_is_refused(tmp_path: Path) -> None:
     (tmp_path / kept.DESCRIPTION).write_text(json.dumps({"format": 2}))
     with pytest.raises(SnapshotError, match="another version of kwire"):
         description_of(tmp_path)
@@ -118,7 +118,7 @@ def test_all_but_the_newest_segments_are_shared(tmp_path: Path) -> None:
         laying.lay_out(path, laid[:1])
 
 
-def test_restored_in_the_place_of_what_was_there(tmp_path: Path) -> None:
+def test_restore_replaces_the_data(tmp_path: Path) -> None:
     path = made(tmp_path / "kept")
     one, other = tmp_path / "x", tmp_path / "y"
     one.mkdir()
@@ -129,7 +129,7 @@ def test_restored_in_the_place_of_what_was_there(tmp_path: Path) -> None:
     assert sorted(each.name for each in tmp_path.iterdir()) == ["kept", "x", "y"]
 
 
-def test_what_does_not_fit_leaves_everything_as_it_was(tmp_path: Path) -> None:
+def test_snapshot_that_does_not_fit_leaves_the_data_unchanged(tmp_path: Path) -> None:
     path = made(tmp_path / "kept")
     target = tmp_path / "x"
     target.mkdir()
@@ -140,14 +140,16 @@ def test_what_does_not_fit_leaves_everything_as_it_was(tmp_path: Path) -> None:
     assert sorted(each.name for each in tmp_path.iterdir()) == ["kept", "x"]
 
 
-def test_a_mount_is_not_exchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mount_point_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = made(tmp_path / "kept")
     monkeypatch.setattr("os.path.ismount", lambda each: True)
     with pytest.raises(SnapshotError, match="is a mount"):
         laying.laid_beside(path, [tmp_path / "x", tmp_path / "y"])
 
 
-def test_the_lock_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_restore_is_refused_while_a_broker_holds_the_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Another process' lock: this one's would not be in its own way."""
 
     def refuse(*_: object) -> None:

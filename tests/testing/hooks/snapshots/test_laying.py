@@ -27,7 +27,7 @@ def state_of(log_dir: Path) -> dict[str, str]:
     }
 
 
-def test_files_that_are_no_segments_are_copied(tmp_path: Path) -> None:
+def test_files_other_than_segments_are_copied(tmp_path: Path) -> None:
     snapshot = made(tmp_path / "kept")
     partition = snapshot / "0" / "t-0"
     for name in NO_SEGMENTS:
@@ -73,7 +73,7 @@ def test_segment_is_copied_where_the_file_system_has_no_hard_links(
     assert (tmp_path / "b").read_text() == "records"
 
 
-def test_segment_that_cannot_be_linked_for_another_reason_is_an_error(
+def test_other_errors_of_a_hard_link_are_raised(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def link(source: str, target: Path) -> None:
@@ -141,7 +141,7 @@ def test_interrupted_exchange_is_finished_from_any_step(exchanging: list[Path], 
     assert not laying.finish(exchanging[0]), "there is nothing left to do"
 
 
-def test_exchange_that_another_process_finished_meanwhile_is_left_alone(
+def test_exchange_finished_by_another_process_is_not_repeated(
     exchanging: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     journal = journal_of(exchanging[0])
@@ -156,20 +156,20 @@ def test_exchange_that_another_process_finished_meanwhile_is_left_alone(
     assert state_of(exchanging[0]) == {"old": "old"}
 
 
-def test_folder_laid_beside_that_fails_is_removed(tmp_path: Path) -> None:
+def test_failed_lay_out_removes_its_folders(tmp_path: Path) -> None:
     snapshot = made(tmp_path / "kept")
     with pytest.raises(SnapshotError, match="holds 2 log directories, not 1"):
         laying.laid_beside(snapshot, [tmp_path / "x"])
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kept"]
 
 
-def test_lock_of_a_restore_is_what_a_broker_locks(tmp_path: Path) -> None:
+def test_restore_uses_the_lock_of_a_broker(tmp_path: Path) -> None:
     (tmp_path / "x").mkdir()
     os.close(laying._locked(tmp_path / "x"))
     assert (tmp_path / "x" / laying.LOCK).stat().st_mode & 0o777 == 0o644
 
 
-def test_snapshot_is_laid_out_into_folders_that_are_there_and_empty(tmp_path: Path) -> None:
+def test_snapshot_is_laid_out_into_existing_empty_folders(tmp_path: Path) -> None:
     snapshot = made(tmp_path / "kept")
     laid = [tmp_path / "x", tmp_path / "y"]
     laid[0].mkdir()
@@ -177,7 +177,7 @@ def test_snapshot_is_laid_out_into_folders_that_are_there_and_empty(tmp_path: Pa
     assert [state_of(path)["kwire-metadata.log"] for path in laid] == ["0", "1"]
 
 
-def test_what_killed_restores_left_does_not_stay(tmp_path: Path) -> None:
+def test_restore_removes_what_killed_restores_left(tmp_path: Path) -> None:
     """Folders half laid out, or kept half removed; and a journal that never got its name."""
     log_dirs = [tmp_path / "x", tmp_path / "y"]
     for log_dir in log_dirs:
@@ -196,7 +196,7 @@ def test_what_killed_restores_left_does_not_stay(tmp_path: Path) -> None:
         ]  # fmt: skip
 
 
-def test_restore_that_fails_has_finished_an_interrupted_one(exchanging: list[Path]) -> None:
+def test_failed_restore_finishes_an_interrupted_one_first(exchanging: list[Path]) -> None:
     snapshot = exchanging[0].parent / "kept" / "a"
     (snapshot / kept.DESCRIPTION).write_text("")
     with pytest.raises(SnapshotError, match="cannot be read"):
@@ -264,7 +264,7 @@ def test_snapshot_without_one_of_its_folders_is_an_error_that_leaves_nothing(
 # -- what a snapshot says of itself
 
 
-def test_everybody_may_know_the_time_and_size_of_a_snapshot_alone(tmp_path: Path) -> None:
+def test_public_description_has_only_time_and_sizes(tmp_path: Path) -> None:
     path = made(tmp_path)
     expected = {
         "snapshot": "a",
@@ -277,7 +277,7 @@ def test_everybody_may_know_the_time_and_size_of_a_snapshot_alone(tmp_path: Path
     assert SnapshotFolder(tmp_path).public() == [expected]
 
 
-def test_description_keeps_settings_of_any_characters_one_a_line(tmp_path: Path) -> None:
+def test_description_keeps_settings_with_any_characters(tmp_path: Path) -> None:
     said = Description(1, 2, "c", 1, 2, 3, {"listeners": "é\n中", "x": ""})
     describe(tmp_path, said)
     text = (tmp_path / kept.DESCRIPTION).read_text(encoding="utf-8")
@@ -297,7 +297,7 @@ def test_unknown_snapshot_is_refused_with_the_nearest_name(tmp_path: Path) -> No
         snapshots.find("zz")
 
 
-def test_name_of_a_snapshot_is_free_again_once_it_is_given_up(tmp_path: Path) -> None:
+def test_name_of_an_abandoned_snapshot_can_be_used_again(tmp_path: Path) -> None:
     snapshots = SnapshotFolder(tmp_path)
     (snapshots.begin("a") / "half").write_text("half")
     assert not (snapshots.begin("a") / "half").exists(), "what a killed broker left is removed"
@@ -308,7 +308,7 @@ def test_name_of_a_snapshot_is_free_again_once_it_is_given_up(tmp_path: Path) ->
         snapshots.begin("a")
 
 
-def test_snapshot_that_is_not_finished_is_not_listed(tmp_path: Path) -> None:
+def test_unfinished_snapshot_is_not_listed(tmp_path: Path) -> None:
     """Its broker was killed after it described the snapshot."""
     snapshots = SnapshotFolder(tmp_path)
     describe(snapshots.begin("a"), SAID)

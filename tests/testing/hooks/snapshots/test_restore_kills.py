@@ -78,7 +78,7 @@ class Restored:
 
 
 @pytest.mark.slow
-def test_killed_at_any_step(tmp_path: Path) -> None:
+def test_restore_killed_at_any_step_leaves_old_or_new_data(tmp_path: Path) -> None:
     seen = set()
     step = 0
     is_killed = True
@@ -97,7 +97,7 @@ def test_killed_at_any_step(tmp_path: Path) -> None:
     assert seen == {(False, False), (True, True), (False, True)}
 
 
-async def test_a_broker_that_starts_does_the_rest(tmp_path: Path) -> None:
+async def test_starting_broker_finishes_a_killed_restore(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
     (data / "old").write_text("old")
@@ -116,7 +116,7 @@ async def test_a_broker_that_starts_does_the_rest(tmp_path: Path) -> None:
         stop.set()
 
 
-def test_who_starts_meanwhile_is_refused(tmp_path: Path) -> None:
+def test_broker_start_during_a_restore_is_refused(tmp_path: Path) -> None:
     data = tmp_path / "data"
     journal_of(data).write_text("[]")
     settings = load(None, {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(data)})

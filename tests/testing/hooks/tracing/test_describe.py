@@ -37,7 +37,7 @@ from kwire.testing.hooks.tracing.describe import described, errors_in, has_secre
 ID = bytes(15) + b"\1"
 
 
-def test_a_request_with_its_batches() -> None:
+def test_request_is_described_with_its_batch_headers() -> None:
     batch = bytes(build([Record(0, 5, None, b"v"), Record(1, 5, None, b"w")], base_offset=0))
     request = ProduceRequest(
         acks=-1,
@@ -61,7 +61,7 @@ def test_a_request_with_its_batches() -> None:
     json.dumps(told)
 
 
-def test_batch_is_told_by_all_that_its_header_says() -> None:
+def test_batch_is_described_by_its_header_fields() -> None:
     plain = build([Record(0, 5, None, b"v")] * 2, base_offset=7)
     transactional = build(
         [Record(0, 5, None, b"v")],
@@ -140,7 +140,7 @@ def test_empty_lists_and_nulls_are_left_out() -> None:
     assert told == {"acks": 1, "timeoutMs": 0}
 
 
-def test_what_is_no_batch() -> None:
+def test_data_that_is_not_a_batch_is_described_by_its_size() -> None:
     batch = bytes(build([Record(0, 5, None, b"v")]))
     cut = described(PartitionProduceData(0, batch + batch[:-1]))["records"]
     assert [each["sizeBytes"] for each in cut] == [len(batch), len(batch) - 1]
@@ -150,7 +150,7 @@ def test_what_is_no_batch() -> None:
     assert told == {"sizeBytes": len(batch), "unreadable": "unknown magic 9"}
 
 
-def test_errors_have_names() -> None:
+def test_error_codes_are_described_by_name() -> None:
     answer = PartitionProduceResponse(0, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     response = ProduceResponse(
         [TopicProduceResponse("t", partition_responses=[answer, PartitionProduceResponse(1, 9999)])]
@@ -160,7 +160,7 @@ def test_errors_have_names() -> None:
     assert (first["errorCode"], second["errorCode"]) == ("NOT_LEADER_OR_FOLLOWER", "9999")
 
 
-def test_secrets_are_not_shown() -> None:
+def test_secrets_are_hidden() -> None:
     secret = b"s3cret"
     told = [
         described(SaslAuthenticateRequest(auth_bytes=secret)),
@@ -191,13 +191,13 @@ def test_secrets_are_not_shown() -> None:
     assert '"value": "b"' in text
 
 
-def test_what_is_long_is_left_out() -> None:
+def test_long_fields_are_left_out() -> None:
     request = PushTelemetryRequest(metrics=b"m" * 100)
     assert described(request)["metrics"] == "(left out)"
     assert not has_secrets(request)
 
 
 @pytest.mark.parametrize("api_key", [int(route.api_key) for route in ROUTES])
-def test_every_message_has_its_json(api_key: int) -> None:
+def test_every_message_is_described_as_json(api_key: int) -> None:
     json.dumps(described(request_class(api_key)()))
     json.dumps(described(response_class(api_key)()))

@@ -59,7 +59,7 @@ def see(traces: Traces, group: str = "g", client: str = "c") -> TracedRequest | 
     return traces.see(asked, 1, "here", 9)
 
 
-def test_an_event_is_told_with_its_answer(traces: Traces, clock: Clock) -> None:
+def test_event_has_request_and_response(traces: Traces, clock: Clock) -> None:
     assert not traces
     number = traces.begin(RequestFilter())
     seen = see(traces)
@@ -79,7 +79,7 @@ def test_an_event_is_told_with_its_answer(traces: Traces, clock: Clock) -> None:
     assert (event["api"], event["version"], event["correlationId"]) == ("Heartbeat", 4, 9)
 
 
-def test_only_what_is_wanted_is_seen(traces: Traces) -> None:
+def test_trace_records_only_matching_requests(traces: Traces) -> None:
     first = traces.begin(read_filter({"group": "g"}))
     second = traces.begin(read_filter({"api": "Heartbeat"}))
     for group in ("g", "h"):
@@ -94,7 +94,7 @@ def test_only_what_is_wanted_is_seen(traces: Traces) -> None:
     assert traces.get(first) is None
 
 
-def test_of_a_request_that_is_befallen_the_fault_says_when_it_is_over(traces: Traces) -> None:
+def test_fault_decides_when_its_request_is_over(traces: Traces) -> None:
     trace = traces.get(traces.begin(RequestFilter()))
     seen = see(traces)
     assert seen is not None
@@ -107,7 +107,7 @@ def test_of_a_request_that_is_befallen_the_fault_says_when_it_is_over(traces: Tr
     assert (event["fault"], event["ending"], "response" in event) == (3, "disconnect", True)
 
 
-def test_the_oldest_events_go_first_and_are_counted(traces: Traces) -> None:
+def test_oldest_events_are_dropped_and_counted(traces: Traces) -> None:
     trace = traces.get(traces.begin(RequestFilter()))
     assert trace is not None
     for number in range(EVENTS_MAX + 5):
@@ -123,7 +123,7 @@ def test_the_oldest_events_go_first_and_are_counted(traces: Traces) -> None:
     assert trace.after(3)["dropped"] == 2
 
 
-def test_there_are_not_endlessly_many(traces: Traces) -> None:
+def test_too_many_traces_are_refused(traces: Traces) -> None:
     for _ in range(TRACES_MAX):
         traces.begin(RequestFilter())
     with pytest.raises(TooMany, match="100 traces already"):
@@ -144,7 +144,7 @@ def ask(traces: Traces, request: Message, version: int, frame: bytes = b"frame")
     return seen
 
 
-def test_bytes_are_kept_where_they_are_asked_for(traces: Traces) -> None:
+def test_bytes_are_kept_if_the_trace_asks_for_them(traces: Traces) -> None:
     plain, trace = traces.get(traces.begin(RequestFilter())), kept(traces)
     first = ask(traces, HeartbeatRequest(), 4)
     second = ask(traces, HeartbeatRequest(), 4)
@@ -161,7 +161,7 @@ def test_bytes_are_kept_where_they_are_asked_for(traces: Traces) -> None:
     assert all("requestBytes" not in event for event in plain.after(0)["events"])
 
 
-def test_secrets_are_not_kept(traces: Traces) -> None:
+def test_bytes_with_secrets_are_withheld(traces: Traces) -> None:
     trace = kept(traces)
     ask(traces, SaslAuthenticateRequest(auth_bytes=b"s3cret"), 2, b"s3cret").answered(None)
     asked = ask(traces, CreateDelegationTokenRequest(), 3)
@@ -174,7 +174,9 @@ def test_secrets_are_not_kept(traces: Traces) -> None:
     assert base64.b64encode(b"s3cret").decode() not in str([login, token])
 
 
-def test_what_is_large_is_not_kept(traces: Traces, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bytes_of_a_large_message_are_withheld(
+    traces: Traces, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "KEPT_MESSAGE_BYTES_MAX", 5)
     trace = kept(traces)
     for frame in (b"five!", b"longer"):
@@ -185,7 +187,7 @@ def test_what_is_large_is_not_kept(traces: Traces, monkeypatch: pytest.MonkeyPat
     assert "requestBytes" not in large
 
 
-def test_the_oldest_go_where_all_that_is_kept_is_much(
+def test_oldest_events_are_dropped_when_bytes_exceed_the_limit(
     traces: Traces, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "KEPT_BYTES_MAX", 40)
@@ -197,7 +199,7 @@ def test_the_oldest_go_where_all_that_is_kept_is_much(
     assert found["dropped"] == 7
 
 
-def test_what_is_decided_has_its_place_then(traces: Traces) -> None:
+def test_position_of_a_response_is_fixed_when_it_is_decided(traces: Traces) -> None:
     """Who is answered later, for another had its turn first, was not answered after that one."""
     trace = kept(traces)
     first = ask(traces, HeartbeatRequest(), 4)
@@ -210,7 +212,7 @@ def test_what_is_decided_has_its_place_then(traces: Traces) -> None:
     assert (later["begun"], later["ended"]) == (1_000_002, 1_000_003)
 
 
-def test_brokers_of_one_machine_have_one_order(clock: Clock) -> None:
+def test_positions_of_several_brokers_have_one_order(clock: Clock) -> None:
     """Whichever of them was asked more, and began to be traced first."""
     here, there = (Traces(lambda: 42, clock) for _ in range(2))
     first, second = kept(here), kept(there)
@@ -226,9 +228,7 @@ def test_brokers_of_one_machine_have_one_order(clock: Clock) -> None:
     assert between["ended"] < after["begun"]
 
 
-def test_event_of_a_request_that_names_partitions_is_told_whole(
-    traces: Traces, clock: Clock
-) -> None:
+def test_event_has_all_fields_of_a_request_with_partitions(traces: Traces, clock: Clock) -> None:
     number = traces.begin(RequestFilter())
     assert bool(traces)
     assert traces.to_json() == [{"trace": number, "seen": 0}]
@@ -263,7 +263,7 @@ def test_event_of_a_request_that_names_partitions_is_told_whole(
     assert not traces
 
 
-def test_answers_and_requests_both_count_for_the_room_of_a_trace(
+def test_bytes_of_requests_and_responses_count_for_the_limit(
     traces: Traces, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "KEPT_BYTES_MAX", 60)
@@ -275,7 +275,7 @@ def test_answers_and_requests_both_count_for_the_room_of_a_trace(
     assert len(trace.after(0)["events"]) == 60 // size_bytes == 3
 
 
-def test_error_is_told_once_and_success_is_none(traces: Traces) -> None:
+def test_event_has_each_error_once_and_no_success(traces: Traces) -> None:
     trace = traces.get(traces.begin(RequestFilter()))
     assert trace is not None
     errors = [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID]
