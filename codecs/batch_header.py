@@ -1,6 +1,6 @@
-"""The header of a record batch, of today's format (magic 2) and of messages of magic 0 and 1.
+"""The header of a record batch, in the current format (magic 2) and in magic 0 and 1.
 
-Where each field stands is in `batch_layout`.
+`batch_layout` has the positions of the fields.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ _TIMESTAMP_TYPES = tuple(TimestampType)
 
 
 class BatchHeader(NamedTuple):
-    """Fields in the order of the wire.
+    """The fields of a header in the order of the wire.
 
-    For a message of magic 0 or 1 it has the shape of a batch of one record; a compressed one wraps
-    several, is stored under the offset of its last, and has records_count -1 (not known).
+    A message of magic 0 or 1 looks like a batch of one record.  If it is compressed, it wraps
+    several messages, has the offset of the last one, and records_count -1 (unknown).
     """
 
     base_offset: int
@@ -80,7 +80,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def compression(self) -> Compression:
-        """The codec. CorruptBatch if there is none of that number."""
+        """The codec.  Raises CorruptBatch for an unknown number."""
         codec = self.attributes & CODEC_MASK
         if codec >= len(_CODECS):
             raise CorruptBatch(f"unknown compression codec {codec}")
@@ -88,33 +88,34 @@ class BatchHeader(NamedTuple):
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """Who set the timestamps."""
+        """Whether the producer or the broker set the timestamps."""
         return _TIMESTAMP_TYPES[self.attributes >> 3 & 1]
 
     @property
     def is_transactional(self) -> bool:
-        """Part of a transaction: its records, or the marker that ends it."""
+        """Whether the batch belongs to a transaction: as its records, or as its marker."""
         return self.attributes & TRANSACTIONAL_FLAG != 0
 
     @property
     def is_control(self) -> bool:
-        """Holds a control record, which consumers do not see."""
+        """Whether the batch has a control record, which consumers do not see."""
         return self.attributes & CONTROL_FLAG != 0
 
     @property
     def has_delete_horizon(self) -> bool:
-        """base_timestamp is when the cleaner may drop this batch's tombstones or marker."""
+        """Whether base_timestamp is the time from which the cleaner may drop tombstones or the
+        marker of this batch."""
         return self.attributes & DELETE_HORIZON_FLAG != 0
 
 
 header_of: Callable[[tuple[int, ...]], BatchHeader] = partial(tuple.__new__, BatchHeader)
-"""The header of what HEADER unpacks: `_make` without its call into Python, on every append."""
+"""Make a header of the fields that HEADER unpacks: like `_make`, without a call of Python code."""
 
 
 def read_header(data: Buffer, pos: int = 0) -> BatchHeader:
-    """The header at `pos`. CorruptBatch if it is cut short, or magic or length cannot be.
+    """The header at `pos`.  Raises CorruptBatch if it is cut short, or magic or length is invalid.
 
-    Neither the CRC nor whether the rest of the batch is there is looked at.
+    It checks neither the CRC nor whether the rest of the batch follows.
     """
     if len(data) - pos >= HEADER_SIZE and data[pos + MAGIC_POS] == MAGIC:
         header = header_of(HEADER.unpack_from(data, pos))

@@ -1,7 +1,7 @@
 """Record batches: the unit in which records are sent, stored, compressed and checked.
 
-This is the one module that other rooms import; it gathers the parts.  Who looks at a batch's bytes
-without decoding it imports `batch_layout` besides.
+Other rooms import this module, which gathers the parts.  Code that reads a batch's bytes without
+decoding it also imports `batch_layout`.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ __all__ = [
 def records(
     data: Buffer, pos: int = 0, size_bytes_max: int = INFLATED_SIZE_BYTES_MAX
 ) -> Iterator[Record]:
-    """The records of the one batch at `pos`, inflated to at most `size_bytes_max`.
+    """The records of the batch at `pos`, decompressed to at most `size_bytes_max`.
 
-    Raises CorruptBatch, when called or while iterating, for whatever Apache Kafka would not read.
-    The CRC of a batch is not looked at: `check_crc` does.
+    Raises CorruptBatch, when called or while iterating, for a batch that Apache Kafka cannot read.
+    It does not check the batch's CRC: see `check_crc`.
     """
     header = read_header(data, pos)
     if header.magic < 2:

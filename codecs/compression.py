@@ -1,9 +1,8 @@
-"""The five codecs of record batches, written as Apache Kafka's Java client writes them.
+"""The five codecs of record batches; output is byte for byte that of Apache Kafka's Java client.
 
 Levels and defaults are those of compression.gzip.level, compression.lz4.level and
-compression.zstd.level (KIP-390). Inflating is bounded: it works chunk by chunk and stops at
-`size_bytes_max`. The libraries are imported on first use: a broker that only passes batches on
-never needs them.
+compression.zstd.level (KIP-390).  Decompression works in chunks and stops at `size_bytes_max`.  The
+libraries are imported at their first use: a broker that only stores and sends batches needs none.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _GZIP_HEADER = _GZIP_MAGIC + b"\x08\0\0\0\0\0\0\xff"  # deflate, no time, unknow
 _GZIP_TRAILER = Struct("<II")  # CRC-32, size
 
 _FEED_SIZE_BYTES = 64 * 1024
-"""How much input a streaming inflater is given at once: zlib copies what it has not consumed."""
+"""The input that a decompressor gets at once: zlib copies input that it has not consumed."""
 
 
 class Compression(IntEnum):
@@ -68,10 +67,12 @@ def compress(codec: Compression, data: Buffer, level: int | None = None) -> byte
 def decompress(
     codec: Compression, data: Buffer, size_bytes_max: int = INFLATED_SIZE_BYTES_MAX
 ) -> bytes:
-    """`data` inflated; CorruptBatch if it is malformed, truncated or larger than `size_bytes_max`.
+    """`data` decompressed.
 
-    What follows a complete stream is treated as Java's input streams treat it: gzip and zstd go on
-    with a further member or frame, gzip and lz4 ignore anything else.
+    Bytes behind a complete stream are treated as by Java's input streams: gzip and zstd read a
+    further member or frame, gzip and lz4 ignore anything else.
+
+    Raises CorruptBatch if `data` is malformed, truncated or larger than `size_bytes_max`.
     """
     if codec == Compression.NONE:
         if len(data) > size_bytes_max:

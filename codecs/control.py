@@ -31,18 +31,18 @@ _NUMBERS = Struct(">qqqh")  # first and largest timestamp, producer id, epoch
 
 _TEMPLATES_KEPT = 64
 _templates: dict[tuple[ControlType, int], bytes] = {}
-"""By kind and coordinator epoch, of which a broker has few."""
+"""The built markers, by type and coordinator epoch, of which a broker sees few."""
 
 
 class ControlType(IntEnum):
-    """Types of control records that a broker of partitions writes (ControlRecordType)."""
+    """The control records that end a transaction (part of Kafka's ControlRecordType)."""
 
     ABORT = 0
     COMMIT = 1
 
 
 class EndTxnMarker(NamedTuple):
-    """How a transaction ended, and by which epoch of its coordinator."""
+    """The end of a transaction (commit or abort), and the epoch of its coordinator."""
 
     kind: ControlType
     coordinator_epoch: int
@@ -60,8 +60,8 @@ def control_batch(
 ) -> bytearray:
     """The batch of one marker, as MemoryRecords.withEndTransactionMarker writes it.
 
-    All markers have the same size and shape, so the first of each kind is built and the others are
-    copies with other numbers: a transaction of 64 partitions has 64 of them.
+    Markers differ in a few numbers only.  So the first one of each type is built, and the others
+    are copies with other numbers: a transaction with 64 partitions needs 64 markers.
     """
     template = _templates.get((kind, coordinator_epoch))
     if template is None:
@@ -83,9 +83,9 @@ def _template(kind: ControlType, coordinator_epoch: int) -> bytes:
 
 
 def read_marker(record: Record) -> EndTxnMarker | None:
-    """The marker in the record of a control batch; None if it is a control record of another type.
+    """The marker in the record of a control batch; None for a control record of another type.
 
-    Later versions may append fields, so only what version 0 has is read.
+    Later versions may append fields, so only the fields of version 0 are read.
     """
     key, value = record.key, record.value
     if key is None or len(key) < _KEY.size:

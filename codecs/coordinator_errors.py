@@ -1,4 +1,4 @@
-"""What the client of a coordinator is told when the coordinator cannot write its own log."""
+"""The errors of a coordinator's responses when it cannot append to its own log."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ _ERRORS_OF_APPEND = {
 
 
 def client_error(append_error: ErrorCode) -> ErrorCode:
-    """What a client is told when the coordinator's own append failed."""
+    """The error for the client when the coordinator's append failed with `append_error`."""
     return _ERRORS_OF_APPEND.get(append_error, append_error)

@@ -9,7 +9,7 @@ from kwire.codecs.primitives import Struct
 
 
 class ErrorCode(IntEnum):
-    """What a response says went wrong; Apache Kafka's `Errors`."""
+    """The error codes of responses: Apache Kafka's `Errors`."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -192,25 +192,25 @@ _RETRIABLE = frozenset(
 
 
 def put_error(response: object, error: ErrorCode) -> bool:
-    """Have a response say `error` of the whole request; False if it has no place for that."""
+    """Set the error of the whole request in a response; False if it has no such field."""
     if not hasattr(response, "error_code"):
         return False
-    # Not every response has the field, so the type checker cannot be asked.
+    # Not every response has the field, so the type checker does not know it.
     setattr(response, "error_code", error)  # noqa: B010 - see above
     return True
 
 
 def error_name(code: int) -> str:
-    """The name of an error, or its number where nobody knows it."""
+    """The name of an error code, or the number of an unknown one."""
     return ErrorCode(code).name if code in ErrorCode._value2member_map_ else str(code)
 
 
 def error_codes_in(message: Struct) -> Iterator[int]:
-    """All error codes that a response tells, as they come, 0 among them."""
+    """All error codes in a response in the order of its fields, also 0."""
     for name in message.__slots__:
         value = getattr(message, name)
         if name.endswith("error_code"):
             yield value
-        for each in value if isinstance(value, list) else (value,):
-            if isinstance(each, Struct):
-                yield from error_codes_in(each)
+        for element in value if isinstance(value, list) else (value,):
+            if isinstance(element, Struct):
+                yield from error_codes_in(element)

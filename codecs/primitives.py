@@ -1,12 +1,11 @@
-"""What all messages are made of: the errors, the frame they are written to, and the reading and
-writing of Kafka's primitive types.
+"""The base of all messages: errors, the frame they are written to, and Kafka's primitive types.
 
-Readers take `(data, pos, end)` and return the value and the position after it. Fixed-size fields
-are read by the messages' own code through `struct`, which refuses to read past the buffer; here
-is what has a length in front. Lengths are checked against what is left before anything is
-allocated, so the memory a frame can take is a fixed multiple of its size. Outside this module any
-failure to decode is a `DecodeError` and any failure to encode an `EncodeError`: `Message` maps the
-rest.
+Readers take `(data, pos, end)` and return the value and the position after it.  The generated code
+reads fixed-size fields itself, through `struct`, which does not read past the buffer; this module
+reads values with a length.  A length is checked against the remaining bytes before anything is
+allocated, so the memory that a frame can take is a fixed multiple of its size.  Outside this module
+every decoding failure is a `DecodeError`, and every encoding failure is an `EncodeError`: `Message`
+maps all other exceptions.
 """
 
 from __future__ import annotations
@@ -18,24 +17,24 @@ from typing import Any, ClassVar, Protocol, Self, TypeAlias
 
 ZERO_UUID = bytes(16)
 
-STRING_SIZE_MAX = 0x7FFF  # of any string, in bytes: what an int16 length can state
+STRING_SIZE_MAX = 0x7FFF  # bytes of any string: the largest int16 length
 
-RECORDS_COPY_MAX = 4096  # bytes; records above it become a region: a copy would cost more
+RECORDS_COPY_MAX = 4096  # bytes; larger records become a region, as a copy would cost more
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 _BUFFERS = (bytes, bytearray, memoryview)  # isinstance() is several times faster on a tuple
 
 
 class DecodeError(ValueError):
-    """The bytes are not the message; the text says which and why."""
+    """The bytes are not a valid message; the text names the message and the reason."""
 
 
 class EncodeError(ValueError):
-    """The message has no form in this version: a value that its type or the version cannot hold."""
+    """The message cannot be written in this version: its type or the version lacks a value."""
 
 
 class Region(Protocol):
-    """Records that stay where they are (a file) until the frame is sent."""
+    """Records that stay in a file until the frame is sent."""
 
     @property
     def size_bytes(self) -> int: ...
@@ -84,7 +83,7 @@ def records_size(records: Records) -> int:
 
 
 class Struct:
-    """Base of all generated dataclasses: equality and repr, cheaper to import than one each."""
+    """Base of all generated classes: one `__eq__` and `__repr__` for all import faster."""
 
     __slots__: tuple[str, ...] = ()
     __hash__ = None  # type: ignore[assignment] # mutable
@@ -99,11 +98,11 @@ class Struct:
         return f"{self.__class__.__name__}({fields})"
 
 
-# What wrong bytes raise in a reader: the last two where the buffer ends before a fixed-size field.
+# Exceptions of readers for invalid bytes.  The last two: the buffer ends before a fixed-size field.
 _DECODING_FAULTS = (DecodeError, IndexError, struct.error)
 
-# What a wrong value raises in a writer: None where null is not allowed (AttributeError, TypeError,
-# struct.error), a number out of range (struct.error, OverflowError), a lone surrogate.
+# Exceptions of writers for invalid values: None where null is not allowed (AttributeError,
+# TypeError, struct.error), a number out of range (struct.error, OverflowError), a lone surrogate.
 _ENCODING_FAULTS = (
     EncodeError,
     AttributeError,
@@ -235,14 +234,14 @@ def string_length_tail(data: Buffer, pos: int, first: int) -> tuple[int, int]:
 
 
 def bad_length(name: str, length: int, remaining: int) -> DecodeError:
-    """The error for a length that is negative (null) or larger than what is left."""
+    """The error for a length that is negative (null) or larger than the remaining bytes."""
     if length < 0:
         return DecodeError(f"{name} is null")
     return DecodeError(f"{name} has {length} bytes, {remaining} are left")
 
 
 def bad_count(name: str, count: int, remaining: int) -> DecodeError:
-    """The error for an array that is null or cannot fit into what is left."""
+    """The error for an array that is null or does not fit into the remaining bytes."""
     if count < 0:
         return DecodeError(f"an array of {name} is null")
     return DecodeError(f"{count} of {name} in {remaining} bytes")
@@ -283,7 +282,7 @@ def skip_tags(data: Buffer, pos: int, end: int, count: int) -> int:
     return pos
 
 
-_SMALL_COUNT = 16  # arrays up to it (replica lists, a consumer's partitions) have a Struct ready
+_SMALL_COUNT = 16  # arrays up to this size (replica lists, partitions) use a prepared Struct
 
 
 def _int_array_reader(code: str) -> Callable[[Buffer, int, int, int], tuple[list[int], int]]:

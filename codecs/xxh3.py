@@ -1,7 +1,7 @@
-"""XXH3 of 64 bits, seed 0: what Apache Kafka hashes the topics of a group with.
+"""XXH3 with 64 bits and seed 0: Apache Kafka's hash of the topics of a group.
 
-Straight from the specification of xxHash; no library does it for the sake of a few kilobytes that
-are hashed when a topic changes.
+The code follows the specification of xxHash.  A few kilobytes are hashed when a topic changes,
+which is not worth a dependency.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an append answers."""
+"""The result of an append: the batch's offsets, for the Produce response."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from typing import NamedTuple
 
 
 class AppendResult(NamedTuple):
-    """Where a batch has got to.
+    """The offsets of an appended batch, its number of records and its size.
 
-    `log_append_time_ms` is -1 unless the topic's timestamps are LogAppendTime; for a batch that
-    was there already (`duplicate`) it is that one's largest timestamp, as with Apache Kafka.
+    `log_append_time_ms` is -1 unless the topic's timestamp type is LogAppendTime.  `duplicate` says
+    that the producer's batch was in the log already: the offsets are those of the earlier append,
+    and `log_append_time_ms` is its largest timestamp, as with Apache Kafka.
     """
 
     first_offset: int

@@ -1,6 +1,6 @@
-"""The topic configs as the log engine reads them: one field a config.
+"""The topic configs that the log engine reads, with one field for each config.
 
-Their defaults are said where they are declared, in `kwire/settings/`.
+`kwire/settings/` declares the configs and their defaults.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ _CODECS = {
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """One topic's configs, by their names with `_` for `.`; values are already validated.
+    """The configs of one topic; a field has the config's name with `_` instead of `.`.
 
-    Sizes are bytes, `*_ms` are milliseconds; -1 is "no limit" where Kafka says so.
+    Values are validated already.  Sizes are in bytes, `*_ms` in milliseconds; -1 means "no limit"
+    where Kafka says so.
     """
 
     cleanup_policy: frozenset[str]
@@ -71,7 +72,10 @@ class LogConfig:
 
     @property
     def segment_ms_max(self) -> int:
-        """`segment.ms`; less where a record must be compacted sooner: not in the last segment."""
+        """The largest age of the active segment, in ms: `segment.ms`, or less.
+
+        The cleaner never cleans the active segment, so `max.compaction.lag.ms` limits its age too.
+        """
         if self.compact and self.max_compaction_lag_ms > 0:
             return min(self.max_compaction_lag_ms, self.segment_ms)
         return self.segment_ms
@@ -82,11 +86,11 @@ class LogConfig:
 
     @property
     def target_compression(self) -> Compression | None:
-        """The codec that batches are stored with; None leaves the producer's."""
+        """The codec that batches are stored with; None keeps the producer's codec."""
         return _CODECS.get(self.compression_type)
 
     def compression_level(self, codec: Compression) -> int | None:
-        """The level for recompressing; None where the codec has none (snappy, none)."""
+        """The level for recompression; None if the codec has no levels (snappy, none)."""
         if codec is Compression.GZIP:
             return self.compression_gzip_level
         if codec is Compression.LZ4:

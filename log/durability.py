@@ -1,4 +1,8 @@
-"""What of a log is on disk for certain, and the flushes that make it so."""
+"""The recovery point of a log, and the flushes (fsync) that advance it.
+
+A flush has four steps: `open` opens the files, `begin` fixes the end offset, `Flush.run` calls
+fsync in any thread, and `flushed` advances the recovery point.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +23,11 @@ if TYPE_CHECKING:
 
 
 class Durability:
-    """Below `recovery_point` everything is on disk.  `generation` is how often the log was cut.
+    """Knows which part of a log is on disk, and makes flushes of the rest.
 
-    `open` a flush, `begin` it when nothing more is to be appended to it, run it in any thread, and
-    say so to `flushed`.
+    recovery_point   all records before this offset are on disk
+    generation       the number of truncations; a flush from before one says nothing of later bytes
+    last_flush_ms    when the last flush began, for `flush.ms`
     """
 
     __slots__ = (
@@ -51,17 +56,18 @@ class Durability:
         self._segments = segments
         self._epochs = epochs
         self._snapshots = snapshots
-        self._on_disk = on_disk  # False: new, its folder and what describes it need an fsync
+        # False for a new log, whose folder and small files need an fsync too.
+        self._on_disk = on_disk
         epochs.durable = on_disk
         self.generation = 0
         self.last_flush_ms = now_ms
         self.recovery_point = recovery_point
 
     def open(self, end_offset: int, at_close: Sequence[OpenFile] | None = None) -> Flush:
-        """A flush of what there is, and of what is appended until it begins, its files open.
+        """A flush, with its files open, of everything that is written before the flush begins.
 
-        `at_close` are others of the log's files, when it is closed.  LogError if one cannot be
-        opened; nothing is changed then.
+        `at_close` has further files of a log that is being closed.  Raises LogError if a file
+        cannot be opened; nothing has changed then.
         """
         try:
             return self._open(end_offset, at_close)
@@ -69,10 +75,10 @@ class Durability:
             raise self._storage.refused(error) from error
 
     def _open(self, end_offset: int, at_close: Sequence[OpenFile] | None) -> Flush:
-        """Where many logs are closed, who closes them sees to the folder that theirs are in."""
         files, directory, segments = self._storage.files, self._storage.dir, self._segments
         opened = list(at_close or ())
-        # A segment that was flushed up to its end and rolled then: its indexes were written late.
+        # From the segment before the recovery point on: a segment that was flushed up to its end
+        # and then rolled has written its indexes after that flush.
         unflushed = segments.from_floor(max(self.recovery_point - 1, 0))
         if at_close is not None and end_offset <= self.recovery_point:
             unflushed = []
@@ -91,39 +97,41 @@ class Durability:
             directories.append(directory)
         if not self._on_disk:
             small += [self._epochs.path, directory / partition_metadata.FILE_NAME]
-            if at_close is None:
+            if at_close is None:  # at close the log manager flushes the log directory once for all
                 directories.append(directory.parent)
         for path in small:
             with suppress(FileNotFoundError):
                 opened.append(files.open_existing(path))
-        opened += [files.open_folder(path) for path in directories]  # last: the names of these
+        # Folders come last: they hold the names of the files before them.
+        opened += [files.open_folder(path) for path in directories]
         return Flush(files, opened, snapshots)
 
     def begin(self, flush: Flush, end_offset: int) -> None:
-        """All that it is to hold, up to `end_offset`, has been written; `Flush.run` is next."""
+        """Fix what `flush` covers: everything before `end_offset`.  `Flush.run` comes next."""
         flush.begin(end_offset, self.generation)
-        self._epochs.durable = True  # what is written from now on is in no flush under way
+        self._epochs.durable = True  # later changes of the epoch file are in no flush under way
 
     def flush(self, flush: Flush, end_offset: int) -> None:
-        """Carry out, here and now, a flush that was opened before."""
+        """Run a flush that was opened before, and wait for the disk.  Raises LogError."""
         self.begin(flush, end_offset)
         flush.run()
         self.flushed(flush)
 
     def flushed(self, flush: Flush) -> None:
-        """`flush` has run: recovery may begin where it ended.  LogError if the disk refused."""
+        """Advance the recovery point after `flush` has run.  Raises LogError if fsync failed."""
         if flush.error is not None:
             raise self._storage.failed(flush.error)
-        # Not before: another flush may begin and end while this one waits for its thread.
+        # Not set in `begin`: another flush may begin and end while this one waits for a thread.
         self._on_disk = True
         if flush.generation == self.generation:
             self._snapshots.synced(flush.snapshots)
             self.recovery_point = max(self.recovery_point, flush.end_offset)
 
     def prepare_close(self, producers: ProducerState, end_offset: int) -> Flush | None:
-        """Write what is only in memory; gives what makes it durable, None if all is.
+        """Write what is only in memory.  Returns the flush of it, or None if all is on disk.
 
-        With what the next start trusts after a clean stop and no flush has: recovery makes it.
+        The flush also has the files that no other flush has, as recovery can rebuild them: indexes
+        and the transaction index.  After a clean stop the next start trusts them.
         """
         segment, epochs = self._segments.active, self._epochs
         try:
@@ -141,6 +149,9 @@ class Durability:
         return flush
 
     def cut(self, end_offset: int) -> None:
-        """The log ends at `end_offset` now: a flush under way says nothing of what follows."""
+        """Note that the log was truncated to `end_offset`.
+
+        A flush under way no longer counts: bytes that are appended later are not in it.
+        """
         self.recovery_point = min(self.recovery_point, end_offset)
         self.generation += 1

@@ -1,4 +1,4 @@
-"""How an operation on a log fails: with the error code that goes on the wire."""
+"""The exceptions of the log engine; a LogError has the error code for the response."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ if TYPE_CHECKING:
 class LogError(Exception):
     """An append or a read was refused; the log is unchanged.
 
-    `message` and `record_errors` (index in the batch, sentence) are what Produce v8+ shows to the
-    client (KIP-467); Apache Kafka fills them in only where single records were looked at, so they
-    are empty for other refusals.  `log_start_offset` is the one that Kafka puts beside the error:
-    -1 where it refuses before it looks at the log's state.  `detail` is for this broker's own log.
+    error              the error code for the response
+    detail             the reason, for this broker's own log
+    message            error message in the response of Produce v8+ (KIP-467); None if Apache Kafka
+                       has none, as it has one only for refusals of single records
+    record_errors      index in the batch and message of each refused record (KIP-467)
+    log_start_offset   the log start offset in the response; -1 if Apache Kafka refuses the batch
+                       before it reads the log's state
     """
 
     def __init__(
@@ -40,16 +43,19 @@ class LogDirLocked(Exception):
 
 
 class LogDirError(Exception):
-    """A log directory cannot be used as it is; the sentence says why and what to do."""
+    """A log directory cannot be used as it is; the message says why and what to do."""
 
 
 class OtherTopic(LogDirError):
-    """A partition's folder belongs to another topic of the same name, by its topic id."""
+    """The topic id in a partition's folder is that of another topic of the same name."""
 
 
 class CorruptFile(Exception):
-    """A checkpoint, snapshot or index does not hold what its format says; it will be rebuilt."""
+    """A checkpoint, snapshot or index does not follow its format; the caller rebuilds it."""
 
 
 class NotTakenBack(OSError):
-    """Part of a batch was written, and the file could not be cut back: a shortage or not."""
+    """Part of a batch was written, and the file could not be cut back to its old size.
+
+    The log goes offline, even if the cause was a shortage.
+    """

@@ -1,4 +1,4 @@
-"""Appending what a leader has sent: offsets, epochs and timestamps are kept as they are."""
+"""Appends batches from the leader; offsets, leader epochs and timestamps stay as they are."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 def append_as_follower(
     log: Log, batches: bytearray | memoryview, *, leader_epoch: int, now_ms: int
 ) -> AppendResult | None:
-    """Append the whole batches of a Fetch response; None if there is none to append.
+    """Append the complete batches of a Fetch response; returns None if nothing was appended.
 
-    A batch of a later epoch than `leader_epoch` and all behind it are left out: their leader is
-    one that this follower does not follow yet (KAFKA-18723).  LogError: CORRUPT_MESSAGE if a CRC
-    does not hold, OFFSET_OUT_OF_RANGE if offsets do not ascend from the log's end; what came
-    before the bad batch stays appended.
+    A batch of a later epoch than `leader_epoch`, and all batches behind it, are left out: this
+    follower does not follow their leader yet (KAFKA-18723).  Raises LogError: CORRUPT_MESSAGE for a
+    wrong CRC, OFFSET_OUT_OF_RANGE if offsets do not ascend from the log end offset.  Batches before
+    the invalid one stay appended.
     """
     log.check_online()
     view = memoryview(batches)
@@ -56,10 +56,10 @@ def append_as_follower(
 
 
 class _Run:
-    """Batches of one epoch that go into one segment with one write.
+    """Consecutive batches of one leader epoch that go into one segment with one write.
 
-    The epoch is noted before they are written: a disk that refuses either has changed nothing, and
-    no batch is in the log whose producer is not known to have sent it.
+    The epoch is written before the batches, so a disk error in either step changes nothing.  The
+    producer state is updated right after the write: it knows of every batch in the log.
     """
 
     def __init__(self, log: Log, view: memoryview, now_ms: int) -> None:
@@ -95,9 +95,10 @@ class _Run:
         self._next_offset = header.last_offset + 1
 
     def _begin_within(self, first: int) -> None:
-        """Make room for a batch in which the leader's log begins, as DeleteRecords may leave it.
+        """Let an empty log begin at `first`, before its log start offset, and keep the latter.
 
-        Whoever has nothing yet and begins there is sent that batch whole, and keeps the start.
+        After DeleteRecords the leader's log may begin within a batch.  A follower without records
+        gets that batch whole.
         """
         log, start = self._log, self._log.log_start_offset
         if start == log.log_end_offset == self._next_offset:
@@ -119,7 +120,7 @@ class _Run:
         )
 
     def write(self) -> None:
-        """Write what was added and note each batch."""
+        """Write the added batches, and update segment and producers by each."""
         headers, self._headers = self._headers, []
         if not headers:
             return

@@ -1,4 +1,4 @@
-"""Which leader epoch began at which offset: what OffsetForLeaderEpoch asks (KIP-101)."""
+"""The leader epochs of a log, each with its start offset, for OffsetForLeaderEpoch (KIP-101)."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ UNDEFINED_OFFSET = -1
 
 
 class LeaderEpochCache:
-    """(epoch, start offset) in ascending order of both, kept in `leader-epoch-checkpoint`.
+    """The pairs (epoch, start offset), both ascending, in the file `leader-epoch-checkpoint`.
 
-    The file is written when an epoch is added.  Removals are written with the next addition or
-    when the log is closed: an entry too many is cut off again when the log is loaded.
+    The file is written when an epoch is added.  Removals are written with the next addition, or
+    when the log is closed: loading a log removes an entry too many again.
 
-    `durable` is False as long as nothing of the log is: recovery makes the epochs anew from the
-    batches then, so the file needs no fsync before the log's first flush.
+    `durable` is False before the log's first flush.  Until then the file needs no fsync, as
+    recovery rebuilds the epochs from the batches.
     """
 
     __slots__ = (
@@ -47,22 +47,22 @@ class LeaderEpochCache:
         self.path = directory / checkpoints.LEADER_EPOCHS
         self.epochs: list[int] = []
         self._offsets: list[int] = []
-        self._written: list[tuple[int, int]] | None = None  # what the file holds, None: nothing
+        self._written: list[tuple[int, int]] | None = None  # the file's entries; None: no file
         self.durable = True
         self.checked = True
-        """Whether they are known to fit the log (see `epoch_check`)."""
+        """Whether the epochs were compared with the log's batches (see `epoch_check`)."""
         self.latest_epoch = UNDEFINED_EPOCH
         self.latest_loaded = UNDEFINED_EPOCH
-        """The newest epoch in the file as it was found: clients have heard of it, records or no."""
+        """The newest epoch in the loaded file: clients may know it, even if it has no records."""
 
     def load(self) -> None:
-        """Read the file; a missing or broken one leaves the cache empty (recovery refills it)."""
+        """Read the file.  Without a valid file the cache is empty, and recovery fills it."""
         try:
             entries = checkpoints.decode_epochs(self._files.read(self.path))
         except FileNotFoundError:
             return
         except CorruptFile as error:
-            _logger.warning("%s is not readable (%s); going on without it", self.path, error)
+            _logger.warning("Cannot read %s: %s. Continuing without it.", self.path, error)
             self.checked = False
             return
         self.checked = False
@@ -72,7 +72,7 @@ class LeaderEpochCache:
         self._written = entries
 
     def move(self, directory: Path) -> None:
-        """The partition's folder has been renamed."""
+        """Use the new path of a renamed folder."""
         self.path = directory / checkpoints.LEADER_EPOCHS
 
     @property
@@ -81,20 +81,20 @@ class LeaderEpochCache:
         return list(zip(self.epochs, self._offsets, strict=True))
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """`epoch` begins at `start_offset`, which removes entries that contradict that.
+        """Record that `epoch` begins at `start_offset`; removes entries that contradict it.
 
-        OSError where the disk refuses: nothing has changed then, so that it is tried again.
+        Raises OSError; nothing has changed then, so the caller may try again.
         """
         before = self.epochs[:], self._offsets[:], self.latest_epoch
         self.add(epoch, start_offset)
         try:
-            self.flush()  # also removals
+            self.flush()  # this also writes earlier removals
         except OSError:
             self.epochs, self._offsets, self.latest_epoch = before
             raise
 
     def add(self, epoch: int, start_offset: int) -> None:
-        """As `assign`, but not written yet."""
+        """Like `assign`, without writing the file."""
         epochs, offsets = self.epochs, self._offsets
         if epochs and epoch == epochs[-1] and start_offset >= offsets[-1]:
             return
@@ -106,7 +106,7 @@ class LeaderEpochCache:
         self.latest_epoch = epoch
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """(largest epoch <= `epoch`, offset where it ended); (-1, -1) when that is not known."""
+        """The largest epoch <= `epoch` and its end offset; (-1, -1) if they are unknown."""
         if epoch == UNDEFINED_EPOCH:
             return UNDEFINED_EPOCH, UNDEFINED_OFFSET
         if epoch == self.latest_epoch:
@@ -119,7 +119,7 @@ class LeaderEpochCache:
         return self.epochs[higher - 1], self._offsets[higher]
 
     def epoch_for(self, offset: int) -> int | None:
-        """The epoch in which `offset` was written, None if it is before all that is known."""
+        """The epoch in which `offset` was written, None if it is before all known epochs."""
         at = bisect_right(self._offsets, offset)
         return self.epochs[at - 1] if at else None
 
@@ -131,7 +131,7 @@ class LeaderEpochCache:
         self.latest_epoch = self.epochs[-1] if self.epochs else UNDEFINED_EPOCH
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Remove the epochs that ended before `start_offset`; the one it is in begins there."""
+        """Remove the epochs that ended before `start_offset`; the next one then begins there."""
         covered = bisect_right(self._offsets, start_offset)
         if covered:
             del self.epochs[: covered - 1]
@@ -142,7 +142,7 @@ class LeaderEpochCache:
         self.truncate_from_end(0)
 
     def flush(self) -> None:
-        """Write the file if it lacks something."""
+        """Write the file if its entries are out of date."""
         entries = self.entries
         if entries != (self._written or []):
             self._files.replace(self.path, checkpoints.encode_epochs(entries), sync=self.durable)

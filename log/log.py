@@ -1,12 +1,13 @@
-"""One partition's log: appending to it, reading it, and where it begins and ends.
+"""The log of one partition: appends and reads, and the offsets at which the log begins and ends.
 
-Nothing here is asynchronous or thread-safe; one loop owns a log.  What may block for long (fsync,
-removing files) is handed out as a `Flush` or a list of paths, which a thread may work on since
-they share no state with the log.
+Nothing here is asynchronous or thread-safe: one loop owns a log.  Work that blocks for long (fsync,
+removing files) is returned as a `Flush` or a list of paths.  A thread may carry it out, as it
+shares no state with the log.
 
-A log is made of parts that each own what they keep, and know nothing of one another's: `Storage`,
-`Segments`, `Rolling`, `Durability`, `Reader`, epochs and producers.  What works on logs as a whole
-(`follower`, `recovery/`, `upkeep/`, `compaction/`) is given one, and none of that is called here.
+A log has several parts: `Storage`, `Segments`, `Rolling`, `Durability`, `Reader`, leader epochs
+and producers.  Each part owns its state, and no part reads the state of another.  Modules that work
+on whole logs (`follower`, `recovery/`, `upkeep/`, `compaction/`) take a log as an argument; this
+module calls none of them.
 """
 
 from __future__ import annotations
@@ -58,16 +59,18 @@ if TYPE_CHECKING:
 
 _unpack_header, _pack_header_into = HEADER.unpack_from, HEADER.pack_into
 _patch = START.pack_into
-_result = AppendResult._make  # a third faster than by its name
+_result = AppendResult._make  # takes two thirds of the time of AppendResult(...)
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class Log:
-    """The log of one partition; made by `loader.load`, or by a `LogManager`.
+    """The log of one partition; `loader.load` or a `LogManager` creates it.
 
-    Offsets: `log_start_offset` is the first that may be read, `log_end_offset` the next to be
-    written; below `recovery_point` everything is on disk for certain.  `first_unstable_offset` is
-    the first of an open transaction (or of one whose end is not replicated yet), or None.
+    log_start_offset        the first offset that may be read
+    log_end_offset          the offset that the next record gets
+    recovery_point          all records before it are on disk
+    first_unstable_offset   the first offset of an open transaction, or of one whose marker is not
+                            replicated yet; None if there is no such transaction
     """
 
     storage: Storage
@@ -85,17 +88,18 @@ class Log:
     offline: bool = field(default=False, init=False)
     on_storage_failure: Callable[[OSError], None] | None = field(default=None, init=False)
     flush_inline: bool = field(default=True, init=False)
-    """Whether an append that reaches `flush.messages` fsyncs before it returns.  An owner that
-    clears this looks at `flush_due` after each append, and calls `prepare_flush` itself before it
-    acknowledges one."""
+    """Whether an append that reaches `flush.messages` calls fsync before it returns.  An owner that
+    clears this reads `flush_due` after each append, and calls `prepare_flush` itself before it
+    acknowledges the append."""
     flush_due: bool = field(default=False, init=False)
     flushes_by_messages: bool = field(init=False)
     first_unstable_offset: int | None = field(default=None, init=False)
     first_dirty_offset: int | None = field(default=None, init=False)
-    """Up to where it has been compacted (`cleaner-offset-checkpoint`); None: it never was."""
-    upkeep: dict[Log, None] = field(default_factory=dict, init=False)  # see `LogDirs.changed`
+    """The offset up to which the log is compacted (`cleaner-offset-checkpoint`), or None."""
+    upkeep: dict[Log, None] = field(default_factory=dict, init=False)
+    """The logs that changed since the last upkeep (`LogDirs.changed`); this log adds itself."""
     cancel_swap: Callable[[], None] | None = field(default=None, init=False)
-    """Where cleaned segments are on their way in: called before any are removed."""
+    """Set while the cleaner replaces segments; called before other segments are removed."""
     _plain: PlainBatches = field(init=False)
     _segment_bytes: int = field(init=False)
     _epoch: int = field(default=-1, init=False)
@@ -128,7 +132,7 @@ class Log:
         return self.durability.recovery_point
 
     def update_config(self, config: LogConfig) -> None:
-        """Take over altered topic configs; they hold from the next append on."""
+        """Use changed topic configs from the next append on."""
         self.config = config
         self.upkeep[self] = None
         self.flushes_by_messages = config.flush_messages < LONG_MAX
@@ -151,43 +155,49 @@ class Log:
     ) -> AppendResult:
         """Append one batch as the leader.
 
-        Its base offset and leader epoch (and its largest timestamp and CRC, where the topic's
-        configs ask for that) are written into `batches`, which must be writable.
-        `transaction_version` matters for a transaction marker only.  LogError if it is refused:
-        neither the log nor `batches` is changed then.
+        Writes the base offset and the leader epoch into `batches`, which must be writable, and also
+        the largest timestamp and the CRC if the topic's configs ask for it.  `verification` proves
+        that the transaction coordinator knows the transaction (KIP-890).  `transaction_version` is
+        read only for a transaction marker.
 
-        Nearly every batch is plain and goes a quick way; `validate` decides on all others.
+        Raises LogError if the batch is refused; then neither the log nor `batches` has changed.
         """
         size = len(batches)
         if size < HEADER_SIZE:
-            self._validate(batches, origin, now_ms)
+            self._validate(batches, origin, now_ms)  # raises: there is no header to unpack
+        # `validate` may return another buffer (a recompressed batch), so the given one is kept.
         given, header = batches, header_of(_unpack_header(batches, 0))
-        asked = header
+        given_header = header
+        # Most batches are plain: `validate` would change nothing in them.  They skip it, as it
+        # reads every record.  The CRC is still checked, for it covers what no header field does.
         if origin is Origin.CLIENT and self._plain.holds(batches, size, header, now_ms):
             if crc32c.crc32c(memoryview(batches)[CRC_END:]) != header.crc:
-                raise LogError(ErrorCode.CORRUPT_MESSAGE, "the CRC does not hold")
-            stamp_ms = -1
+                raise LogError(ErrorCode.CORRUPT_MESSAGE, "the CRC does not match the batch")
+            log_append_time_ms = -1
         elif origin is Origin.COORDINATOR and self._plain.holds_own(size, header.attributes):
-            stamp_ms = -1
+            log_append_time_ms = -1  # this broker built the batch: not even its CRC is checked
         else:
             batches, header = self._validate(batches, origin, now_ms)
-            stamp_ms = now_ms if self.config.log_append_time else -1
+            log_append_time_ms = now_ms if self.config.log_append_time else -1
         entry = marker = None
         try:
             if header.producer_id >= 0:
+                # An idempotent producer's next batch needs one lookup, and not the full check.
                 entry = self.producers.entry_in_sequence(header, origin, verification)
                 if entry is None:
                     marker = marker_of(batches, header)
-                    repeated = self._check_producer(
+                    duplicate = self._check_producer(
                         header, origin, marker, verification, transaction_version
                     )
-                    if repeated is not None:
-                        return repeated
+                    if duplicate is not None:  # the producer sent it again: nothing is written
+                        return duplicate
             return self._append_valid(
-                batches, header, leader_epoch, now_ms, stamp_ms, entry, marker
+                batches, header, leader_epoch, now_ms, log_append_time_ms, entry, marker
             )
         except LogError as error:
-            _pack_header_into(given, 0, *asked)  # the same bytes may be offered again
+            # Validation and `_write` may have changed the header in place; the caller may offer
+            # the same bytes again.
+            _pack_header_into(given, 0, *given_header)
             self.producers.note_refused(header, origin, error.error, now_ms)
             raise
 
@@ -201,11 +211,11 @@ class Log:
         now_ms: int,
         transaction_version: int,
     ) -> None:
-        """Append the marker of a transaction, made by this broker: `batch`, which has `header`.
+        """Append the marker of a transaction.  This broker built `batch`, whose header is `header`.
 
-        Only its producer has to be looked at; LogError if it may not end the transaction.
+        Only the producer is checked.  Raises LogError if it may not end the transaction.
         """
-        if self.config.log_append_time:  # the batch must say so
+        if self.config.log_append_time:  # `append` sets the timestamp and its type in the batch
             self.append(
                 batch,
                 leader_epoch=leader_epoch,
@@ -232,17 +242,18 @@ class Log:
         header: BatchHeader,
         leader_epoch: int,
         now_ms: int,
-        stamp_ms: int,
+        log_append_time_ms: int,
         entry: ProducerEntry | None,
         marker: EndTxnMarker | None,
     ) -> AppendResult:
-        """Write the batch and note its producer: the only step that changes anything.
+        """Write the batch and update its producer's state: the only step that changes the log.
 
-        `entry` is given for the plainly next batch of a producer, `marker` for a control batch.
+        `entry` is the producer if the batch is its next one; `marker` belongs to a control batch.
         """
         first_offset = self.log_end_offset
         segment, last_offset, flush = self._write(batches, header, leader_epoch, now_ms)
         if entry is not None:
+            # The same as `note_producer`, without its lookups: the entry is known already.
             if entry.txn_first_offset < 0 and header.attributes & TRANSACTIONAL_FLAG:
                 self.producers.begin_transaction(entry, first_offset)
                 if self.first_unstable_offset is None:
@@ -254,14 +265,26 @@ class Log:
         elif header.producer_id >= 0:
             self.note_producer(segment, header, first_offset, marker)
         self.producers.end_offset = last_offset + 1
-        if flush is not None:
+        if flush is not None:  # `flush.messages` is reached: not acknowledged before it is on disk
             self.durability.flush(flush, self.log_end_offset)
         count, size = header.records_count, header.length + LOG_OVERHEAD
         return _result(
-            (first_offset, last_offset, stamp_ms, self.log_start_offset, False, count, size)
+            (
+                first_offset,
+                last_offset,
+                log_append_time_ms,
+                self.log_start_offset,
+                False,
+                count,
+                size,
+            )
         )
 
     def _validate(self, batches: bytearray | memoryview, origin: Origin, now_ms: int) -> Validated:
+        """The batch as it has to be stored, and its header.
+
+        Raises LogError if the log is offline or the batch is invalid; `batches` is unchanged then.
+        """
         self.check_online()
         original = bytes(batches[:HEADER_SIZE])
         try:
@@ -285,20 +308,23 @@ class Log:
         verification: Verification | None,
         transaction_version: int,
     ) -> AppendResult | None:
-        """LogError if the producer may not write this; if it did before, what was answered then."""
+        """The result of the earlier append if this batch is a duplicate of it, else None.
+
+        Raises LogError if the producer may not write the batch.
+        """
         try:
-            repeated = self.producers.check(
+            written = self.producers.check(
                 header, origin, marker, verification, transaction_version
             )
         except LogError as error:
             error.log_start_offset = self.log_start_offset
             raise
-        if repeated is None:
+        if written is None:
             return None
         return AppendResult(
-            repeated.first_offset,
-            repeated.last_offset,
-            repeated.timestamp,
+            written.first_offset,
+            written.last_offset,
+            written.timestamp,
             self.log_start_offset,
             True,
             header.records_count,
@@ -308,20 +334,23 @@ class Log:
     def _write(
         self, batches: bytearray | memoryview, header: BatchHeader, leader_epoch: int, now_ms: int
     ) -> tuple[Segment, int, Flush | None]:
-        """Give the batch its offsets and write it.
+        """Assign offsets to the batch and write it into the active segment.
 
-        Gives the segment, the batch's last offset, and the flush that is due with it: that is made
-        ready before anything is written, so that a want of descriptors refuses the batch whole.
+        Returns the segment, the batch's last offset, and the flush that is due with the batch or
+        None.  Raises LogError; the log has the same records as before then.
         """
         first_offset = self.log_end_offset
         last_offset = first_offset + header.last_offset_delta
         length, max_timestamp = header.length, header.max_timestamp
         size = length + LOG_OVERHEAD
         if leader_epoch != self._epoch:
+            # Before the batch is written: an epoch without records does no harm, records without
+            # their epoch would make a follower truncate wrongly (KIP-101).
             self.assign_epoch(leader_epoch, first_offset)
             self._epoch = leader_epoch
         segment = self.segments.active
         position = segment.size_bytes
+        # Cheap conditions first; an empty segment is not rolled for its age.
         if (
             position + size > self._segment_bytes
             or segment.indexes_full
@@ -336,9 +365,12 @@ class Log:
             and last_offset + 1 - self.durability.recovery_point >= self.config.flush_messages
         ):
             if self.flush_inline:
+                # The files are opened before the write: without a free descriptor the batch is
+                # refused, and nothing of it is written.
                 flush = self.durability.open(first_offset)
             else:
-                self.flush_due = True
+                self.flush_due = True  # the owner flushes in a thread
+        # The CRC does not cover the base offset and the leader epoch, so it stays valid.
         _patch(batches, 0, first_offset, length, leader_epoch)
         try:
             segment.write(position, batches, size)
@@ -350,7 +382,7 @@ class Log:
         return segment, last_offset, flush
 
     def assign_epoch(self, leader_epoch: int, start_offset: int) -> None:
-        """A leader epoch begins: of the batch about to be written, or of this broker as leader."""
+        """Record that `leader_epoch` begins at `start_offset`.  Raises LogError."""
         try:
             self.epochs.assign(leader_epoch, start_offset)
         except OSError as error:
@@ -359,7 +391,11 @@ class Log:
     def note_producer(
         self, segment: Segment, header: BatchHeader, offset: int, marker: EndTxnMarker | None
     ) -> None:
-        """A batch of a producer was written: note it, and the end of its transaction."""
+        """Update the producer's state by a batch that was written at `offset`.
+
+        A marker ends the producer's transaction; an aborted one gets an entry in the transaction
+        index of `segment`.  Raises LogError if the index cannot be written.
+        """
         completed = self.producers.note(header, offset, marker)
         aborted = None if completed is None else self.producers.complete(completed)
         if aborted is not None:
@@ -368,10 +404,14 @@ class Log:
             except OSError as error:
                 raise self.storage.failed(error) from error
         if marker is None and header.attributes & TRANSACTIONAL_FLAG:
-            self.refresh_first_unstable()  # a marker's transaction counts until it is replicated
+            # A marker changes nothing yet: its transaction is unstable until it is replicated.
+            self.refresh_first_unstable()
 
     def roll(self, now_ms: int, base_offset: int | None = None) -> Segment:
-        """Start a new segment at the end of the log (or at `base_offset`, for a follower)."""
+        """Start a new segment at the end of the log, or at `base_offset` for a follower.
+
+        Returns the new segment.  Raises LogError.
+        """
         start = self.log_end_offset if base_offset is None else base_offset
         self.upkeep[self] = None
         return self.rolling.roll(start, now_ms)
@@ -381,13 +421,15 @@ class Log:
     def read(
         self, offset: int, max_bytes: int, *, max_offset: int, min_one_batch: bool
     ) -> Region | None:
-        """What a Fetch from `offset` gets, or None if there is nothing for it yet.
+        """The region of a segment file that a Fetch from `offset` gets; None if there is none yet.
 
-        The batch that holds `offset` (or the next one) comes first, so records before `offset`
-        may come with it.  The region holds nothing from `max_offset` on, comes from one segment
-        and is cut at `max_bytes`, in the middle of a batch if need be, as Apache Kafka does.  A
-        first batch that is larger is given whole with `min_one_batch` (KIP-74), else not at all.
-        LogError OFFSET_OUT_OF_RANGE if `offset` is before the log's start or behind its end.
+        The region begins with the batch that holds `offset` (or with the next batch), so its first
+        records may be before `offset`.  It ends before `max_offset`, lies in one segment, and has
+        at most `max_bytes`, which may cut a batch, as in Apache Kafka.  A first batch that is
+        larger than `max_bytes` is returned whole with `min_one_batch` (KIP-74), else not at all.
+
+        Raises LogError: OFFSET_OUT_OF_RANGE if `offset` is before the log start offset or after the
+        log end offset, KAFKA_STORAGE_ERROR if the log cannot be read.
         """
         end = self.log_end_offset
         if not self.log_start_offset <= offset <= end:
@@ -396,6 +438,8 @@ class Log:
                 f"{offset} is not within [{self.log_start_offset}, {end}]",
             )
         if offset >= max_offset:
+            # A consumer at the end of the log comes back for this offset: its position in the file
+            # is known now, and needs no index lookup then.
             if offset == end and offset not in self.reader.positions:
                 self.reader.remember_end(end)
             return None
@@ -407,20 +451,20 @@ class Log:
             raise self.storage.read_failed(error) from error
 
     def refresh_first_unstable(self) -> None:
-        """Transactions began or ended, or the log start offset moved."""
+        """Compute `first_unstable_offset` again: a transaction or the log start offset changed."""
         unstable = self.producers.first_unstable_offset()
         self.first_unstable_offset = (
             None if unstable is None else max(unstable, self.log_start_offset)
         )
 
     def high_watermark_advanced(self, high_watermark: int) -> None:
-        """Markers below it are replicated, so their transactions are stable now."""
+        """Make transactions stable whose markers are below `high_watermark`, so replicated."""
         if self.producers.unreplicated:
             self.producers.replicated_to(high_watermark)
             self.refresh_first_unstable()
 
     def increment_log_start_offset(self, offset: int) -> None:
-        """Records before `offset` are gone for readers; segments follow with the next retention."""
+        """Hide records before `offset` from readers.  The next retention removes whole segments."""
         if offset > self.log_start_offset:
             self.log_start_offset = offset
             self.epochs.truncate_from_start(offset)
@@ -429,7 +473,7 @@ class Log:
             self.refresh_first_unstable()
 
     def restarted(self, log_end_offset: int) -> None:
-        """The log was cut: what was remembered of its end is void."""
+        """Set the log end offset after a truncation; drop all state about the removed batches."""
         self.log_end_offset = log_end_offset
         self.durability.cut(log_end_offset)
         self._epoch = -1
@@ -439,16 +483,16 @@ class Log:
         self.refresh_first_unstable()
 
     def adopt_topic_id(self, topic_id: bytes) -> None:
-        """The topic's id, for a log whose `partition.metadata` was lost or never written."""
+        """Set the topic id of a log whose `partition.metadata` was lost or never written."""
         self.storage.write_topic_id(topic_id)
         self.topic_id = topic_id
 
     # Flushing
 
     def prepare_flush(self, now_ms: int | None = None) -> Flush | None:
-        """What is to be fsynced for everything written so far; None if nothing is.
+        """The flush of everything that was written so far; None if all of it is on disk.
 
-        Call here, `Flush.run` in any thread, then `flushed` here.
+        The caller calls `Flush.run` in any thread, then `flushed` on the loop.  Raises LogError.
         """
         if self.log_end_offset <= self.recovery_point:
             return None
@@ -459,26 +503,26 @@ class Log:
         return flush
 
     def flushed(self, flush: Flush) -> None:
-        """`flush` has run: recovery may begin where it ended.  LogError if the disk refused."""
+        """Advance the recovery point after `flush` has run.  Raises LogError if fsync failed."""
         self.durability.flushed(flush)
         self.upkeep[self] = None
 
     def flush(self) -> None:
-        """Make everything written so far durable, here and now."""
-        self._carry_out(self.prepare_flush())
+        """Flush everything that was written so far, and wait for the disk.  Raises LogError."""
+        self._run_flush(self.prepare_flush())
 
     def close(self) -> None:
-        """Write what is only in memory and make all of it durable, for a clean stop."""
-        self._carry_out(self.prepare_close())
+        """Write what is only in memory, flush everything, and close the files: a clean stop."""
+        self._run_flush(self.prepare_close())
         self.segments.close()
 
-    def _carry_out(self, flush: Flush | None) -> None:
+    def _run_flush(self, flush: Flush | None) -> None:
         if flush is not None:
             flush.run()
             self.flushed(flush)
 
     def prepare_close(self) -> Flush | None:
-        """Write what is only in memory; gives what makes it durable, None if all is."""
+        """Write what is only in memory.  Returns the flush of it, or None if all is on disk."""
         durability, end = self.durability, self.log_end_offset
         return None if self.offline else durability.prepare_close(self.producers, end)
 
@@ -489,7 +533,7 @@ class Log:
             raise LogError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.dir.parent} is offline")
 
     def take_offline(self) -> None:
-        """Answer KAFKA_STORAGE_ERROR to everything from now on."""
+        """Refuse all appends and reads with KAFKA_STORAGE_ERROR from now on."""
         self.offline = True
         self._plain.close()
 

@@ -1,4 +1,4 @@
-"""Where an append comes from, which decides what is checked."""
+"""The origin of an append, which decides on the checks."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ from enum import Enum, auto
 
 
 class Origin(Enum):
-    """CLIENT: everything is checked, one batch.  COORDINATOR: this broker's own records and
-    markers, without sequence numbers.  REPLICATION: the leader has checked, offsets are kept."""
+    """The origin of an append.
+
+    CLIENT        one batch of a producer: everything is checked
+    COORDINATOR   a batch that this broker built, without sequence numbers
+    REPLICATION   batches from the leader, which has checked them; their offsets are kept
+    """
 
     CLIENT = auto()
     COORDINATOR = auto()

@@ -1,4 +1,4 @@
-"""When a log begins a new segment, and how."""
+"""Rolling: when and how a log begins a new segment."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Rolling:
-    """Adds segments to a log; `configure` before anything else."""
+    """Adds segments to a log; call `configure` first."""
 
     __slots__ = ("_config", "_producers", "_roll_ms", "_segments", "_snapshots", "_storage")
 
@@ -33,7 +33,7 @@ class Rolling:
         self._snapshots = snapshots
 
     def configure(self, config: LogConfig) -> None:
-        """Take over altered topic configs."""
+        """Use changed topic configs from now on."""
         self._config = config
         self._set_roll_time()
         active = self._segments.active
@@ -41,28 +41,28 @@ class Rolling:
         active.index_bytes_max = config.segment_index_bytes
 
     def _set_roll_time(self) -> None:
-        """`segment.ms` less a jitter, so that many partitions' segments do not roll at once."""
+        """Set the age for rolling: `segment.ms` less a jitter, so that logs roll apart in time."""
         config = self._config
         jitter = min(config.segment_jitter_ms, config.segment_ms)
         self._roll_ms = config.segment_ms_max - (random.randrange(jitter) if jitter > 0 else 0)
 
     def is_due(self, segment: Segment, max_timestamp: int, now_ms: int) -> bool:
-        """Whether `segment.ms` is over for a segment that holds something.
+        """Whether a segment with records is older than `segment.ms`.
 
-        Its age counts from its first batch's timestamp to `max_timestamp`, or by the clock where
-        records have no timestamps.
+        Its age is the time from its first batch's timestamp to `max_timestamp`.  If records have no
+        timestamps, it is the time since the segment was created.
         """
         first = segment.first_timestamp
         if first is None:
             first = segment.first_batch_timestamp()
-        waited_ms = max_timestamp - first if first >= 0 else now_ms - segment.created_ms
-        return waited_ms > self._roll_ms
+        age_ms = max_timestamp - first if first >= 0 else now_ms - segment.created_ms
+        return age_ms > self._roll_ms
 
     def roll_if_due(self, log_end_offset: int, now_ms: int) -> bool:
-        """Roll a segment that is older than `segment.ms` by the clock, if it holds anything.
+        """Roll an active segment with records that is older than `segment.ms` by the clock.
 
-        Kafka looks only when something is appended; a compacted topic that nobody writes to any
-        more would keep its last segment from the cleaner for ever.
+        Apache Kafka checks only at an append.  The cleaner would then never clean the last segment
+        of a compacted topic without appends.
         """
         segment = self._segments.active
         if not segment.size_bytes or not self.is_due(segment, now_ms, now_ms):
@@ -71,10 +71,10 @@ class Rolling:
         return True
 
     def roll(self, start: int, now_ms: int) -> Segment:
-        """Start a new segment at offset `start`.  LogError; nothing of it stays then.
+        """Start a new segment at offset `start`.  Raises LogError; no new file stays then.
 
-        The producers' state is kept as a snapshot at its base offset, so that recovery can begin
-        there; the next flush makes the old segment durable.
+        Takes a snapshot of the producer state at its base offset, so that recovery can begin there.
+        The next flush makes the old segment durable.
         """
         old = self._segments.active
         try:
@@ -89,9 +89,10 @@ class Rolling:
         return segment
 
     def _new_segment(self, old: Segment, base_offset: int, now_ms: int) -> Segment:
-        """The segment that follows `old`; where it cannot be made, nothing of it stays.
+        """The new segment behind `old`.  Raises OSError, after it has removed the new files.
 
-        The log may grow past its base offset then, and would not be one piece when it is loaded.
+        If they stayed, the log could grow past their base offset, and loading it would find
+        overlapping segments.
         """
         old.become_inactive()
         storage = self._storage

@@ -1,12 +1,12 @@
-"""One segment of a log: a run of batches in a `.log` file with its three indexes.
+"""One segment of a log: consecutive batches in a `.log` file, with its three indexes.
 
-The names of its files are its base offset in 20 digits; all but the last segment of a log never
-change (compaction replaces them whole).  Files are opened when first needed, and only so many
-are kept open (`OpenFiles`), because most segments are never read again.
+Its files are named by its base offset in 20 digits.  Only the last segment of a log changes;
+compaction replaces other segments whole.  A file is opened when it is needed, and a limited number
+stays open (`OpenFiles`), because most segments are never read again.
 
-What an index says is checked against the batch it points to when it is used: indexes have no
-checksum, and below the recovery point nobody looks at them when a log is loaded.  An index found
-wrong is rebuilt on the spot.
+An index entry is checked against the batch that it points to when it is used.  Indexes have no
+checksum, and loading a log does not check those below the recovery point.  An index that is wrong
+is rebuilt at once.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _HEADER_WINDOW = 61
 
 
 class Segment:
-    """One segment; the last one of a log is appended to.
+    """One segment; appends go to the last segment of a log.
 
-    `first_timestamp` is the largest timestamp of the first batch (None: not looked up yet),
-    `created_ms` when the file was made or opened; the roll rule wants both.
+    `first_timestamp` is the largest timestamp of the first batch, None before it is read.
+    `created_ms` is the time when the file was created or opened.  The rule for rolling needs both.
     """
 
     __slots__ = (
@@ -110,10 +110,10 @@ class Segment:
         config: LogConfig,
         now_ms: int,
     ) -> Segment:
-        """Make the files of a new, empty segment, replacing leftovers of that name.
+        """Create the files of a new, empty segment; existing files of these names are replaced.
 
-        `preallocate` gives the .log file its full size at once.  That is a hole in the file, as
-        Apache Kafka 4.3.1 makes it on Linux: no room is taken on the disk.
+        `preallocate` gives the .log file its full size at once.  As with Apache Kafka 4.3.1 on
+        Linux, the file is sparse and takes no space on the disk.
         """
         segment = cls(directory, base_offset, files, open_files, config=config, created_ms=now_ms)
         files.remove(segment._path(names.TXN_INDEX))
@@ -141,7 +141,7 @@ class Segment:
     # Files
 
     def open(self) -> OpenFile:
-        """The .log file, opened now if it is not."""
+        """The .log file; opens it if necessary.  Raises OSError."""
         self.recently_used = True
         file = self.file
         if file is None:
@@ -150,13 +150,13 @@ class Segment:
         return file
 
     def move(self, directory: Path) -> None:
-        """The folder has been renamed; a file that is open stays so."""
+        """Use the new path of a renamed folder; open files stay open."""
         self.dir = directory
         for index in (self.offset_index, self.time_index, self.txn_index):
             index.move(directory)
 
     def release(self) -> None:
-        """Close the file (regions under way keep it) and forget what was read from disk."""
+        """Close the .log file, unless a region still uses it, and drop the cached indexes."""
         self.file = None
         self.offset_index.release()
         self.time_index.release()
@@ -168,36 +168,36 @@ class Segment:
         self.discard()
 
     def discard(self) -> None:
-        """Close the files for good; what the indexes still had to write is not wanted."""
+        """Close the files without writing the indexes: the segment is removed or replaced."""
         self.open_files.discard(self)
         self.file = None
 
     def save_indexes(self) -> list[OpenFile]:
-        """Bring the index files up to date; gives those that were written, to be fsynced."""
+        """Write changed indexes; returns the files that were written, for an fsync."""
         if self.txn_index.dirty:
             self.txn_index.save()
         indexes = (self.offset_index, self.time_index)
         return [file for index in indexes if (file := index.save()) is not None]
 
     def complete_indexes(self) -> list[OpenFile]:
-        """Have the index files say all, the largest timestamp too, by which it will be chosen.
+        """Write the indexes, with the largest timestamp, by which a later lookup finds the segment.
 
-        A segment that nobody has touched since it was opened has that in its file already.
-        Gives the files that were written, to be fsynced.
+        The file of a segment that was not used since it was opened has the timestamp already.
+        Returns the files that were written, for an fsync.
         """
         if self._max_timestamp is not None:
             self.time_index.append(self._max_timestamp, self._max_timestamp_offset)
         return self.save_indexes()
 
     def own(self) -> None:
-        """It may be cut or appended to from now on: a file that snapshots share is left to them.
+        """Replace a .log file that snapshots share (a hard link) by a copy, so that it may change.
 
-        Its copy is on disk before it takes the name, or a power cut would take what was there.
+        The copy is on disk before it gets the file's name, so a power cut loses no record.
         """
         file = self.open()
         if not self.files.is_shared(file):
             return
-        # Of a kill in between, the loader removes what has this ending.
+        # If the process is killed before the rename, the loader removes files of this suffix.
         copy = self.path.with_name(self.path.name + names.DELETED)
         self.files.copy(self.path, copy)
         copied = self.files.open(copy)
@@ -208,10 +208,9 @@ class Segment:
         self.file = None
 
     def become_inactive(self) -> list[OpenFile]:
-        """No appends follow.
+        """Write the indexes and cut a preallocated file to its size: no appends follow.
 
-        Gives the files that were written, to be fsynced: of indexes, and what was preallocated and
-        is cut to its size.
+        Returns the files that were written, for an fsync.
         """
         written = self.complete_indexes()
         if self.preallocated:
@@ -220,12 +219,12 @@ class Segment:
         return written
 
     def index_paths(self) -> list[Path]:
-        """The index files that there are."""
+        """The index files that exist."""
         paths = [self.offset_index.path, self.time_index.path]
         return [*paths, self.txn_index.path] if self.txn_index.exists else paths
 
     def paths(self) -> list[Path]:
-        """All its files, the log file last: a segment exists as long as that one does."""
+        """All files, the .log file last: a segment exists as long as its .log file."""
         return [*self.index_paths(), self.path]
 
     # Timestamps
@@ -242,7 +241,7 @@ class Segment:
     @property
     def max_timestamp_offset(self) -> int:
         """The last offset of the first batch that has the largest timestamp."""
-        self.max_timestamp  # noqa: B018 - reads the index when it was not yet
+        self.max_timestamp  # noqa: B018 - reads the index if that has not happened yet
         return self._max_timestamp_offset
 
     def set_max_timestamp(self, timestamp: int, offset: int) -> None:
@@ -250,14 +249,14 @@ class Segment:
         self._max_timestamp_offset = offset
 
     def largest_timestamp(self) -> int:
-        """What retention goes by: the largest record timestamp, or when the file last changed."""
+        """The time for `retention.ms`: the largest timestamp, or the file's modification time."""
         timestamp = self.max_timestamp
         if timestamp >= 0:
             return timestamp
         return self.path.stat().st_mtime_ns // 1_000_000
 
     def first_batch_timestamp(self) -> int:
-        """The largest timestamp of the first batch, -1 if there is none; it times the roll."""
+        """The largest timestamp of the first batch, -1 if there is none; rolling depends on it."""
         timestamp = self.first_timestamp
         if timestamp is None and self.size_bytes:
             window = read_exactly(self.files, self.open(), 0, _HEADER_WINDOW)
@@ -267,9 +266,9 @@ class Segment:
     # Appending
 
     def write(self, position: int, data: bytearray | memoryview, size_bytes: int) -> None:
-        """Write batches; what part of them got there is taken back when the disk refuses.
+        """Write batches at `position`.  After an error the file is cut back to `position`.
 
-        OSError; NotTakenBack if that cannot be done.
+        Raises OSError; raises NotTakenBack if the file could not be cut back.
         """
         try:
             file = self.file or self.open()
@@ -280,15 +279,18 @@ class Segment:
             try:
                 if self.file is not None:
                     self.files.ftruncate(self.file.fd, position)
-            except OSError as again:
-                _logger.error("cannot cut %s back to %d: %s", self.path, position, again)
+            except OSError as cut_error:
+                _logger.error("cannot cut %s back to %d: %s", self.path, position, cut_error)
                 raise NotTakenBack(*error.args) from error
             raise
 
     def note_batch(
         self, position: int, size_bytes: int, last_offset: int, max_timestamp: int
     ) -> None:
-        """A batch was written at `position`: do the bookkeeping (Kafka's LogSegment.append)."""
+        """Update size, timestamps and indexes by a batch that was written at `position`.
+
+        The rules are those of Kafka's LogSegment.append.
+        """
         if position == 0:
             self.first_timestamp = max_timestamp
         if max_timestamp > self.max_timestamp:
@@ -303,9 +305,10 @@ class Segment:
         self.size_bytes = position + size_bytes
 
     def _full(self) -> bool:
-        """Whether an index has reached `segment.index.bytes`, which makes the log roll.
+        """Whether an index has reached `segment.index.bytes`, so that the log has to roll.
 
-        The time index keeps one entry free for the one that closes it.
+        In the time index one entry stays free, for the one that is added when the segment is
+        closed.
         """
         offsets, times = self.offset_index, self.time_index
         return (
@@ -318,7 +321,7 @@ class Segment:
     def headers(
         self, position: int = 0, end: int | None = None
     ) -> Iterator[tuple[int, BatchHeader]]:
-        """Position and header of each batch from `position` on, where one must start."""
+        """Position and header of each batch from `position` on, where a batch must start."""
         limit = self.size_bytes if end is None else end
         if position >= limit:
             return iter(())
@@ -333,7 +336,10 @@ class Segment:
         return None
 
     def floor_position(self, offset: int) -> int:
-        """Where a batch starts, at or before the one that holds `offset`: the index' answer."""
+        """The position of a batch at or before the one that holds `offset`, by the offset index.
+
+        An index that points to no batch is rebuilt.
+        """
         entry_offset, position = self.offset_index.lookup(offset)
         if position and not self._starts_batch(position, entry_offset):
             self._rebuild("offset index")
@@ -392,12 +398,12 @@ class Segment:
 
     # Changing
 
-    def _rebuild(self, what: str) -> None:
-        _logger.warning("The %s of %s does not fit the log; rebuilding it", what, self.path)
+    def _rebuild(self, index_name: str) -> None:
+        _logger.warning("The %s of %s does not fit the log; rebuilding it", index_name, self.path)
         self.rebuild_indexes()
 
     def rebuild_indexes(self) -> None:
-        """Make the offset and the time index anew from the batch headers."""
+        """Rebuild the offset index and the time index from the batch headers."""
         self._reset_lookup_indexes()
         size_bytes = self.size_bytes
         for position, header in scan.headers(
@@ -406,7 +412,7 @@ class Segment:
             self.note_batch(position, header.size_bytes, header.last_offset, header.max_timestamp)
         self.size_bytes = size_bytes
         self.time_index.append(self.max_timestamp, self._max_timestamp_offset)
-        for file in self.save_indexes():  # below the recovery point nobody else does
+        for file in self.save_indexes():  # no later flush has files below the recovery point
             self.files.fsync(file.fd)
 
     def _reset_lookup_indexes(self) -> None:
@@ -417,7 +423,7 @@ class Segment:
         self.indexes_full = False
 
     def reset_indexes(self) -> None:
-        """Forget all three indexes: recovery makes them anew, batch by batch."""
+        """Empty all three indexes: recovery rebuilds them batch by batch."""
         self._reset_lookup_indexes()
         self.txn_index.reset()
 
@@ -431,21 +437,21 @@ class Segment:
             self.first_timestamp = None
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
-        """Drop the batches that end at or after `offset`; `save_indexes` is to follow."""
+        """Remove the batches that end at or after `offset`; the caller then saves the indexes."""
         self.own()
-        found = self.find(offset)
+        first_removed = self.find(offset)
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         self.txn_index.truncate_to(offset)
-        if found is not None:
-            self.cut(found[0])
+        if first_removed is not None:
+            self.cut(first_removed[0])
         if self.size_bytes == 0:
             self.created_ms = now_ms
         self.bytes_since_index = 0
         self._find_max_timestamp()
 
     def _find_max_timestamp(self) -> None:
-        """After a cut: the time index' last entry, or a larger one in the batches behind it."""
+        """Find the largest timestamp after a cut, in the time index and the batches behind it."""
         timestamp, offset = self.time_index.last()
         for _, header in self.headers(self.floor_position(offset)):
             if header.max_timestamp > timestamp:

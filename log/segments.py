@@ -1,4 +1,4 @@
-"""The segments of one log, in order, found by offset."""
+"""The segments of one log in the order of their offsets, with lookups by offset."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Segments:
-    """Ordered by base offset; the last one, `active`, takes the appends."""
+    """The segments, ordered by base offset; appends go to the last one, `active`."""
 
     __slots__ = ("_bases", "_segments", "active")
 
@@ -39,7 +39,7 @@ class Segments:
         return sum(segment.size_bytes for segment in self._segments)
 
     def add(self, segment: Segment) -> None:
-        """Add a segment, in place of one of the same base offset if there is such."""
+        """Add a segment; it replaces one of the same base offset."""
         at = bisect_left(self._bases, segment.base_offset)
         if at < len(self._bases) and self._bases[at] == segment.base_offset:
             self._segments[at] = segment
@@ -61,12 +61,12 @@ class Segments:
             segment.close()
 
     def floor(self, offset: int) -> Segment | None:
-        """The segment that holds `offset` if any does; None if it is before the first."""
+        """The last segment that begins at or before `offset`; None if `offset` is before all."""
         at = bisect_right(self._bases, offset)
         return self._segments[at - 1] if at else None
 
     def from_floor(self, offset: int) -> list[Segment]:
-        """The segment that holds `offset`, or the first, and all behind it."""
+        """The segment that holds `offset` (or the first one), and all segments behind it."""
         at = bisect_right(self._bases, offset)
         return self._segments[max(at - 1, 0) :]
 
@@ -78,10 +78,10 @@ class Segments:
     def batch_at(self, offset: int) -> BatchHeader | None:
         """The header of the first batch that ends at or after `offset`."""
         for segment in self.from_floor(offset):
-            if (found := segment.find(offset)) is not None:
-                return found[1]
+            if (batch := segment.find(offset)) is not None:
+                return batch[1]
         return None
 
     def between(self, first: int, end: int) -> list[Segment]:
-        """Those that may hold an offset in [first, end)."""
+        """The segments that may hold an offset in [first, end)."""
         return [segment for segment in self.from_floor(first) if segment.base_offset < end]

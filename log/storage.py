@@ -1,4 +1,4 @@
-"""Where a log's files are, and what is said of it when the disk refuses."""
+"""The folder of one log, and its disk errors: which of them take the log offline."""
 
 from __future__ import annotations
 
@@ -20,16 +20,18 @@ _logger = logging.getLogger(__name__)
 
 
 class Removal(NamedTuple):
-    """Files renamed to `.deleted`, to be removed `file.delete.delay.ms` later, at `due_ms`."""
+    """Files that were renamed to `.deleted`; they are removed at `due_ms`, as
+    `file.delete.delay.ms` says."""
 
     due_ms: int
     paths: list[Path]
 
 
 class Storage:
-    """One partition's folder, of the parts of a log that work in it.
+    """The folder of one partition, which all parts of a log share.
 
-    They tell it of each OSError, by `failed` or `refused`, and raise the LogError that it gives.
+    A part that catches an OSError passes it to `failed` or `refused`, and raises the LogError that
+    these return.
     """
 
     __slots__ = (
@@ -51,38 +53,38 @@ class Storage:
         self.files = files
         self.open_files = open_files
         self.on_failure: Callable[[OSError], None] | None = None
-        """Told of a failure that does not pass: the log is offline from then on."""
+        """Called with a disk failure that is not a shortage; it takes the log offline."""
         self.removals: list[Removal] = []
 
     def failed(self, error: OSError) -> LogError:
-        """The disk refused: the log takes no more appends, and its directory goes offline."""
+        """The LogError for a disk failure; the log and its log directory go offline."""
         _logger.error("%s-%d in %s: %s", self.topic, self.partition, self.dir.parent, error)
         if self.on_failure is not None:
             self.on_failure(error)
         return LogError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
 
     def refused(self, error: OSError) -> LogError:
-        """As `failed`, for a step that changed nothing: a shortage is no failure."""
+        """The LogError for a step that changed nothing; a shortage takes nothing offline."""
         if isinstance(error, NotTakenBack) or not passes(error):
             return self.failed(error)
         _logger.warning("%s-%d in %s: %s", self.topic, self.partition, self.dir.parent, error)
         return LogError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
 
     def read_failed(self, error: Exception) -> LogError:
-        """Reading gave an OSError, or what is there is corrupt."""
+        """The LogError for a failed read: an OSError, or a corrupt batch."""
         if isinstance(error, OSError):
             return self.refused(error)
         return LogError(ErrorCode.CORRUPT_MESSAGE, str(error))
 
     def write_topic_id(self, topic_id: bytes) -> None:
-        """Whose folder it is from now on.  LogError."""
+        """Write `partition.metadata`.  Raises LogError."""
         try:
             partition_metadata.write(self.files, self.dir, topic_id)
         except OSError as error:
             raise self.refused(error) from error
 
     def remove_later(self, paths: list[Path], due_ms: int) -> None:
-        """Rename files to `.deleted` now; `LogManager.maintain` has them removed at `due_ms`."""
+        """Rename files to `.deleted` now; `LogManager.maintain` removes them at `due_ms`."""
         renamed = []
         for path in paths:
             target = path.with_name(path.name + ".deleted")
@@ -94,14 +96,15 @@ class Storage:
         self.removals.append(Removal(due_ms, renamed))
 
     def take_due(self, now_ms: int) -> list[Path]:
-        """What is to be removed by now: who asks does it."""
-        paths = [path for each in self.removals if each.due_ms <= now_ms for path in each.paths]
+        """The files that are due for removal; the caller removes them."""
+        due = [removal for removal in self.removals if removal.due_ms <= now_ms]
+        paths = [path for removal in due for path in removal.paths]
         if paths:
-            self.removals = [each for each in self.removals if each.due_ms > now_ms]
+            self.removals = [removal for removal in self.removals if removal.due_ms > now_ms]
         return paths
 
     def move(self, directory: Path) -> None:
-        """The folder has been renamed: its files are found there from now on."""
+        """Use the new path of a renamed folder."""
         self.dir = directory
         self.removals = [
             Removal(due_ms, [directory / path.name for path in paths])

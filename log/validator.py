@@ -1,21 +1,21 @@
-"""What a leader checks before it appends a batch, and how it rewrites one when it has to.
+"""The checks of a leader before it appends a batch, and the changes that it makes to a batch.
 
-Apache Kafka decodes every record of every batch (LogValidator).  Here the header and the CRC are
-checked always, and the records only where the answer depends on them:
+Apache Kafka decodes every record of every batch (LogValidator).  kwire always checks the header and
+the CRC, and reads the records only if the result depends on them:
 
     compacted topic                     each record needs a key
-    timestamps of the header outside    each record that is out of bounds is named; the header's
-    the topic's bounds                  largest may be a mere claim, so the records decide
+    timestamps of the header outside    the error names each record that is out of bounds; the
+    the topic's bounds                  header's timestamps may be wrong, so the records decide
     largest timestamp below the first   the client left it to the broker (Sarama does): compute it
     timestamp type set by the client    Kafka refuses or rewrites it, by the records' timestamps
-    more or fewer records than fit      the sizes of up to 8 plain records do not fill the batch, or
-                                        their count is beyond what so many bytes can hold
-    compression.type is another codec   the records are compressed anew
+    record count does not fit           the sizes of up to 8 uncompressed records do not fill the
+                                        batch, or so many records cannot be in so few bytes
+    compression.type is another codec   the records are compressed again
 
-This leaves unread what the CRC already vouches for: that a client sent exactly these bytes.  A
-client that makes a batch whose records contradict its own header hurts those who read its topic,
-not the broker: offsets, sizes, sequence numbers and epochs are all taken from the header, whose
-claims are checked against one another.  In return a batch costs the same whatever it holds.
+The CRC proves that the client sent exactly these bytes.  Records that contradict their own header
+harm the consumers of the topic, not the broker: offsets, sizes, sequence numbers and epochs come
+from the header, whose fields are checked against each other.  In return, an append costs the same
+for any number of records.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 
 NO_TIMESTAMP = -1
 
-_MEANINGFUL = 0x7F  # a broker that writes the attributes anew leaves out what is not defined
+_DEFINED_ATTRIBUTES = 0x7F  # a broker that rewrites the attributes clears undefined bits
 
 _ANSWERED_BARE = frozenset(
     (
@@ -73,11 +73,11 @@ _ANSWERED_BARE = frozenset(
         ErrorCode.KAFKA_STORAGE_ERROR,
     )
 )
-"""Errors that Kafka answers with -1 for the log start offset (ReplicaManager)."""
+"""Errors for which Kafka's response has -1 as log start offset (ReplicaManager)."""
 
 
 class Validated(NamedTuple):
-    """A batch that may be written once its base offset and leader epoch are patched in."""
+    """A valid batch, which still needs its base offset and leader epoch."""
 
     data: memoryview
     header: BatchHeader
@@ -92,10 +92,10 @@ def validate(
     name: str,
     log_start_offset: int,
 ) -> Validated:
-    """Check what a client (or a coordinator of this broker) wants appended to partition `name`.
+    """Check one batch of a client, or of a coordinator of this broker, for partition `name`.
 
-    The buffer may be changed.  LogError with Kafka's code if it is refused; Kafka tells the log
-    start offset with what it refuses after a first look.
+    Changes the buffer if necessary, or returns another one.  Raises LogError with Kafka's error
+    code; it has the log start offset where Kafka's response has it.
     """
     view = single_batch(memoryview(batches))
     header = read_header(view)
@@ -115,7 +115,7 @@ def validate(
         if len(validated.data) > config.segment_bytes:
             raise LogError(ErrorCode.RECORD_LIST_TOO_LARGE, "the batch does not fit in a segment")
     except CorruptBatch as error:
-        # The CRC did hold, so what a reader of the records finds wrong is an invalid record.
+        # The CRC is right, so a record that cannot be read was invalid when the client sent it.
         raise LogError(
             ErrorCode.INVALID_RECORD, str(error), log_start_offset=log_start_offset
         ) from error
@@ -141,7 +141,10 @@ def _check_crc(view: memoryview, header: BatchHeader) -> None:
 
 
 def single_batch(view: memoryview) -> memoryview:
-    """The one batch in `view`: Kafka takes no second, and overlooks a cut-off one behind it."""
+    """The only batch in `view`.  As in Kafka, a second batch is refused, an incomplete one ignored.
+
+    Raises LogError.
+    """
     size = whole_batch_size(view)
     if size is None:
         raise LogError(ErrorCode.INVALID_RECORD, "there is no batch")
@@ -155,7 +158,7 @@ def single_batch(view: memoryview) -> memoryview:
 
 
 def _begins_another(rest: memoryview) -> bool:
-    """Whether a whole batch follows; what is wrong with its length or magic is not told."""
+    """Whether a complete batch follows.  As in Kafka, its error has no message for the client."""
     try:
         return whole_batch_size(rest) is not None
     except LogError as error:
@@ -163,9 +166,9 @@ def _begins_another(rest: memoryview) -> bool:
 
 
 def whole_batch_size(view: memoryview) -> int | None:
-    """Size of the batch that `view` starts with, None if it is cut short.
+    """The size of the batch that `view` begins with, None if the batch is incomplete.
 
-    CORRUPT_MESSAGE for a length or a magic that cannot be; clients are told which.
+    Raises LogError CORRUPT_MESSAGE, with a message for the client, for an invalid length or magic.
     """
     if len(view) < LOG_OVERHEAD:
         return None
@@ -188,7 +191,7 @@ def _corrupt(message: str) -> LogError:
 
 
 def _check_claims(header: BatchHeader) -> None:
-    """What the header says must fit together, as all bookkeeping goes by it."""
+    """Check that the header's fields fit together: offsets and producer state depend on them."""
     count = header.records_count
     why = None
     if header.last_offset_delta < 0 or count != header.last_offset_delta + 1:
@@ -205,9 +208,9 @@ def _check_claims(header: BatchHeader) -> None:
 
 
 def _target_compression(header: BatchHeader, config: LogConfig) -> Compression | None:
-    """The codec to compress anew with, None when the batch stays as it is.
+    """The codec to compress the batch with again; None if the batch stays as it is.
 
-    Control records are left alone: their readers expect them plain.
+    Control records stay uncompressed, as their readers expect.
     """
     target = config.target_compression
     if target is None or target == header.compression or header.is_control:
@@ -223,10 +226,10 @@ def _in_place(
     now_ms: int,
     name: str,
 ) -> Validated:
-    """Decide on a batch that keeps its records, reading them if that is needed."""
+    """Check a batch that keeps its records, and read them if necessary."""
     client_stamped = header.timestamp_type is TimestampType.LOG_APPEND_TIME
     max_timestamp = header.max_timestamp
-    # A coordinator's batches were made by this broker a moment ago: their records are right.
+    # This broker built a coordinator's batch: its records are right.
     if origin is Origin.CLIENT and _must_read(view, header, config, now_ms):
         read = list(records(view))
         _check_records(read, header, config, now_ms, name)
@@ -239,7 +242,7 @@ def _in_place(
 
 
 def _must_read(view: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
-    """Whether the header leaves a doubt that only the records can settle; see above."""
+    """Whether the result depends on the records; see the table at the head of this module."""
     if config.compact or header.timestamp_type is TimestampType.LOG_APPEND_TIME:
         return True
     if not is_plausible(view, header):
@@ -259,7 +262,7 @@ def _must_read(view: memoryview, header: BatchHeader, config: LogConfig, now_ms:
 def _check_records(
     read: list[Record], header: BatchHeader, config: LogConfig, now_ms: int, name: str
 ) -> None:
-    """Keys and timestamps; all bad records are named in one LogError (KIP-467)."""
+    """Check keys and timestamps.  Raises one LogError that names all invalid records (KIP-467)."""
     errors: list[tuple[int, str]] = []
     untimely = False
     for number, record in enumerate(read):
@@ -285,10 +288,10 @@ def _check_records(
 
 
 def _untimely(record: Record, header: BatchHeader, config: LogConfig, now_ms: int) -> str | None:
-    """What is wrong with a record's timestamp.
+    """The error message for a record's timestamp, None if it is valid.
 
-    Kafka lets a client say LogAppendTime on a CreateTime topic as long as the timestamp is in
-    bounds (and corrects it), but not where there is no timestamp or on a LogAppendTime topic.
+    On a CreateTime topic Kafka accepts (and corrects) the timestamp type LogAppendTime if the
+    timestamp is in bounds.  It refuses the type without a timestamp, and on a LogAppendTime topic.
     """
     timestamp = record.timestamp
     if not config.log_append_time and timestamp != NO_TIMESTAMP:
@@ -322,8 +325,8 @@ def _out_of_range(record: Record, earliest: int, latest: int) -> str:
 def _stamp(
     view: memoryview, header: BatchHeader, max_timestamp: int, timestamp_flag: int
 ) -> Validated:
-    """Set the largest timestamp and whose it is, and the CRC that covers both."""
-    attributes = header.attributes & _MEANINGFUL & ~LOG_APPEND_TIME_FLAG | timestamp_flag
+    """Set the largest timestamp, the timestamp type, and the CRC that covers both."""
+    attributes = header.attributes & _DEFINED_ATTRIBUTES & ~LOG_APPEND_TIME_FLAG | timestamp_flag
     ATTRIBUTES.pack_into(view, ATTRIBUTES_POS, attributes)
     MAX_TIMESTAMP.pack_into(view, MAX_TIMESTAMP_POS, max_timestamp)
     CRC.pack_into(view, CRC_POS, crc32c.crc32c(view[CRC_END:]))
@@ -338,7 +341,7 @@ def _recompress(
     now_ms: int,
     name: str,
 ) -> Validated:
-    """A batch of the same records in the topic's own codec."""
+    """A batch of the same records in the topic's codec."""
     read = list(records(view))
     _check_records(read, header, config, now_ms, name)
     data = build(

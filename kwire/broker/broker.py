@@ -1,8 +1,8 @@
-"""One broker: its node, its services, and what happens when a disk or its cluster is lost.
+"""One broker: its node and its services, and its reaction to a lost disk or cluster.
 
-`Broker` only puts the services together.  Handlers and the server find here what they serve from;
-each service is given what it needs and knows nothing of the broker.  Everything is touched from the
-trio loop alone, so there are no locks.
+`Broker` creates the services; handlers and the server reach them here.  Each service gets what it
+needs as an argument, and does not know the broker.  Only the trio loop uses these objects, so there
+are no locks.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ log = logging.getLogger("kwire.broker")
 
 
 class Broker:
-    """See the module.
+    """The services of one broker.
 
     node            settings, metadata, hosted partitions, timers, clock, peers
-    membership      this broker's part in its cluster: it commits and creates topics
-    coordinators    of groups, transactions and share groups
-    configs         what configs that change at run time have effect on, quotas among it
-    authorizer      asked before each request is handled; None: everything is allowed
-    tokens          what is known of delegation tokens; None where there cannot be any
-    gate            what every request passes; None: nothing has to know of each request
-    storage_lost    set when the broker cannot go on: no log directory is left, that of the
-                    metadata has failed, or its cluster is gone (`membership_lost` has the reason)
+    membership      this broker's part in its cluster: it commits changes and creates topics
+    coordinators    those of groups, transactions and share groups
+    configs         applies configs that change at run time, among them quotas
+    authorizer      checks the rights of each request; None: everything is allowed
+    tokens          the delegation tokens; None if the settings exclude them
+    gate            sees every request of new connections; None: no request has to be seen
+    storage_lost    set when the broker has to stop: no log directory is left, the one with the
+                    metadata has failed, or the cluster is lost (`membership_lost` has the reason)
     """
 
     def __init__(
@@ -72,9 +72,9 @@ class Broker:
         self.tokens = chosen.tokens(config)
         self.gate: Gate | None = None
         self.on_acls_changed: Callable[[], None] | None = None
-        """Called when what was allowed may not be any longer, or the other way round."""
+        """Called when ACLs have changed."""
         self.check_stores: CheckStores | None = None
-        """Whether listeners could be served with other certificates; None without TLS."""
+        """Checks whether listeners could use other keystores; None without TLS."""
         self.storage_lost = trio.Event()
         self.membership_lost: StoreError | None = None
         self.fetch_sessions = FetchSessions(
@@ -88,7 +88,7 @@ class Broker:
         metadata.follow(self._follow)
 
     async def start(self, nursery: trio.Nursery) -> None:
-        """Be a cluster of one broker: take up what the metadata says, and follow it."""
+        """Start as a cluster of one broker: apply the metadata, and follow its changes."""
         self.node.begin(nursery)
         membership = LoneMembership(self.node)
         self.membership = membership
@@ -96,10 +96,10 @@ class Broker:
 
     @staticmethod
     def now_ms() -> int:
-        """Wall clock in ms since the epoch, what Kafka stamps on records."""
+        """The wall clock in ms since the epoch, which Kafka stamps on records."""
         return time.time_ns() // 1_000_000
 
-    # -- what handlers ask of the node for nearly every request
+    # -- shortcuts to the node, which nearly every handler needs
 
     @property
     def node_id(self) -> int:
@@ -112,14 +112,14 @@ class Broker:
 
     @property
     def image(self) -> ClusterImage:
-        """The cluster as this broker tells its clients of it."""
+        """The metadata image of the cluster, from which clients are answered."""
         return self.metadata.image
 
-    # -- services that most brokers never need; each is imported and made when first asked for
+    # -- services that most brokers never need; each is imported and created at its first use
 
     @property
     def telemetry(self) -> ClientTelemetry:
-        """What clients are asked to push, and have pushed."""
+        """The metrics that clients push (KIP-714)."""
         if self._telemetry is None:
             from kwire.broker.telemetry.service import ClientTelemetry
 
@@ -128,12 +128,12 @@ class Broker:
 
     @property
     def telemetry_if_any(self) -> ClientTelemetry | None:
-        """`telemetry`, or None if no client has asked what it is to push."""
+        """`telemetry`, or None if no client has asked for its subscription yet."""
         return self._telemetry
 
     @property
     def shares(self) -> ShareManager:
-        """The records that members of share groups read here."""
+        """The partitions that members of share groups read on this broker."""
         if self._shares is None:
             from kwire.coordinators.share_partitions.manager import ShareManager
 
@@ -142,7 +142,7 @@ class Broker:
 
     @property
     def metadata_views(self) -> MetadataViews:
-        """What Metadata is answered from."""
+        """Encoded parts of the image, from which Metadata requests are answered."""
         if self._views is None:
             from kwire.cluster.metadata.views import MetadataViews
 
@@ -150,11 +150,11 @@ class Broker:
         return self._views
 
     def disconnected(self, connection_id: str) -> None:
-        """A client's connection is closed."""
+        """Drop what belongs to a closed connection."""
         if self._telemetry is not None:
             self._telemetry.disconnected(connection_id)
 
-    # -- changes of the metadata, and losses
+    # -- changes of the metadata, and lost storage
 
     def _follow(self, before: ClusterImage, image: ClusterImage, delta: ClusterDelta) -> None:
         if self._views is not None:
@@ -168,9 +168,9 @@ class Broker:
         if delta.tokens and self.tokens is not None:
             self.tokens.follow(delta.tokens)
 
-    def _dir_failed(self, path: Path, problem: OSError, lost: list[Log]) -> None:
-        """A log directory is gone: answer everybody who waits for its partitions."""
-        log.error("%d partitions of %s are offline: %s", len(lost), path, problem)
+    def _dir_failed(self, path: Path, error: OSError, lost: list[Log]) -> None:
+        """Take the partitions of a failed log directory offline, and answer who waits for them."""
+        log.error("%d partitions of %s are offline: %s", len(lost), path, error)
         partitions = self.hosted.lose(lost)
         if self.membership.replication is not None:
             for partition in partitions:
@@ -179,7 +179,7 @@ class Broker:
         if not can_go_on or not self.logs.online_dirs:
             self.storage_lost.set()
 
-    def give_up(self, problem: StoreError) -> None:
-        """Stop: the cluster that this broker is a member of is gone for good."""
-        self.membership_lost = problem
+    def give_up(self, error: StoreError) -> None:
+        """Stop the broker: its cluster is lost, and it cannot become a member again."""
+        self.membership_lost = error
         self.storage_lost.set()

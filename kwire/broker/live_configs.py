@@ -1,4 +1,4 @@
-"""Configs of topics, clients and this broker that change at run time, put into effect."""
+"""Applies configs that change at run time: those of topics, quotas, and this broker."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ log = logging.getLogger("kwire.broker")
 
 
 class ConfigFollower:
-    """Puts changed configs into effect on one broker.
+    """Applies changed configs on one broker.
 
-    quotas              what clients are held to; None until the first quota is set
-    on_quotas           called once, when there are quotas
+    quotas              the client quotas; None until the first one is set
+    on_quotas           called once, when the first quota is set
     asks_for_metrics    whether there is a client metrics subscription
     """
 
@@ -33,7 +33,7 @@ class ConfigFollower:
         self.asks_for_metrics = False
 
     def apply(self, changed: Mapping[ResourceKey, Mapping[str, str]]) -> None:
-        """`changed` has the configs of each resource that differ from before, whole."""
+        """Apply changes; `changed` has all configs of each resource whose configs changed."""
         broker = self._broker
         if any(kind == ENTITY_RESOURCE for kind, _ in changed):
             self._apply_quotas(changed)
@@ -55,8 +55,8 @@ class ConfigFollower:
             settings.config = settings.static_config.with_dynamic(
                 image.configs_of(*everyone), image.configs_of(*own)
             )
-        except ConfigError as problem:
-            log.error("the broker's dynamic configs are not applied: %s", problem)
+        except ConfigError as error:
+            log.error("Cannot apply the broker's dynamic configs: %s. The old ones stay.", error)
         self._broker.logs.update_producers(
             expiration_ms=settings.config.producer_id_expiration_ms,
             verify_transactions=settings.config.transaction_partition_verification_enable,

@@ -1,4 +1,4 @@
-"""What the services of one broker share: the lower half of a broker, without the services."""
+"""The lower half of a broker, which its services share: settings, metadata, partitions, timers."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 class Node:
     """One broker's settings, metadata, partitions, clock and timers.
 
-    Replication, membership, coordinators and telemetry are built on it and know nothing of each
-    other through it.  `peers` is the way to the other brokers, None for a broker that is alone.
-    `nursery` runs background work once the broker has started.
+    Replication, membership, coordinators and telemetry are built on it; it has no reference to
+    them.  `peers` has the connections to other brokers, None for a broker alone.  `nursery` runs
+    background work once the broker has started.
     """
 
     def __init__(
@@ -66,24 +66,24 @@ class Node:
 
     @property
     def image(self) -> ClusterImage:
-        """The cluster as it is known now."""
+        """The metadata image of the cluster."""
         return self.metadata.image
 
     @property
     def registration(self) -> BrokerImage:
-        """This broker as the others are to know it."""
+        """The registration of this broker: its endpoints, rack and features."""
         config = self.config
         return BrokerImage(
             self.node_id, config.advertised_listeners, config.broker_rack, features=SUPPORTED
         )
 
     def log_config(self, topic: str) -> LogConfig:
-        """What the logs of `topic` work by: its own configs over this broker's settings."""
+        """The configs of the topic's logs: its own configs over this broker's settings."""
         overrides = self.image.configs_of(ConfigResourceType.TOPIC, topic)
         return topic_log_config(self.config, overrides)
 
     def begin(self, nursery: trio.Nursery) -> None:
-        """Run timers and flushes, and what else services start later, in `nursery`."""
+        """Run timers and flushes in `nursery`, and later the background work of services."""
         self.nursery = nursery
         nursery.start_soon(self.timers.run)
         self.flusher.start(nursery)

@@ -1,13 +1,13 @@
-"""Timers on the trio loop: one task and a heap, however many there are.
+"""Timers on the trio loop: one task and one heap for any number of timers.
 
-Most timers never fire: a session timer is put off by each heartbeat, a thousand times before a
-member fails.  So putting off is one assignment; the heap keeps the old time and finds out when it
-comes.
+Most timers never fire: each heartbeat puts off a session timer, a thousand times before a member
+fails.  So putting off a timer is one assignment.  The heap keeps the old time, and reads the new
+one when the old one is reached.
 
-What is due comes before requests: whoever serves them (kwire.server.network.readiness) compares its
-clock with `next_ms` first, and has what is due fired (`fire_due`).  So no request is answered from
-a time before its arrival, however late the kernel wakes this process (epoll sleeps for whole
-milliseconds).  `run` fires where there are no requests.
+Due timers fire before requests are served.  kwire.server.network.readiness compares its clock with
+`next_ms` first, and calls `fire_due`.  So no request sees a state from before its arrival, however
+late the kernel wakes this process (epoll sleeps for whole milliseconds).  `run` fires timers while
+no requests arrive.
 """
 
 from __future__ import annotations
@@ -25,16 +25,19 @@ log = logging.getLogger("kwire.timers")
 _NEVER = math.inf
 
 FIRED_AHEAD_MAX = 64
-"""Timers that are fired before requests get their turn again: when a thousand sessions end
-together, whoever asks for something else waits for so many of them, some 10 ms, at a time."""
+"""The most timers that fire before requests are served again.  When a thousand sessions end
+together, other requests wait for so many timers at a time, some 10 ms."""
 
 STALLED_MS_MIN = 10.0
-"""Timers that are later than this were held up, by a stopped process or an overloaded one."""
+"""A timer that fires later than this was delayed, by a stopped or an overloaded process."""
 
 
 def _seconds(when_ms: float) -> float:
-    """The loop's time at which `when_ms` has come, also where a thousandth of it is rounded down:
-    who woke before would go to sleep until now, again and again."""
+    """The loop's time in s that is not before `when_ms`.
+
+    The division may round down.  A task that wakes before its time would sleep until now, again and
+    again.
+    """
     seconds = when_ms / 1000
     return seconds if seconds * 1000 >= when_ms else math.nextafter(seconds, math.inf)
 
@@ -47,12 +50,12 @@ class Timer:
     def __init__(self, timers: Timers, when_ms: float, callback: Callable[[], object]) -> None:
         self._timers = timers
         self._queued = _NEVER
-        """The time of the one heap entry that counts; entries with another time are stale."""
+        """The time of the timer's valid heap entry; entries with another time are stale."""
         self.when_ms = when_ms
         self.callback = callback
 
     def move(self, when_ms: float) -> None:
-        """Fire at `when_ms` instead; a timer that fired or was cancelled is set again."""
+        """Fire at `when_ms` instead; this also starts a timer that has fired or was cancelled."""
         self.when_ms = when_ms
         if when_ms < self._queued:
             self._timers._queue(self, when_ms)
@@ -62,9 +65,9 @@ class Timer:
 
 
 class Timers:
-    """Fires callbacks at their time, in order, on the task that runs `run`.
+    """Calls callbacks at their time, in the order of their times.
 
-    Times are those of the loop's own clock (`now_ms`), which neither jumps nor goes back.
+    Times are those of the loop's clock (`now_ms`), which neither jumps nor goes back.
     """
 
     def __init__(self) -> None:
@@ -73,15 +76,15 @@ class Timers:
         self._sleep: trio.CancelScope | None = None
         self._ahead = False
         self.next_ms = _NEVER
-        """Before it nothing is due.  Then something may be: what was put off is in the heap still,
-        so `are_due` tells for certain."""
+        """No timer is due before this time.  After it, `are_due` decides: the first heap entry may
+        be that of a timer that was put off."""
 
     @staticmethod
     def now_ms() -> float:
         return trio.current_time() * 1000
 
     def at(self, when_ms: float, callback: Callable[[], object]) -> Timer:
-        """Call `callback` once at `when_ms`, soon if that is past."""
+        """Call `callback` once at `when_ms`, or soon if that is in the past."""
         timer = Timer(self, when_ms, callback)
         self._queue(timer, when_ms)
         return timer
@@ -98,13 +101,13 @@ class Timers:
                 self._sleep.deadline = _seconds(when_ms)
 
     def are_due(self) -> bool:
-        """Whether there is something to fire."""
+        """Whether a timer is due."""
         return self._first_due(self.now_ms(), _NEVER) is not None
 
     def fire_due(self) -> None:
-        """Fire what is due, in order, FIRED_AHEAD_MAX at most.
+        """Fire the due timers in order, at most FIRED_AHEAD_MAX.
 
-        What a callback sets for this very moment (work in slices) is left to `run`.
+        A timer that a callback sets for this moment (work in slices) is left to `run`.
         """
         now_ms = self.now_ms()
         newest = next(self._ticket)
@@ -117,8 +120,8 @@ class Timers:
         """Fire timers until cancelled."""
         while True:
             while self.are_due():
-                await self._leave_others_their_turn()
-                if self._ahead:  # what was fired ahead of requests was this turn's share
+                await self._let_others_run()
+                if self._ahead:  # `fire_due` has fired this pass's share of timers
                     self._ahead = False
                 else:
                     self._fire_next(self.now_ms(), _NEVER)
@@ -126,17 +129,17 @@ class Timers:
                 await trio.sleep_forever()
             self._sleep = None
 
-    async def _leave_others_their_turn(self) -> None:
-        """Requests too: after a stall one may lie in a socket that puts off what is due.
+    async def _let_others_run(self) -> None:
+        """Let other tasks run, among them requests: after a stall one may put off a due timer.
 
-        It is noticed in the next pass of the loop, and served in that one or the one after it.
+        The next pass of the loop notices such a request, and serves it then or in the pass after.
         """
         await trio.lowlevel.checkpoint()
         if self.now_ms() - self.next_ms > STALLED_MS_MIN:
             await trio.lowlevel.checkpoint()
 
     def _fire_next(self, now_ms: float, newest: float) -> bool:
-        """Fire the first timer that is due and not queued after `newest`; whether there was one."""
+        """Fire the first due timer that was not queued after `newest`; False if there is none."""
         timer = self._first_due(now_ms, newest)
         if timer is None:
             return False
@@ -146,7 +149,7 @@ class Timers:
         return True
 
     def _first_due(self, now_ms: float, newest: float) -> Timer | None:
-        """As `_fire_next`; timers that have been put off get their new place in the heap."""
+        """The timer that `_fire_next` fires; moves timers that were put off to their new times."""
         heap = self._heap
         while heap and heap[0][0] <= now_ms and heap[0][1] < newest:
             queued_ms, _, timer = heap[0]
@@ -165,7 +168,7 @@ class Timers:
 
     @staticmethod
     def _fire(timer: Timer) -> None:
-        """A callback that fails is a defect; it must not take the other timers with it."""
+        """Call the timer's callback.  An exception is a defect; it must not stop other timers."""
         try:
             timer.callback()
         except Exception:

@@ -1,6 +1,7 @@
-"""Sockets: listeners, connections, TLS, and a broker's start and stop.
+"""The server around a broker: its start and stop, listeners, connections, and TLS.
 
-The way in is `server.serve`.  `startup` opens log directories and metadata, `network` accepts
-connections and reads and writes frames, `tls` encrypts them.
+The entry point is `server.serve`.  `startup` opens log directories and metadata.  `network` accepts
+connections, reads requests and writes replies.  `tls` encrypts connections.
+
 May import everything but testing (except what `--control` serves), pipeline and cli.
 """

@@ -1,11 +1,13 @@
-"""Running a broker: from a configuration to listening sockets, and down again cleanly.
+"""Starts a broker from a configuration, serves until it is stopped, and shuts it down cleanly.
 
-Start: bind every listener, then lock and read the log directories, read the metadata, open the
-partitions, and only then accept.  A port that is taken is known before anything is read, and a
-client that gets in is served.  Stop (SIGTERM, SIGINT, the end of standard input where that is asked
-for, or the loss of all log directories or of that with the metadata): stop accepting, let replies
-under way out, then close the logs, which writes the marker of a clean shutdown where a directory
-still takes one.  A second signal stops at once, like a crash.
+Start: bind every listener, lock and read the log directories, read the metadata, open the
+partitions, then accept connections.  So an occupied port is an error before anything is read, and
+every client that connects is served.
+
+Stop: stop accepting, send the replies under way, then close the logs, which writes the marker of a
+clean shutdown into each usable log directory.  SIGTERM and SIGINT stop the broker.  So do the end
+of standard input (with `exit_on_eof`), the loss of all log directories, and the loss of the one
+with the metadata.  A second signal stops the process at once, like a crash.
 """
 
 from __future__ import annotations
@@ -39,20 +41,19 @@ if TYPE_CHECKING:
 log = logging.getLogger("kwire.server")
 
 Prepare = Callable[[Broker], Awaitable[None]]
-"""What is done with a broker before anybody is let in."""
+"""Called with the opened broker, before it accepts connections."""
 
 Turn = Callable[[], Awaitable[None]]
-"""What a broker waits for that is ready but for its ports, which another one still has."""
+"""Awaited before the ports are bound, which another broker still has."""
 
 Declare = Callable[[socket.socket], Awaitable[None]]
-"""What is asked of a broker before anybody is let in, as a client asks over that connection; who
-asks may do everything."""
+"""Called with a client connection that has all rights, before the broker accepts connections."""
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 _YOUNG_GENERATION = 20_000
-"""Allocations between two collections of the youngest generation: the handlers make no cycles, so
-collecting every 700 as Python does by default is only cost on the hot path."""
+"""The number of allocations between two collections of the youngest generation.  Handlers make no
+reference cycles, so Python's default of 700 only costs time on the hot path."""
 
 
 def run(
@@ -69,19 +70,23 @@ def run(
 ) -> None:
     """Run a broker until SIGTERM or SIGINT; returns after a clean shutdown.
 
-    `exit_on_eof`: also until standard input ends, which is when whoever holds its other end does.
-    `metadata`: who holds that of the cluster listens there (kwire.server.startup.open_broker).
-    `control` is what a test asks of it (kwire.testing.hooks.control).
-    `prepare` has its turn when all is there and nobody is let in yet, `declare` when requests can
-    be answered, too.
-    `files` stand for the disk.  With `turn` ports are bound last, when that has come.
-    `on_ready` is called once every listener accepts, with the addresses as bound.  Raises OSError
-    where a port or directory cannot be had, ConfigError where the configuration cannot work.
+    on_ready      called when every listener accepts; the broker's config has the bound ports
+    exit_on_eof   also stop at the end of standard input, so when the process at its other end ends
+    metadata      the Unix socket of the process that holds the cluster's metadata
+                  (kwire.server.startup.open_broker)
+    prepare       called when the broker is open, before it accepts connections
+    control       the control service of tests (kwire.testing.hooks.control)
+    declare       called when requests can be answered, before the broker accepts connections
+    files         stands for the disk in tests
+    turn          with it, ports are bound last, when it returns
+
+    Raises OSError if a port or directory is not available, ConfigError if the configuration cannot
+    work.
     """
     handlers = {number: signal.getsignal(number) for number in STOP_SIGNALS}
     try:
         trio.run(
-            _run_until_told,
+            _run_until_stopped,
             config,
             on_ready,
             exit_on_eof,
@@ -98,14 +103,14 @@ def run(
             signal.signal(number, handler)
 
 
-def _sole_cause(problem: BaseException) -> BaseException:
-    """What went wrong, out of the groups that the nurseries on its way wrapped it in."""
-    while isinstance(problem, BaseExceptionGroup) and len(problem.exceptions) == 1:
-        problem = problem.exceptions[0]
-    return problem
+def _sole_cause(error: BaseException) -> BaseException:
+    """The exception inside the groups that nurseries have wrapped around it."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
 
 
-async def _run_until_told(
+async def _run_until_stopped(
     config: BrokerConfig,
     on_ready: Callable[[Broker], None] | None,
     exit_on_eof: bool,
@@ -126,7 +131,7 @@ async def _run_until_told(
             nursery.start_soon(_stop_on_eof, stop)
         starting = trio.CancelScope()
         if metadata is not None or config.zookeeper_connect is not None:
-            # A member waits for the store of its cluster, which may not answer for good.
+            # A member waits for the store of its cluster, which may never answer.
             nursery.start_soon(_stop_starting, stop, starting, nursery)
         broker: Broker = await nursery.start(serve_to_the_end)
         starting.cancel()
@@ -141,22 +146,29 @@ async def _stop_starting(
     """Cancel all tasks of `nursery` when `stop` is set before `starting` is cancelled."""
     with starting:
         await stop.wait()
-        log.info("told to stop before the broker was ready")
+        log.info("Stopping before the broker is ready.")
         nursery.cancel_scope.cancel()
 
 
 async def _stop_on_signal(stop: trio.Event) -> None:
-    """The second signal is heard even while the logs are closed, which leaves the loop no turn."""
+    """Set `stop` at the first signal; a second one ends the process at once.
+
+    The second signal has a plain handler: closing the logs blocks the loop, which then cannot
+    receive signals.
+    """
     with trio.open_signal_receiver(*STOP_SIGNALS) as signals:
-        number = await anext(aiter(signals))
-    log.info("%s: shutting down", signal.Signals(number).name)
-    for each in STOP_SIGNALS:
-        signal.signal(each, _stop_at_once)
+        received = await anext(aiter(signals))
+    log.info("%s: shutting down", signal.Signals(received).name)
+    for number in STOP_SIGNALS:
+        signal.signal(number, _stop_at_once)
     stop.set()
 
 
 async def _stop_on_eof(stop: trio.Event) -> None:
-    """In a thread: of the files that may be standard input the loop can wait for some only."""
+    """Set `stop` at the end of standard input.
+
+    A thread reads it: the loop cannot wait for every kind of file that standard input may be.
+    """
     await trio.to_thread.run_sync(_read_to_the_end, abandon_on_cancel=True)
     log.info("standard input has ended: shutting down")
     stop.set()
@@ -164,7 +176,7 @@ async def _stop_on_eof(stop: trio.Event) -> None:
 
 def _read_to_the_end() -> None:
     if sys.stdin is None:
-        return  # it was closed from the start
+        return  # the process was started without standard input
     while os.read(sys.stdin.fileno(), 4096):
         pass
 
@@ -175,7 +187,7 @@ def _stop_at_once(number: int, frame: FrameType | None) -> None:
 
 
 def _settle_memory() -> None:
-    """What start-up made lives as long as the process: keep the collector from walking it."""
+    """Exclude the objects of the start from garbage collection: the process needs them always."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(_YOUNG_GENERATION, 20, 50)
@@ -195,7 +207,7 @@ async def serve(
 ) -> None:
     """Serve until `stop` is set; `task_status` gets the broker once every listener accepts."""
     if turn is not None and _draws_ports(config):
-        await turn()  # a broker has to know its ports before it opens
+        await turn()  # the broker registers its ports when it opens, so they must be known
         turn = None
     with ExitStack() as sockets:
         bound: list[socket.socket] = []
@@ -239,7 +251,7 @@ async def serve(
 
 
 async def _begin(server: ConnectionServer, background: trio.Nursery) -> None:
-    """What serves those who are to come."""
+    """Start the tasks that serve connections."""
     await server.logins.begin(background)
     background.start_soon(server.reap)
     background.start_soon(server.serve_ready)
@@ -248,10 +260,15 @@ async def _begin(server: ConnectionServer, background: trio.Nursery) -> None:
 
 
 async def _stop_when_storage_is_lost(broker: Broker, stop: trio.Event) -> None:
-    """Apache Kafka halts then: a broker without its logs only keeps others from leading."""
+    """Set `stop` when the broker has lost its storage.
+
+    Apache Kafka halts in that case, too: a broker without logs keeps other brokers from leading.
+    """
     await broker.storage_lost.wait()
-    why = broker.membership_lost or "all log directories, or that of the metadata, have failed"
-    log.critical("shutting down: %s", why)
+    reason = broker.membership_lost or (
+        "all log directories, or the one with the metadata, have failed"
+    )
+    log.critical("shutting down: %s", reason)
     stop.set()
 
 

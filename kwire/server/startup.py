@@ -1,4 +1,4 @@
-"""Opening and closing what a broker stands on: log directories, metadata, partitions."""
+"""Opens and closes a broker's log directories, metadata and partitions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("kwire.startup")
 
 UPKEEP_INTERVAL_S = 1.0
-"""How often the logs are asked what is due; retention and removals need no better."""
+"""The time between two checks of all logs for due work (retention, removals, flushes)."""
 
 
 @asynccontextmanager
@@ -47,11 +47,12 @@ async def open_broker(
     kind: type[Broker] = Broker,
     files: Files | None = None,
 ) -> AsyncIterator[Broker]:
-    """A broker of that `kind`, its partitions open; on leaving, all is durable and marked clean.
+    """A broker with open partitions; leaving the context closes its logs, for a clean shutdown.
 
-    It is alone, or a member of the cluster of `zookeeper.connect`, or of that whose metadata a
-    process of this machine holds, who listens on the Unix socket `metadata`.  `files` stand for
-    the disk.
+    The broker is alone, or a member of the cluster of `zookeeper.connect`, or a member of a cluster
+    whose metadata another process of this machine holds: that one listens on the Unix socket
+    `metadata`.  `kind` is the class of the broker; `files` stands for the disk.
+
     Raises LogDirLocked, LogDirError, StoreError, ConfigError.
     """
     finish_restoring(Path(config.log_dirs[0]))
@@ -84,9 +85,10 @@ async def open_broker(
 
 
 def check_not_lost(broker: Broker) -> None:
-    """Raises StoreError, LogDirError if a closed broker stopped since its storage was lost.
+    """Raise StoreError or LogDirError if the broker stopped because its storage was lost.
 
-    Not within `open_broker`: closing a member's store is cancelled, so that no code follows it.
+    Call it after `open_broker`: a member's store is closed by cancelling, so that no code of the
+    context runs afterwards.
     """
     if broker.membership_lost is not None:
         raise StoreError(f"stopped, because {broker.membership_lost}")
@@ -99,7 +101,7 @@ def check_not_lost(broker: Broker) -> None:
 
 
 def finish_restoring(log_dir: Path) -> None:
-    """Whoever had the data be that of a snapshot may have been killed.  LogDirLocked, OSError."""
+    """Finish a restore from a snapshot that was interrupted.  Raises LogDirLocked, OSError."""
     if not journal_of(log_dir).exists():
         return
     from kwire.testing.hooks.snapshots.kept import SnapshotError
@@ -107,14 +109,14 @@ def finish_restoring(log_dir: Path) -> None:
 
     try:
         finish(log_dir)
-    except SnapshotError as problem:
-        raise LogDirLocked(str(problem)) from None
+    except SnapshotError as error:
+        raise LogDirLocked(str(error)) from None
 
 
 def _admit(config: BrokerConfig, metadata: Path | None) -> None:
-    """LogDirError if a log directory is none that this broker can serve."""
+    """Raise LogDirError if this broker cannot serve one of its log directories."""
     if metadata is not None:
-        return  # the folder above was asked about by whoever holds the metadata
+        return  # the process that holds the metadata has checked the folder
     if config.zookeeper_connect is not None:
         admit_all(config.log_dirs, Way.ZOOKEEPER)
         return
@@ -127,10 +129,10 @@ def _admit(config: BrokerConfig, metadata: Path | None) -> None:
 async def _alone(
     config: BrokerConfig, logs: LogManager, nursery: trio.Nursery, kind: type[Broker]
 ) -> AsyncIterator[Broker]:
-    """A broker that keeps its own metadata, beside its logs."""
-    remembered = known_cluster_id(Path(config.log_dirs[0]) / FILE_NAME)
-    new = uuid_text(random_uuid(os.urandom))
-    cluster_id = logs.identify(config.node_id, new, remembered=remembered)
+    """A broker alone, which keeps its metadata in its first log directory."""
+    stored_id = known_cluster_id(Path(config.log_dirs[0]) / FILE_NAME)
+    new_id = uuid_text(random_uuid(os.urandom))
+    cluster_id = logs.identify(config.node_id, new_id, remembered=stored_id)
     store = _metadata(config, logs, cluster_id)
     image = await store.load()
     stay = _stay(config, logs, image)
@@ -160,16 +162,16 @@ async def _as_member(
     metadata: Path | None,
     kind: type[Broker],
 ) -> AsyncIterator[Broker]:
-    """A broker that others coordinate with, by a store that all of them share."""
+    """A member of a cluster, whose brokers share one store of metadata."""
     from kwire.cluster.membership.joining import open_store
     from kwire.cluster.membership.member import ClusterMember
 
     async with open_store(config, metadata) as store:
         image = await store.load()
-        known = logs.identify(config.node_id, image.cluster_id, zookeeper=metadata is None)
-        _check_cluster(config, known, image.cluster_id)
+        stored_id = logs.identify(config.node_id, image.cluster_id, zookeeper=metadata is None)
+        _check_cluster(config, stored_id, image.cluster_id)
         topics = sorted(logs.topics_found())
-        image = await store.read_configs([(ConfigResourceType.TOPIC, each) for each in topics])
+        image = await store.read_configs([(ConfigResourceType.TOPIC, topic) for topic in topics])
         logs.load(
             lambda topic: topic_log_config(
                 config, image.configs_of(ConfigResourceType.TOPIC, topic)
@@ -185,18 +187,21 @@ async def _as_member(
             logs.close(broker.hosted.high_watermark_of)
 
 
-def _check_cluster(config: BrokerConfig, known: str, joined: str) -> None:
-    """LogDirError if the log directories belong to another cluster than the one it joins."""
-    if known != joined:
+def _check_cluster(config: BrokerConfig, stored_id: str, joined_id: str) -> None:
+    """Raise LogDirError if the log directories belong to another cluster than the joined one."""
+    if stored_id != joined_id:
         raise LogDirError(
-            f"{','.join(config.log_dirs)} belongs to cluster {known}, and this broker joins "
-            f"{joined}: use another directory. One that kwire serve had alone is taken into a "
+            f"{','.join(config.log_dirs)} belongs to cluster {stored_id}, and this broker joins "
+            f"{joined_id}: use another directory. One that kwire serve had alone is taken into a "
             "cluster on ZooKeeper by kwire cluster adopt"
         )
 
 
 def _metadata(config: BrokerConfig, logs: LogManager, cluster_id: str) -> LocalStore:
-    """The metadata in the first log directory, which fails with it.  LogDirError if it has."""
+    """The store of metadata in the first log directory; if it fails, the directory fails.
+
+    Raises LogDirError if that directory is offline already.
+    """
     _check_metadata_dir(config, logs)
     path = Path(config.log_dirs[0])
     first = first_changes(config) if takeover.is_new(logs) else ()
@@ -225,7 +230,7 @@ def _load(
     configs_of: Callable[[str], Mapping[str, str]],
     image: ClusterImage | None,
 ) -> None:
-    """Open the logs; those of other topics than the image's are set aside, if there is one."""
+    """Load all logs.  With `image`, the logs of topics that it does not have are set aside."""
     topic_id_of = None
     if image is not None:
         topic_id_of = {name: topic.id for name, topic in image.topics.items()}.get
@@ -234,7 +239,7 @@ def _load(
 
 
 def _stay(config: BrokerConfig, logs: LogManager, image: ClusterImage) -> Stay | None:
-    """If somebody else has been at the directories, or may have been."""
+    """The takeover of log directories that Apache Kafka has used, or may have; None if not."""
     if not takeover.is_needed(logs, image):
         return None
     from kwire.storage.takeover.stay import Stay
@@ -246,14 +251,14 @@ def _warn_of_strays(broker: Broker) -> None:
     for topic, index in broker.logs.logs:
         if broker.hosted.get(topic, index) is None:
             log.warning(
-                "%s-%d is on disk but in no metadata: it is neither served nor touched",
+                "%s-%d is on disk but not in the metadata: it is neither served nor removed",
                 topic,
                 index,
             )
 
 
 async def _upkeep(broker: Broker) -> None:
-    """Retention, removals, flushes and checkpoints; what may block runs in a thread."""
+    """Run retention, removals, flushes and checkpoints; blocking steps run in threads."""
     while True:
         await trio.sleep(UPKEEP_INTERVAL_S)
         broker.membership.open_missing()

@@ -1,7 +1,9 @@
-"""What is on a broker's disks: partitions on their logs, and data folders as a whole.
+"""Storage of a broker: the partitions that it hosts, and its data folders.
 
-`partitions` are what a broker hosts; the way in is `partitions.hosted.HostedPartitions`.
-`data_folder` says what a folder is and who may serve it, `takeover` serves folders that Apache
-Kafka wrote, `disk_room` warns before a disk is full.  The files of one partition are `kwire.log`.
+`partitions` has the hosted partitions; the entry point is `partitions.hosted.HostedPartitions`.
+`data_folder` finds out what kind of folder a path is, and whether this broker may serve it.
+`takeover` serves folders that Apache Kafka wrote.  `disk_room` warns before a disk is full.  The
+files of one partition are in `kwire.log`.
+
 May import cluster.metadata, cluster.stores, log and settings.
 """

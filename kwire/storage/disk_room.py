@@ -1,7 +1,7 @@
-"""Warns before a disk is full: by then appends are refused, and producers wait.
+"""A task that warns before a disk is full.  On a full disk appends are refused, and producers wait.
 
-The volumes of all log directories are looked at every 30 s, which takes one statvfs each.  What is
-logged is a change: a volume that becomes nearly full, or full, or has room again.
+The task checks the volumes of all log directories every 30 s, with one statvfs each.  It logs
+changes only: a volume becomes nearly full, becomes full, or has room again.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 log = logging.getLogger("kwire.disk")
 
 INTERVAL_S: Final = 30.0
-"""A disk that takes 300 MB/s fills the ten segments of a volume that is nearly full in 35 s."""
+"""A disk at 300 MB/s writes ten segments, the room that "nearly full" leaves, in 35 s."""
 
 
 class RoomWatch:
-    """Knows how full the volumes of a broker's log directories were at the last look."""
+    """Checks the volumes of a broker's log directories, and remembers the result of each."""
 
     def __init__(self, logs: LogManager) -> None:
         self._logs = logs
-        self._known: dict[Path, Fullness] = {}
+        self._last: dict[Path, Fullness] = {}
 
     async def run(self) -> None:
         while True:
-            self.look()  # on the loop, as appends to the same disk
+            self.look()  # on the loop: appends write to the same disk there, too
             await trio.sleep(INTERVAL_S)
 
     def look(self) -> None:
@@ -40,15 +40,15 @@ class RoomWatch:
             try:
                 total_bytes, usable_bytes = directory.disk_usage()
             except OSError as error:
-                # It is no failure of the logs in it: who reads or writes them finds out.
+                # This is no failure of the logs: the next read or write of one finds that out.
                 log.warning("Cannot tell how full the disk of %s is: %s", directory.path, error)
                 continue
-            self._tell(directory.path, total_bytes, usable_bytes)
+            self._log_change(directory.path, total_bytes, usable_bytes)
 
-    def _tell(self, path: Path, total_bytes: int, usable_bytes: int) -> None:
+    def _log_change(self, path: Path, total_bytes: int, usable_bytes: int) -> None:
         now = fullness(total_bytes, usable_bytes)
-        before = self._known.get(path, Fullness.ROOMY)
-        self._known[path] = now
+        before = self._last.get(path, Fullness.ROOMY)
+        self._last[path] = now
         if now is before:
             return
         room = f"{usable_bytes:,} of {total_bytes:,} bytes are left"

@@ -1,4 +1,4 @@
-"""One of the `log.dirs`: its lock, its marker of a clean stop, its checkpoints, its sub-folders."""
+"""One log directory (of `log.dirs`): its lock, clean-stop marker, checkpoints and folders."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def partition_folder(topic: str, partition: int) -> str:
 
 
 def parse_partition_folder(name: str) -> TopicPartition | None:
-    """(topic, partition) of a folder's name, None if it is not that of a partition."""
+    """The (topic, partition) of a folder's name; None if it is no partition's folder."""
     topic, dash, partition = name.rpartition("-")
     if not (topic and dash and partition.isascii() and partition.isdecimal()):
         return None
@@ -49,45 +49,45 @@ def parse_partition_folder(name: str) -> TopicPartition | None:
 
 
 def new_unique() -> str:
-    """32 hex digits that tell a folder to be deleted, or one to be moved to, from all others."""
+    """32 hex digits that make the name of a deleted or future folder unique."""
     return uuid.uuid4().hex
 
 
 def delete_folder(topic: str, partition: int, unique: str | None = None) -> str:
-    """A name for a deleted partition's folder that no partition can have.
+    """The new name of a deleted partition's folder, which no partition can have.
 
-    `<topic>-<partition>.<32 hex digits>-delete`, the topic cut so that the name stays valid.
+    `<topic>-<partition>.<32 hex digits>-delete`; the topic is cut if the name would be too long.
     """
     ending = f"-{partition}.{unique or new_unique()}{DELETE_SUFFIX}"
     return topic[: NAME_BYTES_MAX - len(ending)] + ending
 
 
 def stray_folder(topic: str, partition: int) -> str:
-    """A name for a folder that nobody has asked to delete, but that is not this partition's.
+    """The new name of a folder that belongs to no current partition, and is kept.
 
-    As Kafka's, `<topic>-<partition>.<32 hex digits>-stray`.
+    As in Apache Kafka: `<topic>-<partition>.<32 hex digits>-stray`.
     """
     ending = f"-{partition}.{new_unique()}{STRAY_SUFFIX}"
     return topic[: NAME_BYTES_MAX - len(ending)] + ending
 
 
 def future_folder(topic: str, partition: int, unique: str) -> str:
-    """Where a partition is copied to that moves to another log directory (KIP-113).
+    """The folder of the copy of a partition that moves to another log directory (KIP-113).
 
-    Not cut: its name is all that says which partition it is.
+    The name is never cut: nothing else says which partition the copy is of.
     """
     return f"{topic}-{partition}.{unique}{FUTURE_SUFFIX}"
 
 
 def parse_future_folder(name: str) -> tuple[TopicPartition, str] | None:
-    """((topic, partition), the hex digits) of such a name, None if it is none."""
+    """The ((topic, partition), hex digits) of a future folder's name; None for other names."""
     folder, dot, unique = name.removesuffix(FUTURE_SUFFIX).rpartition(".")
     key = parse_partition_folder(folder)
     return (key, unique) if dot and key is not None and name.endswith(FUTURE_SUFFIX) else None
 
 
 def clean_shutdown(broker_epoch: int = NO_BROKER_EPOCH) -> bytes:
-    """What the marker of a clean stop says."""
+    """The content of the clean-stop marker."""
     content = {"version": 0, "brokerEpoch": broker_epoch}
     return json.dumps(content, separators=(",", ":")).encode()
 
@@ -105,20 +105,20 @@ class LogDir:
         self._writing = threading.Lock()
 
     def open(self) -> None:
-        """Make the folder if need be and lock it.  LogDirLocked, or OSError."""
+        """Make the folder if it is missing, and lock it.  Raises LogDirLocked, OSError."""
         self._make()
         self._lock.acquire()
 
     def _make(self) -> None:
-        """Make the folder and those above it that are missing, each durable in its parent."""
-        missing = [each for each in (self.path, *self.path.parents) if not each.exists()]
+        """Make the folder and its missing parents; flush each one's name in its parent."""
+        missing = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
         for folder in reversed(missing):
             self.files.make_folder(folder)
             self.files.fsync_dir(folder.parent)
-        self.files.make_folder(self.path)  # says why if it is there and is no folder
+        self.files.make_folder(self.path)  # raises if the path is a file
 
     def unlock(self) -> None:
-        """Let another process have it."""
+        """Release the lock."""
         self._lock.release()
 
     # Identity
@@ -132,9 +132,9 @@ class LogDir:
     # Clean stop
 
     def take_clean_shutdown(self) -> bool:
-        """Whether the last owner stopped cleanly.
+        """Whether the last owner stopped cleanly; removes the marker.
 
-        The marker is removed at once: dying while loading is not a clean stop.
+        It is removed at once: a process that dies while loading has not stopped cleanly.
         """
         path = self.path / CLEAN_SHUTDOWN
         if not path.exists():
@@ -149,11 +149,11 @@ class LogDir:
     # Checkpoints
 
     def read_checkpoint(self, name: str) -> dict[TopicPartition, int]:
-        """A checkpoint's offsets; none at all when it is broken, which costs a longer recovery."""
+        """The offsets in a checkpoint; empty if it is broken, which makes recovery longer."""
         try:
             return checkpoints.read_offsets(self.files, self.path / name)
         except CorruptFile as error:
-            _logger.warning("%s is ignored: %s", self.path / name, error)
+            _logger.warning("Ignoring %s: %s", self.path / name, error)
             return {}
 
     def write_checkpoint(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
@@ -162,7 +162,10 @@ class LogDir:
     def checkpoint_writer(
         self, name: str, offsets: Mapping[TopicPartition, int]
     ) -> Callable[[], None]:
-        """What writes a checkpoint, in any thread; one made ready before never overwrites it."""
+        """A function that writes a checkpoint in any thread.
+
+        An older function, if it runs later, does not overwrite the newer content.
+        """
         number = next(self._numbers)
 
         def write() -> None:
@@ -176,40 +179,40 @@ class LogDir:
     def departed(
         self, key: TopicPartition, names: Iterable[str] = checkpoints.OF_PARTITIONS
     ) -> None:
-        """A log is not here any more, but the checkpoints on disk may have lines for it.
+        """Note that a log has left this directory, while checkpoints may still have lines for it.
 
-        A line knows no topic id.  So before a log of that name comes here again, whoever brings it
-        writes those that `outdated` gives: what a deleted topic left would be taken for the new
-        one's, and cost it records.
+        A line has no topic id.  Before a log of that name comes here again, the caller writes the
+        checkpoints that `outdated` returns.  Otherwise the lines of a deleted topic would count for
+        the new topic, which would lose records.
         """
         number = next(self._numbers)
         for name in names:
             self._departed.setdefault(name, {})[key] = number
 
     def outdated(self, key: TopicPartition | None = None) -> list[str]:
-        """The checkpoints that may have a line for a log that has departed: for that one, or any.
+        """The checkpoints that may have a line for the departed log `key`, or for any such log.
 
-        One that is written has none any more, if it was made ready since.
+        A checkpoint whose content was made after the departure has no such line once it is written.
         """
-        found = []
+        names = []
         for name, keys in self._departed.items():
             newest = self._newest.get(name, -1)
-            for gone in [each for each, number in keys.items() if number < newest]:
-                del keys[gone]
+            for written in [departed for departed, number in keys.items() if number < newest]:
+                del keys[written]
             if key in keys or (key is None and keys):
-                found.append(name)
-        return found
+                names.append(name)
+        return names
 
     # Folders
 
     def folders(self) -> list[str]:
-        """Names of the sub-folders that belong to partitions, also deleted ones."""
+        """The names of the folders of partitions, with deleted ones, sorted."""
         with os.scandir(self.path) as entries:
-            found = [entry.name for entry in entries if entry.is_dir()]
-        return sorted(name for name in found if name not in _NOT_PARTITIONS)
+            names = [entry.name for entry in entries if entry.is_dir()]
+        return sorted(name for name in names if name not in _NOT_PARTITIONS)
 
     def make_folder(self, name: str) -> Path:
-        """Not fsynced: a partition's first flush does that."""
+        """Make a partition's folder without an fsync: the log's first flush does that."""
         path = self.path / name
         self.files.make_folder(path)
         return path
@@ -232,7 +235,7 @@ class LogDir:
 
 
 def check_distinct(paths: list[Path]) -> None:
-    """LogDirError if two of the `log.dirs` are the same folder."""
+    """Raise LogDirError if two of the `log.dirs` are the same folder."""
     seen: dict[Path, Path] = {}
     for path in paths:
         real = path.resolve()

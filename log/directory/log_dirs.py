@@ -1,4 +1,4 @@
-"""The log directories of a broker: those that work, those that failed, and the logs in each."""
+"""The log directories of a broker: those that are online, those that failed, and their logs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,12 @@ class DeletedFolder:
 
 
 class LogDirs:
-    """`logs` holds what is served, by (topic, partition); `offline_dirs` why a directory failed."""
+    """The log directories and their logs.
+
+    logs           the logs that are served, by (topic, partition)
+    online_dirs    the directories that work
+    offline_dirs   the error of each directory that failed, by its path
+    """
 
     def __init__(self, settings: LogSettings, clock: Callable[[], int]) -> None:
         self.settings = settings
@@ -38,24 +43,24 @@ class LogDirs:
         self.logs: dict[TopicPartition, Log] = {}
         self._logs_in: dict[LogDir, dict[TopicPartition, Log]] = {}
         self.changed: dict[Log, None] = {}
-        """Those that were written to, cut, rolled, flushed or given other configs since
-        `Maintenance` last looked: whatever does that puts the log down.  An ordered set."""
+        """The logs that were appended to, truncated, rolled, flushed or got other configs since the
+        last round of `Maintenance`, as an ordered set.  Each such change adds the log."""
         self.high_watermarks: dict[TopicPartition, int] = {}
-        """What `replication-offset-checkpoint` said when the logs were loaded."""
+        """The content of `replication-offset-checkpoint` when the logs were loaded."""
         self.online_dirs: list[LogDir] = []
         self.offline_dirs: dict[Path, OSError] = {}
         self.when_failed: Callable[[LogDir], None] | None = None
-        """Told of a directory that fails, before its logs go: the moves into it end."""
+        """Called with a failed directory before its logs go offline: moves into it end."""
         self.on_dir_offline: Callable[[Path, OSError, list[Log]], None] | None = None
         self.on_gone: Callable[[TopicPartition], None] | None = None
-        """Told of each log that is not served any longer: a new one may get its name."""
+        """Called with each log that is no longer served: a new log may get its name."""
 
     @property
     def files(self) -> Files:
         return self.settings.files
 
     def open(self, paths: list[Path]) -> None:
-        """Lock the directories.  LogDirLocked; LogDirError if none can be used."""
+        """Lock the directories.  Raises LogDirLocked; LogDirError if none can be used."""
         log_dir.check_distinct(paths)
         try:
             for path in paths:
@@ -63,7 +68,7 @@ class LogDirs:
                 try:
                     directory.open()
                 except OSError as error:
-                    _logger.error("log directory %s cannot be used: %s", path, error)
+                    _logger.error("Cannot use log directory %s: %s", path, error)
                     self.offline_dirs[path] = error
                 else:
                     self.online_dirs.append(directory)
@@ -73,9 +78,9 @@ class LogDirs:
             raise
 
     def check_online(self) -> None:
-        """LogDirError if no directory is left."""
+        """Raise LogDirError if no directory is online."""
         if not self.online_dirs:
-            reasons = "; ".join(f"{path}: {why}" for path, why in self.offline_dirs.items())
+            reasons = "; ".join(f"{path}: {error}" for path, error in self.offline_dirs.items())
             raise LogDirError(f"none of the log.dirs can be used: {reasons}")
 
     def unlock(self) -> None:
@@ -83,14 +88,14 @@ class LogDirs:
             directory.unlock()
 
     def emptiest(self) -> LogDir:
-        """The directory that works and has the fewest logs."""
-        return min(self.online_dirs, key=lambda each: len(self._logs_in.get(each, {})))
+        """The online directory with the fewest logs."""
+        return min(self.online_dirs, key=lambda directory: len(self._logs_in.get(directory, {})))
 
     def logs_in(self, directory: LogDir) -> list[Log]:
         return list(self._logs_in.get(directory, {}).values())
 
     def adopt(self, key: TopicPartition, log: Log, directory: LogDir) -> None:
-        """Serve a log that is open in `directory`."""
+        """Serve a loaded log of `directory`."""
 
         def failed(error: OSError) -> None:
             self.dir_failed(directory, error)
@@ -102,9 +107,9 @@ class LogDirs:
         self._logs_in.setdefault(directory, {})[key] = log
 
     def retire(self, key: TopicPartition, unique: str | None = None) -> DeletedFolder | None:
-        """A log is not served any longer; `unique` is for the name that its folder gets.
+        """Stop serving a log and rename its folder for deletion; `unique` is part of the new name.
 
-        Gives that folder, for `maintenance.deleted`; None if its directory failed.
+        Returns the folder, for `maintenance.deleted`; None if its directory has failed.
         """
         log, directory = self.take_out(key)
         name = log_dir.delete_folder(*key, unique)
@@ -117,11 +122,11 @@ class LogDirs:
         return DeletedFolder(path, due_ms)
 
     def take_out(self, key: TopicPartition) -> tuple[Log, LogDir]:
-        """A log is not served any longer; gives it with the directory that it is in."""
+        """Stop serving a log; returns it with its directory."""
         log = self.logs.pop(key)
-        directory = next(each for each in self.online_dirs if each.path == log.dir.parent)
+        directory = next(online for online in self.online_dirs if online.path == log.dir.parent)
         del self._logs_in[directory][key]
-        log.on_storage_failure = None  # who still reads it finds its files gone: no failure
+        log.on_storage_failure = None  # a late read finds no files, which is no disk failure
         log.take_offline()
         self.high_watermarks.pop(key, None)
         directory.departed(key)
@@ -132,7 +137,7 @@ class LogDirs:
         return log, directory
 
     def dir_failed(self, directory: LogDir, error: OSError) -> None:
-        """A directory's disk failed: it and its logs go offline, the others stay."""
+        """Take a directory and its logs offline after a disk failure."""
         if directory not in self.online_dirs:
             return
         _logger.error("log directory %s goes offline: %s", directory.path, error)

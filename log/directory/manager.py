@@ -1,4 +1,4 @@
-"""All logs of a broker: its log directories, opening and closing, creating and deleting."""
+"""All logs of a broker: loads them from the log directories, creates, deletes and closes them."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ _logger = logging.getLogger(__name__)
 
 
 CLOSING_THREADS_MAX = 16
-"""They do nothing but wait for the disk; more of them gain nothing.  A log has a handful of files
-open for its flush, so that all together need fewer than the connections had that are gone by now.
+"""The most threads that close logs.  They only wait for the disk, so more threads gain nothing.
+Each has a few files open for a flush: together fewer descriptors than the closed connections had.
 """
 
 
@@ -53,7 +53,7 @@ def wall_clock_ms() -> int:
 
 
 def open_files_max() -> int:
-    """Half of what the process may open; the other half is for connections."""
+    """The most files that logs keep open: half of the limit; the rest is for connections."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return max(64, min(soft, 1 << 20) // 2)
 
@@ -63,13 +63,13 @@ def _log_end_offset(log: Log) -> int:
 
 
 class LogManager:
-    """Owns the log directories from construction (which locks them) until `close`.
+    """Owns the log directories from its construction, which locks them, until `close`.
 
-    `logs`, `online_dirs` and `offline_dirs` are those of `dirs`.  Its `on_dir_offline`, if set,
-    hears of each directory that fails once and is given the logs that went with it; they answer
+    `logs`, `online_dirs` and `offline_dirs` are those of `dirs`.  If a directory fails,
+    `dirs.on_dir_offline` is called once with its logs; they refuse requests with
     KAFKA_STORAGE_ERROR from then on.
 
-    Raises LogDirLocked when another broker has a directory, LogDirError when none can be used.
+    Raises LogDirLocked if another process has a directory, LogDirError if none can be used.
     """
 
     def __init__(
@@ -99,7 +99,8 @@ class LogManager:
         self.online_dirs, self.offline_dirs = self.dirs.online_dirs, self.dirs.offline_dirs
         self._loaded: set[LogDir] = set()
         self.broker_epoch = NO_BROKER_EPOCH
-        """Of the KRaft registration that a clean stop is the end of; Apache Kafka compares it."""
+        """The broker epoch of the KRaft registration, which the marker of a clean stop has: Apache
+        Kafka compares it."""
         self.maintenance = Maintenance(self.dirs, intervals or Intervals(), clock())
         self.moves = moving.Moves(self.dirs, self.maintenance)
         self.dirs.open([Path(path) for path in log_dirs])
@@ -114,13 +115,16 @@ class LogManager:
         remembered: str | None = None,
         zookeeper: bool = False,
     ) -> str:
-        """Check `meta.properties` of all directories, or write it; see `identity.settle`."""
+        """Check or write `meta.properties` in all directories; returns the cluster id.
+
+        See `identity.settle`.
+        """
         return identity.settle(
             self.online_dirs, node_id, cluster_id, remembered=remembered, zookeeper=zookeeper
         )
 
     def update_producers(self, *, expiration_ms: int, verify_transactions: bool) -> None:
-        """Take over altered settings of producers, in all logs that there are and will be."""
+        """Use changed settings of producers, in existing and future logs."""
         self.dirs.settings = replace(
             self.dirs.settings,
             producer_id_expiration_ms=expiration_ms,
@@ -137,14 +141,17 @@ class LogManager:
         config_for: Callable[[str], LogConfig] | None = None,
         topic_id_of: Callable[[str], bytes | None] | None = None,
     ) -> None:
-        """Open all logs; recovers them where the last owner did not stop cleanly.
+        """Load all logs; recover those of a directory that was not closed cleanly.
 
-        `config_for` gives a topic's configs, `topic_id_of` its id, None if there is no such topic:
-        a folder of another one is set aside.  Leave it out where nobody knows.  Blocks; may run in
-        a thread, as long as nothing else uses the manager meanwhile.  LogDirError if two folders
-        claim the same partition, or if no directory is left: the disk may be too full.
+        `config_for` returns a topic's configs, and `topic_id_of` its id or None for an unknown
+        topic: a folder of another topic id is then set aside.  Without `topic_id_of` every folder
+        is loaded.
+
+        It blocks.  A thread may call it if nothing else uses the manager meanwhile.  Raises
+        LogDirError if two folders are of the same partition, or if no directory is left (a full
+        disk is one reason).
         """
-        find_config = cache(config_for or (lambda topic: self.defaults))  # one object a topic
+        find_config = cache(config_for or (lambda topic: self.defaults))  # one object per topic
         moving.finish_swap(self.online_dirs)
         for directory in list(self.online_dirs):
             try:
@@ -172,7 +179,7 @@ class LogManager:
             known_id = None if topic_id_of is None else topic_id_of(key[0])
             try:
                 if topic_id_of is not None and known_id is None and key in self.logs:
-                    raise OtherTopic("there is no such topic, and another folder of that name")
+                    raise OtherTopic("the topic does not exist, and another folder has its name")
                 recovery_point = lines[RECOVERY_POINTS].get(key, 0)
                 self._check_single(key, path, known_id, recovery_point)
                 log = loader.load(
@@ -200,14 +207,14 @@ class LogManager:
                 directory.departed(key, [name])
 
     def _partition_in(self, path: Path) -> TopicPartition | None:
-        """Which partition a folder is to be opened as, if any."""
+        """The partition whose log a folder has; None for other folders."""
         name = path.name
         if name.endswith(log_dir.DELETE_SUFFIX):
             due_ms = self.clock() + self.defaults.file_delete_delay_ms
             self.maintenance.deleted.append(DeletedFolder(path, due_ms))
             return None
         if log_dir.parse_future_folder(name) is not None:
-            return None  # `moves` goes on with it
+            return None  # `moves.load` continues such a copy
         key = log_dir.parse_partition_folder(name)
         if key is None:
             _logger.warning("%s is not a partition's folder; leaving it alone", path)
@@ -216,41 +223,42 @@ class LogManager:
     def _check_single(
         self, key: TopicPartition, path: Path, known_id: bytes | None, recovery_point: int
     ) -> None:
-        """There may be another folder of that name, of a topic deleted while its disk was away.
+        """Decide between two folders of one partition.
 
-        OtherTopic if the one at `path` is of that; LogDirError if nobody knows which one is.
+        One of them may be of a topic that was deleted while its log directory was offline.  Raises
+        OtherTopic if that is the one at `path`, LogDirError if it is not known which one it is.
         """
         first = self.logs.get(key)
         if first is None:
             return
-        found_id = partition_metadata.read_if_whole(self.files, path)
+        folder_id = partition_metadata.read_if_whole(self.files, path)
         if known_id is not None:
-            if found_id not in (None, known_id):
+            if folder_id not in (None, known_id):
                 raise OtherTopic("by its topic id")
-            if found_id is None and first.topic_id == known_id:
+            if folder_id is None and first.topic_id == known_id:
                 raise OtherTopic(f"the topic's partition is in {first.dir}")
-            if found_id == known_id and first.topic_id == ZERO_UUID:
+            if folder_id == known_id and first.topic_id == ZERO_UUID:
                 self.set_aside(key)
                 return
-            if found_id is None and not recovery_point and not first.recovery_point:
+            if folder_id is None and not recovery_point and not first.recovery_point:
                 self.set_aside(key)
-                raise OtherTopic("nothing of it was on disk before the power went")
+                raise OtherTopic("no record of it was on disk before the power failed")
         raise LogDirError(
             f"partition {path.name} is in {first.dir} and in {path}: remove the copy "
             "in the directory that failed last"
         )
 
     def _set_aside(
-        self, directory: LogDir, path: Path, key: TopicPartition, why: Exception | str
+        self, directory: LogDir, path: Path, key: TopicPartition, reason: Exception | str
     ) -> None:
-        """Give a folder a name under which it is never served, nor removed.  OSError."""
-        aside = directory.rename_folder(path, log_dir.stray_folder(*key))
-        _logger.warning("%s is %s from now on, and kept: %s", path, aside.name, why)
+        """Rename a folder so that it is neither served nor removed.  Raises OSError."""
+        stray = directory.rename_folder(path, log_dir.stray_folder(*key))
+        _logger.warning("Renamed %s to %s, and kept it: %s", path, stray.name, reason)
 
     def topics_found(self) -> set[str]:
-        """Topics that have a folder; before anything is loaded."""
-        found = (self._folders_of(directory) for directory in self.online_dirs)
-        keys = (log_dir.parse_partition_folder(name) for names in found for name in names)
+        """The topics that have a folder, before any log is loaded."""
+        folders = (self._folders_of(directory) for directory in self.online_dirs)
+        keys = (log_dir.parse_partition_folder(name) for names in folders for name in names)
         return {key[0] for key in keys if key is not None}
 
     @staticmethod
@@ -258,24 +266,24 @@ class LogManager:
         try:
             return list(directory.folders())
         except OSError:
-            return []  # loading it finds that out, too, and tells
+            return []  # `load` gets the same error, and takes the directory offline
 
     def compacted_topics(self) -> set[str]:
-        """Topics that the cleaner has been at, by its checkpoints; before anything is loaded."""
-        found = (directory.read_checkpoint(CLEANER_OFFSETS) for directory in self.online_dirs)
-        return {topic for offsets in found for topic, _ in offsets}
+        """The topics in the cleaner's checkpoints, before any log is loaded."""
+        lines = (directory.read_checkpoint(CLEANER_OFFSETS) for directory in self.online_dirs)
+        return {topic for offsets in lines for topic, _ in offsets}
 
     # Creating and deleting
 
     def create(
         self, topic: str, topic_id: bytes, partition: int, config: LogConfig | None = None
     ) -> Log:
-        """The log of a new partition, in the directory that has the fewest.
+        """Create the log of a new partition, in the directory with the fewest logs.
 
-        KAFKA_STORAGE_ERROR if no directory can take it, or not now.
+        Raises LogError KAFKA_STORAGE_ERROR if no directory is usable, or the disk is full.
         """
         key = topic, partition
-        assert key not in self.logs, f"{topic}-{partition} is there already"
+        assert key not in self.logs, f"{topic}-{partition} exists already"
         while self.online_dirs:
             directory = self.dirs.emptiest()
             try:
@@ -290,7 +298,7 @@ class LogManager:
                     topic_id=topic_id,
                 )
             except OSError as error:
-                if passes(error):  # what is there of it is loaded the next time
+                if passes(error):  # a later call loads the files that were created
                     raise LogError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
                 self.dirs.dir_failed(directory, error)
                 continue
@@ -299,78 +307,79 @@ class LogManager:
         raise LogError(ErrorCode.KAFKA_STORAGE_ERROR, "all log directories are offline")
 
     def _make_place(self, directory: LogDir, key: TopicPartition, topic_id: bytes) -> Path:
-        """The folder of a new log, and nothing that speaks of another of that name.  OSError."""
+        """Make the folder of a new log; set aside an old one of that name.  Raises OSError."""
         self.maintenance.make_place(directory, key)
         path = directory.path / log_dir.partition_folder(*key)
         if path.exists() and partition_metadata.read(self.files, path) not in (None, topic_id):
-            self._set_aside(directory, path, key, "it is of another topic of that name")
+            self._set_aside(directory, path, key, "it belongs to another topic of that name")
         return directory.make_folder(path.name)
 
     def set_aside(self, key: TopicPartition) -> None:
-        """A log that is no partition's is not served, and its folder kept under another name."""
+        """Stop serving a log of another topic id, and keep its folder under another name."""
         log, directory = self.dirs.take_out(key)
         try:
-            self._set_aside(directory, log.dir, key, "it is of another topic of that name")
+            self._set_aside(directory, log.dir, key, "it belongs to another topic of that name")
         except OSError as error:
             self.dirs.dir_failed(directory, error)
 
     def delete(self, topic: str, partition: int) -> None:
-        """Take a partition's log away: its folder is renamed now and removed later."""
+        """Delete a partition's log: its folder is renamed now and removed later."""
         self.moves.cancel((topic, partition))
         folder = self.dirs.retire((topic, partition))
         if folder is not None:
             self.maintenance.deleted.append(folder)
 
     def truncate(self, offsets: Mapping[TopicPartition, int], now_ms: int) -> Iterator[Job]:
-        """Cut logs to these ends: a follower's must not hold what its leader does not.
+        """Truncate followers' logs to these log end offsets.
 
-        Run each job in a thread, finish it here, then ask for the next; append nothing to these
-        logs before the last.  LogError if a disk refuses.  See `truncation.jobs`.
+        The caller runs each job in a thread and finishes it on the loop before it asks for the
+        next.  It appends nothing to these logs before the last job.  Raises LogError.  See
+        `truncation.jobs`.
         """
-        found = [(self.logs[key], offset) for key, offset in offsets.items()]
-        return truncation.jobs(found, self.maintenance, now_ms)
+        logs = [(self.logs[key], offset) for key, offset in offsets.items()]
+        return truncation.jobs(logs, self.maintenance, now_ms)
 
     # Running
 
     def maintain(
         self, now_ms: int, high_watermark_of: Callable[[Log], int] = _log_end_offset
     ) -> list[Job]:
-        """Retention, removals, flushes and checkpoints that are due at `now_ms`.
+        """The retention, removals, flushes and checkpoints that are due at `now_ms`.
 
-        What cannot block is done at once.  Run each job in a thread, then `finish` it here; or
-        all of them with `job.run_all` where nothing waits.
+        Steps that cannot block are done at once.  The caller runs each job in a thread, and then
+        calls its `finish` on the loop; `job.run_all` does both without a thread.
         """
         return self.maintenance.due(now_ms, high_watermark_of)
 
     @cached_property
     def cleaner(self) -> Cleaner:
-        """What compacts logs; imported when a log is first to be compacted."""
+        """The log cleaner; it is imported when the first log is compacted."""
         from kwire.log.compaction.cleaner import Cleaner
 
         return Cleaner(self.dirs, self.maintenance)
 
     def stop_cleaning(self) -> None:
-        """End the cleaner's workers, if there are any."""
+        """Stop the cleaner's worker processes, if there are any."""
         if "cleaner" in self.__dict__:
             self.cleaner.stop()
 
     # Closing
 
     def close(self, high_watermark_of: Callable[[Log], int] = _log_end_offset) -> None:
-        """A clean stop: all logs durable, checkpoints written, directories marked and unlocked.
+        """Flush all logs, write the checkpoints, mark the directories as clean, and unlock them.
 
-        A directory that was not loaded to the end is left as it is: nobody can vouch for it.
+        A directory whose load did not complete is not marked: its state is not known.
         """
         self.stop_cleaning()
         self.maintenance.high_watermark_of = high_watermark_of
         self.moves.close()
-        for directory in [each for each in self.online_dirs if each in self._loaded]:
+        for directory in [online for online in self.online_dirs if online in self._loaded]:
             try:
                 self._close_dir(directory)
             except OSError as error:
                 self.dirs.dir_failed(directory, error)
             except LogError as error:  # the directory went offline in the middle
-                _logger.error("%s could not be stopped cleanly: %s", directory.path, error)
+                _logger.error("Cannot close %s cleanly: %s", directory.path, error)
         self.dirs.unlock()
 
     def _close_dir(self, directory: LogDir) -> None:

@@ -1,4 +1,4 @@
-"""What a partition remembers of one producer id."""
+"""The state of one producer id in a partition."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ NO_SEQUENCE = -1
 NO_EPOCH = -1
 
 BATCHES_KEPT = 5
-"""As many as an idempotent producer may have in flight: any of them may be sent again (KIP-98)."""
+"""The batches that an idempotent producer may have in flight: it may resend each one (KIP-98)."""
 
 
 class WrittenBatch(NamedTuple):
-    """A batch that was appended; what is answered when it comes again.
+    """A batch that was appended: the response to a duplicate is made of it.
 
-    `timestamp` is the batch's largest.  `offset_delta` is its last offset less its first.
+    `timestamp` is the largest of the batch.  `offset_delta` is its last offset minus its first.
     """
 
     last_sequence: int
@@ -34,7 +34,10 @@ class WrittenBatch(NamedTuple):
 
 
 class ProducerEntry:
-    """One producer's last batches, newest last, and its open transaction's first offset or -1."""
+    """One producer: its epoch, its last batches (newest last), and its open transaction.
+
+    `txn_first_offset` is the first offset of the open transaction, -1 without one.
+    """
 
     __slots__ = (
         "batches",
@@ -76,7 +79,7 @@ class ProducerEntry:
         return self.batches[-1].offset_delta if self.batches else 0
 
     def find(self, epoch: int, first_sequence: int, last_sequence: int) -> WrittenBatch | None:
-        """The batch of exactly these sequence numbers, if it is still remembered."""
+        """The written batch with exactly these sequence numbers, if it is among the last ones."""
         if epoch != self.epoch:
             return None
         for batch in self.batches:
@@ -85,7 +88,7 @@ class ProducerEntry:
         return None
 
     def set_epoch(self, epoch: int) -> None:
-        """A new epoch starts over with sequence 0."""
+        """Set the epoch; a new epoch begins with sequence number 0."""
         if epoch != self.epoch:
             self.epoch = epoch
             self.batches.clear()

@@ -1,12 +1,12 @@
-"""What a producer has sent behind a batch that there was no room for.
+"""Batches that the disk had no room for, and the batches that their producers sent behind them.
 
-That batch was answered with KAFKA_STORAGE_ERROR, and comes again.  What the producer had sent
-behind it by then is answered so too, even if there is room for it: it is not out of order.  Told
-that it is, a client takes a new epoch for all its partitions (KIP-360), sends again what it has no
-answer for, and what others had written of it is there twice.
+The response to such a batch is KAFKA_STORAGE_ERROR, and the producer sends it again.  Until then
+its next batches get the same error, even if there is room for them again.  They must not get
+OUT_OF_ORDER_SEQUENCE_NUMBER: a client would bump its epoch for all partitions (KIP-360) and resend
+all batches without a response, and those that other partitions have written would be there twice.
 
-Apache Kafka has no such case, for it takes a directory without room out of service, and everything
-that comes then is answered with KAFKA_STORAGE_ERROR.
+Apache Kafka has no such case: it takes a directory without room offline, and every later append
+gets KAFKA_STORAGE_ERROR.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 
 class RefusedBatch(NamedTuple):
-    """A batch that its producer might have written, had there been room at `refused_ms`."""
+    """The epoch and first sequence number of a batch that was refused at `refused_ms`."""
 
     epoch: int
     sequence: int
     refused_ms: int
 
     def is_awaited_before(self, header: BatchHeader, entry: ProducerEntry | None) -> bool:
-        """Whether it was sent before the batch with `header`, and has not been written since."""
+        """Whether this batch has to be written before the batch with `header`."""
         ahead = (header.base_sequence - self.sequence) % SEQUENCE_RANGE
         if header.producer_epoch != self.epoch or not 0 < ahead < SEQUENCE_RANGE // 2:
             return False

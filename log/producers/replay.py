@@ -1,4 +1,4 @@
-"""Building a partition's producer state from its log."""
+"""Rebuilds the producer state of a partition from its log."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ def rebuild(
     end_offset: int,
     now_ms: int,
 ) -> None:
-    """The state just before `end_offset`: the newest snapshot, then the batches behind it.
+    """Rebuild the state before `end_offset` from the newest snapshot and the batches behind it.
 
-    That is where the log ends, or a segment begins.  A snapshot of it is for the caller to take.
+    `end_offset` is the log end offset, or the base offset of a segment.  The caller takes a
+    snapshot of the result.
     """
     snapshots.remove_outside(log_start_offset, end_offset)
     snapshots.load_latest(producers, log_start_offset, now_ms)
@@ -45,7 +46,7 @@ def _replay_segment(producers: ProducerState, segment: Segment) -> None:
 def note(
     producers: ProducerState, segment: Segment, position: int, header: BatchHeader
 ) -> AbortedTxn | None:
-    """Note the batch at `position`; gives the transaction that it aborted."""
+    """Note the batch at `position`; returns the transaction that it aborted, or None."""
     aborted = None
     if header.producer_id >= 0:
         marker = marker_at(segment, position, header)
@@ -57,7 +58,7 @@ def note(
 
 
 def marker_of(batch: bytes | bytearray | memoryview, header: BatchHeader) -> EndTxnMarker | None:
-    """The transaction marker in a control batch, None for other batches (or an emptied one)."""
+    """The marker in a control batch; None for other batches, or after compaction removed it."""
     if not header.is_control:
         return None
     record = next(iter(records(batch)), None)
@@ -65,7 +66,7 @@ def marker_of(batch: bytes | bytearray | memoryview, header: BatchHeader) -> End
 
 
 def marker_at(segment: Segment, position: int, header: BatchHeader) -> EndTxnMarker | None:
-    """As `marker_of`, for the batch at `position`."""
+    """Like `marker_of`, for the batch at `position`."""
     if not header.is_control:
         return None
     return marker_of(

@@ -1,25 +1,27 @@
-"""The producers of one partition: idempotence, transactions, and which offsets are undecided.
+"""The producers of one partition: sequence numbers, transactions, and the first unstable offset.
 
-A batch with a producer id is checked before it is written and noted after:
+A batch with a producer id is checked before it is written, and noted afterwards:
 
-    check(header, origin, …)      raises, or gives the batch that this one repeats, or None
-    note(header, first_offset, …) the only mutator, live and when a log is replayed
+    check(header, origin, …)      raises LogError; returns the written batch that this one
+                                  duplicates, or None
+    note(header, first_offset, …) the only function that changes the state, both after an append
+                                  and when a log is replayed
 
 Rules (Kafka's ProducerAppendInfo, KIP-98, KIP-360, KIP-890):
 
-    situation                                   answer
-    one of the last five batches comes again    its first offsets; nothing is written
-    producer not known                          any first sequence is taken: its state may have
-                                                expired (there is no UNKNOWN_PRODUCER_ID any more)
+    situation                                   result
+    duplicate of one of the last five batches   the offsets of the first append; nothing is written
+    unknown producer                            any first sequence is accepted: its state may have
+                                                expired (Kafka has dropped UNKNOWN_PRODUCER_ID)
     epoch lower than the last                   INVALID_PRODUCER_EPOCH
     epoch higher, first sequence not 0          OUT_OF_ORDER_SEQUENCE_NUMBER
     same epoch, not the next sequence           OUT_OF_ORDER_SEQUENCE_NUMBER
-    no transactional batch in a transaction     INVALID_TXN_STATE
-    transactional, unverified, none open        INVALID_TXN_STATE
-    behind one that there was no room for       KAFKA_STORAGE_ERROR (kwire.log.producers.refused)
+    plain batch while a transaction is open     INVALID_TXN_STATE
+    first batch of an unverified transaction    INVALID_TXN_STATE
+    follows a batch that the disk refused       KAFKA_STORAGE_ERROR (kwire.log.producers.refused)
 
-Coordinators write without sequence numbers, so only their epochs are checked; replication and
-replay check nothing, as the leader has.
+Coordinators write without sequence numbers, so only their epochs are checked.  Replication and
+replay check nothing, as the leader has checked.
 """
 
 from __future__ import annotations
@@ -42,12 +44,9 @@ if TYPE_CHECKING:
 PRODUCER_ID_EXPIRATION_MS = 86_400_000
 """Default of `producer.id.expiration.ms`."""
 
-LATE_TXN_BUFFER_MS = 5 * 60 * 1000
-"""How much longer than the largest transaction timeout a transaction may be open unsuspected."""
-
 
 class CompletedTxn(NamedTuple):
-    """A transaction that a marker at `last_offset` ended."""
+    """A transaction that ended; its marker is at `last_offset`."""
 
     producer_id: int
     first_offset: int
@@ -58,11 +57,15 @@ class CompletedTxn(NamedTuple):
 class ProducerState:
     """All producers of one partition.
 
-    `end_offset` is the offset up to which the state has been built.  `ongoing` maps a
-    transaction's first offset to its producer; offsets only grow, so it stays in their order.
-    `unreplicated` holds the ended transactions whose marker (last offset) is not yet below the
-    high watermark: read_committed consumers must not see beyond them either.  `refused` has the
-    batches, by producer, that were refused for want of room: one that has come since is no matter.
+    end_offset      the state includes all batches before this offset
+    entries         the producers by id
+    ongoing         the producer id of each open transaction by its first offset; offsets only
+                    grow, so the dict is in their order
+    unreplicated    ended transactions whose marker is not below the high watermark yet:
+                    read_committed consumers must not read beyond their first offset
+    refused         by producer id, the batch that was refused because the disk had no room.  It
+                    stays here after the producer has written it: it has no effect then
+    verifications   by producer id, the verification of a transaction that has no batch yet
     """
 
     __slots__ = (
@@ -96,28 +99,28 @@ class ProducerState:
     def start_verification(
         self, producer_id: int, sequence: int, epoch: int, *, supports_epoch_bump: bool, now_ms: int
     ) -> Verification | None:
-        """What to pass to `Log.append` once the transaction coordinator has said yes (KIP-890).
+        """The argument for `Log.append` once the transaction coordinator has agreed (KIP-890).
 
-        None if none is needed, as the producer's transaction is already known here.
+        None if the producer's transaction has batches here already: it needs no verification.
         """
         if self.has_ongoing_txn(producer_id, epoch):
             return None
-        known = self.verifications.get(producer_id)
-        if known is None:
-            known = self.verifications[producer_id] = Verification(
+        verification = self.verifications.get(producer_id)
+        if verification is None:
+            verification = self.verifications[producer_id] = Verification(
                 now_ms, sequence, epoch, supports_epoch_bump=supports_epoch_bump
             )
         else:
-            known.join(sequence, epoch)
-        return known
+            verification.join(sequence, epoch)
+        return verification
 
     def entry_in_sequence(
         self, header: BatchHeader, origin: Origin, verification: Verification | None
     ) -> ProducerEntry | None:
-        """The producer's entry, if this is plainly its next batch: `check` would find nothing.
+        """The producer's entry if this is its next batch, which `check` would accept; else None.
 
-        Outside of transactions, of the transaction that is open, or the first of one that its
-        coordinator has just vouched for.
+        The batch is outside of transactions, in the open transaction, or the first of a transaction
+        that its coordinator has just verified.  None does not mean that `check` refuses the batch.
         """
         producer_id, sequence = header.producer_id, header.base_sequence
         entry = self.entries.get(producer_id)
@@ -129,11 +132,11 @@ class ProducerState:
         ):
             return None
         flags, is_open = header.attributes & ~CODEC_MASK, entry.txn_first_offset >= 0
-        known = self.verifications.get(producer_id)
-        if known is None:
+        expected = self.verifications.get(producer_id)
+        if expected is None:
             return entry if flags == (TRANSACTIONAL_FLAG if is_open else 0) else None
-        begins = flags == TRANSACTIONAL_FLAG and not is_open and known is verification
-        return entry if begins and sequence <= known.lowest_sequence else None
+        begins = flags == TRANSACTIONAL_FLAG and not is_open and expected is verification
+        return entry if begins and sequence <= expected.lowest_sequence else None
 
     def check(
         self,
@@ -143,16 +146,16 @@ class ProducerState:
         verification: Verification | None = None,
         transaction_version: int = 0,
     ) -> WrittenBatch | None:
-        """Whether the batch may be written; gives the earlier batch that it repeats, if any.
+        """The written batch that this one duplicates, or None if this one may be written.
 
-        `marker` is the content of a control batch.  LogError if it may not.
+        `marker` is the content of a control batch.  Raises LogError if the batch is refused.
         """
         entry = self.entries.get(header.producer_id)
         if origin is Origin.CLIENT and entry is not None:
             sequence = header.base_sequence
-            repeated = entry.find(header.producer_epoch, sequence, header.last_sequence)
-            if repeated is not None:
-                return repeated
+            written = entry.find(header.producer_epoch, sequence, header.last_sequence)
+            if written is not None:
+                return written
         if header.is_transactional and not self.has_ongoing_txn(
             header.producer_id, header.producer_epoch
         ):
@@ -176,29 +179,30 @@ class ProducerState:
     def _check_verified(
         self, header: BatchHeader, entry: ProducerEntry | None, verification: Verification | None
     ) -> None:
-        """Its coordinator must know of a transaction before its first batch is here (KIP-890)."""
+        """Check that the coordinator has verified the transaction of this batch (KIP-890)."""
         if entry is not None and header.producer_epoch < entry.epoch:
             raise _refused(ErrorCode.INVALID_PRODUCER_EPOCH, header, "its epoch is stale")
         if header.is_control or not self.verify_transactions:
             return
-        known = self.verifications.get(header.producer_id)
-        if known is None or known is not verification:
+        expected = self.verifications.get(header.producer_id)
+        if expected is None or expected is not verification:
             raise _refused(
                 ErrorCode.INVALID_TXN_STATE, header, "it is not part of an ongoing transaction"
             )
 
     def _check_sequence(self, header: BatchHeader, entry: ProducerEntry | None) -> None:
+        """Raise LogError unless the batch has the sequence number that is expected next."""
         sequence = header.base_sequence
         refused = self.refused.get(header.producer_id)
         if refused is not None and refused.is_awaited_before(header, entry):
             why = f"there was no room for sequence {refused.sequence}, which comes first"
             raise _refused(ErrorCode.KAFKA_STORAGE_ERROR, header, why)
-        known = self.verifications.get(header.producer_id)
-        if known is not None:
-            if known.supports_epoch_bump and sequence != 0 and entry is None:
+        verification = self.verifications.get(header.producer_id)
+        if verification is not None:
+            if verification.supports_epoch_bump and sequence != 0 and entry is None:
                 raise _out_of_order(header, "a producer without state here must begin with 0")
-            if sequence > known.lowest_sequence:
-                raise _out_of_order(header, f"{known.lowest_sequence} was seen before")
+            if sequence > verification.lowest_sequence:
+                raise _out_of_order(header, f"{verification.lowest_sequence} was seen before")
         if entry is None or entry.epoch == NO_EPOCH:
             return
         if header.producer_epoch != entry.epoch:
@@ -210,11 +214,11 @@ class ProducerState:
     def check_marker(
         self, header: BatchHeader, marker: EndTxnMarker, transaction_version: int
     ) -> None:
-        """A marker must not come from an older producer epoch or a deposed coordinator.
+        """Raise LogError for a marker of an older producer epoch or an older coordinator epoch.
 
-        With transaction version 2 the coordinator raises the epoch before it ends a transaction
-        (KIP-890), so the same epoch is a late marker (KIP-1228), unless nothing is open: then it
-        is the same marker once more, which is harmless (KAFKA-19999).
+        With transaction version 2 the coordinator raises the producer epoch before it ends a
+        transaction (KIP-890), so a marker with the current epoch is late (KIP-1228).  Without an
+        open transaction it is a duplicate of the last marker, which does no harm (KAFKA-19999).
         """
         entry = self.entries.get(header.producer_id)
         if entry is None:
@@ -235,27 +239,27 @@ class ProducerState:
             )
 
     def has_ongoing_txn(self, producer_id: int, epoch: int) -> bool:
-        """Whether the producer, in this epoch, has written to a transaction that is not ended."""
+        """Whether a transaction of the producer in this epoch has batches here and is open."""
         entry = self.entries.get(producer_id)
         return entry is not None and entry.txn_first_offset >= 0 and entry.epoch == epoch
 
-    # After it was written, or was not
+    # After a batch was written or refused
 
     def note_refused(
         self, header: BatchHeader, origin: Origin, error: ErrorCode, now_ms: int
     ) -> None:
-        """A batch was not written: remember it if there was no room for it."""
+        """Remember a refused batch if the disk was the reason; see kwire.log.producers.refused."""
         producer_id = header.producer_id
-        is_for_room = error is ErrorCode.KAFKA_STORAGE_ERROR
-        if not is_for_room or producer_id < 0 or origin is not Origin.CLIENT:
+        is_disk_error = error is ErrorCode.KAFKA_STORAGE_ERROR
+        if not is_disk_error or producer_id < 0 or origin is not Origin.CLIENT:
             return
-        known = self.refused.get(producer_id)
-        if known is None or not known.is_awaited_before(header, self.entries.get(producer_id)):
+        earlier = self.refused.get(producer_id)
+        if earlier is None or not earlier.is_awaited_before(header, self.entries.get(producer_id)):
             refused = RefusedBatch(header.producer_epoch, header.base_sequence, now_ms)
             self.refused[producer_id] = refused
 
     def begin_transaction(self, entry: ProducerEntry, first_offset: int) -> None:
-        """The first batch of a verified transaction of a producer that is known was written."""
+        """Note that the first batch of a verified transaction was written at `first_offset`."""
         del self.verifications[entry.producer_id]
         entry.txn_first_offset = first_offset
         self.ongoing[first_offset] = entry.producer_id
@@ -263,7 +267,10 @@ class ProducerState:
     def note(
         self, header: BatchHeader, first_offset: int, marker: EndTxnMarker | None = None
     ) -> CompletedTxn | None:
-        """A batch was written from `first_offset` on; gives the transaction that it ended."""
+        """Update the state by a batch that was written at `first_offset`.
+
+        Returns the transaction that the batch (a marker) ended, or None.
+        """
         producer_id = header.producer_id
         if header.is_transactional:
             self._clear_verification(header)
@@ -295,13 +302,16 @@ class ProducerState:
         entry.last_timestamp = header.max_timestamp
         entry.txn_first_offset = -1
         if first_offset < 0:
-            return None  # a marker without data changes nothing for consumers
+            return None  # the transaction has no records here, so consumers see no difference
         return CompletedTxn(
             entry.producer_id, first_offset, offset, marker.kind is ControlType.ABORT
         )
 
     def complete(self, txn: CompletedTxn) -> AbortedTxn | None:
-        """A transaction is no longer open; gives its entry for the transaction index."""
+        """Move a transaction from `ongoing` to `unreplicated`.
+
+        Returns its entry for the transaction index if it was aborted, else None.
+        """
         del self.ongoing[txn.first_offset]
         stable = next(iter(self.ongoing), txn.last_offset + 1)
         self.unreplicated[txn.first_offset] = txn
@@ -310,19 +320,26 @@ class ProducerState:
         return AbortedTxn(txn.producer_id, txn.first_offset, txn.last_offset, stable)
 
     def _clear_verification(self, header: BatchHeader) -> None:
-        known = self.verifications.get(header.producer_id)
-        if known is None:
+        """Drop the producer's verification, unless it belongs to the transaction after this one.
+
+        With epoch bumps a marker has the epoch of the next transaction, whose verification may have
+        begun already.
+        """
+        verification = self.verifications.get(header.producer_id)
+        if verification is None:
             return
-        next_started = (
-            known.supports_epoch_bump and header.is_control and header.producer_epoch == known.epoch
+        is_of_next = (
+            verification.supports_epoch_bump
+            and header.is_control
+            and header.producer_epoch == verification.epoch
         )
-        if not next_started:
+        if not is_of_next:
             del self.verifications[header.producer_id]
 
     # Offsets
 
     def first_unstable_offset(self) -> int | None:
-        """The first offset of a transaction that is open, or ended but not yet replicated."""
+        """The first offset of all transactions that are open or whose marker is not replicated."""
         first = next(iter(self.ongoing), None)
         if self.unreplicated:
             unreplicated = min(self.unreplicated)
@@ -330,13 +347,16 @@ class ProducerState:
         return first
 
     def replicated_to(self, offset: int) -> None:
-        """The high watermark (or the log start offset) has got to `offset`."""
+        """Drop transactions whose marker is before `offset`: high watermark or log start offset."""
         done = [first for first, txn in self.unreplicated.items() if txn.last_offset < offset]
         for first in done:
             del self.unreplicated[first]
 
     def remove_expired(self, now_ms: int) -> None:
-        """Forget producers idle for `producer.id.expiration.ms`, and what is stale of others."""
+        """Drop producers, verifications and refused batches that are too old.
+
+        The limit is `producer.id.expiration.ms`; a producer with an open transaction stays.
+        """
         limit = now_ms - self.expiration_ms
         self.entries = {
             producer_id: entry
@@ -344,9 +364,9 @@ class ProducerState:
             if entry.txn_first_offset >= 0 or entry.last_timestamp > limit
         }
         self.verifications = {
-            producer_id: known
-            for producer_id, known in self.verifications.items()
-            if known.created_ms > limit
+            producer_id: verification
+            for producer_id, verification in self.verifications.items()
+            if verification.created_ms > limit
         }
         self.refused = {
             producer_id: batch
@@ -354,25 +374,17 @@ class ProducerState:
             if batch.refused_ms > limit
         }
 
-    def has_late_txn(self, now_ms: int, transaction_max_timeout_ms: int) -> bool:
-        """Whether the oldest open transaction has been silent for longer than any may last."""
-        producer_id = next(iter(self.ongoing.values()), None)
-        if producer_id is None:
-            return False
-        limit = transaction_max_timeout_ms + LATE_TXN_BUFFER_MS
-        return 0 < self.entries[producer_id].last_timestamp < now_ms - limit
-
     # Starting over
 
     def clear(self, offset: int) -> None:
-        """Forget everything; the state now stands at `offset`."""
+        """Drop all state; the replay continues at `offset`."""
         self.entries.clear()
         self.ongoing.clear()
         self.unreplicated.clear()
         self.end_offset = offset
 
     def restore(self, entries: list[ProducerEntry], offset: int, now_ms: int) -> None:
-        """Start from a snapshot taken at `offset`, less what has expired."""
+        """Load the entries of a snapshot that was taken at `offset`, without expired producers."""
         self.clear(offset)
         limit = now_ms - self.expiration_ms
         for entry in entries:

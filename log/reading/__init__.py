@@ -1,1 +1,1 @@
-"""Finding records and giving their bytes out: the ways in are `Log.read` and `lookups`."""
+"""Reading logs: finds records and returns file regions; see `Log.read` and `lookups`."""

@@ -1,11 +1,11 @@
-"""Whether a transaction index that was read from disk fits the log: it has no checksum.
+"""Checks a transaction index from disk against the log, as the file has no checksum.
 
-    producer id, last offset    the batch there is an ABORT marker of that producer
+    producer id, last offset    at the last offset is an ABORT marker of that producer
     first offset                a transactional batch of that producer begins there
-    last stable offset          a transactional batch begins there, or it is behind the marker
+    last stable offset          a transactional batch begins there, or it is just behind the marker
 
-Batches that compaction or retention has taken are not looked for.  It is looked at once, when a
-read_committed reader first needs the index; one that does not fit is made anew from the batches.
+Batches that compaction or retention has removed do not count.  An index is checked once, when a
+read_committed reader needs it first.  A wrong index is rebuilt from the batches.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ def ensure_checked(
     expiration_ms: int,
     compacted: bool,
 ) -> None:
-    """Have the transaction index of one of `segments` right.  OSError, CorruptBatch.
+    """Check the transaction index of `segment`, and rebuild a wrong one.
 
-    `compacted` says that batches may be missing.
+    `compacted` says that batches may be missing.  Raises OSError, CorruptBatch.
     """
     index = segment.txn_index
     if index.checked:
         return
     if not all(_fits(segments, segment, entry, compacted=compacted) for entry in index.entries):
-        _logger.warning("%s does not fit the log; making it anew", index.path)
+        _logger.warning("%s does not fit the log; rebuilding it", index.path)
         producers = _state_before(segments, snapshots, segment.base_offset, expiration_ms)
-        index.replace(_made_anew(segments, segment, producers))
+        index.replace(_rebuilt(segments, segment, producers))
     index.checked = True
 
 
@@ -68,7 +68,7 @@ def _fits(segments: Segments, segment: Segment, entry: AbortedTxn, *, compacted:
 
 
 def _begins(segments: Segments, offset: int, producer_id: int | None, *, compacted: bool) -> bool:
-    """Whether a batch of a transaction begins there: of that producer, or of any."""
+    """Whether a transactional batch of that producer (None: of any) begins at `offset`."""
     header = segments.batch_at(offset) if offset >= 0 else None
     if header is None or header.base_offset > offset:
         may_be_gone = compacted or offset < segments.first.base_offset
@@ -81,22 +81,22 @@ def _begins(segments: Segments, offset: int, producer_id: int | None, *, compact
     )
 
 
-def _made_anew(segments: Segments, segment: Segment, producers: ProducerState) -> list[AbortedTxn]:
-    """What replaying the log from `producers` up to the segment's end says."""
-    found = []
-    for each in segments.between(producers.end_offset, segment.base_offset + 1):
-        for position, header in each.headers():
+def _rebuilt(segments: Segments, segment: Segment, producers: ProducerState) -> list[AbortedTxn]:
+    """The index entries of `segment`, from a replay of the log behind the state of `producers`."""
+    entries = []
+    for replayed in segments.between(producers.end_offset, segment.base_offset + 1):
+        for position, header in replayed.headers():
             if header.last_offset >= producers.end_offset:
-                aborted = replay.note(producers, each, position, header)
-                if aborted is not None and each is segment:
-                    found.append(aborted)
-    return found
+                aborted = replay.note(producers, replayed, position, header)
+                if aborted is not None and replayed is segment:
+                    entries.append(aborted)
+    return entries
 
 
 def _state_before(
     segments: Segments, snapshots: Snapshots, offset: int, expiration_ms: int
 ) -> ProducerState:
-    """The producers at the newest snapshot up to `offset`, or at the log's start."""
+    """The producer state of the newest valid snapshot at or before `offset`; else an empty one."""
     producers = ProducerState(expiration_ms)
     for taken in sorted(snapshots.offsets, reverse=True):
         if taken <= offset:

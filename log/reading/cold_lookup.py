@@ -1,4 +1,7 @@
-"""Finding an offset in a segment that is not in memory, without holding up the loop."""
+"""Reads the parts of a segment into memory that a lookup needs, in a thread.
+
+A lookup on the loop then does not wait for the disk.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,9 @@ if TYPE_CHECKING:
 
 
 class ColdLookup:
-    """What a look-up of `offset` in `segment` will read, for a thread to read first.
+    """A lookup of `offset` in `segment`, whose bytes a thread reads first.
 
-    It opens files of its own and touches nothing of the segment's, which stays the loop's.
+    It opens its own files, and does not use the state of the segment, which belongs to the loop.
     """
 
     __slots__ = ("_base_offset", "_files", "_index_path", "_log_path", "_offset", "_size_bytes")
@@ -29,9 +32,9 @@ class ColdLookup:
         self._offset = offset
 
     def read_in(self) -> None:
-        """Bring the index and the batches around the offset into memory; waits for the disk.
+        """Read the index and the batches around the offset into the page cache.
 
-        Whatever is wrong with the files shows, and is told, when they are used.
+        It ignores errors of the disk: the lookup itself gets and reports them.
         """
         try:
             index = OffsetIndex(self._index_path, self._base_offset, self._files)
@@ -44,7 +47,7 @@ class ColdLookup:
 
 
 def cold_lookup(segment: Segment, offset: int) -> ColdLookup | None:
-    """None if looking up `offset` in `segment` reads nothing from the disk."""
+    """The cold lookup of `offset` in `segment`; None if all its bytes are in memory."""
     file = segment.file
     if file is not None and segment.offset_index.is_loaded:
         _, position = segment.offset_index.lookup(offset)
@@ -58,4 +61,4 @@ def _is_resident(fd: int, position: int, size_bytes: int) -> bool:
     try:
         return residency.is_resident(fd, position, size_bytes)
     except OSError:
-        return True  # the look-up itself finds out, and tells
+        return True  # the lookup itself gets and reports the error

@@ -1,6 +1,6 @@
-"""What is asked of a log beside its batches: places by time and by epoch, and what was aborted.
+"""Lookups in a log: offsets by timestamp and by leader epoch, and aborted transactions.
 
-LogError where the disk refuses (KAFKA_STORAGE_ERROR) or batches are corrupt (CORRUPT_MESSAGE).
+All raise LogError: KAFKA_STORAGE_ERROR if the disk fails, CORRUPT_MESSAGE for corrupt batches.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def offset_for_timestamp(log: Log, timestamp: int) -> TimestampOffset | None:
 
 
 def max_timestamp_offset(log: Log) -> TimestampOffset | None:
-    """The first record that has the largest timestamp of all (KIP-734), None if empty."""
+    """The first record with the largest timestamp of all (KIP-734); None if the log is empty."""
     return _guarded(log, lambda: time_lookup.largest(log.segments))
 
 
@@ -39,7 +39,7 @@ def end_offset_for_epoch(log: Log, epoch: int) -> tuple[int, int]:
 
 
 def epoch_for(log: Log, offset: int) -> int | None:
-    """The epoch in which `offset` was written, None if that is not known."""
+    """The leader epoch in which `offset` was written, None if it is unknown."""
     _check_epochs(log)
     return log.epochs.epoch_for(offset)
 
@@ -68,10 +68,10 @@ def aborted_transactions(log: Log, from_offset: int, to_offset: int) -> list[tup
 
 
 def aborted_in(log: Log, region: Region) -> list[tuple[int, int]]:
-    """The aborted transactions that a read_committed reader of `region` must know.
+    """The aborted transactions in `region`, for a read_committed consumer.
 
-    The index tells where the region ends within a few batches, on the large side, so one too
-    many may be named; that is what Apache Kafka does.
+    The offset index gives an upper bound of the region's end, a few batches too high, so the result
+    may have a transaction too many; Apache Kafka's has it too.
     """
     segment = log.segments.floor(region.segment_base_offset)
     bound = None
@@ -88,7 +88,7 @@ def aborted_in(log: Log, region: Region) -> list[tuple[int, int]]:
 
 
 def check_txn_index(log: Log, segment: Segment) -> None:
-    """Have the segment's transaction index right.  OSError, CorruptBatch."""
+    """Check the segment's transaction index, rebuild a wrong one.  Raises OSError, CorruptBatch."""
     aborted.ensure_checked(
         segment,
         log.segments,

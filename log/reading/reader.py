@@ -1,4 +1,4 @@
-"""Reading a partition's log: which bytes of which segment a Fetch gets."""
+"""Finds the region of a segment file that a Fetch gets."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from kwire.log.segments import Segments
 
 POSITIONS_KEPT = 256
-"""Offsets whose place is remembered: where consumers, often several, have begun to read, and the
-end of the log, where they wait."""
+"""The most offsets whose positions are remembered: where consumers (often several) have read, and
+the end of the log, where they wait."""
 
 
 class Reader:
-    """Finds offsets in segments, and remembers in `positions` where it found them.
+    """Finds the positions of offsets in segments, and remembers them in `positions`.
 
-    Whoever cuts, replaces or removes segments has it `forget`.
+    Code that truncates, replaces or removes segments calls `forget`.
     """
 
     __slots__ = ("_files", "_segments", "positions")
@@ -35,15 +35,15 @@ class Reader:
     def region(
         self, offset: int, end: int, max_bytes: int, max_offset: int, min_one_batch: bool
     ) -> Region | None:
-        """What there is from `offset` on in a log that ends at `end`; see `Log.read`.
+        """The region from `offset` on in a log that ends at `end`; see `Log.read`.
 
-        OSError, CorruptBatch.
+        Raises OSError, CorruptBatch.
         """
         place = self.positions.get(offset)
         if place is None and (place := self._locate(offset)) is not None:
-            self._remember(offset, *place)  # others read what one has read
+            self._remember(offset, *place)  # other consumers often read from the same offset
         if place is not None and place[1] == place[0].size_bytes:
-            # the end of a segment that has been rolled since
+            # The remembered end of a segment that was rolled since.
             following = self._segments.after(place[0])
             place = None if following is None else (following, 0)
         if place is None:
@@ -65,7 +65,7 @@ class Reader:
     def _cut(
         self, segment: Segment, position: int, size: int, max_bytes: int, min_one_batch: bool
     ) -> int:
-        """How much of the `size` bytes there are is given where `max_bytes` are allowed."""
+        """The size of a region of `size` bytes that is limited to `max_bytes`."""
         if max_bytes <= 0 and not min_one_batch:
             return 0
         head = read_exactly(self._files, segment.open(), position + LENGTH_POS, 4)
@@ -75,7 +75,7 @@ class Reader:
         return first_batch if min_one_batch else 0
 
     def cold_lookup(self, offset: int) -> ColdLookup | None:
-        """What to have a thread read before `region` from `offset`; None: it waits for nothing."""
+        """What a thread has to read before `region` from `offset`; None if all is in memory."""
         segment = self._segments.active
         place = self.positions.get(offset)
         if place is not None:
@@ -90,12 +90,12 @@ class Reader:
         return cold_lookup(segment, offset)
 
     def remember_end(self, end: int) -> None:
-        """Somebody waits at the end of the log."""
+        """Remember the position of the log end offset, at which a consumer waits."""
         active = self._segments.active
         self._remember(end, active, active.size_bytes)
 
     def forget(self) -> None:
-        """Segments were cut, replaced or removed: remembered places are void."""
+        """Drop all remembered positions: segments were truncated, replaced or removed."""
         self.positions.clear()
 
     def _remember(self, offset: int, segment: Segment, position: int) -> None:
@@ -104,7 +104,7 @@ class Reader:
         self.positions[offset] = segment, position
 
     def _locate(self, offset: int) -> tuple[Segment, int] | None:
-        """Where the first batch is that ends at or after `offset`."""
+        """The segment and position of the first batch that ends at or after `offset`."""
         for segment in self._segments.from_floor(offset):
             if segment.base_offset >= offset:
                 if segment.size_bytes:
@@ -114,7 +114,7 @@ class Reader:
         return None
 
     def _position_of(self, segment: Segment, max_offset: int) -> int:
-        """Where in `segment` the batches that may be read end."""
+        """The position in `segment` at which the readable batches end."""
         place = self.positions.get(max_offset)
         if place is None:
             floor = self._segments.floor(max_offset)

@@ -1,4 +1,4 @@
-"""A piece of a segment file on its way to a client, and the bound on files held open."""
+"""A region of a segment file, which is sent to a client; and the limit of open segment files."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 class Region:
-    """`size_bytes` of a segment file from `position` on, to be sent with sendfile.
+    """`size_bytes` of a segment file from `position` on, which are sent by sendfile.
 
-    `base_offset` is the offset that was asked for.  The file stays open as long as the region
-    lives, whatever becomes of the segment.  Immutable: it may be handed to another thread.
+    `base_offset` is the fetch offset.  The file stays open as long as the region exists, even if
+    the segment is removed.  A region is immutable, so another thread may use it.
     """
 
     __slots__ = ("_files", "base_offset", "file", "position", "segment_base_offset", "size_bytes")
@@ -47,11 +47,11 @@ class Region:
         return residency.is_resident(self.file.fd, self.position + start, size_bytes)
 
     def read_in(self, start: int, size_bytes: int) -> None:
-        """Bring those bytes into memory; waits for the disk, so it is for a thread."""
+        """Read those bytes into the page cache.  It blocks: call it in a thread."""
         residency.read_in(self.file.fd, self.position + start, size_bytes)
 
     def read(self) -> bytes:
-        """The bytes themselves, where sendfile cannot be used (TLS, tests)."""
+        """The bytes, for callers that cannot use sendfile (TLS, tests)."""
         return read_exactly(self._files, self.file, self.position, self.size_bytes)
 
 
@@ -67,7 +67,7 @@ def read_exactly(files: Files, file: OpenFile, position: int, size_bytes: int) -
 
 
 class Holder(Protocol):
-    """Something that keeps a file open for speed only and can open it again."""
+    """An object that keeps a file open for speed, and can open it again."""
 
     recently_used: bool
 
@@ -76,10 +76,10 @@ class Holder(Protocol):
 
 
 class OpenFiles:
-    """At most `limit` files open for reading, by the clock algorithm.
+    """Keeps at most `limit` files open, by the clock algorithm.
 
-    A broker may hold a hundred thousand segments and may open perhaps a thousand files.  Being
-    used costs a holder one attribute, not a move in a list.
+    A broker may have a hundred thousand segments, and a limit of a thousand open files.  A use of a
+    file only sets one attribute of its holder.
     """
 
     __slots__ = ("_holders", "limit")
@@ -92,10 +92,10 @@ class OpenFiles:
         return len(self._holders)
 
     def add(self, holder: Holder) -> None:
-        """`holder` has just opened its file: another may have to close its own."""
+        """Add a holder that has just opened its file; others may have to close theirs."""
         holders = self._holders
         holders[id(holder)] = holder
-        turns = 2 * len(holders)  # everyone has lost its second chance by then
+        turns = 2 * len(holders)  # after so many, no holder counts as recently used
         while len(holders) > self.limit and turns:
             turns -= 1
             number, oldest = holders.popitem(last=False)
@@ -106,5 +106,5 @@ class OpenFiles:
                 oldest.release()
 
     def discard(self, holder: Holder) -> None:
-        """`holder` has closed its file for good."""
+        """Remove a holder that has closed its file."""
         self._holders.pop(id(holder), None)

@@ -1,8 +1,8 @@
-"""Whether pieces of files are in memory, and getting them there.
+"""Checks whether pieces of files are in the page cache, and reads them into it.
 
-Sending a piece of a file that is not in the page cache waits for the disk, and the whole loop with
-it.  So the loop asks first (`preadv2` with RWF_NOWAIT, a third of a microsecond a look) and has a
-thread read what is missing.
+To send a piece of a file that is not in the page cache blocks the loop until the disk has read it.
+So the loop checks first (`preadv2` with RWF_NOWAIT, 0.3 us a check), and a thread reads the missing
+pieces.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ import errno
 import os
 
 TAIL_BYTES = 1024 * 1024
-"""At the end of what is appended to everything is in memory: it was written a moment ago, or read
-by a consumer that waits there."""
+"""The end of the active segment that counts as in memory: it was just written, or just read by a
+consumer that waits there."""
 
 PROBE_EVERY_BYTES = 128 * 1024
-"""The kernel reads ahead at least this much, so pages come and go in runs of about that length."""
+"""The distance of two checks.  The kernel reads ahead at least as much, so pages enter and leave
+the cache in runs of about this length."""
 
 READ_AHEAD_BYTES = 4 * 1024 * 1024
-"""Asked of the disk behind what is needed now: a consumer that reads old records reads on."""
+"""The bytes that are read ahead: a consumer of old records will read them next."""
 
 _NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
 _UNSUPPORTED = {errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS}
@@ -26,9 +27,9 @@ _scratch = [bytearray(1)]
 
 
 def is_resident(fd: int, position: int, size_bytes: int) -> bool:
-    """Whether the bytes can be read without waiting, as far as a look here and there tells.
+    """Whether the bytes are in memory, by a check every PROBE_EVERY_BYTES.
 
-    Always true where the system cannot say (no RWF_NOWAIT, or not for this file system).
+    Always True if the system or the file system has no RWF_NOWAIT.
     """
     if not _NOWAIT or size_bytes <= 0:
         return True
@@ -47,7 +48,7 @@ def is_resident(fd: int, position: int, size_bytes: int) -> bool:
 
 
 def read_in(fd: int, position: int, size_bytes: int) -> None:
-    """Bring the bytes into memory, and begin with those behind them; blocks, for a thread."""
+    """Read the bytes into memory, and start to read ahead.  It blocks: call it in a thread."""
     if hasattr(os, "posix_fadvise"):  # not on macOS
         os.posix_fadvise(fd, position, size_bytes + READ_AHEAD_BYTES, os.POSIX_FADV_WILLNEED)
     end = position + size_bytes

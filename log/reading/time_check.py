@@ -1,8 +1,8 @@
-"""Whether an entry of a segment's time index is what the batches say: the file has no checksum.
+"""Checks an entry of a segment's time index against the batches, as the file has no checksum.
 
-An entry names the first batch that has its timestamp for the largest, and all batches before that
-one have smaller ones.  So the batches between an entry and the one before it are looked at: about
-one `index.interval.bytes` of them, except where timestamps stand still for long.
+An entry points to the first batch with its timestamp as the largest; all earlier batches have
+smaller ones.  So the check reads the batches between the entry and the one before it: usually
+`index.interval.bytes`, more if many batches have the same timestamp.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from kwire.log.segment import Segment
 
 WALKED_BYTES_MAX = 1024 * 1024
-"""Looked at before an entry.  It may stand farther behind the one before it; as long as timestamps
-never go back, a wrong place shows in the very batch before it."""
+"""The most bytes that are read before an entry.  The distance to the previous entry may be larger;
+as long as timestamps never go back, the batch just before a wrong entry shows the error."""
 
 
 def holds(segment: Segment, number: int) -> bool:
-    """Whether entry `number`, counted from 0, is right."""
+    """Whether entry `number`, counted from 0, fits the batches."""
     index = segment.time_index
     timestamp, offset = index.at(number)
     before_timestamp, before = index.at(number - 1) if number else (-1, segment.base_offset)
@@ -33,7 +33,7 @@ def holds(segment: Segment, number: int) -> bool:
 
 
 def _start(segment: Segment, before: int, offset: int) -> int:
-    """Where the walk to `offset` begins: at the entry before it, if that is not too far."""
+    """The position at which the check begins: that of the previous entry, or a nearer one."""
     start, end = segment.floor_position(before), segment.floor_position(offset)
     if end - start <= WALKED_BYTES_MAX:
         return start

@@ -1,15 +1,15 @@
-"""Whether `leader-epoch-checkpoint` fits the batches, each of which names the epoch it is of.
+"""Checks `leader-epoch-checkpoint` against the batches, whose headers have their leader epoch.
 
-    the batch at an entry's start   is of its epoch
-    the batch before that           is of the entry's before it
-    the first batch of the log      is of some entry's epoch
-    the last batch of the log       is of the last entry's before the end of the log
+    the batch at an entry's start offset    has the entry's epoch
+    the batch before it                     has the previous entry's epoch
+    the first batch of the log              has the epoch of some entry
+    the last batch of the log               has the epoch of the last entry before the log's end
 
-An entry at the end of the log is of a leader that nobody has written to yet: nothing speaks for it
-or against it.  Opening a log drops what its file says there, so it is one made since.
+An entry at the end of the log is that of a leader without appends: no batch can confirm it.
+Loading a log drops such entries of the file, so this one was added since.
 
-Epochs only grow along a log, so the segments in which one begins are all that is read when the
-entries have to be made anew.  What compaction or retention has taken is not looked for.
+Epochs only grow along a log.  To rebuild the entries, only the segments in which an epoch begins
+are read.  Batches that compaction or retention has removed do not count.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ _logger = logging.getLogger(__name__)
 
 
 def ensure_checked(epochs: LeaderEpochCache, segments: Segments, start: int, end: int) -> None:
-    """Have the epochs of a log from `start` to `end` right.  OSError, CorruptBatch."""
+    """Check the epochs of a log from `start` to `end`, and rebuild wrong ones.
+
+    Raises OSError, CorruptBatch.
+    """
     if epochs.checked:
         return
     epochs.checked = True
@@ -49,15 +52,15 @@ def ensure_checked(epochs: LeaderEpochCache, segments: Segments, start: int, end
 
 
 def agrees(epochs: LeaderEpochCache, batch: BatchHeader | None) -> bool:
-    """Whether the epoch at a batch, if there is one, is its own."""
+    """Whether the cache has the batch's epoch at its offset; True if `batch` is None."""
     if batch is None:
         return True
     return batch.partition_leader_epoch in (UNDEFINED_EPOCH, epochs.epoch_for(batch.last_offset))
 
 
 def make_anew(epochs: LeaderEpochCache, segments: Segments, log_start_offset: int) -> None:
-    """Replace all entries by what the batches say; not written yet."""
-    _logger.warning("%s does not fit the log; making it anew", epochs.path)
+    """Rebuild all entries from the batches, without writing the file."""
+    _logger.warning("%s does not fit the log; rebuilding it", epochs.path)
     epochs.clear()
     for segment in segments:
         for header in _where_epochs_begin(segment):
@@ -68,7 +71,7 @@ def make_anew(epochs: LeaderEpochCache, segments: Segments, log_start_offset: in
 
 
 def _covers(epochs: LeaderEpochCache, segments: Segments, start: int, end: int) -> bool:
-    """Whether there is an entry for the first batch, and one for the last."""
+    """Whether the epochs of the first and the last batch have entries."""
     first = segments.batch_at(start)
     if first is None or not agrees(epochs, segments.batch_at(end - 1)):
         return first is None
@@ -85,10 +88,10 @@ def _fits(
     following: int,
 ) -> bool:
     """Whether `epoch` begins at `first`, and the next one at `following`."""
-    found = segments.batch_at(first)
-    if found is None or found.base_offset >= following:
-        return True  # nothing of that epoch is left
-    if found.partition_leader_epoch != epoch:
+    batch = segments.batch_at(first)
+    if batch is None or batch.base_offset >= following:
+        return True  # no batch of that epoch is left
+    if batch.partition_leader_epoch != epoch:
         return False
     if first <= start:
         return True
@@ -99,7 +102,7 @@ def _fits(
 
 
 def _where_epochs_begin(segment: Segment) -> Iterable[BatchHeader]:
-    """Headers of the segment, those among which a new epoch may begin."""
+    """Headers of the segment; only the first one if all have the same epoch."""
     first = next((header for _, header in segment.headers()), None)
     last = segment.last_header()
     if first is None or last is None or first.partition_leader_epoch == last.partition_leader_epoch:

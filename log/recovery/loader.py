@@ -1,14 +1,14 @@
-"""Opening a partition's folder: tidying up, recovery where it is needed, and the state of it all.
+"""Loads the log of one partition from its folder, with a recovery after an unclean stop.
 
-After a clean stop nothing is scanned.  Otherwise each segment from the one that holds the recovery
-point on is read whole: its batches are checked, its indexes made anew, and the log is cut at the
-first batch that does not hold; segments behind a cut are removed.  (Kafka's LogLoader.)
+After a clean stop no batch is read.  Otherwise each segment is read from the one with the recovery
+point on: its batches are checked and its indexes rebuilt.  The log is cut at the first invalid
+batch, and segments behind the cut are removed.  (Kafka's LogLoader.)
 
-    name ends with   left over from                         what is done
-    .deleted         a removal under way                    removed
-    .cleaned         compaction that had not finished       removed
-    .swap            compaction that had: its result         the segments it replaces are removed,
-                                                            then it is renamed to its place
+    suffix     left over from               action
+    .deleted   an unfinished removal        the file is removed
+    .cleaned   an unfinished compaction     the file is removed
+    .swap      a finished compaction        the segments that it replaces are removed, and the file
+                                            gets its final name
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ ZERO_UUID = bytes(16)
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """What all logs of a broker share."""
+    """The settings and resources that all logs of a broker share."""
 
     files: Files
     open_files: OpenFiles
@@ -70,12 +70,15 @@ def load(
     recovery_point: int = 0,
     log_start_offset: int = 0,
 ) -> Log:
-    """Open the log in `directory`, which must be there and may be empty.
+    """Load the log in the existing folder `directory`, which may be empty.
 
-    `clean` says that the last owner stopped cleanly, so nothing needs a scan; `recovery_point` and
-    `log_start_offset` are what the checkpoints of the log directory say.  The topic id comes from
-    `partition.metadata`, which is written when it is missing and `topic_id` is given.  OtherTopic
-    if it is neither that one nor `known_id`, the one that the topic has today.
+    clean             the last owner stopped cleanly, so no recovery is needed
+    recovery_point    from the checkpoints of the log directory, like `log_start_offset`
+    topic_id          written to `partition.metadata` if that file is missing
+    known_id          the id that the topic has now, None if it is not known
+
+    Raises OtherTopic if the topic id in the folder differs from `topic_id` or `known_id`, OSError,
+    LogDirError.
     """
     loader = _Loader(directory, config, settings, now_ms, recovery_point, log_start_offset)
     topic_id = _topic_id(settings.files, directory, topic_id, flushed=recovery_point > 0)
@@ -112,32 +115,33 @@ def load(
 
 
 def _topic_id(files: Files, directory: Path, expected: bytes, *, flushed: bool) -> bytes:
-    """The topic id that the folder has, or gets.
+    """The topic id in the folder; writes `expected` if there is none.
 
-    The first flush makes `partition.metadata` durable; before that a power cut may spoil it.
+    `partition.metadata` is on disk after the log's first flush (`flushed`).  Before that a power
+    cut may damage it, so a damaged file is then written again.
     """
     try:
-        found = partition_metadata.read(files, directory)
+        folder_id = partition_metadata.read(files, directory)
     except CorruptFile as error:
         if flushed:
-            raise LogDirError(f"{error}; the partition cannot be told from another") from error
-        _logger.warning("%s; writing it anew", error)
-        found = None
-    if found is None:
+            raise LogDirError(f"{error}; it is not known which topic the folder is of") from error
+        _logger.warning("%s; writing it again", error)
+        folder_id = None
+    if folder_id is None:
         if expected != ZERO_UUID:
             partition_metadata.write(files, directory, expected)
         return expected
-    if expected not in (ZERO_UUID, found):
-        raise OtherTopic(_other_topic(directory, found, expected))
-    return found
+    if expected not in (ZERO_UUID, folder_id):
+        raise OtherTopic(_other_topic(directory, folder_id, expected))
+    return folder_id
 
 
-def _other_topic(directory: Path, found: bytes, expected: bytes) -> str:
-    return f"{directory} belongs to topic id {uuid_text(found)}, not to {uuid_text(expected)}"
+def _other_topic(directory: Path, folder_id: bytes, expected: bytes) -> str:
+    return f"{directory} belongs to topic id {uuid_text(folder_id)}, not to {uuid_text(expected)}"
 
 
 class _Loader:
-    """The state while one folder is opened."""
+    """The state of the load of one folder."""
 
     def __init__(
         self,
@@ -157,7 +161,7 @@ class _Loader:
         self.log_start_offset = log_start_offset
         self.created = False
         self.shared: set[int] = set()
-        """Base offsets of segments whose file has another name, too: a snapshot's (`capture`)."""
+        """Base offsets of segments whose file a snapshot shares by a hard link (`capture`)."""
         self.segments = Segments()
         self.snapshots = Snapshots(directory, self.files)
         self.epochs = LeaderEpochCache(directory, self.files)
@@ -172,7 +176,7 @@ class _Loader:
             return [entry.name for entry in entries if entry.is_file()]
 
     def tidy(self) -> list[str]:
-        """Finish or undo what was under way when the last owner died; gives the files' names."""
+        """Finish or undo removals and compactions of the last owner; returns the files' names."""
         listed = self._names()
         leftovers = [name for name in listed if name.endswith((names.DELETED, names.CLEANED))]
         cleaned = [names.offset_of_file_name(n) for n in leftovers if n.endswith(names.CLEANED)]
@@ -183,7 +187,7 @@ class _Loader:
                 continue
             offset = names.offset_of_file_name(name)
             if unfinished_from is not None and offset is not None and offset >= unfinished_from:
-                leftovers.append(name)  # part of a split that had not finished
+                leftovers.append(name)  # part of an unfinished split of a segment
             else:
                 swaps.append(name)
         for name in sorted(leftovers, key=_removed_late):
@@ -215,28 +219,28 @@ class _Loader:
         return base, next_offset
 
     def find_segments(self, names_there: Iterable[str]) -> None:
-        """A segment is what has a .log file; other files without one are orphans."""
+        """Make a segment of each .log file; remove index files without a .log file."""
         listed = set(names_there)
-        found = []
+        segments = []
         for name in sorted(listed):
             offset = names.offset_of_file_name(name)
             if offset is None:
                 continue
             if name.endswith(names.LOG):
-                found.append(self._segment(offset, listed))
+                segments.append(self._segment(offset, listed))
             elif name.endswith(names.PRODUCER_SNAPSHOT):
                 self.snapshots.offsets.add(offset)
             elif names.segment_file_name(offset, names.LOG) not in listed:
                 _logger.warning("%s has no log file; removing it", self.directory / name)
                 self.files.remove(self.directory / name)
-        self.segments = Segments(found)
+        self.segments = Segments(segments)
         self.epochs.load()
 
     def _segment(self, base_offset: int, listed: set[str]) -> Segment:
         stem = names.segment_file_name(base_offset, "")
         path = f"{self.directory}/{stem}{names.LOG}"
-        found = os.stat(path)
-        if found.st_nlink > 1:
+        status = os.stat(path)
+        if status.st_nlink > 1:
             self.shared.add(base_offset)
         segment = Segment(
             self.directory,
@@ -245,7 +249,7 @@ class _Loader:
             self.settings.open_files,
             config=self.config,
             created_ms=self.now_ms,
-            size_bytes=found.st_size,
+            size_bytes=status.st_size,
             has_txn_index=stem + names.TXN_INDEX in listed,
         )
         if any(stem + suffix not in listed for suffix in (names.OFFSET_INDEX, names.TIME_INDEX)):
@@ -253,19 +257,19 @@ class _Loader:
             try:
                 segment.rebuild_indexes()
             except CorruptBatch as error:
-                _logger.warning("%s: %s", path, error)  # recovery is for that
+                _logger.warning("%s: %s", path, error)  # the recovery cuts the log there
         return segment
 
     # State
 
     def open_cleanly(self) -> int | None:
-        """The log end offset, without a scan; None if the log is not what a clean stop leaves."""
+        """The log end offset, without a scan; None if a clean stop cannot have left these files."""
         try:
             if not all(segment.txn_index.valid() for segment in self.segments):
                 raise CorruptFile("a transaction index is not in order")
             end = self._settle()
             if self.snapshots.latest() is None:
-                # A stop leaves a snapshot wherever there was a producer.
+                # A clean stop leaves a snapshot in each log that had producers: this one has none.
                 self.producers.clear(end)
                 self.snapshots.take(self.producers)
             else:
@@ -287,19 +291,19 @@ class _Loader:
         self.snapshots.take(self.producers)
 
     def _settle(self) -> int:
-        """Make the parts agree about where the log starts and ends.
+        """Make all parts agree on the log start offset and the log end offset; returns the latter.
 
-        A log start offset behind the end is damaged, or of another log of that name: it is written
-        down for what is on disk only.  What was deleted may be seen again then, instead of all
-        being taken for deleted.
+        The checkpoint has a log start offset only for records on disk.  One behind the log end is
+        damaged, or that of another log of this name, and is ignored: better that deleted records
+        are visible again than that all records count as deleted.
         """
         last, end = None, self.log_start_offset
         if self.segments:
             last = self.segments.active.last_header()
             end = self.segments.active.base_offset if last is None else last.last_offset + 1
         if end < self.log_start_offset:
-            what = "%s: a log start offset of %d is behind the end, %d; ignoring it"
-            _logger.warning(what, self.directory, self.log_start_offset, end)
+            message = "%s: ignoring the log start offset %d, which is behind the log end %d"
+            _logger.warning(message, self.directory, self.log_start_offset, end)
             self.log_start_offset = self.segments.first.base_offset
         if not self.segments:
             self._create_segment()
@@ -331,13 +335,13 @@ class _Loader:
             for path in segment.paths():
                 self.files.remove(path)
             self.snapshots.remove(segment.base_offset)
-        # Or a power cut would bring them back, behind what is appended in their place.
+        # Without this a power cut would bring them back, behind batches that are appended later.
         self.files.fsync_dir(self.directory)
 
     # Recovery
 
     def recover(self) -> int:
-        """Scan what may not have reached the disk; gives the log end offset."""
+        """Scan all batches that may not have reached the disk; returns the log end offset."""
         unflushed = self.segments.from_floor(self.recovery_point)
         if not all(segment.txn_index.valid() for segment in self.segments):
             unflushed = list(self.segments)
@@ -352,21 +356,21 @@ class _Loader:
         return end
 
     def _knows_producers(self, end: int) -> bool:
-        """Whether the scan came to the end of a log of which nothing was deleted before its start.
+        """Whether the scan has read all batches up to `end`, so that the producer state is right.
 
-        Then it has seen all that another walk over the same batches would tell of producers.
+        It has not if records before the log start offset are still in the first segment.
         """
         begins = self.log_start_offset <= self.segments.first.base_offset
         return begins and self.producers.end_offset == end
 
     def _recover(self, unflushed: list[Segment]) -> None:
         first, start = self.segments.first.base_offset, unflushed[0].base_offset
-        # From the first segment on: whether the log start offset is right is not known yet.
+        # From the first segment on: the log start offset is not checked yet.
         replay.rebuild(self.producers, self.snapshots, self.segments, first, start, self.now_ms)
         self.snapshots.take(self.producers)
         for number, segment in enumerate(unflushed):
             if number and self._is_gap(segment.base_offset):
-                _logger.warning("%s has no predecessor any more; removing it", segment.path)
+                _logger.warning("Removing %s: the batches before it are lost", segment.path)
                 self._remove(unflushed[number:])
                 return
             self.producers.end_offset = max(self.producers.end_offset, segment.base_offset)
@@ -376,29 +380,29 @@ class _Loader:
                 return
 
     def _is_gap(self, base_offset: int) -> bool:
-        """Whether the end of the segment before this one is lost.
+        """Whether the end of the previous segment is lost.
 
-        A power cut may leave a segment without what was never fsynced, cut just behind a batch,
-        and the next one whole; Apache Kafka would go on behind the hole.  Segments follow one
-        another without a gap, unless compaction made one.
+        A power cut may remove the end of a segment that was never flushed, just behind a batch, and
+        leave the next segment whole.  Apache Kafka would continue behind the gap.  Only compaction
+        makes gaps between segments.
         """
         return not self.config.compact and base_offset > self.producers.end_offset
 
     def _recover_segment(self, segment: Segment) -> bool:
-        """Check each batch and rebuild the indexes; True if a bad one cut the segment."""
-        held = self.files.size(segment.open())
+        """Check each batch and rebuild the indexes; True if the segment was cut."""
+        size_bytes = self.files.size(segment.open())
         segment.reset_indexes()
         valid = 0
         try:
-            for position, header, _ in scan.batches(self.files, segment.open(), 0, held):
+            for position, header, _ in scan.batches(self.files, segment.open(), 0, size_bytes):
                 _check_order(segment, header, self.producers.end_offset)
                 self._recover_batch(segment, position, header)
                 valid = position + header.size_bytes
         except CorruptBatch as error:
-            _logger.warning("%s is cut at byte %d: %s", segment.path, valid, error)
+            _logger.warning("Cutting %s at byte %d: %s", segment.path, valid, error)
         segment.cut(valid)
         segment.become_inactive()
-        return valid < held
+        return valid < size_bytes
 
     def _recover_batch(self, segment: Segment, position: int, header: BatchHeader) -> None:
         segment.note_batch(position, header.size_bytes, header.last_offset, header.max_timestamp)
@@ -410,12 +414,12 @@ class _Loader:
 
 
 def _removed_late(name: str) -> int:
-    """A `.cleaned` file says that the `.swap` files beside it are no whole: it goes last."""
+    """Sort key: a `.cleaned` file marks its `.swap` files as incomplete, so it is removed last."""
     return name.endswith(names.CLEANED)
 
 
 def _check_order(segment: Segment, header: BatchHeader, next_offset: int) -> None:
-    """Offsets only grow, and an index can only name those near the segment's base."""
+    """Raise CorruptBatch if offsets do not grow, or are too far from the base offset."""
     first = header.base_offset if header.magic == 2 else header.last_offset
     if first < next_offset or header.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX:
         raise CorruptBatch(f"a batch from offset {first} on cannot follow {next_offset - 1}")

@@ -1,4 +1,4 @@
-"""Walks the batches of a segment file: by their headers alone, or checking each one's CRC."""
+"""Reads the batches of a segment file in order: the headers only, or all bytes with a CRC check."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from kwire.log.directory.files import Files, OpenFile
 
 WINDOW_BYTES = 4 * 1024
-"""Read at a time to find one batch: as much as there usually is between two index entries."""
+"""The bytes of one read when one batch is searched: the usual distance of two index entries."""
 
 WINDOW_BYTES_MAX = 1024 * 1024
-"""Read at a time when a whole segment is walked; a window grows up to this."""
+"""The bytes of one read when a whole segment is read; a smaller window grows up to this."""
 
 
 def headers(
@@ -24,14 +24,15 @@ def headers(
 ) -> Iterator[tuple[int, BatchHeader]]:
     """Position and header of each batch from `position`, where one starts, to `end`.
 
-    A batch that is cut short by `end` ends the walk; CorruptBatch where a header cannot be.
+    Stops before a batch that does not end at or before `end`.  Raises CorruptBatch for an invalid
+    header.
     """
     window = b""
     start = position  # of the window in the file
     while position < end:
         at = position - start
         if at + HEADER_SIZE > len(window):
-            if 0 < at < len(window):  # many small batches: the walk may be long
+            if 0 < at < len(window):  # there are many small batches, so larger reads pay
                 window_bytes = min(2 * window_bytes, WINDOW_BYTES_MAX)
             start, at = position, 0
             window = read_exactly(files, file, start, min(window_bytes, end - start))
@@ -46,9 +47,9 @@ def headers(
 def batches(
     files: Files, file: OpenFile, position: int, end: int
 ) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-    """Position, header and bytes of each batch, its CRC checked, up to the first bad one.
+    """Position, header and bytes of each batch with a valid CRC, up to the first invalid one.
 
-    CorruptBatch says why the walk ended before `end`, also for a batch that is cut short.
+    Raises CorruptBatch at an invalid batch, or one that is cut short by `end`.
     """
     window = memoryview(b"")
     start = position

@@ -1,10 +1,10 @@
-"""Cutting a log's end: a follower's log must not hold what its new leader does not.
+"""Truncation: removes the end of a follower's log that its new leader does not have.
 
-A full disk takes no directory offline, as with appends (`directory/shortage.py`).  The lowered
-recovery point is written first: where it finds no room the truncation is refused, nothing has
-changed, and the follower tries again.  From the first removed segment on nothing needs room but
-files that the log can do without: indexes, snapshots of producers and leader epochs are written
-later, and a start after a crash makes them anew from the recovery point on.
+As with appends, a full disk takes no directory offline (`directory/shortage.py`).  The lowered
+recovery point is written first.  If the disk has no room for it, the truncation is refused, nothing
+has changed, and the follower tries again.  From the first removed segment on, only files that the
+log can do without need room: indexes, producer snapshots and leader epochs.  They are written
+later, and a start after a crash rebuilds them from the recovery point on.
 """
 
 from __future__ import annotations
@@ -29,13 +29,14 @@ _logger = logging.getLogger(__name__)
 
 
 def jobs(logs: Iterable[tuple[Log, int]], maintenance: Maintenance, now_ms: int) -> Iterator[Job]:
-    """Cut each log to its offset, so that a power cut at any moment leaves a log of one piece.
+    """Truncate each log to its offset, so that a power cut at any moment leaves a consistent log.
 
-    1. The recovery point on disk is lowered: below it nobody would look at what is left.
-    2. The logs are cut.
-    3. That is made durable: else what is appended then might stand before old segments.
+    1. Lower the recovery point on disk: recovery does not check batches below it.
+    2. Truncate the logs.
+    3. Flush that: otherwise later appends might end up before old segments.
 
-    Apache Kafka cuts first, writes the checkpoint then, and leaves the rest to the file system.
+    Apache Kafka truncates first, then writes the checkpoint, and leaves the rest to the file
+    system.
     """
     cut = [(log, offset) for log, offset in logs if offset < log.log_end_offset]
     for log, offset in cut:
@@ -60,10 +61,10 @@ def _make_durable(files: Files, opened: list[OpenFile]) -> None:
 
 
 def truncate_to(log: Log, offset: int, now_ms: int) -> bool:
-    """Drop every batch that ends at or after `offset`; False if there was nothing to drop."""
+    """Remove every batch that ends at or after `offset`; False if there was none."""
     log.check_online()
     if offset >= log.log_end_offset:
-        # An epoch may have begun here without a record; the next leader knows nothing of it.
+        # An epoch may have begun here without a record: the new leader does not have it.
         log.epochs.truncate_from_end(log.log_end_offset)
         return False
     if offset < log.segments.first.base_offset:
@@ -92,18 +93,21 @@ def _snapshot(log: Log) -> None:
 
 
 def _write_if_there_is_room(log: Log, *steps: Callable[[], object]) -> None:
-    """What is written again at the next roll, flush or close.  OSError that does not pass."""
+    """Run steps that the next roll, flush or close repeats; a shortage is only logged.
+
+    Raises any other OSError.
+    """
     for step in steps:
         try:
             step()
         except OSError as error:
             if not passes(error):
                 raise
-            _logger.warning("%r was cut; a file of it is written later: %s", log, error)
+            _logger.warning("Cannot write a file of the truncated %r: %s. Later.", log, error)
 
 
 def truncate_fully(log: Log, offset: int, now_ms: int, log_start_offset: int | None = None) -> None:
-    """Drop all segments and go on with an empty one at `offset`."""
+    """Remove all segments, and continue with an empty one at `offset`."""
     log.check_online()
     storage = log.storage
     try:

@@ -1,17 +1,17 @@
-"""What a snapshot holds of the logs: folders that look as after a clean stop at this moment.
+"""Captures the logs for a snapshot: folders that look as after a clean stop at this moment.
 
-Of each partition in its folder:
+The folder of each partition gets:
 
-    .log of a segment that is not appended to   the same file, under another name (a hard link)
-    .log of the active one                      a copy; where it is larger than COPIED_BYTES_MAX a
-                                                segment begins first, and it is one of those above
-    indexes, producer snapshots, epochs         copies: some of them are written to in place
+    .log of a segment without appends     a hard link to the same file
+    .log of the active segment            a copy.  If it is larger than COPIED_BYTES_MAX, the log
+                                          rolls first, and the segment is one of those above
+    indexes, producer snapshots, epochs   copies, as some of them are changed in place
 
-All is done at once, on the loop, so that no record comes in between: a transaction, or the offsets
-of a group and the records they stand for, are in it whole or not at all.  Nothing is fsynced, and
-what is under way (moves to other directories, removals, compaction) is left out.
+The capture runs on the loop without a pause, so no append comes in between.  A transaction is in it
+whole or not at all, and so are committed offsets and their records.  Nothing is flushed.  Work
+under way (moves to other directories, removals, compaction) is left out.
 
-A file with two names must not be cut or appended to by either side: `Segment.own` sees to that.
+A file with two names must not be truncated or appended to: see `Segment.own`.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from kwire.log.segment import Segment
 
 COPIED_BYTES_MAX: Final = 65_536
-"""Of an active segment.  To copy so much takes 30 us, to begin another segment several times that:
-beyond, what is shared is worth it."""
+"""The largest active segment that is copied.  The copy takes 30 us; to roll takes several times
+that, which pays for larger segments only."""
 
 
 def capture(
@@ -44,19 +44,19 @@ def capture(
     high_watermark_of: Callable[[Log], int],
     now_ms: int,
 ) -> None:
-    """Write what each log directory holds into an empty folder, `targets` by the directory's path.
+    """Capture each log directory in an empty folder: `targets`, by the path of the directory.
 
-    Raises OSError; LogError where a disk refuses a new segment.
+    Raises OSError; LogError if a disk refuses a new segment.
     """
     for directory in logs.online_dirs:
         target = targets[directory.path]
-        found = logs.dirs.logs_in(directory)
-        for log in found:
+        captured = logs.dirs.logs_in(directory)
+        for log in captured:
             log.check_online()
             folder = target / log_dir.partition_folder(log.topic, log.partition)
             logs.files.make_folder(folder)
             _capture_log(log, folder, now_ms)
-        _describe(directory, target, found, high_watermark_of)
+        _describe(directory, target, captured, high_watermark_of)
 
 
 def _capture_log(log: Log, folder: Path, now_ms: int) -> None:
@@ -82,7 +82,7 @@ def _capture_log(log: Log, folder: Path, now_ms: int) -> None:
 
 
 def _copy_active(segment: Segment, files: Files, target: Path) -> None:
-    """Without the zeros that follow where it was preallocated."""
+    """Copy the active segment, without the zeros behind it in a preallocated file."""
     segment.complete_indexes()
     data = files.pread(segment.open().fd, segment.size_bytes, 0)
     if len(data) != segment.size_bytes:
@@ -93,7 +93,7 @@ def _copy_active(segment: Segment, files: Files, target: Path) -> None:
 def _describe(
     directory: LogDir, target: Path, logs: list[Log], high_watermark_of: Callable[[Log], int]
 ) -> None:
-    """What a clean stop leaves of a log directory beside the folders."""
+    """Write the files that a clean stop leaves in a log directory beside the folders."""
     files = directory.files
     files.copy(directory.path / meta_properties.FILE_NAME, target / meta_properties.FILE_NAME)
     lines: dict[str, dict[TopicPartition, int]] = {name: {} for name in checkpoints.OF_PARTITIONS}

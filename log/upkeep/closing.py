@@ -1,7 +1,7 @@
-"""A clean stop: what is only in memory is written, and all of it is made durable.
+"""Closes all logs for a clean stop: writes what is only in memory, and flushes all files.
 
-Each log has a handful of files that an fsync has to wait for.  One after another that is a
-millisecond and a half a log; beside one another the disk makes them durable together.
+Each log has a few files to flush.  One after another that takes 1.5 ms a log; in several threads
+the disk flushes them together.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 def close_all(logs: Iterable[Log], threads_max: int) -> None:
     """Close logs, up to `threads_max` at a time.
 
-    LogError if the disk refuses one of them: the rest are not closed then, but nothing is under
-    way any more.
+    Raises LogError if the disk fails.  The remaining logs are not closed then, and no thread is
+    running any more.
     """
     with ThreadPoolExecutor(threads_max, "closing") as pool:
         running: dict[Future[None], tuple[Log, Flush]] = {}
@@ -37,7 +37,7 @@ def close_all(logs: Iterable[Log], threads_max: int) -> None:
 
 
 def _finish_first(running: dict[Future[None], tuple[Log, Flush]]) -> None:
-    """Wait until one has run, or several."""
+    """Wait until at least one flush has run, and close the logs of all that have."""
     done, _ = wait(running, return_when=FIRST_COMPLETED)
     for future in done:
         log, flush = running.pop(future)

@@ -1,4 +1,4 @@
-"""One fsync of a log, prepared by its owner and carried out in any thread."""
+"""One flush (fsync) of a log, which the loop prepares and any thread runs."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ if TYPE_CHECKING:
 
 
 class Flush:
-    """The files that hold a log's batches from its recovery point up to `end_offset`.
+    """The open files with a log's batches from its recovery point up to `end_offset`.
 
-    `Durability` opens it.  `begin` is called when nothing more is to be appended to it, and then
-    `run`, in a thread if one likes: only `error` changes from then on.
-    The active segment's indexes are left out: whatever is not clean is recovered from the recovery
-    point on, and that always begins with rebuilding the indexes of the segment it is in.
+    `Durability` opens it.  The owner calls `begin` when no later append belongs to it, and then
+    `run` in any thread, which changes nothing but `error`.  The active segment's indexes are left
+    out: whatever is not clean is recovered from the recovery point on, and that always begins with
+    rebuilding the indexes of the segment it is in.
     """
 
     __slots__ = ("_files", "_open", "end_offset", "error", "generation", "snapshots")
@@ -27,12 +27,12 @@ class Flush:
         self.error: OSError | None = None
 
     def begin(self, end_offset: int, generation: int) -> None:
-        """What was appended since the files were opened is to be flushed with them."""
+        """Fix the end offset: appends since the files were opened belong to this flush."""
         self.end_offset = end_offset
         self.generation = generation
 
     def run(self) -> None:
-        """Block until all of it is on disk; a failure is kept in `error`."""
+        """Block until all files are on disk; keeps an OSError in `error`."""
         try:
             for file in self._open:
                 self._files.fsync(file.fd)

@@ -40,7 +40,7 @@ class Job:
 
 
 def run_all(jobs: list[Job]) -> None:
-    """Do all of it here and now, where nothing waits (start, stop, tests)."""
+    """Run and finish all jobs in this thread (at start, stop, and in tests)."""
     for job in jobs:
         job.run()
         job.finish()

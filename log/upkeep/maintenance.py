@@ -1,8 +1,8 @@
-"""What a broker does with its logs in the background, and when.
+"""The background work on a broker's logs: retention, removals, flushes and checkpoints.
 
-`Maintenance.due` decides on the loop what is to be done and hands out jobs for a thread.  It is
-cheap enough to be called every second: it looks at logs that have put themselves down as changed,
-and at those with something to come (files to be removed, a flush by time), not at all there are.
+`Maintenance.due` runs on the loop, decides which work is due, and returns jobs for a thread.  It is
+cheap enough to be called every second: it visits only logs that have changed, and logs with work at
+a later time (files to remove, a flush by time).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """How often each thing is done, ms; the names are Kafka's broker configs."""
+    """The intervals of each kind of work, in ms; the names are those of Kafka's broker configs."""
 
     log_retention_check_interval_ms: int = 300_000
     log_flush_offset_checkpoint_interval_ms: int = 60_000
@@ -53,25 +53,25 @@ _CHECKPOINTS = {
     "log_flush_start_offset_checkpoint_interval_ms": LOG_START_OFFSETS,
     "replica_high_watermark_checkpoint_interval_ms": HIGH_WATERMARKS,
 }
-"""By the interval of each; the cleaner's is written after each cleaning."""
+"""The checkpoints by the name of their interval; the cleaner's is written after each cleaning."""
 _OF_ALL_LOGS = frozenset(_CHECKPOINTS.values())
 
 
 class Maintenance:
-    """When each thing was done last, and which work is in a thread right now."""
+    """Knows when each kind of work was done last, and which work is in a thread now."""
 
     def __init__(self, dirs: LogDirs, intervals: Intervals, now_ms: int) -> None:
         self._dirs = dirs
         self._intervals = intervals
-        # Kafka waits 30 s after its start; the first round here comes one interval after it.
+        # The first round is one interval after the start; Kafka's is 30 s after it.
         self._done_ms = dict.fromkeys(Intervals.__slots__, now_ms)
         self._flushing: set[int] = set()
         self._writing: set[Path] = set()
         self.deleted: list[DeletedFolder] = []
         self._awaited: dict[Log, None] = {}
-        """Logs with something to come, to be looked at each time."""
+        """Logs with work at a later time: each round visits them."""
         self._stale = set(_OF_ALL_LOGS)
-        """Checkpoints that may say something else than the logs do."""
+        """Checkpoints whose content may be out of date."""
         self.cleaner_offsets_changed = False
         self.high_watermark_of: Callable[[Log], int] = _log_end_offset
 
@@ -83,7 +83,7 @@ class Maintenance:
         return True
 
     def due(self, now_ms: int, high_watermark_of: Callable[[Log], int]) -> list[Job]:
-        """Do what needs no waiting; gives the rest."""
+        """Do the due work that never blocks; returns jobs for the rest."""
         if self._is_time("log_retention_check_interval_ms", now_ms):
             for log in list(self._dirs.logs.values()):
                 _guarded(log, partial(_retain, log, now_ms, high_watermark_of(log)))
@@ -101,19 +101,19 @@ class Maintenance:
         return jobs + self._checkpoints(now_ms)
 
     def _to_look_at(self) -> list[Log]:
-        """The logs that have changed or wait for something, as far as they are still served."""
+        """The served logs that have changed, or have work at a later time."""
         changed, served = self._dirs.changed, self._dirs.logs
         if changed:
             self._stale |= _OF_ALL_LOGS
-        found = changed | self._awaited
+        logs = changed | self._awaited
         changed.clear()
         self._awaited.clear()
-        return [log for log in found if served.get((log.topic, log.partition)) is log]
+        return [log for log in logs if served.get((log.topic, log.partition)) is log]
 
     # Flushing
 
     def flush_job(self, log: Log, now_ms: int) -> Job | None:
-        """Make a log durable; None if it is, or if that is under way already."""
+        """A job that flushes a log; None if nothing is to flush, or a flush is under way."""
         if id(log) in self._flushing or log.offline:
             return None
         try:
@@ -128,7 +128,7 @@ class Maintenance:
     def _flushed(self, log: Log, flush: Flush, _: OSError | None) -> None:
         self._flushing.discard(id(log))
         if log.offline:
-            return  # deleted meanwhile, so that its folder has another name; or failed already
+            return  # it was deleted meanwhile, so its folder has another name; or it has failed
         _guarded(log, partial(log.flushed, flush))
 
     # Removing
@@ -150,7 +150,7 @@ class Maintenance:
     # Checkpoints
 
     def recovery_point_checkpoints(self, paths: Collection[Path]) -> list[Job]:
-        """Of the directories at `paths`, whatever is being written there just now."""
+        """Jobs that write the recovery points of these directories, even if a write is running."""
         return [
             self._checkpoint(directory, RECOVERY_POINTS)
             for directory in self._dirs.online_dirs
@@ -158,7 +158,7 @@ class Maintenance:
         ]
 
     def folder_job(self, what: str, path: Path, work: Callable[[], None]) -> Job:
-        """Work on a partition's folder at `path`, whose directory goes offline if it fails."""
+        """A job on a partition's folder at `path`; if it fails, the log directory goes offline."""
 
         def finish(error: OSError | None) -> None:
             for directory in list(self._dirs.online_dirs):
@@ -168,9 +168,9 @@ class Maintenance:
         return Job(what, work, finish)
 
     def _checkpoints(self, now_ms: int) -> list[Job]:
-        """Those that are due, and those with lines for logs that are gone.
+        """Jobs for the checkpoints that are due, and those with lines for departed logs.
 
-        One that is being written just now is left out: its turn comes again.
+        A checkpoint that is being written is left to a later round.
         """
         due = {
             name
@@ -199,12 +199,12 @@ class Maintenance:
         return Job(f"write {path}", work, partial(self._written, directory, path))
 
     def lines(self, directory: LogDir, name: str) -> dict[TopicPartition, int]:
-        """What a checkpoint has to say of the logs in `directory`."""
-        found = {
+        """The content of a checkpoint for the logs in `directory`."""
+        offsets = {
             (log.topic, log.partition): self._line(log, name)
             for log in self._dirs.logs_in(directory)
         }
-        return {key: offset for key, offset in found.items() if offset is not None}
+        return {key: offset for key, offset in offsets.items() if offset is not None}
 
     def _line(self, log: Log, name: str) -> int | None:
         if name == RECOVERY_POINTS:
@@ -214,10 +214,10 @@ class Maintenance:
         return start_offset_line(log) if name == LOG_START_OFFSETS else log.first_dirty_offset
 
     def make_place(self, directory: LogDir, key: TopicPartition, log: Log | None = None) -> None:
-        """A log comes to `directory`: its checkpoints say nothing of an earlier one of that name.
+        """Remove lines of an earlier log of that name from the checkpoints of `directory`.
 
-        With `log`, which is to be served there, its log start offset is written down as well.
-        Blocks where there is something to write.  OSError.
+        With `log`, which will be served in `directory`, also write its log start offset.  It blocks
+        if there is something to write.  Raises OSError.
         """
         for name in directory.outdated(key):
             directory.write_checkpoint(name, self.lines(directory, name))
@@ -231,7 +231,7 @@ class Maintenance:
         if error is None:
             return
         if passes(error):
-            _logger.warning("%s is not written this time: %s", path, error)
+            _logger.warning("Cannot write %s now: %s. Trying again later.", path, error)
             self._stale.add(path.name)
         else:
             self._dirs.dir_failed(directory, error)
@@ -248,18 +248,19 @@ def _log_end_offset(log: Log) -> int:
 
 
 def start_offset_line(log: Log) -> int | None:
-    """What is written down of a log's start, as by Kafka where its first segment tells less.
+    """The log start offset for the checkpoint; None if the first segment begins there, as in Kafka.
 
-    Never more than is on disk: a line behind the end of a log is not of that log (see `loader`).
+    It is never above the recovery point: the loader takes a line behind the end of a log for that
+    of another log.
     """
     offset = min(log.log_start_offset, log.recovery_point)
     return offset if offset > log.segments.first.base_offset else None
 
 
 def _must_flush(log: Log, now_ms: int) -> bool:
-    """A rolled segment is to be made durable once; an active one by `flush.ms`.
+    """Whether a log has to be flushed: a rolled segment once, the active one by `flush.ms`.
 
-    So is what records were deleted from: see `start_offset_line`.
+    A log start offset above the recovery point also needs a flush: see `start_offset_line`.
     """
     durable = log.recovery_point
     if log.log_end_offset <= durable:
@@ -270,7 +271,7 @@ def _must_flush(log: Log, now_ms: int) -> bool:
 
 
 def _has_more_to_come(log: Log, now_ms: int) -> bool:
-    """Whether a log that stays as it is will need something later."""
+    """Whether a log will need work later, even if it does not change."""
     by_time = log.config.flush_ms < LONG_MAX and log.log_end_offset > log.recovery_point
     return bool(log.storage.removals) or by_time or _must_flush(log, now_ms)
 
@@ -281,7 +282,7 @@ def _remove(files: Files, paths: list[Path]) -> None:
 
 
 def _guarded(log: Log, step: Callable[[], object]) -> None:
-    """One log's failure must not keep the others from their turn; it went offline on its own."""
+    """Run a step on one log.  Its failure must not stop the work on other logs."""
     try:
         step()
     except LogError as error:

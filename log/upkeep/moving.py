@@ -1,15 +1,16 @@
-"""Moving partitions between log directories while they are written to (KIP-113).
+"""Moves partitions between log directories while they are appended to (KIP-113).
 
-The copy grows in a folder of its own in the target directory, `<topic>-<partition>.<hex>-future`,
-as a follower of the log that is served.  Once it has everything, durably, the two change places:
+The copy is a log in the folder `<topic>-<partition>.<hex>-future` of the target directory.  It
+follows the served log like a replica.  When the copy has all records and is flushed, it replaces
+the log:
 
-1. the folder that was served so far becomes `<topic>-<partition>.<hex>-delete`, with the same hex;
-2. the copy's folder becomes `<topic>-<partition>`.
+1. the folder of the old log becomes `<topic>-<partition>.<hex>-delete`, with the same hex digits;
+2. the folder of the copy becomes `<topic>-<partition>`.
 
-A broker that dies in between finds a copy whose twin is to be deleted, and goes on with step 2.
-One that dies before finds the copy, and goes on copying, if it is of the same topic still and says
-what the log says.  What the twin's disk may have lost with it is served from the copy as well
-(Kafka's abandoned future logs): there is nothing else of that partition.
+If the broker dies between the two steps, the next start finds the copy and the deleted folder of
+the same hex digits, and does step 2.  If it dies before step 1, the next start continues the copy,
+provided that it is of the same topic and has the same batches as the log.  If the old log is lost
+with its disk, the copy is served, as it is the only one (Kafka's abandoned future logs).
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 COPY_BYTES = 1 << 20
-"""Copied at once on the loop: a few milliseconds."""
+"""The bytes that are copied at once on the loop: a few milliseconds of work."""
 
 
 @dataclass(slots=True)
 class Copy:
-    """One partition on its way to `directory`."""
+    """The copy of a partition in `directory`; `unique` has the hex digits of its folder's name."""
 
     log: Log
     directory: LogDir
@@ -67,9 +68,9 @@ class Moves:
     # -- asking for a move
 
     def move(self, key: TopicPartition, path: str) -> None:
-        """Have a partition's log move to the log directory at `path`; nothing if it is there.
+        """Begin to move a partition to the log directory at `path`; does nothing if it is there.
 
-        A move to somewhere else that is under way ends.  LogError if it cannot begin:
+        A move to another directory that is under way is cancelled.  Raises LogError:
         LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR, REPLICA_NOT_AVAILABLE.
         """
         target = self.directory_at(path)
@@ -77,19 +78,19 @@ class Moves:
         if source is None:
             raise LogError(ErrorCode.REPLICA_NOT_AVAILABLE)
         source.check_online()
-        if (known := self.copies.get(key)) is not None:
-            if known.directory is target:
+        if (copy := self.copies.get(key)) is not None:
+            if copy.directory is target:
                 return
             self.cancel(key)
         if source.dir.parent != target.path:
             self.copies[key] = self._begin(key, source, target)
 
     def directory_at(self, path: str) -> LogDir:
-        """The online log directory of that absolute path, letter by letter; LogError otherwise."""
+        """The online log directory with exactly this absolute path.  Raises LogError."""
         for directory in self._dirs.online_dirs:
             if str(directory.path.absolute()) == path:
                 return directory
-        offline = any(str(each.absolute()) == path for each in self._dirs.offline_dirs)
+        offline = any(str(failed.absolute()) == path for failed in self._dirs.offline_dirs)
         raise LogError(ErrorCode.KAFKA_STORAGE_ERROR if offline else ErrorCode.LOG_DIR_NOT_FOUND)
 
     def _begin(self, key: TopicPartition, source: Log, target: LogDir) -> Copy:
@@ -102,7 +103,7 @@ class Moves:
         except OSError as error:
             raise self._failed(target, error) from error
         if source.log_start_offset:
-            self._start_anew(copy, source)
+            self._restart(copy, source)
         return copy
 
     def _open(
@@ -127,25 +128,25 @@ class Moves:
     # -- copying
 
     def offset_lag(self, key: TopicPartition) -> int:
-        """How far the copy is behind the log that is served."""
+        """The number of offsets that the copy is behind the served log."""
         source = self._dirs.logs.get(key)
         end = self.copies[key].log.log_end_offset
         return 0 if source is None else max(0, source.log_end_offset - end)
 
     def copy_some(self, key: TopicPartition) -> int:
-        """Copy up to COPY_BYTES more and say how many; 0 if there is nothing more to copy.
+        """Copy up to COPY_BYTES; returns the number of bytes, 0 if the copy has all records.
 
-        LogError if one of the disks refuses; the move ends then where it was the copy's.  Also
-        where a batch is of a later epoch than the log knows of: a copy without it must not be
-        taken for whole.
+        Raises LogError if one of the disks fails; the move ends if it is the copy's disk.  Also
+        raises it for a batch of a later epoch than the log has: a copy without that batch must not
+        count as complete.
         """
         source, copy = self._dirs.logs[key], self.copies[key]
         generation = source.durability.generation
-        if copy.source_generation != generation:  # it was cut: what is there may be wrong
+        if copy.source_generation != generation:  # the log was truncated: the copy may be wrong
             copy.source_generation = generation
-            self._start_anew(copy, source)
-        if copy.log.log_end_offset < _first_offset(source):  # deleted meanwhile
-            self._start_anew(copy, source)
+            self._restart(copy, source)
+        if copy.log.log_end_offset < _first_offset(source):  # its next batches were deleted
+            self._restart(copy, source)
         at, end = copy.log.log_end_offset, source.log_end_offset
         if at >= end:
             return 0
@@ -156,23 +157,23 @@ class Moves:
         epoch, data = source.epochs.latest_epoch, bytearray(region.read())
         now_ms = self._dirs.clock()
         if append_as_follower(copy.log, data, leader_epoch=epoch, now_ms=now_ms) is None:
-            raise LogError(ErrorCode.CORRUPT_MESSAGE, f"a batch from {at} on is of no known epoch")
+            raise LogError(ErrorCode.CORRUPT_MESSAGE, f"the batch at {at} has an unknown epoch")
         return region.size_bytes
 
-    def _start_anew(self, copy: Copy, source: Log) -> None:
+    def _restart(self, copy: Copy, source: Log) -> None:
         truncate_fully(copy.log, _first_offset(source), self._dirs.clock())
 
     def prepare_flush(self, key: TopicPartition) -> Flush | None:
-        """What makes the copy durable, to be run in a thread; give it to `flushed` then."""
+        """The flush of the copy; the caller runs it in a thread and calls the copy's `flushed`."""
         copy = self.copies[key]
         return copy.log.prepare_flush(self._dirs.clock())
 
     # -- changing places
 
     def swap(self, key: TopicPartition) -> Log:
-        """Put the copy, which has everything, in the place of the log; gives the new log.
+        """Replace the log by its complete copy; returns the new log.
 
-        LogError if a folder cannot be renamed: its directory is offline then.
+        Raises LogError if a folder cannot be renamed: its directory goes offline then.
         """
         dirs, copy = self._dirs, self.copies.pop(key)
         source = dirs.logs[key]
@@ -183,7 +184,7 @@ class Moves:
         log.increment_log_start_offset(source.log_start_offset)
         log.first_dirty_offset = source.first_dirty_offset
         for epoch, start in source.epochs.entries:
-            if epoch > log.epochs.latest_epoch:  # began without a record
+            if epoch > log.epochs.latest_epoch:  # an epoch without records is not copied
                 log.assign_epoch(epoch, start)
         log.flush()
         try:
@@ -194,18 +195,18 @@ class Moves:
         twin = dirs.retire(key, copy.unique)
         try:
             path = copy.directory.rename_folder(log.dir, log_dir.partition_folder(*key))
-        except OSError as error:  # the twin stays: with it the next start finishes the swap
+        except OSError as error:  # the twin is kept: by it the next start finishes the swap
             dirs.dir_failed(copy.directory, error)
             raise LogError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         moved_to(log, path)
         dirs.adopt(key, log, copy.directory)
         if twin is not None:
             self._maintenance.deleted.append(twin)
-        _logger.info("%s-%d is in %s from now on", *key, copy.directory.path)
+        _logger.info("Moved %s-%d to %s", *key, copy.directory.path)
         return log
 
     def cancel(self, key: TopicPartition) -> None:
-        """The move ends, or the partition is deleted: the copy goes away."""
+        """End a move and remove its copy; does nothing without a move."""
         copy = self.copies.pop(key, None)
         if copy is None:
             return
@@ -215,7 +216,7 @@ class Moves:
             self._failed(copy.directory, error)
 
     def _dir_failed(self, directory: LogDir) -> None:
-        """The copies in a directory that failed are lost."""
+        """Drop the copies in a failed directory."""
         for key in [key for key, copy in self.copies.items() if copy.directory is directory]:
             self.copies.pop(key).log.take_offline()
 
@@ -226,7 +227,7 @@ class Moves:
         config_for: Callable[[str], LogConfig],
         topic_id_of: Callable[[str], bytes | None],
     ) -> None:
-        """Go on with the moves that the last owner left, once all logs are open."""
+        """Continue the unfinished moves of the last owner; call it after all logs are loaded."""
         for directory in list(self._dirs.online_dirs):
             for name in directory.folders():
                 parsed = log_dir.parse_future_folder(name)
@@ -236,7 +237,9 @@ class Moves:
                 try:
                     self._resume(*parsed, directory, config_for(topic), topic_id_of(topic))
                 except (OSError, LogError) as error:
-                    _logger.error("%s cannot be gone on with: %s", directory.path / name, error)
+                    _logger.error(
+                        "Cannot continue the move to %s: %s", directory.path / name, error
+                    )
                     if isinstance(error, OSError):
                         self._failed(directory, error)
 
@@ -249,27 +252,27 @@ class Moves:
         known_id: bytes | None,
     ) -> None:
         path = directory.path / log_dir.future_folder(*key, unique)
-        found_id = partition_metadata.read_if_whole(self._dirs.files, path)
+        copy_id = partition_metadata.read_if_whole(self._dirs.files, path)
         source = self._dirs.logs.get(key)
         if source is None:
-            if found_id is not None and found_id == known_id and not self._dirs.offline_dirs:
-                _logger.warning("%s is all that there is of its partition: serving it", path)
+            if copy_id is not None and copy_id == known_id and not self._dirs.offline_dirs:
+                _logger.warning("Serving %s: no other log of its partition exists", path)
                 self._serve(key, directory, path, config)
             else:
-                _logger.warning("%s is left alone: what it is a copy of is not here", path)
+                _logger.warning("Leaving %s alone: the log that it copies is not loaded", path)
             return
         wanted = (
-            found_id in (None, source.topic_id)
+            copy_id in (None, source.topic_id)
             and source.dir.parent != directory.path
             and key not in self.copies
         )
         copy = None
-        if wanted and found_id is not None:
+        if wanted and copy_id is not None:
             copy = self._open(key, directory, path, unique, source)
             if _is_beginning(copy.log, source):
                 self.copies[key] = copy
                 return
-        _logger.warning("%s is not a copy to go on with; removing it", path)
+        _logger.warning("Removing %s: the copy does not fit its log", path)
         self._remove(key, directory, path, copy.log if copy is not None else None)
         if wanted:
             self.copies[key] = self._begin(key, source, directory)
@@ -282,17 +285,17 @@ class Moves:
         dirs.adopt(key, log, directory)
 
     def _remove(self, key: TopicPartition, directory: LogDir, path: Path, log: Log | None) -> None:
-        """A copy's folder goes the way of a deleted partition's.  OSError."""
+        """Rename a copy's folder for removal, as a deleted partition's.  Raises OSError."""
         if log is not None:
             log.take_offline()
             for segment in log.segments:
                 segment.discard()
-        gone = directory.rename_folder(path, log_dir.delete_folder(*key))
-        deleted = DeletedFolder(gone, self._dirs.clock())
+        renamed = directory.rename_folder(path, log_dir.delete_folder(*key))
+        deleted = DeletedFolder(renamed, self._dirs.clock())
         self._maintenance.deleted.append(deleted)
 
     def close(self) -> None:
-        """Stop cleanly or not, a copy is recovered when it is opened again."""
+        """Close the copies' files.  Nothing is flushed: loading a copy always recovers it."""
         for copy in self.copies.values():
             for segment in copy.log.segments:
                 segment.discard()
@@ -300,14 +303,14 @@ class Moves:
 
 
 def _first_offset(source: Log) -> int:
-    """Where a copy begins: DeleteRecords may have moved the log's start into a batch."""
+    """The base offset of the first batch: DeleteRecords may set the log start within a batch."""
     start = source.log_start_offset
     batch = source.segments.batch_at(start)
     return start if batch is None else min(start, batch.base_offset)
 
 
 def moved_to(log: Log, path: Path) -> None:
-    """The folder has been renamed: its files are found there from now on."""
+    """Use the new path of a log's renamed folder."""
     log.storage.move(path)
     log.snapshots.move(path)
     log.epochs.move(path)
@@ -316,9 +319,9 @@ def moved_to(log: Log, path: Path) -> None:
 
 
 def _is_beginning(log: Log, source: Log) -> bool:
-    """Whether all that `log` holds is in `source`: if its last batch is, then the others are.
+    """Whether `source` has all batches of `log`; it has if it has the last one.
 
-    The source may have been cut by a recovery, and written to while the copy's disk was away.
+    A recovery may have cut the source, and it may have new batches since the copy's disk failed.
     """
     end = log.log_end_offset
     if end > source.log_end_offset:
@@ -328,7 +331,7 @@ def _is_beginning(log: Log, source: Log) -> bool:
 
 
 def finish_swap(directories: list[LogDir]) -> None:
-    """Step 2 of a swap that was broken off, before anything is loaded."""
+    """Do step 2 of interrupted swaps, before any log is loaded."""
     folders = [(directory, name) for directory in directories for name in directory.folders()]
     for directory, name in folders:
         parsed = log_dir.parse_future_folder(name)
@@ -337,7 +340,7 @@ def finish_swap(directories: list[LogDir]) -> None:
         key, unique = parsed
         twin = log_dir.delete_folder(*key, unique)
         target = log_dir.partition_folder(*key)
-        names = {each for _, each in folders}
+        names = {folder for _, folder in folders}
         if twin in names and target not in names:
-            _logger.warning("%s takes the place it was made for", directory.path / name)
+            _logger.warning("Finishing the interrupted move to %s", directory.path / name)
             directory.rename_folder(directory.path / name, target)

@@ -1,4 +1,4 @@
-"""Taking segments out of a log."""
+"""Removes segments from a log."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 def remove_segments(log: Log, segments: Iterable[Segment], now_ms: int) -> None:
-    """Take segments out of the log and rename their files and snapshots to `.deleted`.
+    """Remove segments from the log, and rename their files and snapshots to `.deleted`.
 
-    The log file goes last: a segment whose other files are gone is rebuilt, the other way round
-    they would be orphans.
+    The .log file is renamed last: if the process is killed before that, the loader rebuilds the
+    other files.
     """
     if log.cancel_swap is not None:
         log.cancel_swap()

@@ -1,8 +1,8 @@
-"""What may go: `retention.ms`, `retention.bytes`, DeleteRecords, and what is before the log start.
+"""Removes records: `retention.ms`, `retention.bytes`, DeleteRecords, and before the log start.
 
-A segment goes only when all of it is below the high watermark, and only from the front, so that a
-log never has a hole.  The last segment goes too when it is due: a new, empty one takes its place.
-Kafka's order: log start offset, then size, then time.
+Only whole segments are removed, only below the high watermark, and only from the front, so that a
+log never has a gap.  If the last segment is due, a new, empty one replaces it.  The order of the
+rules is Kafka's: log start offset, then size, then time.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _logger = logging.getLogger(__name__)
 
 
 def delete_records(log: Log, offset: int, high_watermark: int) -> int:
-    """Make `offset` the first that may be read (DeleteRecords); gives the log start offset.
+    """Make `offset` the log start offset (DeleteRecords); returns the log start offset.
 
-    OFFSET_OUT_OF_RANGE if it is behind the high watermark, POLICY_VIOLATION if the topic is
-    compacted and nothing else, as its consumers count on the last record of each key.
+    Raises LogError: OFFSET_OUT_OF_RANGE above the high watermark; POLICY_VIOLATION if the topic is
+    only compacted, as its consumers rely on the last record of each key.
     """
     if log.config.compact and not log.config.delete:
         raise LogError(ErrorCode.POLICY_VIOLATION, "the topic's cleanup.policy is compact")
@@ -41,16 +41,16 @@ def delete_records(log: Log, offset: int, high_watermark: int) -> int:
 
 
 def delete_expired_segments(log: Log, now_ms: int, high_watermark: int) -> int:
-    """Apply the topic's retention; gives the number of segments that went."""
+    """Apply the topic's retention; returns the number of removed segments.  Raises LogError."""
     log.check_online()
     try:
-        gone = _delete(log, now_ms, high_watermark, _before_log_start(log), "log start offset")
+        count = _delete(log, now_ms, high_watermark, _before_log_start(log), "log start offset")
         if log.config.delete:
-            gone += _delete(log, now_ms, high_watermark, _beyond_size(log), "retention.bytes")
-            gone += _delete(log, now_ms, high_watermark, _beyond_age(log, now_ms), "retention.ms")
+            count += _delete(log, now_ms, high_watermark, _beyond_size(log), "retention.bytes")
+            count += _delete(log, now_ms, high_watermark, _beyond_age(log, now_ms), "retention.ms")
     except OSError as error:
         raise log.storage.refused(error) from error
-    return gone
+    return count
 
 
 def _before_log_start(log: Log) -> Callable[[Segment], bool]:
@@ -85,7 +85,7 @@ def _beyond_age(log: Log, now_ms: int) -> Callable[[Segment], bool]:
 
 
 def _delete(
-    log: Log, now_ms: int, high_watermark: int, due: Callable[[Segment], bool], why: str
+    log: Log, now_ms: int, high_watermark: int, due: Callable[[Segment], bool], reason: str
 ) -> int:
     segments = list(log.segments)
     deletable = []
@@ -101,10 +101,10 @@ def _delete(
         return 0
     if len(deletable) == len(segments):
         log.roll(now_ms)
-    _logger.info("%r: %d segments go because of %s", log, len(deletable), why)
+    _logger.info("Deleting %d segments of %r because of %s", len(deletable), log, reason)
     following = log.segments.after(deletable[-1])
     assert following is not None
-    # First the offset, then the files: a reader must never be sent to a segment that is gone.
+    # First the offset, then the files: no read may begin in a segment that is removed.
     log.increment_log_start_offset(following.base_offset)
     remove_segments(log, deletable, now_ms)
     return len(deletable)

@@ -26,7 +26,7 @@ from kwire.codecs.messages.controlled_shutdown import (
     RemainingPartition,
 )
 from kwire.log import LogDirError
-from kwire.server.server import STOP_SIGNALS, _run_until_told, serve
+from kwire.server.server import STOP_SIGNALS, _run_until_stopped, serve
 from kwire.settings import BrokerConfig, ConfigResourceType, load
 from kwire.testing import ZooKeeperProcess
 from tests.cluster.observing import broker as member_image
@@ -234,7 +234,7 @@ async def test_member_waiting_for_its_store_at_start_stops_on_sigterm(tmp_path: 
     with listen(tmp_path / "s") as listening, trio.fail_after(PATIENCE_S):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(
-                _run_until_told, settings(tmp_path), None, False, tmp_path / "s", serve
+                _run_until_stopped, settings(tmp_path), None, False, tmp_path / "s", serve
             )
             listening.setblocking(False)
             with trio.socket.from_stdlib_socket(listening) as accepting:

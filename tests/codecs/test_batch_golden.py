@@ -180,7 +180,7 @@ def test_reads_messages_of_magic_0_and_1(name: str) -> None:
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("client", ["librdkafka", "kafka-python", "java"])
-def test_reads_what_clients_sent(client: str, codec: str) -> None:
+def test_batches_of_other_clients_are_read(client: str, codec: str) -> None:
     stored = CLIENTS[f"{client}-{codec}"]
     [(pos, header)] = iter_batches(stored)
     check_crc(stored, pos, header)

@@ -51,7 +51,7 @@ def levels(codec: Compression) -> st.SearchStrategy[int | None]:
     base_offset=st.integers(0, 1 << 62),
     codec_level=st.sampled_from(Compression).flatmap(lambda c: st.tuples(st.just(c), levels(c))),
 )
-def test_what_is_built_is_read(
+def test_built_batches_are_read_again(
     written: list[Record], base_offset: int, codec_level: tuple[Compression, int | None]
 ) -> None:
     codec, level = codec_level

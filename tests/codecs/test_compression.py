@@ -142,7 +142,7 @@ CORRUPT = {
 
 
 @pytest.mark.parametrize("name", CORRUPT)
-def test_says_what_is_wrong(name: str) -> None:
+def test_decompression_error_names_the_codec_and_reason(name: str) -> None:
     codec, packed, message = CORRUPT[name]
     with pytest.raises(CorruptBatch, match=message):
         decompress(codec, packed)

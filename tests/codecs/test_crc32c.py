@@ -9,7 +9,7 @@ from kwire.codecs import crc32c
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_it_is_the_library_s(kind: type) -> None:
+def test_crc32c_is_that_of_the_library(kind: type) -> None:
     data = b"123456789"
     assert crc32c.crc32c(kind(data)) == package.crc32c(data) == 0xE3069283  # RFC 3720's example
 

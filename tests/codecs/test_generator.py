@@ -34,7 +34,7 @@ def test_generated_files_are_up_to_date() -> None:
     assert differing_files() == []
 
 
-def test_the_notation() -> None:
+def test_schema_notation_is_parsed() -> None:
     (message,) = parse(EXAMPLE, "example.txt")
     assert (message.kind, message.number, message.name) == ("request", 7, "ExampleRequest")
     assert (message.versions, message.flexible_since) == (Versions(2, 5), 4)
@@ -67,13 +67,13 @@ def test_the_notation() -> None:
         ("request 1 Example, versions 0+", "a message needs a last version"),
     ],
 )
-def test_faults_of_the_notation(line: str, fault: str) -> None:
+def test_schema_notation_reports_faults(line: str, fault: str) -> None:
     with pytest.raises(SchemaError, match=fault) as caught:
         parse(f"{EXAMPLE}{line}\n", "example.txt")
     assert str(caught.value).startswith("example.txt:")
 
 
-def test_all_schemas() -> None:
+def test_all_schemas_are_valid() -> None:
     messages = [message for name in schema_names() for message in load(name)]
     assert len(messages) == 267
     assert len({message.name for message in messages}) == 267

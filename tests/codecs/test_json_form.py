@@ -41,7 +41,7 @@ def test_tagged_fields_at_their_defaults_are_left_out() -> None:
     assert from_json("FetchRequest", given, 15).encode(15) == FetchRequest().encode(15)
 
 
-def test_a_field_of_another_version() -> None:
+def test_json_field_of_another_version_is_dropped_or_refused() -> None:
     json_form = {**to_json(FetchRequest(), 10), "rackId": "r"}
     assert from_json("FetchRequest", json_form, 10).encode(10) == FetchRequest().encode(10)
     message = from_json("FetchRequest", {**json_form, "clusterId": "c"}, 10)
@@ -59,19 +59,19 @@ def test_a_field_of_another_version() -> None:
         ("tokenAuthenticated", 1, "not of type bool: 1"),
     ],
 )
-def test_wrong_types(member: str, value: Json, fault: str) -> None:
+def test_json_of_a_wrong_type_is_refused(member: str, value: Json, fault: str) -> None:
     with pytest.raises(JsonFormError, match=fault):
         from_json("DefaultPrincipalData", {**GOOD["json"], member: value}, 0)
 
 
 @pytest.mark.parametrize("value", [1 << 31, -(1 << 31) - 1, True, 1.0, "1", None, []])
-def test_not_an_int32(value: Any) -> None:  # noqa: ANN401 - any JSON
+def test_json_number_beyond_int32_is_refused(value: Any) -> None:  # noqa: ANN401 - any JSON
     with pytest.raises(JsonFormError, match="not of type int32"):
         from_json("EndTxnMarker", {"coordinatorEpoch": value}, 0)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 0.1, -0.0])
-def test_numbers_that_are_not_finite_are_strings(value: float) -> None:
+def test_non_finite_numbers_are_strings_in_json(value: float) -> None:
     json_form: Any = {
         "throttleTimeMs": 0,
         "errorCode": 0,
@@ -87,7 +87,7 @@ def test_numbers_that_are_not_finite_are_strings(value: float) -> None:
     )
 
 
-def test_differences() -> None:
+def test_first_difference_names_the_path() -> None:
     assert first_difference({"a": [1, {"b": True}]}, {"a": [1, {"b": 1}]}) == (
         "$.a[1].b is 1, expected True"
     )
@@ -131,7 +131,7 @@ def test_a_file_without_faults(tmp_path: Path, capsys: pytest.CaptureFixture[str
         ("\udcff{}", "not JSON: "),
     ],
 )
-def test_a_line_that_differs_is_named(
+def test_check_names_a_line_that_differs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], line: str, fault: str
 ) -> None:
     status, output = check(tmp_path, capsys, f"{changed()}\n{line}\n{changed()}\n")
@@ -150,7 +150,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.slow
-def test_the_command(tmp_path: Path) -> None:
+def test_command_prints_faults_and_count(tmp_path: Path) -> None:
     path = tmp_path / "vectors.jsonl"
     path.write_text(changed())
     command = [sys.executable, "-m", "kwire.codecs", str(path)]

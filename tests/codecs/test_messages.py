@@ -66,13 +66,13 @@ def test_records_are_a_slice_of_the_buffer() -> None:
     assert buffer.count(b"zbc") == 1
 
 
-def test_what_follows_the_message_is_ignored() -> None:
+def test_bytes_behind_the_message_are_ignored() -> None:
     message = produce(b"abc")
     assert ProduceRequest.decode(message.encode(9) + b"more", 9) == message
 
 
 @pytest.mark.parametrize("version", [-1, 2, 14, 99])
-def test_unknown_versions(version: int) -> None:
+def test_unknown_version_is_refused(version: int) -> None:
     with pytest.raises(DecodeError, match=f"ProduceRequest has no version {version}"):
         ProduceRequest.decode(b"\0" * 50, version)
     with pytest.raises(EncodeError, match=f"ProduceRequest has no version {version}"):
@@ -124,7 +124,7 @@ def test_a_tag_of_a_later_version_is_refused() -> None:
 # ---- encoding
 
 
-def test_a_field_that_the_version_lacks() -> None:
+def test_set_field_that_the_version_lacks_is_refused() -> None:
     topics = [FetchTopic("t", ZERO_UUID, [FetchPartition(0, last_fetched_epoch=1)])]
     FetchRequest(topics=topics).encode(12)
     with pytest.raises(EncodeError, match=r"FetchPartition\.last_fetched_epoch is set"):
@@ -137,7 +137,7 @@ def test_a_field_that_the_version_lacks() -> None:
         FetchRequest(replica_state=ReplicaState(1)).encode(14)
 
 
-def test_null_where_it_is_not_allowed() -> None:
+def test_null_in_a_non_nullable_field_is_refused() -> None:
     JoinGroupResponse(protocol_name=None).encode(7)
     with pytest.raises(EncodeError, match=r"JoinGroupResponse\.protocol_name is None"):
         JoinGroupResponse(protocol_name=None).encode(6)
@@ -154,7 +154,7 @@ def test_null_where_it_is_not_allowed() -> None:
 
 
 @pytest.mark.parametrize("version", [3, 4])
-def test_values_that_do_not_fit(version: int) -> None:
+def test_value_out_of_range_is_refused(version: int) -> None:
     longest = "x" * 0x7FFF
     assert ApiVersionsRequest.decode(
         ApiVersionsRequest(longest, longest).encode(version), version

@@ -9,7 +9,7 @@ import pytest
 from kwire.codecs.uuids import random_uuid, uuid_bytes, uuid_text
 
 
-def test_text_and_back() -> None:
+def test_uuid_text_round_trips() -> None:
     assert uuid_text(bytes(16)) == "AAAAAAAAAAAAAAAAAAAAAA"
     assert uuid_text(b"\xfb\xff" * 8) == "-__7__v_-__7__v_-__7_w"
     for _ in range(200):
@@ -18,7 +18,7 @@ def test_text_and_back() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "AAAA", "A" * 23, "AAAAAAAAAAAAAAAAAAAAA!", "é" * 22])
-def test_what_is_none_is_refused(text: str) -> None:
+def test_invalid_uuid_text_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a uuid in base64"):
         uuid_bytes(text)
 

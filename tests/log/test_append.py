@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 NOW_MS = 1_700_000_000_000
 
 
-def test_offsets_follow_one_another(open_log: OpenLog, append: Append, read_all: ReadAll) -> None:
+def test_append_assigns_consecutive_offsets(
+    open_log: OpenLog, append: Append, read_all: ReadAll
+) -> None:
     log = open_log()
     first, second = append(log, 3), append(log, 2)
     assert (first.first_offset, first.last_offset, first.records_count) == (0, 2, 3)
@@ -36,7 +38,7 @@ def test_offsets_follow_one_another(open_log: OpenLog, append: Append, read_all:
     assert [record.offset for record in read_all(log)] == [0, 1, 2, 3, 4]
 
 
-def test_offset_and_epoch_are_written_into_the_callers_buffer(
+def test_append_writes_offset_and_epoch_into_the_given_buffer(
     open_log: OpenLog, append: Append, make_batch: MakeBatch
 ) -> None:
     log = open_log()
@@ -52,7 +54,7 @@ def test_offset_and_epoch_are_written_into_the_callers_buffer(
 
 
 @pytest.mark.parametrize("piece_bytes", [1, 30, 70])
-def test_a_batch_that_is_written_in_pieces(
+def test_append_completes_a_short_write(
     open_log: OpenLog, append: Append, read_all: ReadAll, make_batch: MakeBatch, piece_bytes: int
 ) -> None:
     """The system may take less than it is given: the rest goes behind it, wherever that is."""
@@ -69,7 +71,9 @@ def test_a_batch_that_is_written_in_pieces(
         assert [read_all(found, at)[0].offset for at in range(5)] == [0, 1, 2, 3, 4]
 
 
-def test_a_new_epoch_is_noted_once(open_log: OpenLog, append: Append, log_dir: Path) -> None:
+def test_append_records_a_new_leader_epoch_once(
+    open_log: OpenLog, append: Append, log_dir: Path
+) -> None:
     log = open_log()
     for epoch in (0, 0, 3, 3):
         append(log, 2, leader_epoch=epoch)
@@ -79,7 +83,7 @@ def test_a_new_epoch_is_noted_once(open_log: OpenLog, append: Append, log_dir: P
     assert end_offset_for_epoch(log, 3) == (3, 8)
 
 
-def test_log_append_time_stamps_the_batch(open_log: OpenLog, append: Append) -> None:
+def test_append_sets_log_append_time(open_log: OpenLog, append: Append) -> None:
     log = open_log(log_config(message_timestamp_type="LogAppendTime"))
     result = append(log, 2, timestamp=5, now_ms=NOW_MS)
     assert result.log_append_time_ms == NOW_MS
@@ -93,7 +97,7 @@ def test_log_append_time_stamps_the_batch(open_log: OpenLog, append: Append) -> 
 
 @pytest.mark.parametrize("source", list(Compression))
 @pytest.mark.parametrize("target", ["uncompressed", "gzip", "snappy", "lz4", "zstd", "producer"])
-def test_compression_type(
+def test_append_stores_batches_in_the_topics_codec(
     source: Compression, target: str, open_log: OpenLog, append: Append, read_all: ReadAll
 ) -> None:
     log = open_log(log_config(compression_type=target))
@@ -112,7 +116,9 @@ def test_compression_type(
     ).duplicate
 
 
-def test_a_duplicate_is_answered_with_the_first_write(open_log: OpenLog, append: Append) -> None:
+def test_duplicate_batch_returns_the_offsets_of_the_first_append(
+    open_log: OpenLog, append: Append
+) -> None:
     log = open_log()
     append(log, 5)
 
@@ -136,7 +142,7 @@ def test_a_duplicate_is_answered_with_the_first_write(open_log: OpenLog, append:
     assert (log.log_end_offset, log.segments.size_bytes) == (9, size)
 
 
-def test_a_refused_batch_changes_nothing(open_log: OpenLog, append: Append) -> None:
+def test_refused_batch_changes_neither_log_nor_buffer(open_log: OpenLog, append: Append) -> None:
     log = open_log(log_config(max_message_bytes=100))
     append(log)
     before = (log.log_end_offset, log.segments.size_bytes, log.segments.active.path.read_bytes())
@@ -150,7 +156,7 @@ def test_a_refused_batch_changes_nothing(open_log: OpenLog, append: Append) -> N
     )
 
 
-def test_altered_configs_hold_from_the_next_append_on(open_log: OpenLog, append: Append) -> None:
+def test_changed_configs_apply_to_the_next_append(open_log: OpenLog, append: Append) -> None:
     log = open_log()
     append(log, 50)
     log.update_config(log_config(max_message_bytes=100))
@@ -162,7 +168,7 @@ def test_altered_configs_hold_from_the_next_append_on(open_log: OpenLog, append:
     assert append(log, 50).log_append_time_ms == -1
 
 
-def test_a_batch_that_is_recompressed_is_stamped_as_well(
+def test_recompressed_batch_gets_log_append_time(
     open_log: OpenLog, append: Append, read_all: ReadAll
 ) -> None:
     log = open_log(log_config(message_timestamp_type="LogAppendTime", compression_type="gzip"))
@@ -175,7 +181,7 @@ def test_a_batch_that_is_recompressed_is_stamped_as_well(
     assert [record.timestamp for record in read_all(log)] == [NOW_MS] * 3
 
 
-def test_flush_messages_makes_appends_durable(open_log: OpenLog, append: Append) -> None:
+def test_append_that_reaches_flush_messages_is_durable(open_log: OpenLog, append: Append) -> None:
     log = open_log(log_config(flush_messages=3))
     append(log, 2)
     assert log.recovery_point == 0
@@ -188,7 +194,7 @@ def test_flush_messages_makes_appends_durable(open_log: OpenLog, append: Append)
     assert (log.flush_due, log.recovery_point) == (True, 4), "its owner flushes it"
 
 
-def test_there_is_nothing_to_flush_twice(open_log: OpenLog, append: Append) -> None:
+def test_second_flush_without_appends_is_none(open_log: OpenLog, append: Append) -> None:
     log = open_log()
     assert log.prepare_flush() is None
     append(log)

@@ -136,7 +136,7 @@ def test_both_ways_come_to_the_same(
     assert read_all(again) == read_all(quick)
 
 
-def test_a_log_that_is_offline_takes_none(open_log: OpenLog, rng: random.Random) -> None:
+def test_append_marker_to_an_offline_log_is_refused(open_log: OpenLog, rng: random.Random) -> None:
     log = open_log()
     log.take_offline()
     marker = Marker(rng, log)

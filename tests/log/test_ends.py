@@ -53,17 +53,17 @@ class TestRetention:
         log.update_config(config)
         return delete_expired_segments(log, now_ms, high_watermark)
 
-    def test_by_age_of_the_newest_record(self, log: Log) -> None:
+    def test_retention_ms_counts_from_the_newest_record(self, log: Log) -> None:
         assert self.retain(log, NOW_MS + 1007, retention_ms=1000) == 1
         assert self.retain(log, NOW_MS + 1008, retention_ms=1000) == 1
         assert (log.log_start_offset, bases(log)) == (8, [8, 12])
 
-    def test_the_last_segment_goes_too(self, log: Log) -> None:
+    def test_retention_removes_the_last_segment_too(self, log: Log) -> None:
         assert self.retain(log, NOW_MS + 10**6, retention_ms=0) == 4
         assert (log.log_start_offset, log.log_end_offset, bases(log)) == (14, 14, [14])
         assert self.retain(log, NOW_MS + 10**7, retention_ms=0) == 0
 
-    def test_nothing_at_or_above_the_high_watermark(self, log: Log) -> None:
+    def test_retention_keeps_segments_above_the_high_watermark(self, log: Log) -> None:
         assert self.retain(log, NOW_MS + 10**6, high_watermark=11, retention_ms=0) == 2
         assert log.log_start_offset == 8
 
@@ -73,7 +73,7 @@ class TestRetention:
         assert self.retain(log, NOW_MS, retention_bytes=log.segments.size_bytes - one) == 1
         assert self.retain(log, NOW_MS, retention_bytes=0) == 3
 
-    def test_a_compacted_topic_keeps_all_but_what_is_before_its_start(self, log: Log) -> None:
+    def test_compacted_topic_loses_only_segments_before_its_start(self, log: Log) -> None:
         delete_records(log, 9, 14)
         config = log_config(
             cleanup_policy=frozenset({"compact"}), retention_ms=0, retention_bytes=0
@@ -82,7 +82,7 @@ class TestRetention:
         assert delete_expired_segments(log, NOW_MS + 10**6, 14) == 2
         assert (log.log_start_offset, bases(log)) == (9, [8, 12])
 
-    def test_records_without_timestamps_age_by_the_file(
+    def test_retention_of_records_without_timestamps_uses_the_file_time(
         self, open_log: OpenLog, append: Append
     ) -> None:
         log = open_log(log_config(retention_ms=1000))
@@ -100,14 +100,16 @@ class TestRetention:
         assert [removal.due_ms for removal in log.storage.removals] == [NOW_MS + 1007 + DELAY_MS]
         assert {path.name for path in log.storage.removals[0].paths} == gone
 
-    def test_a_file_that_is_gone_already_keeps_no_other(self, log: Log, log_dir: Path) -> None:
+    def test_missing_file_does_not_stop_the_removal_of_others(
+        self, log: Log, log_dir: Path
+    ) -> None:
         (log_dir / "00000000000000000000.index").unlink()
         assert self.retain(log, NOW_MS + 1007, retention_ms=1000) == 1
         left = {path.name for path in log_dir.glob("00000000000000000000.*")}
         assert left == {f"00000000000000000000{s}.deleted" for s in (".log", ".timeindex")}
         assert left == {path.name for path in log.storage.removals[0].paths}
 
-    def test_a_reopened_log_starts_where_it_did(self, log: Log, open_log: OpenLog) -> None:
+    def test_reopened_log_keeps_its_log_start_offset(self, log: Log, open_log: OpenLog) -> None:
         self.retain(log, NOW_MS + 1007, retention_ms=1000)
         again = open_log()
         assert (again.log_start_offset, again.log_end_offset) == (4, 14)
@@ -115,7 +117,7 @@ class TestRetention:
 
 
 class TestDeleteRecords:
-    def test_moves_the_start(self, log: Log, read_all: ReadAll) -> None:
+    def test_delete_records_moves_the_log_start_offset(self, log: Log, read_all: ReadAll) -> None:
         assert delete_records(log, 6, 14) == 6
         assert [record.offset for record in read_all(log)] == list(range(6, 14))
         assert log.epochs.entries == [(1, 6), (2, 10)]
@@ -123,21 +125,25 @@ class TestDeleteRecords:
         assert delete_expired_segments(log, NOW_MS, 14) == 1
         assert bases(log) == [4, 8, 12]
 
-    def test_never_back(self, log: Log) -> None:
+    def test_delete_records_never_moves_the_log_start_back(self, log: Log) -> None:
         delete_records(log, 6, 14)
         assert delete_records(log, 3, 14) == 6
 
     @pytest.mark.parametrize("offset", [0, 10])
-    def test_as_far_as_the_high_watermark(self, log: Log, offset: int) -> None:
+    def test_delete_records_is_allowed_up_to_the_high_watermark(
+        self, log: Log, offset: int
+    ) -> None:
         assert delete_records(log, offset, 10) == offset
 
     @pytest.mark.parametrize("offset", [-2, -1, 11])
-    def test_not_beyond_the_high_watermark(self, log: Log, offset: int) -> None:
+    def test_delete_records_above_the_high_watermark_is_refused(
+        self, log: Log, offset: int
+    ) -> None:
         with pytest.raises(LogError) as caught:
             delete_records(log, offset, 10)
         assert caught.value.error is ErrorCode.OFFSET_OUT_OF_RANGE
 
-    def test_not_on_a_compacted_topic(self, log: Log) -> None:
+    def test_delete_records_of_a_compacted_topic_is_refused(self, log: Log) -> None:
         log.update_config(log_config(cleanup_policy=frozenset({"compact"})))
         with pytest.raises(LogError, match="POLICY_VIOLATION"):
             delete_records(log, 1, 14)
@@ -163,7 +169,7 @@ class TestDeleteRecords:
 
 class TestTruncation:
     @pytest.mark.parametrize("offset", [0, 1, 3, 4, 5, 11, 12, 13])
-    def test_what_ends_at_or_after_the_offset_goes(
+    def test_truncation_removes_batches_that_end_at_or_after_the_offset(
         self, log: Log, offset: int, open_log: OpenLog, read_all: ReadAll, append: Append
     ) -> None:
         assert truncate_to(log, offset, NOW_MS)
@@ -181,27 +187,31 @@ class TestTruncation:
         assert again.epochs.entries[-1] == (7, offset)
         assert max_timestamp_offset(again) == (NOW_MS + 99, offset, 7)
 
-    def test_nothing_behind_the_end(self, log: Log) -> None:
+    def test_truncation_behind_the_log_end_changes_nothing(self, log: Log) -> None:
         log.assign_epoch(9, 14)
         assert not truncate_to(log, 14, NOW_MS)
         assert log.log_end_offset == 14
         assert log.epochs.latest_epoch == 2, "an epoch without a record may be the old leader's"
 
-    def test_before_the_log_start_everything_goes(self, log: Log) -> None:
+    def test_truncation_before_the_log_start_removes_everything(self, log: Log) -> None:
         log.update_config(log_config(retention_ms=1000))
         delete_expired_segments(log, NOW_MS + 1007, 14)
         truncate_to(log, 2, NOW_MS)
         assert (log.log_start_offset, log.log_end_offset, bases(log)) == (2, 2, [2])
 
     @pytest.mark.parametrize(("start", "offset"), [(6, 5), (6, 4), (6, 6), (5, 8)])
-    def test_log_starts_no_later_than_it_ends(self, log: Log, start: int, offset: int) -> None:
+    def test_truncation_lowers_a_log_start_behind_the_end(
+        self, log: Log, start: int, offset: int
+    ) -> None:
         """Records were deleted up to `start`; the segments of before are there still."""
         delete_records(log, start, 14)
         truncate_to(log, offset, NOW_MS)
         assert (log.log_start_offset, log.log_end_offset) == (min(start, offset), offset)
         assert bases(log) == [base for base in (0, 4, 8) if base <= offset]
 
-    def test_the_middle_of_a_batch_takes_the_batch(self, open_log: OpenLog, append: Append) -> None:
+    def test_truncation_within_a_batch_removes_the_batch(
+        self, open_log: OpenLog, append: Append
+    ) -> None:
         log = open_log()
         append(log, 2)
         append(log, 4)
@@ -213,7 +223,9 @@ class TestTruncation:
         )
         assert log.segments.active.next_offset() == 2
 
-    def test_producers_are_those_of_before(self, open_log: OpenLog, append: Append) -> None:
+    def test_truncation_restores_the_producer_state(
+        self, open_log: OpenLog, append: Append
+    ) -> None:
         log = open_log()
         for sequence in range(4):
             append(log, producer_id=1, producer_epoch=0, base_sequence=sequence)
@@ -233,7 +245,7 @@ class TestTruncation:
         assert log.first_dirty_offset == 5
 
     @pytest.mark.parametrize("cuts", [1, 2, 3])
-    def test_a_late_flush_does_not_count(self, log: Log, cuts: int) -> None:
+    def test_flush_from_before_a_truncation_does_not_count(self, log: Log, cuts: int) -> None:
         """However often the log was cut before."""
         for end in range(cuts, 1, -1):
             truncate_to(log, 10 + end, NOW_MS)
@@ -244,7 +256,9 @@ class TestTruncation:
         log.flushed(flush)
         assert log.recovery_point <= 3
 
-    def test_fully(self, log: Log, append: Append, open_log: OpenLog) -> None:
+    def test_truncate_fully_leaves_an_empty_log(
+        self, log: Log, append: Append, open_log: OpenLog
+    ) -> None:
         truncate_fully(log, 100, NOW_MS)
         assert (log.log_start_offset, log.log_end_offset, bases(log)) == (100, 100, [100])
         assert (log.epochs.entries, log.epochs.latest_epoch) == ([], -1)
@@ -253,7 +267,7 @@ class TestTruncation:
         assert (again.log_start_offset, again.log_end_offset) == (100, 101)
         assert again.epochs.entries == [(3, 100)]
 
-    def test_fully_with_a_start_of_its_own(self, log: Log) -> None:
+    def test_truncate_fully_keeps_a_given_log_start_offset(self, log: Log) -> None:
         """A follower whose leader's records begin before what it has of them."""
         truncate_fully(log, 100, NOW_MS, log_start_offset=90)
         assert (log.log_start_offset, log.log_end_offset, bases(log)) == (90, 100, [100])
@@ -269,7 +283,9 @@ class TestFollower:
             )
         )
 
-    def test_offsets_and_epochs_are_kept(self, open_log: OpenLog, make_batch: MakeBatch) -> None:
+    def test_follower_keeps_offsets_and_epochs_of_the_leader(
+        self, open_log: OpenLog, make_batch: MakeBatch
+    ) -> None:
         log = open_log()
         data = self.batches(make_batch, (0, 2, 1), (5, 1, 1), (6, 3, 4))
         before = bytes(data)
@@ -279,20 +295,24 @@ class TestFollower:
         assert log.segments.active.path.read_bytes() == before
         assert log.epochs.entries == [(1, 0), (4, 6)]
 
-    def test_a_torn_end_is_left_out(self, open_log: OpenLog, make_batch: MakeBatch) -> None:
+    def test_follower_leaves_out_an_incomplete_batch(
+        self, open_log: OpenLog, make_batch: MakeBatch
+    ) -> None:
         log = open_log()
         data = self.batches(make_batch, (0, 2, 0), (2, 2, 0))
         append_as_follower(log, data[:-1], leader_epoch=0, now_ms=NOW_MS)
         assert log.log_end_offset == 2
         assert append_as_follower(log, data[:30], leader_epoch=0, now_ms=NOW_MS) is None
 
-    def test_later_epochs_are_left_out(self, open_log: OpenLog, make_batch: MakeBatch) -> None:
+    def test_follower_leaves_out_batches_of_later_epochs(
+        self, open_log: OpenLog, make_batch: MakeBatch
+    ) -> None:
         log = open_log()
         data = self.batches(make_batch, (0, 1, 0), (1, 1, 3), (2, 1, 0))
         append_as_follower(log, data, leader_epoch=2, now_ms=NOW_MS)
         assert log.log_end_offset == 1
 
-    def test_a_bad_batch_is_refused_after_the_good(
+    def test_follower_keeps_batches_before_an_invalid_one(
         self, open_log: OpenLog, make_batch: MakeBatch
     ) -> None:
         log = open_log()
@@ -307,7 +327,9 @@ class TestFollower:
             )
         assert log.log_end_offset == 2
 
-    def test_many_segments_at_once(self, open_log: OpenLog, make_batch: MakeBatch) -> None:
+    def test_follower_appends_batches_of_many_segments_at_once(
+        self, open_log: OpenLog, make_batch: MakeBatch
+    ) -> None:
         log = open_log(log_config(segment_bytes=300))
         data = self.batches(make_batch, *((base, 1, 0) for base in range(10)))
         append_as_follower(log, data, leader_epoch=0, now_ms=NOW_MS)

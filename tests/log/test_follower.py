@@ -100,7 +100,7 @@ def indexed(log: Log) -> list[object]:
 
 @pytest.mark.parametrize("one_by_one", [True, False])
 @pytest.mark.parametrize("name", CONFIGS)
-def test_whatever_is_written_to_the_leader(
+def test_drawn_appends_give_follower_and_leader_the_same_files(
     name: str, one_by_one: bool, open_log: OpenLog, tmp_path: Path, rng: random.Random
 ) -> None:
     config = CONFIGS[name]
@@ -158,7 +158,7 @@ def test_whatever_is_written_to_the_leader(
     assert recovered.epochs.entries == leader.epochs.entries
 
 
-def test_segments_that_are_filled_to_the_last_byte(open_log: OpenLog) -> None:
+def test_follower_fills_segments_like_the_leader(open_log: OpenLog) -> None:
     """What comes at once goes to where it would have gone one by one."""
     log = open_log(replace(BASE, segment_bytes=3 * RECORD_BYTES))
     data = b"".join(
@@ -181,7 +181,7 @@ def sent(make_batch: MakeBatch, *spans: tuple[int, int]) -> bytearray:
 
 
 @pytest.mark.parametrize("start", [4, 5, 7])
-def test_a_log_that_begins_within_a_batch(
+def test_follower_of_a_log_that_begins_within_a_batch(
     open_log: OpenLog, make_batch: MakeBatch, read_all: ReadAll, start: int
 ) -> None:
     """As its leader's does, of which records were deleted up to there: it keeps that start."""
@@ -197,7 +197,9 @@ def test_a_log_that_begins_within_a_batch(
         assert [record.offset for record in read_all(each)] == [*range(start, 9)]
 
 
-def test_no_batch_begins_within_what_is_there(open_log: OpenLog, make_batch: MakeBatch) -> None:
+def test_follower_refuses_a_batch_that_overlaps_its_log(
+    open_log: OpenLog, make_batch: MakeBatch
+) -> None:
     """Nor within one that was sent with it, nor before the log without reaching into it."""
     for held, data in (
         ([(0, 4)], sent(make_batch, (3, 7))),
@@ -214,7 +216,7 @@ def test_no_batch_begins_within_what_is_there(open_log: OpenLog, make_batch: Mak
         truncate_fully(log, 0, NOW_MS)
 
 
-def test_where_the_start_lies_before_the_end_nothing_is_thrown_away(
+def test_follower_with_records_keeps_them_at_an_overlapping_batch(
     open_log: OpenLog, make_batch: MakeBatch
 ) -> None:
     log = open_log()
@@ -226,7 +228,7 @@ def test_where_the_start_lies_before_the_end_nothing_is_thrown_away(
 
 
 @pytest.mark.parametrize(("last", "codec"), [(5, 0), (7, 1), (4, 0), (4, 1)])
-def test_messages_of_old_formats_go_by_their_last_offset(
+def test_follower_places_old_messages_by_their_last_offset(
     open_log: OpenLog, last: int, codec: int
 ) -> None:
     """A wrapper begins no one knows where: what it holds may be thought to reach back."""

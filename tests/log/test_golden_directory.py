@@ -57,7 +57,7 @@ def log(request: pytest.FixtureRequest, golden: Path, open_log: OpenLog) -> Log:
     )
 
 
-def test_every_record_is_there(log: Log, read_all: ReadAll) -> None:
+def test_all_records_of_apache_kafkas_log_are_read(log: Log, read_all: ReadAll) -> None:
     found = read_all(log)
     assert (log.log_start_offset, log.log_end_offset) == (0, 33)
     assert uuid_text(log.topic_id) == TOPIC_ID
@@ -70,12 +70,12 @@ def test_every_record_is_there(log: Log, read_all: ReadAll) -> None:
     assert found[-1].timestamp == STAMP + 300
 
 
-def test_indexes_are_the_same_byte_for_byte(log: Log, golden: Path) -> None:
+def test_indexes_equal_those_of_apache_kafka(log: Log, golden: Path) -> None:
     log.close()
     assert files_like(golden, *INDEXES) == files_like(GOLDEN, *INDEXES)
 
 
-def test_snapshots_are_the_same_byte_for_byte(log: Log, golden: Path) -> None:
+def test_producer_snapshots_equal_those_of_apache_kafka(log: Log, golden: Path) -> None:
     log.close()
     wanted = files_like(GOLDEN, "*.snapshot")
     found = files_like(golden, "*.snapshot")

@@ -43,7 +43,7 @@ def problems(directory: Path) -> list[str]:
     return [str(problem).removeprefix(f"{directory}/") for problem in inspector.problems]
 
 
-def test_apache_kafkas_directory_is_sound(data_dir: Path) -> None:
+def test_verify_finds_nothing_in_apache_kafkas_directory(data_dir: Path) -> None:
     inspector = Inspector()
     inspector.log_dir(data_dir)
     assert inspector.problems == []
@@ -52,7 +52,7 @@ def test_apache_kafkas_directory_is_sound(data_dir: Path) -> None:
 
 
 @pytest.mark.parametrize("closed", [True, False])
-def test_a_directory_of_ours_is_sound(
+def test_verify_finds_nothing_in_kwires_directory(
     log_dir: Path, open_log: OpenLog, append: Append, make_batch: MakeBatch, closed: bool
 ) -> None:
     log = open_log(log_config(segment_bytes=20_000, index_interval_bytes=200))
@@ -132,7 +132,7 @@ FAULTS: list[tuple[str, Damage, str]] = [
 @pytest.mark.parametrize(
     ("name", "damage", "told"), FAULTS, ids=[f"{name}: {told}" for name, _, told in FAULTS]
 )
-def test_each_fault_is_told_with_its_file(
+def test_verify_reports_each_fault_with_its_file(
     data_dir: Path, name: str, damage: Damage, told: str
 ) -> None:
     path = (data_dir / "golden-0" / name).resolve()
@@ -141,7 +141,7 @@ def test_each_fault_is_told_with_its_file(
     assert any(path.name in problem and told in problem for problem in found), found
 
 
-def test_no_damage_makes_it_fail(data_dir: Path, rng: random.Random) -> None:
+def test_verify_and_dump_raise_for_no_damage(data_dir: Path, rng: random.Random) -> None:
     """Bytes changed at random in any file: problems perhaps, never an exception."""
     folder = data_dir / "golden-0"
     noticed = 0
@@ -155,7 +155,7 @@ def test_no_damage_makes_it_fail(data_dir: Path, rng: random.Random) -> None:
     assert problems(data_dir) == []
 
 
-def test_every_kind_of_file_is_dumped(data_dir: Path) -> None:
+def test_dump_prints_every_kind_of_file(data_dir: Path) -> None:
     folder = data_dir / "golden-0"
     told = {
         path.name: list(entries(path, lambda record: {"value": record.value}))
@@ -176,7 +176,7 @@ def test_every_kind_of_file_is_dumped(data_dir: Path) -> None:
     assert recovery_point == {"topic": "golden", "partition": 0, "offset": 33}
 
 
-def test_what_cannot_be_dumped_is_said(tmp_path: Path) -> None:
+def test_dump_reports_a_file_that_it_cannot_read(tmp_path: Path) -> None:
     for name, data, why in (
         (f"{FIRST}.log", b"x" * 100, "position 0"),
         ("notes.txt", b"x", "no file of a log directory"),

@@ -27,7 +27,7 @@ SMALL = log_config(segment_bytes=300, index_interval_bytes=0, retention_ms=1000)
 
 
 @pytest.mark.parametrize("loaded", [True, False])
-def test_every_file_is_found_under_the_new_name(
+def test_log_uses_every_file_under_its_new_folder_name(
     open_log: OpenLog, append: Append, read_all: ReadAll, log_dir: Path, loaded: bool
 ) -> None:
     log = open_log(SMALL)

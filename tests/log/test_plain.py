@@ -53,7 +53,9 @@ OF_A_PRODUCER = made(NOW_MS, producer_id=0, producer_epoch=0, base_sequence=0)
         (ONE, log_config(compression_type="gzip"), False),
     ],
 )
-def test_what_is_plain(batch: bytearray, config: LogConfig, plain: bool) -> None:
+def test_plain_batches_are_those_that_validate_keeps(
+    batch: bytearray, config: LogConfig, plain: bool
+) -> None:
     plainly = configured(config)
     assert plainly.holds(batch, len(batch), read_header(batch), NOW_MS) is plain
     assert not plainly.holds(batch, len(batch) + 1, read_header(batch), NOW_MS), "and more behind"
@@ -73,5 +75,7 @@ def test_what_is_plain(batch: bytearray, config: LogConfig, plain: bool) -> None
         (Compression.NONE, log_config(max_message_bytes=len(ONE) - 1), False),
     ],
 )
-def test_what_this_broker_has_made(codec: Compression, config: LogConfig, as_it_is: bool) -> None:
+def test_batches_of_this_broker_are_stored_without_validation(
+    codec: Compression, config: LogConfig, as_it_is: bool
+) -> None:
     assert configured(config).holds_own(len(ONE), int(codec)) is as_it_is

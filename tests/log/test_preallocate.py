@@ -41,11 +41,11 @@ def test_the_active_segment_has_its_full_size(log: Log, log_dir: Path) -> None:
     assert log.segments.size_bytes == first + last
 
 
-def test_what_is_read_ends_where_it_was_written(log: Log, read_all: ReadAll) -> None:
+def test_read_of_a_preallocated_segment_ends_at_its_size(log: Log, read_all: ReadAll) -> None:
     assert len(read_all(log)) == log.log_end_offset
 
 
-def test_a_stop_cuts_it_and_the_next_start_leaves_it_so(
+def test_clean_stop_cuts_a_preallocated_segment(
     log: Log, log_dir: Path, open_log: OpenLog, append: Append
 ) -> None:
     log.close()
@@ -57,7 +57,7 @@ def test_a_stop_cuts_it_and_the_next_start_leaves_it_so(
     assert sizes(log_dir) == [*held(again)[:2], 1000]
 
 
-def test_a_stop_of_one_that_holds_nothing(open_log: OpenLog, log_dir: Path) -> None:
+def test_clean_stop_cuts_an_empty_preallocated_segment(open_log: OpenLog, log_dir: Path) -> None:
     log = open_log(CONFIG)
     assert sizes(log_dir) == [1000]
     log.close()
@@ -65,7 +65,7 @@ def test_a_stop_of_one_that_holds_nothing(open_log: OpenLog, log_dir: Path) -> N
 
 
 @pytest.mark.parametrize("flushed", [False, True])
-def test_after_a_crash_recovery_cuts_the_zeros(
+def test_recovery_cuts_the_zeros_of_a_preallocated_segment(
     flushed: bool, log: Log, log_dir: Path, open_log: OpenLog, append: Append, read_all: ReadAll
 ) -> None:
     if flushed:
@@ -86,12 +86,12 @@ def test_zeros_after_a_stop_that_was_not_clean_after_all(
     assert sizes(log_dir) == held(again)
 
 
-def test_truncation_gives_the_room_back(log: Log, log_dir: Path) -> None:
+def test_truncation_cuts_a_preallocated_segment(log: Log, log_dir: Path) -> None:
     truncate_to(log, log.log_end_offset - 1, now_ms=0)
     assert sizes(log_dir) == held(log)
 
 
-def test_a_topic_that_is_altered_has_it_from_its_next_segment_on(
+def test_preallocate_applies_from_the_next_segment_on(
     open_log: OpenLog, append: Append, log_dir: Path
 ) -> None:
     log = open_log(log_config(segment_bytes=1000))

@@ -81,7 +81,7 @@ def test_the_indexes_of_a_segment_that_was_rolled_after_its_last_flush(
     assert again.segments.first.max_timestamp == NOW_MS
 
 
-def test_a_flush_that_overtakes_the_first(disk: CrashingDisk) -> None:
+def test_flush_that_overtakes_an_earlier_one_is_complete(disk: CrashingDisk) -> None:
     """A job waits for its thread while `flush.messages` is served: each makes all of it durable."""
     manager = opened(disk)
     log = manager.create("t", TOPIC_ID, 0)

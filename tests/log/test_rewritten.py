@@ -105,7 +105,7 @@ def test_at_the_topics_level(
     assert sizes[0] > sizes[1]
 
 
-def test_a_batch_of_the_topics_codec_is_not_unpacked(open_log: OpenLog) -> None:
+def test_batch_in_the_topics_codec_is_not_decompressed(open_log: OpenLog) -> None:
     batch = unreadable(2, NOW_MS, NOW_MS)
     log = open_log(log_config(compression_type="gzip"))
     log.append(bytearray(batch), leader_epoch=0, now_ms=NOW_MS)

@@ -32,7 +32,7 @@ def test_by_size(open_log: OpenLog, append: Append) -> None:
     assert [segment.size_bytes for segment in log.segments] == [3 * size] * 3
 
 
-def test_an_empty_segment_is_not_followed_by_another(
+def test_roll_of_an_empty_segment_adds_none(
     open_log: OpenLog, append: Append, read_all: ReadAll
 ) -> None:
     log = open_log()
@@ -48,7 +48,7 @@ def test_an_empty_segment_is_not_followed_by_another(
 
 
 @pytest.mark.parametrize("first", [0, 1, NOW_MS])
-def test_by_the_timestamps_of_the_records(open_log: OpenLog, append: Append, first: int) -> None:
+def test_log_rolls_by_record_timestamps(open_log: OpenLog, append: Append, first: int) -> None:
     log = open_log(log_config(segment_ms=AGE_MS))
     append(log, timestamp=first)
     append(log, timestamp=first + AGE_MS)
@@ -57,7 +57,7 @@ def test_by_the_timestamps_of_the_records(open_log: OpenLog, append: Append, fir
     assert bases(log) == [0, 2]
 
 
-def test_by_the_clock_where_there_are_no_timestamps(open_log: OpenLog, append: Append) -> None:
+def test_log_rolls_by_the_clock_without_timestamps(open_log: OpenLog, append: Append) -> None:
     log = open_log(log_config(segment_ms=AGE_MS))
     append(log, timestamp=-1)
     append(log, timestamp=-1, now_ms=NOW_MS + AGE_MS)
@@ -85,7 +85,7 @@ def test_a_reopened_segment_without_timestamps_is_as_old_as_its_opening(
     assert again.rolling.roll_if_due(1, NOW_MS + 2 * AGE_MS + 1)
 
 
-def test_by_a_full_index(open_log: OpenLog, append: Append) -> None:
+def test_log_rolls_when_an_index_is_full(open_log: OpenLog, append: Append) -> None:
     log = open_log(log_config(segment_index_bytes=24, index_interval_bytes=1))
     for stamp in range(9):
         append(log, timestamp=NOW_MS + stamp)
@@ -101,7 +101,9 @@ def test_an_offset_index_is_never_larger_than_it_may_be(open_log: OpenLog, appen
     assert {segment.offset_index.size_bytes for segment in log.segments.between(0, 32)} == {56}
 
 
-def test_by_offsets_that_an_index_cannot_hold(open_log: OpenLog, make_batch: MakeBatch) -> None:
+def test_log_rolls_before_an_offset_too_large_for_the_index(
+    open_log: OpenLog, make_batch: MakeBatch
+) -> None:
     log = open_log()
     for base in (0, 2**31 - 1, 2**31, 2**32):
         batch = make_batch(base_offset=base, partition_leader_epoch=0)

@@ -135,7 +135,7 @@ def log_at_9(open_log: OpenLog) -> Log:
 
 
 @pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.name)
-def test_refused(case: Case, log_at_9: Log) -> None:
+def test_invalid_batch_is_refused_with_kafkas_error(case: Case, log_at_9: Log) -> None:
     log_at_9.update_config(case.config)
     with pytest.raises(LogError) as caught:
         log_at_9.append(case.batch(), leader_epoch=0, now_ms=NOW_MS)
@@ -146,7 +146,7 @@ def test_refused(case: Case, log_at_9: Log) -> None:
     assert (log_at_9.log_end_offset, log_at_9.segments.size_bytes) == (TOLD, 0)
 
 
-def test_sentences_that_clients_are_shown(log_at_9: Log) -> None:
+def test_refusals_have_kafkas_messages_for_clients(log_at_9: Log) -> None:
     log_at_9.update_config(COMPACTED)
     with pytest.raises(LogError) as caught:
         log_at_9.append(plain(4, key=None), leader_epoch=0, now_ms=NOW_MS)
@@ -193,7 +193,7 @@ def test_sentences_that_clients_are_shown(log_at_9: Log) -> None:
     assert "key=0 bytes, value=0 bytes" in caught.value.record_errors[0][1]
 
 
-def test_attributes_that_mean_nothing_go_when_they_are_written_anew(log_at_9: Log) -> None:
+def test_undefined_attributes_are_cleared_when_rewritten(log_at_9: Log) -> None:
     log_at_9.append(attributes(plain(), 0x4000), leader_epoch=0, now_ms=NOW_MS)
     log_at_9.update_config(LOG_APPEND_TIME)
     log_at_9.append(attributes(plain(), 0x4000), leader_epoch=0, now_ms=NOW_MS)
@@ -227,7 +227,9 @@ ACCEPTED: list[tuple[str, Callable[[], bytearray], LogConfig]] = [
 
 @pytest.mark.parametrize(("batch", "config"), [case[1:] for case in ACCEPTED],
                          ids=[case[0] for case in ACCEPTED])  # fmt: skip
-def test_accepted(batch: Callable[[], bytearray], config: LogConfig, log_at_9: Log) -> None:
+def test_valid_batch_is_accepted(
+    batch: Callable[[], bytearray], config: LogConfig, log_at_9: Log
+) -> None:
     log_at_9.update_config(config)
     result = log_at_9.append(batch(), leader_epoch=0, now_ms=NOW_MS)
     assert result.first_offset == TOLD
@@ -238,9 +240,7 @@ def test_accepted(batch: Callable[[], bytearray], config: LogConfig, log_at_9: L
 
 
 @pytest.mark.parametrize("claimed", [-1, NOW_MS - 1, NOW_MS + 10**9])
-def test_the_largest_timestamp_is_computed_when_the_claim_cannot_be(
-    claimed: int, log_at_9: Log
-) -> None:
+def test_largest_timestamp_is_computed_if_the_header_is_wrong(claimed: int, log_at_9: Log) -> None:
     """Sarama leaves it to the broker."""
     batch = with_field(stamped(NOW_MS, NOW_MS + 5, NOW_MS + 2), MAX_TIMESTAMP_POS, ">q", claimed)
     log_at_9.append(batch, leader_epoch=0, now_ms=NOW_MS)
@@ -252,20 +252,20 @@ def test_the_largest_timestamp_is_computed_when_the_claim_cannot_be(
     assert max_timestamp_offset(log_at_9) == (NOW_MS + 5, 10, 0)
 
 
-def test_the_largest_timestamp_of_one_record_is_its_own(log_at_9: Log) -> None:
+def test_single_record_sets_the_largest_timestamp(log_at_9: Log) -> None:
     batch = with_field(stamped(NOW_MS), MAX_TIMESTAMP_POS, ">q", NOW_MS + 5)
     log_at_9.append(batch, leader_epoch=0, now_ms=NOW_MS)
     header = read_header(log_at_9.segments.active.path.read_bytes())
     assert header.max_timestamp == NOW_MS
 
 
-def test_the_clients_stamp_is_taken_off(log_at_9: Log) -> None:
+def test_timestamp_type_of_a_client_is_reset(log_at_9: Log) -> None:
     log_at_9.append(attributes(plain(), 8), leader_epoch=0, now_ms=NOW_MS)
     header = read_header(log_at_9.segments.active.path.read_bytes())
     assert header.timestamp_type is TimestampType.CREATE_TIME
 
 
-def test_coordinators_may_write_what_clients_may_not(log_at_9: Log) -> None:
+def test_control_batches_are_accepted_from_coordinators_only(log_at_9: Log) -> None:
     log_at_9.update_config(COMPACTED)
     batch = with_field(plain(2), OFFSET_POS, ">q", 77)
     result = log_at_9.append(batch, leader_epoch=0, now_ms=NOW_MS, origin=Origin.COORDINATOR)
@@ -295,7 +295,7 @@ def test_both_ways_in_decide_the_same(
     assert answers[0] == answers[1]
 
 
-def test_recompressing_may_make_a_batch_too_large(log_at_9: Log) -> None:
+def test_batch_too_large_after_recompression_is_refused(log_at_9: Log) -> None:
     log_at_9.update_config(log_config(compression_type="uncompressed", max_message_bytes=400))
     batch = build(
         [Record(i, NOW_MS, b"k", bytes(100), []) for i in range(10)], compression=Compression.GZIP
@@ -305,14 +305,14 @@ def test_recompressing_may_make_a_batch_too_large(log_at_9: Log) -> None:
         log_at_9.append(batch, leader_epoch=0, now_ms=NOW_MS)
 
 
-def test_a_largest_timestamp_below_none_is_told_as_none(log_at_9: Log) -> None:
+def test_largest_timestamp_below_minus_one_is_stored_as_minus_one(log_at_9: Log) -> None:
     log_at_9.append(stamped(-5), leader_epoch=0, now_ms=NOW_MS)
     header = read_header(log_at_9.segments.active.path.read_bytes())
     assert (header.base_timestamp, header.max_timestamp) == (-5, -1)
 
 
 @pytest.mark.parametrize("size", range(62))
-def test_what_is_too_short_to_be_a_batch(size: int, log_at_9: Log) -> None:
+def test_batch_shorter_than_its_header_is_refused(size: int, log_at_9: Log) -> None:
     """A length is looked at as soon as it is there."""
     for data, corrupt_from in ((bytes(size), 12), (bytes(plain()[:size]), 62)):
         with pytest.raises(LogError) as refused:
@@ -322,7 +322,7 @@ def test_what_is_too_short_to_be_a_batch(size: int, log_at_9: Log) -> None:
         assert refused.value.error is wanted
 
 
-def test_an_error_says_what_is_wrong_where_it_is_logged() -> None:
+def test_log_error_text_has_the_reason() -> None:
     """For clients some have a sentence of their own, which says it as well."""
     assert "12 bytes" in str(LogError(ErrorCode.CORRUPT_MESSAGE, "12 bytes"))
     assert "for all" in str(LogError(ErrorCode.INVALID_RECORD, "12 bytes", message="for all"))

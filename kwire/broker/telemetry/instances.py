@@ -1,22 +1,21 @@
-"""The clients that are asked for metrics, one by one: a machine, as Apache Kafka's
-ClientMetricsManager answers them.
+"""The clients of client telemetry: a state machine like Apache Kafka's ClientMetricsManager.
 
-| what comes | when | answer |
+| request | condition | response |
 | --- | --- | --- |
-| GetTelemetrySubscriptions | an interval since its last request, or the last push was refused for
-  its subscription or its codec | what it is asked for |
+| GetTelemetrySubscriptions | an interval after the last request, or after a push that was refused
+  for its subscription or codec | the subscription |
 | | earlier | THROTTLING_QUOTA_EXCEEDED |
-| PushTelemetry | after a push that said it was the last | INVALID_REQUEST |
-| | earlier than an interval after the last push, unless it asked meanwhile or says it is the last |
-  THROTTLING_QUOTA_EXCEEDED |
-| | of another subscription than it has now | UNKNOWN_SUBSCRIPTION_ID |
-| | a codec that nobody knows | UNSUPPORTED_COMPRESSION_TYPE |
+| PushTelemetry | after a terminating push | INVALID_REQUEST |
+| | less than an interval after the last push; not if the client has asked for its subscription
+  meanwhile, or terminates | THROTTLING_QUOTA_EXCEEDED |
+| | another subscription id than the client's | UNKNOWN_SUBSCRIPTION_ID |
+| | an unknown codec | UNSUPPORTED_COMPRESSION_TYPE |
 | | more than telemetry.max.bytes | TELEMETRY_TOO_LARGE |
-| | else | whatever becomes of its payload |
+| | else | the result of reading the payload |
 
-A client whose subscriptions have changed begins anew: it is not throttled then.  It is forgotten
-when the connection closes on which it was first seen, or when it says nothing for three intervals,
-a minute at least.  What a client may not do changes nothing but the error that it was told last.
+A client whose subscription has changed starts over, and is not throttled then.  A client is
+forgotten when the connection of its first request closes, or after three intervals without a
+request, but not within a minute.  A refused request changes nothing but the client's last error.
 """
 
 from __future__ import annotations
@@ -25,19 +24,19 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from kwire.broker.telemetry.subscriptions import Asked, Subscriptions
+from kwire.broker.telemetry.subscriptions import AssignedSubscription, Subscriptions
 from kwire.codecs.compression import Compression
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.primitives import ZERO_UUID
 
 INSTANCES_MAX = 16_384
-"""As in Apache Kafka: as many clients push to one broker; the one that was silent longest goes."""
+"""The most clients of a broker, as in Apache Kafka; above it the longest silent one is dropped."""
 
 FORGOTTEN_AFTER_MS_MIN = 60_000
 FORGOTTEN_AFTER_INTERVALS = 3
 
 RESERVED = frozenset({ZERO_UUID, bytes(15) + b"\1"})
-"""Ids that are nobody's: no id, and that of the metadata topic."""
+"""Ids that no client may have: the zero id, and that of the metadata topic."""
 
 _NEVER = -(1 << 62)
 _ASKS_AGAIN_AFTER = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
@@ -45,30 +44,34 @@ _ASKS_AGAIN_AFTER = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_CO
 
 @dataclass(slots=True)
 class Instance:
-    """One client, from its first request until it is forgotten or asked for something else."""
+    """One client, from its first request until it is forgotten or its subscription changes."""
 
     id: bytes
     attributes: Mapping[str, str | None]
-    asked: Asked
+    asked: AssignedSubscription
     version: int
-    """Of the subscriptions that `asked` was made of."""
+    """The version of the subscriptions that `asked` was made of."""
     asked_ms: int = _NEVER
     pushed_ms: int = _NEVER
     terminating: bool = False
-    told: ErrorCode = ErrorCode.NONE
-    """The last error, or none."""
+    last_error: ErrorCode = ErrorCode.NONE
     forgotten_ms: int = 0
+    """The time from which the client is forgotten."""
 
     def may_ask(self, now_ms: int) -> bool:
+        """Whether the client may ask for its subscription now; notes the time if it may."""
         if now_ms - max(self.asked_ms, self.pushed_ms) >= self.asked.interval_ms:
             self.asked_ms = now_ms
             return True
-        return self.told in _ASKS_AGAIN_AFTER
+        return self.last_error in _ASKS_AGAIN_AFTER
 
     def may_push(self, now_ms: int) -> bool:
-        """The first push after a question comes whenever it likes: clients draw its time."""
-        is_answer = self.asked_ms > self.pushed_ms
-        if is_answer or now_ms - self.pushed_ms >= self.asked.interval_ms:
+        """Whether the client may push now; notes the time if it may.
+
+        The first push after GetTelemetrySubscriptions may come at any time: clients draw it.
+        """
+        is_first = self.asked_ms > self.pushed_ms
+        if is_first or now_ms - self.pushed_ms >= self.asked.interval_ms:
             self.pushed_ms = now_ms
             return True
         return False
@@ -76,7 +79,7 @@ class Instance:
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """A PushTelemetry request, without its payload."""
+    """A PushTelemetry request without its payload."""
 
     subscription_id: int
     terminating: bool
@@ -85,8 +88,8 @@ class Push:
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
-    """Who asks: `attributes_of` its request, and the connection that it came on."""
+class Sender:
+    """The client of a request: `attributes_of` the request, and its connection."""
 
     id: bytes
     attributes: Mapping[str, str | None]
@@ -94,21 +97,21 @@ class Client:
 
 
 Take = Callable[[Instance], ErrorCode]
-"""What becomes of the payload of a push that may come."""
+"""Handles the payload of an accepted push."""
 
 
 class ClientInstances:
-    """See the module; times are in ms of one clock that does not go back."""
+    """All clients of one broker.  Times are in ms of a clock that never goes back."""
 
     def __init__(
         self, subscriptions: Subscriptions, size_bytes_max: int, instances_max: int = INSTANCES_MAX
     ) -> None:
-        """`size_bytes_max`: telemetry.max.bytes."""
+        """`size_bytes_max` is `telemetry.max.bytes`."""
         self._subscriptions = subscriptions
         self._size_bytes_max = size_bytes_max
         self._instances_max = instances_max
         self._instances: OrderedDict[bytes, Instance] = OrderedDict()
-        """The one that was heard of longest ago is the first."""
+        """In the order of the last requests, the oldest first."""
         self._by_connection: dict[str, bytes] = {}
 
     def __len__(self) -> int:
@@ -117,14 +120,14 @@ class ClientInstances:
     def __contains__(self, instance_id: bytes) -> bool:
         return instance_id in self._instances
 
-    def ask(self, client: Client, now_ms: int) -> Asked | ErrorCode:
+    def ask(self, client: Sender, now_ms: int) -> AssignedSubscription | ErrorCode:
         instance = self._instance(client, now_ms)
         if not instance.may_ask(now_ms):
             return ErrorCode.THROTTLING_QUOTA_EXCEEDED
-        instance.told = ErrorCode.NONE
+        instance.last_error = ErrorCode.NONE
         return instance.asked
 
-    def push(self, client: Client, push: Push, now_ms: int, take: Take) -> ErrorCode:
+    def push(self, client: Sender, push: Push, now_ms: int, take: Take) -> ErrorCode:
         if client.id in RESERVED:
             return ErrorCode.INVALID_REQUEST
         instance = self._instance(client, now_ms)
@@ -132,11 +135,11 @@ class ClientInstances:
         instance.terminating = push.terminating
         if error is ErrorCode.NONE and push.size_bytes:
             error = take(instance)
-        instance.told = error
+        instance.last_error = error
         return error
 
     def disconnected(self, connection_id: str) -> None:
-        """Forget who was first seen there."""
+        """Forget the client whose first request came on this connection."""
         instance_id = self._by_connection.pop(connection_id, None)
         if instance_id is not None:
             self._instances.pop(instance_id, None)
@@ -154,7 +157,7 @@ class ClientInstances:
             return ErrorCode.TELEMETRY_TOO_LARGE
         return ErrorCode.NONE
 
-    def _instance(self, client: Client, now_ms: int) -> Instance:
+    def _instance(self, client: Sender, now_ms: int) -> Instance:
         instance = self._instances.get(client.id)
         if instance is None or instance.forgotten_ms <= now_ms:
             instance = self._begin(client, client.attributes)
@@ -167,7 +170,7 @@ class ClientInstances:
         self._drop_forgotten(now_ms)
         return instance
 
-    def _begin(self, client: Client, attributes: Mapping[str, str | None]) -> Instance:
+    def _begin(self, client: Sender, attributes: Mapping[str, str | None]) -> Instance:
         asked = self._subscriptions.asked_of(client.id, attributes)
         instance = Instance(client.id, attributes, asked, self._subscriptions.version)
         self._instances[client.id] = instance
@@ -176,7 +179,10 @@ class ClientInstances:
         return instance
 
     def _drop_forgotten(self, now_ms: int) -> None:
-        """Those at the front, and whoever is too many; who is behind is met here later."""
+        """Drop the oldest clients while they are to be forgotten, or there are too many.
+
+        A client behind a newer limit is dropped by a later call.
+        """
         while self._instances:
             oldest = next(iter(self._instances.values()))
             if oldest.forgotten_ms > now_ms and len(self._instances) <= self._instances_max:

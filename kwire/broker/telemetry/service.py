@@ -1,4 +1,4 @@
-"""Client telemetry of one broker: its subscriptions, its clients, and what they pushed."""
+"""Client telemetry of one broker (KIP-714): subscriptions, clients, and the metrics they push."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kwire.broker.telemetry.instances import Client, ClientInstances, Instance, Push
+from kwire.broker.telemetry.instances import ClientInstances, Instance, Push, Sender
 from kwire.broker.telemetry.subscriptions import Subscription, Subscriptions, attributes_of
 from kwire.broker.telemetry.topic import TelemetryTopic, pushed
 from kwire.codecs.compression import Compression, decompress
@@ -19,7 +19,7 @@ from kwire.settings import ConfigError, ConfigResourceType
 
 if TYPE_CHECKING:
     from kwire.broker.node import Node
-    from kwire.broker.telemetry.subscriptions import Asked
+    from kwire.broker.telemetry.subscriptions import AssignedSubscription
     from kwire.cluster.membership.contract import ClusterMembership
     from kwire.cluster.metadata.image import ResourceKey
     from kwire.codecs.messages.push_telemetry import PushTelemetryRequest
@@ -29,7 +29,7 @@ log = logging.getLogger("kwire.telemetry")
 
 
 class ClientTelemetry:
-    """Made when a client first asks; follows the cluster's subscriptions from then on."""
+    """The telemetry of one broker; it is created at the first request of a client."""
 
     def __init__(self, node: Node, membership: ClusterMembership) -> None:
         self._node = node
@@ -42,7 +42,7 @@ class ClientTelemetry:
             node.nursery.start_soon(self.topic.run)
 
     def follow(self, changed: Mapping[ResourceKey, Mapping[str, str]]) -> None:
-        """All that is set now on resources whose configs changed."""
+        """Apply changed subscriptions; `changed` has all configs of each changed resource."""
         for (kind, name), configs in changed.items():
             if kind == ConfigResourceType.CLIENT_METRICS:
                 self._subscriptions.set(name, _subscription(name, configs) if configs else None)
@@ -50,13 +50,15 @@ class ClientTelemetry:
     def knows(self, instance_id: bytes) -> bool:
         return instance_id in self._instances
 
-    def ask(self, instance_id: bytes, context: Context) -> tuple[bytes, Asked | ErrorCode]:
-        """What a client is to push, and by which id it goes: a new one where it has none."""
+    def ask(
+        self, instance_id: bytes, context: Context
+    ) -> tuple[bytes, AssignedSubscription | ErrorCode]:
+        """The client's instance id (a new one for the zero id), and its subscription or error."""
         if instance_id == ZERO_UUID:
             instance_id = random_uuid(os.urandom)
             while self.knows(instance_id):
                 instance_id = random_uuid(os.urandom)
-        return instance_id, self._instances.ask(_client(instance_id, context), self._now_ms())
+        return instance_id, self._instances.ask(_sender(instance_id, context), self._now_ms())
 
     def push(self, request: PushTelemetryRequest, context: Context) -> ErrorCode:
         def take(instance: Instance) -> ErrorCode:
@@ -68,8 +70,8 @@ class ClientTelemetry:
             request.compression_type,
             len(request.metrics),
         )
-        client = _client(bytes(request.client_instance_id), context)
-        return self._instances.push(client, push, self._now_ms(), take)
+        sender = _sender(bytes(request.client_instance_id), context)
+        return self._instances.push(sender, push, self._now_ms(), take)
 
     def disconnected(self, connection_id: str) -> None:
         self._instances.disconnected(connection_id)
@@ -77,15 +79,16 @@ class ClientTelemetry:
     def _take(
         self, instance: Instance, request: PushTelemetryRequest, context: Context
     ) -> ErrorCode:
-        """Payloads are limited after they are decompressed, too.
+        """Decompress a payload and give it to the topic's writer; returns an error or NONE.
 
-        What nobody has asked for is let go of: anybody may push, and nobody would look for it.
+        `telemetry.max.bytes` limits the decompressed payload, too.  Without a subscription the
+        payload is dropped: any client may push, and no administrator would look for it.
         """
         codec = Compression(request.compression_type)
         try:
             payload = decompress(codec, request.metrics, self.size_bytes_max)
-        except CorruptBatch as problem:
-            log.info("%s pushed what cannot be read: %s", context.connection_id, problem)
+        except CorruptBatch as error:
+            log.info("Cannot read metrics that %s pushed: %s", context.connection_id, error)
             return ErrorCode.INVALID_RECORD
         if instance.asked.metrics:
             record = pushed(
@@ -103,14 +106,17 @@ class ClientTelemetry:
         return int(self._node.timers.now_ms())
 
 
-def _client(instance_id: bytes, context: Context) -> Client:
-    return Client(instance_id, attributes_of(instance_id, context), context.connection_id)
+def _sender(instance_id: bytes, context: Context) -> Sender:
+    return Sender(instance_id, attributes_of(instance_id, context), context.connection_id)
 
 
 def _subscription(name: str, configs: Mapping[str, str]) -> Subscription | None:
-    """None for one that means nobody: it came with a directory, and has a pattern of Java's."""
+    """The subscription, or None if its configs are invalid.
+
+    That happens in a data folder of Apache Kafka, with a pattern that only Java can read.
+    """
     try:
         return Subscription.of(configs)
-    except ConfigError as problem:
-        log.error("the client metrics subscription %s counts for nobody: %s", name, problem)
+    except ConfigError as error:
+        log.error("The client metrics subscription %s is ignored: %s", name, error)
         return None

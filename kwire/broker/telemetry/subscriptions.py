@@ -1,8 +1,8 @@
-"""What administrators ask of which clients, as Apache Kafka's ClientMetricsManager adds it up.
+"""The client metrics subscriptions of the cluster, and what they ask of one client.
 
-A subscription is a CLIENT_METRICS resource: prefixes of metrics' names, an interval, and patterns
-that say which clients are meant.  All that match a client count together: the union of what they
-ask for, at the shortest interval.
+A subscription is a CLIENT_METRICS resource: prefixes of metric names, an interval, and patterns
+that select clients.  A client gets the union of all subscriptions that select it, at the shortest
+interval, as Apache Kafka's ClientMetricsManager computes it.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from kwire.settings.client_metrics_settings import ClientMetricsSettings, match_
 
 ALL_METRICS = "*"
 INTERVAL_MS_DEFAULT = 300_000
-"""Of who is asked for nothing, and the longest that anybody waits: no subscription makes it longer,
-whatever its interval."""
+"""The interval of a client without a subscription.  It is also the longest interval of all clients,
+whatever the subscriptions say."""
 
 
 class Subscription(NamedTuple):
-    """One resource's configs, ready to be asked."""
+    """The parsed configs of one CLIENT_METRICS resource."""
 
     metrics: tuple[str, ...]
     interval_ms: int
     patterns: Mapping[str, Pattern]
-    """By the client's attribute; without any, everybody is meant."""
+    """The patterns by the client's attribute; without patterns all clients are selected."""
 
     @classmethod
     def of(cls, configs: Mapping[str, str]) -> Subscription:
-        """Raises ConfigError for configs that could not have been set here."""
+        """Parse configs.  Raises ConfigError if kwire would not accept them."""
         settings = ClientMetricsSettings(configs)
         return cls(
             tuple(settings.metrics), settings.interval_ms, dict(match_patterns(settings.match))
         )
 
-    def means(self, attributes: Mapping[str, str | None]) -> bool:
+    def selects(self, attributes: Mapping[str, str | None]) -> bool:
         for name, pattern in self.patterns.items():
             value = attributes[name]
             if value is None or not pattern.matches(value):
@@ -49,8 +49,8 @@ class Subscription(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What one client is asked for, and the id by which it says so when it pushes."""
+class AssignedSubscription:
+    """The metrics that one client is asked for, and the id that it sends with each push."""
 
     metrics: tuple[str, ...]
     interval_ms: int
@@ -65,7 +65,7 @@ class Subscriptions:
         self.version = 0
 
     def set(self, name: str, subscription: Subscription | None) -> None:
-        """None: it is gone."""
+        """Set a subscription; None removes it."""
         if subscription is None:
             if self._by_name.pop(name, None) is None:
                 return
@@ -73,23 +73,29 @@ class Subscriptions:
             self._by_name[name] = subscription
         self.version += 1
 
-    def asked_of(self, instance_id: bytes, attributes: Mapping[str, str | None]) -> Asked:
+    def asked_of(
+        self, instance_id: bytes, attributes: Mapping[str, str | None]
+    ) -> AssignedSubscription:
+        """The union of all subscriptions that select a client with these attributes."""
         metrics = HashTable(string_hash)
         interval_ms = INTERVAL_MS_DEFAULT
         for name in HashTable(string_hash, self._by_name):
             subscription = self._by_name[name]
-            if subscription.means(attributes):
+            if subscription.selects(attributes):
                 for metric in HashTable.of_collection(string_hash, subscription.metrics):
                     metrics.add(metric)
                 interval_ms = min(interval_ms, subscription.interval_ms)
-        told = (ALL_METRICS,) if ALL_METRICS in metrics else tuple(metrics)
-        return Asked(told, interval_ms, subscription_id(told, interval_ms, instance_id))
+        names = (ALL_METRICS,) if ALL_METRICS in metrics else tuple(metrics)
+        return AssignedSubscription(
+            names, interval_ms, subscription_id(names, interval_ms, instance_id)
+        )
 
 
 def subscription_id(metrics: Sequence[str], interval_ms: int, instance_id: bytes) -> int:
-    """The CRC-32C of what is asked, as Java prints a set of it, XORed with the instance's hash.
+    """The CRC-32C of the metrics as Java prints a set of them, XORed with the instance id's hash.
 
-    So it is the same on all brokers, and on Apache Kafka: the order is that of Java's HashSet.
+    The metrics are in the order of Java's HashSet, so the id is the same on all brokers and on
+    Apache Kafka.
     """
     text = f"[{', '.join(metrics)}]{interval_ms}"
     value = crc32c(text.encode()) ^ uuid_hash(instance_id)
@@ -97,7 +103,7 @@ def subscription_id(metrics: Sequence[str], interval_ms: int, instance_id: bytes
 
 
 def attributes_of(instance_id: bytes, context: Context) -> dict[str, str | None]:
-    """What `match` may ask about the client of a request."""
+    """The attributes of a request's client that the config `match` can select by."""
     return {
         "client_id": context.client_id,
         "client_instance_id": uuid_text(instance_id),

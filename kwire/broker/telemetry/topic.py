@@ -1,16 +1,16 @@
-"""Where pushed metrics are kept: a topic, so that whoever reads Kafka can read them.
+"""Writes pushed metrics to a topic, where any consumer of Kafka can read them.
 
-A push is a record, in the form in which OpenTelemetry's own collector reads metrics from Kafka
-(`otlp_proto`): key is the client instance id, value the decompressed payload, headers say whose it
-is.  It is written behind the client's back, as Apache Kafka's plug-ins export: a client is not told
-what became of its push.
+A push becomes one record, in the form in which the OpenTelemetry collector reads metrics from Kafka
+(`otlp_proto`): the key is the client instance id, the value is the decompressed payload, and
+headers describe the client.  The record is written after the client has its response, as plug-ins
+of Apache Kafka export metrics: the client does not learn whether the write succeeded.
 
-The topic is made at the first push that an administrator has asked for; without a subscription
-there is none.  It has one partition, which one broker leads; others send theirs there.
+The topic is created at the first push of a subscribed client; without a subscription it does not
+exist.  It has one partition.  Brokers that do not lead it send their pushes to its leader.
 
-Limits: one push is at most telemetry.max.bytes.  What waits to be written (the topic is made, its
-leader is away) is at most WAITING_BYTES_MAX, newer pushes are dropped then, and the log says so.
-The topic keeps KEPT_BYTES_MAX of the latest, and as long as the broker's log.retention says.
+Limits: a push has at most telemetry.max.bytes.  While the topic cannot be written, at most
+WAITING_BYTES_MAX of pushes wait; newer pushes are dropped, with an error in the log.  The topic
+keeps KEPT_BYTES_MAX, for the time of the broker's log.retention settings.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ if TYPE_CHECKING:
 log = logging.getLogger("kwire.telemetry")
 
 WAITING_BYTES_MAX: Final = 8 * 1024 * 1024
-"""Eight of the largest pushes, or some thousand of a usual client's 5 to 10 kB: what 16,000 clients
-push in twenty seconds at the default interval."""
+"""The most bytes of pushes that wait.  That is eight of the largest pushes, or about a thousand of
+the usual 5 to 10 kB: what 16,000 clients push in twenty seconds at the default interval."""
 
 BATCH_BYTES_MAX: Final = 512 * 1024
-"""Before compression; a push that is larger has a batch of its own."""
+"""The most bytes of one batch before compression; a larger push gets a batch of its own."""
 
 RETRY_AFTER_S: Final = 1.0
 PRODUCE_TIMEOUT_MS: Final = 10_000
 _BY_NAME: Final = 12
-"""The last version of Produce that names topics; later ones have their ids."""
+"""The last version of Produce with topic names; later ones have topic ids."""
 
 
 def pushed(
@@ -66,17 +66,17 @@ def pushed(
     *,
     terminating: bool,
 ) -> Record:
-    """A push as it is kept."""
-    told = {**attributes, "principal": principal, "terminating": str(terminating).lower()}
-    told.pop("client_instance_id", None)  # it is the key
-    headers = [(name, None if text is None else text.encode()) for name, text in told.items()]
+    """The record of a push."""
+    values = {**attributes, "principal": principal, "terminating": str(terminating).lower()}
+    values.pop("client_instance_id", None)  # it is the key
+    headers = [(name, None if text is None else text.encode()) for name, text in values.items()]
     return Record(0, now_ms, uuid_text(instance_id).encode(), payload, headers)
 
 
 class TelemetryTopic:
-    """Writes what it is given to the topic, one batch after the other, by a task of its own.
+    """A queue of pushes, and the task that writes them to the topic, one batch after the other.
 
-    What passes is tried again; what the topic refuses for good is let go of.
+    After a retriable error the batch is written again; after any other error it is dropped.
     """
 
     def __init__(self, node: Node, membership: ClusterMembership) -> None:
@@ -86,29 +86,40 @@ class TelemetryTopic:
         self.waiting_bytes = 0
         self._arrived = trio.Event()
         self.dropped = 0
-        """Pushes for which there was no room, since the last that was written."""
+        """The number of pushes that were dropped since the last write."""
 
     def keep(self, record: Record) -> None:
+        """Queue a record for the topic; drop it if too many bytes wait."""
         size_bytes = len(record.value or b"")
         if self.waiting_bytes + size_bytes > WAITING_BYTES_MAX:
             self.dropped += 1
             if self.dropped == 1:
-                log.error("pushed metrics are dropped: %s takes no more", TELEMETRY_TOPIC)
+                log.error(
+                    "Too many pushed metrics wait for topic %s. Dropping new pushes.",
+                    TELEMETRY_TOPIC,
+                )
             return
         self._waiting.append(record)
         self.waiting_bytes += size_bytes
         self._arrived.set()
 
     async def run(self) -> None:
-        """Write what comes until this is cancelled."""
+        """Write queued records until cancelled."""
         while True:
             await self._arrived.wait()
             batch = self._next()
             while (error := await self._write(batch)).retriable:
-                log.info("metrics cannot be written to %s yet: %s", TELEMETRY_TOPIC, error.name)
+                log.info(
+                    "Cannot write client metrics to topic %s yet: %s.", TELEMETRY_TOPIC, error.name
+                )
                 await trio.sleep(RETRY_AFTER_S)
             if error != ErrorCode.NONE:
-                log.error("metrics are not written to %s: %s", TELEMETRY_TOPIC, error.name)
+                log.error(
+                    "Cannot write client metrics to topic %s: %s. Dropping %d pushes.",
+                    TELEMETRY_TOPIC,
+                    error.name,
+                    len(batch),
+                )
             self._written(len(batch))
 
     def _next(self) -> list[Record]:
@@ -127,7 +138,7 @@ class TelemetryTopic:
         if not self._waiting:
             self._arrived = trio.Event()
         if self.dropped:
-            log.error("%d pushes of metrics were dropped", self.dropped)
+            log.error("%d pushes of client metrics were dropped.", self.dropped)
             self.dropped = 0
 
     async def _write(self, records: list[Record]) -> ErrorCode:
@@ -144,12 +155,12 @@ class TelemetryTopic:
             return await self._send(leader, batch)
         try:
             node.hosted.led(TELEMETRY_TOPIC, 0).append(batch, now_ms=node.now_ms())
-        except LogError as problem:
-            return problem.error
+        except LogError as error:
+            return error.error
         return ErrorCode.NONE
 
     async def _send(self, leader: int, batch: bytearray) -> ErrorCode:
-        from kwire.cluster.peers.peers import Role  # most brokers are alone
+        from kwire.cluster.peers.peers import Role  # imported here as most brokers are alone
 
         assert self._node.peers is not None
         data = TopicProduceData(
@@ -159,7 +170,7 @@ class TelemetryTopic:
         peer = self._node.peers.peer(leader, Role.TELEMETRY)
         try:
             reply = await peer.call(request, version_max=_BY_NAME)
-        except PeerError as problem:
-            log.debug("%s", problem)
+        except PeerError as error:
+            log.debug("Cannot send client metrics to broker %d: %s", leader, error)
             return ErrorCode.NETWORK_EXCEPTION
         return as_error_code(reply.responses[0].partition_responses[0].error_code)

@@ -1,4 +1,5 @@
-"""Sockets: accepting, reading, answering, and what bounds them.
+"""Client connections: accepting them, reading requests, sending replies, and their limits.
 
-The way in is `listener.Listener`, which gives each accepted socket a `connection.Connection`.
+The entry point is `listener.ConnectionServer`, which makes a `connection.Connection` of each
+accepted socket.
 """

@@ -1,10 +1,10 @@
-"""Clients of a TLS listener: accepted as fast as the kernel has them, admitted the newest first.
+"""New connections of a TLS listener, between accept and the handshake; the newest is served first.
 
-To admit one costs some 0.2 ms, and its handshake as much again, while the kernel hands out those
-who knock in the order in which they came.  When 2,000 knock at once, whoever comes then would wait
-for all of them.  To accept alone costs 0.01 ms: so all are taken off the kernel, and who came last
-is served first, as in `handshake.py`, for those at the end of a line would be given up by their
-clients before their turn.
+To accept a connection takes 0.01 ms.  To admit it takes 0.2 ms, and its handshake as long again.
+The kernel returns connections in the order of their arrival, so a client that arrives behind 2,000
+others would wait for all their handshakes, and give up before its turn; and so would every client
+after it.  So this module accepts all of them at once, and the listener admits the newest first.
+`handshake.py` uses the same order.
 """
 
 from __future__ import annotations
@@ -18,20 +18,24 @@ from typing import Any, Final
 OUT_OF_RESOURCES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 TAKEN_TOGETHER_MAX: Final = 256
-"""Accepted before others have their turn, some 3 ms of work."""
+"""The most connections that are accepted before other tasks run: some 3 ms of work."""
 
 ADMITTED_TOGETHER_MAX: Final = 4
-"""Admitted before others have their turn, some 1 ms of work."""
+"""The most connections that are admitted before other tasks run: some 1 ms of work."""
 
 WAITING_MAX: Final = 4096
-"""As many as the kernel holds; beyond that who waits longest is let go."""
+"""The most connections that wait for admission, as many as the kernel holds.  Above it the one that
+waits longest is closed."""
 
 Arrival = tuple[socket.socket, Any]
-"""A client's socket, and its address."""
+"""A client's socket and its address."""
 
 
 class Arrivals:
-    """Those who were accepted, and not yet admitted; `has_room` is asked with how many they are."""
+    """Connections that are accepted and not yet admitted.
+
+    `has_room` says whether one more connection may be accepted while the given number waits.
+    """
 
     def __init__(self, has_room: Callable[[int], bool]) -> None:
         self._has_room = has_room
@@ -41,7 +45,10 @@ class Arrivals:
         return len(self._waiting)
 
     def take(self, listening: socket.socket) -> None:
-        """Accept who is there.  Raises OSError where nobody can be accepted, and nobody waits."""
+        """Accept the connections that the kernel has.
+
+        Raises OSError if accept fails; a shortage of descriptors is ignored while others wait.
+        """
         for _ in range(TAKEN_TOGETHER_MAX):
             if not self._has_room(len(self._waiting)):
                 return
@@ -51,19 +58,19 @@ class Arrivals:
                 return
             except ConnectionAbortedError:
                 continue
-            except OSError as problem:
-                if self._waiting and problem.errno in OUT_OF_RESOURCES:
-                    return  # those who wait will give some back
+            except OSError as error:
+                if self._waiting and error.errno in OUT_OF_RESOURCES:
+                    return  # waiting connections will return their descriptors
                 raise
             if len(self._waiting) > WAITING_MAX:
                 self._waiting.popleft()[0].close()
 
     def newest(self, *, few: bool = False) -> list[Arrival]:
-        """Those whose turn it is, the very newest last: it is also the first to shake hands.
+        """The connections to admit now, the newest last, as the last one shakes hands first.
 
-        `few` where handshakes wait already: the very newest alone, which will not wait for them.
-        Those who knocked before it have often said nothing when they are admitted, and all at
-        once later: behind 200 of them an honest client waited 60 to 460 ms to be admitted.
+        With `few`, when other handshakes wait already, only the newest.  Older connections often
+        send nothing at first, and then all at once: behind 200 of them an honest client waited 60
+        to 460 ms for its admission.
         """
         count = min(len(self._waiting), 1 if few else ADMITTED_TOGETHER_MAX)
         return [self._waiting.pop() for _ in range(count)][::-1]

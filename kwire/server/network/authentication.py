@@ -1,7 +1,7 @@
-"""How a connection of a SASL listener finds out whose it is, before it serves and when asked again.
+"""SASL authentication of a connection: before its first request, and again on re-authentication.
 
-The connection's own task does it, so that what serves knows nothing of it; kwire.security has the
-conversation.  Only a login that ends puts something in the way of requests: a `SessionGate`.
+The connection's own task carries the frames; `authenticator` holds the conversation.  A login that
+expires also puts a `SessionGate` before every request.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ if TYPE_CHECKING:
     from kwire.server.network.connection import Connection
 
 MIN_REAUTH_INTERVAL_S = 1.0
-"""How soon a client may log in again; one that asks sooner is told that it is logged in (Kafka)."""
+"""The shortest time between two logins of a client.  An earlier one gets the error that the client
+is logged in already, as in Apache Kafka."""
 
 
 async def log_in(connection: Connection, sasl: SaslListener) -> bool:
-    """Find out who the client is; False when it goes before that is known.
+    """Authenticate the client and set its principal; False if it closes the connection first.
 
-    Raises CloseConnection where it is nobody.
+    Raises CloseConnection if the authentication fails.
     """
     authenticator = Authenticator(sasl.mechanisms, connection.answer_now)
     login = await _converse(connection, sasl, authenticator)
@@ -48,7 +49,10 @@ async def _converse(
     authenticator: Authenticator,
     frame: memoryview | None = None,
 ) -> Login | None:
-    """Carry frames until the login is done, from `frame` on; None when the client goes."""
+    """Exchange frames, beginning with `frame`, until the login is done.
+
+    Returns None if the client closes the connection.  Raises CloseConnection.
+    """
     limit, connection.frame_size_bytes_max = (
         connection.frame_size_bytes_max,
         sasl.max_receive_size_bytes,
@@ -64,18 +68,21 @@ async def _converse(
                 await connection.reply(reply)
             frame = None
     except AuthenticationFailed as failure:
-        await _turn_away(connection, sasl, failure)
-    except InvalidSize as problem:
-        await _turn_away(connection, sasl, AuthenticationFailed(str(problem)))
+        await _reject(connection, sasl, failure)
+    except InvalidSize as error:
+        await _reject(connection, sasl, AuthenticationFailed(str(error)))
     finally:
         connection.frame_size_bytes_max = limit
     return authenticator.login
 
 
-async def _turn_away(
+async def _reject(
     connection: Connection, sasl: SaslListener, failure: AuthenticationFailed
 ) -> None:
-    """Tell the client after a while, so that nobody tries passwords fast, and close."""
+    """Send the error after `connection.failed.authentication.delay.ms`, and close the connection.
+
+    The delay slows down clients that try passwords.
+    """
     await trio.sleep(sasl.failure_delay_ms / 1000)
     if failure.reply is not None:
         await connection.reply(failure.reply)
@@ -83,9 +90,9 @@ async def _turn_away(
 
 
 class SessionGate(PassingGate):
-    """In the way of each request of a login that ends: see `Gate`.
+    """The gate of a login that expires; see `Gate`.
 
-    Requests that come after the end close the connection; SaslHandshake begins a new login.
+    A request after the expiry closes the connection.  SaslHandshake begins a new login.
     """
 
     def __init__(
@@ -118,7 +125,7 @@ class SessionGate(PassingGate):
 
     async def _log_in_again(self, handshake: bytes) -> None:
         connection = self._connection
-        connection.waiting = False  # its client is waited for, not a request
+        connection.waiting = False  # it waits for the client, so it may be idle for too long
         authenticator = Authenticator(self._sasl.mechanisms, connection.answer_now, self._login)
         login = await _converse(connection, self._sasl, authenticator, memoryview(handshake))
         if login is not None:

@@ -1,12 +1,12 @@
-"""The conversation that ends with knowing who a client is, or without it.
+"""The SASL conversation with one client: frames in, frames out, and a login at the end.
 
-Frames in, frames out, as Apache Kafka's SaslServerAuthenticator has them:
+The order of requests is that of Apache Kafka's SaslServerAuthenticator:
 
-    ApiVersions (once, may be left out), SaslHandshake, then tokens until the exchange is done.
+    ApiVersions (once, optional), SaslHandshake, then tokens until the exchange is done.
 
-After SaslHandshake v1 tokens come in SaslAuthenticate requests; after v0 they are frames of nothing
-else, and a failure is not told but by closing the connection.  Re-authentication (KIP-368) is the
-same from SaslHandshake on, and may change neither mechanism nor principal.
+After SaslHandshake v1 the tokens are in SaslAuthenticate requests.  After v0 each frame is a bare
+token, and a failure has no reply: the connection is closed.  Re-authentication (KIP-368) begins
+with SaslHandshake, and may change neither the mechanism nor the principal.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ _AUTHENTICATE_VERSIONS = range(
 
 
 class AuthenticationFailed(Exception):
-    """The conversation is over, and its connection with it; the text is for the log.
+    """The authentication failed, and the connection has to be closed; the message is for the log.
 
-    `reply` goes out before the connection is closed, and both only after
+    `reply`, if any, is sent before the close; both wait for
     `connection.failed.authentication.delay.ms`.
     """
 
@@ -57,9 +57,11 @@ class AuthenticationFailed(Exception):
 
 
 class Login(NamedTuple):
-    """What came of it: who it is, by which mechanism, for how long (None for as long as it likes).
+    """The result of a successful authentication.
 
-    `principal` is in Kafka's form, `User:alice`; `by_token`: it is known by a delegation token.
+    principal     in Kafka's form, `User:alice`
+    lifetime_ms   the time until the login expires; None: it does not expire
+    by_token      whether the client logged in by a delegation token
     """
 
     mechanism: str
@@ -73,24 +75,24 @@ class _Request(NamedTuple):
     api_version: int
     correlation_id: int
     position: int
-    """Where the body begins."""
+    """The position of the body in the frame."""
 
 
 class _Phase(Enum):
-    """What the client may say next."""
+    """The requests that are allowed next."""
 
     VERSIONS_OR_HANDSHAKE = auto()
     HANDSHAKE = auto()
     TOKENS = auto()
     NOTHING = auto()
-    """Re-authentication by another mechanism: whatever comes now is the end."""
+    """Re-authentication by another mechanism: the next frame fails the authentication."""
 
 
 class Authenticator:
-    """One login; `login` is set when it is done.
+    """The conversation of one login; `login` is set when it has succeeded.
 
-    `answer_versions` answers an ApiVersions request as the broker would, `before` is the login
-    that is renewed.
+    `answer_versions` returns the broker's reply to an ApiVersions request.  `before` is the login
+    that is renewed, None for the first login of a connection.
     """
 
     def __init__(
@@ -109,9 +111,9 @@ class Authenticator:
         self.login: Login | None = None
 
     def receive(self, frame: memoryview, now_ms: int) -> Frame | None:
-        """The reply to a frame, without its size; None where there is none.
+        """The reply to a frame, or None if it has none.  `frame` has no size field.
 
-        Raises AuthenticationFailed, and CloseConnection where Kafka closes without a delay.
+        Raises AuthenticationFailed; raises CloseConnection if Apache Kafka closes without a delay.
         """
         if self._phase is _Phase.NOTHING:
             assert self._before is not None
@@ -125,7 +127,7 @@ class Authenticator:
             return self._authenticate(frame, now_ms)
         return self._raw_token(bytes(frame), now_ms)
 
-    # -- until there is a mechanism
+    # -- until the client has chosen a mechanism
 
     def _converse(self, frame: memoryview) -> Frame:
         request = _read_header(frame)
@@ -141,7 +143,8 @@ class Authenticator:
         if self._phase is not _Phase.VERSIONS_OR_HANDSHAKE:
             raise CloseConnection("unexpected ApiVersions request during SASL handshake")
         reply = self._answer_versions(frame)
-        if not int.from_bytes(reply[8:10]):  # else the client asks again, with a lower version
+        # With an error code (in bytes 8 and 9) the client sends ApiVersions again, in version 0.
+        if not int.from_bytes(reply[8:10]):
             self._phase = _Phase.HANDSHAKE
         return reply
 
@@ -181,10 +184,10 @@ class Authenticator:
         body = SaslAuthenticateRequest.decode(frame, request.api_version, request.position)
         try:
             response.auth_bytes = self._respond(bytes(body.auth_bytes), now_ms)
-        except SaslError as problem:
+        except SaslError as error:
             response.error_code = ErrorCode.SASL_AUTHENTICATION_FAILED
-            response.error_message = self._told(problem)
-            raise AuthenticationFailed(str(problem), _reply(request, response)) from None
+            response.error_message = self._error_message(error)
+            raise AuthenticationFailed(str(error), _reply(request, response)) from None
         if self.login is not None and self.login.lifetime_ms is not None:
             response.session_lifetime_ms = self.login.lifetime_ms
         return _reply(request, response)
@@ -192,10 +195,10 @@ class Authenticator:
     def _raw_token(self, token: bytes, now_ms: int) -> Frame | None:
         try:
             answer = self._respond(token, now_ms)
-        except AuthenticationError as problem:
-            raise AuthenticationFailed(str(problem)) from None
-        except SaslError as problem:
-            raise CloseConnection(str(problem)) from None
+        except AuthenticationError as error:
+            raise AuthenticationFailed(str(error)) from None
+        except SaslError as error:
+            raise CloseConnection(str(error)) from None
         reply = Frame()
         reply += struct.pack(">i", len(answer)) + answer
         return reply
@@ -206,8 +209,8 @@ class Authenticator:
         assert mechanism is not None
         try:
             answer = exchange.respond(token)
-        except BrokenExchange as problem:
-            raise CloseConnection(str(problem)) from None
+        except BrokenExchange as error:
+            raise CloseConnection(str(error)) from None
         if exchange.principal_name is not None:
             lifetime_ms = _lifetime_ms(mechanism.max_reauth_ms, exchange.expires_ms, now_ms)
             principal = f"{_KIND}:{exchange.principal_name}"
@@ -224,9 +227,10 @@ class Authenticator:
                 f"{before.principal.replace(':', '.', 1)}: {login.principal.replace(':', '.', 1)}"
             )
 
-    def _told(self, problem: SaslError) -> str:
-        if isinstance(problem, AuthenticationError):
-            return str(problem)
+    def _error_message(self, error: SaslError) -> str:
+        """The text for the client: only an AuthenticationError's own text may be sent."""
+        if isinstance(error, AuthenticationError):
+            return str(error)
         assert self._mechanism is not None
         during = "authentication" if self._before is None else "re-authentication"
         return (
@@ -236,7 +240,7 @@ class Authenticator:
 
 
 def _lifetime_ms(max_reauth_ms: int, expires_ms: int | None, now_ms: int) -> int | None:
-    """How long a login holds: as its credential does, and `connections.max.reauth.ms` at most."""
+    """The lifetime of a login in ms: that of its credential, or `connections.max.reauth.ms`."""
     if expires_ms is None:
         return max_reauth_ms if max_reauth_ms > 0 else None
     left_ms = max(0, expires_ms - now_ms)
@@ -244,7 +248,7 @@ def _lifetime_ms(max_reauth_ms: int, expires_ms: int | None, now_ms: int) -> int
 
 
 def _read_header(frame: memoryview) -> _Request:
-    """Raises InvalidFrame where this is no request of Kafka's."""
+    """The header of a request.  Raises InvalidFrame if the frame is no request of Kafka."""
     try:
         api_key, api_version, correlation_id, client_id_size = _HEADER.unpack_from(frame)
     except struct.error:
@@ -262,7 +266,7 @@ def _read_header(frame: memoryview) -> _Request:
 
 
 def _illegal_state(request: _Request, frame: memoryview) -> Frame:
-    """The answer to a request that has no place in a login, in its own form as far as that goes."""
+    """The reply to a request that is not allowed during a login: its response with an error."""
     request_class(request.api_key).decode(frame, request.api_version, request.position)
     response = response_class(request.api_key)()
     put_error(response, ErrorCode.ILLEGAL_SASL_STATE)

@@ -1,16 +1,17 @@
-"""One client connection: bytes to frames to handlers to replies, in the client's order.
+"""One client connection: it reads requests from a socket, has them handled, and sends the replies.
 
-The hot path of the broker.  Its rules:
+Replies leave in the order of the requests, as clients of Kafka expect.  This is the hot path of the
+broker.  Its rules:
 
-- Nothing is spawned for a request.  Every complete frame in the buffer is handled before the next
-  trip to the kernel, and their replies leave in one write.
-- As long as nothing must be waited for, no task runs: `readable` is a plain function that
-  kwire.server.network.readiness calls, once for each read, so that a client that sends without
-  pause cannot keep the others from being served.  The connection's task goes on (`_go_on`) where a
-  reply takes time, the kernel has no room for more, or a large request needs memory.
-- A handler that must wait gives back an awaitable; what was answered before it is sent first, and
-  the connection reads nothing more until it is done, as Kafka mutes a channel.
-- One bad frame ends this connection alone, and the log says whose it was.
+- A request starts no task.  The connection handles every complete frame in its buffer before it
+  reads again, and sends their replies in one write.
+- While nothing has to wait, no task of the connection runs.  kwire.server.network.readiness calls
+  `readable`, a plain function, once for each read, so a client that sends without pause cannot keep
+  other clients from being served.  The connection's own task runs (`_go_on`) when a reply takes
+  time, when the kernel takes no more bytes, or when a large request needs memory.
+- A handler that has to wait returns an awaitable.  The connection sends the earlier replies first,
+  and reads nothing until the awaitable is done, as Apache Kafka mutes a channel.
+- An invalid frame closes this connection only; the log names the client.
 """
 
 from __future__ import annotations
@@ -46,29 +47,34 @@ log = logging.getLogger("kwire.network.connection")
 _SIZE = struct.Struct(">i")
 _HEADER = struct.Struct(">hhih")  # api key, api version, correlation id, client id length
 _HEADER_SIZE_BYTES = _HEADER.size
-_API_KEY_AT = 1  # its low byte, which is all there is to keys so far
+_API_KEY_AT = 1  # the low byte of the API key; the high byte is 0 for all keys of Kafka
 
 BUFFER_SIZE_BYTES = 256 * 1024
-"""What a connection holds while nothing large comes in: a producer's five batches of 16 kB in
-flight arrive in one read.  It is a mapping, not a bytearray (which Python fills with zeros): pages
-that nothing was read into are never taken from the system."""
+"""The read buffer of a connection without a larger request.  The five batches of 16 kB that a
+producer has in flight arrive in one read.  The buffer is a memory mapping, not a bytearray: Python
+fills a bytearray with zeros, while pages of a mapping take memory only once something is read into
+them."""
 
 _REPLIES_SIZE_BYTES_MAX = 256 * 1024
-"""Replies wait for each other up to here: a client that asks for all metadata a thousand times in
-one packet must not make the broker hold a thousand answers."""
+"""The most bytes of replies that are held for one write.  A client that asks for all metadata a
+thousand times in one packet must not make the broker hold a thousand responses."""
 
 _FRAME_SIZE_BYTES_MIN = 14
-"""Its size, API key, version, correlation id and the size of a client id."""
+"""Size, API key, version, correlation id, and the length of the client id."""
 
 LogIn = Callable[["Connection"], Awaitable[bool]]
 Outcome = Frame | Awaitable[Frame | None] | None
 
 
 class Connection:
-    """Serves one accepted socket until either side ends it.
+    """Serves one accepted socket until either side closes it.
 
-    `activity` grows with every read and write; the listener's reaper compares it over time to find
-    idle and stuck connections without a clock on this path.
+    activity   grows with each read and each write.  The listener's reaper compares it over time,
+               and so finds idle connections without reading a clock on the hot path
+    context    the circumstances of the request that is being handled
+    gate       what every request has to pass (quotas, a login that expires); None: nothing
+    waiting    whether a handler is working on a request; the connection is not idle then
+    scope      the reaper and the listener cancel it to close the connection
     """
 
     __slots__ = (
@@ -103,7 +109,7 @@ class Connection:
         ready: ReadySockets | WaitingSockets,
         log_in: LogIn | None = None,
     ) -> None:
-        """`log_in` comes before all else: False where the client goes without a name."""
+        """`log_in` runs before the first request.  It returns False if the client went away."""
         self._broker = broker
         self._log_in = log_in
         self._transport = transport
@@ -127,28 +133,28 @@ class Connection:
 
     @property
     def sending(self) -> bool:
-        """Whether a reply is on its way that the kernel has not taken yet."""
+        """Whether the kernel has not yet taken all bytes of the replies."""
         return bool(self._outbox)
 
     async def run(self) -> None:
-        """Serve until the client goes, misbehaves, or `scope` is cancelled."""
+        """Serve until the client closes or breaks the protocol, or `scope` is cancelled."""
         context = self.context
         try:
             with self.scope:
                 if self._log_in is not None:
                     if not await self._log_in(self):
                         return
-                    await self._go_on()  # with what may have come behind the login
+                    await self._go_on()  # requests may have arrived together with the login
                 await self._serve()
-        except (CloseConnection, DecodeError) as problem:
+        except (CloseConnection, DecodeError) as error:
             log.warning(
                 "closing %s (client id %.100r): %s",
                 context.connection_id,
                 context.client_id,
-                problem,
+                error,
             )
-        except OSError as problem:
-            log.debug("connection %s: %s", context.connection_id, problem)
+        except OSError as error:
+            log.debug("connection %s: %s", context.connection_id, error)
         except Exception:
             log.exception("unhandled error on %s", context.connection_id)
         finally:
@@ -164,57 +170,64 @@ class Connection:
                     return
                 await self._go_on()
         except (CloseConnection, DecodeError):
-            await self._flush()  # what was asked before the bad frame is answered
+            await self._flush()  # the requests before the invalid frame get their replies
             raise
 
-    # -- what never waits
+    # -- steps that never wait
 
     def readable(self, *, hold: bool) -> bool:
-        """Read once and answer; with `hold` the replies are left to `send`.
+        """Read once and handle the complete frames; with `hold`, `send` sends the replies later.
 
-        False when something must be waited for: see `_go_on`.
+        Returns False when the connection's own task has to go on: see `_go_on`.
         """
         end = self._end
         try:
+            # The buffer is nearly always empty here: a slice of the view would cost one object.
             received = self._transport.recv_into(self._view[end:] if end else self._view)
         except BlockingIOError:
             return True
-        if not received:
+        if not received:  # the client has closed its side
             self._ended = True
             return False
         self.activity += 1
         self._end = end + received
-        ready = self._answer_repeated() if self.gate is None else None
-        if ready is not None:
+        # Shortcuts come first: a client that polls sends the same frame many times.  With a gate
+        # they are used behind it (see `_answer`), as the gate has to see every request.
+        replies = self._answer_repeated() if self.gate is None else None
+        if replies is not None:
             if hold:
-                self._outbox.keep(ready)
-            elif not self._outbox.send(ready):
-                return False
+                self._outbox.keep(replies)
+            elif not self._outbox.send(replies):
+                return False  # the socket's buffer is full: the task waits for room
+        # The shortcuts may have left frames in the buffer that need a handler.
         return (self._start == self._end or self._answer_all(hold=hold)) and self._make_room()
 
     def send(self) -> bool:
-        """Send what `readable` has held; False when there is no room for all of it."""
+        """Send the replies that `readable` held; False when the kernel does not take all of it."""
         return self._outbox.flush()
 
     def is_timely(self) -> bool:
-        """Whether a request that can still put off a timer which is due waits to be read."""
+        """Whether an unread request can still put off a timer that is due."""
         data = bytes(self._view[self._start : min(self._end, self._start + LOOKED_AT_BYTES)])
         if len(data) < LOOKED_AT_BYTES:
             try:
                 data += self._transport.peek(LOOKED_AT_BYTES)
-            except OSError:  # nothing is there, or nobody; `readable` will find out
+            except OSError:  # nothing has arrived, or the client is gone; `readable` handles both
                 return False
         return has_timely_request(data)
 
     def _answer_repeated(self) -> bytes | bytearray | None:
-        """Answer, in one piece, the frames that say again what was said before."""
+        """The replies to leading frames that shortcuts can answer, in one piece; None without any.
+
+        Stops at the first frame that needs its handler, so the order of replies holds.
+        """
         replies: list[Frame] = []
         buffer, view, start, filled = self._buffer, self._view, self._start, self._end
         while filled - start > _FRAME_SIZE_BYTES_MIN:
             size: int = _SIZE.unpack_from(buffer, start)[0]
             end = start + 4 + size
             if end > filled or size < _HEADER_SIZE_BYTES:
-                break
+                break  # incomplete, or invalid: `_next_frame` decides which
             frame = view[start + 4 : end]
             shortcut = self._shortcuts.get(frame[_API_KEY_AT])
             if shortcut is None or (reply := shortcut.answer(frame, self._broker)) is None:
@@ -226,16 +239,17 @@ class Connection:
         return replies[0] if replies else None
 
     def _answer_all(self, *, hold: bool = False) -> bool:
-        """Handle every complete frame of the buffer and, unless `hold`, send the replies, in order.
+        """Handle every complete frame of the buffer and, unless `hold`, send the replies in order.
 
-        False when a reply, or room for the replies, must be waited for first.
+        Returns False when a reply is pending, or when the kernel does not take all replies.
         """
         outbox = self._outbox
         while (frame := self._next_frame()) is not None:
             reply = self._answer(frame)
             if reply is None:
-                continue
+                continue  # Produce with acks=0 has no response
             if not isinstance(reply, Frame):
+                # Later frames stay in the buffer: their replies must not overtake this one.
                 self._pending = reply
                 return False
             outbox.put(reply)
@@ -243,15 +257,16 @@ class Connection:
                 return False
         return hold or outbox.flush()
 
-    # -- what waits
+    # -- steps that wait
 
     async def _go_on(self) -> None:
-        """Wait for what must be waited for, until only the client's next bytes are missing."""
+        """Finish the pending reply and everything in the buffer, until more bytes are needed."""
         while True:
             if self._pending is not None:
                 await self._finish(self._pending)
             await self._flush()
             if self._start != self._end:
+                # This path does not pass readiness, which fires due timers before requests.
                 fire_due_before(self._broker.node.timers, self)
             if self._answer_all():
                 if not self._make_room():
@@ -259,7 +274,11 @@ class Connection:
                 return
 
     async def _finish(self, pending: Awaitable[Frame | None]) -> None:
-        """Send what is ready, then wait.  What came whole is carried out for who is gone, too."""
+        """Send the earlier replies, then wait for the pending one and put it into the outbox.
+
+        A request that arrived whole is carried out even if its client is gone, as in Apache Kafka:
+        so `pending` is awaited although the flush raised.
+        """
         self._pending = None
         try:
             await self._flush()
@@ -271,19 +290,20 @@ class Connection:
             self._outbox.put(reply)
 
     async def _flush(self) -> None:
+        """Send everything in the outbox.  Raises OSError if the client is gone."""
         outbox = self._outbox
         while not outbox.flush():
             if outbox.cold is None:
                 await trio.lowlevel.wait_writable(self._transport)
-            else:
+            else:  # a read from disk would block the loop, so a thread does it
                 cold, outbox.cold = outbox.cold, None
                 await trio.to_thread.run_sync(cold.read_in, abandon_on_cancel=True)
             self.activity += 1
 
-    # -- for kwire.server.network.authentication, while nothing is served
+    # -- for kwire.server.network.authentication, before the first request and on renewal
 
     async def receive(self) -> memoryview | None:
-        """The next frame, waited for; None when the client has gone.  Raises InvalidFrame."""
+        """Wait for the next frame; None when the client has closed.  Raises InvalidFrame."""
         while (frame := self._next_frame()) is None:
             if not self._make_room():
                 await self._grow()
@@ -308,7 +328,7 @@ class Connection:
         await self._flush()
 
     def answer_now(self, frame: memoryview) -> Frame:
-        """The reply to a request whose handler never waits."""
+        """The reply to a request whose handler never waits (ApiVersions)."""
         reply = self._answer(frame)
         assert isinstance(reply, Frame)
         return reply
@@ -320,7 +340,10 @@ class Connection:
     # -- frames
 
     def _next_frame(self) -> memoryview | None:
-        """The next complete request, without its size; None when more bytes are needed."""
+        """The next complete request, without its size; None when more bytes are needed.
+
+        Raises InvalidSize as soon as the size is known, before any memory is taken for the request.
+        """
         start = self._start
         available = self._end - start
         if available < 4:
@@ -337,20 +360,20 @@ class Connection:
         return self._view[start:end]
 
     def _make_room(self) -> bool:
-        """Keep the incomplete frame and leave room for what is missing of it.
+        """Keep the incomplete frame, with room behind it for its missing bytes.
 
-        False when that takes a larger buffer, which `_grow` waits for.
+        Returns False when that takes a larger buffer: `_grow` waits for the memory.
         """
         start, have = self._start, self._end - self._start
         if not have:
             self._start = self._end = 0
             if len(self._buffer) > BUFFER_SIZE_BYTES and self._memory.limited:
-                self._shrink()
+                self._shrink()  # other connections may wait for this memory
             return True
         size_bytes = self._frame_size_bytes()
         capacity = len(self._buffer)
         if start + size_bytes <= capacity and self._end < capacity:
-            return True
+            return True  # the whole frame fits where it is: nothing is copied
         if size_bytes > capacity and have * 2 > capacity:
             return False
         if start:
@@ -359,14 +382,18 @@ class Connection:
         return True
 
     def _frame_size_bytes(self) -> int:
-        """Of the incomplete frame, as far as it is known."""
+        """Bytes of the incomplete frame with its size field; 4 while the size is incomplete."""
         if self._end - self._start < 4:
             return 4
         size: int = _SIZE.unpack_from(self._buffer, self._start)[0]
         return size + 4
 
     async def _grow(self) -> None:
-        """Twice the buffer; who announces 100 MB and sends ten bytes costs ten bytes."""
+        """Double the buffer, once the memory pool has room.
+
+        The buffer grows with the bytes that arrived and not with the announced size: a client that
+        announces 100 MB and sends ten bytes takes no memory.
+        """
         have, capacity = self._end - self._start, len(self._buffer)
         grown = min(capacity * 2, self.frame_size_bytes_max + 4)
         await self._memory.acquire(grown - capacity)
@@ -377,7 +404,7 @@ class Connection:
         self._start, self._end = 0, have
 
     def shrink_if_idle(self) -> bool:
-        """Give back the memory that requests took, if this is between two; whether it was."""
+        """Return the memory of earlier requests.  False if a request or a reply is under way."""
         if self._end or self.sending:
             return False
         self._shrink()
@@ -392,7 +419,11 @@ class Connection:
     # -- requests
 
     def _answer(self, frame: memoryview) -> Outcome:
-        """Decode one request and have it handled."""
+        """Decode one request and handle it.
+
+        Returns the reply, an awaitable of it, or None for a request without a response.  Raises
+        CloseConnection if the request cannot be read.
+        """
         if len(frame) < 10:
             raise InvalidFrame(f"request of {len(frame)} bytes is shorter than its header")
         api_key, api_version, correlation_id, client_id_size = _HEADER.unpack_from(frame)
@@ -400,6 +431,8 @@ class Connection:
         try:
             binding = bind(api_key, api_version)
         except UnsupportedRequest:
+            # A newer client asks for the versions in a version of its own.  It gets an error with
+            # the versions of this broker, in v0, and asks again (KIP-511).  Others are closed.
             if api_key == ApiKey.API_VERSIONS:
                 if request_header_version(api_key, api_version) >= FLEXIBLE_HEADER:
                     skip_tagged_fields(frame, position)
@@ -408,61 +441,70 @@ class Connection:
         context = self.context
         context.api_key, context.api_version = api_key, api_version
         if self.gate is not None:
-            taken = self.gate.admit(context, frame)
-            if taken is not None:
-                return taken
+            gate_reply = self.gate.admit(context, frame)
+            if gate_reply is not None:  # the gate answers this request itself (a new login)
+                return gate_reply
             shortcut = self._shortcuts.get(api_key)
-            if shortcut is not None and (known := shortcut.answer(frame, self._broker)) is not None:
-                return self._told(known)
+            if shortcut is not None and (reply := shortcut.answer(frame, self._broker)) is not None:
+                return self._report_reply(reply)
         try:
             if binding.flexible_request:
                 position = skip_tagged_fields(frame, position)
             request, _ = binding.read(frame, position, len(frame))
-        except (IndexError, struct.error) as problem:
-            raise InvalidFrame(f"{ApiKey(api_key).name} v{api_version}: {problem}") from None
+        except (IndexError, struct.error) as error:
+            raise InvalidFrame(f"{ApiKey(api_key).name} v{api_version}: {error}") from None
         return self._handle(binding, correlation_id, request, frame)
 
     def _handle(
         self, binding: Binding, correlation_id: int, request: Message, frame: memoryview
     ) -> Outcome:
+        """Call the request's handler and encode its response; see `_answer` for the result."""
         try:
-            response = self._handled(binding, request)
+            response = self._call_handler(binding, request)
         except CloseConnection:
             raise
         except Exception:
+            # A defect of the broker.  Other requests of this client can still be served, so the
+            # client gets UNKNOWN_SERVER_ERROR and stays connected.
             response = failed(binding, self.context)
         gate, context = self.gate, self.context
+        # The usual case first.  Comparing classes is cheaper than asking whether it is awaitable.
         if response.__class__ is binding.response_class:
+            # Before encoding: the gate writes throttle_time_ms into the response.
             throttle_ms = 0 if gate is None else gate.throttle_ms(context, response)
             reply = encode_reply(binding, correlation_id, response)
+            # A reply with a throttle time holds for this request only.
             if binding.api_key in SHORTCUTS and not throttle_ms:
                 exchange = Exchange(frame, binding.api_version, request, response, reply)
                 self._learn(binding.api_key, exchange)
-            return reply if gate is None else self._told(reply, throttle_ms)
-        if response is None:
-            return self._told(None, 0 if gate is None else gate.throttle_ms(context, None))
+            return reply if gate is None else self._report_reply(reply, throttle_ms)
+        if response is None:  # acks=0: no reply, but the client can be throttled by not reading
+            return self._report_reply(None, 0 if gate is None else gate.throttle_ms(context, None))
+        # The handler waits.  Nothing is read until it is done, so `context` stays this request's.
         if gate is not None:
             gate.parked(context)
         return self._wait(binding, correlation_id, response)
 
-    def _handled(self, binding: Binding, request: Message) -> Handled:
-        """Have it handled, as far as its sender may."""
+    def _call_handler(self, binding: Binding, request: Message) -> Handled:
+        """What the handler returns, after the guard has checked the rights of the principal."""
         broker = self._broker
         if broker.authorizer is None:
             return binding.handle(broker, request, self.context)
         return handle_guarded(binding, broker, broker.authorizer, request, self.context)
 
     def _learn(self, api_key: int, exchange: Exchange[Any, Any]) -> None:
+        """Remember a request and its reply, so that a shortcut answers the same bytes next time."""
         shortcut = self._shortcuts.get(api_key)
         if shortcut is None:
             shortcut = self._shortcuts[api_key] = SHORTCUTS[api_key]()
         shortcut.learn(exchange, self._broker)
 
     def forget(self) -> None:
-        """What was asked before may be answered otherwise now: it goes the thorough way again."""
+        """Drop all shortcuts: rights or quotas changed, so the next requests need their handler."""
         self._shortcuts.clear()
 
-    def _told(self, reply: Frame | None, throttle_ms: int = 0) -> Outcome:
+    def _report_reply(self, reply: Frame | None, throttle_ms: int = 0) -> Outcome:
+        """Report the reply to the gate.  Returns it, or an awaitable that also mutes the client."""
         if self.gate is not None:
             self.gate.answered(self.context, 0 if reply is None else reply.wire_size)
         if throttle_ms:
@@ -474,6 +516,7 @@ class Connection:
     async def _wait(
         self, binding: Binding, correlation_id: int, pending: Awaitable[Any]
     ) -> Frame | None:
+        """The reply of a handler that waits; None for acks=0."""
         try:
             response = await pending
         except CloseConnection:
@@ -482,12 +525,15 @@ class Connection:
             response = failed(binding, self.context)
         throttle_ms = 0 if self.gate is None else self.gate.throttle_ms(self.context, response)
         reply = None if response is None else encode_reply(binding, correlation_id, response)
-        told = self._told(reply, throttle_ms)
-        return await told if isinstance(told, Awaitable) else told
+        outcome = self._report_reply(reply, throttle_ms)
+        return await outcome if isinstance(outcome, Awaitable) else outcome
 
     def _read_client_id(self, frame: memoryview, size: int) -> int:
-        """Note who asks, as long as it does not change; returns where the header goes on."""
-        if size < 0:
+        """Put the client id into the context; returns the position behind it.
+
+        The same bytes as before are not decoded again: a client rarely changes its id.
+        """
+        if size < 0:  # a null client id
             self._client_id_bytes = self.context.client_id = None
             return 10
         end = 10 + size

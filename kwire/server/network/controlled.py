@@ -1,8 +1,7 @@
-"""A connection of a broker in a test's hands: each request is looked at, and may be befallen.
+"""A connection of a broker under a test's control: rules may inject faults into its requests.
 
-It exists where `kwire serve --control` was asked for; the plain connection
-(kwire.server.network.connection) knows nothing of it.  Requests go the thorough way here, never by
-a shortcut: what is said again in the same bytes may be befallen by another rule.
+It exists only with `kwire serve --control`.  Its requests never take a shortcut: another rule may
+match the same bytes the next time.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ log = logging.getLogger("kwire.network.controlled")
 
 
 class _Controlled(Connection):
-    """What both kinds of connections share; they differ in what is below."""
+    """The base of both connections below, which differ in their transport."""
 
     __slots__ = ()
 
@@ -48,7 +47,7 @@ class _Controlled(Connection):
         return None
 
     def _learn(self, api_key: int, exchange: Exchange[Any, Any]) -> None:
-        """Nothing: see the module."""
+        """Does nothing: there are no shortcuts here."""
 
     def _handle(
         self, binding: Binding, correlation_id: int, request: Message, frame: memoryview
@@ -58,30 +57,30 @@ class _Controlled(Connection):
             binding = self.control.versions.bound(binding)
         if not (faults or traces):
             return super()._handle(binding, correlation_id, request, frame)
-        asked = self._asked(binding, request)
+        details = self._details(binding, request)
         seen = traces.see(
-            asked, self._broker.node_id, self.context.connection_id, correlation_id, frame
+            details, self._broker.node_id, self.context.connection_id, correlation_id, frame
         )
-        decision = faults.decide(asked)
+        decision = faults.decide(details)
         if decision is None:
             watched = binding if seen is None else Watched.over(binding, seen)
             return super()._handle(watched, correlation_id, request, frame)
         log.info(
-            "fault %d befalls API key %d of %s (client id %r)",
+            "injecting fault %d into a request of API key %d on %s (client id %r)",
             decision.number,
             binding.api_key,
             self.context.connection_id,
             self.context.client_id,
         )
         handle = partial(super()._handle, correlation_id=correlation_id, frame=frame)
-        befallen = self._befall(decision, binding, request, handle, seen)
-        return befallen if seen is None else _told(seen, decision, befallen)
+        reply = self._inject(decision, binding, request, handle, seen)
+        return reply if seen is None else _traced(seen, decision, reply)
 
-    def _handled(self, binding: Binding, request: Message) -> Handled:
-        serve = partial(super()._handled, binding, request)
+    def _call_handler(self, binding: Binding, request: Message) -> Handled:
+        serve = partial(super()._call_handler, binding, request)
         return watch(binding.seen, serve) if isinstance(binding, Watched) else serve()
 
-    def _asked(self, binding: Binding, request: Message) -> RequestInfo:
+    def _details(self, binding: Binding, request: Message) -> RequestInfo:
         return RequestInfo(
             binding.api_key,
             binding.api_version,
@@ -91,7 +90,7 @@ class _Controlled(Connection):
             partial(fetch_parts, self._broker, request),
         )
 
-    async def _befall(
+    async def _inject(
         self,
         decision: FaultDecision,
         binding: Binding,
@@ -99,6 +98,7 @@ class _Controlled(Connection):
         handle: partial[Outcome],
         seen: TracedRequest | None,
     ) -> Frame | None:
+        """Carry out the fault of `decision`; returns the reply, None if there is none."""
         action = decision.action
         if seen is not None:
             seen.befallen = True
@@ -123,7 +123,7 @@ class _Controlled(Connection):
         return reply
 
     def _spoiled(self, decision: FaultDecision, binding: Binding) -> Binding:
-        """As `binding`, with the errors and the throttle time that were asked for."""
+        """The binding, with a handler that injects the action's error and throttle time."""
         action, serve = decision.action, binding.handle
         if action.error is not None:
             serve = refusing(decision.rule, action, binding, serve)
@@ -132,7 +132,7 @@ class _Controlled(Connection):
         return binding if serve is binding.handle else replace(binding, handle=serve)
 
     async def _end_by(self, decision: FaultDecision, reply: Frame | None) -> Frame | None:
-        """What there is instead of an answer."""
+        """End the request without a whole reply: kill the process, stay silent, or close."""
         action = decision.action
         if action.ending is Ending.DIE:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -146,45 +146,45 @@ class _Controlled(Connection):
 
 
 class ControlledConnection(_Controlled):
-    """See the module; `control` is set before it runs."""
+    """A plain connection of a controlled broker; `control` is set before it runs."""
 
     __slots__ = ("control",)
 
 
 class ControlledTlsConnection(_Controlled, TlsConnection):
-    """The same, inside TLS."""
+    """A connection of a controlled broker inside TLS; `control` is set before it runs."""
 
     __slots__ = ("control",)
 
 
-async def _told(
-    seen: TracedRequest, decision: FaultDecision, befallen: Coroutine[Any, Any, Frame | None]
+async def _traced(
+    seen: TracedRequest, decision: FaultDecision, pending: Coroutine[Any, Any, Frame | None]
 ) -> Frame | None:
-    """What becomes of a request that is befallen, and of the trace's event of it."""
+    """The reply of a request with a fault; ends the request's entry in the trace."""
     ending = decision.action.ending
     more = {} if ending is None else {"ending": ending.value}
-    if ending in (Ending.SILENCE, Ending.DIE):  # nobody is left to tell it afterwards
+    if ending in (Ending.SILENCE, Ending.DIE):  # `pending` never returns: report it before
         seen.over(fault=decision.number, **more)
-        return await befallen
+        return await pending
     try:
-        return await befallen
+        return await pending
     finally:
         seen.over(fault=decision.number, **more)
 
 
-def _throttled(serve: Any, throttle_ms: int, *asked: Any) -> Any:  # noqa: ANN401 - a Handle
-    """`serve`, whose response says how long its client is to rest."""
-    response = serve(*asked)
+def _throttled(serve: Any, throttle_ms: int, *arguments: Any) -> Any:  # noqa: ANN401 - a Handle
+    """The response of `serve` (or an awaitable of it), with this throttle time."""
+    response = serve(*arguments)
     if isinstance(response, Awaitable):
         return _throttled_later(response, throttle_ms)
-    return _tell_throttle(response, throttle_ms)
+    return _set_throttle(response, throttle_ms)
 
 
 async def _throttled_later(response: Awaitable[Any], throttle_ms: int) -> Any:  # noqa: ANN401 - as above
-    return _tell_throttle(await response, throttle_ms)
+    return _set_throttle(await response, throttle_ms)
 
 
-def _tell_throttle(response: Any, throttle_ms: int) -> Any:  # noqa: ANN401 - as above
+def _set_throttle(response: Any, throttle_ms: int) -> Any:  # noqa: ANN401 - as above
     if hasattr(response, "throttle_time_ms"):
         response.throttle_time_ms = throttle_ms
     return response

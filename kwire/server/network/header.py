@@ -1,22 +1,25 @@
-"""The end of a request's header: the tagged fields that header version 2 has (KIP-482)."""
+"""The tagged fields at the end of a request header, from header version 2 on (KIP-482)."""
 
 from __future__ import annotations
 
 from kwire.requests.context import InvalidFrame
 
 FLEXIBLE_HEADER = 2
-"""The version of request headers from which on they end with tagged fields."""
+"""The first version of the request header that ends with tagged fields."""
 _INT32_MAX = (1 << 31) - 1
 
 
 def skip_tagged_fields(frame: memoryview, position: int) -> int:
-    """The end of the request header's tagged fields; Kafka defines none that a broker needs."""
+    """The position behind the request header's tagged fields.  Kafka defines none for brokers.
+
+    Raises InvalidFrame.
+    """
     try:
         if frame[position] == 0:
             return position + 1
         fields, position = _read_unsigned_varint(frame, position)
         if fields > _INT32_MAX:
-            return position  # below zero in Apache Kafka, which then reads none
+            return position  # Apache Kafka reads this as a negative number, and so no fields
         for _ in range(fields):
             _, position = _read_unsigned_varint(frame, position)
             size, position = _read_unsigned_varint(frame, position)

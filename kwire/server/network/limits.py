@@ -1,10 +1,10 @@
-"""Who may connect: `max.connections`, `max.connections.per.ip` with its overrides, and the rate.
+"""Limits on connections: `max.connections`, `max.connections.per.ip` and overrides, and the rate.
 
-As in Apache Kafka: over an address's limit a connection is accepted and closed at once.  Where a
-listener is full, or new ones come too fast, nothing is accepted until there is room: they wait in
-the kernel's queue.  The listener between brokers is not held up by what is meant for the whole
-broker where there are other listeners; those make room for it (`excess`).  Lowering a limit of
-addresses ends no connection, lowering `max.connections` does.
+As in Apache Kafka, a connection above the limit of its address is accepted and closed at once.  If
+a listener is full, or connections arrive too fast, nothing is accepted until there is room: new
+connections wait in the queue of the kernel.  The limits of the whole broker do not hold up the
+inter-broker listener if there are other listeners; connections of those are closed to make room for
+it (`excess`).  Lowering a limit of addresses closes no connection; lowering `max.connections` does.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 log = logging.getLogger("kwire.network.limits")
 
 RATE_WINDOW_S = 10
-"""Over how long `max.connection.creation.rate` is kept; Kafka averages over ten seconds too, so
-that a burst passes."""
+"""The window over which `max.connection.creation.rate` is an average.  Kafka's is ten seconds too,
+so that a short burst passes."""
 
 _WHOLE_BROKER = ""
 _IPV4_MAPPED = bytes(10) + b"\xff\xff"
 
 
 def canonical_address(host: str) -> str:
-    """One spelling for each address, and Java's, for DescribeGroups tells it.
+    """The address in the one spelling that Java uses, which DescribeGroups reports.
 
-    An IPv4 client of a socket that takes both is an IPv4 one.
+    The address of an IPv4 client of an IPv6 socket becomes its IPv4 address.
     """
     if ":" not in host:
         return host
@@ -49,7 +49,7 @@ def canonical_address(host: str) -> str:
 
 
 class ConnectionLimits:
-    """Counts the broker's connections, over all listeners, and says whether one more may come."""
+    """Counts the connections of all listeners, and decides whether one more may be accepted."""
 
     def __init__(self, config: BrokerConfig) -> None:
         self._config = config
@@ -63,7 +63,7 @@ class ConnectionLimits:
         self._read_overrides()
 
     def follow(self, config: BrokerConfig) -> None:
-        """Live by `config` from now on."""
+        """Use the limits of `config` from now on."""
         if config is not self._config:
             self._config = config
             self._read_overrides()
@@ -79,21 +79,24 @@ class ConnectionLimits:
                 self._overrides[canonical_address(host)] = count
 
     async def resolve_names(self) -> None:
-        """Find out whom overrides mean that name a host; the name service may take its time."""
+        """Look up the addresses of overrides that name a host; the lookup may take long."""
         names, self._unresolved = self._unresolved, {}
         for name, count in names.items():
             try:
-                found = await trio.socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
-            except OSError as problem:
-                log.error("max.connections.per.ip.overrides: %r is no host: %s", name, problem)
+                addresses = await trio.socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+            except OSError as error:
+                log.error("max.connections.per.ip.overrides: %r is no host: %s", name, error)
                 continue
-            for *_, address in found:
+            for *_, address in addresses:
                 self._overrides.setdefault(canonical_address(str(address[0])), count)
 
     # -- questions
 
     def has_room(self, listener: str, waiting: int = 0) -> bool:
-        """Whether one more may be accepted now, where `waiting` are that are not counted yet."""
+        """Whether `listener` may accept one more connection.
+
+        `waiting` is the number of accepted connections that are not counted yet.
+        """
         config = self._config
         most, rate = self._limits_of(listener)
         if most is not None and self._by_listener[listener] + waiting >= most:
@@ -107,23 +110,23 @@ class ConnectionLimits:
         )
 
     def limit_reached(self, address: str) -> int | None:
-        """How many connections `address` may have, if it has as many already."""
+        """The limit of `address` if it is reached, else None."""
         limit = self._overrides.get(address, self._config.max_connections_per_ip)
         return limit if self._by_address[address] >= limit else None
 
     def excess(self) -> int:
-        """How many connections are above `max.connections`."""
+        """The number of connections above `max.connections`."""
         return max(0, self._total - self._config.max_connections)
 
     def may_be_closed(self, listener: str) -> bool:
-        """Whether connections of `listener` make room when there are too many."""
+        """Whether connections of `listener` may be closed when there are too many."""
         return not self._is_protected(listener)
 
     def _limits_of(self, listener: str) -> tuple[int | None, int | None]:
-        """The listener's own limits: connections, and new ones a second."""
+        """The listener's own limits: connections, and new connections a second; None: no limit."""
         limits = self._of_listeners.get(listener)
         if limits is None:
-            most, rate = (listener_limit(self._config, listener, each) for each in LISTENER_LIMITS)
+            most, rate = (listener_limit(self._config, listener, name) for name in LISTENER_LIMITS)
             limits = self._of_listeners[listener] = most, rate
         return limits
 
@@ -141,7 +144,7 @@ class ConnectionLimits:
             came.popleft()
         return len(came) + waiting >= rate * RATE_WINDOW_S
 
-    # -- what happens
+    # -- events
 
     def add(self, listener: str, address: str) -> None:
         self._total += 1
@@ -149,7 +152,7 @@ class ConnectionLimits:
         self._by_listener[listener] += 1
 
     def note_new(self, listener: str) -> None:
-        """One was accepted, whether it may stay or not: for the rate."""
+        """Count an accepted connection for the rate, even if it is closed at once."""
         if self._came:
             for key in (listener, _WHOLE_BROKER):
                 if key in self._came:
@@ -164,19 +167,19 @@ class ConnectionLimits:
 
 
 async def resolve(rates: AddressRates) -> None:
-    """Find out which addresses are meant where a quota names a host, or an address in other words.
+    """Look up the addresses of quotas that name a host, or spell an address in another way.
 
-    As Kafka does, the first address of a host, once when quotas were set.
+    As in Apache Kafka, only the first address of a host counts, and each quota is looked up once.
     """
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for name in rates.names:
         try:
             ((*_, address), *_) = await trio.socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
-        except (OSError, UnicodeError) as problem:
-            log.debug("connection_creation_rate: %r is no host: %s", name, problem)
+        except (OSError, UnicodeError) as error:
+            log.debug("connection_creation_rate: %r is no host: %s", name, error)
             continue
-        found[canonical_address(str(address[0]))] = name
-    rates.resolve(found)
+        names[canonical_address(str(address[0]))] = name
+    rates.resolve(names)
 
 
 _RATE_UNLIMITED = 2**31 - 1

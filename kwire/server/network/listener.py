@@ -1,6 +1,6 @@
-"""Accepting connections: one listening socket a listener, and the reaper.
+"""Accepts connections on all listeners, and closes idle ones (the reaper).
 
-kwire.server.network.limits says who may come.
+kwire.server.network.limits decides which connections are accepted.
 """
 
 from __future__ import annotations
@@ -35,36 +35,36 @@ if TYPE_CHECKING:
 log = logging.getLogger("kwire.network.listener")
 
 REAP_INTERVAL_S = 1.0
-"""How often idle connections are looked for; a tenth of a second would buy nothing."""
+"""The time between two searches for idle connections."""
 
 DRAIN_TIMEOUT_S = 5.0
-"""How long a stopping broker lets a client read the reply it is being sent."""
+"""How long a stopping broker waits for clients to read the replies that are being sent."""
 
 ROOM_CHECK_INTERVAL_S = 0.25
-"""How often a listener that is full looks for room by itself: changed settings and the passing of
-time give some.  A connection that ends wakes it at once."""
+"""How often a full listener checks for room: a changed setting or the passing of time may give
+some. A connection that ends wakes the listener at once."""
 
 LOOKED_AT_TOGETHER_MAX = 256
-"""Connections that the reaper looks at before others have their turn, some 0.3 ms of work."""
+"""The connections that the reaper checks before other tasks run: some 0.3 ms of work."""
 
 ACCEPTED_TOGETHER_MAX = 32
-"""Connections that one listener accepts before others have their turn, some 3 ms of work."""
+"""The connections that one listener accepts before other tasks run: some 3 ms of work."""
 
 BACKLOG = 4096
-"""Where `socket.listen.backlog.size` is not set.  Kafka's 50 is full as soon as a process of many
-clients starts, and who does not fit in is heard again by the kernel after a second.  The kernel
-takes net.core.somaxconn at most, 4,096 on Linux; an empty place costs nothing."""
+"""The backlog if `socket.listen.backlog.size` is not set.  Kafka's 50 is full as soon as a process
+with many clients starts, and the kernel lets a client that does not fit try again after a second.
+The kernel's limit is net.core.somaxconn, 4,096 on Linux; an unused place costs nothing."""
 
 SOMAXCONN = Path("/proc/sys/net/core/somaxconn")
 
 _Address = tuple[Any, ...]
 
 
-async def _rest(listener: str, problem: OSError) -> None:
-    """Until there may be descriptors again; what else went wrong goes on."""
-    if problem.errno not in OUT_OF_RESOURCES:
-        raise problem
-    log.error("cannot accept on %s: %s; trying again in 0.1 s", listener, problem)
+async def _wait_for_resources(listener: str, error: OSError) -> None:
+    """Wait until there may be descriptors or memory again; raises any other error."""
+    if error.errno not in OUT_OF_RESOURCES:
+        raise error
+    log.error("cannot accept on %s: %s; trying again in 0.1 s", listener, error)
     await trio.sleep(0.1)
 
 
@@ -73,7 +73,11 @@ def _is_closed(listening: socket.socket) -> bool:
 
 
 class ConnectionServer:
-    """All connections of the broker, over all its listeners."""
+    """All connections of the broker, of all its listeners.
+
+    logins   the SASL authentication of listeners
+    tls      the TLS listeners, or None if the broker has none
+    """
 
     def __init__(self, broker: Broker, control: Control | None = None) -> None:
         self._broker = broker
@@ -84,17 +88,13 @@ class ConnectionServer:
         broker.on_acls_changed = self._forget_shortcuts
         self._limits = ConnectionLimits(broker.config)
         self._full = trio.lowlevel.ParkingLot()
-        broker.configs.on_quotas = self.hold_to
+        broker.configs.on_quotas = self.enforce
         self._number = 0
         self.logins = Logins(broker)
         self.tls = _tls_listeners(broker)
 
-    @property
-    def connection_count(self) -> int:
-        return len(self._connections)
-
     async def accept(self, listening: socket.socket, listener: str, nursery: trio.Nursery) -> None:
-        """Accept on `listening` until it is closed, or cancelled."""
+        """Accept connections on `listening`, and serve them in `nursery`, until it is closed."""
         if self.tls is not None and self.tls.has(listener):
             await self._accept_newest_first(listening, listener, self.tls.handshakes, nursery)
             return
@@ -103,12 +103,12 @@ class ConnectionServer:
             if _is_closed(listening):
                 return
             await trio.lowlevel.wait_readable(listening)
-            if _is_closed(listening):  # in the same turn in which somebody knocked
+            if _is_closed(listening):  # it was closed after a connection had arrived
                 return
             try:
-                self._accept_those_there(listening, listener, nursery)
-            except OSError as problem:
-                await _rest(listener, problem)
+                self._accept_some(listening, listener, nursery)
+            except OSError as error:
+                await _wait_for_resources(listener, error)
 
     async def _accept_newest_first(
         self,
@@ -117,8 +117,11 @@ class ConnectionServer:
         handshakes: Handshakes,
         nursery: trio.Nursery,
     ) -> None:
-        """As `accept`, of a listener whose clients cost much: hardly more are admitted than can be
-        served, but always the newest, whose handshake goes before those of all who wait."""
+        """Like `accept`, for a TLS listener, where admission is expensive.
+
+        Few more connections are admitted than handshakes can be computed.  The newest is always
+        admitted, and its handshake is computed first: see kwire.server.network.arrivals.
+        """
         arrivals = Arrivals(partial(self._has_room, listener))
         try:
             while True:
@@ -135,14 +138,12 @@ class ConnectionServer:
                     arrivals.take(listening)
                     for client, address in arrivals.newest(few=handshakes.are_many):
                         self._admit_or_close(client, address, listener, nursery)
-                except OSError as problem:
-                    await _rest(listener, problem)
+                except OSError as error:
+                    await _wait_for_resources(listener, error)
         finally:
             arrivals.close()
 
-    def _accept_those_there(
-        self, listening: socket.socket, listener: str, nursery: trio.Nursery
-    ) -> None:
+    def _accept_some(self, listening: socket.socket, listener: str, nursery: trio.Nursery) -> None:
         for _ in range(ACCEPTED_TOGETHER_MAX):
             if not self._has_room(listener):
                 return
@@ -159,11 +160,12 @@ class ConnectionServer:
     ) -> None:
         try:
             self._admit(client, address[0], address[1], listener, nursery)
-        except OSError as problem:
+        except OSError as error:
             client.close()
-            if problem.errno in OUT_OF_RESOURCES:
+            if error.errno in OUT_OF_RESOURCES:
                 raise
-            log.debug("%s:%s was gone at once: %s", *address[:2], problem)  # macOS says so
+            # macOS raises when the client has closed already.
+            log.debug("%s:%s closed its connection at once: %s", *address[:2], error)
 
     def _admit(
         self, client: socket.socket, host: str, port: int, listener: str, nursery: trio.Nursery
@@ -177,10 +179,10 @@ class ConnectionServer:
             client.close()
             return
         quotas = self._broker.configs.quotas
-        held_ms = 0 if quotas is None else quotas.addresses.throttle_ms(host)
-        if held_ms:
+        throttle_ms = 0 if quotas is None else quotas.addresses.throttle_ms(host)
+        if throttle_ms:
             log.info("%s has too many new connections (connection_creation_rate)", host)
-            nursery.start_soon(_close_later, client, held_ms)
+            nursery.start_soon(_close_later, client, throttle_ms)
             return
         self._prepare(client)
         local = client.getsockname()
@@ -192,13 +194,13 @@ class ConnectionServer:
         )
         connection = self._connect(client, context)
         if quotas is not None:
-            _hold(connection, quotas)
+            _add_quota_gate(connection, quotas)
         self._connections.add(connection)
         limits.add(listener, host)
         nursery.start_soon(self._run, connection, name=context.connection_id)
 
     def own_client(self, nursery: trio.Nursery) -> socket.socket:
-        """The client's end of a connection that comes by no listener, and may do everything."""
+        """The client's end of a connection with all rights, which belongs to no listener."""
         from kwire.server.network.own import OwnConnection, own_context
 
         client, served = socket.socketpair()
@@ -220,16 +222,16 @@ class ConnectionServer:
     def _connect_controlled(
         self, control: Control, client: socket.socket, context: Context
     ) -> Connection:
-        """Where a test may have faults befall requests."""
+        """A connection into which a test may inject faults."""
         from kwire.server.network.controlled import ControlledConnection, ControlledTlsConnection
 
         memory, ready, log_in = self._memory, self._ready, self.logins.of(context.listener)
         if self.tls is not None and self.tls.has(context.listener):
             kind = ControlledTlsConnection
-            within = self.tls.connection(client, context, memory, ready, log_in, kind)
-            assert isinstance(within, ControlledTlsConnection)
-            within.control = control
-            return within
+            encrypted = self.tls.connection(client, context, memory, ready, log_in, kind)
+            assert isinstance(encrypted, ControlledTlsConnection)
+            encrypted.control = control
+            return encrypted
         transport = PlainTransport(client)
         plain = ControlledConnection(self._broker, transport, context, memory, ready, log_in)
         plain.control = control
@@ -245,14 +247,14 @@ class ConnectionServer:
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         if config.given("socket.send.buffer.bytes") and config.socket_send_buffer_bytes != -1:
-            # Kafka's default of 100 kB is not imposed: with what the kernel chooses by itself a
-            # fetch of 1 MB waits once for room instead of nine times, and is twice as fast.
+            # Kafka's default of 100 kB is not applied: with the size that the kernel chooses, a
+            # fetch of 1 MB waits for room once instead of nine times, and is twice as fast.
             client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, config.socket_send_buffer_bytes)
 
-    def hold_to(self, quotas: ClientQuotas) -> None:
-        """Quotas are set, where none were: those who are there must keep to them, too."""
+    def enforce(self, quotas: ClientQuotas) -> None:
+        """Enforce the first quotas on open connections, too."""
         for connection in self._connections:
-            _hold(connection, quotas)
+            _add_quota_gate(connection, quotas)
 
     async def _run(self, connection: Connection) -> None:
         try:
@@ -271,18 +273,20 @@ class ConnectionServer:
         return self._limits.has_room(listener, waiting)
 
     async def _wait_for_room(self, listener: str) -> None:
-        """Above a limit nothing is accepted until somebody goes, as in Kafka."""
+        """Wait until the limits allow one more connection, as Apache Kafka does."""
         while not self._has_room(listener):
             with trio.move_on_after(ROOM_CHECK_INTERVAL_S):
                 await self._full.park()
 
     async def serve_ready(self) -> None:
-        """Answer whoever has sent something; runs as long as there are connections."""
+        """Serve readable connections until cancelled."""
         await self._ready.run()
 
     async def reap(self) -> None:
-        """Close what has neither read nor written for `connections.max.idle.ms`, and who is too
-        many since `max.connections` was lowered."""
+        """Close idle connections, and those above a lowered `max.connections`, until cancelled.
+
+        A connection is idle if it has neither read nor written for `connections.max.idle.ms`.
+        """
         seen: dict[Connection, _LastActivity] = {}
         while True:
             await trio.sleep(REAP_INTERVAL_S)
@@ -315,7 +319,7 @@ class ConnectionServer:
                 self._close_longest_idle(current, excess)
 
     def _close_longest_idle(self, seen: dict[Connection, _LastActivity], count: int) -> None:
-        ordered = sorted(seen, key=lambda each: seen[each].since)
+        ordered = sorted(seen, key=lambda connection: seen[connection].since)
         for connection in ordered:
             if count and self._limits.may_be_closed(connection.context.listener):
                 log.info("closing %s: above max.connections", connection.context.connection_id)
@@ -323,7 +327,10 @@ class ConnectionServer:
                 count -= 1
 
     async def drain(self) -> None:
-        """End every connection, those that are being sent a reply once they have it."""
+        """Close every connection; one with a reply under way is closed after its last byte.
+
+        After DRAIN_TIMEOUT_S it returns, and the caller cancels the rest.
+        """
         with trio.move_on_after(DRAIN_TIMEOUT_S):
             while True:
                 busy = False
@@ -338,21 +345,23 @@ class ConnectionServer:
 
 
 def _tls_listeners(broker: Broker) -> TlsListeners | None:
-    """Of a broker that has some.  Raises ConfigError."""
-    if not any(each.security_protocol.endswith("SSL") for each in broker.config.listeners):
+    """The broker's TLS listeners, or None if it has none.  Raises ConfigError."""
+    protocols = [endpoint.security_protocol for endpoint in broker.config.listeners]
+    if not any(protocol.endswith("SSL") for protocol in protocols):
         return None
     from kwire.server.network.tls_listeners import TlsListeners
 
     return TlsListeners(broker)
 
 
-async def _close_later(client: socket.socket, held_ms: int) -> None:
-    """As Kafka does: who is closed at once only comes again the sooner."""
+async def _close_later(client: socket.socket, throttle_ms: int) -> None:
+    """Close a connection after a delay, as Apache Kafka does: closed at once, the client would
+    only connect again sooner."""
     with client:
-        await trio.sleep(held_ms / 1000)
+        await trio.sleep(throttle_ms / 1000)
 
 
-def _hold(connection: Connection, quotas: ClientQuotas) -> None:
+def _add_quota_gate(connection: Connection, quotas: ClientQuotas) -> None:
     from kwire.server.network.quota_gate import QuotaGate
 
     connection.gate = QuotaGate(connection, quotas, connection.gate)
@@ -360,10 +369,12 @@ def _hold(connection: Connection, quotas: ClientQuotas) -> None:
 
 @dataclass(slots=True)
 class _LastActivity:
+    """A connection's `activity` when the reaper saw it change, and the time of that."""
+
     activity: int
     since: float
     shrunk: bool = False
-    """Whether it has given back its memory since; it is asked once."""
+    """Whether the connection has returned its memory since then."""
 
 
 def _bind_address(host: str, port: int) -> tuple[int, tuple[str, int]]:
@@ -371,19 +382,22 @@ def _bind_address(host: str, port: int) -> tuple[int, tuple[str, int]]:
     if not host:
         family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
         return family, ("", port)
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    found.sort(key=lambda entry: entry[0] != socket.AF_INET)
-    return found[0][0], (str(found[0][4][0]), port)
+    addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    addresses.sort(key=lambda entry: entry[0] != socket.AF_INET)
+    return addresses[0][0], (str(addresses[0][4][0]), port)
 
 
 def backlog_of(config: BrokerConfig) -> int:
-    """How many connections the kernel shall hold for a listener until they are accepted."""
+    """The number of connections that the kernel holds for a listener until they are accepted.
+
+    Logs a warning if the system's limit is below the setting.
+    """
     if config.given("socket.listen.backlog.size") is None:
         return BACKLOG
     wanted = config.socket_listen_backlog_size
     try:
         most = int(SOMAXCONN.read_text())
-    except (OSError, ValueError):  # no Linux, or none of its /proc
+    except (OSError, ValueError):  # not Linux, or no /proc
         return wanted
     if wanted > most:
         log.warning(
@@ -397,27 +411,26 @@ def backlog_of(config: BrokerConfig) -> int:
 def open_listening_socket(
     host: str, port: int, backlog: int, receive_buffer_bytes: int = -1
 ) -> socket.socket:
-    """A bound, non-blocking, listening socket; an empty `host` is every interface.
+    """A bound, non-blocking, listening socket; an empty `host` means every interface.
 
-    `receive_buffer_bytes` is for what it accepts, -1 for what the system chooses.
-
-    Raises OSError with a sentence that says which listener could not be had.
+    `receive_buffer_bytes` is that of accepted sockets; -1 leaves it to the system.  Raises OSError,
+    whose message names the host and port.
     """
     family, address = _bind_address(host, port)
     listening = socket.socket(family, socket.SOCK_STREAM)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:  # as Java has it: [::] is every interface of IPv4, too
+        if family == socket.AF_INET6:  # as in Java, [::] includes every interface of IPv4
             listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        if receive_buffer_bytes != -1:  # before it listens: TCP agrees on window scaling by it
+        if receive_buffer_bytes != -1:  # before listen(): TCP window scaling depends on it
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
         listening.bind(address)
         listening.listen(backlog)
         listening.setblocking(False)
-    except OSError as problem:
+    except OSError as error:
         listening.close()
         raise OSError(
-            problem.errno,
-            f"cannot listen on {host or 'every interface'} port {port}: {problem.strerror}",
+            error.errno,
+            f"cannot listen on {host or 'every interface'} port {port}: {error.strerror}",
         ) from None
     return listening

@@ -1,4 +1,4 @@
-"""What stands before the first request on each listener: nothing, or a login by SASL."""
+"""The SASL authentication that new clients of a listener have to pass, for all listeners."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _SASL_PROTOCOLS: Final = ("SASL_PLAINTEXT", "SASL_SSL")
 
 
 class Logins:
-    """By listener, as the settings have it when a client comes."""
+    """The login function of each SASL listener, with the settings of the moment."""
 
     def __init__(self, broker: Broker) -> None:
-        """Raises ConfigError where a listener could let nobody in."""
+        """Raises ConfigError if no client could log in on a listener."""
         self._broker = broker
         self._protocols = {
-            each.listener: each.security_protocol for each in broker.config.listeners
+            endpoint.listener: endpoint.security_protocol for endpoint in broker.config.listeners
         }
         self._config: BrokerConfig = broker.config
         self._log_in: dict[str, LogIn] = {}
@@ -38,14 +38,14 @@ class Logins:
                 self._log_in[listener] = self._login(listener)
 
     async def begin(self, nursery: trio.Nursery) -> None:
-        """Fetch the keys that sign tokens, and have them kept up.  Raises ConfigError."""
+        """Fetch the keys that sign OAuth tokens, and start their refresh.  Raises ConfigError."""
         if self._key_sources:
             from kwire.security.oauth.listener import begin
 
             await begin(self._key_sources, nursery)
 
     def of(self, listener: str) -> LogIn | None:
-        """What a new client of `listener` has to pass."""
+        """The login that a new client of `listener` has to pass, or None."""
         if not self._log_in:
             return None
         self._follow()
@@ -62,8 +62,8 @@ class Logins:
         for listener in self._log_in:
             try:
                 self._log_in[listener] = self._login(listener)
-            except ConfigError as problem:
-                log.error("listener %s goes on as it was: %s", listener, problem)
+            except ConfigError as error:
+                log.error("Listener %s keeps its SASL settings: %s", listener, error)
 
     def _login(self, listener: str) -> LogIn:
         from kwire.security.accounts import Accounts

@@ -1,4 +1,4 @@
-"""The bound on memory that requests on their way in may take: `queued.max.request.bytes`."""
+"""The limit on the memory of requests that are being received: `queued.max.request.bytes`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import trio
 
 
 class MemoryPool:
-    """Counts what connections hold beyond their small fixed buffer and makes them wait for it.
+    """Counts the memory of connections beyond their fixed buffer, and lets them wait for it.
 
-    `limit_bytes` is `queued.max.request.bytes`; -1 (Kafka's default) counts without limiting.  A
-    request larger than the whole pool is let through when it is alone, as otherwise it never
-    could be: `socket.request.max.bytes` bounds it.
+    `limit_bytes` is `queued.max.request.bytes`; -1 (Kafka's default) counts without a limit.  A
+    request that is larger than the whole pool gets its memory when the pool is empty, as it would
+    wait forever otherwise; `socket.request.max.bytes` limits it.
     """
 
     def __init__(self, limit_bytes: int) -> None:
@@ -32,7 +32,7 @@ class MemoryPool:
         )
 
     async def acquire(self, size_bytes: int) -> None:
-        """Take `size_bytes`, after those who asked before."""
+        """Wait for `size_bytes` of memory, in the order of the calls."""
         if not self._waiting and self._fits(size_bytes):
             self.used_bytes += size_bytes
             return
@@ -46,15 +46,15 @@ class MemoryPool:
                 self.release(size_bytes)
             else:
                 self._waiting.remove(entry)
-                self._let_in()  # who asked for less after it may have room
+                self._grant()  # a smaller request behind it may fit now
             raise
 
     def release(self, size_bytes: int) -> None:
-        """Give back `size_bytes` and let in those whose turn it is."""
+        """Return `size_bytes` to the pool, and grant memory to the waiting connections that fit."""
         self.used_bytes -= size_bytes
-        self._let_in()
+        self._grant()
 
-    def _let_in(self) -> None:
+    def _grant(self) -> None:
         while self._waiting and self._fits(self._waiting[0][0]):
             waiting_bytes, event = self._waiting.popleft()
             self.used_bytes += waiting_bytes

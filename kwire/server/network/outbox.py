@@ -1,7 +1,7 @@
-"""Replies on their way into one socket: bytes by `send`, pieces of files by `sendfile`, in order.
+"""The replies that one connection still has to send: bytes by `send`, file regions by `sendfile`.
 
-Nothing here waits.  `flush` sends what the kernel has room for; whoever holds the connection
-waits for more room, or has a thread read in what is `cold`, and calls it again.
+Nothing here waits.  `flush` sends as much as the kernel takes.  The connection then waits for more
+room, or lets a thread read the piece in `cold` from disk, and calls `flush` again.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ if TYPE_CHECKING:
     from kwire.server.network.transport import Transport
 
 _READ_IN_MAX = 16 * 1024
-"""Bytes of a file region that are read and sent with what surrounds them: up to here one read and
-one send cost less than a sendfile between two sends, and the client is woken once."""
+"""The largest file region that is read into memory and sent with the bytes around it.  Up to this
+size one read and one send cost less than a sendfile between two sends, and wake the client once."""
 
 _GATHERED_MAX = 64 * 1024
-"""Bytes copied together for one send."""
+"""The most bytes that are copied together for one send."""
 
 _WINDOW_BYTES = 1024 * 1024
-"""Of a file, looked at and sent in one go: what was in memory a moment ago still is."""
+"""The piece of a file that is checked for residency and then sent: it is small enough that it is
+still in memory when it is sent."""
 
 _MORE: int = getattr(socket, "MSG_MORE", 0)  # Linux: do not send half a packet before the file
 
@@ -33,26 +34,27 @@ _BUFFERS = (bytes, bytearray, memoryview)
 
 
 class ColdPiece(NamedTuple):
-    """Bytes of a file, from `start` in `region` on, that are not in memory."""
+    """A piece of a file region, from `start` on, that is not in the page cache."""
 
     region: Region
     start: int
     size_bytes: int
 
     def read_in(self) -> None:
-        """Wait for the disk; for a thread."""
+        """Read the piece into the page cache.  It blocks, so a thread calls it."""
         self.region.read_in(self.start, self.size_bytes)
 
 
 _NOTHING: deque[Buffer | Region] = deque()
-"""Of all that have nothing to send, and stays empty: a deque takes 760 bytes, and most idle."""
+"""Shared by all empty outboxes, and never filled: a deque takes 760 bytes, and most connections are
+idle."""
 
 
 class Outbox:
-    """What one connection still has to send; true while there is something.
+    """The bytes and file regions that one connection still has to send; true if there are any.
 
-    `size_bytes` counts the bytes held in memory since it was last empty.  `cold` is the piece of a
-    file that must be read from disk before the rest can be sent.
+    size_bytes   bytes that were put in memory since the outbox was last empty
+    cold         the piece of a file that a thread has to read before `flush` can go on, or None
     """
 
     __slots__ = ("_file_sent", "_pieces", "_transport", "cold", "size_bytes")
@@ -60,7 +62,7 @@ class Outbox:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self._pieces = _NOTHING
-        self._file_sent = 0  # of the first piece, when it is a file's
+        self._file_sent = 0  # bytes sent of the first piece, if that is a file region
         self.size_bytes = 0
         self.cold: ColdPiece | None = None
 
@@ -68,7 +70,7 @@ class Outbox:
         return bool(self._pieces)
 
     def send(self, data: bytes | bytearray) -> bool:
-        """Send `data` at once if nothing is before it; whether all of it is on its way."""
+        """Send `data`, at once if the outbox is empty.  False if some of it is still to be sent."""
         if self._pieces:
             self.keep(data)
             return self.flush()
@@ -82,7 +84,7 @@ class Outbox:
         return False
 
     def put(self, frame: Frame) -> None:
-        """Have `frame` sent by the next `flush`, its regions at their places."""
+        """Add a reply for the next `flush`: its bytes, with its file regions at their positions."""
         if not frame.regions:
             self.keep(frame)
             return
@@ -105,32 +107,32 @@ class Outbox:
         if size_bytes <= _READ_IN_MAX and region.is_resident(0, size_bytes):
             self.keep(region.read())
         else:
-            self._begun().append(region)
+            self._own_pieces().append(region)
 
     def keep(self, data: Buffer) -> None:
-        """Have `data` sent by the next `flush`."""
+        """Add bytes for the next `flush`."""
         pieces = self._pieces
         if pieces is _NOTHING:
-            pieces = self._begun()
+            pieces = self._own_pieces()
         pieces.append(data)
         self.size_bytes += len(data)
 
-    def _begun(self) -> deque[Buffer | Region]:
-        """The pieces, where more are coming."""
+    def _own_pieces(self) -> deque[Buffer | Region]:
+        """The pieces of this outbox alone, to which some may be added."""
         if self._pieces is _NOTHING:
             self._pieces = deque()
         return self._pieces
 
     def shrink(self) -> None:
-        """Nothing will be sent for a while: give back what only that needs."""
+        """Return the memory of an empty outbox; the connection is idle."""
         if not self._pieces:
             self._pieces = _NOTHING
 
     def flush(self) -> bool:
-        """Send what there is room for; whether that was everything.
+        """Send as much as the kernel takes.  False if something is still to be sent.
 
-        Raises OSError where the client is gone, InvalidFrame where a file is shorter than what was
-        promised of it: only closing is honest then.
+        Raises OSError if the client is gone.  Raises InvalidFrame if a file is shorter than its
+        region: the reply's size is sent already, so the connection can only be closed.
         """
         pieces = self._pieces
         while pieces:
@@ -152,7 +154,7 @@ class Outbox:
         return False
 
     def _gather(self) -> Buffer:
-        """The bytes at the front, as many as go into one send."""
+        """Remove the first pieces, up to the next file region; returns them for one send."""
         pieces = self._pieces
         first = pieces.popleft()
         assert not isinstance(first, Region)
@@ -181,7 +183,7 @@ class Outbox:
             if sent == 0:
                 raise InvalidFrame(f"segment is {left} bytes shorter than promised")
             self._file_sent += sent
-            if sent < window:  # the socket's buffer is full: trying again would only be refused
+            if sent < window:  # the socket's buffer is full, so another call would block
                 return False
         self._file_sent = 0
         self._pieces.popleft()

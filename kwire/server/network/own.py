@@ -1,7 +1,7 @@
-"""The connection by which whoever starts a broker asks something of it, before anybody is let in.
+"""The broker's connection to itself, for requests before any client is admitted.
 
-It is a pair of sockets within the process, which comes by no listener: so it needs no login, no
-rule holds it back, and no quota counts it.
+It is a pair of sockets within the process (see `declare` of kwire.server.server.serve).  It belongs
+to no listener: it needs no login, has all rights, and no quota counts it.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ OWN_HOST: Final = "127.0.0.1"
 
 
 def own_context(config: BrokerConfig) -> Context:
-    """As one who came by the first listener: the cluster's addresses are told by it."""
+    """The context of a client of the first listener, whose addresses Metadata then reports."""
     return Context(config.listeners[0].listener, OWN_HOST, f"{OWN_HOST}:0-{OWN_HOST}:0-own")
 
 
 class OwnConnection(Connection):
-    """See the module."""
+    """A connection without guard, gate and shortcuts; see the module."""
 
     __slots__ = ()
 
     def _handle(
         self, binding: Binding, correlation_id: int, request: Message, frame: memoryview
     ) -> Outcome:
-        """As others' requests, but without a guard before the handler."""
+        """Like Connection._handle, without the check of rights."""
         try:
             response = binding.handle(self._broker, request, self.context)
         except CloseConnection:

@@ -1,7 +1,7 @@
-"""What holds a connection's client to its quotas: counted, told to rest, and not heard meanwhile.
+"""The gate that enforces client quotas on one connection.
 
-As in Apache Kafka a client that is above a quota is answered at once, with the time it is to rest,
-and its connection is not read before that is over (KIP-219).
+As in Apache Kafka, a client above a quota gets its response at once, with a throttle time, and the
+broker does not read from its connection before that time is over (KIP-219).
 """
 
 from __future__ import annotations
@@ -24,24 +24,26 @@ if TYPE_CHECKING:
     from kwire.server.network.connection import Connection
 
 _EXEMPT: Final = frozenset(int(route.api_key) for route in CLUSTER_ROUTES)
-"""What brokers ask of each other is not held up."""
+"""The requests between brokers: no quota counts them."""
 
 
 async def rest(connection: Connection, reply: Frame | None, throttle_ms: int, idle_ms: int) -> None:
-    """Have the reply sent, and nothing read for a while: a connection waits for this.
+    """Send the reply and wait for the throttle time; the connection reads nothing meanwhile.
 
-    Who would rest for longer than who says nothing may stay (`idle_ms`, -1 is for ever) is closed
-    as those are.
+    `idle_ms` is `connections.max.idle.ms`, -1 for no limit.  Raises CloseConnection if the throttle
+    time is longer: the connection is then closed after `idle_ms`, as an idle one is.
     """
     if reply is not None:
         await connection.reply(reply)
     await trio.sleep((throttle_ms if idle_ms < 0 else min(throttle_ms, idle_ms)) / 1000)
     if 0 <= idle_ms < throttle_ms:
-        raise CloseConnection(f"it is to rest {throttle_ms} ms, connections.max.idle.ms is less")
+        raise CloseConnection(
+            f"its throttle time of {throttle_ms} ms is above connections.max.idle.ms"
+        )
 
 
 class QuotaGate(PassingGate):
-    """See the module, and `Gate`; `behind` is the gate behind it."""
+    """Counts the requests of one connection against its client's quotas; see `Gate`."""
 
     __slots__ = (
         "_connection",
@@ -79,16 +81,19 @@ class QuotaGate(PassingGate):
         super().parked(context)
 
     def throttle_ms(self, context: Context, response: Message | None) -> int:
-        """A handler may have said so already, in the response: the longest counts."""
-        asked: int = getattr(response, "throttle_time_ms", 0)
+        """The longest of the throttle times of the handler, the quotas and the next gate."""
+        throttle_ms: int = getattr(response, "throttle_time_ms", 0)
         if self._counts:
-            asked = max(asked, self._counted(context, answered=response is not None))
-        if asked and response is not None and hasattr(response, "throttle_time_ms"):
-            response.throttle_time_ms = asked
-        return max(asked, super().throttle_ms(context, response))
+            throttle_ms = max(throttle_ms, self._counted(context, answered=response is not None))
+        if throttle_ms and response is not None and hasattr(response, "throttle_time_ms"):
+            response.throttle_time_ms = throttle_ms
+        return max(throttle_ms, super().throttle_ms(context, response))
 
     def _counted(self, context: Context, *, answered: bool) -> int:
-        """Produce without an answer counts by its bytes alone, as in Kafka."""
+        """Count the request against the quotas; returns the throttle time in ms.
+
+        Produce with acks=0 counts by its bytes only, as in Apache Kafka.
+        """
         quotas, user, client_id = self._quotas, context.user, context.client_id or ""
         throttle_ms = 0
         if context.api_key == ApiKey.PRODUCE:

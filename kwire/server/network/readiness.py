@@ -1,13 +1,15 @@
-"""Which connections have something to read: one epoll for all of them, and one task.
+"""Finds the connections that have something to read, with one epoll and one task for all of them.
 
-trio's own `wait_readable` is armed anew for each wait and wakes a task for each connection: two
-passes through the kernel's and the scheduler's lists for every request.  Here a connection is
-registered once and its `readable` is called, a plain function, as long as that can do all there is
-to do.  Only a connection that has to wait for something else gets its own task back.
+trio's `wait_readable` registers the socket again for each wait, and wakes the task of the
+connection: that is one more pass through the kernel and one through the scheduler for every
+request.  Here a connection is registered once.  The task of this module calls its `readable`, a
+plain function, for as long as the connection needs nothing else.  A connection that has to wait
+gets its own task back.
 
-Timers that are due come before requests, and before them only those that say in time what a timer
-would deny: after a stall a session is not ended whose heartbeat already lies in the socket, and
-whoever asks about a session that has ended is told so.  Apache Kafka's threads race there.
+Timers that are due fire before requests are served, with one exception: a request that can put off
+a due timer is served first (kwire.server.network.timely).  So after a stall no session ends while
+its heartbeat is in the socket already, and a request about a session that has ended sees that it
+ended.  Apache Kafka leaves this order to a race between threads.
 """
 
 from __future__ import annotations
@@ -18,47 +20,48 @@ from typing import Protocol
 import trio
 
 Ready = list[tuple[int, int]]
-"""What epoll gives: descriptors, and what may be done with each."""
+"""The result of epoll: pairs of a descriptor and its events."""
 
 _READY_MAX = 256
-"""Connections served between two passes of the scheduler; the others come next, in turn."""
+"""The most connections that are served between two passes of the scheduler."""
 
 _TIMELY_MAX = 4096
-"""Connections that are looked at for a request that comes before the timers, some 2 us each."""
+"""The most connections that are searched for a timely request, some 2 us each."""
 
 _TOGETHER = 8
-"""Connections that are answered before the first of their replies is sent.  Sending wakes the
-client, which costs the sender more than the rest of a small request where a processor has gone to
-sleep; one that already works on the reply before need not be woken."""
+"""The number of connections that are served before their replies are sent.  To send a reply wakes
+the client.  If its processor sleeps, that costs the sender more than the rest of a small request; a
+client that still works on an earlier reply need not be woken."""
 
-_LOOKS = 32
-_LOOKS_A_PASS = 8
-"""How often to look for the next request before sleeping, some 50 us in all, and after how many
-looks the other tasks get their turn.  A client that waits for each reply sends again within 20 us,
-sooner than a sleeping process is woken: its requests take a fifth to nearly half less time so."""
+_POLLS = 32
+_POLLS_A_PASS = 8
+"""How often to poll for the next request before sleeping (some 50 us in all), and the number of
+polls after which other tasks run.  A client that waits for each reply sends its next request within
+20 us, sooner than a sleeping process wakes: polling makes such requests 20 to nearly 50 %
+faster."""
 
 _PASSES_OVER_MAX = 63
-"""How often in a row looking is left out at most, after it has been in vain."""
+"""The most polls in a row that are skipped after polls without a result."""
 
 
 class Peer(Protocol):
-    """A connection, as far as it can be served without waiting.
+    """The steps of a connection that never wait.
 
-    Each step returns False, or raises, when the connection's own task has to go on.
+    `readable` and `send` return False, or raise, when the connection's own task has to go on.
     """
 
     def readable(self, *, hold: bool) -> bool:
-        """Read once and answer; with `hold` the replies are kept for `send`."""
+        """Read once and handle the requests; with `hold` the replies are kept for `send`."""
 
     def send(self) -> bool:
         """Send the replies that were kept."""
 
     def is_timely(self) -> bool:
-        """Whether a request that can still put off a timer which is due waits to be read."""
+        """Whether an unread request can still put off a timer that is due."""
 
 
 class Deadlines(Protocol):
-    """The timers, as far as requests must not come before them; kwire.broker.timers has them."""
+    """The part of the timers that this module needs; kwire.broker.timers has the whole."""
 
     next_ms: float
 
@@ -70,16 +73,16 @@ class Deadlines(Protocol):
 class _Served:
     """One registered connection."""
 
-    __slots__ = ("peer", "problem", "task")
+    __slots__ = ("error", "peer", "task")
 
     def __init__(self, peer: Peer, task: trio.lowlevel.Task) -> None:
         self.peer = peer
         self.task = task
-        self.problem: Exception | None = None
+        self.error: Exception | None = None
 
 
 class ReadySockets:
-    """See the module."""
+    """Serves connections by epoll; see the module."""
 
     def __init__(self, timers: Deadlines) -> None:
         self._timers = timers
@@ -87,9 +90,9 @@ class ReadySockets:
         self._served: dict[int, _Served] = {}
 
     async def serve(self, descriptor: int, peer: Peer) -> None:
-        """Have `peer` read and send whenever there is something to read, until it returns False.
+        """Call `peer` whenever its socket is readable, until it returns False.
 
-        What it raises is raised here.
+        Raises what `peer` raises.
         """
         served = _Served(peer, trio.lowlevel.current_task())
         self._served[descriptor] = served
@@ -100,8 +103,8 @@ class ReadySockets:
             return trio.lowlevel.Abort.SUCCEEDED
 
         await trio.lowlevel.wait_task_rescheduled(abort)
-        if served.problem is not None:
-            raise served.problem
+        if served.error is not None:
+            raise served.error
 
     def _forget(self, descriptor: int) -> None:
         self._epoll.unregister(descriptor)
@@ -122,11 +125,11 @@ class ReadySockets:
                     self._serve_all(ready)
                     if not patience.is_worthwhile():
                         break
-                    ready = await self._look_again()
+                    ready = await self._poll_again()
                     patience.learn(rewarded=bool(ready))
 
     def _fire_due(self) -> Ready:
-        """Fire timers; who has something to read after that."""
+        """Serve timely requests, then fire the due timers.  Returns who is readable afterwards."""
         for descriptor, _ in self._epoll.poll(0, _TIMELY_MAX):
             served = self._served.get(descriptor)
             if served is not None and served.peer.is_timely():
@@ -134,11 +137,11 @@ class ReadySockets:
         self._timers.fire_due()
         return self._epoll.poll(0, _READY_MAX)
 
-    async def _look_again(self) -> Ready:
-        """Who has something to read soon."""
+    async def _poll_again(self) -> Ready:
+        """Poll for about 50 us; returns the connections that became readable, if any."""
         ready: Ready = []
-        for look in range(_LOOKS):
-            if look % _LOOKS_A_PASS == 0:
+        for number in range(_POLLS):
+            if number % _POLLS_A_PASS == 0:
                 await trio.lowlevel.checkpoint()
             ready = self._epoll.poll(0, _READY_MAX)
             if ready:
@@ -151,20 +154,23 @@ class ReadySockets:
             return
         for start in range(0, len(ready), _TOGETHER):
             together = ready[start : start + _TOGETHER]
-            answered = [each for each, _ in together if self._read(each, hold=True)]
+            answered = [
+                descriptor for descriptor, _ in together if self._read(descriptor, hold=True)
+            ]
             for descriptor in answered:
                 self._send(descriptor)
 
     def _read(self, descriptor: int, *, hold: bool) -> bool:
+        """Read from one connection; False if its own task goes on, or it is gone."""
         served = self._served.get(descriptor)
-        if served is None:  # an earlier one of this round had it closed
+        if served is None:  # another connection of this round has had it closed
             return False
         try:
             if served.peer.readable(hold=hold):
                 return True
-        except Exception as problem:  # its own task decides what comes of it
-            served.problem = problem
-        self._give_back(descriptor, served)
+        except Exception as error:  # raised again in the connection's own task
+            served.error = error
+        self._wake_task(descriptor, served)
         return False
 
     def _send(self, descriptor: int) -> None:
@@ -174,20 +180,20 @@ class ReadySockets:
         try:
             if served.peer.send():
                 return
-        except Exception as problem:
-            served.problem = problem
-        self._give_back(descriptor, served)
+        except Exception as error:
+            served.error = error
+        self._wake_task(descriptor, served)
 
-    def _give_back(self, descriptor: int, served: _Served) -> None:
+    def _wake_task(self, descriptor: int, served: _Served) -> None:
         self._forget(descriptor)
         trio.lowlevel.reschedule(served.task)
 
 
 class Patience:
-    """When to look for the next request before sleeping: as long as it pays.
+    """Decides whether to poll for the next request before sleeping.
 
-    Each look in vain doubles how many chances are then passed over, so that clients with pauses
-    between their requests cost next to nothing; one that is rewarded starts anew.
+    Each poll without a result doubles the number of polls that are then skipped, so that clients
+    with pauses between their requests cost almost nothing.  A poll with a result resets the number.
     """
 
     __slots__ = ("_pass_over", "_passing")
@@ -207,7 +213,7 @@ class Patience:
 
 
 class WaitingSockets:
-    """The same by trio's own means, for systems without epoll (macOS)."""
+    """Serves connections by `trio.lowlevel.wait_readable`, on systems without epoll (macOS)."""
 
     def __init__(self, timers: Deadlines) -> None:
         self._timers = timers
@@ -221,15 +227,15 @@ class WaitingSockets:
                 return
 
     async def run(self) -> None:
-        """Nothing to do: each connection waits for itself."""
+        """Does nothing: each connection waits in its own task."""
 
 
 def fire_due_before(timers: Deadlines, peer: Peer) -> None:
-    """Fire what is due, unless `peer` has a request that comes before."""
+    """Fire the due timers, unless `peer` has a timely request, which is served first."""
     if timers.now_ms() >= timers.next_ms and timers.are_due() and not peer.is_timely():
         timers.fire_due()
 
 
 def ready_sockets(timers: Deadlines) -> ReadySockets | WaitingSockets:
-    """What serves connections best on this system."""
+    """The faster way to serve connections that this system has."""
     return ReadySockets(timers) if hasattr(select, "epoll") else WaitingSockets(timers)

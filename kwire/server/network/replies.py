@@ -1,4 +1,4 @@
-"""Replies as they go out: size, response header, body."""
+"""Encodes replies: size, response header and body."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _EMPTY_FLEXIBLE_REPLY = _EMPTY_REPLY + b"\0"  # a response header v1 ends with i
 
 
 class Form(NamedTuple):
-    """As much of a Binding as a reply takes, for a request that no handler is bound to."""
+    """The part of a Binding that a reply needs, for requests without a handler of their own."""
 
     write: Callable[[Frame, Any], None]
     flexible_response: bool
@@ -35,7 +35,7 @@ def form_of(response: Message, api_key: int, api_version: int) -> Form:
 
 
 def encode_reply(form: Form | Binding, correlation_id: int, response: Message) -> Frame:
-    """The whole reply: size, response header, body."""
+    """The reply as it is sent: size, response header and body."""
     frame = Frame()
     frame += _EMPTY_FLEXIBLE_REPLY if form.flexible_response else _EMPTY_REPLY
     form.write(frame, response)
@@ -45,7 +45,7 @@ def encode_reply(form: Form | Binding, correlation_id: int, response: Message) -
 
 
 def unsupported_api_versions(correlation_id: int) -> Frame:
-    """What an ApiVersions of a version from the future is answered."""
+    """The reply to an ApiVersions request of an unknown version: an error, in version 0."""
     from kwire.requests.handlers.api_versions import unsupported_version
 
     response = unsupported_version()
@@ -53,10 +53,10 @@ def unsupported_api_versions(correlation_id: int) -> Frame:
 
 
 def failed(binding: Binding, context: Context) -> Message:
-    """A handler failed: a defect of ours.  Tell it in the log and, if it can be, the client.
+    """The response to a request whose handler raised, which is a defect; logs the exception.
 
-    To be called where the exception is handled.  Raises InvalidFrame where the response has no
-    place for an error of the whole request.
+    Call it in an `except` block.  Raises InvalidFrame if the response has no field for an error of
+    the whole request.
     """
     name = ApiKey(binding.api_key).name
     log.exception(

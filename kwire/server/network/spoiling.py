@@ -1,5 +1,4 @@
-"""Handlers that tell errors which a test asked for (kwire.testing.hooks.faults), in place of what
-is so."""
+"""Handlers that return injected errors (kwire.testing.hooks.faults) instead of the true results."""
 
 from __future__ import annotations
 
@@ -26,18 +25,18 @@ if TYPE_CHECKING:
 
 
 NO_TOPICS_SINCE: Final = 1
-"""From this version of Metadata on an empty list of topics asks for none, before for all."""
+"""From this version of Metadata on an empty list of topics means no topics; before, all topics."""
 
 
 def refusing(rule: FaultRule, action: Action, binding: Binding, serve: Handle) -> Handle:
-    """As `serve`, but that what `rule` picks is told the error of `action`."""
+    """A handler like `serve` that returns the error of `action` for the parts that `rule` picks."""
     assert action.error is not None
     refusal = _Refusal(rule, action.error, binding, serve)
     return refusal.lie if action.carried_out else refusal.refuse
 
 
 class _Refusal(NamedTuple):
-    """One kind of request, served but for what is refused of it."""
+    """A request kind with an injected error."""
 
     rule: FaultRule
     error: ErrorCode
@@ -45,7 +44,7 @@ class _Refusal(NamedTuple):
     serve: Handle
 
     def lie(self, broker: Broker, request: Any, context: Context) -> Any:  # noqa: ANN401 - a Handle
-        """All of it is carried out, and told to have failed."""
+        """Carry out the whole request, and report the error for the picked parts."""
 
         def spoil(response: Message) -> Message:
             key, picks = self.binding.api_key, self.rule.picks
@@ -55,7 +54,7 @@ class _Refusal(NamedTuple):
         return _then(self.serve(broker, request, context), spoil)
 
     def refuse(self, broker: Broker, request: Any, context: Context) -> Any:  # noqa: ANN401 - a Handle
-        """What is picked is not carried out."""
+        """Carry out all but the picked parts, and report the error for those."""
         key = self.binding.api_key
         if key == ApiKey.PRODUCE and request.acks == 0:
             raise CloseConnection(f"{self.error.name} to a produce with acks=0, by a fault")
@@ -74,7 +73,7 @@ class _Refusal(NamedTuple):
         if not refused:
             return self.serve(broker, request, context)
         if rest is None and key == ApiKey.METADATA and context.api_version >= NO_TOPICS_SINCE:
-            rest = replace(request, topics=[])  # the brokers are told all the same
+            rest = replace(request, topics=[])  # the response still lists the brokers
 
         def tell(response: Message) -> Message:
             answers.add(key, response, refused, self.error)
@@ -86,12 +85,12 @@ class _Refusal(NamedTuple):
 
 
 def _by_names_alone(request: Message) -> bool:
-    """DeleteTopics up to v5 has a list of names, which nothing can be left out of alike."""
+    """Whether the request has a plain list of names (DeleteTopics up to v5): `split` knows none."""
     return bool(getattr(request, "topic_names", None))
 
 
 def _then(reply: Any, shape: Callable[[Message], Message]) -> Any:  # noqa: ANN401 - a handler's reply
-    """`shape` of the reply, once it is there; none, with acks=0, stays none."""
+    """`shape` of the response, at once or when it is available; None (acks=0) stays None."""
     if reply is None:
         return None
     return _later(reply, shape) if isinstance(reply, Awaitable) else shape(reply)
@@ -103,7 +102,7 @@ async def _later(reply: Awaitable[Any], shape: Callable[[Message], Message]) -> 
 
 
 def fetch_parts(broker: Broker, request: Message) -> Iterator[Part]:
-    """What a Fetch reads because its session does, which it does not name (KIP-227)."""
+    """The partitions that a Fetch reads by its session and does not name (KIP-227)."""
     if not isinstance(request, FetchRequest) or request.session_epoch <= 0:
         return
     for target in broker.fetch_sessions.targets_of(request.session_id):
@@ -116,7 +115,10 @@ def fetch_parts(broker: Broker, request: Message) -> Iterator[Part]:
 def _refused_fetch(
     rule: FaultRule, error: ErrorCode, broker: Broker, request: FetchRequest, context: Context
 ) -> FetchResponse | Awaitable[FetchResponse]:
-    """At once, with what there is to read of the others: an error hastens a Fetch."""
+    """The response to a Fetch with the error for the picked partitions.
+
+    It does not wait for records of the others: a partition with an error ends the wait of a Fetch.
+    """
     request.max_wait_ms = 0
     fetch = Fetch(broker, request, context.api_version)
     if fetch.plan.error:

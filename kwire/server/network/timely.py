@@ -1,4 +1,4 @@
-"""Requests that come before timers which are due: they say in time what a timer would deny."""
+"""Timely requests: those that can put off a due timer, and so are served before it fires."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import struct
 from kwire.codecs.api_keys import ApiKey
 
 LOOKED_AT_BYTES = 4096
-"""How much of what lies in a socket is searched for them: such requests are small."""
+"""How many bytes of a socket's buffer are searched for them: such requests are small."""
 
 _TIMELY = frozenset(
     {
@@ -19,14 +19,14 @@ _TIMELY = frozenset(
         ApiKey.END_TXN,
     }
 )
-"""Requests that put off a timer, or do in time what it would undo: in a group, of its member's
-session and of its rebalance; of a transaction, its timeout."""
+"""Requests that put off a member's session timeout or a group's rebalance timeout, or that end a
+transaction before its timeout aborts it."""
 
 _SIZE_AND_KEY = struct.Struct(">ih")
 
 
 def has_timely_request(data: bytes) -> bool:
-    """Whether there is one among the frames that `data` begins with."""
+    """Whether one of the requests at the start of `data` is timely."""
     at = 0
     while at + _SIZE_AND_KEY.size <= len(data):
         size, key = _SIZE_AND_KEY.unpack_from(data, at)

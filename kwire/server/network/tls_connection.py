@@ -1,7 +1,4 @@
-"""A connection inside TLS: it shakes hands first, and reads what OpenSSL holds back.
-
-The plain connection (kwire.server.network.connection) knows nothing of it.
-"""
+"""A connection inside TLS: it also reads the bytes that OpenSSL holds and no poll reports."""
 
 from __future__ import annotations
 
@@ -10,12 +7,12 @@ from kwire.server.tls.transport import TlsTransport
 
 
 class TlsConnection(Connection):
-    """One whose transport is a TlsTransport."""
+    """A connection whose transport is a TlsTransport."""
 
     __slots__ = ()
 
     def readable(self, *, hold: bool) -> bool:
-        """As Connection.readable, until nothing is left of which no poll would tell."""
+        """Like Connection.readable, repeated until OpenSSL holds no more decrypted bytes."""
         transport = self._transport
         assert isinstance(transport, TlsTransport)
         going = super().readable(hold=hold)
@@ -24,7 +21,7 @@ class TlsConnection(Connection):
         return going
 
     def is_timely(self) -> bool:
-        """What has come cannot be looked at and left: it is answered before the timers."""
+        """True: bytes inside TLS cannot be peeked at, so they are read before timers fire."""
         return True
 
     async def _go_on(self) -> None:

@@ -1,4 +1,4 @@
-"""The TLS of all listeners that have it, kept up with settings and files."""
+"""TLS of the listeners: makes their connections, and reloads changed certificates and settings."""
 
 from __future__ import annotations
 
@@ -30,26 +30,27 @@ if TYPE_CHECKING:
 log = logging.getLogger("kwire.network.tls")
 
 LOOK_INTERVAL_S: Final = 1.0
-"""How often files and settings are looked at; Apache Kafka looks at files when told to alone."""
+"""The time between two checks of files and settings.  Apache Kafka reads files again only when an
+administrator alters the configs of the listener."""
 
 _Mark = tuple[int, int, int] | None
 
 
 class TlsListeners:
-    """See the module.  Raises ConfigError where a listener cannot be served; it blocks."""
+    """All listeners with TLS.  The constructor reads files (it blocks), and raises ConfigError."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self.handshakes = Handshakes()
-        self._kept = {
-            each.listener: _Kept(broker, each)
-            for each in broker.config.listeners
-            if each.security_protocol in PROTOCOLS
+        self._by_listener = {
+            endpoint.listener: _TlsListener(broker, endpoint)
+            for endpoint in broker.config.listeners
+            if endpoint.security_protocol in PROTOCOLS
         }
         broker.check_stores = self.check
 
     def has(self, listener: str) -> bool:
-        return listener in self._kept
+        return listener in self._by_listener
 
     def connection(
         self,
@@ -60,8 +61,8 @@ class TlsListeners:
         log_in: LogIn | None = None,
         kind: type[TlsConnection] = TlsConnection,
     ) -> TlsConnection:
-        """What serves a new client of a listener that has TLS; `log_in` comes within it."""
-        tls = self._kept[context.listener].tls
+        """The connection of a new client of a TLS listener; `log_in` runs after the handshake."""
+        tls = self._by_listener[context.listener].tls
         transport = TlsTransport(client, tls.context)
         begin = partial(self._log_in, transport=transport, tls=tls, within=log_in)
         return kind(self._broker, transport, context, memory, ready, begin)
@@ -77,27 +78,27 @@ class TlsListeners:
         try:
             await self.handshakes.shake_hands(transport)
             context.principal = tls.principal_of(transport.tls)
-        except (HandshakeFailed, Stranger) as problem:
-            log.info("closing %s: SSL handshake failed: %s", context.connection_id, problem)
+        except (HandshakeFailed, Stranger) as error:
+            log.info("closing %s: SSL handshake failed: %s", context.connection_id, error)
             return False
         return within is None or await within(connection)
 
     async def check(self, config: BrokerConfig, listeners: Sequence[str]) -> None:
-        """Raises ConfigError where one of the listeners, in small letters, cannot live by it."""
-        for listener, kept in self._kept.items():
+        """Raise ConfigError if one of `listeners` (names in lower case) cannot use `config`."""
+        for listener, served in self._by_listener.items():
             if listener.lower() in listeners:
-                await trio.to_thread.run_sync(kept.check, config)
+                await trio.to_thread.run_sync(served.check, config)
 
     async def follow(self) -> None:
-        """Take new certificates as they come, until cancelled."""
+        """Reload changed certificates and settings of all listeners, until cancelled."""
         while True:
             await trio.sleep(LOOK_INTERVAL_S)
-            for kept in self._kept.values():
-                await trio.to_thread.run_sync(kept.follow, self._broker.config)
+            for served in self._by_listener.values():
+                await trio.to_thread.run_sync(served.follow, self._broker.config)
 
 
-class _Kept:
-    """One listener's TLS, what it was made of, and when its files were written."""
+class _TlsListener:
+    """The TLS of one listener, with the settings and the file states that it was made of."""
 
     def __init__(self, broker: Broker, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -111,13 +112,13 @@ class _Kept:
         return ListenerTls(config, endpoint.listener, endpoint.security_protocol)
 
     def check(self, config: BrokerConfig) -> None:
-        """Raises ConfigError where `follow` would keep what there is; for a thread."""
+        """Raise ConfigError if `follow` could not use `config`.  It blocks: call it in a thread."""
         self._made(config).check_replaces(self.tls)
 
     def follow(self, config: BrokerConfig) -> None:
-        """Live by `config`, and by files that are others than a moment ago; for a thread.
+        """Use `config` and changed files from now on.  It blocks: call it in a thread.
 
-        What does not work is told once, and changes nothing.
+        If they cannot be used, it logs an error once, and the listener keeps its certificates.
         """
         marks = _marks(self._tried)
         if config is self._config and marks == self._marks:
@@ -128,23 +129,23 @@ class _Kept:
             made = self._made(config)
             self._tried, self._marks = made.options, _marks(made.options)
             made.check_replaces(self.tls)
-        except ConfigError as problem:
-            log.error("listener %s keeps the certificates that it has: %s", listener, problem)
+        except ConfigError as error:
+            log.error("listener %s keeps its old certificates: %s", listener, error)
             return
         if made.differs_from(self.tls):
-            log.info("listener %s: new connections get the new certificates", listener)
+            log.info("listener %s uses the new certificates for new connections", listener)
         self.tls = made
 
 
 def _marks(options: TlsOptions) -> tuple[_Mark, ...]:
-    """By which a change of the files is seen."""
+    """The states of the keystore and truststore files: a changed state means a changed file."""
     stores = [options.keystore, options.truststore]
     return tuple(_mark(store.location) for store in stores if store is not None)
 
 
 def _mark(location: str | None) -> _Mark:
     try:
-        found = Path(location or "").stat()
-    except OSError:  # between two of its kind, when it is replaced
+        status = Path(location or "").stat()
+    except OSError:  # the file does not exist while it is replaced
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return status.st_mtime_ns, status.st_size, status.st_ino

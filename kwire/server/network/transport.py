@@ -1,4 +1,7 @@
-"""What lies between a connection and its socket: the bytes as they are, or one day inside TLS."""
+"""The transport of a connection: it moves bytes to and from the socket, plain or inside TLS.
+
+`PlainTransport` is the socket itself.  `kwire.server.tls.transport.TlsTransport` encrypts.
+"""
 
 from __future__ import annotations
 
@@ -11,33 +14,34 @@ from kwire.codecs.primitives import Buffer
 
 
 class Transport(Protocol):
-    """One connection's bytes, both ways.  Nothing waits: BlockingIOError where it would have to.
+    """Reads and writes the bytes of one connection.
 
-    All raise OSError where the other side is gone.
+    Nothing waits: each function raises BlockingIOError where it would have to.  Each raises OSError
+    when the other side is gone.
     """
 
     @property
     def recv_into(self) -> Callable[[memoryview], int]:
-        """Read into a buffer; how many bytes came, 0 when the other side has ended."""
+        """Read into a buffer; returns the number of bytes, 0 when the other side has closed."""
 
     @property
     def send(self) -> Callable[[Buffer, int], int]:
-        """Send (bytes, flags as of socket.send); how many bytes of them are on their way."""
+        """Send bytes with the flags of socket.send; returns how many of them were taken."""
 
     def send_file(self, file: int, position: int, size_bytes: int) -> int:
-        """Send a piece of a file; as `send`, and 0 where the file has ended."""
+        """Send a piece of a file; returns the number of bytes, 0 at the end of the file."""
 
     def peek(self, size_bytes: int) -> bytes:
-        """What has come and was not read; it stays.  Empty where that cannot be told."""
+        """Bytes that arrived and were not read; they stay unread.  Empty inside TLS."""
 
     def fileno(self) -> int:
-        """What is waited for, to read and to write."""
+        """The descriptor to wait for, to read and to write."""
 
     def close(self) -> None: ...
 
 
 class PlainTransport:
-    """The socket itself: its own functions, not one call more."""
+    """The socket, whose own functions are called directly: a wrapper would cost a call a read."""
 
     __slots__ = ("_socket", "recv_into", "send")
 

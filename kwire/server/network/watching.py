@@ -1,5 +1,4 @@
-"""Requests whose answers a trace sees (kwire.testing.hooks.tracing), as they are given to their
-senders."""
+"""Reports responses to a trace (kwire.testing.hooks.tracing), as their clients get them."""
 
 from __future__ import annotations
 
@@ -17,26 +16,26 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Watched(Binding):
-    """A binding for one request, whose answer is seen."""
+    """The binding of one traced request; `seen` is the request's entry in the trace."""
 
     seen: TracedRequest
 
     @classmethod
     def over(cls, binding: Binding, seen: TracedRequest) -> Watched:
-        made = {each.name: getattr(binding, each.name) for each in fields(binding)}
-        return cls(**{**made, "handle": partial(_noticing, binding.handle, seen)}, seen=seen)
+        values = {field.name: getattr(binding, field.name) for field in fields(binding)}
+        return cls(**{**values, "handle": partial(_traced, binding.handle, seen)}, seen=seen)
 
 
-def _noticing(serve: Handle, seen: TracedRequest, *asked: Any) -> Handled:  # noqa: ANN401 - a Handle's
-    """As `serve`; `seen` is told when it is decided what the answer is."""
-    response = serve(*asked)
+def _traced(serve: Handle, seen: TracedRequest, *arguments: Any) -> Handled:  # noqa: ANN401 - a Handle's
+    """The result of `serve`; reports to the trace when the response is decided."""
+    response = serve(*arguments)
     if isinstance(response, Later):
         response.promise.when_resolved(lambda _: seen.decided())
     return response
 
 
 def watch(seen: TracedRequest, serve: Callable[[], Handled]) -> Handled:
-    """What `serve` gives; `seen` is told what it answers, or that it could not."""
+    """The result of `serve`; reports the response, or the exception, to the trace."""
     try:
         response = serve()
     except Exception:

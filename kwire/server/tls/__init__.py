@@ -1,1 +1,1 @@
-"""Bytes inside TLS on a socket, and handshakes; for listeners and for peers."""
+"""TLS on a socket: a transport that encrypts, and handshakes; for listeners and for peers."""

@@ -1,9 +1,9 @@
-"""TLS handshakes: cut when they stall, and computed where they hold nobody up.
+"""TLS handshakes of new clients, with a time limit, and with the computation in threads.
 
 A signature takes OpenSSL 0.02 ms (ECDSA) to 4 ms (RSA of 4,096 bits), so each step runs in a
-thread.  `Handshakes` has few of them at once.  Of those who wait the newest is first: when more
-come than can be served, those at the end of a line would be given up by their clients before their
-turn, and everybody behind them too.
+thread.  `Handshakes` runs few steps at once.  Of the waiting steps the newest is first.  When more
+clients arrive than can be served, the oldest steps would be of clients that give up before their
+turn, and so would all steps after them.
 """
 
 from __future__ import annotations
@@ -19,32 +19,33 @@ from kwire.security.tls.error import reason_of
 from kwire.server.tls.transport import TlsTransport
 
 TIMEOUT_S: Final = 30.0
-"""How long a client has for all of its handshake, about what clients give it themselves
+"""The time limit of a whole handshake.  Clients wait about as long themselves
 (`request.timeout.ms`, `socket.connection.setup.timeout.max.ms`)."""
 
 STEPS_AT_ONCE_MAX: Final = 2
-"""Threads that compute: one more than the processor that the loop leaves free on two."""
+"""The number of threads that compute.  On two processors the loop leaves one free, and one thread
+more keeps it busy."""
 
 QUEUE_MAX: Final = 8
-"""Steps that wait for a thread while clients are still admitted, some 2 ms of work."""
+"""The most steps that wait for a thread while all new clients are admitted: some 2 ms of work."""
 
-_LOOK_INTERVAL_S: Final = 0.005
-"""How often somebody new is looked for while there are more."""
+_ARRIVALS_INTERVAL_S: Final = 0.005
+"""The time between two checks for new clients while more than QUEUE_MAX steps wait."""
 
 _SIZE_BYTES_MAX: Final = 256 * 1024
-"""Of all that a client sends before it is let in; OpenSSL takes 100 kB of certificates."""
+"""The most bytes of a client's handshake; OpenSSL accepts 100 kB of certificates."""
 
 _HEADER_BYTES: Final = 5
 _KINDS: Final = frozenset((20, 21, 22, 23))
-"""Of records: change of cipher, alert, handshake, and what looks like data."""
+"""The types of TLS records: change of cipher, alert, handshake, application data."""
 
 
 class HandshakeFailed(Exception):
-    """No connection comes of it; the message says why, for the log."""
+    """The handshake failed, and the connection has to be closed; the message is for the log."""
 
 
 class Handshakes:
-    """Those of all listeners."""
+    """The handshakes of all listeners."""
 
     def __init__(self, at_once_max: int = STEPS_AT_ONCE_MAX) -> None:
         self._free = at_once_max
@@ -54,28 +55,31 @@ class Handshakes:
 
     @property
     def are_many(self) -> bool:
-        """Whether who is admitted now would only wait."""
+        """Whether so many steps wait that a client admitted now would only wait, too."""
         return len(self._waiting) >= QUEUE_MAX
 
     async def breathe(self) -> None:
-        """Give all others their turn, and a little time while there are many."""
+        """Let other tasks run; while `are_many`, also wait until fewer steps wait, 5 ms at most."""
         if not self.are_many:
             await trio.lowlevel.checkpoint()
             return
-        with trio.move_on_after(_LOOK_INTERVAL_S):
+        with trio.move_on_after(_ARRIVALS_INTERVAL_S):
             await self._calm.park()
 
     async def shake_hands(self, transport: TlsTransport) -> None:
-        """Raises HandshakeFailed, or ConnectionResetError where a client goes without a word."""
+        """Complete the handshake of one client.
+
+        Raises HandshakeFailed, or ConnectionResetError if the client closes without sending a byte.
+        """
         try:
             with trio.fail_after(TIMEOUT_S):
                 await self._go_through(transport)
         except trio.TooSlowError:
             raise HandshakeFailed(f"it was not done after {TIMEOUT_S:.0f} s") from None
-        except ssl.SSLError as problem:
-            with suppress(OSError):  # the client has not waited to be told
-                transport.push()
-            raise HandshakeFailed(reason_of(problem, "the client's")) from None
+        except ssl.SSLError as error:
+            with suppress(OSError):  # the client may be gone already
+                transport.push()  # the alert
+            raise HandshakeFailed(reason_of(error, "the client's")) from None
 
     async def _go_through(self, transport: TlsTransport) -> None:
         received = Received()
@@ -86,7 +90,7 @@ class Handshakes:
             except ssl.SSLWantReadError:
                 transport.more = False
             else:
-                transport.more = True  # what came with its last words
+                transport.more = True  # requests may have arrived with the end of the handshake
             await push_all(transport)
 
     async def _step(self, step: Callable[[], None]) -> None:
@@ -121,14 +125,14 @@ class Handshakes:
 
 
 class Received:
-    """What a client has sent so far: a step is worth its thread when a whole record has come."""
+    """The bytes of one client's handshake: a step is worth a thread when a record is complete."""
 
     def __init__(self) -> None:
         self._total = 0
-        self._begun = b""  # of the record that has not ended
+        self._incomplete = b""  # the beginning of a record
 
     async def next_records(self, transport: TlsTransport) -> None:
-        """Wait until OpenSSL has something new to look at.  See `Handshakes.shake_hands`."""
+        """Read until OpenSSL has a complete record.  Raises as `Handshakes.shake_hands` does."""
         while True:
             await trio.lowlevel.wait_readable(transport)
             try:
@@ -151,8 +155,8 @@ class Received:
         return ConnectionResetError("the client went away before the TLS handshake")
 
     def is_worth_a_look(self, data: bytes) -> bool:
-        """Whether a record has ended within `data`, or this is no TLS at all."""
-        data = self._begun + data
+        """Whether `data` completes a record, or is not TLS: then OpenSSL refuses it."""
+        data = self._incomplete + data
         position = 0
         while len(data) - position >= _HEADER_BYTES:
             if data[position] not in _KINDS:
@@ -161,11 +165,11 @@ class Received:
             if end > len(data):
                 break
             position = end
-        self._begun = data[position:]
+        self._incomplete = data[position:]
         return position > 0
 
 
 async def push_all(transport: TlsTransport) -> None:
-    """Send what OpenSSL has to say to the other side.  Raises OSError."""
+    """Send all encrypted bytes to the other side, and wait for room.  Raises OSError."""
     while not transport.push():
         await trio.lowlevel.wait_writable(transport)

@@ -1,17 +1,15 @@
-"""One connection's bytes inside TLS: OpenSSL between two pieces of memory, the socket beside them.
+"""The transport inside TLS: OpenSSL works on two memory buffers, and this module on the socket.
 
-OpenSSL could have the socket itself.  It then asks the kernel twice for each record of 16 kB and
-cannot be told of MSG_MORE; the throughput is the same (some 1.2 GB/s in and out on one core).
-Kernel TLS would let `sendfile` go on: it needs the kernel's module `tls`, and OpenSSL to have the
-socket.
+OpenSSL could use the socket itself.  Then it makes two system calls for each record of 16 kB, and
+cannot set MSG_MORE; the throughput is the same (some 1.2 GB/s in and out on one core).  Kernel TLS
+would keep `sendfile`, but needs the kernel module `tls`, and OpenSSL on the socket.
 
-What is different from plain bytes:
+Two differences from a plain transport:
 
-- Bytes may have come that no poll of the socket tells of, for they were read with those before
-  them: `more`.
-- What was encrypted has to go out as it is.  Where the socket has no room, `send` says that nothing
-  was sent, keeps the encrypted form, and counts the piece as sent once that is gone: whoever sends
-  begins with the same bytes again.
+- OpenSSL may hold decrypted bytes that no poll of the socket reports: see `more`.
+- Encrypted bytes must be sent as they are.  If the socket has no room, `send` keeps the encrypted
+  form of the piece and reports that nothing was sent.  The caller then sends the same bytes again,
+  and the piece counts as sent when its encrypted form is sent.
 """
 
 from __future__ import annotations
@@ -26,38 +24,38 @@ from typing import Final, cast
 from kwire.codecs.primitives import Buffer
 
 READ_BYTES: Final = 256 * 1024
-"""Read from a socket at once, as of a plain connection."""
+"""The most bytes of one read, as on a plain connection."""
 
 _PIECE_BYTES: Final = 64 * 1024
-"""Encrypted before it is sent: four records of TLS.  What is held for a client that does not read
-is as much, and some 100 bytes for each record."""
+"""The bytes that are encrypted before a send: four TLS records.  A client that does not read makes
+the broker hold as much, and some 100 bytes for each record."""
 
 _READ: Final = memoryview(bytearray(READ_BYTES))
-"""What all connections read into: it is handed to OpenSSL before anybody else has a turn."""
+"""The buffer that all connections read into: OpenSSL copies it before another task runs."""
 
 _NOTHING: Final = memoryview(b"")
 
 
 class TlsTransport:
-    """See the module, and `Transport` for what each function is to do."""
+    """Encrypts and decrypts the bytes of one socket; see `Transport` for each function."""
 
     __slots__ = ("_incoming", "_outgoing", "_pledged", "_read", "_socket", "_unsent", "more", "tls")
 
     def __init__(
         self, client: socket.socket, context: ssl.SSLContext, host: str | None = None
     ) -> None:
-        """`host` is whom this side has connected to; None for a client that was accepted."""
+        """`host` is the server that this side has connected to; None for an accepted client."""
         self._socket = client
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
         self._unsent = _NOTHING
-        self._pledged = 0  # of the bytes that are being sent, those that `_unsent` stands for
+        self._pledged = 0  # the caller's bytes whose encrypted form is `_unsent`
         self.tls = context.wrap_bio(
             self._incoming, self._outgoing, server_side=host is None, server_hostname=host
         )
         self._read = cast(Callable[[int, memoryview], int], self.tls.read)  # any buffer will do
         self.more = False
-        """Whether bytes may be there to read of which the socket knows nothing."""
+        """Whether OpenSSL may hold bytes to read that the socket does not report."""
 
     # -- reading
 
@@ -65,7 +63,7 @@ class TlsTransport:
         if not self.more and not self.take_in():
             return 0
         filled = self._decrypt(view)
-        if self._outgoing.pending:  # a change of keys is answered
+        if self._outgoing.pending:  # OpenSSL answers a key update
             self.push()
         if filled is None:
             return 0
@@ -74,20 +72,22 @@ class TlsTransport:
         return filled
 
     def take_in(self) -> memoryview:
-        """Read what has come, encrypted; empty when the other side has ended.  Valid until the
-        next connection reads."""
+        """Read encrypted bytes and pass them to OpenSSL; empty when the other side has closed.
+
+        The result is valid until the next read of any connection.
+        """
         received = _READ[: self._socket.recv_into(_READ)]
         self._incoming.write(received)
         return received
 
     def _decrypt(self, view: memoryview) -> int | None:
-        """Fill `view` as far as there is something; None when the other side has ended."""
+        """Decrypt into `view`; returns the number of bytes, None when the other side has closed."""
         read, filled, room = self._read, 0, len(view)
         self.more = False
         try:
             while filled < room:
                 count = read(room - filled, view[filled:])
-                if not count:  # the other side's goodbye, which stays there to be read
+                if not count:  # the other side's close_notify, which every later read returns, too
                     self.more = bool(filled)
                     return filled or None
                 filled += count
@@ -123,14 +123,17 @@ class TlsTransport:
         return sent or self._blocked()
 
     def _redeem(self, flags: int) -> int:
-        """How many of the bytes to be sent went out with what was kept; raises if not all did."""
+        """Send the encrypted bytes that were kept; returns how many of the caller's bytes they are.
+
+        Raises BlockingIOError if the socket does not take all of them.
+        """
         if self._unsent and not self.push(flags):
             raise BlockingIOError
         pledged, self._pledged = self._pledged, 0
         return pledged
 
     def _send_piece(self, piece: Buffer, flags: int) -> bool:
-        """Encrypt and send; False where the socket has no room, and the encrypted form is kept."""
+        """Encrypt and send a piece; False if the socket is full: the encrypted form is kept."""
         self.tls.write(piece)
         if self.push(flags):
             return True
@@ -141,7 +144,7 @@ class TlsTransport:
         raise BlockingIOError
 
     def push(self, flags: int = 0) -> bool:
-        """Send what is encrypted; whether that was all."""
+        """Send encrypted bytes; False if the socket does not take all of them."""
         while self._unsent or self._outgoing.pending:
             unsent = self._unsent or memoryview(self._outgoing.read())
             try:
@@ -159,12 +162,12 @@ class TlsTransport:
         return self._socket.fileno()
 
     def setsockopt(self, level: int, option: int, value: bytes) -> None:
-        """Of the socket below."""
+        """Set an option of the socket below."""
         self._socket.setsockopt(level, option, value)
 
     def close(self) -> None:
-        """Say goodbye, if that can be said at once."""
-        with suppress(OSError):  # the other side has gone, or does not answer it now
+        """Send close_notify, if the socket has room for it, and close the socket."""
+        with suppress(OSError):  # the other side is gone, or does not answer at once
             self.tls.unwrap()
         with suppress(OSError):
             self.push()

@@ -1,4 +1,5 @@
-"""What a partition is on this broker, and the work on it that several requests share.
+"""The partitions that this broker hosts, and the work on them that several requests share.
 
-The way in is `partition.Partition`: its log, its epoch, its high watermark and who waits.
+The entry point is `partition.Partition`: a log, a leader epoch, a high watermark, and the requests
+that wait for them.
 """

@@ -1,7 +1,8 @@
-"""Has the logs of compacted topics cleaned, in the background and beside the loop.
+"""The background task that runs the log cleaner on compacted topics.
 
-The log room decides what is cleaned and how (`kwire.log.compaction`); this is the task that gives
-it turns.  Nothing of it is imported, and no process started, before there is a compacted topic.
+`kwire.log.compaction` decides which logs are cleaned and how.  This task runs its steps in threads,
+`log.cleaner.threads` at a time.  The cleaner is not imported, and its worker process not started,
+before there is a compacted topic.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ if TYPE_CHECKING:
     from kwire.storage.partitions.hosted import HostedPartitions
 
 _BACKOFF_MS_MIN = 100
-"""`log.cleaner.backoff.ms` may be 0, which would be a busy loop."""
+"""The shortest wait: `log.cleaner.backoff.ms` may be 0, which would be a busy loop."""
 
 
 async def run(settings: LiveSettings, hosted: HostedPartitions, now_ms: Callable[[], int]) -> None:
-    """Keep `log.cleaner.threads` cleanings going as long as there is something to clean."""
+    """Clean up to `log.cleaner.threads` logs at a time, until cancelled."""
     if not settings.config.log_cleaner_enable:
         return
     logs = hosted.logs
@@ -35,7 +36,7 @@ async def run(settings: LiveSettings, hosted: HostedPartitions, now_ms: Callable
         nonlocal running
         try:
             for job in round_.jobs():
-                # A thread that waits for the worker is let go when the worker is ended.
+                # Cancelled, the thread is abandoned: it ends when its worker process ends.
                 await trio.to_thread.run_sync(job.run, abandon_on_cancel=True)
                 job.finish()
             logs.cleaner.finished(round_, now_ms(), cleaner_settings)
@@ -46,13 +47,13 @@ async def run(settings: LiveSettings, hosted: HostedPartitions, now_ms: Callable
     async with trio.open_nursery() as nursery:
         while True:
             finished = trio.Event()
-            found = None
+            round_ = None
             if running < settings.config.log_cleaner_threads and _has_compacted(logs):
                 cleaner_settings = _cleaner_settings(settings.config)
-                found = logs.cleaner.grab(now_ms(), cleaner_settings, hosted.high_watermark_of)
-            if found is not None:
+                round_ = logs.cleaner.grab(now_ms(), cleaner_settings, hosted.high_watermark_of)
+            if round_ is not None:
                 running += 1
-                nursery.start_soon(clean, found, cleaner_settings)
+                nursery.start_soon(clean, round_, cleaner_settings)
                 continue
             await _stop_idle_workers(logs, now_ms())
             backoff_ms = max(settings.config.log_cleaner_backoff_ms, _BACKOFF_MS_MIN)
@@ -65,14 +66,14 @@ def _has_compacted(logs: LogManager) -> bool:
 
 
 def _cleaner_settings(config: BrokerConfig) -> CleanerSettings:
-    """The broker's configs as they are now: most of them can be altered while it runs."""
+    """The cleaner's settings as they are now: most of them can change while the broker runs."""
     from kwire.log.compaction.settings import CleanerSettings
 
     return CleanerSettings(**{name: getattr(config, name) for name in CleanerSettings.__slots__})
 
 
 async def _stop_idle_workers(logs: LogManager, now_ms: int) -> None:
-    if "cleaner" not in logs.__dict__:
+    if "cleaner" not in logs.__dict__:  # a cached property: the cleaner was never used
         return
     for worker in logs.cleaner.take_idle(now_ms):
         await trio.to_thread.run_sync(worker.stop)

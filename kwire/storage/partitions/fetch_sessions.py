@@ -1,21 +1,22 @@
-"""Incremental fetch sessions (KIP-227): a client names its partitions once and then only changes.
+"""Incremental fetch sessions (KIP-227): a client names its partitions once, and then only changes.
 
-A session remembers, for each partition, what was asked last and what was told last.  A request in
-a session carries what to ask differently and what to forget; its reply carries only partitions
-with something to tell.  No I/O and no clock in here: `now_ms` and session ids come from outside.
+For each partition a session remembers the last request and the last response.  A request in a
+session has the partitions to add, to change, and to forget.  Its response has only partitions with
+news.  This module does no I/O and reads no clock: `now_ms` and session ids are arguments.
 
-    request's session epoch   what it means
-    0                         a full fetch: all partitions are in the request; its session, if it
-                              names one, ends, and a new one begins when there is room for it
-    -1                        a full fetch that wants no session; the one it names ends
-    the session's next epoch  an incremental fetch; the next one is one higher (1 after 2^31-1)
-    any other                 INVALID_FETCH_SESSION_EPOCH, or FETCH_SESSION_ID_NOT_FOUND
+    session epoch of a request    meaning
+    0                             a full fetch with all partitions.  The session that it names
+                                  ends; a new one begins if a slot is free
+    -1                            a full fetch without a session; the session that it names ends
+    the session's next epoch      an incremental fetch; the epoch after 2^31-1 is 1
+    any other                     INVALID_FETCH_SESSION_EPOCH, or FETCH_SESSION_ID_NOT_FOUND
 
-Versions below 7 know no sessions; their epoch decodes as -1.  From version 13 on topics go by id:
-a session is by name or by id for life (FETCH_SESSION_TOPIC_ID_ERROR, KIP-516).
+Versions below 7 have no sessions; their epoch decodes as -1.  From version 13 on requests name
+topics by id.  A session uses names or ids for its whole life (FETCH_SESSION_TOPIC_ID_ERROR,
+KIP-516).
 
-The partitions of a session are kept in the order in which they are read.  One that had records in
-a reply goes to the end, so that busy partitions cannot starve the others when a reply is full.
+A session reads its partitions in the order of a dict.  A partition that had records in a response
+moves to the end, so that busy partitions cannot starve the others when a response is full.
 """
 
 from __future__ import annotations
@@ -35,17 +36,22 @@ FINAL_EPOCH = -1
 _EPOCH_MAX = 2**31 - 1
 
 EVICTION_MS = 120_000
-"""How long a session is safe from being displaced, and how long one may be idle: Kafka's 2 min."""
+"""The age from which a session may be displaced, and the time that one may be idle, in ms; both are
+2 min as in Apache Kafka."""
 
 Key = tuple[str | bytes, int]
-"""A partition within one request or session: its topic's name or id, whichever it goes by."""
+"""A partition within one request or session: the topic's name (or id, from version 13 on), and the
+partition number."""
 
 
 class FetchTarget:
-    """One partition to fetch from: what is asked and, in a session, what was told last.
+    """One partition of a fetch: what the client asks for and, in a session, the last response.
 
-    `topic` is None while an id has no name here.  `partition` is who serves it, looked up when it
-    is first read.  -1 as the last told offset makes the next reply tell it again.
+    topic                             None if this broker knows no topic of that id
+    asked                             the client's last request for the partition
+    partition                         the hosted partition, looked up at the first read
+    high_watermark, log_start_offset  those of the last response; -1 has the next response report
+                                      them again
     """
 
     __slots__ = (
@@ -68,7 +74,7 @@ class FetchTarget:
         self.log_start_offset = -1
 
     def knows(self, data: PartitionData) -> bool:
-        """Whether `data` would tell the client nothing new."""
+        """Whether the client knows everything in `data`, so that the response may leave it out."""
         return (
             not data.records
             and not data.error_code
@@ -79,7 +85,7 @@ class FetchTarget:
         )
 
     def told(self, data: PartitionData) -> None:
-        """`data` goes to the client.  After an error the next good answer must go there, too."""
+        """Remember `data` as the last response.  After an error the next response is sent again."""
         self.high_watermark = -1 if data.error_code else data.high_watermark
         self.log_start_offset = data.log_start_offset
 
@@ -117,7 +123,7 @@ class FetchSession:
         self.displaceable = False
 
     def told(self, answers: Answers) -> None:
-        """These answers go to the client; those with records go to the end of the order."""
+        """Remember a response; move partitions with records to the end of the order."""
         targets = self.targets
         for target, data in answers:
             target.told(data)
@@ -126,10 +132,10 @@ class FetchSession:
 
 
 class FetchPlan:
-    """What one request reads, and how its reply relates to a session.
+    """The partitions that one request reads, and the session that its response belongs to.
 
-    `error`, where there is one, is all of the reply.  `session` is set for an incremental fetch,
-    whose reply leaves out partitions with nothing to tell.
+    With an `error` the response has nothing else.  `session` is set for an incremental fetch, whose
+    response leaves out partitions without news.
     """
 
     __slots__ = ("error", "opens_session", "reply_epoch", "session", "targets")
@@ -150,7 +156,7 @@ class FetchPlan:
 
     @property
     def overtaken(self) -> bool:
-        """Another request in the session came while this one waited: its reply is void."""
+        """Whether a later request in the session has arrived, which makes this response void."""
         return self.session is not None and self.session.epoch != self.reply_epoch
 
 
@@ -161,16 +167,16 @@ def _refused(error: ErrorCode) -> FetchPlan:
 class FetchSessions:
     """All sessions of the broker, at most `max.incremental.fetch.session.cache.slots` of them.
 
-    They are held in the order of their last use.  When all slots are taken, a new session takes
-    the place of (Kafka's rules) the longest unused one if that is idle for EVICTION_MS, else of
-    the smallest one with fewer partitions that has existed for EVICTION_MS.  Sessions of followers
-    are privileged: they may take a consumer's place at any time, and lose theirs to none.
+    They are in the order of their last use.  When all slots are taken, a new session displaces, as
+    in Apache Kafka, the longest unused session if it is idle for EVICTION_MS, else the smallest
+    session that has fewer partitions and has existed for EVICTION_MS.  Sessions of followers are
+    privileged: they may displace a consumer's session at any time, and no consumer displaces them.
     """
 
     __slots__ = ("_new_id", "_sessions", "evictions", "slots_max")
 
     def __init__(self, slots_max: int, new_id: Callable[[], int]) -> None:
-        """`new_id` gives a random int in [1, 2^31-1]; it is asked again while the id is taken."""
+        """`new_id` returns a random int in [1, 2^31-1]; it is called again while the id is used."""
         self.slots_max = slots_max
         self._new_id = new_id
         self._sessions: dict[int, FetchSession] = {}
@@ -181,11 +187,11 @@ class FetchSessions:
 
     @property
     def partitions(self) -> int:
-        """How many partitions all sessions hold together."""
+        """The number of partitions in all sessions."""
         return sum(len(session.targets) for session in self._sessions.values())
 
     def targets_of(self, session_id: int) -> Iterable[FetchTarget]:
-        """What a session reads; nothing where there is none of that id."""
+        """The partitions of a session; empty if the id is unknown."""
         session = self._sessions.get(session_id)
         return () if session is None else session.targets.values()
 
@@ -197,7 +203,7 @@ class FetchSessions:
         name_of: Callable[[bytes], str | None],
         now_ms: int,
     ) -> FetchPlan:
-        """What `request` reads; its session is advanced.  `name_of` knows topics' names."""
+        """The plan of `request`; advances its session.  `name_of` maps a topic id to its name."""
         epoch = request.session_epoch
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._sessions.pop(request.session_id, None)
@@ -228,7 +234,10 @@ class FetchSessions:
     def open(
         self, answers: Answers, now_ms: int, *, by_topic_id: bool, privileged: bool = False
     ) -> int:
-        """Begin a session with the partitions of a full reply; NO_SESSION if no slot is free."""
+        """Begin a session with the partitions of a full fetch.
+
+        Returns the session's id, NO_SESSION if no slot is free.
+        """
         sessions = self._sessions
         if len(sessions) >= self.slots_max and not self._evict(len(answers), privileged, now_ms):
             return NO_SESSION
@@ -246,13 +255,13 @@ class FetchSessions:
 
     def _touch(self, session: FetchSession, now_ms: int) -> None:
         sessions = self._sessions
-        sessions[session.id] = sessions.pop(session.id)  # to the end: most recently used
+        sessions[session.id] = sessions.pop(session.id)  # move to the end: most recently used
         session.used_ms = now_ms
         session.size = len(session.targets)
         session.displaceable = now_ms - session.created_ms > EVICTION_MS
 
     def _evict(self, size: int, privileged: bool, now_ms: int) -> bool:
-        """Make room for a session of `size` partitions; False if none may be displaced for it."""
+        """Displace a session for one of `size` partitions; False if none may be displaced."""
         stalest = next(iter(self._sessions.values()), None)
         if stalest is None:
             return False
@@ -283,17 +292,17 @@ def _ask(
     by_topic_id: bool,
     name_of: Callable[[bytes], str | None],
 ) -> None:
-    """Put the request's partitions into `targets`: new ones at the end, known ones in place.
+    """Add the request's partitions to `targets`, and replace what was asked of those it has.
 
-    A partition that is named twice is asked for once, as it is named last.
+    A partition that is named twice is read once, by its last entry.
     """
     for topic in request.topics:
         name: str | None = name_of(topic.topic_id) if by_topic_id else topic.topic
         label: str | bytes = topic.topic_id if by_topic_id else topic.topic
         for asked in topic.partitions:
             key = (label, asked.partition)
-            known = targets.get(key)
-            if known is None:
+            target = targets.get(key)
+            if target is None:
                 targets[key] = FetchTarget(key, name, topic.topic_id, asked)
             else:
-                known.asked = asked
+                target.asked = asked

@@ -1,10 +1,10 @@
-"""Group commit: an append that reaches `flush.messages` is acknowledged once it is durable.
+"""Group commit: an append that reaches `flush.messages` is acknowledged once it is on disk.
 
-The fsync runs in a thread.  What is appended while one is under way waits for the next, so that
-however many producers wait, one fsync after the other serves them all (Apache Kafka's does one for
-each append that reaches the setting, inside it).  Where this broker is alone in sync the high
-watermark waits too: consumers see nothing of it before it is on disk.  What does not reach the
-setting is acknowledged and seen at once, and is flushed with what comes after it.
+The fsync runs in a thread.  Records that are appended meanwhile wait for the next fsync, so one
+fsync at a time serves any number of producers.  (Apache Kafka calls fsync inside each append that
+reaches the setting.)  If this broker is the only in-sync replica, the high watermark waits too:
+consumers do not see the records before they are on disk.  Appends below the setting are
+acknowledged and visible at once; the next flush includes them.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 _logger = logging.getLogger("kwire.partitions.flushing")
 
 RETRY_S = 0.1
-"""Until a flush is tried again that found no descriptors or no room."""
+"""The time until a flush is tried again that failed for want of descriptors or disk space."""
 
 
 class Flusher:
-    """Flushes partitions that ask for it, each by one task while there is something to flush."""
+    """Flushes partitions on request, with at most one task for each partition."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
@@ -37,11 +37,11 @@ class Flusher:
         self._flushing: set[Partition] = set()
 
     def start(self, nursery: trio.Nursery) -> None:
-        """Flushes run in `nursery` from now on."""
+        """Run flushes in `nursery` from now on."""
         self._nursery = nursery
 
     def request(self, partition: Partition) -> None:
-        """What was appended is to be flushed; `partition.flushed` or `flush_failed` follows."""
+        """Start a flush of everything appended so far; `partition.flushed` is called after it."""
         if partition not in self._flushing:
             assert self._nursery is not None, "start() comes first"
             self._flushing.add(partition)
@@ -62,13 +62,13 @@ class Flusher:
             if flush is not None:
                 await trio.to_thread.run_sync(flush.run)
                 log.flushed(flush)
-        except LogError as problem:
-            _logger.warning("%s-%d is not flushed: %s", partition.topic, partition.index, problem)
+        except LogError as error:
+            _logger.warning("Cannot flush %s-%d: %s", partition.topic, partition.index, error)
             if log.offline:
                 partition.release_waiters(ErrorCode.KAFKA_STORAGE_ERROR)
                 return
-            # A shortage, which passes.  What was appended stays in the log, so nobody is told that
-            # it failed: a producer would write it again.
+            # A shortage passes, so the flush is tried again.  No producer gets an error: the
+            # records stay in the log, and a producer would send them a second time.
             log.flush_due = True
             await trio.sleep(RETRY_S)
         else:

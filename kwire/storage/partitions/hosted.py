@@ -1,9 +1,9 @@
-"""The partitions that this broker has replicas of, and the logs that they lie on.
+"""The partitions of which this broker has a replica, and their logs.
 
-One class opens, finds, loses and drops partitions, for a broker alone and for a member of a
-cluster.  Who decides which partitions these are differs: a broker alone follows its own metadata
-(`kwire.cluster.membership.alone`), a member does what the controller's LeaderAndIsr and StopReplica
-say (`kwire.cluster.replication.manager`).
+`HostedPartitions` opens, finds and drops partitions, both for a broker alone and for a member of a
+cluster.  Other modules decide which partitions these are: a broker alone follows its own metadata
+(`kwire.cluster.membership.alone`); a member follows LeaderAndIsr and StopReplica of the controller
+(`kwire.cluster.replication.manager`).
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from kwire.storage.partitions.flushing import Flusher
 from kwire.storage.partitions.partition import Partition
 
 PartitionKey: TypeAlias = tuple[str, int]
-"""The topic's name and the partition's number."""
+"""The topic's name and the partition number."""
 
 
-def _nobody(partition: Partition) -> None:
-    """No coordinator is there to hear of leaders."""
+def _ignore(partition: Partition) -> None:
+    """The default of `on_leadership_change`: there are no coordinators."""
 
 
 class HostedPartitions:
     """The partitions of one broker.
 
-    by_topic               the partitions by topic name and number
-    absent                 partitions whose logs may lie in a log directory that is offline: they
-                           are not created anew, for an empty log in their place would be taken for
-                           the partition, and its records for lost
-    on_leadership_change   called when this broker becomes or stays the leader in a new epoch, or
-                           stops leading; coordinators follow their partitions by it
+    by_topic               the partitions, by topic name and partition number
+    absent                 partitions whose logs may be in an offline log directory.  They are not
+                           created again: an empty log in their place would look as if all records
+                           were lost
+    on_leadership_change   called when this broker begins to lead a partition, leads it in a new
+                           epoch, or stops leading it; coordinators load and resign by it
     """
 
     def __init__(
@@ -43,17 +43,17 @@ class HostedPartitions:
         flusher: Flusher,
         log_config: Callable[[str], LogConfig],
     ) -> None:
-        """`log_config` gives what the logs of a topic (by name) work by."""
+        """`log_config` returns the configs of a topic's logs by the topic's name."""
         self.node_id: Final = node_id
         self.logs: Final = logs
         self.by_topic: dict[str, dict[int, Partition]] = {}
         self.absent: set[PartitionKey] = set()
-        self.on_leadership_change: Callable[[Partition], None] = _nobody
+        self.on_leadership_change: Callable[[Partition], None] = _ignore
         self._flusher = flusher
         self._log_config = log_config
 
     def __iter__(self) -> Iterator[Partition]:
-        """All partitions, as they are now: the loop may open and drop some."""
+        """A copy of all partitions: the loop's body may open and drop some."""
         return iter([each for hosted in self.by_topic.values() for each in hosted.values()])
 
     def get(self, topic: str, index: int) -> Partition | None:
@@ -61,7 +61,7 @@ class HostedPartitions:
         return None if hosted is None else hosted.get(index)
 
     def led(self, topic: str, index: int) -> Partition:
-        """The partition that this broker leads.
+        """The partition, if this broker leads it.
 
         Raises LogError: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR.
         """
@@ -73,32 +73,32 @@ class HostedPartitions:
         return partition
 
     def absent_error(self, topic: str, index: int) -> ErrorCode:
-        """What a client is told of a partition that is not hosted here.
+        """The error for a request to a partition that this broker does not host.
 
-        NOT_LEADER_OR_FOLLOWER where its disk was away when the broker started: it has no leader.
+        NOT_LEADER_OR_FOLLOWER if its log directory was offline at start: the partition exists.
         """
         if (topic, index) in self.absent:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def high_watermark_of(self, log: Log) -> int:
-        """Up to which offset `log` is committed, for its checkpoint and for retention.
+        """The high watermark of `log`, for its checkpoint and for retention.
 
-        Where no partition is open on the log yet, the last checkpoint says so.
+        It is that of the last checkpoint while no partition is open on the log.
         """
         partition = self.get(log.topic, log.partition)
         if partition is not None:
             return partition.high_watermark
-        known = self.logs.high_watermarks.get((log.topic, log.partition), 0)
-        return min(known, log.log_end_offset)
+        checkpointed = self.logs.high_watermarks.get((log.topic, log.partition), 0)
+        return min(checkpointed, log.log_end_offset)
 
     def open(
         self, topic: str, topic_id: bytes, index: int, *, has_followers: bool = False
     ) -> Partition:
-        """Open the partition on its log, which is created if there is none.
+        """Open the partition on its log; create the log if there is none.
 
-        A log without a topic id gets this one.  With followers the high watermark begins at the
-        last checkpoint; without, all of the log is committed.  Raises LogError.
+        A log without a topic id gets `topic_id`.  With followers the high watermark begins at the
+        last checkpoint; without followers the whole log is committed.  Raises LogError.
         """
         log = self.logs.logs.get((topic, index))
         if log is None:
@@ -111,11 +111,11 @@ class HostedPartitions:
         return partition
 
     def _checkpointed(self, log: Log) -> int:
-        known = self.logs.high_watermarks.get((log.topic, log.partition), 0)
-        return max(known, log.log_start_offset)
+        checkpointed = self.logs.high_watermarks.get((log.topic, log.partition), 0)
+        return max(checkpointed, log.log_start_offset)
 
     def drop(self, topic: str, index: int) -> None:
-        """Stop serving the partition, if it is here, and delete its log."""
+        """Stop serving the partition and delete its log; does nothing if neither exists."""
         hosted = self.by_topic.get(topic, {})
         partition = hosted.pop(index, None)
         if not hosted:
@@ -127,9 +127,9 @@ class HostedPartitions:
             self.logs.delete(topic, index)
 
     def lose(self, lost: Iterable[Log]) -> list[Partition]:
-        """Answer everybody who waits on these logs with KAFKA_STORAGE_ERROR.
+        """Answer all requests that wait for these logs with KAFKA_STORAGE_ERROR.
 
-        Gives the partitions that lay on them.  They stay hosted: requests get that error.
+        Returns the partitions of the logs.  They stay hosted, and later requests get that error.
         """
         partitions = []
         for log in lost:
@@ -140,7 +140,7 @@ class HostedPartitions:
         return partitions
 
     def configure(self, topics: Iterable[str]) -> None:
-        """Have the logs of these topics work by their settings as they are now."""
+        """Apply the current configs of these topics to their logs."""
         for name in topics:
             hosted = self.by_topic.get(name)
             if hosted:

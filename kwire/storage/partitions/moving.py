@@ -1,7 +1,7 @@
-"""Moves partitions between log directories, in the background (AlterReplicaLogDirs, KIP-113).
+"""The background task that moves partitions between log directories (AlterReplicaLogDirs, KIP-113).
 
-`kwire.log.upkeep.moving` knows how; here each move gets its turns on the loop, and what
-blocks a thread.
+`kwire.log.upkeep.moving` has the steps of a move.  This task runs them on the loop, a slice of each
+move in turn, and runs fsync in a thread.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 log = logging.getLogger("kwire.partitions.moving")
 
 INTERVAL_S = 0.1
-"""How often it is looked whether somebody asked for a move, and whether more may be copied."""
+"""The time between two checks for new moves, and for room in the quota."""
 RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 
 
 async def run(settings: LiveSettings, hosted: HostedPartitions, now_ms: Callable[[], int]) -> None:
-    """Serve all moves, a slice of each in turn."""
+    """Carry out all moves, a slice of each in turn, until cancelled."""
     moves, logs = hosted.logs.moves, hosted.logs.logs
     quota: ReplicationQuota | None = None
     while True:
@@ -42,8 +42,8 @@ async def run(settings: LiveSettings, hosted: HostedPartitions, now_ms: Callable
             if quota.is_exceeded(now_ms()):
                 break
             for key in keys:
-                if key in moves.copies and key in logs:  # still
-                    copied_bytes = await _turn(hosted, moves, key)
+                if key in moves.copies and key in logs:  # another slice may have ended the move
+                    copied_bytes = await _run_slice(hosted, moves, key)
                     quota.record(copied_bytes, now_ms())
 
 
@@ -56,10 +56,10 @@ def _quota(config: BrokerConfig) -> ReplicationQuota:
     )
 
 
-async def _turn(hosted: HostedPartitions, moves: Moves, key: TopicPartition) -> int:
-    """Copy some, flush what is copied, or swap it; a move that fails is over.
+async def _run_slice(hosted: HostedPartitions, moves: Moves, key: TopicPartition) -> int:
+    """Copy a piece, flush the copy, or put the copy in the log's place; cancel a move that fails.
 
-    Gives the bytes that were copied.
+    Returns the number of bytes that were copied.
     """
     try:
         if copied_bytes := moves.copy_some(key):
@@ -71,14 +71,14 @@ async def _turn(hosted: HostedPartitions, moves: Moves, key: TopicPartition) -> 
             copy.flushed(flush)
         else:
             _swap(hosted, moves, key)
-    except LogError as problem:
-        log.error("%s-%d is not moved: %s", *key, problem)
+    except LogError as error:
+        log.error("Cannot move %s-%d: %s. The move is cancelled.", *key, error)
         moves.cancel(key)
     return 0
 
 
 def _swap(hosted: HostedPartitions, moves: Moves, key: TopicPartition) -> None:
-    """The copy is served from here on; nothing may be appended in between."""
+    """Serve the copy from now on.  No append may run in between, so nothing here waits."""
     moved = moves.swap(key)
     partition = hosted.get(*key)
     if partition is not None:

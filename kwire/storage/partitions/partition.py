@@ -1,8 +1,8 @@
-"""One partition as this broker holds it: its log, its epoch, its high watermark and who waits.
+"""One partition on this broker: its log, its leader epoch, its high watermark, and its waiters.
 
-Handlers, coordinators and (later) replication see this object only.  A broker alone is the case of
-one replica that is in sync with itself: `append` then commits at once, by the same code that a
-follower's progress will call.
+Handlers, coordinators and replication work with this object, and never with the log itself to
+append.  If this broker is the only replica, `append` commits at once; otherwise `Followers`
+(kwire.cluster.replication.leading) advances the high watermark as the in-sync replicas fetch.
 """
 
 from __future__ import annotations
@@ -26,31 +26,32 @@ _ticket = count()
 
 
 class FetchWaiter(Protocol):
-    """A parked Fetch; see kwire.storage.partitions.purgatory."""
+    """A Fetch that waits for records; see kwire.storage.partitions.purgatory."""
 
     def data_arrived(self, size_bytes: int) -> None:
-        """Some `size_bytes` more may be readable in a partition that this fetch asked for."""
+        """About `size_bytes` more may be readable in one of the fetch's partitions."""
 
     def partition_changed(self) -> None:
-        """The partition went away, moved or changed its epoch: answer now."""
+        """The partition was deleted, moved or got a new epoch: answer the fetch now."""
 
 
 class Followers(Protocol):
-    """The other replicas of a partition that is led here; see kwire.cluster.replication.leading."""
+    """The followers of a partition that this broker leads (kwire.cluster.replication.leading)."""
 
     proposed: tuple[int, ...] | None
+    """The ISR that was proposed to the controller and is not decided yet, or None."""
 
     @property
     def is_lagging(self) -> bool:
-        """Whether it is not known yet what of the log of earlier leaders counts."""
+        """Whether the high watermark may still be below what earlier leaders committed."""
 
     def follower(self, broker_id: int) -> Follower | None: ...
 
     def appended(self, size_bytes: int) -> None:
-        """The log is that much longer."""
+        """Note that `size_bytes` were appended to the leader's log."""
 
     def advance(self) -> None:
-        """Have count what does."""
+        """Advance the high watermark as far as the in-sync replicas allow."""
 
     def fetched(
         self, follower: Follower, offset: int, log_start_offset: int, broker_epoch: int
@@ -65,11 +66,14 @@ class Followers(Protocol):
     def when_deleted(self, offset: int, callback: Callable[[ErrorCode, int], None]) -> None: ...
 
     def stop(self, error: ErrorCode) -> None:
-        """The partition is led here no longer."""
+        """Answer all waiting requests with `error`: this broker no longer leads the partition."""
 
 
 class Unattended:
-    """Followers that nobody keeps an eye on: nothing counts while another is in sync."""
+    """Followers without replication, until it replaces this object.
+
+    Nothing is committed while another replica is in sync.
+    """
 
     proposed: tuple[int, ...] | None = None
     is_lagging = False
@@ -109,7 +113,7 @@ class Unattended:
 
 
 class Partition:
-    """The one owner of a partition's state on this broker.
+    """One partition on this broker; nobody else changes its state.
 
     Offsets: `log_start_offset <= last_stable_offset <= high_watermark <= log_end_offset`.
     """
@@ -145,17 +149,17 @@ class Partition:
         flusher: Flusher | None = None,
         high_watermark: int | None = None,
     ) -> None:
-        """`flusher` makes durable what `flush.messages` asks for; without one each append does.
+        """`flusher` flushes after appends that reach `flush.messages`; without it, the append does.
 
-        `high_watermark` is up to where others are known to have the log; without one there are
-        none, and all of it counts.
+        `high_watermark` is that of the last checkpoint, if there are other replicas.  Without other
+        replicas it is None, and the whole log is committed.
         """
         self.log = log
         self._flusher = flusher
         log.flush_inline = flusher is None
         self._flush_end = 0
-        """Where the log ended with the last append that reached `flush.messages`; 0 once all before
-        it is flushed."""
+        """The log end offset after the last append that reached `flush.messages`; 0 once everything
+        before it is flushed."""
         self._unflushed_bytes = 0
         self._flush_waiters: list[tuple[int, Callable[[ErrorCode], None]]] = []
         self.topic = log.topic
@@ -165,24 +169,25 @@ class Partition:
         self.leader = -1
         self.leader_epoch = -1
         self.led_since_epoch = -1
-        """The leader epoch since which it is led here, while it is."""
+        """The leader epoch in which this broker began to lead, while it leads."""
         self.partition_epoch = 0
         self.replicas: tuple[int, ...] = (node_id,)
         self.isr: tuple[int, ...] = (node_id,)
         self.leading: Followers | None = None
-        """While it is led here and has other replicas: what they have."""
+        """The followers, while this broker leads a partition with other replicas; else None."""
         self.following = False
-        """Whether another broker leads it, as far as is known here."""
+        """Whether this broker fetches from a leader on another broker."""
         end = log.log_end_offset
         self.high_watermark = end if high_watermark is None else min(high_watermark, end)
-        log.high_watermark_advanced(self.high_watermark)  # markers found by recovery are stable
+        log.high_watermark_advanced(self.high_watermark)  # for markers that recovery has found
         self.fetch_waiters: set[FetchWaiter] = set()
+        """Consumers' fetches, which wait until records are committed."""
         self.replica_waiters: set[FetchWaiter] = set()
-        """Followers that wait for what is appended; the others wait until it counts."""
+        """Followers' fetches, which wait until records are appended."""
         self._commit_waiters: list[tuple[int, int, Callable[[ErrorCode], None]]] = []
 
     def replace_log(self, log: Log) -> None:
-        """The log has been moved to another directory: this one has all that it had."""
+        """Use `log`, a complete copy in another log directory, from now on."""
         self.log = log
         log.flush_inline = self._flusher is None
         log.high_watermark_advanced(self.high_watermark)
@@ -201,20 +206,20 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """First offset that a read_committed consumer may not see yet (KIP-98)."""
+        """The first offset that a read_committed consumer may not read yet (KIP-98)."""
         unstable = self.log.first_unstable_offset
         if unstable is None or unstable > self.high_watermark:
             return self.high_watermark
         return unstable
 
     def follow(self, state: PartitionImage) -> None:
-        """Take over what the cluster says of this partition: leader, epochs, replicas, ISR.
+        """Apply the partition's state in the metadata: leader, epochs, replicas, ISR.
 
-        LogError if the disk does not take the leader's epoch; the leader is the one before then.
+        Raises LogError if the leader epoch cannot be written to disk; the leader is unchanged then.
         """
         self.replicas, self.isr = state.replicas, state.isr
         self.partition_epoch = state.partition_epoch
-        self._expect_followers(state)
+        self._set_followers(state)
         if (self.leader, self.leader_epoch) == (state.leader, state.leader_epoch):
             return
         if state.leader == self.node_id:
@@ -226,9 +231,9 @@ class Partition:
         if not self.is_leader:
             self.release_waiters(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         else:
-            self._wake_fetches()  # what they named as the current epoch is none any longer
+            self._wake_fetches()  # the leader epoch that they named is no longer the current one
 
-    def _expect_followers(self, state: PartitionImage) -> None:
+    def _set_followers(self, state: PartitionImage) -> None:
         if state.leader == self.node_id and len(state.replicas) > 1:
             if self.leading is None:
                 self.leading = Unattended(self)
@@ -237,7 +242,7 @@ class Partition:
             self.leading = None
 
     def check_leader_epoch(self, epoch: int) -> None:
-        """LogError if `epoch`, named as the current one, is an older or a later one (KIP-320)."""
+        """Raise LogError if `epoch`, the current one for a client, is older or newer (KIP-320)."""
         if epoch < self.leader_epoch:
             raise LogError(ErrorCode.FENCED_LEADER_EPOCH)
         if epoch > self.leader_epoch:
@@ -253,13 +258,13 @@ class Partition:
         verification: Verification | None = None,
         transaction_version: int = 0,
     ) -> AppendResult:
-        """Append one batch as the leader; offsets and epoch are written into `batches`.
+        """Append one batch as the leader; writes offsets and leader epoch into `batches`.
 
-        `required_acks` is Produce's `acks`: -1 asks for `min.insync.replicas` beforehand.
-        For `verification` and `transaction_version` see Log.append.
-        Raises LogError; the log is unchanged then.
+        `required_acks` is `acks` of Produce: with -1 the ISR must have `min.insync.replicas`.  For
+        `verification` and `transaction_version` see Log.append.  Raises LogError; the log is
+        unchanged then.
         """
-        self._check_leads(required_acks)
+        self._check_may_append(required_acks)
         log = self.log
         result = log.append(
             batches,
@@ -281,8 +286,8 @@ class Partition:
         now_ms: int,
         transaction_version: int,
     ) -> None:
-        """Append the marker of a transaction: `batch`, which has `header`.  Raises LogError."""
-        self._check_leads(-1)
+        """Append the marker of a transaction; `header` is that of `batch`.  Raises LogError."""
+        self._check_may_append(-1)
         self.log.append_marker(
             batch,
             header,
@@ -294,7 +299,11 @@ class Partition:
         self._appended(len(batch))
 
     def _appended(self, size_bytes: int) -> None:
-        """A broker that is alone in sync has committed the batch, once it is flushed if it must."""
+        """Advance the high watermark after an append, or start what has to come before that.
+
+        A leader without other replicas commits the batch at once, or after the flush that
+        `flush.messages` asks for.
+        """
         if self.log.flush_due:
             assert self._flusher is not None, "only an owner with a flusher clears flush_inline"
             self._flush_end = self.log.log_end_offset
@@ -304,23 +313,24 @@ class Partition:
         elif self._flush_end and self.is_flushing:
             self._unflushed_bytes += size_bytes
         else:
-            self._advance(self.log.log_end_offset, size_bytes)  # the log knows it has changed
+            # Not `advance_high_watermark`: the append has marked the log for upkeep already.
+            self._advance(self.log.log_end_offset, size_bytes)
 
     @property
     def is_flushing(self) -> bool:
-        """Whether something that was appended may not be acknowledged before it is flushed."""
+        """Whether appended records have to be flushed before they are acknowledged."""
         return self.log.recovery_point < self._flush_end
 
     def flushed(self, offset: int) -> None:
-        """Everything before `offset` is on this broker's disk."""
+        """Advance the high watermark and answer waiters: all before `offset` is on this disk."""
         size_bytes = self._unflushed_bytes
         is_flushing = self.is_flushing
         if not is_flushing:
-            # What has come since does not reach the setting: it waits for no flush.
+            # Later appends have not reached `flush.messages`: they need no flush.
             self._flush_end = self._unflushed_bytes = 0
         if self.leading is not None:
             self.leading.advance()
-        elif self.is_leader:  # to a follower its leader says what counts
+        elif self.is_leader:  # a follower's high watermark comes from its leader
             self.advance_high_watermark(
                 offset if is_flushing else self.log.log_end_offset, size_bytes
             )
@@ -334,35 +344,36 @@ class Partition:
     def when_flushed(self, offset: int, callback: Callable[[ErrorCode], None]) -> None:
         """Call `callback(NONE)` once everything before `offset` is on this broker's disk.
 
-        It is called with an error instead where the disk refuses.
+        If the disk fails, `callback` gets the error.
         """
         self._flush_waiters.append((offset, callback))
 
     def why_not_led(self) -> ErrorCode:
-        """What clients are told where this broker is not the leader: its disk may be the reason."""
+        """The error for requests while this broker is not the leader; its disk may have failed."""
         if self.log.offline:
             return ErrorCode.KAFKA_STORAGE_ERROR
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def check_leads(self) -> None:
-        """LogError if this broker is not the leader."""
+        """Raise LogError if this broker is not the leader."""
         if self.leader != self.node_id:
             raise LogError(self.why_not_led())
 
-    def _check_leads(self, required_acks: int) -> None:
+    def _check_may_append(self, required_acks: int) -> None:
+        """Raise LogError if this broker is not the leader, or too few replicas are in sync."""
         if self.leader != self.node_id:
             raise LogError(self.why_not_led())
         in_sync = len(self.isr)
         if (
             required_acks == -1
             and in_sync < self.log.config.min_insync_replicas
-            and in_sync < len(self.replicas)  # there cannot be more: Kafka caps it
+            and in_sync < len(self.replicas)  # all replicas are always enough, as in Apache Kafka
         ):
             raise LogError(ErrorCode.NOT_ENOUGH_REPLICAS)
 
     @property
     def is_under_min_isr(self) -> bool:
-        """Whether acks=all would be refused."""
+        """Whether an append with acks=all would be refused."""
         in_sync = len(self.isr)
         return in_sync < self.log.config.min_insync_replicas and in_sync < len(self.replicas)
 
@@ -373,7 +384,7 @@ class Partition:
         return self.log.read(offset, max_bytes, max_offset=max_offset, min_one_batch=min_one_batch)
 
     def followed(self, high_watermark: int, log_start_offset: int, size_bytes: int) -> None:
-        """What a leader has sent is appended: `size_bytes`, and what it says of its own log."""
+        """Note that `size_bytes` from the leader were appended; the offsets are the leader's."""
         log = self.log
         self.advance_high_watermark(
             max(self.high_watermark, min(high_watermark, log.log_end_offset)), size_bytes
@@ -389,21 +400,21 @@ class Partition:
             self._flusher.request(self)
 
     def truncated(self) -> None:
-        """The log ends earlier than it did: what it has lost was never committed, or is lost.
+        """Lower the high watermark to the log end offset, after the log was truncated.
 
-        Only followers cut their logs, and `follow` has let go of all that waited for a flush.
+        Only followers truncate their logs, and `follow` has answered all who waited for a flush.
         """
         self.high_watermark = min(self.high_watermark, self.log.log_end_offset)
 
     def advance_high_watermark(self, offset: int, size_bytes: int) -> None:
-        """Records below `offset` are on every in-sync replica; wake who waits for that."""
-        self.log.upkeep[self.log] = None  # for the checkpoint
+        """Commit records before `offset`: every in-sync replica has them.  Answers who waits."""
+        self.log.upkeep[self.log] = None  # the high watermark's checkpoint is out of date
         self._advance(offset, size_bytes)
 
     def _advance(self, offset: int, size_bytes: int) -> None:
         if offset > self.high_watermark:
             self.high_watermark = offset
-            if self.log.producers.unreplicated:  # markers that move the last stable offset
+            if self.log.producers.unreplicated:  # these markers may move the last stable offset
                 self.log.high_watermark_advanced(offset)
         if self._commit_waiters:
             self._release_commit_waiters()
@@ -414,7 +425,7 @@ class Partition:
     def when_replicated(self, offset: int, callback: Callable[[ErrorCode], None]) -> None:
         """Call `callback(NONE)` once everything before `offset` is committed, at once if it is.
 
-        It is called with an error instead when the partition stops being led here.
+        If this broker stops leading the partition first, `callback` gets the error.
         """
         if offset <= self.high_watermark:
             callback(ErrorCode.NONE)
@@ -427,7 +438,7 @@ class Partition:
             heapq.heappop(waiters)[2](ErrorCode.NONE)
 
     def stop(self, error: ErrorCode) -> None:
-        """The partition is deleted or led elsewhere: nobody may wait for it any longer."""
+        """Stop leading or following, and answer all waiters with `error`."""
         self.leader = -1
         self.following = False
         if self.leading is not None:
@@ -436,7 +447,7 @@ class Partition:
         self.release_waiters(error)
 
     def release_waiters(self, error: ErrorCode) -> None:
-        """Answer everybody who waits here: there will be nothing to wait for."""
+        """Answer all requests that wait for a commit or a flush with `error`, and wake fetches."""
         commit_waiters, self._commit_waiters = self._commit_waiters, []
         flush_waiters, self._flush_waiters = self._flush_waiters, []
         self._flush_end = self._unflushed_bytes = 0

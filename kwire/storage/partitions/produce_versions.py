@@ -1,4 +1,4 @@
-"""From which version on Produce may hold what it says; see handlers/produce.py."""
+"""The Produce versions from which on zstd batches and topic ids are allowed."""
 
 from __future__ import annotations
 

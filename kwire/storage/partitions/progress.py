@@ -1,16 +1,18 @@
-"""How far the followers of a partition are, as its leader sees it; no clock and no I/O.
+"""The progress of a partition's followers, as its leader sees it; it has no clock and no I/O.
 
-A follower's fetch offset is where its log ends.  It is caught up while that is where the leader's
-log ended when it fetched, or, as it can hardly be that under load, when it fetched the time before:
+The fetch offset of a follower is its log end offset.  The follower is caught up if its log ends
+where the leader's log ended at this fetch.  Under load it hardly ever does, so its fetch before
+this one counts too:
 
-    fetch offset >= the leader's end now                   caught up now
-    fetch offset >= the leader's end at its fetch before   caught up when it fetched then
+    fetch offset >= leader's end at this fetch             caught up now
+    fetch offset >= leader's end at the previous fetch     caught up at the time of that fetch
 
-    in sync            it was caught up no longer ago than replica.lag.time.max.ms
-    high watermark     the smallest end among the leader's own and those of the maximal ISR, and of
-                       whoever is about to join it; it never goes back
-    maximal ISR        while the controller has not answered, all that may be in the ISR by then:
-                       a record must not count that a replica lacks which may be elected (KIP-497)
+    in sync            the follower was caught up within the last replica.lag.time.max.ms
+    maximal ISR        every replica that may be in the ISR while the controller has not answered a
+                       proposal.  A record is not committed while one of them lacks it, as that one
+                       may be elected (KIP-497)
+    high watermark     the smallest log end offset of the leader, of the maximal ISR, and of
+                       followers that are about to join it; it never decreases
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ UNKNOWN_OFFSET: Final = -1
 
 
 class Follower:
-    """One of the other replicas."""
+    """What the leader knows of one follower."""
 
     __slots__ = (
         "broker_epoch",
@@ -41,11 +43,12 @@ class Follower:
         self.last_caught_up_ms = 0
         self.last_fetch_ms = 0
         self.leader_end_offset = UNKNOWN_OFFSET
-        """The leader's log end offset when it last fetched."""
+        """The leader's log end offset at the follower's last fetch."""
         self.broker_epoch = -1
 
     def begin(self, end_offset: int, now_ms: int, *, in_sync: bool, new_leader: bool) -> None:
-        """A leader epoch begins; a leader that was another one before knows nothing of it yet."""
+        """Begin a leader epoch.  With `new_leader` this broker did not lead before, and so knows
+        nothing of the follower."""
         self.last_caught_up_ms = now_ms if in_sync else 0
         if new_leader:
             self.log_end_offset = self.log_start_offset = UNKNOWN_OFFSET
@@ -58,7 +61,7 @@ class Follower:
     def fetched(
         self, offset: int, log_start_offset: int, end_offset: int, now_ms: int, broker_epoch: int
     ) -> None:
-        """It asked for what comes from `offset` on; the leader's log ended at `end_offset`."""
+        """Note a fetch from `offset`, while the leader's log ended at `end_offset`."""
         if offset >= end_offset:
             self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
         elif offset >= self.leader_end_offset:
@@ -74,24 +77,26 @@ class Follower:
 
 
 class Progress:
-    """All followers of one partition in one leader epoch, or several of the same leader."""
+    """All followers of one partition, for as long as one broker leads it."""
 
     __slots__ = ("epoch_start_offset", "followers")
 
     def __init__(self) -> None:
         self.followers: dict[int, Follower] = {}
         self.epoch_start_offset = UNKNOWN_OFFSET
-        """Where the leader's log ended when this leader epoch began."""
+        """The leader's log end offset when this leader epoch began."""
 
     def assign(self, followers: Iterable[int]) -> None:
-        """These are the other replicas; what is known of those that stay, stays."""
-        known = self.followers
-        self.followers = {each: known.get(each) or Follower(each) for each in followers}
+        """Set the followers; those that stay keep their progress."""
+        before = self.followers
+        self.followers = {
+            broker_id: before.get(broker_id) or Follower(broker_id) for broker_id in followers
+        }
 
     def begin_epoch(
         self, end_offset: int, isr: Collection[int], now_ms: int, *, new_leader: bool
     ) -> None:
-        """The leader leads in a new epoch, from `end_offset` on."""
+        """Begin a leader epoch, whose first record gets `end_offset`."""
         self.epoch_start_offset = end_offset
         for follower in self.followers.values():
             follower.begin(
@@ -106,7 +111,10 @@ class Progress:
         lag_max_ms: int,
         is_eligible: Callable[[int], bool],
     ) -> int:
-        """Up to where all have the log that count; `end_offset` is how far the leader counts."""
+        """The smallest end of the logs of the leader, the maximal ISR, and joining followers.
+
+        `end_offset` is the leader's own share: its log end offset, or where its last flush ended.
+        """
         smallest = end_offset
         for follower in self.followers.values():
             if follower.log_end_offset < smallest and (
@@ -122,7 +130,7 @@ class Progress:
     def out_of_sync(
         self, isr: Collection[int], end_offset: int, now_ms: int, lag_max_ms: int
     ) -> set[int]:
-        """Of `isr` those that have fallen behind, or no longer fetch."""
+        """The followers in `isr` that lag behind or no longer fetch."""
         return {
             follower.broker_id
             for follower in self.followers.values()
@@ -131,14 +139,17 @@ class Progress:
         }
 
     def may_join(self, follower: Follower, high_watermark: int) -> bool:
-        """It has all that is committed, and all that was there when this epoch began."""
+        """Whether the follower may join the ISR.
+
+        It needs all committed records, and all records from before this leader epoch.
+        """
         return (
             0 <= self.epoch_start_offset <= follower.log_end_offset
             and follower.log_end_offset >= high_watermark
         )
 
     def low_watermark(self, log_start_offset: int, is_alive: Callable[[int], bool]) -> int:
-        """Before it no live replica has a record."""
+        """The smallest log start offset of all live replicas: none of them has earlier records."""
         starts = [
             follower.log_start_offset
             for follower in self.followers.values()

@@ -1,4 +1,4 @@
-"""Where a Fetch waits until there is enough for it to read, or its time is up."""
+"""The purgatory: a Fetch with too few records waits here for more (`min.bytes`, `max.wait.ms`)."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ from kwire.storage.partitions.partition import FetchWaiter
 
 
 class ParkedFetch:
-    """A Fetch that waits for its partitions to get more; a `FetchWaiter`.
+    """A Fetch that waits for records in its partitions; a `FetchWaiter`.
 
-    It counts what arrives and wakes its task once that may be enough; the task then looks again
-    and, where it was not (the records of an open transaction arrive but cannot be read), waits on.
-    Parking costs one set entry a partition, arrivals one subtraction: a consumer that polls at the
-    end of a hundred partitions must be cheap, and so must the producers that write to them.
+    It counts the bytes that arrive, and wakes its task once they may be enough.  The task then
+    reads again.  If there is not enough (records of an open transaction arrive but cannot be read),
+    the task waits again.  Waiting costs one set entry for each partition, and an arrival costs one
+    subtraction, so that consumers at the end of a hundred partitions stay cheap, and so do the
+    producers that write to them.
     """
 
     __slots__ = ("_event", "_missing_bytes", "_waiters", "changed")
 
     def __init__(self, waiters: Iterable[set[FetchWaiter]]) -> None:
-        """`waiters` are those of each partition that this one joins."""
+        """`waiters` has the `fetch_waiters` or `replica_waiters` of each partition to wait for."""
         self._waiters = tuple(waiters)
         self._missing_bytes = 0
         self._event = trio.Event()
         self.changed = False
-        """A partition went away, moved or changed its epoch: the answer cannot wait for data."""
+        """Whether a partition was deleted, moved or got a new epoch: the response cannot wait."""
 
     def __enter__(self) -> ParkedFetch:
         for waiters in self._waiters:
@@ -53,10 +54,10 @@ class ParkedFetch:
         self._event.set()
 
     async def arrival(self, missing_bytes: int) -> None:
-        """Return once `missing_bytes` more have arrived since this call, or a partition changed.
+        """Return once `missing_bytes` have arrived since this call, or a partition has changed.
 
-        With 0 or less any arrival will do.  Between looking at the partitions and this call the
-        task must not have let others run.
+        With 0 or less the next arrival is enough.  Between its read of the partitions and this call
+        the task must not let other tasks run, or it misses arrivals.
         """
         if self.changed:
             return

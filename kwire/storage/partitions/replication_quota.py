@@ -1,8 +1,8 @@
-"""How many bytes a second replication may take, of the replicas that are throttled; no clock.
+"""The replication quota: how many bytes a second throttled replicas may transfer; it has no clock.
 
-As Apache Kafka's ReplicationQuotaManager (KIP-73), whose rate is a SimpleRate
-(kwire.security.quotas.rates). It is asked before something is read or fetched, so what is under way
-by then may pass it by one answer.
+It works as Apache Kafka's ReplicationQuotaManager (KIP-73), with a SimpleRate of
+kwire.security.quotas.rates.  The quota is checked before a read or a fetch, so the rate may exceed
+it by one response.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from kwire.security.quotas.rates import SimpleRate, Windows
 log = logging.getLogger("kwire.partitions.replication_quota")
 
 UNLIMITED: Final = 2**63 - 1
-"""Bytes a second where nothing is set."""
+"""The rate in bytes a second if no quota is set."""
 ALL_REPLICAS: Final = "*"
 
 
 class ReplicationQuota:
-    """What is throttled of one kind of replication (a leader's, a follower's), and how far.
+    """The quota of one kind of replication: that of leaders, of followers, or between directories.
 
-    `throttled` has the topics with throttled replicas on this broker, and which: None for all.
-    While it is empty nothing needs to be asked or recorded.
+    `throttled` has, by topic, the partition numbers of throttled replicas on this broker; None
+    means all.  While it is empty, callers need neither check nor record anything.
     """
 
     __slots__ = ("_rate", "bytes_per_s", "throttled")
@@ -37,28 +37,28 @@ class ReplicationQuota:
         self.throttled: dict[str, frozenset[int] | None] = {}
 
     def is_throttled(self, topic: str, index: int) -> bool:
-        """Whether the replica here is one of those that share the rate."""
+        """Whether this broker's replica of the partition is throttled."""
         indexes = self.throttled.get(topic, _NONE)
         return indexes is None or index in indexes
 
     def is_exceeded(self, now_ms: int) -> bool:
-        """Whether more than is allowed has passed."""
+        """Whether the rate is above the quota."""
         return self._rate.per_second(now_ms) > self.bytes_per_s
 
     def record(self, size_bytes: int, now_ms: int) -> None:
-        """So much has passed, of throttled replicas."""
+        """Count bytes that a throttled replica has transferred."""
         self._rate.record(size_bytes, now_ms)
 
     def set_rate(self, name: str, dynamic: Mapping[str, str] = NOTHING_SET) -> None:
-        """Allow what the setting `name` says at run time; a broker's file does not count for it."""
+        """Set the quota from the dynamic config `name`; the broker's file cannot set it."""
         text = dynamic.get(name)
         try:
             self.bytes_per_s = UNLIMITED if text is None else int(text)
         except ValueError:
-            log.error("%s stays %d, for %r is no number", name, self.bytes_per_s, text)
+            log.error("%r is no number: %s stays %d", text, name, self.bytes_per_s)
 
     def set_replicas(self, topic: str, replicas: str, broker_id: int) -> None:
-        """Throttle of a topic what its setting says: `*`, or a list of `partition:broker`."""
+        """Throttle replicas of a topic by its config: `*`, or a list of `partition:broker`."""
         if replicas.strip() == ALL_REPLICAS:
             self.throttled[topic] = None
         elif indexes := _indexes_on(broker_id, replicas):

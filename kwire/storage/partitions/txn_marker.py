@@ -1,9 +1,9 @@
-"""Writing the marker that ends a transaction into partitions of this broker.
+"""Writes the marker that ends a transaction into partitions that this broker leads.
 
-What the marker of a stale producer epoch or of a deposed coordinator is told is decided by the log
-(kwire.log.producers.state).  In a partition of `__consumer_offsets` the offsets that the
-transaction has committed count from the marker on, or never; the group coordinator must have
-replayed the partition before.
+The log refuses a marker of a stale producer epoch or of a fenced coordinator
+(kwire.log.producers.state).  In a partition of `__consumer_offsets` the marker decides on the
+offsets that the transaction committed, so the group coordinator appends it there, after it has
+loaded the partition.
 """
 
 from __future__ import annotations
@@ -21,20 +21,21 @@ if TYPE_CHECKING:
     from kwire.storage.partitions.partition import Partition
 
 Settle: TypeAlias = Callable[[str, int, ErrorCode], None]
-"""Is told later what came of the marker in a partition: topic, number, error or NONE."""
+"""Called when a marker is committed or refused later: topic name, partition number, error or
+NONE."""
 
 
 class TransactionalTopic(Protocol):
-    """The coordinator that follows the markers in the partitions of `__consumer_offsets`."""
+    """The group coordinator, which applies markers in the partitions of `__consumer_offsets`."""
 
     def end_transaction(
         self, index: int, marker: bytearray, *, commit: bool, transaction_version: int
     ) -> None:
-        """Append a marker to a partition led here and follow it.  Raises LogError."""
+        """Append a marker to a partition that this broker leads, and apply it.  Raises LogError."""
 
 
 class TxnMarker(NamedTuple):
-    """How a transaction ended, who says so, and by which `transaction.version` (KIP-890)."""
+    """The end of one transaction, its coordinator, and its `transaction.version` (KIP-890)."""
 
     producer_id: int
     producer_epoch: int
@@ -44,7 +45,7 @@ class TxnMarker(NamedTuple):
 
 
 class MarkerWriter:
-    """Writes one marker into many partitions: they are all the same bytes but for the offset."""
+    """Writes one marker into many partitions: the batches differ in their offset only."""
 
     __slots__ = (
         "_batch",
@@ -65,7 +66,7 @@ class MarkerWriter:
         settle: Settle,
         now_ms: int,
     ) -> None:
-        """`groups` is asked for only where a marker goes into `__consumer_offsets`."""
+        """`groups` is called only for a marker in `__consumer_offsets`."""
         self._hosted = hosted
         self._groups = groups
         self._marker = marker
@@ -83,20 +84,20 @@ class MarkerWriter:
         self._header = read_header(self._batch)
 
     def write(self, topic: str, index: int) -> ErrorCode | None:
-        """Append the marker; NONE once it is committed, or why it will not be.
+        """Append the marker.  Returns NONE if it is committed, or the error that refused it.
 
-        None where replicas are missing yet: `settle` is told then.
+        Returns None if replicas lack it still: `settle` is called later.
         """
         try:
             partition = self._hosted.led(topic, index)
             self._append(partition)
-        except LogError as problem:
-            return problem.error
+        except LogError as error:
+            return error.error
         end_offset = partition.log.log_end_offset
         if end_offset <= partition.high_watermark:
             return ErrorCode.NONE
         settle = self._settle
-        partition.when_replicated(end_offset, lambda error: settle(topic, index, error))
+        partition.when_replicated(end_offset, lambda code: settle(topic, index, code))
         return None
 
     def _append(self, partition: Partition) -> None:

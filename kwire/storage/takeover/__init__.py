@@ -1,12 +1,12 @@
-"""Data directories that go back and forth between Apache Kafka and kwire.
+"""Takes over data directories from Apache Kafka, and leaves them so that it can take them back.
 
-At every start kwire compares its own metadata with what the directories say beside it
-(`reconciling`, pure): with the KRaft metadata log where there is one and somebody has appended to
-it, and with the logs.  What was done there since is taken over and named in the log.
+At every start kwire compares its metadata with the directories (`reconciling`, pure): with the
+KRaft metadata log, if it has new records, and with the partitions' logs.  It applies what has
+changed since, and logs each change.
 
-Where the node is the only voter of its metadata quorum, kwire leaves that log so that Apache Kafka
-finds everything that was made and set here (`kraft_changes`, pure; `mirror`).  Otherwise, and with
-ZooKeeper, it says at its start that it cannot.
+If the node is the only voter of its metadata quorum, kwire writes its own changes to the KRaft
+metadata log, so that Apache Kafka finds them (`kraft_changes`, pure; `mirror`).  Otherwise, and
+with ZooKeeper, it logs at its start that it cannot.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 def is_needed(logs: LogManager, image: ClusterImage) -> bool:
-    """Whether the directories may hold what somebody else has made."""
+    """Whether Apache Kafka has used the directories, or may have."""
     if metadata_folder(logs) is not None or is_zookeepers(logs):
         return True
     return is_fresh(image) and any(each.folders() for each in logs.online_dirs)
 
 
 def is_new(logs: LogManager) -> bool:
-    """Whether nobody has made anything in the directories, whatever kwire's metadata says."""
+    """Whether the directories have neither partitions nor metadata of Apache Kafka."""
     return (
         metadata_folder(logs) is None
         and not is_zookeepers(logs)
@@ -38,17 +38,17 @@ def is_new(logs: LogManager) -> bool:
 
 
 def is_fresh(image: ClusterImage) -> bool:
-    """Whether nothing was ever committed to the metadata."""
+    """Whether no change was ever committed to kwire's metadata."""
     return not image.version and not image.topics
 
 
 def is_zookeepers(logs: LogManager) -> bool:
-    """Whether Apache Kafka with ZooKeeper has had the directories: its identity stays."""
-    known = [each.identity() for each in logs.online_dirs]
-    return any(each is not None and each.version == 0 for each in known)
+    """Whether `meta.properties` has version 0, that of Apache Kafka with ZooKeeper."""
+    identities = [directory.identity() for directory in logs.online_dirs]
+    return any(identity is not None and identity.version == 0 for identity in identities)
 
 
 def metadata_folder(logs: LogManager) -> Path | None:
-    """The KRaft metadata log, if one of the directories has it."""
+    """The folder of the KRaft metadata log, None if no directory has it."""
     folders = (each.path / log_dir.KRAFT_METADATA for each in logs.online_dirs)
     return next((folder for folder in folders if folder.is_dir()), None)

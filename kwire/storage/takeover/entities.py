@@ -1,8 +1,8 @@
-"""What is set on users, client ids and addresses, as a KRaft metadata log has it: pure.
+"""SCRAM credentials and quotas of entities in a KRaft metadata log, compared with kwire's (pure).
 
-Credentials and quotas are records of their own there; here they stand together, among the configs
-of each.  What else is set is left as it is, and so are credentials where the log is of a
-`metadata.version` that has none.
+An entity is a user, a client id or an address.  The KRaft log has credentials and quotas as
+separate records; kwire has both among the configs of the entity.  Other configs of entities stay as
+they are, and so do credentials if the log's `metadata.version` has none.
 """
 
 from __future__ import annotations
@@ -39,30 +39,30 @@ EntityRecord = UserScramCredentialRecord | RemoveUserScramCredentialRecord | Cli
 
 
 class Changed(NamedTuple):
-    """What is otherwise in the log than here, and what makes it the log's."""
+    """A difference between the KRaft log and kwire, and the change that applies the log's value."""
 
     says: str
     change: SetConfigs
 
 
 def _kept_in(kraft: KraftMetadata) -> frozenset[str]:
-    """The configs of entities that the log has, where they are set."""
+    """The names of the entity configs that the KRaft log can have."""
     keeps_users = kraft.features.get("metadata.version", 0) >= SINCE
     return QUOTAS | _NUMBERS.keys() if keeps_users else QUOTAS
 
 
 def set_in(kraft: KraftMetadata) -> dict[ResourceKey, dict[str, str]]:
-    """All that the log says is set on entities."""
-    found: dict[ResourceKey, dict[str, str]] = {}
+    """The configs of all entities in the KRaft log."""
+    configs: dict[ResourceKey, dict[str, str]] = {}
     for (user, number), record in kraft.credentials.items():
         mechanism = MECHANISMS.get(number)
         if mechanism is not None:
-            found.setdefault(user_key(user), {})[mechanism] = _credential_text(record)
+            configs.setdefault(user_key(user), {})[mechanism] = _credential_text(record)
     for parts, values in kraft.quotas.items():
         entity = dict(parts)
-        its = {quota: _quota_text(entity, quota, value) for quota, value in values.items()}
-        found.setdefault(entity_key(entity), {}).update(its)
-    return found
+        quotas = {quota: _quota_text(entity, quota, value) for quota, value in values.items()}
+        configs.setdefault(entity_key(entity), {}).update(quotas)
+    return configs
 
 
 def _credential_text(record: UserScramCredentialRecord) -> str:
@@ -71,7 +71,7 @@ def _credential_text(record: UserScramCredentialRecord) -> str:
 
 
 def _quota_text(entity: Entity, quota: str, value: float) -> str:
-    """What a controller has let pass once is kept, also where this one would not."""
+    """The config value of a quota.  A value that only Apache Kafka accepts is kept, too."""
     try:
         return text_of(entity, quota, value)
     except Refusal:
@@ -83,18 +83,18 @@ def _set_on(image: ClusterImage) -> Iterator[ResourceKey]:
 
 
 def from_log(image: ClusterImage, kraft: KraftMetadata) -> Iterator[Changed]:
-    """What makes `image` say what the log says."""
-    there, kept = set_in(kraft), _kept_in(kraft)
-    for key in sorted({*there, *_set_on(image)}):
+    """The changes that make the entities of `image` those of the KRaft log."""
+    in_log, kept = set_in(kraft), _kept_in(kraft)
+    for key in sorted({*in_log, *_set_on(image)}):
         before = image.configs_of(*key)
         others = {name: text for name, text in before.items() if name not in kept}
-        after = {**others, **there.get(key, {})}
+        after = {**others, **in_log.get(key, {})}
         if after != before:
-            yield Changed(_said(key, before, after), SetConfigs(*key, before, after))
+            yield Changed(_description(key, before, after), SetConfigs(*key, before, after))
 
 
-def _said(key: ResourceKey, before: Mapping[str, str], after: Mapping[str, str]) -> str:
-    """Which of it is another, and no secret."""
+def _description(key: ResourceKey, before: Mapping[str, str], after: Mapping[str, str]) -> str:
+    """The names of the changed configs, for the log; it has no secrets."""
     differ = {name for name in {*before, *after} if before.get(name) != after.get(name)}
     what = [*(["what it logs in by"] if differ & _NUMBERS.keys() else [])]
     what += sorted(differ - _NUMBERS.keys())
@@ -111,17 +111,17 @@ def _shown(key: ResourceKey) -> str:
 
 
 def lacking_in_log(image: ClusterImage, kraft: KraftMetadata) -> Iterator[SetConfigs]:
-    """What makes the log say what `image` says of entities."""
-    there, kept = set_in(kraft), _kept_in(kraft)
-    for key in sorted({*there, *_set_on(image)}):
-        before = there.get(key, {})
+    """The changes that make the entities of the KRaft log those of `image`."""
+    in_log, kept = set_in(kraft), _kept_in(kraft)
+    for key in sorted({*in_log, *_set_on(image)}):
+        before = in_log.get(key, {})
         after = {name: text for name, text in image.configs_of(*key).items() if name in kept}
         if before != after:
             yield SetConfigs(*key, before, after)
 
 
 def records_of_entity(change: SetConfigs, kraft: KraftMetadata) -> Iterator[EntityRecord]:
-    """What a controller writes of a change to an entity."""
+    """The records that a controller writes for a change of an entity."""
     entity = entity_of((change.resource, change.name))
     if entity is None:
         return
@@ -136,8 +136,8 @@ def records_of_entity(change: SetConfigs, kraft: KraftMetadata) -> Iterator[Enti
 
 
 def _quota_record(entity: Entity, quota: str, text: str | None) -> ClientQuotaRecord:
-    told = [EntityData(kind, name) for kind, name in entity.items()]
-    return ClientQuotaRecord(told, quota, float(text or 0), text is None)
+    parts = [EntityData(kind, name) for kind, name in entity.items()]
+    return ClientQuotaRecord(parts, quota, float(text or 0), text is None)
 
 
 def _credential_record(user: str, mechanism: str, text: str | None) -> EntityRecord:

@@ -1,6 +1,6 @@
-"""The levels of features (KIP-584) as the records of a KRaft metadata log have them: pure.
+"""Feature levels (KIP-584) in a KRaft metadata log, compared with kwire's (pure).
 
-Only those that this broker knows: what else Apache Kafka has put in force is left as it is.
+Features that this broker does not know stay as Apache Kafka has set them.
 """
 
 from __future__ import annotations
@@ -20,50 +20,50 @@ from kwire.log.directory.kraft_metadata import KraftMetadata
 
 
 def levels_from_log(image: ClusterImage, kraft: KraftMetadata) -> Iterator[tuple[str, SetFeatures]]:
-    """What makes the levels in force the log's, and which of them change."""
-    there, here = _levels_in(kraft), _in_force(image.features)
-    if not there:
+    """The change that makes the finalized levels those of the log, with a description; or none."""
+    in_log, finalized = _levels_in(kraft), _finalized(image.features)
+    if not in_log:
         return
-    # Never in force here, but its setting is kept as Apache Kafka keeps it.
-    there = {**there, ELR_VERSION: kraft.features.get(ELR_VERSION, 0)}
-    here = {**here, ELR_VERSION: image.features.asked.get(ELR_VERSION, 0)}
-    if here == there:
+    # kwire never uses this feature, but keeps its level for Apache Kafka.
+    in_log = {**in_log, ELR_VERSION: kraft.features.get(ELR_VERSION, 0)}
+    finalized = {**finalized, ELR_VERSION: image.features.asked.get(ELR_VERSION, 0)}
+    if finalized == in_log:
         return
-    changed = [f"{name} to {level}" for name, level in there.items() if level != here[name]]
+    changed = [f"{name} to {level}" for name, level in in_log.items() if level != finalized[name]]
     epoch = max(image.version, image.features.epoch) + 1
     yield (
         ", ".join(changed),
-        SetFeatures(image.features.epoch, FinalizedFeatures(there, None, epoch)),
+        SetFeatures(image.features.epoch, FinalizedFeatures(in_log, None, epoch)),
     )
 
 
 def levels_lacking_in_log(image: ClusterImage, kraft: KraftMetadata) -> Iterator[SetFeatures]:
-    """What makes the log's levels those of `image`."""
-    there = _levels_in(kraft)
-    if there and _in_force(image.features) != there:
+    """The change that makes the log's levels those of `image`, or nothing."""
+    in_log = _levels_in(kraft)
+    if in_log and _finalized(image.features) != in_log:
         yield SetFeatures(image.features.epoch, image.features)
 
 
 def level_records(change: SetFeatures, kraft: KraftMetadata) -> Iterator[FeatureLevelRecord]:
-    """What a controller writes of other levels; nothing to a log that has none yet."""
-    there = _levels_in(kraft)
-    if there:
-        for name, level in _in_force(change.features).items():
-            if level != there[name]:
+    """The records that a controller writes for changed levels; none if the log has no levels."""
+    in_log = _levels_in(kraft)
+    if in_log:
+        for name, level in _finalized(change.features).items():
+            if level != in_log[name]:
                 yield FeatureLevelRecord(name, level)
 
 
 def _levels_in(kraft: KraftMetadata) -> Mapping[str, int]:
-    """Those that the log says, as far as they are known here; none where it has no release yet.
+    """The log's levels of features that this broker knows; empty without a `metadata.version`.
 
-    A release that is later than this broker's is served as what this broker knows.
+    A level above this broker's highest counts as that one.
     """
     if not kraft.features.get(METADATA_VERSION):
         return {}
     return {name: min(kraft.features.get(name, 0), high) for name, (_, high) in SUPPORTED.items()}
 
 
-def _in_force(features: FinalizedFeatures) -> dict[str, int]:
-    """As asked: only a broker that is alone has such a log, and nobody has to agree with it."""
+def _finalized(features: FinalizedFeatures) -> dict[str, int]:
+    """The levels that were asked for: a broker with such a log is alone, so nobody has to agree."""
     alone = FinalizedFeatures(features.asked)
     return {name: alone.level(name) for name in SUPPORTED}

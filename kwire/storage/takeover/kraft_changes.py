@@ -1,9 +1,9 @@
-"""Changes of kwire's metadata as the records that a KRaft controller would have written of them.
+"""Converts changes of kwire's metadata to the records that a KRaft controller writes for them.
 
-A partition is written as a controlled shutdown leaves it: nobody leads it, its replica is in sync,
-or with KIP-966 the one that is eligible and led last.  At its next start Apache Kafka elects that
-one in the next epoch; after a kill by what led last alone.  What kwire does not know (others'
-features) is not touched.
+A partition is written as a controlled shutdown leaves it: it has no leader, and its replica is in
+sync, or with KIP-966 eligible and the last leader.  At its next start Apache Kafka elects that
+replica in the next epoch; after a kill it elects it as the last known leader.  Metadata that kwire
+does not know (other features) stays as it is.
 """
 
 from __future__ import annotations
@@ -53,22 +53,22 @@ GROUP_RESOURCE = 32
 WRITTEN = (TOPIC_RESOURCE, BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE)
 """Resources whose configs both brokers keep."""
 UNASSIGNED = bytes(15) + b"\1"
-"""Kafka's DirectoryId.UNASSIGNED: the broker finds the log in whichever directory it lies."""
+"""Kafka's DirectoryId.UNASSIGNED: the broker searches the log in all its directories."""
 
 Versioned = tuple[Message, int]
-"""A record and the version it is written in."""
+"""A record and the version in which it is written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """Who has the partitions: the node, and its log directory if it has just one."""
+    """The node that has the partitions, and its log directory if it has only one."""
 
     node_id: int
     directory_id: bytes = UNASSIGNED
 
 
 def records_of(change: Change, replica: Replica, kraft: KraftMetadata) -> Iterator[Versioned]:
-    """What a controller writes of `change`; nothing of changes that it would not keep."""
+    """The records that a controller writes for `change`; none if KRaft does not keep the change."""
     features = kraft.features
     match change:
         case CreateTopic(topic, configs):
@@ -82,7 +82,7 @@ def records_of(change: Change, replica: Replica, kraft: KraftMetadata) -> Iterat
         case AlterPartition(_, topic_id, index, _, state):
             yield _partition(topic_id, index, state, replica, features)
         case DeleteTopic(name, topic_id):
-            # One by one, or Apache Kafka would give them to the next topic of that name.
+            # Configs have to be removed, or Apache Kafka applies them to a new topic of that name.
             yield from _configs(
                 TOPIC_RESOURCE, name, kraft.configs.get((TOPIC_RESOURCE, name), {}), {}
             )
@@ -96,7 +96,7 @@ def records_of(change: Change, replica: Replica, kraft: KraftMetadata) -> Iterat
 def _of_cluster(
     change: SetConfigs | ChangeAcls | SetToken | SetFeatures, kraft: KraftMetadata
 ) -> Iterator[Versioned]:
-    """Who may come in, who may do what and how much, and what is in force."""
+    """The records for ACLs, tokens, features, credentials and quotas."""
     match change:
         case ChangeAcls():
             yield from _acls(change, kraft)
@@ -109,15 +109,17 @@ def _of_cluster(
 
 
 def acls_in(kraft: KraftMetadata) -> dict[ResourcePattern, frozenset[AccessControlEntry]]:
-    """All entries that the log says there are."""
+    """All ACLs in the KRaft log, by their resource pattern."""
     found: defaultdict[ResourcePattern, set[AccessControlEntry]] = defaultdict(set)
     for record in kraft.acls.values():
-        pattern, entry = _said(record)
+        pattern, entry = _pattern_and_entry(record)
         found[pattern].add(entry)
     return {pattern: frozenset(entries) for pattern, entries in found.items()}
 
 
-def _said(record: AccessControlEntryRecord) -> tuple[ResourcePattern, AccessControlEntry]:
+def _pattern_and_entry(
+    record: AccessControlEntryRecord,
+) -> tuple[ResourcePattern, AccessControlEntry]:
     return (
         ResourcePattern(record.resource_type, record.pattern_type, record.resource_name),
         AccessControlEntry(record.principal, record.host, record.operation, record.permission_type),
@@ -140,7 +142,7 @@ def _ids_of(
     return [
         acl_id
         for acl_id, record in kraft.acls.items()
-        if record.resource_name == pattern.name and _said(record) in wanted
+        if record.resource_name == pattern.name and _pattern_and_entry(record) in wanted
     ]
 
 

@@ -46,10 +46,10 @@ class Mirror:
             raise _os_error(error, str(folder)) from error
 
     def note(self, changes: Sequence[Change], image: ClusterImage) -> None:
-        """Have the log say `changes`, which lead to `image`.  May block.
+        """Write `changes`, which lead to `image`, to the KRaft log.  It may block.
 
-        After a write that failed, of whichever of the two, nobody knows what was made: then it is
-        read again, and brought in line with `image` as a whole.
+        After a failed write (of kwire's or of the KRaft log) the state of the log is not known.
+        Then it is read again, and all its differences from `image` are written.
         """
         kraft, self._kraft = self._kraft, None
         if kraft is None:
@@ -64,11 +64,11 @@ class Mirror:
         self._written = kraft
 
     def noted(self) -> None:
-        """The changes of the last `note` have been made here, too."""
+        """Note that the changes of the last `note` are committed in kwire's metadata, too."""
         self._kraft = self._written
 
     def raise_producer_ids(self, used: int) -> None:
-        """`used` is somebody's: see that Apache Kafka does not give it out again."""
+        """Make sure that Apache Kafka does not give out producer ids up to `used` again."""
         if used >= self._written.next_producer_id:
             record, version = kraft_changes.producer_ids(self._replica, used + 1)
             self._append([kraft_records.encode(record, version)])
@@ -84,7 +84,7 @@ class Mirror:
 
 
 def _os_error(error: LogError, what: str) -> OSError:
-    """With the number of what the disk said: a shortage passes, and costs nobody a directory."""
+    """The OSError behind a LogError, with its number: by it a shortage is told from a failure."""
     cause = error.__cause__
     if isinstance(cause, OSError) and cause.errno is not None:
         return OSError(cause.errno, f"{what}: {cause.strerror}")

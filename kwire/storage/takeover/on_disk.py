@@ -1,4 +1,4 @@
-"""What the logs of a directory say of topics and producers, where no metadata does."""
+"""Derives topics and producer ids from the logs in the directories, where no metadata has them."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ _READ_BYTES = 1 << 20
 
 
 def folders(directories: list[LogDir]) -> OnDisk:
-    """The partitions' folders, those included that Apache Kafka has set aside as strays."""
-    found: dict[str, dict[int, bytes | None]] = {}
+    """The topic ids in the partitions' folders, including strays of Apache Kafka."""
+    topic_ids: dict[str, dict[int, bytes | None]] = {}
     for directory in directories:
         for name in directory.folders():
             key = log_dir.parse_partition_folder(name) or _stray(name)
             if key is not None:
-                of_topic = found.setdefault(key[0], {})
+                of_topic = topic_ids.setdefault(key[0], {})
                 of_topic[key[1]] = topic_id(directory, directory.path / name)
-    return found
+    return topic_ids
 
 
 def _stray(name: str) -> tuple[str, int] | None:
@@ -48,7 +48,7 @@ def _stray(name: str) -> tuple[str, int] | None:
 
 
 def strays(directories: list[LogDir]) -> Iterator[tuple[LogDir, Path, str, int]]:
-    """Folders that Apache Kafka has set aside: directory, path, topic, partition."""
+    """The stray folders of Apache Kafka: directory, path, topic, partition."""
     for directory in directories:
         for name in directory.folders():
             key = _stray(name)
@@ -65,34 +65,34 @@ def topic_id(directory: LogDir, path: Path) -> bytes | None:
 
 
 def by_topic(logs: LogManager) -> Mapping[str, Mapping[int, Log]]:
-    found: dict[str, dict[int, Log]] = {}
-    for (topic, index), each in logs.logs.items():
-        found.setdefault(topic, {})[index] = each
-    return found
+    by_topic: dict[str, dict[int, Log]] = {}
+    for (topic, index), partition_log in logs.logs.items():
+        by_topic.setdefault(topic, {})[index] = partition_log
+    return by_topic
 
 
 def topic_of(name: str, partitions: Mapping[int, Log], node_id: int) -> TopicImage | None:
-    """The topic of these logs, None if they are not all of its partitions."""
+    """The topic of these logs; None if they cannot be all partitions of one topic."""
     if sorted(partitions) != list(range(len(partitions))):
         return None
-    known = {each.topic_id for each in partitions.values()} - {ZERO_UUID}
-    if len(known) > 1:
+    topic_ids = {partition_log.topic_id for partition_log in partitions.values()} - {ZERO_UUID}
+    if len(topic_ids) > 1:
         return None
-    made = known.pop() if known else random_uuid(os.urandom)
+    new_id = topic_ids.pop() if topic_ids else random_uuid(os.urandom)
     states = (
         PartitionImage(node_id, max(newest_epoch(partitions[index]), 0), 0, (node_id,), (node_id,))
         for index in sorted(partitions)
     )
-    return TopicImage(name, made, tuple(states))
+    return TopicImage(name, new_id, tuple(states))
 
 
 def newest_epoch(log: Log) -> int:
-    """The last epoch that clients may have heard of: with batches, or of a leader without any."""
+    """The newest leader epoch that clients may know, even if it has no batches."""
     return max(log.epochs.latest_epoch, log.epochs.latest_loaded)
 
 
 def producer_ids(logs: LogManager) -> Iterator[int]:
-    """All that logs and transactional ids mention."""
+    """All producer ids in the logs, and those of transactional ids."""
     for (topic, _), log in logs.logs.items():
         yield from log.producers.entries
         if topic == TRANSACTION_STATE_TOPIC:
@@ -100,15 +100,15 @@ def producer_ids(logs: LogManager) -> Iterator[int]:
 
 
 def _producers_of(transactions: Log) -> Iterator[int]:
-    """The producer ids of transactional ids, which outlive what logs remember of producers."""
+    """The producer ids of transactional ids, which stay longer than the producer state of logs."""
     for record in _records(transactions):
         try:
-            said = decode(record.key, record.value)
+            entry = decode(record.key, record.value)
         except UnreadableRecord as error:
             log.warning("%r, offset %d: %s", transactions, record.offset, error)
             continue
-        if said is not None and said.transaction is not None:
-            yield max(said.transaction.producer_id, said.transaction.next_producer_id)
+        if entry is not None and entry.transaction is not None:
+            yield max(entry.transaction.producer_id, entry.transaction.next_producer_id)
 
 
 def _records(log: Log) -> Iterator[Record]:

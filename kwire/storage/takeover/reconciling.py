@@ -1,7 +1,7 @@
-"""What was done elsewhere since kwire last had the directories: pure.
+"""Finds what Apache Kafka has changed since kwire last used the directories (pure).
 
-Each finding is a change of kwire's metadata and a sentence for its log.  Apache Kafka's metadata
-wins wherever it speaks of a topic; a topic that it never heard of is kwire's own, and stays.
+Each finding is a change of kwire's metadata and a sentence for the log.  Apache Kafka's metadata
+decides on every topic that it knows or has deleted; other topics are kwire's own, and stay.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from kwire.storage.takeover.features import levels_from_log
 from kwire.storage.takeover.kraft_changes import acl_changes, acls_in
 
 OnDisk = Mapping[str, Mapping[int, bytes | None]]
-"""Topic to partition to the topic id that its folder has, None if it does not say."""
+"""The topic id in each partition's folder (None if it has none), by topic and partition."""
 KnownConfigs = Callable[[int, str, Mapping[str, str]], Mapping[str, str] | None]
-"""(resource, name, configs): those of the configs that kwire keeps; None for other resources."""
+"""(resource, name, configs) to those configs that kwire keeps; None for other resources."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that changed; `change` is None where it can only be told."""
+    """A difference: a sentence for the log, and its change; None if kwire cannot apply it."""
 
     says: str
     change: Change | None = None
@@ -47,7 +47,7 @@ def from_kraft(
     on_disk: OnDisk,
     known_configs: KnownConfigs,
 ) -> Iterator[Finding]:
-    """What makes `image` say what the KRaft metadata says."""
+    """The changes that make `image` agree with the KRaft metadata."""
     for name, topic in image.topics.items():
         topic_id = kraft.topics.get(name)
         if topic_id == topic.id:
@@ -73,7 +73,7 @@ def from_kraft(
 
 
 def _access(image: ClusterImage, kraft: KraftMetadata) -> Iterator[Finding]:
-    """Who may come in, who may do what, and how much."""
+    """The changes of credentials, quotas, ACLs and delegation tokens."""
     for changed in entities.from_log(image, kraft):
         yield Finding(changed.says, changed.change)
     for change in acl_changes(image.acls, acls_in(kraft)):
@@ -84,7 +84,7 @@ def _access(image: ClusterImage, kraft: KraftMetadata) -> Iterator[Finding]:
 
 
 def from_logs(known: TopicImage, found: TopicImage, image: ClusterImage) -> Iterator[Finding]:
-    """What the logs of a topic say beside what is known of it; epochs are looked at apart."""
+    """The changes that make the topic `known` agree with its logs (`found`), apart from epochs."""
     have = len(known.partitions)
     if found.id != known.id:
         says = f"topic {known.name} was deleted and made anew, with id {uuid_text(found.id)}"
@@ -118,7 +118,7 @@ def _new(
 
 
 def _led(node_id: int, state: KraftPartition) -> PartitionImage:
-    """Led here, in the last epoch that clients may have heard of: they ignore earlier ones."""
+    """The partition with this leader, in the newest epoch: clients ignore older epochs."""
     return PartitionImage(
         node_id, state.leader_epoch, state.partition_epoch, (node_id,), (node_id,)
     )
@@ -145,7 +145,7 @@ def _partitions(
 def newer_epoch(
     topic: TopicImage, index: int, leader_epoch: int, partition_epoch: int = 0
 ) -> Finding:
-    """A partition has been led elsewhere, in a later epoch than kwire knows."""
+    """The finding that a partition was led elsewhere in a later epoch than kwire knows."""
     state = topic.partitions[index]
     wanted = replace(
         state,

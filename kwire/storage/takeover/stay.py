@@ -1,4 +1,4 @@
-"""A stay of kwire's in data directories that Apache Kafka had, or may have again."""
+"""A stay: the time that kwire uses data directories which Apache Kafka used, or may use again."""
 
 from __future__ import annotations
 
@@ -31,16 +31,17 @@ if TYPE_CHECKING:
 log = logging.getLogger("kwire.takeover")
 
 MARK = "kwire-takeover.json"
-"""Beside the metadata: {"format": 1, "kraft": what the KRaft metadata log was when kwire left}."""
+"""The file beside the metadata: {"format": 1, "kraft": the state of the KRaft metadata log when
+kwire stopped}."""
 TOLD_MAX = 20
-"""So many changes have a line of their own in the log; the rest of them are counted."""
+"""The most changes that are logged one by one; the others are only counted."""
 
 
 class Stay:
-    """From the start to the stop: follows what was done elsewhere, leaves what is done here.
+    """One stay: applies the changes of Apache Kafka, and writes kwire's changes for it.
 
-    Asked before the logs are opened and after.  StoreError; LogDirError if the KRaft metadata
-    cannot be read.
+    The start calls `before_loading` and `after_loading`.  Raises StoreError; LogDirError if the
+    KRaft metadata cannot be read.
     """
 
     def __init__(self, config: BrokerConfig, logs: LogManager, now_ms: Callable[[], int]) -> None:
@@ -60,7 +61,7 @@ class Stay:
     # -- before the logs are opened
 
     async def before_loading(self, store: LocalStore) -> ClusterImage:
-        """Follow the KRaft metadata, and have it follow what is committed from now on."""
+        """Apply the KRaft metadata to kwire's, and write later commits to it; returns the image."""
         image = await store.load()
         self._was_fresh = is_fresh(image)
         if self._folder is None:

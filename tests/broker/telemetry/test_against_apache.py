@@ -56,7 +56,9 @@ def told(broker: Broker, wanted: dict[str, dict[str, str]], ids: list[bytes]) ->
         peer.close()
 
 
-def test_drawn_subscriptions(tmp_path: Path, rng: random.Random) -> None:
+def test_drawn_subscriptions_are_answered_as_by_apache_kafka(
+    tmp_path: Path, rng: random.Random
+) -> None:
     """Of nodes of its own: a subscription is asked of all clients of a broker."""
     with local.kwire(tmp_path / "kwire") as kwire, local.apache(tmp_path / "apache") as apache:
         brokers = [Broker(address_of(each)) for each in (kwire, apache)]

@@ -58,7 +58,9 @@ def _kept(cluster: Cluster) -> list[PushedMetrics]:
         consumer.close()
 
 
-def test_apaches_tools_and_clients(broker: BrokerProcess, java_class: JavaClass) -> None:
+def test_apache_kafkas_tools_and_clients_use_telemetry(
+    broker: BrokerProcess, java_class: JavaClass
+) -> None:
     def tool(name: str, *arguments: object, stdin: str = "") -> str:
         given = ["--bootstrap-server", broker.bootstrap, *map(str, arguments)]
         done = java_class(name, given, stdin=stdin)

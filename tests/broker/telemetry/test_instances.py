@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from kwire.broker.telemetry.instances import (
     FORGOTTEN_AFTER_MS_MIN,
-    Client,
     ClientInstances,
     Instance,
     Push,
+    Sender,
 )
-from kwire.broker.telemetry.subscriptions import Asked, Subscription, Subscriptions
+from kwire.broker.telemetry.subscriptions import AssignedSubscription, Subscription, Subscriptions
 from kwire.codecs.errors import ErrorCode
 
 INTERVAL_MS = 1000
@@ -40,7 +40,7 @@ class Bench:
         configs = {"metrics": metrics, "interval.ms": str(interval_ms)}
         self.subscriptions.set("s", Subscription.of(configs))
 
-    def ask(self, number: int = 1, connection: str = "c") -> Asked | ErrorCode:
+    def ask(self, number: int = 1, connection: str = "c") -> AssignedSubscription | ErrorCode:
         return self.machine.ask(client(number, connection), self.now_ms)
 
     def push(
@@ -63,14 +63,14 @@ class Bench:
         return self.machine.push(client(number, connection), push, self.now_ms, take)
 
 
-def client(number: int, connection: str = "c") -> Client:
-    return Client(number.to_bytes(15) + b"\x07", {}, connection)
+def client(number: int, connection: str = "c") -> Sender:
+    return Sender(number.to_bytes(15) + b"\x07", {}, connection)
 
 
-def test_a_client_asks_pushes_and_pushes_again_after_an_interval() -> None:
+def test_client_may_push_again_after_an_interval() -> None:
     bench = Bench()
     told = bench.ask()
-    assert isinstance(told, Asked)
+    assert isinstance(told, AssignedSubscription)
     assert told.interval_ms == INTERVAL_MS
     assert bench.push() == NONE
     bench.now_ms = INTERVAL_MS - 1
@@ -80,7 +80,7 @@ def test_a_client_asks_pushes_and_pushes_again_after_an_interval() -> None:
     assert len(bench.taken) == 2
 
 
-def test_who_pushed_or_asked_asks_again_after_an_interval() -> None:
+def test_client_may_ask_again_after_an_interval() -> None:
     bench = Bench()
     bench.ask()
     bench.now_ms = 600
@@ -88,7 +88,7 @@ def test_who_pushed_or_asked_asks_again_after_an_interval() -> None:
     bench.now_ms = 1599
     assert bench.ask() == THROTTLED
     bench.now_ms = 1600
-    assert isinstance(bench.ask(), Asked)
+    assert isinstance(bench.ask(), AssignedSubscription)
 
 
 @pytest.mark.parametrize(
@@ -99,18 +99,20 @@ def test_who_pushed_or_asked_asks_again_after_an_interval() -> None:
         (lambda bench: bench.push(codec=-1), ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
     ],
 )
-def test_who_must_ask_again_may(push: Callable[[Bench], ErrorCode], error: ErrorCode) -> None:
+def test_client_may_ask_at_once_after_a_refused_push(
+    push: Callable[[Bench], ErrorCode], error: ErrorCode
+) -> None:
     bench = Bench()
     bench.ask()
     assert push(bench) == error
-    assert isinstance(bench.ask(), Asked)
+    assert isinstance(bench.ask(), AssignedSubscription)
     assert bench.ask() == THROTTLED, "it was told by then"
     assert bench.push() == THROTTLED, "the refused push counts"
     assert bench.taken == []
 
 
 @pytest.mark.parametrize("error", [ErrorCode.TELEMETRY_TOO_LARGE, ErrorCode.INVALID_RECORD])
-def test_who_pushed_what_is_wrong_waits(error: ErrorCode) -> None:
+def test_client_waits_an_interval_after_an_invalid_push(error: ErrorCode) -> None:
     bench = Bench()
     bench.ask()
     bench.becomes = error
@@ -119,7 +121,7 @@ def test_who_pushed_what_is_wrong_waits(error: ErrorCode) -> None:
     assert bench.ask() == THROTTLED
 
 
-def test_after_the_last_push_there_is_one_more_chance_only_by_an_error() -> None:
+def test_first_push_after_a_terminating_push_is_refused() -> None:
     bench = Bench()
     bench.ask()
     assert bench.push() == NONE
@@ -129,35 +131,35 @@ def test_after_the_last_push_there_is_one_more_chance_only_by_an_error() -> None
     assert bench.push() == NONE, "as Apache Kafka has it: what was refused says it goes on"
 
 
-def test_a_push_of_nothing_is_taken_and_goes_nowhere() -> None:
+def test_empty_push_is_accepted_and_not_stored() -> None:
     bench = Bench()
     bench.ask()
     assert bench.push(size_bytes=0) == NONE
     assert bench.taken == []
 
 
-def test_ids_that_are_nobodys_push_nothing() -> None:
+def test_push_with_a_reserved_instance_id_is_refused() -> None:
     bench = Bench()
     for instance_id in (bytes(16), bytes(15) + b"\1"):
-        nobody = Client(instance_id, {}, "c")
+        nobody = Sender(instance_id, {}, "c")
         push = Push(0, terminating=False, compression_type=0, size_bytes=1)
         error = bench.machine.push(nobody, push, 0, lambda _: NONE)
         assert error == ErrorCode.INVALID_REQUEST
     assert len(bench.machine) == 0
 
 
-def test_a_change_of_the_subscriptions_is_told_at_once() -> None:
+def test_client_is_not_throttled_after_a_subscription_change() -> None:
     bench = Bench()
     bench.ask()
     old = bench.subscriptions.asked_of(client(1).id, {}).subscription_id
     bench.subscribe("other")
     assert bench.push(subscription_id=old) == ErrorCode.UNKNOWN_SUBSCRIPTION_ID
     told = bench.ask()
-    assert isinstance(told, Asked)
+    assert isinstance(told, AssignedSubscription)
     assert told.metrics == ("other",)
 
 
-def test_a_client_is_forgotten_with_the_connection_that_it_came_on() -> None:
+def test_client_is_forgotten_when_its_first_connection_closes() -> None:
     bench = Bench()
     bench.ask(connection="first")
     assert bench.ask(connection="second") == THROTTLED
@@ -165,13 +167,15 @@ def test_a_client_is_forgotten_with_the_connection_that_it_came_on() -> None:
     assert bench.ask(connection="second") == THROTTLED
     bench.machine.disconnected("first")
     assert len(bench.machine) == 0
-    assert isinstance(bench.ask(connection="second"), Asked)
+    assert isinstance(bench.ask(connection="second"), AssignedSubscription)
 
 
 @pytest.mark.parametrize(
     ("interval_ms", "silence_ms"), [(1000, FORGOTTEN_AFTER_MS_MIN), (200_000, 600_000)]
 )
-def test_a_client_is_forgotten_when_it_is_silent(interval_ms: int, silence_ms: int) -> None:
+def test_client_is_forgotten_after_three_silent_intervals(
+    interval_ms: int, silence_ms: int
+) -> None:
     bench = Bench()
     bench.subscribe(interval_ms=interval_ms)
     bench.ask()
@@ -183,7 +187,7 @@ def test_a_client_is_forgotten_when_it_is_silent(interval_ms: int, silence_ms: i
     assert bench.push() == NONE, "it is a new one"
 
 
-def test_no_more_clients_are_known_than_may_be() -> None:
+def test_longest_silent_client_is_dropped_above_the_maximum() -> None:
     bench = Bench(instances_max=3)
     for number in (1, 2, 3):
         bench.ask(number)
@@ -191,7 +195,7 @@ def test_no_more_clients_are_known_than_may_be() -> None:
     bench.ask(4)
     assert len(bench.machine) == 3
     assert bench.ask(1) == THROTTLED
-    assert isinstance(bench.ask(2), Asked), "it was silent longest"
+    assert isinstance(bench.ask(2), AssignedSubscription), "it was silent longest"
 
 
 class Watch:
@@ -207,7 +211,7 @@ class Watch:
         self.bench.now_ms += ms
 
     def ask(self, number: int) -> None:
-        if isinstance(self.bench.ask(number, f"c{number}"), Asked):
+        if isinstance(self.bench.ask(number, f"c{number}"), AssignedSubscription):
             self._has_reason.add(client(number).id)
 
     def push(self, number: int, *, terminating: bool = False) -> None:
@@ -248,7 +252,7 @@ STEPS = st.one_of(
 
 
 @given(st.lists(STEPS, max_size=60))
-def test_whatever_comes_each_payload_has_a_reason_and_nobody_is_shut_out(
+def test_drawn_requests_accept_payloads_only_by_the_rules(
     steps: list[tuple[Callable[[Watch, int], None], int]],
 ) -> None:
     """It is the first one, or an interval has passed, or it is the last one, or its client was told
@@ -259,5 +263,5 @@ def test_whatever_comes_each_payload_has_a_reason_and_nobody_is_shut_out(
         assert len(watch.bench.machine) <= 3
     watch.wait(INTERVAL_MS)
     for number in (1, 2, 3, 4):
-        assert isinstance(watch.bench.ask(number, f"c{number}"), Asked)
+        assert isinstance(watch.bench.ask(number, f"c{number}"), AssignedSubscription)
         assert watch.bench.push(number, f"c{number}") in (NONE, ErrorCode.INVALID_REQUEST)

@@ -64,7 +64,7 @@ def closes(broker: Broker, request: Message) -> bool:
         peer.close()
 
 
-def test_it_is_refused_as_there(
+def test_telemetry_is_refused_on_zookeeper_as_by_apache_kafka(
     zookeeper: ZooKeeperProcess, zookeeper_libs: Path, tmp_path: Path, unique: str
 ) -> None:
     with mixed(zookeeper, tmp_path, f"/{unique}", KWIRE, APACHE) as cluster:

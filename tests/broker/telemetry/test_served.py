@@ -77,7 +77,7 @@ async def kept(admin: AdminClient, count: int) -> list[Record]:
     return [each for at, _ in iter_batches(data) for each in records(data, at)]
 
 
-async def test_a_push_that_was_asked_for_is_a_record(tmp_path: Path) -> None:
+async def test_push_of_a_subscribed_client_becomes_a_record(tmp_path: Path) -> None:
     async with opened(tmp_path) as admin:
         await subscribe(admin, metrics="*", interval_ms="1000")
         told = await ask(admin)
@@ -95,7 +95,7 @@ async def test_a_push_that_was_asked_for_is_a_record(tmp_path: Path) -> None:
         assert configs.value == str(100 * 1024 * 1024)
 
 
-async def test_clients_are_told_of_it_while_there_is_a_subscription(tmp_path: Path) -> None:
+async def test_api_versions_lists_telemetry_while_a_subscription_exists(tmp_path: Path) -> None:
     async def listed(admin: AdminClient) -> set[int]:
         reply = await admin.ask(ApiVersionsRequest("test", "1"), 4, ApiVersionsResponse)
         telemetry = {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY}
@@ -111,7 +111,7 @@ async def test_clients_are_told_of_it_while_there_is_a_subscription(tmp_path: Pa
         assert await listed(admin) == set()
 
 
-async def test_what_nobody_asked_for_is_not_kept(tmp_path: Path) -> None:
+async def test_push_without_a_subscription_is_dropped(tmp_path: Path) -> None:
     async with opened(tmp_path) as admin:
         told = await ask(admin)
         assert await push(admin, told) == ErrorCode.NONE
@@ -119,7 +119,7 @@ async def test_what_nobody_asked_for_is_not_kept(tmp_path: Path) -> None:
         assert TELEMETRY_TOPIC not in await admin.names()
 
 
-async def test_a_subscription_counts_from_its_change_on(tmp_path: Path) -> None:
+async def test_subscription_applies_from_its_change_on(tmp_path: Path) -> None:
     async with opened(tmp_path) as admin:
         first = await ask(admin)
         await subscribe(admin, metrics="a")
@@ -132,7 +132,7 @@ async def test_a_subscription_counts_from_its_change_on(tmp_path: Path) -> None:
         assert throttled.error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
 
 
-async def test_subscriptions_are_kept_over_a_restart(tmp_path: Path) -> None:
+async def test_subscriptions_apply_after_a_restart(tmp_path: Path) -> None:
     async with opened(tmp_path) as admin:
         await subscribe(admin, metrics="a,b", interval_ms="2000")
         told = await ask(admin)
@@ -141,7 +141,7 @@ async def test_subscriptions_are_kept_over_a_restart(tmp_path: Path) -> None:
         assert again == told
 
 
-async def test_a_client_whose_connection_is_gone_begins_anew(tmp_path: Path) -> None:
+async def test_client_with_a_closed_connection_starts_over(tmp_path: Path) -> None:
     async with opened(tmp_path) as admin:
         link = await RawClient.connect(admin.broker)
         told = await ask(AdminClient(admin.broker, link))
@@ -152,7 +152,7 @@ async def test_a_client_whose_connection_is_gone_begins_anew(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("codec", [each for each in Compression if each])
-async def test_payloads_are_bounded_once_they_are_decompressed(
+async def test_payload_above_the_limit_after_decompression_is_refused(
     tmp_path: Path, codec: Compression
 ) -> None:
     async with opened(tmp_path, telemetry_max_bytes="1000") as admin:
@@ -164,7 +164,7 @@ async def test_payloads_are_bounded_once_they_are_decompressed(
         assert await push(admin, told, b"nonsense", codec) == ErrorCode.INVALID_RECORD
 
 
-async def test_what_waits_is_bounded_and_what_is_dropped_is_told(
+async def test_waiting_pushes_are_limited_and_drops_are_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Until the topic has a leader; then what waited is written."""
@@ -185,7 +185,7 @@ async def test_what_waits_is_bounded_and_what_is_dropped_is_told(
             b"\1",
         ]
         await until(lambda: broker.telemetry.topic.dropped == 0)
-    assert "2 pushes of metrics were dropped" in caplog.text
+    assert "2 pushes of client metrics were dropped" in caplog.text
 
 
 async def _nothing(name: str) -> None:

@@ -49,7 +49,7 @@ def kept(cluster: Cluster, count: int) -> list[bytes | None]:
     return found
 
 
-def test_what_is_pushed_to_any_broker_is_in_one_topic(tmp_path: Path) -> None:
+def test_pushes_to_all_brokers_are_in_one_topic(tmp_path: Path) -> None:
     with SharedClusterProcess(tmp_path, 2) as brokers:
         addresses = [each.bootstrap for each in brokers.brokers.values()]
         with Cluster(addresses[0]) as cluster:

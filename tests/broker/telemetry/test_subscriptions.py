@@ -6,7 +6,7 @@ import pytest
 
 from kwire.broker.telemetry.subscriptions import (
     INTERVAL_MS_DEFAULT,
-    Asked,
+    AssignedSubscription,
     Subscription,
     Subscriptions,
     subscription_id,
@@ -24,19 +24,19 @@ CLIENT: dict[str, str | None] = {
 }
 
 
-def asked(*configs: dict[str, str], client: dict[str, str | None] = CLIENT) -> Asked:
+def asked(*configs: dict[str, str], client: dict[str, str | None] = CLIENT) -> AssignedSubscription:
     subscriptions = Subscriptions()
     for number, each in enumerate(configs):
         subscriptions.set(f"s{number}", Subscription.of(each))
     return subscriptions.asked_of(ONE, client)
 
 
-def test_nobody_is_asked_for_anything_without_a_subscription() -> None:
+def test_client_is_asked_for_nothing_without_a_subscription() -> None:
     told = asked()
     assert (told.metrics, told.interval_ms) == ((), INTERVAL_MS_DEFAULT)
 
 
-def test_all_that_match_count_together_at_the_shortest_interval() -> None:
+def test_matching_subscriptions_are_merged_at_the_shortest_interval() -> None:
     told = asked(
         {"metrics": "a,b", "interval.ms": "60000"},
         {"metrics": "b,c", "interval.ms": "500"},
@@ -46,11 +46,11 @@ def test_all_that_match_count_together_at_the_shortest_interval() -> None:
     assert told.interval_ms == 500
 
 
-def test_an_interval_never_is_longer_than_the_default() -> None:
+def test_interval_is_at_most_the_default() -> None:
     assert asked({"metrics": "a", "interval.ms": "3600000"}).interval_ms == INTERVAL_MS_DEFAULT
 
 
-def test_all_metrics_is_all_there_is_to_say() -> None:
+def test_all_metrics_replaces_other_prefixes() -> None:
     assert asked({"metrics": "a"}, {"metrics": "b,*"}).metrics == ("*",)
 
 
@@ -68,21 +68,23 @@ def test_all_metrics_is_all_there_is_to_say() -> None:
         ("client_id=loader==", True),
     ],
 )
-def test_every_pattern_must_match_the_whole(match: str, means: bool) -> None:
+def test_subscription_selects_clients_that_match_every_pattern_whole(
+    match: str, means: bool
+) -> None:
     assert bool(asked({"metrics": "a", "match": match}).metrics) is means
 
 
-def test_who_does_not_say_a_thing_does_not_match_it() -> None:
+def test_client_without_an_attribute_does_not_match_its_pattern() -> None:
     nameless = {**CLIENT, "client_id": None}
     assert asked({"metrics": "a", "match": "client_id=.*"}, client=nameless).metrics == ()
 
 
-def test_a_pattern_that_only_java_knows_is_refused() -> None:
+def test_pattern_of_java_only_syntax_is_refused() -> None:
     with pytest.raises(ConfigError, match="Illegal client matching pattern"):
         Subscription.of({"match": "client_id=(?!a).*"})
 
 
-def test_each_change_is_a_new_version_but_the_end_of_nothing() -> None:
+def test_version_grows_with_each_change_of_subscriptions() -> None:
     subscriptions = Subscriptions()
     subscriptions.set("a", None)
     assert subscriptions.version == 0
@@ -92,7 +94,7 @@ def test_each_change_is_a_new_version_but_the_end_of_nothing() -> None:
     assert subscriptions.asked_of(ONE, CLIENT).metrics == ()
 
 
-def test_the_id_is_signed_and_of_the_instance() -> None:
+def test_subscription_id_is_signed_and_depends_on_the_instance() -> None:
     ids = {subscription_id(("a",), 100, bytes([number] * 16)) for number in range(64)}
     assert len({value ^ subscription_id(("a",), 100, bytes(16)) for value in ids}) == len(ids)
     assert all(-(1 << 31) <= value < 1 << 31 for value in ids)

@@ -116,7 +116,7 @@ def test_a_log_is_cleaned_and_the_checkpoint_written(
     assert (tmp_path / "data" / "cleaner-offset-checkpoint").read_text() == "0\n0\n"
 
 
-def test_the_filthiest_log_is_first_and_each_but_once(open_manager: OpenManager) -> None:
+def test_cleaner_takes_the_dirtiest_log_first_and_each_once(open_manager: OpenManager) -> None:
     manager = open_manager()
     logs = [manager.create("t", b"1" * 16, number) for number in range(3)]
     fill(logs[0])
@@ -130,7 +130,7 @@ def test_the_filthiest_log_is_first_and_each_but_once(open_manager: OpenManager)
     assert grab(manager) is None
 
 
-def test_how_far_a_log_may_be_cleaned(open_manager: OpenManager) -> None:
+def test_cleanable_part_ends_by_kafkas_rules(open_manager: OpenManager) -> None:
     manager = open_manager()
     log = manager.create("t", b"1" * 16, 0)
     fill(log, stamp=NOW_MS - 5000)
@@ -154,7 +154,7 @@ def test_how_far_a_log_may_be_cleaned(open_manager: OpenManager) -> None:
     assert bound() == bases[1]
 
 
-def test_when_a_log_is_due(open_manager: OpenManager) -> None:
+def test_log_is_due_for_cleaning_by_dirty_ratio_and_lag(open_manager: OpenManager) -> None:
     manager = open_manager()
     log = manager.create("t", b"1" * 16, 0)
     assert grab(manager) is None, "an empty log"
@@ -177,7 +177,7 @@ def test_when_a_log_is_due(open_manager: OpenManager) -> None:
 
 @pytest.mark.parametrize("policy", [{"compact"}, {"compact", "delete"}])
 @pytest.mark.parametrize("checkpoint", [-5, 10**6])
-def test_a_checkpoint_outside_the_log_starts_anew(
+def test_cleaner_restarts_at_the_log_start_for_an_invalid_checkpoint(
     open_manager: OpenManager, checkpoint: int, policy: set[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is told, except where retention may have taken what was cleaned."""
@@ -192,7 +192,7 @@ def test_a_checkpoint_outside_the_log_starts_anew(
     assert is_told == (checkpoint > 0 or "delete" not in policy)
 
 
-def test_a_cut_log_is_dirty_from_the_cut_on(open_manager: OpenManager) -> None:
+def test_truncated_log_is_dirty_from_the_truncation_on(open_manager: OpenManager) -> None:
     manager = open_manager()
     log = manager.create("t", b"1" * 16, 0)
     fill(log)
@@ -280,7 +280,7 @@ class Scripted(InThread):
         PassFailed(errno.ENOENT, "gone"),
     ],
 )
-def test_what_passes_is_tried_again_later_and_later(
+def test_cleaner_retries_after_passing_errors_with_longer_pauses(
     open_manager: OpenManager, failure: Answer | OSError
 ) -> None:
     manager = open_manager()
@@ -298,7 +298,7 @@ def test_what_passes_is_tried_again_later_and_later(
     assert clean(manager, NOW_MS + 3000).done_to is not None
 
 
-def test_a_corrupt_log_is_left_alone(open_manager: OpenManager) -> None:
+def test_cleaner_leaves_a_corrupt_log_alone(open_manager: OpenManager) -> None:
     manager = open_manager()
     log = manager.create("t", b"1" * 16, 0)
     fill(log)
@@ -325,7 +325,7 @@ def test_a_disk_that_fails_takes_its_directory_offline(open_manager: OpenManager
 
 @pytest.mark.parametrize("what", ["truncate", "delete", "retention"])
 @pytest.mark.parametrize("after_jobs", range(1, 8))
-def test_a_round_whose_log_changes_is_dropped(
+def test_cleaner_drops_a_round_whose_log_was_truncated(
     open_manager: OpenManager, what: str, after_jobs: int
 ) -> None:
     manager = open_manager()
@@ -358,7 +358,7 @@ def test_a_round_whose_log_changes_is_dropped(
     assert keys == {b"k0", b"k1", b"k2", b"k3", b"k4"}
 
 
-def test_markers_and_aborted_records_go(open_manager: OpenManager) -> None:
+def test_cleaner_removes_aborted_records_and_old_markers(open_manager: OpenManager) -> None:
     manager = open_manager()
     log = manager.create("t", b"1" * 16, 0)
     log.producers.verify_transactions = False
@@ -378,7 +378,7 @@ def test_markers_and_aborted_records_go(open_manager: OpenManager) -> None:
     assert keys.count(b"1") == 1
 
 
-def test_a_process_does_what_a_thread_does(open_manager: OpenManager) -> None:
+def test_cleaner_worker_process_and_thread_give_the_same_result(open_manager: OpenManager) -> None:
     manager = open_manager()
     logs = [manager.create("t", b"1" * 16, number) for number in range(2)]
     for log in logs:
@@ -412,7 +412,7 @@ def test_what_a_killed_worker_left_is_removed_first(open_manager: OpenManager) -
     assert round_.done_to is not None
 
 
-def test_a_stop_in_the_middle_leaves_nothing_half_done(
+def test_stop_during_a_cleaning_leaves_a_whole_log(
     open_manager: OpenManager, tmp_path: Path
 ) -> None:
     for after_jobs in range(1, 6):
@@ -435,7 +435,7 @@ def test_a_stop_in_the_middle_leaves_nothing_half_done(
         again.close()
 
 
-def test_reading_and_writing_keep_to_the_rate() -> None:
+def test_cleaner_keeps_to_its_io_rate() -> None:
     """`log.cleaner.io.max.bytes.per.second`."""
     now_s = 0.0
 
@@ -454,7 +454,9 @@ def test_reading_and_writing_keep_to_the_rate() -> None:
 
 @pytest.mark.parametrize("word", [".cleaned", ".swap", ".log", ".index"])
 @pytest.mark.parametrize("call", ["rename", "fsync"])
-def test_a_disk_that_fails_during_a_swap(tmp_path: Path, word: str, call: str) -> None:
+def test_disk_failure_during_a_swap_takes_the_directory_offline(
+    tmp_path: Path, word: str, call: str
+) -> None:
     disk = FailingDisk("/t-0" if call == "fsync" else word, call)
     manager = LogManager([tmp_path / "data"], defaults=CONFIG, clock=lambda: NOW_MS, files=disk)
     manager.load()

@@ -85,7 +85,7 @@ def kept(
 
 
 @pytest.mark.parametrize("seed", range(150))
-def test_what_is_left_of_a_batch(seed: int) -> None:
+def test_filter_leaves_the_records_of_a_plain_list(seed: int) -> None:
     chance = random.Random(seed)
     data = b"in front" + drawn(chance) + b"and behind"
     at = 8
@@ -132,7 +132,7 @@ def test_what_is_left_of_a_batch(seed: int) -> None:
 @pytest.mark.parametrize("producer_id", [-1, 0, 1])
 @pytest.mark.parametrize("known", [None, (-1, 0), (-1, 1), (0, 0), (1, 0), (7, 1)])
 @pytest.mark.parametrize("upper_bound", [5, 8, 9])
-def test_what_is_kept_empty(
+def test_last_batch_of_a_producer_is_kept_empty(
     producer_id: int, known: tuple[int, int] | None, upper_bound: int
 ) -> None:
     """The last batch of all, and the one that tells of a producer that is still known."""
@@ -175,7 +175,7 @@ def test_what_is_kept_empty(
 
 
 @pytest.mark.parametrize(("after_ms", "stays"), [(-1, False), (0, False), (1, True)])
-def test_a_marker_goes_when_its_time_has_come(after_ms: int, stays: bool) -> None:
+def test_marker_is_removed_after_its_delete_horizon(after_ms: int, stays: bool) -> None:
     """It gets that time when nothing of its transaction is left."""
     task = replace(TASK, now_ms=NOW_MS, delete_retention_ms=5, producers=[])
     offsets = OffsetMap(9, 10**6)
@@ -234,7 +234,7 @@ def table_bytes(keys: int) -> int:
 
 
 @pytest.mark.parametrize("key_bytes", [1, 14, 15, 16, 23])
-def test_how_many_keys_there_is_room_for(key_bytes: int) -> None:
+def test_offset_map_limits_its_keys_by_memory(key_bytes: int) -> None:
     """Of those to come it is not known how long they are."""
     end = 1000
     for limit in (500, 1000, 5000, 20_000):

@@ -47,7 +47,7 @@ TASK = CleaningTask(
 )
 
 
-def test_a_task_travels_whole_on_one_line() -> None:
+def test_cleaning_task_is_encoded_in_one_line() -> None:
     line = TASK.encode()
     assert line.count(b"\n") == 1
     assert line.endswith(b"\n")
@@ -62,7 +62,7 @@ def test_a_task_travels_whole_on_one_line() -> None:
         PassFailed(28, "No space\nleft"),
     ],
 )
-def test_so_does_an_answer(answer: Answer) -> None:
+def test_cleaning_answer_is_encoded_in_one_line(answer: Answer) -> None:
     line = encode_answer(answer)
     assert line.count(b"\n") == 1
     assert line.endswith(b"\n")

@@ -192,7 +192,7 @@ def test_a_crash_while_the_loader_tidies_up_changes_nothing(filled: Path, tmp_pa
             shutil.rmtree(folder)
 
 
-def test_readers_go_on_with_what_they_had_begun(filled: Path) -> None:
+def test_reads_continue_in_replaced_segments(filled: Path) -> None:
     log = open_log(filled)
     region = log.read(0, 1 << 20, max_offset=log.log_end_offset, min_one_batch=True)
     assert region is not None
@@ -209,7 +209,7 @@ def test_readers_go_on_with_what_they_had_begun(filled: Path) -> None:
         assert header.last_offset >= offset
 
 
-def test_whoever_removes_segments_cancels_a_swap(filled: Path) -> None:
+def test_removing_segments_cancels_a_swap(filled: Path) -> None:
     log = open_log(filled)
     swap, _ = prepare(log)
     swap.begin()
@@ -232,7 +232,7 @@ def test_retention_cancels_a_swap(filled: Path) -> None:
 
 
 @pytest.mark.parametrize("delay_ms", [0, 1000])
-def test_what_was_replaced_goes_in_its_time(filled: Path, delay_ms: int) -> None:
+def test_replaced_segments_are_removed_after_the_delay(filled: Path, delay_ms: int) -> None:
     log = open_log(filled)
     log.update_config(replace(CONFIG, file_delete_delay_ms=delay_ms))
     swap, _ = prepare(log)

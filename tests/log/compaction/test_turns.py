@@ -109,7 +109,7 @@ class Turns:
         (4_000_000, [3_600_000, 3_600_000]),
     ],
 )
-def test_pauses_double_up_to_an_hour(
+def test_retry_pauses_of_the_cleaner_double_up_to_an_hour(
     manager: LogManager, backoff_ms: int, pauses: list[int]
 ) -> None:
     filthy(manager)
@@ -122,7 +122,7 @@ def test_pauses_double_up_to_an_hour(
     assert turns.pause_after_failure(now_ms) == pauses[0], "it has gone well meanwhile"
 
 
-def test_each_log_has_pauses_of_its_own(manager: LogManager) -> None:
+def test_retry_pauses_of_the_cleaner_are_per_log(manager: LogManager) -> None:
     logs = [filthy(manager, number) for number in range(2)]
     turns = Turns(manager.cleaner)
     turns.end(turns.grab(), failure=PASSING)
@@ -137,7 +137,7 @@ def test_each_log_has_pauses_of_its_own(manager: LogManager) -> None:
     assert other.log is logs[1]
 
 
-def test_a_new_log_of_that_name_has_failed_at_nothing(manager: LogManager) -> None:
+def test_new_log_of_a_deleted_ones_name_has_no_retry_pause(manager: LogManager) -> None:
     turns = Turns(manager.cleaner)
     failures: list[OSError | Corrupt] = [PASSING, Corrupt("made up"), PASSING]
     for number, failure in enumerate(failures):
@@ -199,7 +199,7 @@ def test_what_cannot_be_read(manager: LogManager, disk: FailingDisk) -> None:
     assert manager.offline_dirs
 
 
-def test_workers_are_kept_for_a_minute(manager: LogManager) -> None:
+def test_idle_cleaner_worker_is_kept_for_a_minute(manager: LogManager) -> None:
     """The one that was last at work is taken first; one that failed is ended."""
     cleaner, workers = manager.cleaner, [Worker() for _ in range(4)]
     for number in range(3):
@@ -222,7 +222,7 @@ def test_workers_are_kept_for_a_minute(manager: LogManager) -> None:
     assert cleaner.take_idle(1 << 60) == []
 
 
-def test_a_stop_ends_all_workers(manager: LogManager) -> None:
+def test_stop_ends_all_cleaner_workers(manager: LogManager) -> None:
     cleaner, workers = manager.cleaner, [Worker() for _ in range(2)]
     for number in range(3):
         filthy(manager, number)

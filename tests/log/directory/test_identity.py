@@ -20,7 +20,7 @@ def lose(path: Path, content: str | None) -> None:
         path.write_text(content)
 
 
-def test_is_written_once_and_checked_then(manager_of: MakeManager) -> None:
+def test_meta_properties_are_written_once_and_then_checked(manager_of: MakeManager) -> None:
     manager = manager_of("a", "b")
     assert manager.identify(1, CLUSTER) == CLUSTER
     first = [directory.identity() for directory in manager.online_dirs]
@@ -29,7 +29,7 @@ def test_is_written_once_and_checked_then(manager_of: MakeManager) -> None:
     assert [directory.identity() for directory in manager.online_dirs] == first
 
 
-def test_another_brokers_directory_is_refused(manager_of: MakeManager) -> None:
+def test_directory_of_another_broker_is_refused(manager_of: MakeManager) -> None:
     manager_of().identify(1, CLUSTER)
     manager = manager_of("b")
     manager.identify(1, CLUSTER)
@@ -47,7 +47,7 @@ def test_directories_of_two_clusters_are_refused(manager_of: MakeManager) -> Non
         manager_of("a", "b").identify(1, "x")
 
 
-def test_the_version_of_zookeepers_directories_is_kept(
+def test_meta_properties_of_zookeeper_keep_their_version(
     manager_of: MakeManager, tmp_path: Path
 ) -> None:
     """Apache Kafka 3.9 with ZooKeeper starts on no other."""
@@ -59,7 +59,7 @@ def test_the_version_of_zookeepers_directories_is_kept(
 
 
 @pytest.mark.parametrize("content", [None, "garbage", ""])
-def test_what_is_lost_is_recovered_and_told(
+def test_lost_meta_properties_are_recovered_with_a_warning(
     manager_of: MakeManager,
     tmp_path: Path,
     content: str | None,
@@ -81,7 +81,7 @@ def test_what_is_lost_is_recovered_and_told(
         assert f"written anew for cluster {CLUSTER}" in said
 
 
-def test_what_nobody_remembers(
+def test_unknown_cluster_of_a_used_directory_is_refused_or_new(
     manager_of: MakeManager,
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
@@ -99,7 +99,7 @@ def test_what_nobody_remembers(
     assert "they go on as those of a new one, new" in caplog.text
 
 
-def test_a_first_start_says_nothing(
+def test_first_start_logs_no_warning(
     manager_of: MakeManager,
     caplog: pytest.LogCaptureFixture,
 ) -> None:

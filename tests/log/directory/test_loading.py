@@ -207,7 +207,9 @@ def test_folders_of_all_kinds(
     assert (tmp_path / "a" / stray).exists()
 
 
-def test_what_a_stop_writes(manager_of: MakeManager, append: Append, tmp_path: Path) -> None:
+def test_clean_stop_writes_marker_and_checkpoints(
+    manager_of: MakeManager, append: Append, tmp_path: Path
+) -> None:
     """Each directory's own lines, with the high watermarks that are asked for, and the epoch."""
     manager = manager_of("a", "b")
     logs = [manager.create("t", TOPIC_ID, number) for number in range(4)]

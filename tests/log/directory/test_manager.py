@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from tests.log.conftest import Append
 
 
-def test_a_stop_and_a_start(manager_of: MakeManager, append: Append, tmp_path: Path) -> None:
+def test_logs_are_the_same_after_a_clean_stop(
+    manager_of: MakeManager, append: Append, tmp_path: Path
+) -> None:
     manager = manager_of()
     for index in range(3):
         append(manager.create("t", TOPIC_ID, index), index + 1)
@@ -61,7 +63,7 @@ def test_a_stop_and_a_start(manager_of: MakeManager, append: Append, tmp_path: P
     assert again.high_watermarks["t", 2] == 3
 
 
-def test_a_killed_broker_leaves_no_marker(manager_of: MakeManager, append: Append) -> None:
+def test_kill_leaves_no_clean_stop_marker(manager_of: MakeManager, append: Append) -> None:
     manager = manager_of()
     append(manager.create("t", TOPIC_ID, 0), 5)
     kill(manager)
@@ -70,7 +72,7 @@ def test_a_killed_broker_leaves_no_marker(manager_of: MakeManager, append: Appen
     assert again.logs["t", 0].recovery_point == 0
 
 
-def test_what_was_durable_before_a_kill_is_not_looked_at(
+def test_start_after_a_kill_reads_only_behind_the_recovery_point(
     manager_of: MakeManager, append: Append, clock: Clock
 ) -> None:
     """It takes as long as what is behind the recovery point has bytes, not as the log has."""
@@ -93,14 +95,14 @@ def test_what_was_durable_before_a_kill_is_not_looked_at(
 @pytest.mark.parametrize(
     ("may_open", "of_segments"), [(20, 64), (1024, 512), (1 << 20, 1 << 19), (1 << 40, 1 << 19)]
 )
-def test_half_of_what_may_be_open_is_for_segments(
+def test_half_of_the_open_file_limit_is_for_segments(
     monkeypatch: pytest.MonkeyPatch, may_open: int, of_segments: int
 ) -> None:
     monkeypatch.setattr("resource.getrlimit", lambda _: (may_open, 1 << 40))
     assert open_files_max() == of_segments
 
 
-def test_what_was_not_loaded_is_not_called_clean(
+def test_directory_that_was_not_loaded_is_not_marked_clean(
     manager_of: MakeManager, append: Append, tmp_path: Path
 ) -> None:
     manager = manager_of()
@@ -113,7 +115,7 @@ def test_what_was_not_loaded_is_not_called_clean(
     assert manager_of().logs["t", 0].log_end_offset == 5
 
 
-def test_topic_configs_are_asked_for(manager_of: MakeManager) -> None:
+def test_load_uses_the_configs_of_each_topic(manager_of: MakeManager) -> None:
     manager = manager_of()
     manager.create("t-with-dashes", TOPIC_ID, 0)
     manager.close()
@@ -122,7 +124,7 @@ def test_topic_configs_are_asked_for(manager_of: MakeManager) -> None:
     assert again.logs["t-with-dashes", 0].config.retention_ms == 13
 
 
-def test_a_second_manager_is_refused(manager_of: MakeManager, tmp_path: Path) -> None:
+def test_second_manager_of_a_directory_is_refused(manager_of: MakeManager, tmp_path: Path) -> None:
     manager_of("a", "b")
     with pytest.raises(LogDirLocked, match=r"b is in use: process \d+ holds the lock"):
         LogManager([tmp_path / "c", tmp_path / "b"], defaults=DEFAULTS)
@@ -130,7 +132,7 @@ def test_a_second_manager_is_refused(manager_of: MakeManager, tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_a_second_process_is_refused(manager_of: MakeManager, tmp_path: Path) -> None:
+def test_second_process_on_a_directory_is_refused(manager_of: MakeManager, tmp_path: Path) -> None:
     program = (
         "import sys; from kwire.log import LogManager\n"
         "from tests.log.configs import DEFAULTS\n"
@@ -148,7 +150,9 @@ def test_a_second_process_is_refused(manager_of: MakeManager, tmp_path: Path) ->
         manager.close()
 
 
-def test_new_partitions_go_where_the_fewest_are(manager_of: MakeManager) -> None:
+def test_new_partition_is_created_in_the_directory_with_fewest_logs(
+    manager_of: MakeManager,
+) -> None:
     manager = manager_of("a", "b", "c")
     for index in range(6):
         manager.create("t", TOPIC_ID, index)
@@ -161,7 +165,7 @@ def test_new_partitions_go_where_the_fewest_are(manager_of: MakeManager) -> None
 
 
 @pytest.mark.parametrize("known", [(), (None, {"t": TOPIC_ID}.get)])
-def test_a_partition_in_two_directories_is_refused(
+def test_partition_in_two_directories_is_refused(
     manager_of: MakeManager, tmp_path: Path, known: tuple[Any, ...]
 ) -> None:
     manager = manager_of("a", "b")
@@ -174,7 +178,7 @@ def test_a_partition_in_two_directories_is_refused(
         again.load(*known)
 
 
-def test_of_two_folders_the_one_that_names_its_topic_is_served(
+def test_folder_with_the_topics_id_is_served_of_two(
     manager_of: MakeManager, append: Append, tmp_path: Path
 ) -> None:
     manager = manager_of("a", "b")
@@ -192,7 +196,7 @@ def test_of_two_folders_the_one_that_names_its_topic_is_served(
     assert [path.name[-6:] for path in second.iterdir() if path.is_dir()] == ["-stray"]
 
 
-def test_folders_that_are_missing_above_it_are_durable(tmp_path: Path, clock: Clock) -> None:
+def test_created_parent_folders_are_flushed(tmp_path: Path, clock: Clock) -> None:
     """A power cut must not take a whole log directory because of a folder above it."""
 
     class Recording(Files):
@@ -209,14 +213,14 @@ def test_folders_that_are_missing_above_it_are_durable(tmp_path: Path, clock: Cl
     manager.close()
 
 
-def test_the_same_directory_twice_is_refused(tmp_path: Path) -> None:
+def test_directory_named_twice_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").symlink_to(tmp_path / "a")
     with pytest.raises(LogDirError, match="twice"):
         LogManager([tmp_path / "a", tmp_path / "b"], defaults=DEFAULTS)
 
 
-def test_other_folders_are_left_alone(manager_of: MakeManager, tmp_path: Path) -> None:
+def test_folders_of_no_partition_are_left_alone(manager_of: MakeManager, tmp_path: Path) -> None:
     others = ("lost+found", "__cluster_metadata-0", "a-b", "notes", "t-1x", "-0", "t-", "t-\u0661")
     for name in (*others, "a-0", "zz-7", "u-a.b-3"):
         (tmp_path / "a" / name).mkdir(parents=True)
@@ -224,7 +228,7 @@ def test_other_folders_are_left_alone(manager_of: MakeManager, tmp_path: Path) -
     assert all((tmp_path / "a" / name).exists() for name in others)
 
 
-def test_a_deleted_partition_goes_in_two_steps(
+def test_deleted_partition_is_renamed_and_removed_later(
     manager_of: MakeManager, clock: Clock, tmp_path: Path, append: Append
 ) -> None:
     manager = manager_of()
@@ -247,7 +251,7 @@ def test_a_deleted_partition_goes_in_two_steps(
     assert not folder.exists()
 
 
-def test_an_interrupted_deletion_goes_on(
+def test_interrupted_deletion_continues_at_start(
     manager_of: MakeManager, clock: Clock, tmp_path: Path
 ) -> None:
     manager = manager_of()
@@ -291,7 +295,7 @@ class TestUpkeep:
         assert log.storage.removals == []
         assert not any(path.exists() for path in paths)
 
-    def test_files_go_in_their_time_though_nothing_else_happens(
+    def test_due_files_are_removed_without_other_changes(
         self, manager_of: MakeManager, clock: Clock, append: Append
     ) -> None:
         manager = manager_of()
@@ -322,7 +326,7 @@ class TestUpkeep:
         run_all(manager.maintain(clock.now_ms + 200))
         assert log.recovery_point == 8
 
-    def test_a_log_deleted_under_its_flush_is_no_failed_disk(
+    def test_log_deleted_during_its_flush_is_no_disk_failure(
         self, manager_of: MakeManager, clock: Clock, append: Append
     ) -> None:
         manager = manager_of()
@@ -334,7 +338,7 @@ class TestUpkeep:
         assert not manager.offline_dirs
         manager.create("t", TOPIC_ID, 0, DEFAULTS)
 
-    def test_a_rolled_segment_is_made_durable(
+    def test_rolled_segment_is_flushed(
         self, manager_of: MakeManager, clock: Clock, append: Append
     ) -> None:
         manager = manager_of()
@@ -346,7 +350,9 @@ class TestUpkeep:
         run_all(manager.maintain(clock.now_ms))
         assert log.recovery_point == 2
 
-    def test_producers_expire(self, manager_of: MakeManager, clock: Clock, append: Append) -> None:
+    def test_maintenance_expires_idle_producers(
+        self, manager_of: MakeManager, clock: Clock, append: Append
+    ) -> None:
         manager = manager_of()
         log = manager.create("t", TOPIC_ID, 0)
         append(log, producer_id=1, producer_epoch=0, base_sequence=0)
@@ -408,7 +414,7 @@ class TestFailingDisk:
         again = manager_of("a", "b")
         assert sorted(log.log_end_offset for log in again.logs.values()) == [3, 3, 4, 4]
 
-    def test_the_owner_is_told_once(
+    def test_failed_directory_is_reported_once(
         self, manager: LogManager, disk: FailingDisk, append: Append
     ) -> None:
         told: list[tuple[str, int]] = []
@@ -458,7 +464,9 @@ class TestFailingDisk:
             append(log)
         assert log.log_end_offset == 1
 
-    def test_new_partitions_go_elsewhere(self, manager: LogManager, disk: FailingDisk) -> None:
+    def test_new_partitions_are_created_in_online_directories(
+        self, manager: LogManager, disk: FailingDisk
+    ) -> None:
         disk.calls, disk.broken = ("open",), True
         for index in range(10, 14):
             assert manager.create("t", TOPIC_ID, index).dir.parent.name == "b"
@@ -472,7 +480,7 @@ class TestFailingDisk:
         run_all(manager.maintain(NOW_MS + 60_000))
         assert [path.name for path in manager.offline_dirs] == ["a"]
 
-    def test_a_stop_with_a_failing_disk(
+    def test_clean_stop_with_a_failing_disk_closes_the_others(
         self, manager: LogManager, disk: FailingDisk, append: Append, tmp_path: Path
     ) -> None:
         for log in list(manager.logs.values()):
@@ -483,7 +491,7 @@ class TestFailingDisk:
         assert (tmp_path / "b" / ".kafka_cleanshutdown").exists()
 
 
-def test_a_directory_that_cannot_be_made(tmp_path: Path, clock: Clock) -> None:
+def test_directory_that_cannot_be_created_is_offline(tmp_path: Path, clock: Clock) -> None:
     (tmp_path / "file").write_text("")
     manager = LogManager(
         [tmp_path / "file" / "x", tmp_path / "good"], defaults=DEFAULTS, clock=clock

@@ -88,7 +88,7 @@ def test_a_topic_id_is_adopted_when_there_is_room(
 
 @pytest.mark.parametrize("call", ["pwrite", "short write"])
 @pytest.mark.parametrize("code", sorted(PASSING))
-def test_a_refused_append_can_be_made_later(
+def test_append_refused_on_a_full_disk_succeeds_later(
     log: Log, disk: FailingDisk, append: Append, make_batch: MakeBatch, read_all: ReadAll,
     call: str, code: int,
 ) -> None:  # fmt: skip
@@ -130,7 +130,7 @@ def test_a_segment_that_cannot_be_made_leaves_nothing(
 
 
 @pytest.mark.parametrize(("code", "call"), [(FULL, "pwrite"), (NO_DESCRIPTORS, "open")])
-def test_an_index_that_cannot_be_completed(
+def test_roll_is_refused_if_an_index_cannot_be_written(
     log: Log, disk: FailingDisk, append: Append, make_batch: MakeBatch, code: int, call: str
 ) -> None:
     """The old segment's, as it is rolled; it goes on being the active one until it can be."""
@@ -179,7 +179,7 @@ def test_a_batch_that_is_changed_for_its_topic_comes_back_as_it_was(
     assert bytes(late) == before
 
 
-def test_flush_messages_refuses_before_it_writes(
+def test_append_is_refused_before_the_write_without_descriptors(
     open_log: OpenLog, disk: FailingDisk, make_batch: MakeBatch
 ) -> None:
     """An answer of KAFKA_STORAGE_ERROR says to producers that the batch is not there."""
@@ -192,7 +192,7 @@ def test_flush_messages_refuses_before_it_writes(
     assert log.recovery_point == 1
 
 
-def test_a_flush_that_cannot_open_its_files_loses_none_of_them(
+def test_flush_without_descriptors_is_complete_the_next_time(
     log: Log, disk: FailingDisk, append: Append, make_batch: MakeBatch
 ) -> None:
     end, batch = fill_segment(log, append, make_batch)
@@ -274,7 +274,7 @@ def test_an_aborted_transaction_is_known_before_its_index_has_it(
     assert aborted_transactions(again, 0, 3) == [(7, 0)]
 
 
-def test_reading_without_descriptors(log: Log, disk: FailingDisk, append: Append) -> None:
+def test_read_without_descriptors_is_refused(log: Log, disk: FailingDisk, append: Append) -> None:
     append(log, 2, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
     marker = control_batch(ControlType.ABORT, 1, producer_id=7, producer_epoch=0, timestamp=NOW_MS)
     log.append(marker, leader_epoch=0, now_ms=NOW_MS, origin=Origin.COORDINATOR)
@@ -296,7 +296,7 @@ def manager(tmp_path: Path, disk: FailingDisk) -> Iterator[LogManager]:
     made.close()
 
 
-def test_a_partition_that_cannot_be_made_is_made_later(
+def test_partition_creation_is_refused_on_a_full_disk_until_room(
     manager: LogManager, disk: FailingDisk
 ) -> None:
     short_of(disk, NO_DESCRIPTORS, "open")
@@ -308,7 +308,9 @@ def test_a_partition_that_cannot_be_made_is_made_later(
     assert manager.create("t", TOPIC_ID, 0).log_end_offset == 0
 
 
-def test_a_checkpoint_is_written_the_next_time(manager: LogManager, disk: FailingDisk) -> None:
+def test_checkpoint_is_written_again_after_a_shortage(
+    manager: LogManager, disk: FailingDisk
+) -> None:
     manager.create("t", TOPIC_ID, 0)
     path = manager.online_dirs[0].path / "recovery-point-offset-checkpoint"
     short_of(disk, FULL, "pwrite")
@@ -330,7 +332,7 @@ def test_a_deleted_partition_whose_new_name_cannot_be_fsynced(
     assert [folder.path.exists() for folder in manager.maintenance.deleted] == [True]
 
 
-def test_no_start_without_room_for_the_recovery(
+def test_start_fails_without_room_for_the_recovery(
     manager: LogManager, disk: FailingDisk, append: Append
 ) -> None:
     """A broker that serves nothing helps nobody: it says why and ends, to be started again."""

@@ -88,20 +88,20 @@ def producer(log: Log, make_batch: MakeBatch) -> Producer:
     return Producer(log, make_batch)
 
 
-def test_sequences_follow_one_another(producer: Producer) -> None:
+def test_gap_in_sequence_numbers_is_refused(producer: Producer) -> None:
     assert [producer.send(sequence, 2).first_offset for sequence in (0, 2, 4)] == [0, 2, 4]
     assert producer.refused(7) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert producer.refused(5) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert producer.send(6).first_offset == 6
 
 
-def test_an_unknown_producer_may_begin_anywhere(producer: Producer) -> None:
+def test_unknown_producer_may_begin_with_any_sequence(producer: Producer) -> None:
     producer.send(9)
     assert producer.refused(11) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert not producer.send(10).duplicate
 
 
-def test_the_last_five_batches_are_known(producer: Producer) -> None:
+def test_last_five_batches_are_recognized_as_duplicates(producer: Producer) -> None:
     for number in range(BATCHES_KEPT + 1):
         producer.send(2 * number, 2)
     for number in range(1, BATCHES_KEPT + 1):
@@ -114,13 +114,13 @@ def test_the_last_five_batches_are_known(producer: Producer) -> None:
     assert producer.refused(0) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_a_part_of_a_batch_is_no_duplicate(producer: Producer) -> None:
+def test_part_of_a_written_batch_is_not_a_duplicate(producer: Producer) -> None:
     producer.send(0, 4)
     assert producer.refused(0) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert producer.refused(3) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_epochs(producer: Producer) -> None:
+def test_batch_of_another_producer_epoch_follows_kafkas_rules(producer: Producer) -> None:
     producer.send(0)
     assert producer.refused(3, epoch=1) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     producer.send(0, epoch=1)
@@ -128,20 +128,20 @@ def test_epochs(producer: Producer) -> None:
     assert producer.send(1, epoch=1).first_offset == 2
 
 
-def test_sequences_start_again_at_zero(producer: Producer) -> None:
+def test_sequence_numbers_wrap_to_zero(producer: Producer) -> None:
     producer.send(LAST)
     producer.send(0)
     again = producer.send(LAST)
     assert (again.duplicate, again.first_offset) == (True, 0)
 
 
-def test_a_batch_may_reach_over_the_last_sequence(producer: Producer) -> None:
+def test_sequence_numbers_wrap_within_a_batch(producer: Producer) -> None:
     producer.send(LAST - 1, 3)  # LAST - 1, LAST, 0
     assert producer.send(LAST - 1, 3).duplicate
     assert producer.send(1, 3).first_offset == 3
 
 
-def test_producers_do_not_mix(log: Log, make_batch: MakeBatch) -> None:
+def test_sequence_numbers_of_producers_are_independent(log: Log, make_batch: MakeBatch) -> None:
     first, second = Producer(log, make_batch, 1), Producer(log, make_batch, 2)
     first.send(0)
     second.send(5)
@@ -150,7 +150,7 @@ def test_producers_do_not_mix(log: Log, make_batch: MakeBatch) -> None:
     assert [entry.last_sequence for entry in log.producers.entries.values()] == [1, 6]
 
 
-def test_a_reopened_log_knows_the_last_batch(
+def test_duplicate_of_the_last_batch_is_recognized_after_reopening(
     open_log: OpenLog, producer: Producer, make_batch: MakeBatch
 ) -> None:
     for number in range(3):
@@ -161,7 +161,7 @@ def test_a_reopened_log_knows_the_last_batch(
     assert again.send(3).first_offset == 3
 
 
-def test_a_killed_log_knows_the_last_five(
+def test_duplicates_of_the_last_five_batches_are_recognized_after_a_kill(
     open_log: OpenLog, producer: Producer, make_batch: MakeBatch
 ) -> None:
     for number in range(6):
@@ -170,7 +170,7 @@ def test_a_killed_log_knows_the_last_five(
     assert [again.send(number).first_offset for number in range(1, 6)] == [1, 2, 3, 4, 5]
 
 
-def test_idle_producers_expire(producer: Producer, open_log: OpenLog) -> None:
+def test_idle_producer_expires(producer: Producer, open_log: OpenLog) -> None:
     producer.send(0)
     producer.log.producers.remove_expired(NOW_MS + EXPIRATION_MS - 1)
     assert list(producer.log.producers.entries.values())
@@ -182,7 +182,7 @@ def test_idle_producers_expire(producer: Producer, open_log: OpenLog) -> None:
     assert not list(late.producers.entries.values())
 
 
-def test_who_has_an_open_transaction_does_not_expire(producer: Producer) -> None:
+def test_producer_with_an_open_transaction_does_not_expire(producer: Producer) -> None:
     producer.send(0, transactional=True)
     producer.log.producers.remove_expired(NOW_MS + EXPIRATION_MS)
     assert list(producer.log.producers.entries.values())
@@ -191,7 +191,7 @@ def test_who_has_an_open_transaction_does_not_expire(producer: Producer) -> None
     assert not list(producer.log.producers.entries.values())
 
 
-def test_an_open_transaction_outlives_a_long_stop(producer: Producer, open_log: OpenLog) -> None:
+def test_open_transaction_survives_a_long_stop(producer: Producer, open_log: OpenLog) -> None:
     """From the log's very first offset on."""
     producer.send(0, transactional=True)
     producer.log.close()
@@ -201,7 +201,7 @@ def test_an_open_transaction_outlives_a_long_stop(producer: Producer, open_log: 
         assert late.producers.has_ongoing_txn(7, 0)
 
 
-def test_a_transaction_is_unstable_until_its_marker_is_replicated(
+def test_transaction_is_unstable_until_its_marker_is_replicated(
     producer: Producer, append: Append
 ) -> None:
     log = producer.log
@@ -218,7 +218,7 @@ def test_a_transaction_is_unstable_until_its_marker_is_replicated(
     assert aborted_transactions(log, 0, 7) == []
 
 
-def test_aborted_transactions_are_indexed(log: Log, make_batch: MakeBatch) -> None:
+def test_aborted_transaction_gets_an_index_entry(log: Log, make_batch: MakeBatch) -> None:
     first, second = Producer(log, make_batch, 1), Producer(log, make_batch, 2)
     first.send(0, transactional=True)  # offset 0
     second.send(0, transactional=True)  # 1
@@ -233,7 +233,7 @@ def test_aborted_transactions_are_indexed(log: Log, make_batch: MakeBatch) -> No
     assert aborted_transactions(log, 0, 1) == [(1, 0)]
 
 
-def test_aborted_transactions_are_in_the_order_of_their_markers(
+def test_aborted_transactions_are_listed_in_the_order_of_their_markers(
     log: Log, make_batch: MakeBatch
 ) -> None:
     """Not of their first records; Apache Kafka's Fetch tells them so as well."""
@@ -245,14 +245,14 @@ def test_aborted_transactions_are_in_the_order_of_their_markers(
     assert aborted_transactions(log, 0, 4) == [(2, 1), (1, 0)]
 
 
-def test_a_transaction_must_not_be_left_by_plain_batches(producer: Producer) -> None:
+def test_plain_batch_in_an_open_transaction_is_refused(producer: Producer) -> None:
     producer.send(0, transactional=True)
     assert producer.refused(1) is ErrorCode.INVALID_TXN_STATE
     producer.end(ControlType.ABORT)
     assert producer.send(1).first_offset == 2
 
 
-def test_markers_of_the_past_are_refused(producer: Producer) -> None:
+def test_marker_of_an_older_epoch_is_refused(producer: Producer) -> None:
     producer.send(0, epoch=3, transactional=True)
     with pytest.raises(LogError, match="INVALID_PRODUCER_EPOCH"):
         producer.end(ControlType.COMMIT, epoch=2)
@@ -263,7 +263,7 @@ def test_markers_of_the_past_are_refused(producer: Producer) -> None:
     assert producer.end(ControlType.COMMIT, epoch=3, coordinator_epoch=5).first_offset == 3
 
 
-def test_with_transaction_version_2_a_marker_raises_the_epoch(producer: Producer) -> None:
+def test_marker_of_transaction_version_2_needs_a_higher_epoch(producer: Producer) -> None:
     """KIP-1228: the same epoch is a late marker, unless nothing is open (KAFKA-19999)."""
     producer.send(0, transactional=True)
     with pytest.raises(LogError, match="INVALID_PRODUCER_EPOCH"):
@@ -273,21 +273,11 @@ def test_with_transaction_version_2_a_marker_raises_the_epoch(producer: Producer
     assert producer.send(0, epoch=1, transactional=True).first_offset == 3
 
 
-def test_a_marker_without_data_changes_nothing_for_readers(producer: Producer) -> None:
+def test_marker_without_records_leaves_all_offsets_stable(producer: Producer) -> None:
     producer.end(ControlType.ABORT)
     assert producer.log.first_unstable_offset is None
     assert aborted_transactions(producer.log, 0, 1) == []
     assert next(iter(producer.log.producers.entries.values())).coordinator_epoch == 1
-
-
-def test_late_transactions_are_told(producer: Producer) -> None:
-    producer.send(0, transactional=True)
-    state = producer.log.producers
-    timeout_ms = 900_000
-    assert not state.has_late_txn(NOW_MS + timeout_ms + 300_000, timeout_ms)
-    assert state.has_late_txn(NOW_MS + timeout_ms + 300_001, timeout_ms)
-    producer.end(ControlType.ABORT)
-    assert not state.has_late_txn(NOW_MS + 10 * timeout_ms, timeout_ms)
 
 
 class TestVerification:
@@ -307,7 +297,7 @@ class TestVerification:
             producer.producer_id, sequence, epoch, supports_epoch_bump=version_2, now_ms=NOW_MS
         )
 
-    def test_a_question_that_nobody_answered_is_forgotten(self, producer: Producer) -> None:
+    def test_verification_without_an_answer_expires(self, producer: Producer) -> None:
         state = producer.log.producers
         state.verify_transactions = True
         asked = producer.log.producers.start_verification(
@@ -326,7 +316,7 @@ class TestVerification:
         assert self.prove(producer, 1) is None
         assert producer.send(1, transactional=True).first_offset == 1
 
-    def test_a_proof_ends_with_its_transaction(self, producer: Producer) -> None:
+    def test_verification_ends_with_its_transaction(self, producer: Producer) -> None:
         """An answer that a marker has overtaken proves nothing."""
         producer.proof = self.prove(producer)
         producer.end(ControlType.ABORT)
@@ -336,7 +326,7 @@ class TestVerification:
         ("epoch", "version_2", "stays"),
         [(1, True, True), (1, False, False), (0, True, False), (2, True, False)],
     )
-    def test_a_marker_that_starts_the_next_epoch_leaves_its_proof(
+    def test_marker_with_a_bumped_epoch_keeps_the_next_verification(
         self, producer: Producer, epoch: int, version_2: bool, stays: bool
     ) -> None:
         """Each transaction of version 2 has an epoch of its own, and a marker names the next."""
@@ -347,7 +337,7 @@ class TestVerification:
         producer.log.append(marker, leader_epoch=0, now_ms=NOW_MS, origin=Origin.COORDINATOR)
         assert producer.log.producers.verifications == ({7: asked} if stays else {})
 
-    def test_another_producers_proof_is_none(
+    def test_verification_of_another_producer_is_refused(
         self, producer: Producer, make_batch: MakeBatch
     ) -> None:
         other = Producer(producer.log, make_batch, 8)
@@ -355,23 +345,27 @@ class TestVerification:
         producer.proof = self.prove(other)
         assert producer.refused(0, transactional=True) is ErrorCode.INVALID_TXN_STATE
 
-    def test_the_first_batch_asked_for_comes_first(self, producer: Producer) -> None:
+    def test_verified_batches_are_appended_in_sequence_order(self, producer: Producer) -> None:
         producer.proof = self.prove(producer, 0)
         self.prove(producer, 4)
         refused = producer.refused(4, transactional=True)
         assert refused is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         assert producer.send(0, transactional=True).first_offset == 0
 
-    def test_version_2_begins_with_sequence_0(self, producer: Producer) -> None:
+    def test_new_producer_with_epoch_bumps_must_begin_with_sequence_0(
+        self, producer: Producer
+    ) -> None:
         producer.proof = self.prove(producer, 3, version_2=True)
         refused = producer.refused(3, transactional=True)
         assert refused is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
-    def test_a_stale_epoch_is_told_first(self, producer: Producer) -> None:
+    def test_stale_epoch_is_reported_before_a_missing_verification(
+        self, producer: Producer
+    ) -> None:
         producer.send(0, epoch=2)
         assert producer.refused(0, epoch=1, transactional=True) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-def test_a_marker_of_no_coordinator_is_refused(producer: Producer) -> None:
+def test_marker_of_an_older_coordinator_epoch_is_refused(producer: Producer) -> None:
     with pytest.raises(LogError, match="TRANSACTION_COORDINATOR_FENCED"):
         producer.end(ControlType.COMMIT, coordinator_epoch=-2)

@@ -67,7 +67,7 @@ def producer(open_log: OpenLog, make_batch: MakeBatch) -> Producer:
 
 @pytest.mark.parametrize("begun", [True, False], ids=["known", "unknown"])
 @pytest.mark.parametrize("room", [True, False], ids=["room again", "no room yet"])
-def test_what_was_sent_behind_waits_for_it(
+def test_batch_behind_a_refused_one_is_refused_until_it_is_written(
     producer: Producer, read_all: ReadAll, begun: bool, room: bool
 ) -> None:
     """A producer that is not known may begin anywhere: it would begin in the midst."""
@@ -82,7 +82,7 @@ def test_what_was_sent_behind_waits_for_it(
     assert producer.send(first + 4) is OUT_OF_ORDER
 
 
-def test_what_was_sent_behind_the_first_of_an_epoch(producer: Producer) -> None:
+def test_batch_behind_a_refused_first_batch_of_an_epoch_is_refused(producer: Producer) -> None:
     producer.send(0)
     assert producer.send(0, epoch=1, room=False) is NO_ROOM
     assert producer.send(1, epoch=1) is NO_ROOM
@@ -91,7 +91,7 @@ def test_what_was_sent_behind_the_first_of_an_epoch(producer: Producer) -> None:
     assert producer.send(1, epoch=1) is ErrorCode.NONE
 
 
-def test_sequences_start_again_at_0(producer: Producer) -> None:
+def test_batch_behind_a_refused_one_is_recognized_across_the_wrap(producer: Producer) -> None:
     producer.send(LAST - 1)
     assert producer.send(LAST, room=False) is NO_ROOM
     assert producer.send(0) is NO_ROOM
@@ -99,7 +99,7 @@ def test_sequences_start_again_at_0(producer: Producer) -> None:
     assert producer.send(0) is ErrorCode.NONE
 
 
-def test_what_was_sent_in_a_transaction(producer: Producer) -> None:
+def test_batch_behind_a_refused_transactional_batch_is_refused(producer: Producer) -> None:
     """The batch that its coordinator vouched for has to be its first."""
     producers = producer.log.producers
     producers.verify_transactions = producer.transactional = True
@@ -110,14 +110,14 @@ def test_what_was_sent_in_a_transaction(producer: Producer) -> None:
     assert producer.send(1) is ErrorCode.NONE
 
 
-def test_a_producer_that_gave_up_begins_a_new_epoch(producer: Producer) -> None:
+def test_new_epoch_ends_the_wait_for_a_refused_batch(producer: Producer) -> None:
     producer.send(0)
     assert producer.send(1, room=False) is NO_ROOM
     assert producer.send(0, epoch=1) is ErrorCode.NONE
     assert producer.send(2, epoch=1) is OUT_OF_ORDER
 
 
-def test_what_came_before_is_known(producer: Producer) -> None:
+def test_duplicate_before_a_refused_batch_is_recognized(producer: Producer) -> None:
     producer.send(0)
     producer.send(1)
     assert producer.send(2, room=False) is NO_ROOM
@@ -125,7 +125,7 @@ def test_what_came_before_is_known(producer: Producer) -> None:
     assert producer.log.log_end_offset == 2
 
 
-def test_a_refused_batch_is_forgotten_with_its_producer(producer: Producer) -> None:
+def test_refused_batch_expires_with_its_producer(producer: Producer) -> None:
     assert producer.send(0, room=False) is NO_ROOM
     producer.log.producers.remove_expired(NOW_MS + EXPIRATION_MS - 1)
     assert producer.send(1) is NO_ROOM
@@ -134,7 +134,7 @@ def test_a_refused_batch_is_forgotten_with_its_producer(producer: Producer) -> N
     assert producer.send(1) is ErrorCode.NONE
 
 
-def test_only_producers_with_an_id_are_remembered(producer: Producer) -> None:
+def test_refused_batch_without_producer_id_is_not_remembered(producer: Producer) -> None:
     producer.disk.calls, producer.disk.error = ("pwrite",), OSError(errno.ENOSPC, "made up")
     producer.disk.broken = True
     with pytest.raises(LogError):
@@ -151,7 +151,7 @@ EPOCH = 5
     ("ahead", "behind"),
     [(0, False), (1, True), (2, True), (HALF - 1, True), (HALF, False), (-2, False), (-1, False)],
 )
-def test_what_is_behind_a_refused_batch(
+def test_batch_is_behind_a_refused_one_by_its_sequence_number(
     make_batch: MakeBatch, sequence: int, ahead: int, behind: bool
 ) -> None:
     """Sequences go round: what is up to half of them ahead is behind it, all else before."""
@@ -173,7 +173,7 @@ def test_what_is_behind_a_refused_batch(
     assert refused.is_awaited_before(header, None) == behind
 
 
-def test_which_of_several_is_remembered(producer: Producer) -> None:
+def test_first_of_several_refused_batches_is_remembered(producer: Producer) -> None:
     """The first that there was no room for; its time is when that was."""
     producer.send(0)
     for sequence in (3, 2, 4):

@@ -158,7 +158,7 @@ def test_a_marker(make_batch: MakeBatch, known: str) -> None:
         ([(5, 1), (8, 2), (7, 2), (0, 1)], 7, 2),
     ],
 )
-def test_several_that_wait_for_one_answer(
+def test_requests_of_one_producer_share_a_verification(
     asked: list[tuple[int, int]], lowest: int, epoch: int
 ) -> None:
     producers = ProducerState()
@@ -181,7 +181,9 @@ LIMIT_MS = NOW_MS - 1_000
 
 @pytest.mark.parametrize("first", [-1, 0, 5])
 @pytest.mark.parametrize("idle_since", [LIMIT_MS - 1, LIMIT_MS, LIMIT_MS + 1])
-def test_who_is_kept(first: int, idle_since: int) -> None:
+def test_restored_state_keeps_active_producers_and_open_transactions(
+    first: int, idle_since: int
+) -> None:
     """Whoever is not idle for so long, or has a transaction open, be it from offset 0 on."""
     entries = [
         ProducerEntry(NAME, 0, 1, idle_since, first, [LAST]),

@@ -41,7 +41,9 @@ def snapshots(tmp_path: Path) -> Snapshots:
     return found
 
 
-def test_one_is_taken_at_each_new_end(snapshots: Snapshots, tmp_path: Path) -> None:
+def test_snapshot_is_taken_once_for_each_new_end_offset(
+    snapshots: Snapshots, tmp_path: Path
+) -> None:
     """And not again, nor before one that there is."""
     assert there(tmp_path) == snapshots.offsets == snapshots.unsynced == {0, 3, 5, 9}
     snapshots.synced({0, 9})
@@ -60,7 +62,9 @@ BOUNDS = list(itertools.combinations_with_replacement((-1, 0, 1, 3, 4, 5, 9, 10)
 
 
 @pytest.mark.parametrize(("first", "last"), BOUNDS)
-def test_those_outside_go(snapshots: Snapshots, tmp_path: Path, first: int, last: int) -> None:
+def test_snapshots_outside_the_log_are_removed(
+    snapshots: Snapshots, tmp_path: Path, first: int, last: int
+) -> None:
     """A start's own too: what is before it says nothing.  Behind the end they are taken anew."""
     snapshots.remove_outside(first, last)
     kept = {offset for offset in (0, 3, 5, 9) if first < offset <= last}
@@ -70,7 +74,9 @@ def test_those_outside_go(snapshots: Snapshots, tmp_path: Path, first: int, last
 
 
 @pytest.mark.parametrize("bases", [(), (0,), (3, 5), (0, 9), (0, 10), (0, 5, 8)])
-def test_strays_go(snapshots: Snapshots, tmp_path: Path, bases: tuple[int, ...]) -> None:
+def test_snapshots_without_a_segment_are_removed(
+    snapshots: Snapshots, tmp_path: Path, bases: tuple[int, ...]
+) -> None:
     """Kept are those where a segment begins, and the newest if it is behind all of them."""
     snapshots.remove_strays(bases)
     wanted = {offset for offset in (0, 3, 5, 9) if offset in bases}
@@ -81,7 +87,7 @@ def test_strays_go(snapshots: Snapshots, tmp_path: Path, bases: tuple[int, ...])
 
 @pytest.mark.parametrize("spoiled", [(), (9,), (9, 5), (9, 5, 3, 0)])
 @pytest.mark.parametrize("how", ["cut", "gone"])
-def test_the_newest_that_can_be_read(
+def test_newest_readable_snapshot_is_loaded(
     snapshots: Snapshots, tmp_path: Path, spoiled: tuple[int, ...], how: str
 ) -> None:
     for offset in spoiled:
@@ -102,7 +108,7 @@ def test_the_newest_that_can_be_read(
     assert there(tmp_path) == left | {begins + 1}
 
 
-def test_entries_are_read_as_they_were_written() -> None:
+def test_snapshot_entries_are_read_as_written() -> None:
     """Whatever is 0 in them, or not there; in the order of their producers."""
     made = []
     for number, (last_offset, txn, least) in enumerate(
@@ -120,7 +126,7 @@ def test_entries_are_read_as_they_were_written() -> None:
 
 
 @pytest.mark.parametrize("count", [-1, 0, 1, 2, 3])
-def test_a_count_that_is_not_that_of_the_entries(count: int) -> None:
+def test_snapshot_with_a_wrong_entry_count_is_corrupt(count: int) -> None:
     entry = struct.pack(">qhiqiqiq", 5, 0, 3, 9, 0, NOW_MS, 0, -7)
     body = struct.pack(">i", count) + 2 * entry
     data = struct.pack(">hI", 1, crc32c.crc32c(body)) + body

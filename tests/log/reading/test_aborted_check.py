@@ -62,7 +62,7 @@ def spoil(log_dir: Path, transaction: tuple[int, int], *, field: int, value: int
     assert spoiled == 1
 
 
-def test_what_is_right_stays(
+def test_correct_transaction_index_is_kept(
     open_log: OpenLog, make_batch: MakeBatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     filled(open_log, make_batch).close()
@@ -87,7 +87,7 @@ def test_what_is_right_stays(
         (4, 99),
     ],
 )
-def test_what_is_not_is_made_anew(
+def test_wrong_transaction_index_is_rebuilt(
     open_log: OpenLog,
     make_batch: MakeBatch,
     log_dir: Path,
@@ -110,7 +110,7 @@ def test_what_is_not_is_made_anew(
 @pytest.mark.parametrize("transaction", ABORTED)
 @pytest.mark.parametrize("kept", ["none", "the first", "all but the last"])
 @pytest.mark.parametrize("damage", [lambda path: path.unlink(), lambda path: path.write_bytes(b"")])
-def test_it_is_made_anew_from_whatever_snapshot_there_is(
+def test_transaction_index_is_rebuilt_from_any_snapshot(
     open_log: OpenLog,
     make_batch: MakeBatch,
     log_dir: Path,
@@ -128,7 +128,9 @@ def test_it_is_made_anew_from_whatever_snapshot_there_is(
     assert told(open_log(CONFIG, clean=True)) == ABORTED
 
 
-def test_what_was_aborted_behind_a_region_is_not_named(open_log: OpenLog, append: Append) -> None:
+def test_transaction_aborted_behind_the_region_is_not_listed(
+    open_log: OpenLog, append: Append
+) -> None:
     log = open_log(log_config(index_interval_bytes=0))
     for name in range(4):
         append(log, producer_id=name, producer_epoch=0, base_sequence=0, transactional=True)

@@ -45,7 +45,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize("offset", [0, 1, 77, 150, 199, 200])
 @pytest.mark.parametrize("is_open", [True, False])
-def test_the_batches_around_the_offset(
+def test_cold_lookup_reads_the_batches_around_the_offset(
     log: Log, asked: list[tuple[int, int]], offset: int, is_open: bool
 ) -> None:
     segment = log.segments.first
@@ -65,7 +65,7 @@ def test_the_batches_around_the_offset(
         assert size_bytes == min(WINDOW_BYTES, segment.size_bytes - position)
 
 
-def test_a_disk_that_cannot_say_is_asked_when_it_is_read(
+def test_cold_lookup_is_skipped_if_residency_is_unknown(
     log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> bool:
@@ -81,7 +81,7 @@ def test_a_disk_that_cannot_say_is_asked_when_it_is_read(
     cold.read_in()  # whoever reads then is told
 
 
-def test_a_piece_of_a_region_is_where_it_is_in_its_file(
+def test_piece_of_a_region_has_its_position_in_the_file(
     log: Log, asked: list[tuple[int, int]]
 ) -> None:
     region = log.read(77, 50_000, max_offset=200, min_one_batch=True)

@@ -92,12 +92,12 @@ def again(log: Log, open_log: OpenLog, disk: Counting) -> Callable[[], Log]:
     return opened
 
 
-def test_opening(again: Callable[[], Log], disk: Counting) -> None:
+def test_opening_a_log_reads_little(again: Callable[[], Log], disk: Counting) -> None:
     assert 0 < disk.read_by(again) < LITTLE_BYTES
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_an_offset(again: Callable[[], Log], disk: Counting, place: int) -> None:
+def test_offset_lookup_reads_little(again: Callable[[], Log], disk: Counting, place: int) -> None:
     log = again()
 
     def read() -> None:
@@ -108,7 +108,9 @@ def test_an_offset(again: Callable[[], Log], disk: Counting, place: int) -> None
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_an_offset_to_read_up_to(again: Callable[[], Log], disk: Counting, place: int) -> None:
+def test_max_offset_lookup_reads_little(
+    again: Callable[[], Log], disk: Counting, place: int
+) -> None:
     log = again()
 
     def read() -> None:
@@ -120,7 +122,9 @@ def test_an_offset_to_read_up_to(again: Callable[[], Log], disk: Counting, place
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_time(again: Callable[[], Log], disk: Counting, place: int) -> None:
+def test_timestamp_lookup_reads_little(
+    again: Callable[[], Log], disk: Counting, place: int
+) -> None:
     log = again()
 
     def look_up() -> None:
@@ -132,13 +136,15 @@ def test_a_time(again: Callable[[], Log], disk: Counting, place: int) -> None:
     assert 0 < disk.read_by(look_up) < 2 * LITTLE_BYTES
 
 
-def test_the_latest_time(again: Callable[[], Log], disk: Counting) -> None:
+def test_largest_timestamp_lookup_reads_little(again: Callable[[], Log], disk: Counting) -> None:
     log = again()
     assert 0 < disk.read_by(lambda: max_timestamp_offset(log)) < LITTLE_BYTES
     assert 0 < disk.read_by(lambda: max_timestamp_offset(log)) < LITTLE_BYTES
 
 
-def test_epochs_and_aborted_transactions(again: Callable[[], Log], disk: Counting) -> None:
+def test_epochs_and_aborted_transactions_are_checked_once(
+    again: Callable[[], Log], disk: Counting
+) -> None:
     """Both are compared with the batches, once."""
     log = again()
     for look_up in (
@@ -150,7 +156,9 @@ def test_epochs_and_aborted_transactions(again: Callable[[], Log], disk: Countin
     assert disk.read_by(lambda: epoch_for(log, BATCHES - 1)) == 0
 
 
-def test_a_cut_near_the_end(again: Callable[[], Log], disk: Counting, append: Append) -> None:
+def test_truncation_near_the_end_reads_little(
+    again: Callable[[], Log], disk: Counting, append: Append
+) -> None:
     """The producers of before are those of a snapshot, and of what is behind it."""
     log = again()
     log.roll(NOW_MS)
@@ -159,7 +167,9 @@ def test_a_cut_near_the_end(again: Callable[[], Log], disk: Counting, append: Ap
     assert disk.read_by(lambda: truncate_to(log, BATCHES + 2, NOW_MS)) < LITTLE_BYTES
 
 
-def test_what_is_appended_to(open_log: OpenLog, append: Append, disk: Counting) -> None:
+def test_appends_and_waiting_reads_read_nothing(
+    open_log: OpenLog, append: Append, disk: Counting
+) -> None:
     """Nothing is read where batches are written one after another, and waited for at the end."""
     log = open_log(log_config(segment_bytes=20_000), files=disk)
     for number in range(100):
@@ -172,7 +182,7 @@ def test_what_is_appended_to(open_log: OpenLog, append: Append, disk: Counting) 
     assert (disk.size_bytes, disk.calls) == (0, 0)
 
 
-def test_the_segments_of_one_epoch(
+def test_epoch_rebuild_skips_segments_of_one_epoch(
     open_log: OpenLog, append: Append, disk: Counting, log_dir: Path
 ) -> None:
     """Where the epochs are lost, those in which none begins are not walked."""

@@ -20,7 +20,7 @@ class Holder:
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 7])
-def test_who_was_used_comes_round_once_more(limit: int) -> None:
+def test_recently_used_file_gets_a_second_chance(limit: int) -> None:
     """By the clock: the one that was put in first, or came round first, is looked at first."""
     chance = random.Random(limit)
     files = OpenFiles(limit)

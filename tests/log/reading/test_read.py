@@ -57,29 +57,29 @@ def offsets(log: Log, offset: int, max_bytes: int = 1 << 20, **limits: int) -> l
     return [header.base_offset for _, header in iter_batches(region.read())] if region else []
 
 
-def test_from_a_batchs_start_to_the_segments_end(log: Log) -> None:
+def test_read_from_a_batch_start_returns_the_rest_of_the_segment(log: Log) -> None:
     assert offsets(log, 0) == [0, 2, 4, 6]
     assert offsets(log, 4) == [4, 6]
     assert offsets(log, 8) == [8, 10, 12, 14]
     assert offsets(log, 16) == [16, 18]
 
 
-def test_the_middle_of_a_batch_gives_the_whole_batch(log: Log) -> None:
+def test_read_from_within_a_batch_returns_the_whole_batch(log: Log) -> None:
     assert offsets(log, 5) == [4, 6]
 
 
-def test_a_fetch_at_the_end_gets_nothing(log: Log) -> None:
+def test_read_at_the_log_end_returns_none(log: Log) -> None:
     assert log.read(20, 100, max_offset=20, min_one_batch=True) is None
 
 
 @pytest.mark.parametrize("offset", [-1, 21])
-def test_out_of_range(log: Log, offset: int) -> None:
+def test_read_outside_the_log_is_out_of_range(log: Log, offset: int) -> None:
     with pytest.raises(LogError) as caught:
         log.read(offset, 100, max_offset=20, min_one_batch=True)
     assert caught.value.error is ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_before_the_log_start_is_out_of_range(log: Log) -> None:
+def test_read_before_the_log_start_is_out_of_range(log: Log) -> None:
     delete_records(log, 5, high_watermark=20)
     with pytest.raises(LogError, match="OFFSET_OUT_OF_RANGE"):
         log.read(4, 100, max_offset=20, min_one_batch=True)
@@ -90,31 +90,33 @@ def test_before_the_log_start_is_out_of_range(log: Log) -> None:
     ("max_offset", "found"),
     [(0, []), (1, []), (2, [0]), (5, [0, 2]), (6, [0, 2, 4]), (8, [0, 2, 4, 6]), (9, [0, 2, 4, 6])],
 )
-def test_nothing_from_max_offset_on(log: Log, max_offset: int, found: list[int]) -> None:
+def test_read_returns_nothing_from_max_offset_on(
+    log: Log, max_offset: int, found: list[int]
+) -> None:
     for _ in range(2):  # the second time the place is remembered
         assert offsets(log, 0, max_offset=max_offset) == found
 
 
-def test_max_offset_in_another_segment(log: Log) -> None:
+def test_read_handles_a_max_offset_in_another_segment(log: Log) -> None:
     assert offsets(log, 10, max_offset=18) == [10, 12, 14]
     assert offsets(log, 16, max_offset=18) == [16]
     assert offsets(log, 17, max_offset=12) == []
 
 
-def test_max_bytes_cuts_in_the_middle_of_a_batch(log: Log, batch_bytes: int) -> None:
+def test_read_is_cut_at_max_bytes_within_a_batch(log: Log, batch_bytes: int) -> None:
     region = log.read(0, batch_bytes + 10, max_offset=20, min_one_batch=True)
     assert region is not None
     assert region.size_bytes == batch_bytes + 10
     assert offsets(log, 0, batch_bytes + 10) == [0]
 
 
-def test_the_first_batch_is_whole(log: Log, batch_bytes: int) -> None:
+def test_read_returns_a_large_first_batch_whole(log: Log, batch_bytes: int) -> None:
     region = log.read(2, 1, max_offset=20, min_one_batch=True)
     assert region is not None
     assert (region.position, region.size_bytes) == (batch_bytes, batch_bytes)
 
 
-def test_a_first_batch_that_does_not_fit_is_left_out(log: Log, batch_bytes: int) -> None:
+def test_read_leaves_out_a_first_batch_above_max_bytes(log: Log, batch_bytes: int) -> None:
     for max_bytes in (0, 10, batch_bytes - 1):
         assert log.read(2, max_bytes, max_offset=20, min_one_batch=False) is None
     region = log.read(2, batch_bytes, max_offset=20, min_one_batch=False)
@@ -122,7 +124,7 @@ def test_a_first_batch_that_does_not_fit_is_left_out(log: Log, batch_bytes: int)
     assert region.size_bytes == batch_bytes
 
 
-def test_a_reader_at_the_end_goes_on_over_a_roll(
+def test_reader_at_the_log_end_continues_after_a_roll(
     open_log: OpenLog, append: Append, log: Log
 ) -> None:
     """What is remembered of the end of a segment must not hide the next one."""
@@ -133,7 +135,7 @@ def test_a_reader_at_the_end_goes_on_over_a_roll(
         assert offsets(log, offset + 2) == []
 
 
-def test_a_region_outlives_its_segment(log: Log) -> None:
+def test_region_is_readable_after_its_segment_is_removed(log: Log) -> None:
     region = log.read(0, 1 << 20, max_offset=20, min_one_batch=True)
     assert region is not None
     before = region.read()
@@ -163,7 +165,7 @@ def test_files_are_closed_when_too_many_are_open(
     assert offsets(again, 20) == [20]
 
 
-def test_a_gap_in_the_offsets_is_read_over(open_log: OpenLog, make_batch: MakeBatch) -> None:
+def test_read_skips_a_gap_in_the_offsets(open_log: OpenLog, make_batch: MakeBatch) -> None:
     """As compaction leaves them: 0, 5-6 in one segment, then a segment that begins with 20."""
     log = open_log(log_config(segment_bytes=200, index_interval_bytes=0))
     for base, count in ((0, 1), (5, 2), (20, 1)):
@@ -176,14 +178,16 @@ def test_a_gap_in_the_offsets_is_read_over(open_log: OpenLog, make_batch: MakeBa
     assert log.log_end_offset == 21
 
 
-def test_places_remembered_are_bounded(log: Log, append: Append) -> None:
+def test_remembered_positions_are_limited(log: Log, append: Append) -> None:
     for _ in range(300):
         append(log, 2)
         offsets(log, log.log_end_offset)
     assert len(log.reader.positions) <= 256
 
 
-def test_up_to_an_offset_that_was_never_written(open_log: OpenLog, make_batch: MakeBatch) -> None:
+def test_read_up_to_an_offset_in_a_gap_between_segments(
+    open_log: OpenLog, make_batch: MakeBatch
+) -> None:
     """The last stable offset of a follower, say, between what two of its segments hold."""
     log = open_log(log_config(segment_bytes=200, index_interval_bytes=0))
     for base in (0, 1, 10, 11):
@@ -197,7 +201,9 @@ def test_up_to_an_offset_that_was_never_written(open_log: OpenLog, make_batch: M
         assert log.read(5, 1 << 20, max_offset=8, min_one_batch=True) is None
 
 
-def test_a_disk_that_fails_a_look_up_by_time(open_log: OpenLog, append: Append) -> None:
+def test_disk_error_in_a_timestamp_lookup_is_a_storage_error(
+    open_log: OpenLog, append: Append
+) -> None:
     disk = FailingDisk(".log", "pread")
     log = open_log(files=disk)
     for number in range(3):
@@ -209,7 +215,7 @@ def test_a_disk_that_fails_a_look_up_by_time(open_log: OpenLog, append: Append) 
     assert log.offline
 
 
-def test_the_largest_timestamp_may_be_anywhere(open_log: OpenLog, append: Append) -> None:
+def test_largest_timestamp_is_found_in_any_segment(open_log: OpenLog, append: Append) -> None:
     """Also before segments of older records, and before one that is empty."""
     log = open_log()
     assert max_timestamp_offset(log) is None
@@ -221,7 +227,7 @@ def test_the_largest_timestamp_may_be_anywhere(open_log: OpenLog, append: Append
     assert (found.timestamp, found.offset) == (NOW_MS + 9, 2)
 
 
-def test_time_index_entries_that_are_far_apart_are_right(
+def test_time_index_entries_far_apart_are_accepted(
     open_log: OpenLog,
     append: Append,
     monkeypatch: pytest.MonkeyPatch,
@@ -249,7 +255,7 @@ class Pieces(Files):
         return Files.pread(fd, min(size, 7), pos)
 
 
-def test_what_is_read_is_all_there_is(tmp_path: Path) -> None:
+def test_reads_in_steps_return_all_batches(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(bytes(range(20)))
     file = Pieces().open(path)

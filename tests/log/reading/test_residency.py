@@ -25,7 +25,7 @@ def cold_file(tmp_path: Path) -> Iterator[int]:
     os.close(fd)
 
 
-def test_what_was_just_written_is_there(tmp_path: Path) -> None:
+def test_written_bytes_are_resident(tmp_path: Path) -> None:
     with open(tmp_path / "file", "wb+", buffering=0) as file:
         file.write(bytes(1_000_000))
         assert is_resident(file.fileno(), 0, 1_000_000)
@@ -33,20 +33,20 @@ def test_what_was_just_written_is_there(tmp_path: Path) -> None:
         assert is_resident(file.fileno(), 5, 0)
 
 
-def test_what_was_dropped_is_not_until_it_is_read_in(cold_file: int) -> None:
+def test_dropped_pages_are_resident_after_read_in(cold_file: int) -> None:
     read_in(cold_file, 1000, 300_000)
     assert is_resident(cold_file, 1000, 300_000)
 
 
-def test_nothing_is_there_wherever_it_is(cold_file: int) -> None:
+def test_empty_range_is_resident(cold_file: int) -> None:
     assert is_resident(cold_file, SIZE_BYTES // 2, 0)
 
 
-def test_a_single_byte_is_looked_at(cold_file: int) -> None:
+def test_residency_of_a_single_byte_is_checked(cold_file: int) -> None:
     assert not is_resident(cold_file, SIZE_BYTES // 2, 1)
 
 
-def test_a_hole_in_the_middle_is_seen(cold_file: int) -> None:
+def test_nonresident_pages_in_the_middle_are_found(cold_file: int) -> None:
     read_in(cold_file, 0, SIZE_BYTES)
     middle = SIZE_BYTES // 2
     forget(cold_file, middle, 2 * PROBE_EVERY_BYTES)
@@ -54,7 +54,7 @@ def test_a_hole_in_the_middle_is_seen(cold_file: int) -> None:
     assert is_resident(cold_file, 0, middle)
 
 
-def test_a_hole_at_the_very_end_is_seen(cold_file: int) -> None:
+def test_nonresident_last_page_is_found(cold_file: int) -> None:
     read_in(cold_file, 0, SIZE_BYTES)
     end = SIZE_BYTES - 2 * PROBE_EVERY_BYTES
     forget(cold_file, SIZE_BYTES - 4096, 4096)
@@ -64,14 +64,14 @@ def test_a_hole_at_the_very_end_is_seen(cold_file: int) -> None:
     assert not is_resident(cold_file, end, SIZE_BYTES - end - 4095), "its first byte"
 
 
-def test_reading_in_ends_with_the_file(tmp_path: Path) -> None:
+def test_read_in_stops_at_the_end_of_the_file(tmp_path: Path) -> None:
     with open(tmp_path / "file", "wb+", buffering=0) as file:
         file.write(bytes(10))
         read_in(file.fileno(), 0, 1_000_000)
 
 
 @pytest.mark.parametrize("number", [errno.EOPNOTSUPP, errno.EINVAL])
-def test_a_system_that_cannot_say_is_believed(
+def test_all_is_resident_without_rwf_nowait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     def refuse(*_: object) -> int:

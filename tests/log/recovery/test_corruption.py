@@ -80,7 +80,7 @@ def built(directory: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.slow
-def test_after_every_cut_all_is_as_if_nothing_more_had_been_written(
+def test_log_cut_at_any_byte_equals_a_shorter_log(
     killed: Path, open_log: OpenLog, tmp_path: Path
 ) -> None:
     last = max(killed.glob("*.log"))
@@ -129,7 +129,7 @@ def replayed(
         (".snapshot", False),
     ],
 )
-def test_every_damaged_byte_beside_the_segments_is_mended_or_harmless(
+def test_damaged_byte_outside_segments_is_mended_or_harmless(
     suffix: str, clean: bool, killed: Path, open_log: OpenLog, read_all: ReadAll, tmp_path: Path
 ) -> None:
     """Each byte in both ways: in the one after a clean stop, in the other after a kill."""
@@ -199,7 +199,7 @@ def answers(log: Log, read_all: ReadAll) -> list[object]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("clean", [True, False])
-def test_every_damaged_byte_of_the_leader_epochs(
+def test_damaged_byte_of_the_leader_epochs_is_mended(
     clean: bool, killed: Path, open_log: OpenLog, tmp_path: Path
 ) -> None:
     path = killed / checkpoints.LEADER_EPOCHS
@@ -229,7 +229,7 @@ def test_every_damaged_byte_of_the_leader_epochs(
 
 
 @pytest.mark.parametrize("damaged", [99, 7, 10])
-def test_no_damaged_log_start_offset_empties_a_log(
+def test_damaged_log_start_offset_never_empties_a_log(
     damaged: int, killed: Path, open_log: OpenLog
 ) -> None:
     log = open_log(CONFIG)
@@ -245,7 +245,7 @@ def test_no_damaged_log_start_offset_empties_a_log(
     "name",
     [checkpoints.RECOVERY_POINTS, checkpoints.HIGH_WATERMARKS, checkpoints.CLEANER_OFFSETS],
 )
-def test_every_damaged_byte_of_a_checkpoint_is_mended_or_harmless(
+def test_damaged_byte_of_a_checkpoint_is_mended_or_harmless(
     name: str, killed: Path, open_log: OpenLog, read_all: ReadAll, tmp_path: Path
 ) -> None:
     log = open_log(CONFIG, directory=Path(shutil.copytree(killed, tmp_path / "reference")))

@@ -13,7 +13,7 @@ from tests.log.conftest import NOW_MS, Append, MakeBatch, OpenLog
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_leader_that_nobody_has_written_to_is_right(
+def test_epoch_of_a_leader_without_records_is_kept(
     open_log: OpenLog, append: Append, clean: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Apache Kafka and kwire write its epoch when it is elected; the next one takes its place."""
@@ -33,7 +33,7 @@ def test_a_leader_that_nobody_has_written_to_is_right(
     assert "does not fit the log" not in caplog.text
 
 
-def test_making_the_epochs_anew_keeps_that_leader(
+def test_rebuilding_epochs_keeps_a_leader_without_records(
     open_log: OpenLog, append: Append, caplog: pytest.LogCaptureFixture
 ) -> None:
     log = open_log()
@@ -63,7 +63,7 @@ def test_making_the_epochs_anew_keeps_that_leader(
     ],
 )
 @pytest.mark.parametrize("rolled", [False, True])
-def test_what_does_not_fit_is_made_anew(
+def test_wrong_leader_epochs_are_rebuilt(
     open_log: OpenLog, append: Append, entries: str, why: str, rolled: bool
 ) -> None:
     log = open_log()
@@ -84,7 +84,7 @@ def test_what_does_not_fit_is_made_anew(
     assert again.epochs.entries == [(0, 0), (2, 2)]
 
 
-def test_the_batches_are_looked_at_once(
+def test_leader_epochs_are_checked_once(
     open_log: OpenLog, append: Append, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = open_log()
@@ -109,7 +109,7 @@ def answers(log: Log) -> list[object]:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_whatever_the_file_says_the_answers_are_those_of_the_batches(
+def test_epoch_lookups_follow_the_batches_whatever_the_file_has(
     open_log: OpenLog, append: Append, seed: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     chance = random.Random(seed)
@@ -151,7 +151,7 @@ def test_whatever_the_file_says_the_answers_are_those_of_the_batches(
         assert opened(entries) == wanted, entries
 
 
-def test_epochs_of_which_compaction_has_left_nothing(
+def test_epochs_without_batches_after_compaction_are_kept(
     open_log: OpenLog, make_batch: MakeBatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Nothing speaks against them; nor against one that began where records are gone."""

@@ -140,7 +140,7 @@ steps = st.lists(st.sampled_from(["append"] * 6 + ["flush", "epoch", "late flush
 @pytest.mark.slow
 @settings(max_examples=150)
 @given(steps, st.integers(0, 2**32))
-def test_a_power_cut_takes_only_what_was_not_durable(plan: list[str], seed: int) -> None:
+def test_power_cut_loses_only_unflushed_records(plan: list[str], seed: int) -> None:
     with folder() as base:
         disk = Disk()
         (base / "log").mkdir()

@@ -65,7 +65,7 @@ def killed(open_log: OpenLog, make_batch: MakeBatch, log_dir: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_a_log_cut_at_every_byte_is_its_longest_whole_prefix(
+def test_recovery_keeps_all_complete_batches_of_a_cut_log(
     killed: Path, open_log: OpenLog, read_all: ReadAll, tmp_path: Path
 ) -> None:
     last = killed / "00000000000000000015.log"
@@ -83,7 +83,7 @@ def test_a_log_cut_at_every_byte_is_its_longest_whole_prefix(
         assert read_all(log) == [record for record in all_records if record.offset < offsets[kept]]
 
 
-def test_indexes_are_those_of_an_undisturbed_log(
+def test_recovered_indexes_equal_those_of_an_intact_log(
     killed: Path, open_log: OpenLog, make_batch: MakeBatch, tmp_path: Path
 ) -> None:
     (tmp_path / "other").mkdir()
@@ -107,7 +107,9 @@ def test_indexes_are_those_of_an_undisturbed_log(
         assert aborted_transactions(log, 0, 22) == [(2, 4)]
 
 
-def test_a_bad_batch_ends_the_log(killed: Path, open_log: OpenLog, read_all: ReadAll) -> None:
+def test_recovery_cuts_the_log_at_an_invalid_batch(
+    killed: Path, open_log: OpenLog, read_all: ReadAll
+) -> None:
     middle = killed / "00000000000000000007.log"
     data = bytearray(middle.read_bytes())
     data[-1] ^= 1
@@ -122,7 +124,7 @@ def test_a_bad_batch_ends_the_log(killed: Path, open_log: OpenLog, read_all: Rea
     assert len(read_all(log)) == 13
 
 
-def test_below_the_recovery_point_nothing_is_looked_at(killed: Path, open_log: OpenLog) -> None:
+def test_recovery_does_not_read_below_the_recovery_point(killed: Path, open_log: OpenLog) -> None:
     first = killed / "00000000000000000000.log"
     data = bytearray(first.read_bytes())
     data[-1] ^= 1
@@ -131,7 +133,9 @@ def test_below_the_recovery_point_nothing_is_looked_at(killed: Path, open_log: O
     assert open_log(SMALL, recovery_point=6).log_end_offset == 5
 
 
-def test_offsets_that_go_back_end_the_log(open_log: OpenLog, append: Append, log_dir: Path) -> None:
+def test_recovery_cuts_the_log_where_offsets_decrease(
+    open_log: OpenLog, append: Append, log_dir: Path
+) -> None:
     log = open_log()
     append(log, 2)
     append(log, 2)
@@ -142,7 +146,7 @@ def test_offsets_that_go_back_end_the_log(open_log: OpenLog, append: Append, log
     assert path.read_bytes() == data
 
 
-def test_a_batch_that_begins_within_the_last_one_ends_the_log(
+def test_recovery_cuts_the_log_at_an_overlapping_batch(
     open_log: OpenLog, make_batch: MakeBatch
 ) -> None:
     log = open_log()
@@ -153,7 +157,7 @@ def test_a_batch_that_begins_within_the_last_one_ends_the_log(
     assert (again.log_end_offset, again.segments.size_bytes) == (3, len(first))
 
 
-def test_a_clean_stop_scans_nothing(killed: Path, open_log: OpenLog) -> None:
+def test_no_batch_is_scanned_after_a_clean_stop(killed: Path, open_log: OpenLog) -> None:
     """Shown by damage that a scan would find."""
     log = open_log(SMALL)
     log.close()
@@ -166,7 +170,7 @@ def test_a_clean_stop_scans_nothing(killed: Path, open_log: OpenLog) -> None:
     assert last.read_bytes() == data
 
 
-def test_a_clean_stop_that_was_none_is_recovered(killed: Path, open_log: OpenLog) -> None:
+def test_log_with_a_false_clean_marker_is_recovered(killed: Path, open_log: OpenLog) -> None:
     last = killed / "00000000000000000015.log"
     last.write_bytes(last.read_bytes()[:-1] + b"\xff" * 100)
     (killed / "00000000000000000015.index").write_bytes(b"")
@@ -175,7 +179,7 @@ def test_a_clean_stop_that_was_none_is_recovered(killed: Path, open_log: OpenLog
 
 
 @pytest.mark.parametrize("end", [0, 1, 2, 7])
-def test_a_clean_stop_without_a_snapshot_gets_one(
+def test_snapshot_is_taken_after_a_clean_stop_without_one(
     open_log: OpenLog, append: Append, log_dir: Path, end: int
 ) -> None:
     """As Apache Kafka makes it: a later recovery begins there."""
@@ -189,7 +193,7 @@ def test_a_clean_stop_without_a_snapshot_gets_one(
     assert (log_dir / f"{end:020d}.snapshot").exists()
 
 
-def test_a_producers_last_five_batches_are_known_again(
+def test_duplicates_of_the_last_five_batches_are_known_after_reopening(
     killed: Path, open_log: OpenLog, make_batch: MakeBatch
 ) -> None:
     """Whichever of them it sends again: the scan has seen them all, in whatever segment."""
@@ -200,7 +204,7 @@ def test_a_producers_last_five_batches_are_known_again(
         assert (appended.first_offset, log.log_end_offset) == (offset, 22)
 
 
-def test_the_recovery_point_moves_with_a_flush_only(killed: Path, open_log: OpenLog) -> None:
+def test_recovery_point_advances_only_with_a_flush(killed: Path, open_log: OpenLog) -> None:
     log = open_log(SMALL, recovery_point=7)
     assert log.recovery_point == 7
     log.flush()
@@ -209,7 +213,7 @@ def test_the_recovery_point_moves_with_a_flush_only(killed: Path, open_log: Open
 
 
 @pytest.mark.parametrize("damage", ["cut short", "a bit", "missing", "all"])
-def test_snapshots_are_not_trusted(killed: Path, open_log: OpenLog, damage: str) -> None:
+def test_damaged_producer_snapshot_is_ignored(killed: Path, open_log: OpenLog, damage: str) -> None:
     wanted = {
         entry.producer_id: (entry.last_sequence, entry.txn_first_offset)
         for entry in list(open_log(SMALL).producers.entries.values())
@@ -232,7 +236,7 @@ def test_snapshots_are_not_trusted(killed: Path, open_log: OpenLog, damage: str)
     assert found == wanted
 
 
-def test_who_wrote_what_is_gone_is_in_the_snapshot_before_a_damaged_one(
+def test_producer_without_records_is_read_from_an_older_snapshot(
     open_log: OpenLog, make_batch: MakeBatch, log_dir: Path
 ) -> None:
     """Its next batch follows its last, of which there is no record any more."""
@@ -252,7 +256,7 @@ def test_who_wrote_what_is_gone_is_in_the_snapshot_before_a_damaged_one(
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
-def test_every_damaged_byte_of_an_index_is_found_or_harmless(
+def test_damaged_byte_of_an_index_is_found_or_harmless(
     killed: Path, open_log: OpenLog, read_all: ReadAll, suffix: str
 ) -> None:
     """An index below the recovery point is checked when it is used."""
@@ -275,7 +279,7 @@ def test_every_damaged_byte_of_an_index_is_found_or_harmless(
             assert [offset_for_timestamp(again, NOW_MS + s) for s in range(11)] == times, (at, bit)
 
 
-def test_leftovers_of_a_removal_and_of_compaction(killed: Path, open_log: OpenLog) -> None:
+def test_leftovers_of_removal_and_compaction_are_removed(killed: Path, open_log: OpenLog) -> None:
     for name in ("00000000000000000000.log.deleted", "00000000000000000007.index.cleaned"):
         (killed / name).write_bytes(b"x")
     (killed / "00000000000000000099.timeindex").write_bytes(b"orphan")
@@ -286,7 +290,7 @@ def test_leftovers_of_a_removal_and_of_compaction(killed: Path, open_log: OpenLo
     assert "00000000000000000099.timeindex" not in left
 
 
-def test_a_finished_compaction_is_put_in_place(
+def test_finished_compaction_is_completed_at_load(
     killed: Path, open_log: OpenLog, read_all: ReadAll
 ) -> None:
     """The first two segments were compacted into one, whose `.swap` files were not renamed yet."""
@@ -302,7 +306,7 @@ def test_a_finished_compaction_is_put_in_place(
     assert not list(killed.glob("*.swap"))
 
 
-def test_a_finished_compaction_replaces_just_what_was_put_into_it(
+def test_finished_compaction_replaces_only_its_sources(
     open_log: OpenLog, append: Append, log_dir: Path, read_all: ReadAll
 ) -> None:
     """Segments of one record each: the last that goes begins at its end, the next behind it."""
@@ -319,7 +323,7 @@ def test_a_finished_compaction_replaces_just_what_was_put_into_it(
     assert read_all(log) == before
 
 
-def test_a_finished_compaction_leaves_no_transaction_index_behind(
+def test_finished_compaction_removes_old_transaction_indexes(
     killed: Path, open_log: OpenLog
 ) -> None:
     """Of the segments that it replaced, be it the first one, whose name it takes."""
@@ -335,7 +339,7 @@ def test_a_finished_compaction_leaves_no_transaction_index_behind(
     assert log.log_end_offset == 22
 
 
-def test_what_is_not_of_a_segment_is_left_alone(killed: Path, open_log: OpenLog) -> None:
+def test_files_that_are_no_segments_are_left_alone(killed: Path, open_log: OpenLog) -> None:
     """Whatever it is called, and however its name is sorted."""
     strange = ["!first", "00000000000000000007", "notes.log", "~last", "x.swap.txt"]
     for name in strange:
@@ -345,7 +349,7 @@ def test_what_is_not_of_a_segment_is_left_alone(killed: Path, open_log: OpenLog)
     assert {name: (killed / name).read_text() for name in strange} == dict.fromkeys(strange, "mine")
 
 
-def test_who_wrote_only_what_was_deleted_is_not_known_after_a_scan(
+def test_producer_of_deleted_records_is_unknown_after_a_recovery(
     open_log: OpenLog, append: Append, log_dir: Path
 ) -> None:
     """As after a stop: where no snapshot tells of it the log begins at its start."""
@@ -359,14 +363,14 @@ def test_who_wrote_only_what_was_deleted_is_not_known_after_a_scan(
         assert list(again.producers.entries) == ([] if clean else [6])
 
 
-def test_an_unfinished_split_is_undone(killed: Path, open_log: OpenLog) -> None:
+def test_unfinished_split_of_a_segment_is_undone(killed: Path, open_log: OpenLog) -> None:
     """A `.swap` at or behind the first `.cleaned` belongs to what had not finished (KAFKA-6264)."""
     (killed / "00000000000000000007.log.swap").write_bytes(b"")
     (killed / "00000000000000000007.log.cleaned").write_bytes(b"")
     assert open_log(SMALL).log_end_offset == 22
 
 
-def test_a_log_start_behind_the_end_is_not_of_this_log(
+def test_log_start_offset_behind_the_log_end_is_ignored(
     killed: Path, open_log: OpenLog, read_all: ReadAll
 ) -> None:
     """It is written down for what is on disk only, and a line knows no topic id."""
@@ -377,18 +381,18 @@ def test_a_log_start_behind_the_end_is_not_of_this_log(
     assert list(log.producers.entries.values())
 
 
-def test_the_log_start_offset_is_kept(killed: Path, open_log: OpenLog) -> None:
+def test_log_start_offset_is_loaded_from_the_checkpoint(killed: Path, open_log: OpenLog) -> None:
     log = open_log(SMALL, log_start_offset=9)
     assert log.log_start_offset == 9
     assert log.epochs.entries[0] == (1, 9)
 
 
-def test_another_topics_folder_is_refused(killed: Path, open_log: OpenLog) -> None:
+def test_folder_of_another_topic_id_is_refused(killed: Path, open_log: OpenLog) -> None:
     with pytest.raises(LogDirError, match="belongs to topic id"):
         open_log(topic_id=b"another topic id")
 
 
-def test_a_broken_partition_metadata_is_refused(killed: Path, open_log: OpenLog) -> None:
+def test_damaged_partition_metadata_is_refused(killed: Path, open_log: OpenLog) -> None:
     (killed / "partition.metadata").write_text("version: 0\ntopic_id: ???")
     with pytest.raises(LogDirError, match="no topic id"):
         open_log(recovery_point=1)
@@ -398,7 +402,7 @@ def test_a_broken_partition_metadata_is_refused(killed: Path, open_log: OpenLog)
         assert "topic_id: MDEyMz" in (killed / "partition.metadata").read_text()
 
 
-def test_a_lost_topic_id_is_adopted(killed: Path, open_log: OpenLog) -> None:
+def test_missing_topic_id_is_written(killed: Path, open_log: OpenLog) -> None:
     """A directory of a release without topic ids, say, or one whose file was lost."""
     (killed / "partition.metadata").unlink()
     log = open_log(topic_id=bytes(16))
@@ -407,7 +411,7 @@ def test_a_lost_topic_id_is_adopted(killed: Path, open_log: OpenLog) -> None:
     assert open_log(topic_id=bytes(16)).topic_id == log.topic_id == b"0123456789abcdef"
 
 
-def test_lost_epochs_come_from_the_batches(killed: Path, open_log: OpenLog) -> None:
+def test_lost_leader_epochs_are_rebuilt_from_batches(killed: Path, open_log: OpenLog) -> None:
     for content in (b"", b"0\n1\n", b"rubbish", b"0\n2\n0 0\n1 7\n"):
         (killed / "leader-epoch-checkpoint").write_bytes(content)
         assert open_log(SMALL).epochs.entries == [(0, 0), (1, 7), (2, 13), (3, 19)]

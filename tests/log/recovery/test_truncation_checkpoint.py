@@ -80,13 +80,15 @@ def truncate(manager: LogManager) -> list[Job]:
     return done
 
 
-def test_it_is_written_with_the_truncation(flushed: LogManager, disk: CrashingDisk) -> None:
+def test_lowered_recovery_point_is_written_by_the_truncation(
+    flushed: LogManager, disk: CrashingDisk
+) -> None:
     truncate(flushed)
     assert checkpoint(disk.root) == KEPT
     assert truncate(flushed) == [], "nothing more to cut"
 
 
-def test_one_that_was_made_ready_before_does_not_overwrite_it(
+def test_older_checkpoint_does_not_overwrite_the_lowered_one(
     flushed: LogManager, disk: CrashingDisk
 ) -> None:
     stale = flushed.maintain(LATER_MS + 60_000)
@@ -104,7 +106,7 @@ def left(manager: LogManager, disk: CrashingDisk, seed: int) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_nothing_old_follows_what_was_appended_since(
+def test_truncated_batches_do_not_return_after_a_power_cut(
     seed: int, flushed: LogManager, disk: CrashingDisk
 ) -> None:
     """None of it was flushed, so that none of it may be trusted unseen."""
@@ -118,7 +120,7 @@ def test_nothing_old_follows_what_was_appended_since(
 
 @pytest.mark.parametrize("cut_after", range(1, 12))
 @pytest.mark.parametrize("seed", range(5))
-def test_in_the_middle_of_it(
+def test_power_cut_during_a_truncation_leaves_one_log(
     cut_after: int, seed: int, flushed: LogManager, disk: CrashingDisk
 ) -> None:
     disk.cut_after(cut_after)
@@ -132,7 +134,7 @@ def test_in_the_middle_of_it(
     assert len(again) >= KEPT
 
 
-def test_a_disk_that_cannot_make_it_durable_goes_offline(tmp_path: Path) -> None:
+def test_failed_flush_of_a_truncation_takes_the_directory_offline(tmp_path: Path) -> None:
     """The other directory stays; and of a log that is not cut nothing is made durable."""
     disk = FailingDisk("/a/t-", "fsync")
     manager = LogManager(

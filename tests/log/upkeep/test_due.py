@@ -129,7 +129,7 @@ def test_a_checkpoint_that_is_being_written_has_its_turn_later(
 
 @pytest.mark.parametrize("flush_ms", [1000, LONG_MAX])
 @pytest.mark.parametrize("is_durable", [False, True])
-def test_idle_logs_are_not_looked_at(
+def test_maintenance_skips_idle_logs(
     manager: LogManager,
     append: Append,
     flush_ms: int,
@@ -156,7 +156,7 @@ def test_idle_logs_are_not_looked_at(
     assert looks == (4 if awaits else 1)
 
 
-def test_a_log_has_one_flush_at_a_time(manager: LogManager, append: Append) -> None:
+def test_log_has_one_flush_job_at_a_time(manager: LogManager, append: Append) -> None:
     """Another follows when that has ended, with what has come meanwhile."""
     log = manager.create("t", TOPIC_ID, 0)
     append(log)

@@ -199,7 +199,7 @@ def walk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Walk]:
 
 
 @pytest.mark.parametrize("walk", range(12), indirect=True)
-def test_what_is_done_when(walk: Walk) -> None:
+def test_maintenance_does_the_due_work_by_plain_rules(walk: Walk) -> None:
     for _ in range(60):
         for _ in range(walk.chance.randrange(3)):
             walk.step()

@@ -17,7 +17,7 @@ NOW_MS = 1_700_000_000_000
 TOPIC_ID = b"0123456789abcdef"
 
 
-def test_after_a_flush_of_flush_messages(tmp_path: Path, append: Append) -> None:
+def test_flush_ms_counts_from_a_flush_by_flush_messages(tmp_path: Path, append: Append) -> None:
     manager = LogManager([tmp_path], defaults=DEFAULTS, clock=lambda: NOW_MS)
     manager.load()
     log = manager.create("t", TOPIC_ID, 0, log_config(flush_ms=100))

@@ -47,7 +47,9 @@ def gone(log: Log, limit_bytes: int, limit_ms: int, high_watermark: int) -> int:
 
 @pytest.mark.parametrize("start", [0, 2, 3, 4, 14, 15])
 @pytest.mark.parametrize("limit_ms", [-1, 0, 39, 40, 49, 50])
-def test_by_age_and_by_where_the_log_starts(log: Log, start: int, limit_ms: int) -> None:
+def test_retention_removes_segments_by_age_and_log_start(
+    log: Log, start: int, limit_ms: int
+) -> None:
     log.update_config(log_config(retention_ms=limit_ms))
     delete_records(log, start, 15)
     wanted = gone(log, -1, limit_ms, 15)
@@ -70,7 +72,7 @@ def test_by_size(log: Log, kept: int, more: int) -> None:
 
 
 @pytest.mark.parametrize(("limit_ms", "goes"), [(NOW_MS, False), (NOW_MS - 1, True)])
-def test_records_of_1970_have_a_timestamp(
+def test_retention_counts_timestamp_0(
     open_log: OpenLog, append: Append, limit_ms: int, goes: bool
 ) -> None:
     """0 is one; -1 is none."""
@@ -80,14 +82,14 @@ def test_records_of_1970_have_a_timestamp(
 
 
 @pytest.mark.parametrize("high_watermark", [0, 2, 3, 5, 6, 14, 15])
-def test_what_is_not_replicated_stays(log: Log, high_watermark: int) -> None:
+def test_retention_keeps_unreplicated_segments(log: Log, high_watermark: int) -> None:
     log.update_config(log_config(retention_bytes=0, retention_ms=-1))
     wanted = gone(log, 0, -1, high_watermark)
     assert delete_expired_segments(log, NOW_MS, high_watermark) == wanted
     assert log.log_start_offset == 3 * wanted
 
 
-def test_all_limits_together(log: Log) -> None:
+def test_retention_applies_all_limits_together(log: Log) -> None:
     """What one has taken is not counted by the next, and the number is that of them all."""
     delete_records(log, 4, 15)
     limit_bytes = sum([segment.size_bytes for segment in log.segments][2:])
@@ -97,7 +99,9 @@ def test_all_limits_together(log: Log) -> None:
 
 
 @pytest.mark.parametrize(("policy", "may"), [("delete", 1), ("compact,delete", 1), ("compact", 0)])
-def test_whose_records_may_be_deleted(log: Log, policy: str, may: int) -> None:
+def test_delete_records_is_refused_for_only_compacted_topics(
+    log: Log, policy: str, may: int
+) -> None:
     log.update_config(log_config(cleanup_policy=frozenset(policy.split(","))))
     if may:
         assert delete_records(log, 4, 15) == 4
@@ -109,7 +113,9 @@ def test_whose_records_may_be_deleted(log: Log, policy: str, may: int) -> None:
 
 
 @pytest.mark.parametrize(("offset", "start"), [(-1, None), (0, 0), (1, 1), (9, 9), (10, None)])
-def test_up_to_where_records_may_be_deleted(log: Log, offset: int, start: int | None) -> None:
+def test_delete_records_is_limited_by_the_high_watermark(
+    log: Log, offset: int, start: int | None
+) -> None:
     if start is None:
         with pytest.raises(LogError) as refused:
             delete_records(log, offset, 9)

@@ -73,7 +73,7 @@ def plainly(
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_what_is_not_durable_yet(tmp_path: Path, seed: int) -> None:
+def test_flush_has_all_files_that_are_not_on_disk(tmp_path: Path, seed: int) -> None:
     """Segments from the recovery point on, and the indexes of those that have been rolled since;
     producer snapshots; names, where a file is new; at first what describes the partition, too."""
     chance = random.Random(seed)

@@ -36,14 +36,18 @@ async def accept_while(
             await a_server().accept(listening, "PLAINTEXT", nursery)
 
 
-async def test_closed_when_somebody_knocked(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_accept_ends_when_listener_closes_with_a_connection_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Seen as `ERROR serve: bad file descriptor` and status 1 after SIGTERM."""
     listening = socket.create_server(("127.0.0.1", 0))
     await accept_while(monkeypatch, trio.lowlevel, "wait_readable", listening)
     assert listening.fileno() == -1
 
 
-async def test_closed_while_there_was_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_accept_ends_when_listener_closes_while_it_is_full(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     listening = socket.create_server(("127.0.0.1", 0))
     await accept_while(monkeypatch, ConnectionServer, "_wait_for_room", listening)
     assert listening.fileno() == -1

@@ -55,7 +55,7 @@ def anybody(waiting: int) -> bool:
     return True
 
 
-def test_the_newest_comes_first_and_few_at_once(door: Door) -> None:
+def test_arrivals_admit_few_newest_connections_at_once(door: Door) -> None:
     waiting = Arrivals(anybody)
     first = door.knock(ADMITTED_TOGETHER_MAX + 3)
     waiting.take(door.listening)
@@ -66,7 +66,7 @@ def test_the_newest_comes_first_and_few_at_once(door: Door) -> None:
     assert not waiting
 
 
-def test_the_very_newest_comes_also_where_others_wait(door: Door) -> None:
+def test_arrivals_admit_the_newest_while_handshakes_wait(door: Door) -> None:
     waiting = Arrivals(anybody)
     there = door.knock(3)
     waiting.take(door.listening)
@@ -77,7 +77,7 @@ def test_the_very_newest_comes_also_where_others_wait(door: Door) -> None:
     assert waiting.newest(few=True) == []
 
 
-def test_no_more_are_taken_than_there_is_room_for(door: Door) -> None:
+def test_arrivals_accept_no_more_than_the_limits_allow(door: Door) -> None:
     waiting = Arrivals(lambda there: there < 2)
     door.knock(3)
     waiting.take(door.listening)
@@ -88,7 +88,7 @@ def test_no_more_are_taken_than_there_is_room_for(door: Door) -> None:
     waiting.close()
 
 
-def test_who_waits_longest_is_let_go_when_there_are_too_many(
+def test_arrivals_close_the_longest_waiting_above_the_maximum(
     door: Door, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(arrivals, "WAITING_MAX", 2)
@@ -99,7 +99,7 @@ def test_who_waits_longest_is_let_go_when_there_are_too_many(
     assert admitted(waiting) == names(clients)[1:]
 
 
-def test_all_are_closed_at_the_end(door: Door) -> None:
+def test_arrivals_close_all_waiting_connections_on_close(door: Door) -> None:
     waiting = Arrivals(anybody)
     clients = door.knock(2)
     waiting.take(door.listening)
@@ -117,7 +117,7 @@ class Exhausted:
         raise OSError(self._number, "no more")
 
 
-def test_who_waits_is_served_where_no_more_can_be_accepted(door: Door) -> None:
+def test_arrivals_admit_waiting_connections_without_free_descriptors(door: Door) -> None:
     waiting = Arrivals(anybody)
     with pytest.raises(OSError, match="no more"):
         waiting.take(cast(socket.socket, Exhausted()))
@@ -129,7 +129,7 @@ def test_who_waits_is_served_where_no_more_can_be_accepted(door: Door) -> None:
     assert len(admitted(waiting)) == 1
 
 
-async def test_steps_wait_the_newest_first_and_who_admits_waits_for_them() -> None:
+async def test_handshake_steps_run_newest_first_while_admission_waits() -> None:
     handshakes = Handshakes(at_once_max=1)
     done: list[int] = []
     hold = threading.Event()

@@ -45,7 +45,7 @@ async def is_served(client: RawClient) -> bool:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-async def test_who_logs_in_is_served(tmp_path: Path, version: int) -> None:
+async def test_client_is_served_after_a_sasl_login(tmp_path: Path, version: int) -> None:
     async with connected(tmp_path) as client:
         versions = ApiVersionsRequest("test", "1")
         assert not (await client.ask(versions, 3, ApiVersionsResponse)).error_code
@@ -56,14 +56,16 @@ async def test_who_logs_in_is_served(tmp_path: Path, version: int) -> None:
         assert await is_served(client)
 
 
-async def test_tokens_by_themselves(tmp_path: Path) -> None:
+async def test_login_succeeds_with_bare_tokens_after_sasl_handshake_v0(tmp_path: Path) -> None:
     async with connected(tmp_path) as client:
         assert not (await handshake(client, version=0)).error_code
         assert await send_raw(client, b"\0alice\0alice-secret") == b""
         assert await is_served(client)
 
 
-async def test_handlers_know_who_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_handlers_get_the_principal_of_the_login(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asking: list[str] = []
     handle = metadata.handle
 
@@ -79,7 +81,7 @@ async def test_handlers_know_who_asks(tmp_path: Path, monkeypatch: pytest.Monkey
     assert asking == ["User:alice", "User:bob"]
 
 
-async def test_what_comes_in_one_piece_with_the_login_is_answered(tmp_path: Path) -> None:
+async def test_request_in_one_packet_with_the_login_is_answered(tmp_path: Path) -> None:
     async with connected(tmp_path) as client:
         frames = [
             client.frame(SaslHandshakeRequest("PLAIN"), 1),
@@ -102,7 +104,9 @@ async def test_what_comes_in_one_piece_with_the_login_is_answered(tmp_path: Path
         (b"nonsense", "Invalid SASL/PLAIN response: expected 3 tokens, got 1"),
     ],
 )
-async def test_who_does_not_is_told_and_sent_away(tmp_path: Path, token: bytes, told: str) -> None:
+async def test_failed_login_gets_an_error_and_is_closed(
+    tmp_path: Path, token: bytes, told: str
+) -> None:
     async with connected(tmp_path) as client:
         await handshake(client)
         answer = await authenticate(client, token)
@@ -112,15 +116,13 @@ async def test_who_does_not_is_told_and_sent_away(tmp_path: Path, token: bytes, 
 
 
 @pytest.mark.parametrize("token", [b"\0alice\0wrong", b"nonsense", b""])
-async def test_a_raw_token_that_is_wrong_is_answered_by_the_end(
-    tmp_path: Path, token: bytes
-) -> None:
+async def test_wrong_bare_token_closes_the_connection(tmp_path: Path, token: bytes) -> None:
     async with connected(tmp_path) as client:
         await handshake(client, version=0)
         assert await send_raw(client, token) is None
 
 
-async def test_a_mechanism_that_is_not_enabled(tmp_path: Path) -> None:
+async def test_login_with_a_disabled_mechanism_is_refused(tmp_path: Path) -> None:
     async with connected(tmp_path) as client:
         answer = await handshake(client, "SCRAM-SHA-256")
         assert answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
@@ -128,19 +130,19 @@ async def test_a_mechanism_that_is_not_enabled(tmp_path: Path) -> None:
         assert await client.receive_frame() is None
 
 
-async def test_nothing_else_is_heard_before(tmp_path: Path) -> None:
+async def test_request_before_the_login_closes_the_connection(tmp_path: Path) -> None:
     async with connected(tmp_path) as client:
         await client.send(MetadataRequest(topics=[]), 9)
         assert await client.receive_frame() is None
 
 
-async def test_a_request_that_is_too_long_for_a_stranger(tmp_path: Path) -> None:
+async def test_oversized_request_before_the_login_closes_the_connection(tmp_path: Path) -> None:
     async with connected(tmp_path, {"sasl.server.max.receive.size": "1000"}) as client:
         await client.stream.send_all((1001).to_bytes(4))
         assert await client.receive_frame() is None
 
 
-async def test_a_token_as_long_as_is_allowed(tmp_path: Path) -> None:
+async def test_token_of_the_largest_allowed_size_is_read(tmp_path: Path) -> None:
     """More than a connection's buffer holds."""
     async with connected(tmp_path) as client:
         await handshake(client)
@@ -148,7 +150,7 @@ async def test_a_token_as_long_as_is_allowed(tmp_path: Path) -> None:
         assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
-async def test_failures_take_their_time(tmp_path: Path) -> None:
+async def test_failed_login_is_answered_after_the_configured_delay(tmp_path: Path) -> None:
     delay = {"connection.failed.authentication.delay.ms": "300"}
     async with running_broker(tmp_path, {**SASL, **delay}) as broker:
         client = await RawClient.connect(broker)
@@ -160,7 +162,7 @@ async def test_failures_take_their_time(tmp_path: Path) -> None:
         assert trio.current_time() - began >= 0.3
 
 
-async def test_a_login_that_ends(tmp_path: Path) -> None:
+async def test_request_after_the_login_expired_closes_the_connection(tmp_path: Path) -> None:
     async with connected(tmp_path, {REAUTH: "1"}) as client:
         assert (await plain(client)).session_lifetime_ms == 1
         await trio.sleep(0.01)
@@ -168,21 +170,21 @@ async def test_a_login_that_ends(tmp_path: Path) -> None:
         assert await client.receive_frame() is None
 
 
-async def test_a_login_that_is_renewed(tmp_path: Path) -> None:
+async def test_reauthentication_before_expiry_keeps_the_connection(tmp_path: Path) -> None:
     async with connected(tmp_path, {REAUTH: "600000"}) as client:
         for _ in range(2):
             assert (await plain(client)).session_lifetime_ms == 600_000
             assert await is_served(client)
 
 
-async def test_a_login_that_has_ended_is_renewed(tmp_path: Path) -> None:
+async def test_reauthentication_after_expiry_keeps_the_connection(tmp_path: Path) -> None:
     async with connected(tmp_path, {REAUTH: "1"}) as client:
         await plain(client)
         await trio.sleep(0.01)
         assert not (await plain(client)).error_code
 
 
-async def test_a_login_is_of_one_principal(tmp_path: Path) -> None:
+async def test_reauthentication_with_another_principal_is_refused(tmp_path: Path) -> None:
     async with connected(tmp_path, {REAUTH: "600000"}) as client:
         await plain(client, "alice")
         answer = await plain(client, "bob")
@@ -193,7 +195,7 @@ async def test_a_login_is_of_one_principal(tmp_path: Path) -> None:
         assert await client.receive_frame() is None
 
 
-async def test_a_login_without_end_is_not_renewed(tmp_path: Path) -> None:
+async def test_reauthentication_of_a_login_without_expiry_is_refused(tmp_path: Path) -> None:
     async with connected(tmp_path) as client:
         await plain(client)
         assert (await handshake(client)).error_code == ErrorCode.ILLEGAL_SASL_STATE
@@ -202,7 +204,7 @@ async def test_a_login_without_end_is_not_renewed(tmp_path: Path) -> None:
         assert await is_served(client)
 
 
-async def test_only_one_renewal_a_second(tmp_path: Path) -> None:
+async def test_second_reauthentication_within_a_second_is_refused(tmp_path: Path) -> None:
     async with connected(tmp_path, {REAUTH: "600000"}) as client:
         await plain(client)
         await plain(client)
@@ -227,7 +229,7 @@ async def test_only_one_renewal_a_second(tmp_path: Path) -> None:
         ),
     ],
 )
-async def test_what_lets_nobody_in_does_not_start(
+async def test_broker_with_unusable_sasl_settings_does_not_start(
     tmp_path: Path, settings: dict[str, str], sentence: str
 ) -> None:
     with pytest.RaisesGroup(

@@ -79,7 +79,7 @@ def connection_over(node: Node, wire: Wire) -> Connection:
 
 
 @pytest.mark.parametrize("cut", [*range(6), 13, 14, 15, 1999, 2000])
-def test_a_request_may_be_cut_anywhere_by_the_end_of_the_buffer(node: Node, cut: int) -> None:
+def test_request_cut_anywhere_by_the_buffer_end_is_answered(node: Node, cut: int) -> None:
     """`cut` bytes of the tenth request fit in."""
     sizes = [32_000] * 8 + [BUFFER_SIZE_BYTES - 8 * 32_000 - cut, 2000, 20]
     wire = Wire(b"".join(request(number, size) for number, size in enumerate(sizes)))
@@ -89,7 +89,7 @@ def test_a_request_may_be_cut_anywhere_by_the_end_of_the_buffer(node: Node, cut:
     assert wire.correlation_ids() == list(range(len(sizes)))
 
 
-def test_each_request_is_read_where_the_last_one_ended(node: Node) -> None:
+def test_small_requests_that_refill_the_buffer_are_all_answered(node: Node) -> None:
     """Small ones, so many that the buffer is filled over and over; the reaper sees each time."""
     sizes = [14 + (number * 37) % 999 for number in range(2000)]
     wire = Wire(b"".join(request(number, size) for number, size in enumerate(sizes)))
@@ -106,7 +106,7 @@ def holds(pool: MemoryPool, size_bytes: int) -> bool:
     return pool.used_bytes >= size_bytes
 
 
-async def test_the_buffer_of_a_large_request_grows_with_what_has_come(
+async def test_buffer_of_a_large_request_grows_with_the_received_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is doubled when it is more than half full, whatever the request announces."""
@@ -136,7 +136,7 @@ async def test_the_buffer_of_a_large_request_grows_with_what_has_come(
         await client.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
 
 
-async def test_a_request_may_be_just_as_long_as_the_buffer_or_a_little_longer(
+async def test_request_about_as_long_as_the_buffer_is_answered(
     tmp_path: Path,
 ) -> None:
     async with running_broker(tmp_path) as broker:

@@ -86,7 +86,7 @@ async def is_served(client: RawClient) -> bool:
 
 
 @pytest.mark.parametrize("version", range(5))
-async def test_api_versions_lists_the_routes(tmp_path: Path, version: int) -> None:
+async def test_api_versions_lists_all_routes_in_each_version(tmp_path: Path, version: int) -> None:
     async with running_broker(tmp_path) as broker:
         client = await RawClient.connect(broker)
         request = ApiVersionsRequest()
@@ -98,7 +98,7 @@ async def test_api_versions_lists_the_routes(tmp_path: Path, version: int) -> No
         assert [key.api_key for key in told.api_keys] == sorted(of_all)
 
 
-async def test_a_newer_api_versions_is_answered_in_version_0(tmp_path: Path) -> None:
+async def test_api_versions_of_an_unknown_version_is_answered_in_version_0(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         client = await RawClient.connect(broker)
         await client.stream.send_all(struct.pack(">ihhih", 12, 18, 99, 7, -1) + b"\0\0")
@@ -111,7 +111,7 @@ async def test_a_newer_api_versions_is_answered_in_version_0(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("name", "version"), [("", "1"), ("a b", "1"), ("-a", "1"), ("a-", "1"), ("a", "")]
 )
-async def test_client_software_must_be_named_properly(
+async def test_api_versions_refuses_an_invalid_client_software_name(
     tmp_path: Path, name: str, version: str
 ) -> None:
     async with running_broker(tmp_path) as broker:
@@ -122,7 +122,7 @@ async def test_client_software_must_be_named_properly(
         assert told.api_keys == []
 
 
-async def test_a_request_may_come_byte_by_byte(tmp_path: Path) -> None:
+async def test_request_sent_byte_by_byte_is_answered(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         client = await RawClient.connect(broker)
         for byte in client.frame(ApiVersionsRequest(), 2):
@@ -131,7 +131,7 @@ async def test_a_request_may_come_byte_by_byte(tmp_path: Path) -> None:
         assert told.error_code == ErrorCode.NONE
 
 
-async def test_replies_keep_the_order_of_the_requests(tmp_path: Path) -> None:
+async def test_replies_keep_the_order_of_requests_behind_a_waiting_fetch(tmp_path: Path) -> None:
     """A fetch that waits holds back what was sent after it, and is not overtaken."""
     async with running_broker(tmp_path) as broker:
         client = await connected(broker)
@@ -148,7 +148,9 @@ async def test_replies_keep_the_order_of_the_requests(tmp_path: Path) -> None:
         assert fetched.error_code == ErrorCode.NONE
 
 
-async def test_a_waiting_fetch_wakes_for_another_connections_record(tmp_path: Path) -> None:
+async def test_waiting_fetch_returns_records_that_another_connection_produces(
+    tmp_path: Path,
+) -> None:
     async with running_broker(tmp_path) as broker:
         reader = await connected(broker)
         writer = await RawClient.connect(broker)
@@ -160,7 +162,7 @@ async def test_a_waiting_fetch_wakes_for_another_connections_record(tmp_path: Pa
         assert fetched.responses[0].partitions[0].high_watermark == 1
 
 
-async def test_a_defect_is_told_to_who_waits(
+async def test_unhandled_error_is_answered_and_the_connection_stays_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """And who it is goes on."""
@@ -178,7 +180,7 @@ async def test_a_defect_is_told_to_who_waits(
         assert await is_served(client)
 
 
-async def test_acks_0_is_not_answered_and_keeps_the_order(tmp_path: Path) -> None:
+async def test_produce_with_acks_0_gets_no_reply_and_keeps_the_order(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         client = await connected(broker)
         await client.send(produce(acks=0), 7)
@@ -186,7 +188,7 @@ async def test_acks_0_is_not_answered_and_keeps_the_order(tmp_path: Path) -> Non
         assert answer.responses[0].partition_responses[0].base_offset == 1
 
 
-async def test_a_failed_acks_0_closes_the_connection(tmp_path: Path) -> None:
+async def test_failed_produce_with_acks_0_closes_the_connection(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         client = await connected(broker)
         await client.send(produce(acks=0, topic="unknown"), 7)
@@ -209,7 +211,7 @@ async def test_a_failed_acks_0_closes_the_connection(tmp_path: Path) -> None:
         pytest.param(struct.pack(">ihhih", 10, 3, 12, 1, -1), id="tagged fields missing"),
     ],
 )
-async def test_a_bad_frame_ends_its_own_connection_alone(
+async def test_invalid_frame_closes_only_its_own_connection(
     tmp_path: Path, frame: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running_broker(tmp_path) as broker:
@@ -222,7 +224,7 @@ async def test_a_bad_frame_ends_its_own_connection_alone(
     assert "unhandled" not in caplog.text
 
 
-async def test_a_request_may_have_socket_request_max_bytes_and_no_more(tmp_path: Path) -> None:
+async def test_request_above_socket_request_max_bytes_closes_the_connection(tmp_path: Path) -> None:
     async with running_broker(tmp_path, {"socket.request.max.bytes": "2000"}) as broker:
         for size_bytes, served in ((1999, True), (2000, True), (2001, False)):
             client = await RawClient.connect(broker, "n" * (size_bytes - 10))
@@ -231,7 +233,9 @@ async def test_a_request_may_have_socket_request_max_bytes_and_no_more(tmp_path:
 
 
 @pytest.mark.parametrize("client_id", [None, "", "é" * 100])
-async def test_any_client_id_will_do(tmp_path: Path, client_id: str | None) -> None:
+async def test_request_is_answered_with_any_client_id(
+    tmp_path: Path, client_id: str | None
+) -> None:
     async with running_broker(tmp_path) as broker:
         client = await RawClient.connect(broker, client_id)
         told = await client.ask(
@@ -240,7 +244,7 @@ async def test_any_client_id_will_do(tmp_path: Path, client_id: str | None) -> N
         assert told.error_code == ErrorCode.INVALID_GROUP_ID
 
 
-async def test_a_client_id_need_be_no_text(tmp_path: Path) -> None:
+async def test_request_is_answered_with_a_client_id_that_is_not_utf8(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         client = await RawClient.connect(broker, "??")
         frame = client.frame(ApiVersionsRequest(), 0).replace(b"??", b"\xff\xfe")
@@ -248,7 +252,7 @@ async def test_a_client_id_need_be_no_text(tmp_path: Path) -> None:
         assert (await client.receive(ApiVersionsResponse, 0))[1].error_code == ErrorCode.NONE
 
 
-async def test_large_requests_and_replies_come_whole(tmp_path: Path) -> None:
+async def test_large_requests_and_replies_arrive_complete(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         client = await connected(broker)
         for index, size_bytes in enumerate((1_000_000, 10, 500_000)):
@@ -260,7 +264,7 @@ async def test_large_requests_and_replies_come_whole(tmp_path: Path) -> None:
         assert len(records) > 1_500_000
 
 
-async def test_a_slow_reader_gets_everything(tmp_path: Path) -> None:
+async def test_client_that_reads_slowly_gets_all_replies(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         client = await connected(broker)
         await client.ask(produce(1_000_000), 7, ProduceResponse)
@@ -276,7 +280,7 @@ async def test_a_slow_reader_gets_everything(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_an_idle_or_half_sent_connection_is_closed(tmp_path: Path) -> None:
+async def test_idle_connection_and_incomplete_request_are_closed(tmp_path: Path) -> None:
     async with running_broker(tmp_path, {"connections.max.idle.ms": "100"}) as broker:
         idle = await RawClient.connect(broker)
         half = await RawClient.connect(broker)
@@ -286,7 +290,7 @@ async def test_an_idle_or_half_sent_connection_is_closed(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-async def test_who_waits_for_a_reply_is_not_idle_and_is_afterwards(
+async def test_connection_is_idle_only_after_its_pending_reply(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kwire.server.network.listener.REAP_INTERVAL_S", 0.02)
@@ -301,7 +305,7 @@ async def test_who_waits_for_a_reply_is_not_idle_and_is_afterwards(
         assert await is_closed(client)
 
 
-async def test_connections_of_one_address_are_limited(tmp_path: Path) -> None:
+async def test_connection_above_max_connections_per_ip_is_closed(tmp_path: Path) -> None:
     async with running_broker(tmp_path, {"max.connections.per.ip": "2"}) as broker:
         allowed = [await RawClient.connect(broker) for _ in range(2)]
         for client in allowed:
@@ -313,7 +317,7 @@ async def test_connections_of_one_address_are_limited(tmp_path: Path) -> None:
                 pass  # until the broker has seen that one has gone
 
 
-async def test_above_max_connections_new_ones_wait_their_turn(tmp_path: Path) -> None:
+async def test_connection_above_max_connections_waits_for_room(tmp_path: Path) -> None:
     async with running_broker(tmp_path, {"max.connections": "1"}) as broker:
         first = await RawClient.connect(broker)
         await first.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
@@ -327,7 +331,7 @@ async def test_above_max_connections_new_ones_wait_their_turn(tmp_path: Path) ->
             await second.receive(ApiVersionsResponse, 0)
 
 
-async def test_requests_wait_for_memory(tmp_path: Path) -> None:
+async def test_request_waits_for_memory_of_the_full_pool(tmp_path: Path) -> None:
     settings = {"queued.max.request.bytes": "1000000", "socket.request.max.bytes": "900000"}
     async with running_broker(tmp_path, settings) as broker:
         greedy, other = await connected(broker), await connected(broker)
@@ -347,7 +351,7 @@ async def test_requests_wait_for_memory(tmp_path: Path) -> None:
                 await other.receive(ProduceResponse, 7)
 
 
-async def test_a_second_broker_on_the_same_directory_is_refused(tmp_path: Path) -> None:
+async def test_second_broker_on_a_used_directory_does_not_start(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         with pytest.RaisesGroup(LogDirLocked, flatten_subgroups=True):
             async with running_broker(tmp_path):
@@ -355,7 +359,7 @@ async def test_a_second_broker_on_the_same_directory_is_refused(tmp_path: Path) 
         assert port_of(broker)
 
 
-async def test_a_stop_ends_connections_and_leaves_the_data(tmp_path: Path) -> None:
+async def test_stop_closes_connections_and_keeps_the_records(tmp_path: Path) -> None:
     stop = trio.Event()
     async with running_broker(tmp_path, stop=stop) as broker:
         client = await connected(broker)

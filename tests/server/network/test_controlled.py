@@ -22,7 +22,7 @@ print(*sorted(name for name in sys.modules if name.startswith(("kwire.", "h11"))
 
 
 @pytest.mark.slow
-def test_a_plain_broker_knows_nothing_of_faults(broker: BrokerProcess) -> None:
+def test_broker_without_control_imports_no_fault_code(broker: BrokerProcess) -> None:
     done = subprocess.run(
         [sys.executable, "-c", IMPORTED], capture_output=True, text=True, check=True
     )
@@ -35,7 +35,7 @@ def test_a_plain_broker_knows_nothing_of_faults(broker: BrokerProcess) -> None:
 
 
 @pytest.mark.slow
-def test_each_broker_of_a_cluster_takes_a_port_to_be_controlled_at() -> None:
+def test_each_broker_of_a_cluster_has_its_own_control_port() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "kwire.cli", "serve", "--brokers", "3", "--control", "65534"],
         capture_output=True,
@@ -56,7 +56,7 @@ class Controlled(BrokerProcess):
 
 
 @pytest.mark.slow
-def test_clients_inside_tls_are_befallen(tmp_path: Path) -> None:
+def test_faults_are_injected_into_tls_connections(tmp_path: Path) -> None:
     authority = Authority()
     own = authority.issue()
     settings = {

@@ -96,7 +96,7 @@ def stall(clock: trio.testing.MockClock, *requests: tuple[RawClient, Message, in
 
 
 @both_kinds
-async def test_who_asks_after_a_session_has_ended_is_told_so(
+async def test_request_after_a_session_timeout_gets_its_result(
     tmp_path: Path, kind: type, clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kwire.server.network.listener.ready_sockets", kind)
@@ -109,7 +109,7 @@ async def test_who_asks_after_a_session_has_ended_is_told_so(
 
 
 @needs_epoll
-async def test_a_heartbeat_that_lies_in_the_socket_keeps_its_member(
+async def test_unread_heartbeat_keeps_its_member_after_a_stall(
     tmp_path: Path, clock: trio.testing.MockClock
 ) -> None:
     async with running_broker(tmp_path) as broker:
@@ -131,7 +131,7 @@ async def test_a_heartbeat_that_lies_in_the_socket_keeps_its_member(
         assert {each.error_code for each in reply.results} == {ErrorCode.NON_EMPTY_GROUP}
 
 
-async def test_a_transaction_is_ended_by_what_lies_in_the_socket(
+async def test_unread_end_txn_commits_after_the_transaction_timeout(
     tmp_path: Path, clock: trio.testing.MockClock
 ) -> None:
     """And not aborted, though its time is over and the look for such ones is due."""

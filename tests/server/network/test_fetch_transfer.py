@@ -79,7 +79,7 @@ def records(reply: FetchResponse) -> list[bytes]:
     ],
     ids=lambda sizes: "+".join(str(size) for size in sizes[:3]) + f" ({len(sizes)})",
 )
-async def test_every_mix_of_small_and_large_arrives_whole(
+async def test_fetch_returns_any_mix_of_small_and_large_batches(
     tmp_path: Path, rng: random.Random, sizes: list[int]
 ) -> None:
     async with running_broker(tmp_path) as broker:
@@ -92,7 +92,7 @@ async def test_every_mix_of_small_and_large_arrives_whole(
             assert records(reply) == stored
 
 
-async def test_a_reader_that_takes_its_time_gets_everything(
+async def test_slow_consumer_gets_all_records_while_another_is_served(
     tmp_path: Path, rng: random.Random
 ) -> None:
     """And another one is served meanwhile."""
@@ -108,7 +108,7 @@ async def test_a_reader_that_takes_its_time_gets_everything(
             assert records(late) == stored
 
 
-async def test_records_reach_a_consumer_that_waits_on_another_connection(
+async def test_records_reach_a_waiting_consumer_on_another_connection(
     tmp_path: Path, rng: random.Random
 ) -> None:
     async with running_broker(tmp_path) as broker:
@@ -127,7 +127,7 @@ async def test_records_reach_a_consumer_that_waits_on_another_connection(
         assert not partition.fetch_waiters
 
 
-async def test_what_is_not_in_memory_is_read_by_a_thread(
+async def test_fetch_of_cold_records_reads_them_in_a_thread(
     tmp_path: Path, rng: random.Random, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes = [700 * KB, 30 * KB, 2500 * KB]
@@ -150,7 +150,7 @@ async def test_what_is_not_in_memory_is_read_by_a_thread(
     assert threading.get_ident() not in readers
 
 
-async def test_an_offset_is_looked_up_by_a_thread_where_the_loop_would_wait(
+async def test_fetch_offset_in_a_cold_segment_is_looked_up_in_a_thread(
     tmp_path: Path, rng: random.Random, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Many segments whose files are closed and whose pages are gone, as of an old topic."""

@@ -75,7 +75,7 @@ async def ask_all(client: RawClient, topic_id: bytes) -> None:
 EXPECTED = {(ApiKey.PRODUCE, 9), (ApiKey.LIST_OFFSETS, 6), (ApiKey.METADATA, 9)}
 
 
-async def test_no_shortcut_goes_around_the_gate(tmp_path: Path) -> None:
+async def test_gate_sees_every_request_that_a_shortcut_could_answer(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         topic_id = await create(broker, "t")
         gate, client = await gated(broker)
@@ -86,7 +86,7 @@ async def test_no_shortcut_goes_around_the_gate(tmp_path: Path) -> None:
         assert all(gate.answered_bytes)
 
 
-async def test_shortcuts_are_taken_behind_the_gate(
+async def test_shortcut_answers_a_request_that_the_gate_admits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken: list[str] = []
@@ -107,7 +107,7 @@ async def test_shortcuts_are_taken_behind_the_gate(
     assert set(taken) == {"RepeatedProduce", "RepeatedListOffsets"}
 
 
-async def test_who_may_not_pass_is_not_answered(tmp_path: Path) -> None:
+async def test_request_that_the_gate_refuses_closes_the_connection(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         topic_id = await create(broker, "t")
         gate, client = await gated(broker)
@@ -120,7 +120,7 @@ async def test_who_may_not_pass_is_not_answered(tmp_path: Path) -> None:
         assert partition.log_end_offset == end, "nothing was written"
 
 
-async def test_who_wants_no_answer_is_counted_with_none(tmp_path: Path) -> None:
+async def test_gate_reports_no_reply_for_acks_0(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         topic_id = await create(broker, "t")
         gate, client = await gated(broker)
@@ -132,7 +132,7 @@ async def test_who_wants_no_answer_is_counted_with_none(tmp_path: Path) -> None:
         assert gate.answered_bytes == [0, 4 + len(reply)]
 
 
-async def test_the_gate_is_told_how_much_came_in(tmp_path: Path) -> None:
+async def test_gate_gets_the_frame_of_each_request(tmp_path: Path) -> None:
     sizes: list[int] = []
 
     class Weighing(Counting):

@@ -104,7 +104,7 @@ async def alter(admin: RawClient, name: str = "", **configs: str | None) -> Erro
 
 @needs_ipv6
 @pytest.mark.parametrize("everywhere", ["", "[::]"])
-async def test_ipv4_clients_of_a_listener_for_both_are_counted(
+async def test_ipv4_client_of_an_ipv6_listener_counts_by_its_ipv4_address(
     tmp_path: Path, everywhere: str
 ) -> None:
     settings = {"listeners": f"PLAINTEXT://{everywhere}:0", "max.connections.per.ip": "2"}
@@ -115,7 +115,7 @@ async def test_ipv4_clients_of_a_listener_for_both_are_counted(
             assert [await is_served(each) for each in clients] == [True, True, False, False]
 
 
-async def test_an_override_is_for_its_address_alone(tmp_path: Path) -> None:
+async def test_override_limits_only_its_address(tmp_path: Path) -> None:
     settings = {"max.connections.per.ip": "1", "max.connections.per.ip.overrides": "127.0.0.2:3"}
     async with running_broker(tmp_path, settings | TWO_LISTENERS) as broker:
         for local, allowed in (("127.0.0.1", 1), ("127.0.0.2", 3)):
@@ -128,13 +128,13 @@ async def test_an_override_is_for_its_address_alone(tmp_path: Path) -> None:
             assert served == [True] * allowed + [False], local
 
 
-async def test_nobody_but_who_is_named(tmp_path: Path) -> None:
+async def test_limit_of_0_with_overrides_admits_only_named_addresses(tmp_path: Path) -> None:
     settings = {"max.connections.per.ip": "0", "max.connections.per.ip.overrides": "127.0.0.2:1"}
     async with running_broker(tmp_path, settings) as broker:
         assert not await is_served(await connect(broker))
 
 
-async def test_limits_of_addresses_change_at_run_time_and_end_nobody(tmp_path: Path) -> None:
+async def test_lowered_limit_of_addresses_closes_no_connection(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         admin, other = await connect(broker), await connect(broker)
         assert await is_served(other)
@@ -162,12 +162,12 @@ async def test_limits_of_addresses_change_at_run_time_and_end_nobody(tmp_path: P
         ("[::1]:7", r"contains invalid addresses : \[::1\]"),
     ],
 )
-def test_overrides_that_mean_nothing_are_refused(text: str, sentence: str) -> None:
+def test_invalid_overrides_are_refused(text: str, sentence: str) -> None:
     with pytest.raises(ConfigError, match=sentence):
         load(overrides={"max.connections.per.ip.overrides": text})
 
 
-def test_overrides_as_they_may_be_written() -> None:
+def test_overrides_are_parsed_in_each_valid_form() -> None:
     written = " 127.0.0.1 : 5 ,::1:7,127.0.0.1:6,0:0:0:0:0:0:0:2:8,"
     limits = ConnectionLimits(load(overrides={"max.connections.per.ip.overrides": written}))
     assert limits._overrides == {
@@ -177,7 +177,7 @@ def test_overrides_as_they_may_be_written() -> None:
     }
 
 
-def test_addresses_are_spelt_as_java_does() -> None:
+def test_client_addresses_are_written_as_java_writes_them() -> None:
     """And told so: DescribeGroups of Apache Kafka says /0:0:0:0:0:0:0:1 of a member at ::1."""
     given = ("10.0.0.1", "::ffff:10.0.0.1", "::1", "fe80::1%2", "2001:db8::ffff:a00:1")
     assert [canonical_address(each) for each in given] == [
@@ -189,7 +189,9 @@ def test_addresses_are_spelt_as_java_does() -> None:
     ]
 
 
-async def test_an_override_may_name_a_host(caplog: pytest.LogCaptureFixture) -> None:
+async def test_override_with_a_host_name_limits_its_addresses(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """One that is none is told, and keeps the others from nothing."""
     names = "no.such.host.invalid:5,localhost:1"
     limits = ConnectionLimits(load(overrides={"max.connections.per.ip.overrides": names}))
@@ -200,7 +202,7 @@ async def test_an_override_may_name_a_host(caplog: pytest.LogCaptureFixture) -> 
     assert [each.getMessage() for each in caplog.records if "no.such.host" in each.getMessage()]
 
 
-async def test_all_listeners_that_wait_for_room_get_it(tmp_path: Path) -> None:
+async def test_every_full_listener_accepts_when_there_is_room(tmp_path: Path) -> None:
     """Each replaced the event of the others: all but the last could wait for ever."""
     settings = TWO_LISTENERS | {
         "listeners": "A://127.0.0.1:0,B://127.0.0.1:0,C://127.0.0.1:0",
@@ -220,7 +222,7 @@ async def test_all_listeners_that_wait_for_room_get_it(tmp_path: Path) -> None:
         await wait_until(close_all, first, second)
 
 
-async def test_the_listener_between_brokers_is_not_held_up(tmp_path: Path) -> None:
+async def test_inter_broker_listener_accepts_above_max_connections(tmp_path: Path) -> None:
     """It may go over `max.connections`, and then others are closed, the longest idle first."""
     settings = TWO_LISTENERS | {"inter.broker.listener.name": "EXTRA", "max.connections": "2"}
     async with running_broker(tmp_path, settings) as broker:
@@ -231,7 +233,7 @@ async def test_the_listener_between_brokers_is_not_held_up(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-async def test_lowering_max_connections_closes_those_above_it(tmp_path: Path) -> None:
+async def test_lowered_max_connections_closes_excess_connections(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         admin = await connect(broker)
         clients = [await connect(broker) for _ in range(4)]
@@ -242,7 +244,7 @@ async def test_lowering_max_connections_closes_those_above_it(tmp_path: Path) ->
         await wait_until(partial(alter, survivor, max_connections=None), await connect(broker))
 
 
-async def test_a_listener_has_a_limit_of_its_own(tmp_path: Path) -> None:
+async def test_listener_has_its_own_max_connections(tmp_path: Path) -> None:
     settings = TWO_LISTENERS | {"listener.name.extra.max.connections": "1"}
     async with running_broker(tmp_path, settings) as broker:
         first = await connect(broker, at=1)
@@ -253,13 +255,13 @@ async def test_a_listener_has_a_limit_of_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["max.connections", "max.connection.creation.rate"])
-def test_a_limit_of_a_listener_is_a_number_above_zero(name: str) -> None:
+def test_listener_limit_must_be_positive(name: str) -> None:
     for value in ("0", "x", "-1"):
         with pytest.raises(ConfigError, match=f"Invalid {name} {value}"):
             load(overrides={f"listener.name.extra.{name}": value})
 
 
-def test_who_has_gone_is_counted_no_more_and_nobody_else(rng: random.Random) -> None:
+def test_limits_count_exactly_the_open_connections(rng: random.Random) -> None:
     """Come and go in any order: the limits bind by who is there."""
     settings = {
         "listeners": "A://:1,B://:2",
@@ -286,7 +288,7 @@ def test_who_has_gone_is_counted_no_more_and_nobody_else(rng: random.Random) -> 
             assert limits.limit_reached(host) == (4 if is_full else None)
 
 
-def test_new_connections_come_at_the_rate_that_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_connections_keep_to_the_creation_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten seconds' worth of them may come at once."""
     now_s = 0.0
     monkeypatch.setattr("kwire.server.network.limits.time.monotonic", lambda: now_s)
@@ -316,7 +318,7 @@ def limited(
     return ConnectionLimits(load(overrides=given)), now_s
 
 
-def test_rate_of_a_listener_and_of_the_broker_hold_each(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_creation_rates_of_listener_and_broker_both_apply(monkeypatch: pytest.MonkeyPatch) -> None:
     limits, now_s = limited(
         monkeypatch,
         listener__name__b__max__connection__creation__rate="1",
@@ -339,7 +341,7 @@ def test_rate_of_a_listener_and_of_the_broker_hold_each(monkeypatch: pytest.Monk
     assert not limits.has_room("B", 10), "those who wait count"
 
 
-def test_those_who_wait_count_for_every_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_connections_count_for_every_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     limits, _ = limited(monkeypatch, listener__name__b__max__connections="3", max__connections="5")
     limits.add("B", "10.0.0.1")
     assert [limits.has_room("B", waiting) for waiting in (0, 1, 2)] == [True, True, False]
@@ -351,7 +353,7 @@ def test_those_who_wait_count_for_every_limit(monkeypatch: pytest.MonkeyPatch) -
     assert [limits.may_be_closed(each) for each in "AB"] == [False, True]
 
 
-def test_listener_of_a_broker_that_has_no_other_makes_room() -> None:
+def test_connections_of_the_only_listener_may_be_closed_for_room() -> None:
     limits = ConnectionLimits(load(overrides={"max.connections": "1"}))
     assert limits.may_be_closed("PLAINTEXT")
     limits.add("PLAINTEXT", "10.0.0.1")
@@ -361,7 +363,7 @@ def test_listener_of_a_broker_that_has_no_other_makes_room() -> None:
     assert limits.excess() == 1
 
 
-def test_rate_that_is_set_counts_from_then_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_creation_rate_counts_from_its_change_on(monkeypatch: pytest.MonkeyPatch) -> None:
     limits, _ = limited(monkeypatch)
     for _ in range(100):
         assert limits.has_room("B")
@@ -383,7 +385,7 @@ def test_rate_that_is_set_counts_from_then_on(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.slow
 @pytest.mark.skipif(not listener.SOMAXCONN.exists(), reason="Linux tells how much it allows")
-def test_a_burst_of_a_thousand_fits_in(broker: BrokerProcess) -> None:
+def test_backlog_holds_a_burst_of_a_thousand_connections(broker: BrokerProcess) -> None:
     """Without one of them having to knock again, which takes a second."""
     burst = min(1000, int(listener.SOMAXCONN.read_text()))
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -405,7 +407,7 @@ def test_a_burst_of_a_thousand_fits_in(broker: BrokerProcess) -> None:
         assert all(len(client.recv(4)) == 4 for client in clients)
 
 
-def test_a_backlog_that_is_set_is_obeyed(
+def test_backlog_setting_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     allowed = tmp_path / "somaxconn"
@@ -419,7 +421,7 @@ def test_a_backlog_that_is_set_is_obeyed(
     assert "the system allows 128: raise net.core.somaxconn" in caplog.text
 
 
-async def test_a_receive_buffer_that_is_set_is_obeyed() -> None:
+async def test_receive_buffer_setting_is_used() -> None:
     with listener.open_listening_socket("127.0.0.1", 0, 5, 4096) as small:
         assert small.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) <= 3 * 4096
     with listener.open_listening_socket("127.0.0.1", 0, 5) as usual, socket.socket() as plain:
@@ -427,7 +429,7 @@ async def test_a_receive_buffer_that_is_set_is_obeyed() -> None:
         assert sizes[0] == sizes[1]
 
 
-async def test_all_that_are_there_are_accepted_together(tmp_path: Path) -> None:
+async def test_waiting_connections_are_accepted_in_one_pass(tmp_path: Path) -> None:
     """One for each pass of the scheduler kept a burst waiting."""
     async with running_broker(tmp_path) as broker:
         with ExitStack() as stack:

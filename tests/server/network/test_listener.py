@@ -80,7 +80,7 @@ def make(tmp_path: Path) -> Node:
 @pytest.mark.parametrize(
     "trouble", [errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, ConnectionAbortedError]
 )
-async def test_trouble_that_passes_is_waited_out(
+async def test_accept_is_tried_again_after_a_shortage(
     make: Node, trouble: int | type[OSError], caplog: pytest.LogCaptureFixture
 ) -> None:
     async with served(make, trouble) as (_, door, address):
@@ -90,7 +90,7 @@ async def test_trouble_that_passes_is_waited_out(
     assert len(told) == (0 if trouble is ConnectionAbortedError else 1)
 
 
-async def test_who_gave_up_does_not_hold_up_those_behind(make: Node) -> None:
+async def test_aborted_connection_does_not_delay_the_next_ones(make: Node) -> None:
     """They are accepted in the same turn."""
     async with served(make) as (server, door, address):
         door.troubles = [ConnectionAbortedError, ConnectionAbortedError]
@@ -98,17 +98,17 @@ async def test_who_gave_up_does_not_hold_up_those_behind(make: Node) -> None:
             for _ in range(3):
                 nursery.start_soon(is_answered, address)
         assert len(door.accepted) == 3
-        await until(lambda: server.connection_count == 3)
+        await until(lambda: len(server._connections) == 3)
 
 
-async def test_other_trouble_is_not_hidden(make: Node) -> None:
+async def test_unexpected_accept_error_is_raised(make: Node) -> None:
     with pytest.RaisesGroup(pytest.RaisesExc(OSError, match="trouble"), flatten_subgroups=True):
         async with served(make, errno.EBADF) as (_, _, address):
             await trio.open_tcp_stream(*address)
             await trio.sleep(PATIENCE_S)
 
 
-async def test_one_that_cannot_be_set_up_is_closed_and_spares_the_others(
+async def test_connection_that_cannot_be_configured_is_closed_alone(
     make: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prepare = ConnectionServer._prepare
@@ -124,11 +124,11 @@ async def test_one_that_cannot_be_set_up_is_closed_and_spares_the_others(
         gone = RawClient.over(await trio.open_tcp_stream(*address))
         assert await gone.receive_frame() is None
         assert door.accepted[0].fileno() == -1
-        assert server.connection_count == 0
+        assert len(server._connections) == 0
         assert await is_answered(address)
 
 
-async def test_connections_have_names_of_their_own(
+async def test_connection_ids_are_unique_and_in_kafkas_form(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As Apache Kafka writes them: local address, remote address, a number."""
@@ -162,7 +162,7 @@ async def test_connections_have_names_of_their_own(
         ({"socket.send.buffer.bytes": "9000"}, 9000),
     ],
 )
-async def test_how_a_clients_socket_is_set_up(
+async def test_accepted_socket_has_nodelay_keepalive_and_configured_buffer(
     tmp_path: Path, settings: Mapping[str, str], buffer_bytes: int | None
 ) -> None:
     """No Nagle, probes of who is silent; and a buffer only where one is asked for by name."""
@@ -240,7 +240,7 @@ def closed(*quiet: Quiet) -> list[bool]:
     return [each.scope.cancel_called for each in quiet]
 
 
-async def test_who_says_nothing_for_too_long_is_closed(
+async def test_reaper_closes_only_idle_connections(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
 ) -> None:
     """Not who waits for a reply, and not who says something now and then."""
@@ -255,7 +255,7 @@ async def test_who_says_nothing_for_too_long_is_closed(
     assert (idle.shrunk, busy.shrunk) == (1, 4)  # once each time that it falls silent
 
 
-async def test_who_is_still_sent_something_gives_back_its_memory_later(
+async def test_reaper_shrinks_a_sending_connection_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
 ) -> None:
     slow = Quiet(sends_for=3)
@@ -265,7 +265,7 @@ async def test_who_is_still_sent_something_gives_back_its_memory_later(
             assert slow.shrunk == (second > 4)
 
 
-async def test_many_are_looked_at_in_turns(
+async def test_reaper_lets_other_tasks_run_between_connections(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
 ) -> None:
     """Others have theirs, and who ends in one of those is left alone: its memory is gone."""
@@ -282,7 +282,7 @@ async def test_many_are_looked_at_in_turns(
 
 
 @pytest.mark.parametrize(("idle_ms", "ends"), [("-1", False), ("0", True)])
-async def test_a_negative_time_is_for_ever(
+async def test_negative_max_idle_time_closes_no_connection(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     autojump_clock: trio.testing.MockClock,
@@ -295,7 +295,7 @@ async def test_a_negative_time_is_for_ever(
         assert closed(quiet) == [ends]
 
 
-async def test_the_longest_idle_make_room_where_there_are_too_many(
+async def test_longest_idle_connections_are_closed_above_max_connections(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
 ) -> None:
     """As many as are above it, those first who have said nothing for longest, and none of the
@@ -319,7 +319,7 @@ async def test_the_longest_idle_make_room_where_there_are_too_many(
         assert closed(*quiet) == [False, True, False, False, True]
 
 
-def test_a_listener_that_cannot_be_had_is_named() -> None:
+def test_bind_error_names_host_and_port() -> None:
     with open_listening_socket("127.0.0.1", 0, 5) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(OSError, match=rf"127\.0\.0\.1 port {port}") as caught:
@@ -327,7 +327,7 @@ def test_a_listener_that_cannot_be_had_is_named() -> None:
         assert caught.value.errno == errno.EADDRINUSE
 
 
-def test_an_empty_host_is_every_interface_of_both_families() -> None:
+def test_empty_host_binds_ipv4_and_ipv6() -> None:
     with open_listening_socket("", 0, 5) as listening:
         assert not listening.getblocking()
         port = listening.getsockname()[1]
@@ -342,7 +342,7 @@ def test_an_empty_host_is_every_interface_of_both_families() -> None:
             assert alone.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY)
 
 
-def test_a_port_may_be_had_again_at_once() -> None:
+def test_port_can_be_bound_again_at_once() -> None:
     """Though connections to it still linger (SO_REUSEADDR)."""
     with open_listening_socket("127.0.0.1", 0, 5) as listening:
         address = listening.getsockname()
@@ -357,7 +357,7 @@ def test_a_port_may_be_had_again_at_once() -> None:
         assert again.getsockname() == address
 
 
-def test_of_a_name_with_several_addresses_the_first_of_ipv4_is_taken(
+def test_host_name_binds_its_first_ipv4_address(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As Java prefers it."""

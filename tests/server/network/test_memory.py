@@ -8,14 +8,14 @@ import trio.testing
 from kwire.server.network.memory import MemoryPool
 
 
-async def test_an_unlimited_pool_only_counts() -> None:
+async def test_pool_without_limit_only_counts() -> None:
     pool = MemoryPool(-1)
     await pool.acquire(10**12)
     assert pool.used_bytes == 10**12
     assert not pool.limited
 
 
-async def test_waits_for_room_in_the_order_of_asking() -> None:
+async def test_pool_grants_memory_in_the_order_of_requests() -> None:
     pool = MemoryPool(100)
     got: list[int] = []
 
@@ -36,7 +36,7 @@ async def test_waits_for_room_in_the_order_of_asking() -> None:
         assert pool.used_bytes == 65
 
 
-async def test_a_request_larger_than_the_pool_gets_through_alone() -> None:
+async def test_request_above_the_limit_is_granted_in_an_empty_pool() -> None:
     pool = MemoryPool(100)
     await pool.acquire(500)
     with trio.move_on_after(0.01) as scope:
@@ -47,7 +47,7 @@ async def test_a_request_larger_than_the_pool_gets_through_alone() -> None:
     assert pool.used_bytes == 1
 
 
-async def test_who_gives_up_waiting_leaves_nothing_behind() -> None:
+async def test_cancelled_wait_for_memory_is_removed() -> None:
     pool = MemoryPool(10)
     await pool.acquire(10)
     with trio.move_on_after(0.01):
@@ -58,7 +58,7 @@ async def test_who_gives_up_waiting_leaves_nothing_behind() -> None:
     assert pool.used_bytes == 10
 
 
-async def test_all_of_it_can_be_taken_and_no_more() -> None:
+async def test_pool_grants_its_whole_limit_and_no_more() -> None:
     pool = MemoryPool(100)
     with trio.fail_after(60):
         await pool.acquire(30)
@@ -69,7 +69,7 @@ async def test_all_of_it_can_be_taken_and_no_more() -> None:
     assert scope.cancelled_caught
 
 
-async def test_who_gives_up_makes_way_for_those_behind() -> None:
+async def test_cancelled_wait_lets_smaller_requests_through() -> None:
     pool = MemoryPool(100)
     got: list[int] = []
 
@@ -92,7 +92,7 @@ async def test_who_gives_up_makes_way_for_those_behind() -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_who_gives_up_as_its_turn_comes_gives_back_what_it_was_given() -> None:
+async def test_wait_cancelled_when_granted_releases_its_memory() -> None:
     pool = MemoryPool(100)
     scope = trio.CancelScope()
 

@@ -120,7 +120,7 @@ SIZES = (1, 2, 100, 16 * KB - 1, 16 * KB, 16 * KB + 1, 64 * KB, 200 * KB, MB, MB
 
 
 @pytest.mark.parametrize("number", range(8))
-def test_everything_arrives_in_order(
+def test_outbox_sends_bytes_and_regions_in_order(
     pair: Pair, region: type, content: bytes, rng: random.Random, number: int
 ) -> None:
     sent: list[bytes | Region] = []
@@ -147,7 +147,7 @@ def test_everything_arrives_in_order(
 
 
 @pytest.mark.parametrize("left", [1, 2, 1000])
-def test_a_file_of_which_the_kernel_takes_less(
+def test_outbox_continues_a_region_after_a_short_sendfile(
     pair: Pair, region: type, content: bytes, monkeypatch: pytest.MonkeyPatch, left: int
 ) -> None:
     size_bytes = 40 * KB
@@ -163,7 +163,7 @@ def test_a_file_of_which_the_kernel_takes_less(
     assert bytes(pair.received) == whole(pieces, content)
 
 
-def test_what_is_not_in_memory_is_left_to_whoever_may_wait(
+def test_outbox_stops_at_a_cold_piece_of_a_region(
     pair: Pair, region: type, content: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A megabyte at a time: what was in memory a moment ago still is."""
@@ -195,13 +195,13 @@ def test_what_is_not_in_memory_is_left_to_whoever_may_wait(
     assert bytes(pair.received) == whole(pieces, content)
 
 
-def test_a_file_that_is_shorter_than_promised_ends_it(pair: Pair, region: type) -> None:
+def test_outbox_raises_for_a_file_shorter_than_its_region(pair: Pair, region: type) -> None:
     pair.outbox.put(frame(region(FILE_BYTES - 20 * KB, 20 * KB + 1))[0])
     with pytest.raises(InvalidFrame, match="1 bytes shorter"):
         pair.finish()
 
 
-def test_what_it_holds_is_counted_until_it_is_empty(pair: Pair, region: type) -> None:
+def test_outbox_counts_bytes_until_it_is_empty(pair: Pair, region: type) -> None:
     pair.fill()
     assert not pair.outbox.send(bytes(100))
     assert pair.outbox.size_bytes == 100
@@ -213,7 +213,7 @@ def test_what_it_holds_is_counted_until_it_is_empty(pair: Pair, region: type) ->
     assert pair.outbox.size_bytes == 0
 
 
-def test_all_of_it_at_once_is_said_to_be_on_its_way(pair: Pair) -> None:
+def test_send_returns_true_when_the_kernel_takes_all(pair: Pair) -> None:
     assert pair.outbox.send(b"a reply")
     assert not pair.outbox
     pair.receive()

@@ -98,7 +98,7 @@ class Gated:
         return self.gate.throttle_ms(context, response)
 
 
-def test_bytes_count_of_produce_requests_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_producer_quota_counts_only_bytes_of_produce(monkeypatch: pytest.MonkeyPatch) -> None:
     gated = Gated(monkeypatch, {"producer_byte_rate": "1000"})
     assert gated.ask(ApiKey.FETCH, None, size_bytes=50_000) == 0
     assert gated.ask(ApiKey.PRODUCE, None, size_bytes=50_000, user="v") == 0
@@ -109,7 +109,7 @@ def test_bytes_count_of_produce_requests_alone(monkeypatch: pytest.MonkeyPatch) 
     assert [len(frame) for frame in gated.behind.admitted] == [50_000, 50_000, 10_500, 100]
 
 
-def test_client_is_told_how_long_it_rests_where_the_answer_has_a_place(
+def test_throttle_time_is_set_in_responses_that_have_the_field(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     gated = Gated(monkeypatch, {"producer_byte_rate": "1000"})
@@ -131,7 +131,7 @@ def test_client_is_told_how_long_it_rests_where_the_answer_has_a_place(
         (700, 600, 700, 700),
     ],
 )
-def test_longest_rest_counts(
+def test_longest_throttle_time_applies(
     monkeypatch: pytest.MonkeyPatch, said_ms: int, behind_ms: int, told_ms: int, rest_ms: int
 ) -> None:
     """Of the quota, of what the handler has said, and of the gate behind."""
@@ -142,7 +142,7 @@ def test_longest_rest_counts(
     assert response.throttle_time_ms == told_ms
 
 
-def test_handlers_rest_is_kept_where_no_quota_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_handlers_throttle_time_is_kept_without_quota(monkeypatch: pytest.MonkeyPatch) -> None:
     gated = Gated(monkeypatch, {})
     response = ApiVersionsResponse(throttle_time_ms=300)
     assert gated.ask(ApiKey.CREATE_TOPICS, response) == 300
@@ -151,7 +151,9 @@ def test_handlers_rest_is_kept_where_no_quota_is_set(monkeypatch: pytest.MonkeyP
     assert gated.ask(ApiKey.CREATE_TOPICS, None) == 20
 
 
-def test_time_of_a_request_counts_until_it_is_parked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_request_quota_counts_time_until_the_request_is_parked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """One percent of a thread, of which ten seconds' worth of 100 ms may be used at once."""
     gated = Gated(monkeypatch, {"request_percentage": "1"})
     assert gated.ask(ApiKey.FETCH, ApiVersionsResponse(), took_ms=100) == 0
@@ -163,7 +165,7 @@ def test_time_of_a_request_counts_until_it_is_parked(monkeypatch: pytest.MonkeyP
     assert gated.ask(ApiKey.FETCH, ApiVersionsResponse(), took_ms=1) == 300
 
 
-def test_produce_counts_by_its_bytes_and_by_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_produce_counts_for_byte_and_request_quotas(monkeypatch: pytest.MonkeyPatch) -> None:
     quotas = {"producer_byte_rate": "1000", "request_percentage": "1"}
     gated = Gated(monkeypatch, quotas)
     assert gated.ask(ApiKey.PRODUCE, None, size_bytes=10_100, took_ms=500) == 100
@@ -181,7 +183,7 @@ def test_requests_between_brokers_are_not_counted(
     assert gated.connection.forgotten == 0
 
 
-def test_parked_request_that_is_not_counted_is_told_to_the_gate_behind(
+def test_uncounted_parked_request_is_reported_to_the_next_gate(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     gated = Gated(monkeypatch, {})
@@ -200,7 +202,7 @@ def test_parked_request_that_is_not_counted_is_told_to_the_gate_behind(
         (0, 0, 0.0, False),
     ],
 )
-async def test_client_that_would_rest_longer_than_it_may_be_idle_is_closed_then(
+async def test_client_throttled_beyond_max_idle_time_is_closed_then(
     autojump_clock: trio.testing.MockClock,
     throttle_ms: int,
     idle_ms: int,
@@ -218,7 +220,7 @@ async def test_client_that_would_rest_longer_than_it_may_be_idle_is_closed_then(
     assert connection.replies == [(frame, 0.0)], "it is answered first"
 
 
-async def test_client_without_an_answer_rests_too(autojump_clock: trio.testing.MockClock) -> None:
+async def test_client_of_acks_0_is_throttled_too(autojump_clock: trio.testing.MockClock) -> None:
     connection = FakeConnection()
     await rest(cast(Connection, connection), None, 250, -1)
     assert trio.current_time() == pytest.approx(0.25)

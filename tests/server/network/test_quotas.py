@@ -73,7 +73,7 @@ def is_about(ms: float) -> bool:
     return REST_MS - SLACK_MS <= ms <= REST_MS + SLACK_MS
 
 
-async def test_a_producer_is_answered_and_not_heard_for_a_while(tmp_path: Path) -> None:
+async def test_producer_above_its_quota_is_answered_and_muted(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         topic_id = await create(broker, "t")
         client = await RawClient.connect(broker, "held")  # it is there before the quota is
@@ -95,7 +95,7 @@ async def test_a_producer_is_answered_and_not_heard_for_a_while(tmp_path: Path) 
         )
 
 
-async def test_a_producer_that_hears_nothing_is_held_too(tmp_path: Path) -> None:
+async def test_producer_with_acks_0_is_muted_above_its_quota(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         topic_id = await create(broker, "t")
         await set_quota(broker, "producer_byte_rate", BYTES_PER_S, {"user": "ANONYMOUS"})
@@ -106,7 +106,7 @@ async def test_a_producer_that_hears_nothing_is_held_too(tmp_path: Path) -> None
         assert trio.current_time() - before_s >= (REST_MS - SLACK_MS) / 1000
 
 
-async def test_without_its_quota_a_client_goes_the_quick_way_again(tmp_path: Path) -> None:
+async def test_client_uses_shortcuts_again_after_its_quota_is_removed(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         topic_id = await create(broker, "t")
         client = await RawClient.connect(broker)
@@ -135,7 +135,9 @@ def fetch_from_the_start(
 
 
 @pytest.mark.parametrize("epoch", [-1, 0], ids=["on its own", "of a session"])
-async def test_a_consumer_gets_nothing_while_it_is_to_rest(tmp_path: Path, epoch: int) -> None:
+async def test_consumer_gets_no_records_during_its_throttle_time(
+    tmp_path: Path, epoch: int
+) -> None:
     async with running_broker(tmp_path) as broker:
         topic_id = await create(broker, "t")
         writer = await RawClient.connect(broker)
@@ -158,7 +160,7 @@ async def test_a_consumer_gets_nothing_while_it_is_to_rest(tmp_path: Path, epoch
         assert len(records) > AT_ONCE_BYTES - 1000
 
 
-async def test_the_time_of_requests_is_bounded(tmp_path: Path) -> None:
+async def test_request_quota_throttles_by_handler_time(tmp_path: Path) -> None:
     """0.0001 % of a thread is 1 us a second; a client rests for a window of a second at most."""
     async with running_broker(tmp_path) as broker:
         client = await RawClient.connect(broker)
@@ -177,7 +179,7 @@ def new_topics(*topics: tuple[str, int], validate_only: bool = False) -> CreateT
     return CreateTopicsRequest(topics=wanted, timeout_ms=5000, validate_only=validate_only)
 
 
-async def test_partitions_are_paid_for(tmp_path: Path) -> None:
+async def test_controller_mutation_quota_counts_partitions(tmp_path: Path) -> None:
     """At a thousandth of a partition a second what is overdrawn takes longer than the test.
 
     So each request has a connection of its own: those before are not heard any more.
@@ -224,7 +226,7 @@ async def test_partitions_are_paid_for(tmp_path: Path) -> None:
             }
 
 
-async def test_who_would_rest_for_longer_than_one_may_be_idle_is_closed(tmp_path: Path) -> None:
+async def test_client_throttled_longer_than_max_idle_is_closed(tmp_path: Path) -> None:
     async with running_broker(tmp_path, {"connections.max.idle.ms": "300"}) as broker:
         await set_quota(broker, "controller_mutation_rate", 0.001, {"client-id": "test"})
         client = await RawClient.connect(broker)
@@ -234,7 +236,7 @@ async def test_who_would_rest_for_longer_than_one_may_be_idle_is_closed(tmp_path
 
 
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost", None])
-async def test_an_address_with_too_many_new_connections_is_held_and_closed(
+async def test_connection_above_its_address_rate_is_closed_after_the_throttle_time(
     tmp_path: Path, name: str | None
 ) -> None:
     async with running_broker(tmp_path) as broker:
@@ -250,7 +252,7 @@ async def test_an_address_with_too_many_new_connections_is_held_and_closed(
         assert held[0] > 0.01
 
 
-async def test_quotas_are_kept_over_a_restart(tmp_path: Path) -> None:
+async def test_quotas_apply_after_a_restart(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         topic_id = await create(broker, "t")
         await set_quota(broker, "producer_byte_rate", BYTES_PER_S, {"user": None})

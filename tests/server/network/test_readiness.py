@@ -90,7 +90,7 @@ def peers() -> Iterator[list[Peer]]:
 
 
 @both_kinds
-async def test_each_is_served_until_it_has_enough(kind: Kind, peers: list[Peer]) -> None:
+async def test_peer_is_served_until_it_returns_false(kind: Kind, peers: list[Peer]) -> None:
     ready = kind(NoTimers())
     async with trio.open_nursery() as nursery:
         nursery.start_soon(ready.run)
@@ -106,7 +106,7 @@ async def test_each_is_served_until_it_has_enough(kind: Kind, peers: list[Peer])
 
 
 @both_kinds
-async def test_a_failure_is_raised_in_its_own_task(kind: Kind, peers: list[Peer]) -> None:
+async def test_error_of_a_peer_is_raised_in_its_task(kind: Kind, peers: list[Peer]) -> None:
     ready = kind(NoTimers())
     failing, other, _ = peers
     failing.failure = ConnectionResetError("gone")
@@ -121,7 +121,7 @@ async def test_a_failure_is_raised_in_its_own_task(kind: Kind, peers: list[Peer]
 
 
 @needs_epoll
-async def test_who_cannot_be_sent_to_is_told_so_in_its_own_task(peers: list[Peer]) -> None:
+async def test_send_error_of_a_peer_is_raised_in_its_task(peers: list[Peer]) -> None:
     ready = ReadySockets(NoTimers())
     failing, other, _ = peers
     failing.not_sent = ConnectionResetError("gone")
@@ -138,7 +138,7 @@ async def test_who_cannot_be_sent_to_is_told_so_in_its_own_task(peers: list[Peer
 
 
 @both_kinds
-async def test_a_cancelled_one_is_not_served_again(kind: Kind, peers: list[Peer]) -> None:
+async def test_cancelled_peer_is_not_served_again(kind: Kind, peers: list[Peer]) -> None:
     ready = kind(NoTimers())
     peer = peers[0]
     async with trio.open_nursery() as nursery:
@@ -154,7 +154,7 @@ async def test_a_cancelled_one_is_not_served_again(kind: Kind, peers: list[Peer]
 
 
 @both_kinds
-async def test_a_closed_far_end_is_readable(kind: Kind, peers: list[Peer]) -> None:
+async def test_socket_closed_by_the_client_is_readable(kind: Kind, peers: list[Peer]) -> None:
     ready = kind(NoTimers())
     peer = peers[2]
     async with trio.open_nursery() as nursery:
@@ -167,7 +167,7 @@ async def test_a_closed_far_end_is_readable(kind: Kind, peers: list[Peer]) -> No
 
 
 @both_kinds
-async def test_a_broker_serves_with_either(
+async def test_broker_serves_with_and_without_epoll(
     kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kwire.server.network.listener.ready_sockets", kind)
@@ -179,16 +179,14 @@ async def test_a_broker_serves_with_either(
 
 
 @needs_epoll
-def test_where_there_is_no_epoll_trio_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trio_waits_for_sockets_without_epoll(monkeypatch: pytest.MonkeyPatch) -> None:
     assert type(ready_sockets(NoTimers())) is ReadySockets
     monkeypatch.delattr("select.epoll")
     assert type(ready_sockets(NoTimers())) is WaitingSockets
 
 
 @both_kinds
-async def test_a_client_without_pause_leaves_the_others_their_turn(
-    kind: Kind, peers: list[Peer]
-) -> None:
+async def test_client_without_pause_does_not_starve_others(kind: Kind, peers: list[Peer]) -> None:
     ready = kind(NoTimers())
     busy = peers[0]
     busy.enough = 1000
@@ -205,7 +203,7 @@ async def test_a_client_without_pause_leaves_the_others_their_turn(
 
 
 @needs_epoll
-async def test_replies_to_many_are_sent_after_all_are_answered(peers: list[Peer]) -> None:
+async def test_replies_of_ready_peers_are_sent_after_all_have_read(peers: list[Peer]) -> None:
     ready = ReadySockets(NoTimers())
     for peer in peers:
         peer.enough = 2
@@ -224,7 +222,7 @@ async def test_replies_to_many_are_sent_after_all_are_answered(peers: list[Peer]
 
 
 @needs_epoll
-async def test_who_cannot_be_sent_all_goes_on_alone(peers: list[Peer]) -> None:
+async def test_peer_with_unsent_bytes_continues_in_its_task(peers: list[Peer]) -> None:
     ready = ReadySockets(NoTimers())
     stuck, other, _ = peers
     stuck.has_room = False
@@ -242,7 +240,7 @@ async def test_who_cannot_be_sent_all_goes_on_alone(peers: list[Peer]) -> None:
 
 
 @both_kinds
-async def test_what_is_due_comes_before_requests_but_not_before_timely_ones(
+async def test_due_timers_fire_before_requests_but_after_timely_ones(
     kind: Kind, peers: list[Peer], autojump_clock: trio.testing.MockClock
 ) -> None:
     """In one turn; the timers' own task does not run here."""
@@ -269,7 +267,7 @@ async def test_what_is_due_comes_before_requests_but_not_before_timely_ones(
     assert seen == [(b"", b"a")]
 
 
-async def test_what_is_due_this_very_moment_comes_before_requests(
+async def test_timer_due_now_fires_before_requests(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """And what is due in a millisecond does not."""
@@ -327,7 +325,7 @@ async def test_nothing_blocks_the_loop(
 
 
 @needs_epoll
-async def test_the_next_request_is_looked_for_before_sleeping_as_long_as_it_pays(
+async def test_polling_before_sleep_is_skipped_after_vain_polls(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """32 times; after a look in vain one chance is passed over, then three."""
@@ -360,7 +358,7 @@ def ready_to_read(peer: Peer) -> bool:
 
 
 @needs_epoll
-async def test_a_timer_that_was_put_off_is_not_fired(
+async def test_timer_that_was_put_off_does_not_fire(
     peers: list[Peer], autojump_clock: trio.testing.MockClock
 ) -> None:
     timers, fired = Timers(), []
@@ -377,7 +375,7 @@ async def test_a_timer_that_was_put_off_is_not_fired(
     assert (fired, timers.next_ms) == ([], 300.0)
 
 
-def test_looking_in_vain_is_tried_ever_less() -> None:
+def test_vain_polls_double_the_skipped_polls() -> None:
     patience = Patience()
     tried = 0
     for _ in range(1000):

@@ -32,7 +32,7 @@ BEHIND = b"\x01\x02\x03"
         pytest.param(b"\xff\xff\xff\xff\x0f", id="fewer than none"),
     ],
 )
-def test_they_end_where_the_body_begins(fields: bytes) -> None:
+def test_tagged_fields_end_at_the_request_body(fields: bytes) -> None:
     frame = memoryview(b"head" + fields + BEHIND)
     assert bytes(frame[skip_tagged_fields(frame, 4) :]) == BEHIND
 
@@ -49,16 +49,16 @@ def test_they_end_where_the_body_begins(fields: bytes) -> None:
         pytest.param(b"\1\5\x80\x80\x80\x80\x80\0", id="a number of six bytes"),
     ],
 )
-def test_what_does_not_fit_in_the_request_is_refused(fields: bytes) -> None:
+def test_tagged_fields_beyond_the_request_are_refused(fields: bytes) -> None:
     with pytest.raises(InvalidFrame):
         skip_tagged_fields(memoryview(b"head" + fields), 4)
 
 
-def test_a_field_may_end_with_the_request() -> None:
+def test_tagged_field_may_end_with_the_request() -> None:
     assert skip_tagged_fields(memoryview(b"head\1\5\3abc"), 4) == 10
 
 
-async def test_a_client_that_sends_some_is_answered(tmp_path: Path) -> None:
+async def test_request_with_tagged_header_fields_is_answered(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         client = await RawClient.connect(broker)
         request = ApiVersionsRequest(client_software_name="test", client_software_version="1.0")

@@ -24,7 +24,7 @@ def resident_bytes() -> int:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not RESIDENT.exists(), reason="what is resident is asked of Linux")
-async def test_who_falls_silent_holds_no_memory_for_requests(tmp_path: Path) -> None:
+async def test_silent_connection_returns_its_request_memory(tmp_path: Path) -> None:
     """Each has filled most of its buffer, and is answered after it gave that back too."""
     async with running_broker(tmp_path) as broker:
         clients = [await RawClient.connect(broker) for _ in range(CLIENTS)]

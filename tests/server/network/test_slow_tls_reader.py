@@ -93,7 +93,9 @@ def is_answered(port: int, context: ssl.SSLContext) -> bool:
     return len(answer) > 0
 
 
-async def test_it_gets_everything_and_holds_nobody_up(tmp_path: Path, rng: random.Random) -> None:
+async def test_slow_tls_client_gets_all_replies_and_delays_nobody(
+    tmp_path: Path, rng: random.Random
+) -> None:
     authority = Authority()
     settings = {
         "listeners": "SSL://127.0.0.1:0",

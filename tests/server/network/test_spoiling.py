@@ -79,7 +79,7 @@ def ends(node: Node) -> list[int]:
     return [node.partition(*place).log_end_offset for place in places]
 
 
-def test_partition_that_is_refused_is_not_written_and_others_are(topics: Node) -> None:
+def test_refused_partition_is_not_written_but_others_are(topics: Node) -> None:
     told = answers(spoiled(topics, produce(), 9, topic="t", partition=1))
     assert told == {("t", 0): (0, 0), ("t", 1): (ERROR, -1), ("u", 0): (0, 0)}
     assert ends(topics) == [1, 0, 1]
@@ -98,13 +98,13 @@ def test_request_about_other_topics_is_served(topics: Node) -> None:
     assert ends(topics) == [1, 1, 1]
 
 
-def test_error_of_what_is_carried_out_is_a_lie(topics: Node) -> None:
+def test_error_after_execution_reports_failure_of_executed_parts(topics: Node) -> None:
     told = answers(spoiled(topics, produce(), 9, topic="t", carried_out=True))
     assert told == {("t", 0): (ERROR, -1), ("t", 1): (ERROR, -1), ("u", 0): (0, 0)}
     assert ends(topics) == [1, 1, 1]
 
 
-def test_produce_without_an_answer_is_refused_by_the_end_of_its_connection(topics: Node) -> None:
+def test_refused_produce_with_acks_0_closes_the_connection(topics: Node) -> None:
     with pytest.raises(CloseConnection, match="NOT_LEADER_OR_FOLLOWER to a produce with acks=0"):
         spoiled(topics, produce(acks=0), 9, topic="t")
     assert ends(topics) == [0, 0, 0]
@@ -112,7 +112,7 @@ def test_produce_without_an_answer_is_refused_by_the_end_of_its_connection(topic
     assert ends(topics) == [1, 1, 1]
 
 
-async def test_reply_that_is_waited_for_is_spoiled_when_it_comes(topics: Node) -> None:
+async def test_pending_response_gets_the_error_when_it_arrives(topics: Node) -> None:
     topics.lag("u")
     pending = spoiled(topics, produce(acks=-1), 9, topic="t", partition=0)
     assert isinstance(pending, Awaitable)
@@ -127,7 +127,7 @@ def test_request_without_topics_is_answered_with_the_error(topics: Node) -> None
 
 
 @pytest.mark.parametrize("version", [0, 1, 9])
-def test_metadata_of_a_refused_topic_still_tells_the_brokers(topics: Node, version: int) -> None:
+def test_metadata_of_a_refused_topic_still_lists_brokers(topics: Node, version: int) -> None:
     """Except of version 0, where no topics would mean all of them."""
     request = MetadataRequest(topics=[MetadataRequestTopic(name="t")])
     told = spoiled(topics, request, version, error="UNKNOWN_TOPIC_OR_PARTITION")
@@ -137,7 +137,7 @@ def test_metadata_of_a_refused_topic_still_tells_the_brokers(topics: Node, versi
     assert len(told.brokers) == (0 if version == 0 else 1)
 
 
-def test_metadata_of_one_refused_topic_tells_of_the_other(topics: Node) -> None:
+def test_metadata_of_one_refused_topic_describes_the_other(topics: Node) -> None:
     request = MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in "tu"])
     told = spoiled(topics, request, 9, topic="t", error="LEADER_NOT_AVAILABLE")
     errors = {topic.name: topic.error_code for topic in told.topics}
@@ -145,7 +145,7 @@ def test_metadata_of_one_refused_topic_tells_of_the_other(topics: Node) -> None:
     assert len(told.brokers) == 1
 
 
-def test_metadata_of_all_topics_is_spoiled_where_the_rule_says(topics: Node) -> None:
+def test_metadata_of_all_topics_has_the_error_for_picked_topics(topics: Node) -> None:
     told = spoiled(
         topics, MetadataRequest(topics=None), 9, topic="t", error="INVALID_TOPIC_EXCEPTION"
     )
@@ -188,7 +188,7 @@ def test_fetch_of_a_refused_partition_is_answered_at_once_with_the_others(topics
     assert fetched(told) == {0: (0, True), 1: (ERROR, False)}
 
 
-def test_fetch_in_a_session_is_refused_by_what_its_session_reads(topics: Node) -> None:
+def test_fetch_in_a_session_is_refused_by_its_session_partitions(topics: Node) -> None:
     topics.append("t", 0)
     opened = topics.call(replace(fetch(epoch=0), max_wait_ms=0), 11)
     request = fetch(opened.session_id, 1)
@@ -200,7 +200,7 @@ def test_fetch_in_a_session_is_refused_by_what_its_session_reads(topics: Node) -
     assert wrong.responses == []
 
 
-def test_parts_of_a_session_are_those_of_incremental_fetches_alone(topics: Node) -> None:
+def test_only_incremental_fetches_have_session_partitions(topics: Node) -> None:
     session = topics.call(replace(fetch(epoch=0), max_wait_ms=0), 11).session_id
     for epoch in (0, -1):
         assert [*fetch_parts(topics.broker, fetch(session, epoch))] == []
@@ -208,7 +208,7 @@ def test_parts_of_a_session_are_those_of_incremental_fetches_alone(topics: Node)
     assert [*fetch_parts(topics.broker, HeartbeatRequest("g"))] == []
 
 
-async def test_names_of_topics_to_delete_are_told_the_error_after_their_deletion(
+async def test_delete_topics_by_name_reports_the_error_after_deletion(
     topics: Node,
 ) -> None:
     """DeleteTopics up to v5 has no entries that could be left out: the error is a lie there."""

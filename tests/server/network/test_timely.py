@@ -63,7 +63,7 @@ def ends() -> Iterator[tuple[Connection, socket.socket]]:
     ],
 )
 @pytest.mark.parametrize("read_bytes", [0, 3])
-def test_what_lies_in_a_socket(
+def test_timely_request_is_found_in_buffer_and_socket(
     ends: tuple[Connection, socket.socket], lies_there: bytes, timely: bool, read_bytes: int
 ) -> None:
     """`read_bytes` of it are in the connection's buffer already, as of a request that came late."""
@@ -76,7 +76,7 @@ def test_what_lies_in_a_socket(
     assert connection.is_timely() is timely, "looking takes nothing away"
 
 
-def test_a_client_that_is_gone_waits_for_nothing(ends: tuple[Connection, socket.socket]) -> None:
+def test_closed_client_has_no_timely_request(ends: tuple[Connection, socket.socket]) -> None:
     connection, far = ends
     far.close()
     assert not connection.is_timely()

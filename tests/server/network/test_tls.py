@@ -99,7 +99,7 @@ async def receive_frame(stream: trio.SSLStream[trio.SocketStream]) -> bytes:
     return await receive_exactly(stream, size)
 
 
-async def test_requests_are_answered(tmp_path: Path, authority: Authority) -> None:
+async def test_tls_client_gets_its_replies(tmp_path: Path, authority: Authority) -> None:
     with trio.fail_after(PATIENCE_S):
         async with tls_broker(tmp_path, authority) as broker:
             stream = await connect_tls(broker, client_context(authority))
@@ -109,7 +109,9 @@ async def test_requests_are_answered(tmp_path: Path, authority: Authority) -> No
             assert stream.version() == "TLSv1.3"
 
 
-async def test_many_requests_in_one_packet(tmp_path: Path, authority: Authority) -> None:
+async def test_tls_requests_beyond_the_buffer_are_all_answered(
+    tmp_path: Path, authority: Authority
+) -> None:
     """More than fits in the connection's buffer: what OpenSSL holds back is no event of epoll."""
     count = 40_000
     with trio.fail_after(PATIENCE_S):
@@ -120,7 +122,7 @@ async def test_many_requests_in_one_packet(tmp_path: Path, authority: Authority)
             assert len(sizes) == 1
 
 
-async def test_a_request_that_comes_in_pieces(tmp_path: Path, authority: Authority) -> None:
+async def test_tls_request_in_pieces_is_answered(tmp_path: Path, authority: Authority) -> None:
     with trio.fail_after(PATIENCE_S):
         async with tls_broker(tmp_path, authority) as broker:
             stream = await connect_tls(broker, client_context(authority))
@@ -129,7 +131,9 @@ async def test_a_request_that_comes_in_pieces(tmp_path: Path, authority: Authori
             await receive_frame(stream)
 
 
-async def test_a_large_request_whose_client_waits(tmp_path: Path, authority: Authority) -> None:
+async def test_large_tls_request_is_answered_without_further_bytes(
+    tmp_path: Path, authority: Authority
+) -> None:
     """1 MB in one frame; nothing comes behind it that could wake the broker again."""
     with trio.fail_after(PATIENCE_S):
         async with tls_broker(tmp_path, authority) as broker:
@@ -142,7 +146,7 @@ async def test_a_large_request_whose_client_waits(tmp_path: Path, authority: Aut
             assert (await receive_frame(stream))[:4] == struct.pack(">i", 7)
 
 
-async def test_a_client_that_does_not_read_is_waited_for(
+async def test_tls_client_that_does_not_read_gets_all_bytes_once(
     tmp_path: Path, authority: Authority
 ) -> None:
     """The encrypted form of what there is no room for goes out whole, and once."""
@@ -160,7 +164,9 @@ async def test_a_client_that_does_not_read_is_waited_for(
             assert len(frames) == 1
 
 
-async def test_the_client_says_goodbye(tmp_path: Path, authority: Authority) -> None:
+async def test_close_notify_of_the_client_ends_the_connection(
+    tmp_path: Path, authority: Authority
+) -> None:
     """close_notify alone, with the socket open: the connection ends, and nothing spins."""
     with trio.fail_after(PATIENCE_S):
         async with tls_broker(tmp_path, authority) as broker:
@@ -173,7 +179,7 @@ async def test_the_client_says_goodbye(tmp_path: Path, authority: Authority) -> 
             assert await raw.receive_some(1) == b""
 
 
-async def test_the_principal_is_the_certificates_name(
+async def test_principal_is_the_name_of_the_client_certificate(
     tmp_path: Path, authority: Authority, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings = {
@@ -227,7 +233,7 @@ def other_protocol(authority: Authority) -> ssl.SSLContext:
 
 
 @pytest.mark.parametrize("case", ["authority", "certificate", "protocol", "plain"])
-async def test_a_handshake_that_fails_is_told_once(
+async def test_failed_handshake_is_logged_once(
     tmp_path: Path, authority: Authority, caplog: pytest.LogCaptureFixture, case: str
 ) -> None:
     settings = {"ssl.client.auth": "required", "ssl.enabled.protocols": "TLSv1.3"}
@@ -256,7 +262,7 @@ async def test_a_handshake_that_fails_is_told_once(
     assert not [each for each in caplog.records if each.levelno > logging.INFO]
 
 
-async def test_a_stalled_handshake_is_cut(
+async def test_stalled_handshake_is_closed_after_the_time_limit(
     tmp_path: Path,
     authority: Authority,
     caplog: pytest.LogCaptureFixture,
@@ -272,7 +278,7 @@ async def test_a_stalled_handshake_is_cut(
     assert "SSL handshake failed: it was not done after" in caplog.text
 
 
-async def test_an_honest_client_beside_many_half_open_ones(
+async def test_client_is_served_beside_many_half_open_handshakes(
     tmp_path: Path, authority: Authority
 ) -> None:
     """They have sent a hello, were answered, and say no more."""
@@ -288,7 +294,7 @@ async def test_an_honest_client_beside_many_half_open_ones(
             await receive_frame(stream)
 
 
-async def test_an_honest_client_behind_many_who_say_hello_at_once(
+async def test_client_is_served_behind_many_simultaneous_hellos(
     tmp_path: Path, authority: Authority
 ) -> None:
     """They were admitted when they had said nothing; it is admitted, and served, before them."""
@@ -327,7 +333,7 @@ def first_words(context: ssl.SSLContext) -> bytes:
     return hello.read()
 
 
-async def test_new_certificates_in_the_file(
+async def test_new_certificates_apply_to_new_connections(
     tmp_path: Path,
     authority: Authority,
     monkeypatch: pytest.MonkeyPatch,

@@ -59,7 +59,9 @@ def through(client: TlsTransport, send: Callable[[int], int]) -> bytes:
     return bytes(came)
 
 
-def test_a_part_of_a_file(both: tuple[TlsTransport, TlsTransport], tmp_path: Path) -> None:
+def test_tls_transport_sends_a_part_of_a_file(
+    both: tuple[TlsTransport, TlsTransport], tmp_path: Path
+) -> None:
     server, client = both
     data = random.Random(1).randbytes(BEGIN + SIZE + 77)
     (tmp_path / "data").write_bytes(data)

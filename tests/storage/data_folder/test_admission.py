@@ -50,7 +50,7 @@ ONE, BY_ALL = {Way.ALONE, Way.ZOOKEEPER, Way.ADOPT}, set(Way)
         (folders.mixed, set(), "Move broker-1, broker-2, broker-3 elsewhere"),
     ],
 )
-def test_folder_is_served_in_its_ways_and_refused_in_others(
+def test_folder_of_each_kind_is_admitted_only_in_its_ways(
     make: Callable[[Path], Path], ways: set[Way], sentence: str, tmp_path: Path
 ) -> None:
     path = make(tmp_path / "data")
@@ -65,7 +65,7 @@ def test_folder_is_served_in_its_ways_and_refused_in_others(
                 admit_all([str(tmp_path / "new"), str(path)], way)
 
 
-def test_only_a_clusters_folder_is_served_as_one_without_being_asked(tmp_path: Path) -> None:
+def test_only_a_cluster_folder_is_served_as_a_cluster_by_default(tmp_path: Path) -> None:
     assert holds_cluster(folders.cluster(tmp_path / "a"))
     others = [folders.single(tmp_path / "b"), folders.cluster_up(tmp_path / "c"), tmp_path / "new"]
     assert not any(map(holds_cluster, others))

@@ -58,7 +58,7 @@ class Killed(BaseException):
 
 
 @pytest.mark.parametrize("renames", range(6))
-def test_move_that_is_killed_is_undone(
+def test_killed_move_is_undone_at_the_next_start(
     renames: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = of_broker_topic(tmp_path / "data")
@@ -83,7 +83,7 @@ def test_move_that_is_killed_is_undone(
     assert names(data / "broker-1") == IN_LOG_DIR
 
 
-def test_interrupted_move_is_left_to_whoever_holds_the_lock(tmp_path: Path) -> None:
+def test_interrupted_move_is_left_alone_while_locked(tmp_path: Path) -> None:
     data = folders.single(tmp_path / "data", "t-0")
     (data / ".broker-1-moving").mkdir()
     lock = FolderLock(data, Files())
@@ -144,7 +144,7 @@ def test_partitions_that_no_remaining_broker_is_in_sync_with_are_refused(tmp_pat
     growing.prepare(look(data), 2)
 
 
-def test_topic_that_is_being_deleted_is_in_nobodys_way(tmp_path: Path) -> None:
+def test_topic_under_deletion_does_not_block_shrinking(tmp_path: Path) -> None:
     image = image_of("t", partition((3,))).with_deleting("t")
     data = folders.cluster(tmp_path / "data", image=image)
     growing.prepare(look(data), 1)

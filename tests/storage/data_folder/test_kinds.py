@@ -94,7 +94,7 @@ def test_folder_is_recognized_by_its_files(
         (lambda path: folders.log_dir(path, 1, "t-0", version=0), Kind.ZOOKEEPER),
     ],
 )
-def test_brokers_of_their_own_side_by_side_are_no_cluster(
+def test_single_brokers_side_by_side_are_not_a_cluster(
     tmp_path: Path, make: Callable[[Path], object], kind: Kind
 ) -> None:
     make(tmp_path / "broker-1")

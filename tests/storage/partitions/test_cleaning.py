@@ -100,7 +100,7 @@ async def cleaning_of(node: Node) -> AsyncIterator[None]:
         nursery.cancel_scope.cancel()
 
 
-async def test_nothing_is_made_before_there_is_a_compacted_topic(
+async def test_cleaner_is_not_created_without_a_compacted_topic(
     make_node: MakeNode, autojump_clock: trio.testing.MockClock
 ) -> None:
     node = make_node({"log.cleaner.backoff.ms": "500"})
@@ -110,7 +110,7 @@ async def test_nothing_is_made_before_there_is_a_compacted_topic(
     assert "cleaner" not in node.logs.__dict__
 
 
-async def test_a_look_every_backoff_with_the_settings_of_the_moment(
+async def test_cleaner_checks_at_each_backoff_with_current_settings(
     make_node: MakeNode, autojump_clock: trio.testing.MockClock
 ) -> None:
     node = make_node({"log.cleaner.backoff.ms": "500", "log.cleaner.io.buffer.size": "100000"})
@@ -131,7 +131,7 @@ async def test_a_look_every_backoff_with_the_settings_of_the_moment(
     assert cleaner.high_watermark == 5
 
 
-async def test_one_round_follows_another(make_node: MakeNode) -> None:
+async def test_cleaner_starts_the_next_round_at_once(make_node: MakeNode) -> None:
     node = make_node({"log.cleaner.threads": "1"})
     node.create("t", cleanup_policy="compact")
     with_cleaner(node, cleaner := Cleaner([Round() for _ in range(4)]))
@@ -141,7 +141,7 @@ async def test_one_round_follows_another(make_node: MakeNode) -> None:
     assert cleaner.done == rounds
 
 
-async def test_without_log_cleaner_enable_nothing_is_cleaned(
+async def test_cleaner_does_nothing_without_log_cleaner_enable(
     make_node: MakeNode, autojump_clock: trio.testing.MockClock
 ) -> None:
     node = make_node({"log.cleaner.enable": "false"})
@@ -152,7 +152,7 @@ async def test_without_log_cleaner_enable_nothing_is_cleaned(
     assert cleaner.asked_at == []
 
 
-async def test_a_backoff_of_nothing_is_no_busy_loop(
+async def test_cleaner_backoff_of_0_is_not_a_busy_loop(
     make_node: MakeNode, autojump_clock: trio.testing.MockClock
 ) -> None:
     node = make_node({"log.cleaner.backoff.ms": "0"})
@@ -164,7 +164,7 @@ async def test_a_backoff_of_nothing_is_no_busy_loop(
     assert [round(at - start, 1) for at in cleaner.asked_at] == [0, 0.1, 0.2, 0.3]
 
 
-async def test_a_round_is_run_in_a_thread_and_finished_on_the_loop_job_by_job(
+async def test_cleaner_runs_each_job_in_a_thread_and_finishes_it_on_the_loop(
     make_node: MakeNode,
 ) -> None:
     node = make_node()
@@ -179,7 +179,7 @@ async def test_a_round_is_run_in_a_thread_and_finished_on_the_loop_job_by_job(
     assert cleaner.done_with[0].log_cleaner_backoff_ms == 15_000
 
 
-async def test_as_many_rounds_as_threads_and_the_next_when_one_is_over(
+async def test_cleaner_runs_at_most_log_cleaner_threads_rounds(
     make_node: MakeNode,
 ) -> None:
     """Not when the backoff is over, which is 15 s here."""

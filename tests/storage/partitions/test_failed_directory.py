@@ -63,7 +63,7 @@ def fetch(index: int) -> FetchRequest:
     )
 
 
-async def test_its_waiting_fetches_are_told_and_the_other_directory_goes_on(
+async def test_failed_directory_answers_its_waiting_fetches_alone(
     tmp_path: Path,
 ) -> None:
     settings = {"log.dirs": f"{tmp_path / 'a'},{tmp_path / 'b'}"}
@@ -102,7 +102,7 @@ async def test_its_waiting_fetches_are_told_and_the_other_directory_goes_on(
         }
 
 
-async def test_a_topic_without_all_of_its_leaders_grows_all_the_same(tmp_path: Path) -> None:
+async def test_topic_with_offline_partitions_gets_more_partitions(tmp_path: Path) -> None:
     settings = {"log.dirs": f"{tmp_path / 'a'},{tmp_path / 'b'}"}
     async with running_broker(tmp_path, settings) as broker:
         client = await RawClient.connect(broker)
@@ -133,7 +133,7 @@ async def told_of(client: RawClient) -> dict[int, tuple[int, int, int, list[int]
     }
 
 
-async def test_one_that_is_away_at_start_has_no_leader_until_it_is_back(tmp_path: Path) -> None:
+async def test_partitions_of_a_directory_missing_at_start_have_no_leader(tmp_path: Path) -> None:
     """What Apache Kafka 4.3.1 answers: that of a leader that has gone elsewhere."""
     away, kept_aside = tmp_path / "b", tmp_path / "aside"
     settings = {"log.dirs": f"{tmp_path / 'a'},{away}"}

@@ -79,7 +79,7 @@ def records_of(reply: FetchResponse) -> int:
         (1, 1 << 20, BATCH),
     ],
 )
-def test_fetch_has_what_its_quota_and_its_request_allow(
+def test_fetch_returns_what_quota_and_request_allow(
     full: Node, most: int | None, max_bytes: int, size_bytes: int
 ) -> None:
     """And always a whole batch."""
@@ -87,7 +87,7 @@ def test_fetch_has_what_its_quota_and_its_request_allow(
     assert records_of(full.call(asked(max_bytes=max_bytes), 11)) == size_bytes
 
 
-def test_fetch_waits_for_no_more_than_its_quota_allows(full: Node) -> None:
+def test_fetch_waits_only_for_the_bytes_its_quota_allows(full: Node) -> None:
     hold(full, 2 * BATCH)
     assert records_of(full.call(asked(min_bytes=1000), 11)) == 2 * BATCH, "it does not wait"
     hold(full, 1000)
@@ -95,7 +95,7 @@ def test_fetch_waits_for_no_more_than_its_quota_allows(full: Node) -> None:
 
 
 @pytest.mark.parametrize("version", [4, 11, 12])
-def test_whole_answer_counts_with_its_size(full: Node, version: int) -> None:
+def test_consumer_quota_counts_the_whole_response(full: Node, version: int) -> None:
     quotas = hold(full, 1000)
     reply = full.call(asked(), version)
     frame = Frame()
@@ -111,7 +111,7 @@ def test_client_without_a_quota_is_not_counted(full: Node) -> None:
     assert quotas.charged == []
 
 
-def test_client_that_must_rest_gets_no_records(full: Node) -> None:
+def test_throttled_client_gets_no_records(full: Node) -> None:
     hold(full, 1000, rest_ms=77)
     reply = full.call(asked(), 11)
     assert (reply.throttle_time_ms, reply.session_id, reply.responses) == (77, 0, [])
@@ -120,7 +120,7 @@ def test_client_that_must_rest_gets_no_records(full: Node) -> None:
     assert (opening.throttle_time_ms, opening.session_id) == (77, 0), "no session is opened"
 
 
-def test_session_of_a_client_that_must_rest_goes_on(full: Node) -> None:
+def test_fetch_session_of_a_throttled_client_continues(full: Node) -> None:
     quotas = hold(full, 1000)
     session = full.call(asked(epoch=0), 11).session_id
     quotas.rest_ms = 77

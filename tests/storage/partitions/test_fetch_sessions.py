@@ -81,7 +81,7 @@ def keys(of: FetchPlan) -> list[tuple[str | bytes, int]]:
     return list(of.targets)
 
 
-def test_a_full_fetch_opens_a_session_that_the_next_one_continues() -> None:
+def test_full_fetch_opens_a_session_for_incremental_fetches() -> None:
     sessions = new_sessions()
     number = open_session(sessions, topic("a", p0=3, p1=4))
     assert number == 100
@@ -92,13 +92,13 @@ def test_a_full_fetch_opens_a_session_that_the_next_one_continues() -> None:
     assert not incremental.opens_session
 
 
-def test_a_partition_named_twice_is_asked_once_as_named_last() -> None:
+def test_partition_named_twice_is_read_once_by_its_last_entry() -> None:
     twice = plan(new_sessions(), topic("a", p0=3, p1=1), topic("a", p0=9))
     assert keys(twice) == [("a", 0), ("a", 1)]
     assert twice.targets["a", 0].asked.fetch_offset == 9
 
 
-def test_an_incremental_fetch_adds_changes_and_forgets() -> None:
+def test_incremental_fetch_adds_changes_and_forgets_partitions() -> None:
     sessions = new_sessions()
     number = open_session(sessions, topic("a", p0=0, p1=0))
     forgotten = (ForgottenTopic(topic="a", partitions=[1, 7]), ForgottenTopic(topic="c"))
@@ -111,7 +111,7 @@ def test_an_incremental_fetch_adds_changes_and_forgets() -> None:
     }
 
 
-def test_a_partition_added_and_forgotten_at_once_is_forgotten() -> None:
+def test_partition_added_and_forgotten_in_one_request_is_forgotten() -> None:
     sessions = new_sessions()
     number = open_session(sessions, topic("a", p0=0))
     forget = (ForgottenTopic(topic="a", partitions=[1]),)
@@ -119,7 +119,7 @@ def test_a_partition_added_and_forgotten_at_once_is_forgotten() -> None:
     assert keys(both) == [("a", 0)]
 
 
-def test_a_wrong_epoch_or_id_is_refused_and_leaves_the_session_alone() -> None:
+def test_wrong_session_epoch_or_id_is_refused_and_changes_nothing() -> None:
     sessions = new_sessions()
     number = open_session(sessions, topic("a", p0=0))
     assert plan(sessions, session=number, epoch=2).error is ErrorCode.INVALID_FETCH_SESSION_EPOCH
@@ -132,7 +132,7 @@ def test_a_wrong_epoch_or_id_is_refused_and_leaves_the_session_alone() -> None:
     assert repeated.error is ErrorCode.INVALID_FETCH_SESSION_EPOCH
 
 
-def test_a_session_is_by_name_or_by_id_for_life() -> None:
+def test_session_keeps_using_names_or_ids() -> None:
     sessions = new_sessions()
     by_name = open_session(sessions, topic("a", p0=0))
     by_id = open_session(sessions, topic(ID, p0=0), by_topic_id=True)
@@ -143,13 +143,13 @@ def test_a_session_is_by_name_or_by_id_for_life() -> None:
     assert plan(sessions, session=by_id, epoch=1, by_topic_id=True).error is ErrorCode.NONE
 
 
-def test_topics_are_named_by_their_ids_where_those_are_known() -> None:
+def test_session_by_id_knows_the_names_of_known_topics() -> None:
     known, unknown = topic(ID, p0=0), topic(b"\x07" * 16, p0=0)
     by_id = plan(new_sessions(), known, unknown, by_topic_id=True)
     assert [target.topic for target in by_id.targets.values()] == ["a", None]
 
 
-def test_the_epoch_after_the_largest_is_one() -> None:
+def test_session_epoch_wraps_to_1() -> None:
     sessions = new_sessions()
     number = open_session(sessions, topic("a", p0=0))
     session = plan(sessions, session=number, epoch=1).session
@@ -159,7 +159,7 @@ def test_the_epoch_after_the_largest_is_one() -> None:
     assert plan(sessions, session=number, epoch=1).error is ErrorCode.NONE
 
 
-def test_forgetting_everything_ends_the_session() -> None:
+def test_session_ends_when_all_partitions_are_forgotten() -> None:
     sessions = new_sessions()
     number = open_session(sessions, topic("a", p0=0))
     forget = (ForgottenTopic(topic="a", partitions=[0]),)
@@ -169,7 +169,7 @@ def test_forgetting_everything_ends_the_session() -> None:
     assert len(sessions) == 0
 
 
-def test_a_session_of_nothing_is_opened_and_ends_when_it_is_used() -> None:
+def test_empty_session_is_opened_and_ends_at_its_first_use() -> None:
     sessions = new_sessions()
     number = open_session(sessions)
     assert number != NO_SESSION
@@ -177,7 +177,7 @@ def test_a_session_of_nothing_is_opened_and_ends_when_it_is_used() -> None:
     assert len(sessions) == 0
 
 
-def test_a_full_fetch_ends_the_session_it_names() -> None:
+def test_full_fetch_ends_the_session_that_it_names() -> None:
     sessions = new_sessions()
     for epoch, opens in ((0, True), (-1, False)):
         number = open_session(sessions, topic("a", p0=0))
@@ -186,7 +186,7 @@ def test_a_full_fetch_ends_the_session_it_names() -> None:
         assert len(sessions) == 0
 
 
-def test_what_was_told_is_remembered_and_an_error_is_forgotten() -> None:
+def test_session_remembers_responses_but_not_errors() -> None:
     sessions = new_sessions()
     number = open_session(sessions, topic("a", p0=0))
     incremental = plan(sessions, session=number, epoch=1)
@@ -198,7 +198,7 @@ def test_what_was_told_is_remembered_and_an_error_is_forgotten() -> None:
     assert target.high_watermark == -1
 
 
-def test_partitions_that_had_records_are_read_last_the_next_time() -> None:
+def test_partitions_with_records_are_read_last_in_the_next_fetch() -> None:
     sessions = new_sessions()
     number = open_session(sessions, topic("a", p0=0, p1=0, p2=0))
     first = plan(sessions, session=number, epoch=1)
@@ -208,7 +208,7 @@ def test_partitions_that_had_records_are_read_last_the_next_time() -> None:
     assert keys(plan(sessions, session=number, epoch=2)) == [("a", 1), ("a", 0), ("a", 2)]
 
 
-def test_an_overtaken_reply_is_void() -> None:
+def test_response_overtaken_by_a_later_request_is_void() -> None:
     sessions = new_sessions()
     number = open_session(sessions, topic("a", p0=0))
     parked = plan(sessions, session=number, epoch=1)
@@ -217,7 +217,7 @@ def test_an_overtaken_reply_is_void() -> None:
     assert parked.overtaken
 
 
-def test_a_partition_forgotten_while_its_answer_waits_stays_forgotten() -> None:
+def test_partition_forgotten_during_a_wait_stays_forgotten() -> None:
     sessions = new_sessions()
     number = open_session(sessions, topic("a", p0=0, p1=0))
     parked = plan(sessions, session=number, epoch=1)
@@ -229,7 +229,7 @@ def test_a_partition_forgotten_while_its_answer_waits_stays_forgotten() -> None:
     assert list(parked.session.targets) == [("a", 1)]
 
 
-def test_ids_in_use_are_not_given_again() -> None:
+def test_session_ids_in_use_are_not_given_again() -> None:
     numbers = iter([7, 7, 0, 8])
     sessions = FetchSessions(10, lambda: next(numbers))
     assert open_session(sessions, topic("a", p0=0)) == 7
@@ -239,11 +239,11 @@ def test_ids_in_use_are_not_given_again() -> None:
 # Which session makes room for a new one
 
 
-def test_no_slots_no_sessions() -> None:
+def test_no_session_opens_without_slots() -> None:
     assert open_session(new_sessions(0), topic("a", p0=0)) == NO_SESSION
 
 
-def test_sessions_are_safe_for_two_minutes() -> None:
+def test_session_is_not_displaced_for_two_minutes() -> None:
     sessions = new_sessions(1)
     first = open_session(sessions, topic("a", p0=0))
     assert open_session(sessions, topic("a", p0=0, p1=0), now_ms=EVICTION_MS) == NO_SESSION
@@ -254,7 +254,7 @@ def test_sessions_are_safe_for_two_minutes() -> None:
     assert sessions.evictions == 2
 
 
-def test_the_longest_unused_session_goes_first() -> None:
+def test_longest_unused_session_is_displaced_first() -> None:
     sessions = new_sessions(2)
     used, unused = (open_session(sessions, topic("a", p0=0)) for _ in range(2))
     plan(sessions, session=used, epoch=1, now_ms=10)
@@ -263,7 +263,7 @@ def test_the_longest_unused_session_goes_first() -> None:
     assert plan(sessions, session=unused, epoch=1).error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_an_old_session_in_use_makes_room_for_a_larger_one_only() -> None:
+def test_old_session_in_use_is_displaced_only_by_a_larger_one() -> None:
     sessions = new_sessions(2)
     later = EVICTION_MS + 1
     small = open_session(sessions, topic("a", p0=0))
@@ -276,7 +276,7 @@ def test_an_old_session_in_use_makes_room_for_a_larger_one_only() -> None:
     assert plan(sessions, session=large, epoch=2).error is ErrorCode.NONE
 
 
-def test_a_session_counts_as_old_from_its_first_use_after_two_minutes() -> None:
+def test_session_counts_as_old_from_its_first_use_after_two_minutes() -> None:
     sessions = new_sessions(1)
     number = open_session(sessions, topic("a", p0=0))
     plan(sessions, session=number, epoch=1, now_ms=EVICTION_MS)
@@ -286,7 +286,7 @@ def test_a_session_counts_as_old_from_its_first_use_after_two_minutes() -> None:
     assert open_session(sessions, larger, now_ms=EVICTION_MS + 12) != NO_SESSION
 
 
-def test_a_young_session_is_safe_at_any_hour() -> None:
+def test_young_session_is_not_displaced_at_any_clock_time() -> None:
     hour = 1_700_000_000_000
     sessions = new_sessions(1)
     number = open_session(sessions, topic("a", p0=0), now_ms=hour)
@@ -297,7 +297,7 @@ def test_a_young_session_is_safe_at_any_hour() -> None:
     assert open_session(sessions, larger, now_ms=hour + EVICTION_MS + 1) != NO_SESSION
 
 
-def test_a_follower_takes_the_place_of_any_consumer_and_yields_to_none() -> None:
+def test_follower_session_displaces_consumers_and_is_not_displaced() -> None:
     sessions = new_sessions(1)
     open_session(sessions, topic("a", p0=0, p1=0, p2=0))
     follower = answer(plan(sessions, topic("a", p0=0)))
@@ -312,7 +312,7 @@ _partitions = st.dictionaries(
 
 
 @given(_partitions.filter(bool), st.lists(st.tuples(_partitions, _partitions), max_size=6))
-def test_a_session_always_asks_what_its_requests_add_up_to(
+def test_session_partitions_are_the_sum_of_its_requests(
     start: dict[tuple[str, int], int],
     steps: list[tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]],
 ) -> None:
@@ -355,7 +355,7 @@ TOLD = PartitionData(0, high_watermark=5, log_start_offset=2, records=b"")
         (replace(TOLD, preferred_read_replica=1), False),
     ],
 )
-def test_answer_that_a_session_was_told_before_is_known(
+def test_partition_data_equal_to_the_last_response_are_known(
     data: PartitionData, is_known: bool
 ) -> None:
     target = plan(new_sessions(), topic("a", p0=0)).targets["a", 0]
@@ -364,7 +364,7 @@ def test_answer_that_a_session_was_told_before_is_known(
     assert target.knows(data) is is_known
 
 
-def test_error_is_followed_by_an_answer_whatever_was_told_before() -> None:
+def test_response_after_an_error_is_never_left_out() -> None:
     target = plan(new_sessions(), topic("a", p0=0)).targets["a", 0]
     target.told(TOLD)
     target.told(replace(TOLD, error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER, log_start_offset=-1))
@@ -400,7 +400,7 @@ def test_session_counts_with_the_partitions_of_its_last_request() -> None:
     assert open_session(sessions, topic("a", p0=0, p1=0, p2=0, p3=0), now_ms=later) != NO_SESSION
 
 
-def test_smallest_old_session_makes_room_of_equal_ones_the_lowest_id() -> None:
+def test_smallest_old_session_is_displaced_by_the_lowest_id() -> None:
     later = EVICTION_MS + 1
     sessions = new_sessions(3)
     numbers = [open_session(sessions, topic("a", **each)) for each in (
@@ -413,7 +413,7 @@ def test_smallest_old_session_makes_room_of_equal_ones_the_lowest_id() -> None:
     assert errors == [ErrorCode.NONE, ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.NONE]
 
 
-def test_larger_follower_takes_the_place_of_an_old_follower_after_all_consumers() -> None:
+def test_larger_follower_displaces_consumers_then_an_old_follower() -> None:
     later = EVICTION_MS + 1
     sessions = new_sessions(2)
     asked = answer(plan(sessions, topic("a", p0=0, p1=0)))

@@ -105,7 +105,7 @@ async def high_watermark(client: RawClient) -> int:
 
 
 @pytest.mark.parametrize("acks", [1, -1])
-async def test_many_producers_share_an_fsync(tmp_path: Path, disk: SlowDisk, acks: int) -> None:
+async def test_waiting_producers_share_one_fsync(tmp_path: Path, disk: SlowDisk, acks: int) -> None:
     answers: list[ProduceResponse] = []
 
     async def write(broker: Broker) -> None:
@@ -139,7 +139,7 @@ async def test_many_producers_share_an_fsync(tmp_path: Path, disk: SlowDisk, ack
         disk.open = True
 
 
-async def test_what_is_not_due_waits_for_nothing(tmp_path: Path, disk: SlowDisk) -> None:
+async def test_append_below_flush_messages_does_not_wait(tmp_path: Path, disk: SlowDisk) -> None:
     async with running_broker(tmp_path) as broker:
         client = await connected(broker, flush_messages=3)
         for _ in range(2):
@@ -153,7 +153,9 @@ async def test_what_is_not_due_waits_for_nothing(tmp_path: Path, disk: SlowDisk)
         disk.open = True
 
 
-async def test_a_disk_that_fails_is_told_to_all_who_wait(tmp_path: Path, disk: SlowDisk) -> None:
+async def test_failed_flush_answers_all_waiting_producers_with_an_error(
+    tmp_path: Path, disk: SlowDisk
+) -> None:
     """And its acknowledgement never comes, as nobody knows what is on the disk now."""
     disk.error = OSError(errno.EIO, os.strerror(errno.EIO))
     answers: list[int] = []
@@ -175,7 +177,7 @@ async def test_a_disk_that_fails_is_told_to_all_who_wait(tmp_path: Path, disk: S
         disk.open = True
 
 
-async def test_the_quick_way_waits_too(tmp_path: Path, disk: SlowDisk) -> None:
+async def test_produce_by_a_shortcut_waits_for_its_flush(tmp_path: Path, disk: SlowDisk) -> None:
     """A request that was learnt before `flush.messages` was set goes to the disk all the same."""
     async with running_broker(tmp_path) as broker:
         client = await connected(broker, flush_messages=1_000_000)
@@ -204,7 +206,7 @@ async def test_the_quick_way_waits_too(tmp_path: Path, disk: SlowDisk) -> None:
         disk.open = True
 
 
-async def test_a_shortage_is_waited_for(
+async def test_flush_is_tried_again_after_a_shortage(
     tmp_path: Path, disk: SlowDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was appended and cannot be flushed yet is not refused: it would be written twice."""
@@ -228,7 +230,7 @@ async def test_a_shortage_is_waited_for(
         assert await high_watermark(client) == 1
 
 
-async def test_each_write_is_flushed_before_it_is_answered(tmp_path: Path) -> None:
+async def test_produce_is_answered_after_its_flush(tmp_path: Path) -> None:
     """One after the other; and a flush counts for `flush.ms` as any other."""
     async with running_broker(tmp_path) as broker:
         client = await connected(broker)

@@ -101,7 +101,7 @@ def two_dirs(tmp_path: Path) -> dict[str, str]:
     return {"log.dirs": f"{tmp_path / 'a'},{tmp_path / 'b'}"}
 
 
-async def test_records_written_meanwhile_are_there(tmp_path: Path) -> None:
+async def test_records_appended_during_a_move_are_kept(tmp_path: Path) -> None:
     async with running_broker(tmp_path, two_dirs(tmp_path)) as broker:
         client, writer = await RawClient.connect(broker), await RawClient.connect(broker)
         partition, other = await new_partition(client, broker)
@@ -130,7 +130,7 @@ def nothing_moves(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("nothing_moves")
-async def test_how_far_a_move_is_can_be_asked(tmp_path: Path) -> None:
+async def test_describe_log_dirs_reports_the_lag_of_a_move(tmp_path: Path) -> None:
     async with running_broker(tmp_path, two_dirs(tmp_path)) as broker:
         client = await RawClient.connect(broker)
         partition, other = await new_partition(client, broker)
@@ -148,7 +148,7 @@ async def test_how_far_a_move_is_can_be_asked(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("nothing_moves")
-async def test_a_log_that_is_cut_meanwhile_is_copied_anew(tmp_path: Path) -> None:
+async def test_log_truncated_during_a_move_is_copied_again(tmp_path: Path) -> None:
     async with running_broker(tmp_path, two_dirs(tmp_path)) as broker:
         client = await RawClient.connect(broker)
         partition, other = await new_partition(client, broker)
@@ -163,7 +163,7 @@ async def test_a_log_that_is_cut_meanwhile_is_copied_anew(tmp_path: Path) -> Non
         assert (copy.log_start_offset, copy.log_end_offset) == (25, 30)
 
 
-async def test_a_move_goes_on_after_a_restart(
+async def test_move_continues_after_a_restart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(moving, "INTERVAL_S", 3600)
@@ -181,7 +181,7 @@ async def test_a_move_goes_on_after_a_restart(
         assert partition.log_end_offset == 50
 
 
-async def test_a_swap_that_was_broken_off_is_finished(tmp_path: Path) -> None:
+async def test_interrupted_swap_of_a_move_is_finished_at_start(tmp_path: Path) -> None:
     async with running_broker(tmp_path, two_dirs(tmp_path)) as broker:
         client = await RawClient.connect(broker)
         partition, other = await new_partition(client, broker)
@@ -196,7 +196,7 @@ async def test_a_swap_that_was_broken_off_is_finished(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("nothing_moves")
-async def test_a_move_back_ends_the_move_and_a_deletion_too(tmp_path: Path) -> None:
+async def test_move_back_or_deletion_ends_a_move(tmp_path: Path) -> None:
     async with running_broker(tmp_path, two_dirs(tmp_path)) as broker:
         client = await RawClient.connect(broker)
         partition, other = await new_partition(client, broker)
@@ -211,7 +211,7 @@ async def test_a_move_back_ends_the_move_and_a_deletion_too(tmp_path: Path) -> N
 
 
 @pytest.mark.usefixtures("nothing_moves")
-async def test_a_directory_that_failed_takes_no_moves(tmp_path: Path) -> None:
+async def test_move_to_a_failed_directory_is_refused(tmp_path: Path) -> None:
     async with running_broker(tmp_path, two_dirs(tmp_path)) as broker:
         client = await RawClient.connect(broker)
         _, other = await new_partition(client, broker)
@@ -225,7 +225,7 @@ async def test_a_directory_that_failed_takes_no_moves(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("nothing_moves")
-async def test_once_begun_a_move_is_done_without_a_pause(
+async def test_move_runs_without_pauses_once_begun(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither between the slices, nor before the flush, nor before the swap."""
@@ -250,7 +250,7 @@ async def test_once_begun_a_move_is_done_without_a_pause(
 
 
 @pytest.mark.usefixtures("nothing_moves")
-async def test_a_move_that_fails_is_ended_and_told(
+async def test_failed_move_is_cancelled_and_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running_broker(tmp_path, two_dirs(tmp_path)) as broker:
@@ -271,10 +271,10 @@ async def test_a_move_that_fails_is_ended_and_told(
             nursery.cancel_scope.cancel()
         assert partition.log.dir.parent == here
         assert await write(client, 1) == 0
-        assert [each.getMessage() for each in caplog.records if "t-0 is not moved" in each.message]
+        assert [each.getMessage() for each in caplog.records if "Cannot move t-0" in each.message]
 
 
-async def test_a_move_keeps_to_the_rate_that_is_set(tmp_path: Path) -> None:
+async def test_move_keeps_to_the_configured_rate(tmp_path: Path) -> None:
     """replica.alter.log.dirs.io.max.bytes.per.second, of what is copied."""
     rate = {moving.RATE: "2000000"}
     async with running_broker(tmp_path, two_dirs(tmp_path)) as broker:

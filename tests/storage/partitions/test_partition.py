@@ -44,7 +44,7 @@ def append(partition: Partition) -> None:
     partition.append(build([Record(0, NOW_MS, None, b"v")]), now_ms=NOW_MS)
 
 
-def test_after_a_move_what_is_not_flushed_does_not_count(make_log: MakeLog) -> None:
+def test_unflushed_records_stay_uncommitted_after_a_move(make_log: MakeLog) -> None:
     """`flush.messages`: the loop waits for no fsync, and nobody sees what has had none."""
     durable = log_config(flush_messages=1)
     asked = Asked()
@@ -61,7 +61,7 @@ def test_after_a_move_what_is_not_flushed_does_not_count(make_log: MakeLog) -> N
     assert (partition.high_watermark, told) == (1, [ErrorCode.NONE])
 
 
-def test_once_all_is_flushed_nobody_waits_for_a_flush(make_log: MakeLog) -> None:
+def test_append_below_flush_messages_commits_at_once_after_a_flush(make_log: MakeLog) -> None:
     """With `flush.messages` of 2 the third record, which does not reach it, counts at once."""
     partition = flushing_partition(make_log, 2)
     states = []
@@ -75,7 +75,7 @@ def test_once_all_is_flushed_nobody_waits_for_a_flush(make_log: MakeLog) -> None
 
 
 @pytest.mark.parametrize("acks", [1, -1])
-def test_what_does_not_reach_the_setting_waits_for_those_before_it(
+def test_append_below_flush_messages_waits_for_an_earlier_flush(
     make_log: MakeLog, acks: int
 ) -> None:
     """With `flush.messages` of 3 a fifth record that comes during the flush of the fourth, which
@@ -124,7 +124,7 @@ def flush(partition: Partition) -> int:
     return carried_out(partition, prepared(partition))
 
 
-def test_committed_reads_go_on_after_a_move_to_another_log_directory(make_log: MakeLog) -> None:
+def test_read_committed_continues_after_a_move_to_another_log_directory(make_log: MakeLog) -> None:
     """The copy has the transaction's marker, and must know that the marker is replicated."""
     partition = Partition(make_log(log_config()), 1)
     partition.follow(PartitionImage(1, 0, 0, (1,), (1,)))
@@ -145,7 +145,7 @@ def test_committed_reads_go_on_after_a_move_to_another_log_directory(make_log: M
     assert partition.last_stable_offset == partition.high_watermark == 2
 
 
-def test_without_a_flusher_each_append_is_durable(make_log: MakeLog) -> None:
+def test_append_without_a_flusher_is_durable(make_log: MakeLog) -> None:
     durable = log_config(flush_messages=1)
     partition = Partition(make_log(durable), 1)
     partition.follow(PartitionImage(1, 0, 0, (1,), (1,)))
@@ -156,7 +156,7 @@ def test_without_a_flusher_each_append_is_durable(make_log: MakeLog) -> None:
         partition.high_watermark = 0
 
 
-def test_a_marker_needs_as_many_in_sync_as_acks_all(make_log: MakeLog) -> None:
+def test_marker_needs_min_insync_replicas(make_log: MakeLog) -> None:
     partition = Partition(make_log(log_config(min_insync_replicas=2)), 1)
     partition.follow(PartitionImage(1, 0, 0, (1, 2), (1,)))
     marker = control_batch(ControlType.ABORT, 0, producer_id=7, producer_epoch=0, timestamp=NOW_MS)
@@ -180,7 +180,7 @@ def test_a_marker_needs_as_many_in_sync_as_acks_all(make_log: MakeLog) -> None:
     assert partition.high_watermark == 1, "the other has not fetched it yet"
 
 
-def test_what_is_committed_is_told_at_once(make_log: MakeLog) -> None:
+def test_when_replicated_calls_back_at_once_for_committed_offsets(make_log: MakeLog) -> None:
     partition = Partition(make_log(log_config()), 1)
     partition.follow(PartitionImage(1, 0, 0, (1, 2), (1, 2)))
     for _ in range(3):
@@ -194,7 +194,7 @@ def test_what_is_committed_is_told_at_once(make_log: MakeLog) -> None:
     assert told[3] == [ErrorCode.NONE]
 
 
-def test_what_is_stopped_is_led_by_nobody(make_log: MakeLog) -> None:
+def test_stopped_partition_has_no_leader_and_answers_waiters(make_log: MakeLog) -> None:
     """And whoever waits is told so at once, also for what lies before the high watermark."""
     partition = Partition(make_log(DEFAULTS), 1)
     partition.follow(PartitionImage(1, 0, 0, (1, 2), (1, 2)))
@@ -214,7 +214,7 @@ def test_what_is_stopped_is_led_by_nobody(make_log: MakeLog) -> None:
 
 
 @pytest.mark.parametrize(("known", "high_watermark"), [(None, 3), (2, 2), (3, 3), (4, 3)])
-def test_what_others_are_not_known_to_have_does_not_count(
+def test_high_watermark_begins_at_the_checkpoint_with_other_replicas(
     make_log: MakeLog, known: int | None, high_watermark: int
 ) -> None:
     """Beyond the log's end nothing does: it may have been cut since."""
@@ -225,7 +225,7 @@ def test_what_others_are_not_known_to_have_does_not_count(
     assert Partition(log, 1, None, known).high_watermark == high_watermark
 
 
-def test_a_follower_flushes_as_often_as_its_topic_asks(make_log: MakeLog) -> None:
+def test_follower_flushes_by_flush_messages(make_log: MakeLog) -> None:
     asked = Asked()
     partition = Partition(make_log(log_config(flush_messages=2)), 1, cast(Flusher, asked))
     for offset, flushes in enumerate([0, 1]):
@@ -261,7 +261,7 @@ def follower_with(make_log: MakeLog, count: int) -> Partition:
     return partition
 
 
-def test_follower_believes_its_leader_up_to_the_end_of_its_own_log(make_log: MakeLog) -> None:
+def test_followers_high_watermark_is_at_most_its_log_end(make_log: MakeLog) -> None:
     partition = follower_with(make_log, 3)
     parked = Parked()
     partition.fetch_waiters.add(parked)
@@ -273,7 +273,7 @@ def test_follower_believes_its_leader_up_to_the_end_of_its_own_log(make_log: Mak
     assert parked.arrived == [20, 10, 90]
 
 
-def test_follower_starts_its_log_where_its_leader_does_once_that_is_committed(
+def test_follower_takes_the_leaders_log_start_once_it_is_committed(
     make_log: MakeLog,
 ) -> None:
     partition = follower_with(make_log, 3)
@@ -284,7 +284,7 @@ def test_follower_starts_its_log_where_its_leader_does_once_that_is_committed(
     assert starts == [0, 2, 2, 3]
 
 
-def test_high_watermark_of_a_cut_log_is_not_beyond_its_end(make_log: MakeLog) -> None:
+def test_high_watermark_of_a_truncated_log_is_at_most_its_end(make_log: MakeLog) -> None:
     partition = follower_with(make_log, 3)
     partition.followed(2, 0, 0)
     partition.truncated()
@@ -302,7 +302,7 @@ def test_high_watermark_of_a_cut_log_is_not_beyond_its_end(make_log: MakeLog) ->
         (6, ErrorCode.UNKNOWN_LEADER_EPOCH),
     ],
 )
-def test_leader_epoch_that_is_not_the_current_one_is_refused(
+def test_request_with_another_leader_epoch_is_refused(
     make_log: MakeLog, epoch: int, error: ErrorCode | None
 ) -> None:
     partition = Partition(make_log(DEFAULTS), 1)
@@ -315,7 +315,7 @@ def test_leader_epoch_that_is_not_the_current_one_is_refused(
     assert caught.value.error is error
 
 
-def test_waiting_fetches_are_woken_by_a_new_leader_or_epoch_alone(make_log: MakeLog) -> None:
+def test_waiting_fetches_wake_only_for_a_new_leader_or_epoch(make_log: MakeLog) -> None:
     partition = Partition(make_log(DEFAULTS), 1)
     partition.follow(PartitionImage(1, 3, 0, (1, 2), (1, 2)))
     consumer, replica = Parked(), Parked()
@@ -339,7 +339,7 @@ def test_waiting_fetches_are_woken_by_a_new_leader_or_epoch_alone(make_log: Make
         ((1,), (1,), -1, False),
     ],
 )
-def test_acks_all_needs_as_many_in_sync_as_there_can_be(
+def test_acks_all_needs_min_insync_replicas_or_all_replicas(
     make_log: MakeLog, isr: tuple[int, ...], replicas: tuple[int, ...], acks: int, is_refused: bool
 ) -> None:
     partition = Partition(make_log(log_config(min_insync_replicas=2)), 1)
@@ -355,7 +355,7 @@ def test_acks_all_needs_as_many_in_sync_as_there_can_be(
     assert partition.log_end_offset == 0
 
 
-def test_waits_for_one_offset_end_in_the_order_in_which_they_began(make_log: MakeLog) -> None:
+def test_waiters_for_one_offset_are_answered_in_their_order(make_log: MakeLog) -> None:
     partition = Partition(make_log(DEFAULTS), 1)
     partition.follow(PartitionImage(1, 0, 0, (1, 2), (1, 2)))
     for _ in range(3):

@@ -44,7 +44,7 @@ async def was_woken(parked: ParkedFetch, missing_bytes: int, *steps: Callable[[]
     return len(steps)
 
 
-async def test_it_is_woken_by_the_last_byte_that_is_missing(
+async def test_parked_fetch_wakes_at_the_last_missing_byte(
     node: Node, partitions: list[Partition]
 ) -> None:
     def append(index: int) -> Callable[[], object]:
@@ -58,7 +58,7 @@ async def test_it_is_woken_by_the_last_byte_that_is_missing(
         assert await was_woken(parked, -5, append(1), append(1)) == 1, "any will do"
 
 
-async def test_once_a_partition_has_changed_nothing_is_waited_for(
+async def test_parked_fetch_does_not_wait_after_a_partition_change(
     node: Node, partitions: list[Partition]
 ) -> None:
     """Whatever is read then tells what has become of it, so waiting on would tell it late."""
@@ -69,7 +69,7 @@ async def test_once_a_partition_has_changed_nothing_is_waited_for(
         assert await was_woken(parked, 1000) == 0
 
 
-async def test_who_is_gone_is_not_woken(partitions: list[Partition]) -> None:
+async def test_fetch_that_has_left_is_not_woken(partitions: list[Partition]) -> None:
     with ParkedFetch(each.fetch_waiters for each in partitions):
         assert all(partition.fetch_waiters for partition in partitions)
     assert not any(partition.fetch_waiters for partition in partitions)

@@ -20,7 +20,7 @@ def quota(bytes_per_s: int) -> ReplicationQuota:
 
 
 @pytest.mark.parametrize("answer_bytes", [1_000, 100_000, 1_000_000])
-def test_whoever_asks_before_it_sends_keeps_to_the_rate(answer_bytes: int) -> None:
+def test_rate_holds_if_the_quota_is_checked_before_each_send(answer_bytes: int) -> None:
     """Over 20 seconds, but for the answer that passes it."""
     limited, sent = quota(1_000_000), 0
     for now_ms in range(BEGAN_MS, BEGAN_MS + 20_000):
@@ -30,7 +30,7 @@ def test_whoever_asks_before_it_sends_keeps_to_the_rate(answer_bytes: int) -> No
     assert 20_000_000 - answer_bytes <= sent <= 1.1 * 20_000_000 + answer_bytes
 
 
-def test_exactly_the_rate_is_within_it() -> None:
+def test_quota_allows_exactly_its_rate() -> None:
     limited = quota(1000)
     limited.record(1000, BEGAN_MS)
     assert not limited.is_exceeded(BEGAN_MS)
@@ -39,7 +39,7 @@ def test_exactly_the_rate_is_within_it() -> None:
     assert not limited.is_exceeded(BEGAN_MS + 1001)
 
 
-def test_nothing_may_pass_where_the_rate_is_0_and_something_has() -> None:
+def test_rate_of_0_is_exceeded_by_the_first_bytes() -> None:
     limited = quota(0)
     assert not limited.is_exceeded(BEGAN_MS)
     limited.record(1, BEGAN_MS)
@@ -47,7 +47,9 @@ def test_nothing_may_pass_where_the_rate_is_0_and_something_has() -> None:
     assert not limited.is_exceeded(BEGAN_MS + 11_000)
 
 
-def test_a_rate_that_is_taken_off_or_is_none(caplog: pytest.LogCaptureFixture) -> None:
+def test_removed_rate_is_unlimited_and_an_invalid_one_is_ignored(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     limited = quota(1)
     limited.record(10**12, BEGAN_MS)
     assert limited.is_exceeded(BEGAN_MS)
@@ -70,7 +72,9 @@ def test_a_rate_that_is_taken_off_or_is_none(caplog: pytest.LogCaptureFixture) -
         ("", set()),
     ],
 )
-def test_which_replicas_are_throttled(replicas: str, throttled: set[int]) -> None:
+def test_throttled_replicas_are_those_of_the_topic_config(
+    replicas: str, throttled: set[int]
+) -> None:
     limited = ReplicationQuota(11, 1)
     limited.set_replicas(TOPIC, "*", 3)
     limited.set_replicas(TOPIC, replicas, 3)
@@ -80,7 +84,7 @@ def test_which_replicas_are_throttled(replicas: str, throttled: set[int]) -> Non
 
 
 @pytest.mark.parametrize("replicas", ["", "0:4"])
-def test_topic_that_was_never_throttled_may_be_set_to_no_replicas(replicas: str) -> None:
+def test_empty_replica_list_of_an_unthrottled_topic_is_accepted(replicas: str) -> None:
     limited = ReplicationQuota(11, 1)
     limited.set_replicas("other", "*", 3)
     limited.set_replicas(TOPIC, replicas, 3)

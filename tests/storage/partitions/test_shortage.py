@@ -71,7 +71,7 @@ async def write(client: RawClient) -> tuple[ErrorCode, int]:
     return ErrorCode(answer.error_code), answer.base_offset
 
 
-async def test_produce_is_refused_until_there_is_room(
+async def test_produce_is_refused_on_a_full_disk_until_there_is_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also what comes by the quick way, which hands on to the thorough one."""
@@ -87,7 +87,7 @@ async def test_produce_is_refused_until_there_is_room(
         assert await write(client) == (ErrorCode.NONE, 3)
 
 
-async def test_a_topic_that_found_no_room_is_opened_later(
+async def test_topic_created_on_a_full_disk_is_opened_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     room = Room(monkeypatch, f"/{TOPIC}-0/")

@@ -120,7 +120,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("kind", FAULTS)
-async def test_a_directory_that_fails_is_offline_alone_until_a_restart(
+async def test_failed_directory_alone_is_offline_until_a_restart(
     tmp_path: Path, fault: Fault, kind: str
 ) -> None:
     """Also when the disk works again: what a failed fsync has lost is not known."""
@@ -150,7 +150,7 @@ async def test_a_directory_that_fails_is_offline_alone_until_a_restart(
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EMFILE, errno.ENFILE])
-async def test_a_shortage_passes(tmp_path: Path, fault: Fault, code: int) -> None:
+async def test_shortage_takes_no_directory_offline(tmp_path: Path, fault: Fault, code: int) -> None:
     async with running_broker(tmp_path, dirs(tmp_path)) as broker:
         client = await RawClient.connect(broker)
         await create(client)
@@ -176,7 +176,7 @@ async def until_it_stops(tmp_path: Path, fault: Fault) -> None:
             await broker.storage_lost.wait()
 
 
-async def test_a_broker_without_a_log_directory_stops_and_says_why(
+async def test_broker_without_log_directories_stops_with_the_reason(
     tmp_path: Path, fault: Fault
 ) -> None:
     with pytest.RaisesGroup(
@@ -187,7 +187,7 @@ async def test_a_broker_without_a_log_directory_stops_and_says_why(
         await until_it_stops(tmp_path, fault)
 
 
-async def test_a_metadata_log_that_cannot_be_fsynced_stops_the_broker(
+async def test_failed_fsync_of_the_metadata_stops_the_broker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As Apache Kafka halts when its metadata log's directory fails."""
@@ -208,7 +208,7 @@ async def test_a_metadata_log_that_cannot_be_fsynced_stops_the_broker(
                 await broker.storage_lost.wait()
 
 
-async def test_a_partition_of_an_offline_directory_is_not_made_anew(tmp_path: Path) -> None:
+async def test_partition_of_an_offline_directory_is_not_created_again(tmp_path: Path) -> None:
     """An empty partition in its place would tell consumers that its records are gone."""
     async with running_broker(tmp_path, dirs(tmp_path)) as broker:
         client = await RawClient.connect(broker)
@@ -242,7 +242,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(path)], check=True)
 
 
-async def test_a_real_disk_that_is_full(tmp_path: Path, small_disk: Path) -> None:
+async def test_full_disk_loses_no_acknowledged_record(tmp_path: Path, small_disk: Path) -> None:
     """All that was acknowledged is there afterwards, nothing else, and so it is after a restart."""
     async with running_broker(tmp_path, dirs(tmp_path)) as broker:
         client = await RawClient.connect(broker)

@@ -40,7 +40,9 @@ def sizes(folder: Path) -> list[int]:
 
 
 @pytest.mark.parametrize("has_id", [True, False])
-async def test_a_new_topic_of_that_name_begins_empty(tmp_path: Path, has_id: bool) -> None:
+async def test_new_topic_with_the_name_of_a_stray_begins_empty(
+    tmp_path: Path, has_id: bool
+) -> None:
     async with running_broker(tmp_path) as broker:
         await create(await RawClient.connect(broker), "t")
         append(broker, "t")
@@ -59,7 +61,7 @@ async def test_a_new_topic_of_that_name_begins_empty(tmp_path: Path, has_id: boo
     assert strays(tmp_path) == [stray]
 
 
-async def test_of_a_topic_deleted_while_its_disk_was_away(tmp_path: Path) -> None:
+async def test_folder_of_a_topic_deleted_while_offline_is_set_aside(tmp_path: Path) -> None:
     dirs = {"log.dirs": f"{tmp_path / 'a'},{tmp_path / 'b'}"}
     async with running_broker(tmp_path, dirs) as broker:
         client = await RawClient.connect(broker)

@@ -59,7 +59,7 @@ def content(batch: bytes) -> EndTxnMarker | None:
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_a_marker_says_how_it_ended_and_who_says_so(begun: Node, *, commit: bool) -> None:
+def test_marker_has_the_outcome_and_the_coordinator_epoch(begun: Node, *, commit: bool) -> None:
     told = Told()
     before_ms = begun.broker.now_ms()
     writer = writer_of(begun, marker(commit=commit), told)
@@ -78,7 +78,7 @@ def test_a_marker_says_how_it_ended_and_who_says_so(begun: Node, *, commit: bool
 
 
 @pytest.mark.parametrize("lost", [False, True])
-def test_where_a_replica_lags_it_is_told_later(begun: Node, *, lost: bool) -> None:
+def test_marker_result_is_reported_once_replicas_have_it(begun: Node, *, lost: bool) -> None:
     """Committed, or not, as the coordinator tries again where this broker leads no more."""
     for index in range(2):
         begun.partition("t", index).follow(PartitionImage(1, 0, 0, (1, 2), (1, 2)))
@@ -110,7 +110,7 @@ def _outcome(lost: bool) -> ErrorCode:
         ("t", 0, marker(version=2), ErrorCode.INVALID_PRODUCER_EPOCH),
     ],
 )
-def test_why_a_marker_is_not_written(
+def test_marker_is_refused_with_the_partitions_error(
     begun: Node, topic: str, index: int, of: TxnMarker, error: ErrorCode
 ) -> None:
     """By version 2 of transactions (KIP-890) the epoch of a marker is above that of its batches."""
@@ -120,7 +120,7 @@ def test_why_a_marker_is_not_written(
     assert told.told == []
 
 
-def test_a_marker_of_a_deposed_coordinator_is_refused(begun: Node) -> None:
+def test_marker_of_an_older_coordinator_epoch_is_refused(begun: Node) -> None:
     told = Told()
     assert writer_of(begun, marker(coordinator_epoch=5), told).write("t", 0) == NONE
     begun.append("t", producer=(7, 3, 5), transactional=True)
@@ -128,7 +128,7 @@ def test_a_marker_of_a_deposed_coordinator_is_refused(begun: Node) -> None:
     assert old.write("t", 0) == ErrorCode.TRANSACTION_COORDINATOR_FENCED
 
 
-async def test_in_the_offsets_topic_the_group_coordinator_writes_it(
+async def test_marker_in_the_offsets_topic_is_written_by_the_group_coordinator(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It knows what the transaction has committed."""

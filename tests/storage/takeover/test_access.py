@@ -146,7 +146,9 @@ def told(
         assert time.monotonic() < deadline, now
 
 
-def test_users_rights_and_quotas_there_and_back(apache_kafka_libs: Path, tmp_path: Path) -> None:
+def test_users_acls_and_quotas_survive_both_takeovers(
+    apache_kafka_libs: Path, tmp_path: Path
+) -> None:
     swapped = Swapped(tmp_path)
     with swapped.apache() as client:
         create_topic(client, "t", partitions=1)

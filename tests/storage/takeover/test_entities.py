@@ -66,7 +66,7 @@ def follow(image: ClusterImage, kraft: KraftMetadata) -> tuple[ClusterImage, lis
     return image, says
 
 
-def test_a_change_is_written_as_a_controller_would() -> None:
+def test_change_becomes_the_records_of_a_controller() -> None:
     kraft = kraft_at()
     change = SetConfigs(*user_key("a,ü"), {}, BOTH)
     (first, _), (second, _) = records_of(change, ME, kraft)
@@ -81,14 +81,14 @@ def test_a_change_is_written_as_a_controller_would() -> None:
     assert (gone.name, gone.mechanism) == ("a,ü", 2)
 
 
-def test_what_is_no_quota_is_not_written() -> None:
+def test_other_entity_configs_are_not_written() -> None:
     change = SetConfigs(*user_key("a"), BOTH, {**BOTH, "another": "1"})
     assert list(records_of(change, ME, kraft_at())) == []
     change = SetConfigs(ENTITY_RESOURCE, "odd/a", {}, {"producer_byte_rate": "1"})
     assert list(records_of(change, ME, kraft_at())) == []
 
 
-def test_a_quota_is_written_as_a_controller_would() -> None:
+def test_quota_becomes_the_record_of_a_controller() -> None:
     kraft = kraft_at(0)
     key = entity_key({"user": "a", "client-id": None})
     values = {"request_percentage": "1.0E-5", "producer_byte_rate": "1000"}
@@ -106,7 +106,7 @@ def test_a_quota_is_written_as_a_controller_would() -> None:
     assert (gone.key, gone.value, gone.remove) == ("consumer_byte_rate", 0.0, True)
 
 
-def test_the_bytes_of_a_quota_are_apache_kafkas() -> None:
+def test_quota_record_has_the_bytes_of_apache_kafka() -> None:
     """As 4.3.1 wrote them."""
     change = SetConfigs(
         *entity_key({"user": None, "client-id": "c"}), {}, {"producer_byte_rate": "1.5"}
@@ -119,7 +119,7 @@ def test_the_bytes_of_a_quota_are_apache_kafkas() -> None:
     )
 
 
-def test_quotas_of_the_log_are_followed() -> None:
+def test_quotas_of_the_kraft_log_are_applied() -> None:
     kraft = kraft_at(0)
     write(kraft, SetConfigs(*user_key("new"), {}, {"producer_byte_rate": "1"}))
     write(kraft, SetConfigs(*entity_key({"ip": None}), {}, {"connection_creation_rate": "7"}))
@@ -140,7 +140,7 @@ def test_quotas_of_the_log_are_followed() -> None:
     assert list(lacking(kraft, image, ME)) == []
 
 
-def test_a_log_is_brought_the_quotas_that_it_lacks() -> None:
+def test_missing_quotas_are_written_to_the_kraft_log() -> None:
     kraft = kraft_at()
     write(kraft, SetConfigs(*user_key("gone"), {}, {**BOTH, "producer_byte_rate": "1"}))
     write(kraft, SetConfigs(*user_key("other"), {}, {"producer_byte_rate": "1"}))
@@ -154,14 +154,14 @@ def test_a_log_is_brought_the_quotas_that_it_lacks() -> None:
     assert follow(image, kraft) == (image, [])
 
 
-def test_a_log_that_has_no_credentials_gets_none() -> None:
+def test_kraft_log_without_credential_support_gets_none() -> None:
     change = SetConfigs(*user_key("a"), {}, BOTH)
     assert list(records_of(change, ME, kraft_at(SINCE - 1))) == []
     image = image_of({"a": BOTH}, SINCE - 1)
     assert follow(image, kraft_at(SINCE - 1)) == (image, [])
 
 
-def test_the_log_is_followed() -> None:
+def test_changes_of_the_kraft_log_are_applied() -> None:
     kraft = kraft_at()
     write(kraft, SetConfigs(*user_key("new"), {}, BOTH))
     write(kraft, SetConfigs(*user_key("kept"), {}, {"SCRAM-SHA-256": OTHER}))
@@ -177,7 +177,7 @@ def test_the_log_is_followed() -> None:
     assert follow(image, kraft) == (image, [])
 
 
-def test_the_log_is_brought_what_it_lacks() -> None:
+def test_missing_changes_are_written_to_the_kraft_log() -> None:
     kraft = kraft_at()
     write(kraft, SetConfigs(*user_key("gone"), {}, BOTH))
     image = image_of({"a": BOTH})
@@ -187,7 +187,7 @@ def test_the_log_is_brought_what_it_lacks() -> None:
     assert list(lacking(kraft, image, ME)) == []
 
 
-def test_no_secret_is_told() -> None:
+def test_description_of_a_change_has_no_secret() -> None:
     kraft = kraft_at()
     write(kraft, SetConfigs(*user_key("a"), {}, BOTH))
     _, says = follow(ClusterImage("c"), kraft)

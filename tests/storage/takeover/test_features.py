@@ -21,7 +21,7 @@ def image_at(**levels: int) -> ClusterImage:
     return ClusterImage("c", version=7).with_features(FinalizedFeatures(asked, None, 5))
 
 
-def test_levels_of_the_log_are_in_force() -> None:
+def test_feature_levels_of_the_kraft_log_are_applied() -> None:
     image, says = follow(ClusterImage("c", version=7), kraft_at(metadata=21))
     assert image.features.in_force == {METADATA_VERSION: 21}  # 3.9 has no others
     assert image.features.epoch == 8, "later than any that a client was told"
@@ -33,7 +33,7 @@ def test_levels_of_the_log_are_in_force() -> None:
     assert follow(image, kraft_at(metadata=21)) == (image, [])
 
 
-def test_a_log_that_says_what_is_in_force_changes_nothing() -> None:
+def test_equal_feature_levels_change_nothing() -> None:
     fresh = ClusterImage("c")
     assert follow(fresh, kraft_at(metadata=30, transaction=2, group=1, share=1, streams=1)) == (
         fresh,
@@ -41,20 +41,20 @@ def test_a_log_that_says_what_is_in_force_changes_nothing() -> None:
     )
 
 
-def test_a_log_without_a_release_says_nothing_of_features() -> None:
+def test_kraft_log_without_metadata_version_changes_no_feature() -> None:
     image = image_at(transaction=1)
     assert follow(image, KraftMetadata()) == (image, [])
     assert list(lacking(KraftMetadata(), image, ME)) == []
     assert list(records_of(SetFeatures(5, image.features), ME, KraftMetadata())) == []
 
 
-def test_levels_later_than_any_known_here_are_the_highest_known() -> None:
+def test_feature_level_above_the_highest_known_counts_as_that() -> None:
     image, _ = follow(image_at(transaction=0), kraft_at(metadata=31, transaction=3))
     assert image.features.in_force == {METADATA_VERSION: 30, TRANSACTION_VERSION: 2}
     assert list(lacking(kraft_at(metadata=31, transaction=3), image, ME)) == []
 
 
-def test_what_an_administrator_changes_is_written_as_a_controller_would() -> None:
+def test_changed_feature_levels_become_the_records_of_a_controller() -> None:
     kraft = kraft_at(metadata=30, transaction=2, group=1, share=1, streams=1)
     features = image_at(transaction=0).features
     change = SetFeatures(4, features)
@@ -71,7 +71,7 @@ def test_what_an_administrator_changes_is_written_as_a_controller_would() -> Non
     assert list(records_of(change, ME, kraft)) == []
 
 
-def test_the_log_is_brought_what_it_lacks() -> None:
+def test_missing_changes_are_written_to_the_kraft_log() -> None:
     kraft, image = (
         kraft_at(metadata=30, transaction=2, group=1, share=1, streams=1),
         image_at(transaction=1),

@@ -54,12 +54,12 @@ def follow(
     return apply_all(image, changes), [finding.says for finding in findings]
 
 
-def test_nothing_new() -> None:
+def test_equal_metadata_has_no_finding() -> None:
     image = image_of()
     assert follow(image, kraft_of()) == (image, [])
 
 
-def test_later_epochs() -> None:
+def test_later_epoch_of_the_kraft_metadata_is_a_finding() -> None:
     after, says = follow(image_of(), kraft_of(epoch=7))
     assert [(p.leader_epoch, p.partition_epoch) for p in after.topics["t"].partitions] == [
         (7, 9)
@@ -67,7 +67,7 @@ def test_later_epochs() -> None:
     assert says[0] == "t-0 was led in epoch 7, after 3 here"
 
 
-def test_epochs_only_grow() -> None:
+def test_partition_epoch_never_decreases() -> None:
     """Whoever has seen a partition's state takes no older one for newer."""
     kraft = kraft_of(epoch=7)
     kraft.partitions[OURS][0] = KraftPartition(-1, 7, 2, (ME,), (ME,))
@@ -78,18 +78,18 @@ def test_epochs_only_grow() -> None:
     assert (first.leader, first.isr) == (ME, (ME,))
 
 
-def test_an_earlier_epoch_changes_nothing() -> None:
+def test_earlier_epoch_is_no_finding() -> None:
     image = image_of()
     assert follow(image, kraft_of(epoch=2)) == (image, [])
 
 
-def test_a_topic_that_has_grown() -> None:
+def test_added_partitions_are_a_finding() -> None:
     after, says = follow(image_of(count=1), kraft_of(count=3))
     assert [p.leader_epoch for p in after.topics["t"].partitions] == [3, 3, 3]
     assert says == ["topic t was grown from 1 to 3 partitions"]
 
 
-def test_a_new_topic_with_its_settings() -> None:
+def test_new_topic_is_a_finding_with_its_configs() -> None:
     kraft = kraft_of()
     kraft.configs[TOPIC_RESOURCE, "t"] = {"retention.ms": "5"}
     after, says = follow(ClusterImage("c"), kraft)
@@ -98,13 +98,13 @@ def test_a_new_topic_with_its_settings() -> None:
     assert says == ["topic t was made, with 2 partitions"]
 
 
-def test_a_topic_of_other_brokers_is_left_alone() -> None:
+def test_topic_with_missing_partitions_is_left_alone() -> None:
     after, says = follow(ClusterImage("c"), kraft_of(replicas=(2, 3)))
     assert not after.topics
     assert says == ["t is left alone: this node lacks some of its partitions"]
 
 
-def test_a_topic_that_was_deleted_and_made_anew() -> None:
+def test_recreated_topic_is_deleted_and_created() -> None:
     after, says = follow(image_of(configs={"retention.ms": "5"}), kraft_of(THEIRS))
     assert after.topics["t"].id == THEIRS
     assert after.configs_of(TOPIC_RESOURCE, "t") == {}
@@ -120,7 +120,7 @@ def test_a_topic_that_was_deleted_and_made_anew() -> None:
         ({"t": {0: OURS}}, True, False),  # it was killed before the folder went
     ],
 )
-def test_a_topic_that_is_not_there(
+def test_deleted_topic_is_a_finding(
     on_disk: reconciling.OnDisk, is_removed: bool, stays: bool
 ) -> None:
     kraft = KraftMetadata(removed={OURS} if is_removed else set())
@@ -129,7 +129,7 @@ def test_a_topic_that_is_not_there(
     assert says == ([] if stays else ["topic t was deleted"])
 
 
-def test_changed_settings() -> None:
+def test_changed_configs_are_a_finding() -> None:
     kraft = kraft_of()
     kraft.configs[TOPIC_RESOURCE, "t"] = {"retention.ms": "6", "segment.ms": "1"}
     kraft.configs[4, ""] = {"log.cleaner.threads": "2"}
@@ -143,7 +143,7 @@ def test_changed_settings() -> None:
     ]
 
 
-def test_who_may_do_what_is_as_the_log_says() -> None:
+def test_changed_acls_are_a_finding() -> None:
     kraft = kraft_of()
     record = AccessControlEntryRecord(b"i" * 16, 2, "t", 3, "User:a", "*", 3, 3)
     kraft.apply(record)

@@ -33,7 +33,7 @@ def image_of(*tokens: DelegationToken, level: int = SINCE) -> ClusterImage:
     return image
 
 
-def test_a_change_is_written_as_a_controller_would() -> None:
+def test_change_becomes_the_records_of_a_controller() -> None:
     kraft = kraft_at()
     kraft.features["metadata.version"] = SINCE
     ((record, version),) = records_of(SetToken("t", None, TOKEN), ME, kraft)
@@ -43,14 +43,14 @@ def test_a_change_is_written_as_a_controller_would() -> None:
     assert gone == RemoveDelegationTokenRecord("t")
 
 
-def test_a_log_that_has_no_tokens_gets_none() -> None:
+def test_kraft_log_without_token_support_gets_none() -> None:
     kraft = kraft_at(SINCE - 1)
     assert list(records_of(SetToken("t", None, TOKEN), ME, kraft)) == []
     image = image_of(TOKEN, level=SINCE - 1)
     assert follow(image, kraft) == (image, [])
 
 
-def test_the_log_is_followed() -> None:
+def test_changes_of_the_kraft_log_are_applied() -> None:
     kraft = kraft_at(SINCE)
     for change in (SetToken("t", None, TOKEN), SetToken("t", TOKEN, LATER)):
         write(kraft, change)
@@ -60,7 +60,7 @@ def test_the_log_is_followed() -> None:
     assert follow(image, kraft) == (image, [])
 
 
-def test_the_log_is_brought_what_it_lacks() -> None:
+def test_missing_changes_are_written_to_the_kraft_log() -> None:
     kraft = kraft_at(SINCE)
     write(kraft, SetToken("t", None, TOKEN))
     image = image_of(LATER, OTHER)
@@ -76,7 +76,7 @@ def test_the_log_is_brought_what_it_lacks() -> None:
 @pytest.mark.long
 @pytest.mark.java
 @pytest.mark.slow
-def test_they_go_there_and_back_with_a_directory(tmp_path: Path, apache_kafka_libs: Path) -> None:
+def test_delegation_tokens_survive_both_takeovers(tmp_path: Path, apache_kafka_libs: Path) -> None:
     """Made by Apache Kafka, logged in by here; made here, logged in by there."""
     ports, given = settings()
     with ApacheKafka(tmp_path, port=ports["PLAINTEXT"], settings=apache_settings(given)):

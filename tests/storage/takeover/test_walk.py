@@ -16,7 +16,9 @@ VERSIONS = (apache_kafka.VERSION, "3.9.2")
 
 @pytest.mark.java
 @pytest.mark.slow
-def test_there_and_back(apache_kafka_libs: Path, tmp_path: Path) -> None:
+def test_data_survive_kwires_stay_between_two_runs_of_apache_kafka(
+    apache_kafka_libs: Path, tmp_path: Path
+) -> None:
     """Two swaps, so that kwire's stay is seen by Apache Kafka."""
     Walk(tmp_path, 1, apache_kafka.VERSION).swaps(2)
 
@@ -25,7 +27,7 @@ def test_there_and_back(apache_kafka_libs: Path, tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("seed", range(2, 22))
-def test_many_swaps(seed: int, tmp_path: Path) -> None:
+def test_data_survive_many_swaps_of_both_brokers(seed: int, tmp_path: Path) -> None:
     """In turns with both versions, and one in five with two log directories."""
     version = VERSIONS[seed % 2]
     libs_or_skip(version)
