@@ -23,7 +23,7 @@ from kwire.codecs.messages.list_partition_reassignments import (
     ListPartitionReassignmentsTopics,
 )
 
-Place = tuple[str, int]
+TopicPartition = tuple[str, int]
 PREFERRED, UNCLEAN = 0, 1
 TIMEOUT_MS = 30_000
 LEADER_EPOCH = 1
@@ -56,9 +56,9 @@ class Stage(Protocol):
     def ask(self, request: Any) -> Any:  # noqa: ANN401 - any request and its reply
         """The response of the controller."""
 
-    def state(self, place: Place) -> State: ...
+    def state(self, topic_partition: TopicPartition) -> State: ...
 
-    def settle(self, places: Sequence[Place]) -> None:
+    def settle(self, topic_partitions: Sequence[TopicPartition]) -> None:
         """Return once all running brokers have nothing left to do, before the next line."""
 
     def pause(self, broker: int) -> None:
@@ -104,9 +104,14 @@ class Story:
         return self._told("broker 3 is back", None, list(self._topics))
 
     def _told(self, asked: str, answer: object, topics: Sequence[str]) -> Line:
-        places = [(topic, index) for topic in topics for index in range(self._topics.get(topic, 0))]
-        self._stage.settle(places)
-        states = {f"{place[0]}-{place[1]}": self._stage.state(place).told() for place in places}
+        topic_partitions = [
+            (topic, index) for topic in topics for index in range(self._topics.get(topic, 0))
+        ]
+        self._stage.settle(topic_partitions)
+        states = {
+            f"{topic_partition[0]}-{topic_partition[1]}": self._stage.state(topic_partition).told()
+            for topic_partition in topic_partitions
+        }
         return {"asked": asked, "answer": answer, "then": states}
 
     def _elect(self, kind: int, wanted: Mapping[str, Sequence[int]] | None) -> Line:

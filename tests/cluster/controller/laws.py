@@ -72,5 +72,5 @@ class Laws:
 
     def led(self, topic_id: bytes, index: int, leader_epoch: int, leader: int) -> None:
         if leader != NO_LEADER:
-            known = self.leaders.setdefault((topic_id, index, leader_epoch), leader)
-            assert known == leader, (topic_id, index, leader_epoch, known, leader)
+            partition = self.leaders.setdefault((topic_id, index, leader_epoch), leader)
+            assert partition == leader, (topic_id, index, leader_epoch, partition, leader)

@@ -38,12 +38,16 @@ def alter_partition(
 
 
 def reassign(
-    place: TopicPartition, replicas: Sequence[int] | None
+    topic_partition: TopicPartition, replicas: Sequence[int] | None
 ) -> AlterPartitionReassignmentsRequest:
     wanted = None if replicas is None else list(replicas)
-    topic = ReassignableTopic(place[0], [ReassignablePartition(place[1], wanted)])
+    topic = ReassignableTopic(
+        topic_partition[0], [ReassignablePartition(topic_partition[1], wanted)]
+    )
     return AlterPartitionReassignmentsRequest(topics=[topic])
 
 
-def elect(kind: int, *places: TopicPartition) -> ElectLeadersRequest:
-    return ElectLeadersRequest(kind, [TopicPartitions(topic, [index]) for topic, index in places])
+def elect(kind: int, *topic_partitions: TopicPartition) -> ElectLeadersRequest:
+    return ElectLeadersRequest(
+        kind, [TopicPartitions(topic, [index]) for topic, index in topic_partitions]
+    )

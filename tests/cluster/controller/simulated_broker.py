@@ -86,21 +86,21 @@ class SimulatedBroker:
         for topic in request.topic_states:
             errors = []
             for each in topic.partition_states:
-                place = (topic.topic_name, each.partition_index)
+                topic_partition = (topic.topic_name, each.partition_index)
                 log = (topic.topic_id, each.partition_index)
                 code = ErrorCode.NONE
-                known = self.hosted.get(place)
+                partition = self.hosted.get(topic_partition)
                 if log in self.failed:
                     code = ErrorCode.KAFKA_STORAGE_ERROR
-                    self.hosted.pop(place, None)
+                    self.hosted.pop(topic_partition, None)
                 elif (
-                    known is None
-                    or known.topic_id != topic.topic_id
-                    or (known.leader_epoch < each.leader_epoch)
+                    partition is None
+                    or partition.topic_id != topic.topic_id
+                    or (partition.leader_epoch < each.leader_epoch)
                 ):
-                    assert self.id in each.replicas, (self.id, place, each.replicas)
+                    assert self.id in each.replicas, (self.id, topic_partition, each.replicas)
                     self.logs[log] = topic.topic_name
-                    self.hosted[place] = Local(
+                    self.hosted[topic_partition] = Local(
                         topic.topic_id,
                         each.leader,
                         each.leader_epoch,
@@ -121,11 +121,11 @@ class SimulatedBroker:
         self.shown_brokers = frozenset(each.id for each in request.live_brokers)
         for topic in request.topic_states:
             for each in topic.partition_states:
-                place = (topic.topic_name, each.partition_index)
+                topic_partition = (topic.topic_name, each.partition_index)
                 if each.leader == LEADER_DURING_DELETE:
-                    self.shown.pop(place, None)
+                    self.shown.pop(topic_partition, None)
                 else:
-                    self.shown[place] = (each.leader, each.leader_epoch, tuple(each.isr))
+                    self.shown[topic_partition] = (each.leader, each.leader_epoch, tuple(each.isr))
         return UpdateMetadataResponse()
 
     def _stop_replica(self, request: StopReplicaRequest) -> StopReplicaResponse:
@@ -135,17 +135,17 @@ class SimulatedBroker:
         errors = []
         for topic in request.topic_states:
             for each in topic.partition_states:
-                place = (topic.topic_name, each.partition_index)
-                known = self.hosted.get(place)
+                topic_partition = (topic.topic_name, each.partition_index)
+                partition = self.hosted.get(topic_partition)
                 code = ErrorCode.NONE
-                logs = [log for log, name in self.logs.items() if (name, log[1]) == place]
+                logs = [log for log, name in self.logs.items() if (name, log[1]) == topic_partition]
                 if not self.failed.isdisjoint(logs):
                     code = ErrorCode.KAFKA_STORAGE_ERROR
-                elif known is not None and 0 <= each.leader_epoch < known.leader_epoch:
+                elif partition is not None and 0 <= each.leader_epoch < partition.leader_epoch:
                     code = ErrorCode.FENCED_LEADER_EPOCH
                 else:
-                    self.hosted.pop(place, None)
+                    self.hosted.pop(topic_partition, None)
                     for log in logs if each.delete_partition else ():
                         del self.logs[log]
-                errors.append(StopReplicaPartitionError(*place, code))
+                errors.append(StopReplicaPartitionError(*topic_partition, code))
         return StopReplicaResponse(partition_errors=errors)

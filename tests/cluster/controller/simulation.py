@@ -222,8 +222,8 @@ class Cluster:
 
     def _check_deleted(self, name: str, image: ClusterImage) -> None:
         topic = image.topics[name]
-        for index, known in enumerate(topic.partitions):
-            for broker_id in known.replicas:
+        for index, partition in enumerate(topic.partitions):
+            for broker_id in partition.replicas:
                 log = (topic.id, index)
                 assert log not in self.brokers[broker_id].logs, (name, index, broker_id)
 
@@ -278,8 +278,8 @@ class Cluster:
         if not waiting:
             return False
         sent = waiting[0]
-        known = term.view.brokers.get(broker_id)
-        if known is None or known.epoch != sent.broker_epoch:
+        partition = term.view.brokers.get(broker_id)
+        if partition is None or partition.epoch != sent.broker_epoch:
             waiting.popleft()  # it has gone, or is registered anew
             return True
         if not broker.is_alive or broker.epoch != sent.broker_epoch:
@@ -310,16 +310,16 @@ class Cluster:
 
     # -- leaders
 
-    def propose_isr(self, place: TopicPartition, isr: Sequence[int]) -> None:
+    def propose_isr(self, topic_partition: TopicPartition, isr: Sequence[int]) -> None:
         """The broker that believes to lead a partition proposes an ISR."""
         for broker in self.brokers.values():
-            local = broker.hosted.get(place)
+            local = broker.hosted.get(topic_partition)
             if not broker.is_alive or local is None or local.leader != broker.id:
                 continue
             wanted = tuple(each for each in local.replicas if each == broker.id or each in isr)
             if self.term is None or wanted == local.isr:
                 continue
-            request = alter_partition(broker.id, broker.epoch, place[1], local, wanted)
+            request = alter_partition(broker.id, broker.epoch, topic_partition[1], local, wanted)
             epoch = local.leader_epoch
 
             def learn(response: Any, local: Local = local, epoch: int = epoch) -> None:  # noqa: ANN401 - any reply
@@ -346,11 +346,11 @@ class Cluster:
             self.term.work()
         image = self.store.image
         for name, topic in image.topics.items():
-            for index, known in enumerate(topic.partitions):
-                gone = {*known.isr, known.leader} - {NO_LEADER, *image.brokers}
-                is_last = known.leader == NO_LEADER and len(known.isr) == 1
-                if not self.term.is_over and name not in image.deleting and not is_new(known):
-                    assert not gone or is_last, (name, index, known, set(image.brokers))
+            for index, partition in enumerate(topic.partitions):
+                gone = {*partition.isr, partition.leader} - {NO_LEADER, *image.brokers}
+                is_last = partition.leader == NO_LEADER and len(partition.isr) == 1
+                if not self.term.is_over and name not in image.deleting and not is_new(partition):
+                    assert not gone or is_last, (name, index, partition, set(image.brokers))
 
     def settle(self, *, anew: bool) -> None:
         """Start all brokers and do all steps until none is left.  Asserts that this ends.
@@ -395,24 +395,31 @@ class Cluster:
         assert not image.deleting, image.deleting
         expected = {}
         for name, topic in image.topics.items():
-            for index, known in enumerate(topic.partitions):
-                place = (name, index)
-                assert known.leader in self.live, (place, known)
-                assert not known.adding, (place, known)
-                assert not known.removing, (place, known)
-                assert set(known.isr) == set(known.replicas), (place, known)
-                expected[place] = known
+            for index, partition in enumerate(topic.partitions):
+                topic_partition = (name, index)
+                assert partition.leader in self.live, (topic_partition, partition)
+                assert not partition.adding, (topic_partition, partition)
+                assert not partition.removing, (topic_partition, partition)
+                assert set(partition.isr) == set(partition.replicas), (topic_partition, partition)
+                expected[topic_partition] = partition
         for broker in self.brokers.values():
             assert broker.shown_brokers == set(self.live)
             shown = {
-                place: (known.leader, known.leader_epoch, known.isr)
-                for place, known in expected.items()
+                topic_partition: (partition.leader, partition.leader_epoch, partition.isr)
+                for topic_partition, partition in expected.items()
             }
             assert broker.shown | shown == broker.shown, broker.id
-            hosted = [place for place in shown if broker.id in expected[place].replicas]
-            for place in hosted:
-                local, known = broker.hosted[place], expected[place]
-                assert (local.leader, local.leader_epoch) == (known.leader, known.leader_epoch)
+            hosted = [
+                topic_partition
+                for topic_partition in shown
+                if broker.id in expected[topic_partition].replicas
+            ]
+            for topic_partition in hosted:
+                local, partition = broker.hosted[topic_partition], expected[topic_partition]
+                assert (local.leader, local.leader_epoch) == (
+                    partition.leader,
+                    partition.leader_epoch,
+                )
             if self.terms == 1:  # what an earlier controller did not get sent is known to nobody
                 assert broker.shown == shown, broker.id
                 assert broker.hosted.keys() == set(hosted), broker.id

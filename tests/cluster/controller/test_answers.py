@@ -31,7 +31,14 @@ from kwire.codecs.messages.list_partition_reassignments import ListPartitionReas
 from kwire.codecs.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kwire.settings import BrokerConfig
 from kwire.testing.zookeeper import ZooKeeperProcess
-from tests.cluster.controller.answers import LEADER_EPOCH, PREFERRED, Line, Place, State, Story
+from tests.cluster.controller.answers import (
+    LEADER_EPOCH,
+    PREFERRED,
+    Line,
+    State,
+    Story,
+    TopicPartition,
+)
 from tests.cluster.controller.simulation import Cluster, Term
 from tests.cluster.controller.zookeeper_stage import ZooKeeperStage, staged_brokers
 
@@ -75,10 +82,10 @@ class SimulatedStage:
     def _join(self) -> None:
         """Let leaders report that followers have caught up, except paused ones."""
         for name, topic in list(self._image.topics.items()):
-            for index, known in enumerate(topic.partitions):
+            for index, partition in enumerate(topic.partitions):
                 following = {each for each in self._cluster.live if each not in self._paused}
-                if known.leader not in self._paused:
-                    self._cluster.propose_isr((name, index), [*following, *known.isr])
+                if partition.leader not in self._paused:
+                    self._cluster.propose_isr((name, index), [*following, *partition.isr])
 
     def create(self, topic: str, assignment: Sequence[Sequence[int]]) -> None:
         self._made += 1
@@ -104,18 +111,18 @@ class SimulatedStage:
             self._term.work()
         return replies[0]
 
-    def state(self, place: Place) -> State:
-        known = self._image.topics[place[0]].partitions[place[1]]
+    def state(self, topic_partition: TopicPartition) -> State:
+        partition = self._image.topics[topic_partition[0]].partitions[topic_partition[1]]
         return State(
-            known.leader,
-            known.leader_epoch,
-            known.replicas,
-            frozenset(known.isr),
-            known.adding,
-            known.removing,
+            partition.leader,
+            partition.leader_epoch,
+            partition.replicas,
+            frozenset(partition.isr),
+            partition.adding,
+            partition.removing,
         )
 
-    def settle(self, places: Sequence[Place]) -> None:
+    def settle(self, topic_partitions: Sequence[TopicPartition]) -> None:
         self._work()
 
     def pause(self, broker: int) -> None:
@@ -146,10 +153,10 @@ def check(lines: Iterable[Line]) -> None:
     """Compare lines with the recorded ones, except for leader epochs."""
     for told, expected in zip(lines, kept(), strict=True):
         line = json.loads(json.dumps(told))
-        for place, state in expected["then"].items():
-            theirs, ours = state[LEADER_EPOCH], line["then"][place][LEADER_EPOCH]
-            assert 0 <= ours <= theirs, (line["asked"], place)
-            line["then"][place][LEADER_EPOCH] = theirs
+        for topic_partition, state in expected["then"].items():
+            theirs, ours = state[LEADER_EPOCH], line["then"][topic_partition][LEADER_EPOCH]
+            assert 0 <= ours <= theirs, (line["asked"], topic_partition)
+            line["then"][topic_partition][LEADER_EPOCH] = theirs
         assert line == expected
 
 
@@ -173,9 +180,9 @@ class MetadataStage(ZooKeeperStage):
 
     def _check_told(self, topic: str, index: int, kind: int) -> None:
         (told,) = super().ask(MetadataRequest([MetadataRequestTopic(name=topic)])).topics
-        known = {each.partition_index: each for each in told.partitions}[index]
-        live = known.replica_nodes[:1] if kind == PREFERRED else known.isr_nodes
-        assert known.leader_id in live, (topic, known)
+        partition = {each.partition_index: each for each in told.partitions}[index]
+        live = partition.replica_nodes[:1] if kind == PREFERRED else partition.isr_nodes
+        assert partition.leader_id in live, (topic, partition)
         self.elected += 1
 
 

@@ -25,7 +25,13 @@ from kwire.codecs.messages.elect_leaders import (
 from kwire.settings import BrokerConfig, ConfigResourceType
 from tests.cluster.controller import laws
 from tests.cluster.controller.simulation import Host
-from tests.cluster.controller.test_decided import LED, PLACE, changes, reply, stated
+from tests.cluster.controller.test_controller_decisions import (
+    LED,
+    PARTITION,
+    changes,
+    controller_state,
+    reply,
+)
 
 ELSEWHERE = replace(LED, leader=2)
 """Led by another than its preferred leader."""
@@ -59,8 +65,8 @@ def marked(state: ControllerState, name: str = "t") -> ControllerState:
 def with_topic(state: ControllerState, name: str, *partitions: PartitionImage) -> ControllerState:
     topic = TopicImage(name, name.encode() * 16, partitions)
     state.image = CreateTopic(topic).apply_to(state.image)
-    for index, known in enumerate(partitions):
-        state.add_to_indexes((name, index), known)
+    for index, partition in enumerate(partitions):
+        state.add_to_indexes((name, index), partition)
     return state
 
 
@@ -68,7 +74,9 @@ def with_topic(state: ControllerState, name: str, *partitions: PartitionImage) -
 
 
 def test_elect_leaders_answers_each_partition_in_request_order() -> None:
-    state = with_topic(stated(LED, ELSEWHERE, replace(ELSEWHERE, isr=(2,))), "s", ELSEWHERE)
+    state = with_topic(
+        controller_state(LED, ELSEWHERE, replace(ELSEWHERE, isr=(2,))), "s", ELSEWHERE
+    )
     made, answer = asked(state, PREFERRED, {"t": [2, 1, 0, 3], "s": [0], "n": [1]})
     assert led(made) == [("t", 1, 1), ("s", 0, 1)]
     assert answer == ElectLeadersResponse(
@@ -99,7 +107,7 @@ def test_elect_leaders_answers_each_partition_in_request_order() -> None:
 
 
 def test_elect_leaders_for_all_omits_partitions_that_need_no_election() -> None:
-    state = with_topic(stated(LED, ELSEWHERE, replace(ELSEWHERE, isr=(2,))), "s", LED)
+    state = with_topic(controller_state(LED, ELSEWHERE, replace(ELSEWHERE, isr=(2,))), "s", LED)
     made, answer = asked(state, PREFERRED, None)
     assert led(made) == [("t", 1, 1)]
     results = {
@@ -113,7 +121,7 @@ def test_elect_leaders_for_all_omits_partitions_that_need_no_election() -> None:
 
 
 def test_unclean_election_is_refused_if_no_replica_can_lead() -> None:
-    state = stated(replace(LOST, replicas=(3,)), LOST, LED, away=3)
+    state = controller_state(replace(LOST, replicas=(3,)), LOST, LED, away=3)
     made, answer = asked(state, UNCLEAN, {"t": [0, 1, 2]})
     assert led(made) == [("t", 1, 1)]
     [topic] = answer.replica_election_results
@@ -132,21 +140,21 @@ def test_unclean_election_is_refused_if_no_replica_can_lead() -> None:
 def test_election_of_a_new_partition_gives_it_its_first_leader(
     kind: int,
 ) -> None:
-    [change], _ = asked(stated(NEVER), kind, {"t": [0]})
+    [change], _ = asked(controller_state(NEVER), kind, {"t": [0]})
     assert (change.partition_epoch, change.state.leader, change.state.isr) == (-1, 2, (2, 3))
     assert (change.state.leader_epoch, change.state.recovering) == (0, False)
 
 
 def test_preferred_leader_with_a_failed_disk_or_shutting_down_is_not_elected() -> None:
-    state = stated(ELSEWHERE, ELSEWHERE)
-    state.offline[1] = {PLACE}
+    state = controller_state(ELSEWHERE, ELSEWHERE)
+    state.offline[1] = {PARTITION}
     assert led(asked(state, PREFERRED, {"t": [0, 1]})[0]) == [("t", 1, 1)]
     state.shutting_down.add(1)
     assert led(asked(state, PREFERRED, {"t": [1]})[0]) == []
 
 
 def test_election_of_a_deleted_topic_is_refused() -> None:
-    made, answer = asked(marked(stated(ELSEWHERE)), PREFERRED, {"t": [0]})
+    made, answer = asked(marked(controller_state(ELSEWHERE)), PREFERRED, {"t": [0]})
     assert made == []
     [topic] = answer.replica_election_results
     assert topic.partition_result == [
@@ -155,7 +163,7 @@ def test_election_of_a_deleted_topic_is_refused() -> None:
 
 
 def test_unknown_election_type_is_refused_for_every_partition_and_the_request() -> None:
-    state = stated(LED)
+    state = controller_state(LED)
     request = ElectLeadersRequest(2, [TopicPartitions("t", [0, 4]), TopicPartitions("n", [1])])
     effects = elections.elect_leaders(state, request)
     assert effects.decisions == []
@@ -175,7 +183,7 @@ def test_unknown_election_type_is_refused_for_every_partition_and_the_request() 
 
 
 @pytest.mark.parametrize(
-    ("known", "leader"),
+    ("partition", "leader"),
     [
         (NEVER, 2),
         (LED, None),
@@ -184,9 +192,13 @@ def test_unknown_election_type_is_refused_for_every_partition_and_the_request() 
         (LOST, None),
     ],
 )
-def test_leaderless_partition_gets_a_live_leader(known: PartitionImage, leader: int | None) -> None:
-    state = stated(known, away=3)
-    made = changes(state, ControllerEffects(decisions=elections.leader_elections(state, [PLACE])))
+def test_leaderless_partition_gets_a_live_leader(
+    partition: PartitionImage, leader: int | None
+) -> None:
+    state = controller_state(partition, away=3)
+    made = changes(
+        state, ControllerEffects(decisions=elections.leader_elections(state, [PARTITION]))
+    )
     assert [each.state.leader for each in made] == ([] if leader is None else [leader])
     if made:
         assert made[0].state.controller_epoch == 9
@@ -194,10 +206,10 @@ def test_leaderless_partition_gets_a_live_leader(known: PartitionImage, leader: 
 
 
 def test_leader_that_shuts_down_leads_until_it_has_left() -> None:
-    state = stated(LED)
+    state = controller_state(LED)
     state.shutting_down.add(1)
     assert (
-        changes(state, ControllerEffects(decisions=elections.leader_elections(state, [PLACE])))
+        changes(state, ControllerEffects(decisions=elections.leader_elections(state, [PARTITION])))
         == []
     )
 
@@ -215,23 +227,27 @@ def test_leader_that_shuts_down_leads_until_it_has_left() -> None:
 def test_out_of_sync_replica_leads_if_topic_or_broker_allows_unclean_election(
     given: str | None, by_default: str, leader: int | None
 ) -> None:
-    state = stated(LOST, away=3)
+    state = controller_state(LOST, away=3)
     config = BrokerConfig({"node.id": "1", laws.UNCLEAN: by_default})
     state.settings = Host(1, config, config)
     if given is not None:
         change = SetConfigs(ConfigResourceType.TOPIC, "t", {}, {laws.UNCLEAN: given})
         state.image = change.apply_to(state.image)
-    made = changes(state, ControllerEffects(decisions=elections.leader_elections(state, [PLACE])))
+    made = changes(
+        state, ControllerEffects(decisions=elections.leader_elections(state, [PARTITION]))
+    )
     assert [(each.state.leader, each.state.isr, each.state.recovering) for each in made] == (
         [] if leader is None else [(leader, (leader,), True)]
     )
 
 
 def test_leaders_are_elected_in_partition_order_without_deleted_partitions() -> None:
-    state = stated(NEVER, NEVER)
+    state = controller_state(NEVER, NEVER)
     made = changes(
         state,
-        ControllerEffects(decisions=elections.leader_elections(state, [("t", 1), PLACE, ("n", 0)])),
+        ControllerEffects(
+            decisions=elections.leader_elections(state, [("t", 1), PARTITION, ("n", 0)])
+        ),
     )
     assert [each.index for each in made] == [0, 1]
 
@@ -239,9 +255,11 @@ def test_leaders_are_elected_in_partition_order_without_deleted_partitions() -> 
 def test_partition_of_a_deleted_topic_gets_a_leader_only_while_reassigned() -> None:
     led_by_nobody = replace(LED, leader=NO_LEADER)
     adding, removing = replace(led_by_nobody, adding=(3,)), replace(led_by_nobody, removing=(3,))
-    state = marked(stated(led_by_nobody, adding, removing))
-    places = [("t", index) for index in range(3)]
-    made = changes(state, ControllerEffects(decisions=elections.leader_elections(state, places)))
+    state = marked(controller_state(led_by_nobody, adding, removing))
+    topic_partitions = [("t", index) for index in range(3)]
+    made = changes(
+        state, ControllerEffects(decisions=elections.leader_elections(state, topic_partitions))
+    )
     assert [each.index for each in made] == [1, 2]
 
 
@@ -251,12 +269,12 @@ def test_partition_of_a_deleted_topic_gets_a_leader_only_while_reassigned() -> N
 def test_balancing_counts_preferred_partitions_for_each_broker() -> None:
     """Ten partitions prefer broker 1, two broker 2; each lacks one."""
     twos = replace(LED, replicas=(2, 1, 3))
-    state = stated(*[LED] * 9, ELSEWHERE, replace(twos, leader=2), twos)
+    state = controller_state(*[LED] * 9, ELSEWHERE, replace(twos, leader=2), twos)
     assert led(changes(state, elections.balance_leaders(state))) == [("t", 11, 2)]
 
 
 def test_balancing_elects_only_brokers_that_can_lead() -> None:
-    state = stated(ELSEWHERE, NEVER, replace(ELSEWHERE, isr=(2, 3)), ELSEWHERE)
+    state = controller_state(ELSEWHERE, NEVER, replace(ELSEWHERE, isr=(2, 3)), ELSEWHERE)
     state.offline[1] = {("t", 3)}
     effects = elections.balance_leaders(state)
     assert len(effects.decisions) == 1
@@ -265,32 +283,34 @@ def test_balancing_elects_only_brokers_that_can_lead() -> None:
 
 def test_balancing_elects_in_the_order_of_brokers_and_partitions() -> None:
     twos = replace(LED, replicas=(2, 1, 3), leader=3)
-    state = stated(twos, ELSEWHERE, twos, ELSEWHERE)
+    state = controller_state(twos, ELSEWHERE, twos, ELSEWHERE)
     made = changes(state, elections.balance_leaders(state))
     assert led(made) == [("t", 1, 1), ("t", 3, 1), ("t", 0, 2), ("t", 2, 2)]
 
 
 def test_balancing_skips_partitions_of_a_deleted_topic() -> None:
-    state = marked(stated(ELSEWHERE))
+    state = marked(controller_state(ELSEWHERE))
     deletion.note_marked_topics(state)
     assert elections.balance_leaders(state).decisions == []
 
 
 def test_balancing_runs_after_five_seconds_and_then_every_interval() -> None:
     config = BrokerConfig({"node.id": "1", "leader.imbalance.check.interval.seconds": "7"})
-    machine = ClusterController(Host(1, config, config), stated(LED).image)
+    machine = ClusterController(Host(1, config, config), controller_state(LED).image)
     assert machine.start().timers == [("balancing", 5000)]
     assert machine.timer_fired("balancing").timers == [("balancing", 7000)]
 
 
 def test_disabled_balancing_sets_no_timer() -> None:
     config = BrokerConfig({"node.id": "1", "auto.leader.rebalance.enable": "false"})
-    machine = ClusterController(Host(1, config, config), stated(LED).image)
+    machine = ClusterController(Host(1, config, config), controller_state(LED).image)
     assert machine.start().timers == []
 
 
 def test_elections_requested_in_the_store_elect_preferred_leaders() -> None:
-    machine = ClusterController(stated(LED).settings, stated(ELSEWHERE, LED, ELSEWHERE).image)
+    machine = ClusterController(
+        controller_state(LED).settings, controller_state(ELSEWHERE, LED, ELSEWHERE).image
+    )
     machine.start()
     effects = machine.preferred_elections_requested([("t", 2), ("t", 1), ("n", 0)])
     assert led(changes(machine.state, effects)) == [("t", 2, 1)]

@@ -14,7 +14,7 @@ from kwire.settings import BrokerConfig
 from tests.cluster.controller.requests import alter_partition
 from tests.cluster.controller.simulation import Cluster
 
-PLACE = ("t", 0)
+PARTITION = ("t", 0)
 
 
 @pytest.mark.parametrize(
@@ -31,20 +31,20 @@ def test_broker_with_a_new_epoch_does_not_join_the_isr(
     cluster = Cluster(2, BrokerConfig({"node.id": "1"}))
     term = cluster.term
     assert term is not None
-    topic = TopicImage(PLACE[0], b"t" * 16, (new_partition([1, 2]),))
+    topic = TopicImage(PARTITION[0], b"t" * 16, (new_partition([1, 2]),))
     term.take(
         ControllerEffects(decisions=[lambda image: None if image.topics else CreateTopic(topic)])
     )
     cluster.settle(anew=False)
-    local = cluster.brokers[1].hosted[PLACE]
+    local = cluster.brokers[1].hosted[PARTITION]
     request = alter_partition(1, cluster.brokers[1].epoch, 0, local, [1])
     told: list[AlterPartitionResponse] = []
     term.take(term.machine.alter_partition(request), told.append)
     term.work()
     local.partition_epoch = told[0].topics[0].partitions[0].partition_epoch
     request = alter_partition(1, cluster.brokers[1].epoch, 0, local, [1, 2])
-    known = cluster.brokers[2].epoch
-    epoch = -1 if behind is None else known - behind
+    partition = cluster.brokers[2].epoch
+    epoch = -1 if behind is None else partition - behind
     request.topics[0].partitions[0].new_isr_with_epochs[1] = BrokerState(2, epoch)
     term.take(term.machine.alter_partition(request), told.append)
     term.work()

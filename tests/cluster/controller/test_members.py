@@ -20,12 +20,14 @@ from tests.cluster.controller.requests import alter_partition, elect
 from tests.cluster.controller.simulation import Cluster, Term
 
 TOPIC = TopicImage("t", b"t" * 16, (new_partition([1, 2]), new_partition([2, 1])))
-PLACE, SECOND = ("t", 0), ("t", 1)
+PARTITION, SECOND = ("t", 0), ("t", 1)
 CONTROLLER = 3
 
 
-def known(cluster: Cluster, place: tuple[str, int] = PLACE) -> PartitionImage:
-    return cluster.store.image.topics[place[0]].partitions[place[1]]
+def partition_state(
+    cluster: Cluster, topic_partition: tuple[str, int] = PARTITION
+) -> PartitionImage:
+    return cluster.store.image.topics[topic_partition[0]].partitions[topic_partition[1]]
 
 
 def term_of(cluster: Cluster) -> Term:
@@ -55,7 +57,7 @@ def shut_down(cluster: Cluster, broker_id: int, *, epoch: int | None = None) -> 
 
 def proposed(cluster: Cluster, leader: int, isr: list[int]) -> ErrorCode:
     """The answer to a leader that proposes an ISR in its current epochs."""
-    local, told = cluster.brokers[leader].hosted[PLACE], list[AlterPartitionResponse]()
+    local, told = cluster.brokers[leader].hosted[PARTITION], list[AlterPartitionResponse]()
     request = alter_partition(leader, cluster.brokers[leader].epoch, 0, local, isr)
     term_of(cluster).take(term_of(cluster).machine.alter_partition(request), told.append)
     while term_of(cluster).queue:
@@ -80,19 +82,19 @@ def cluster() -> Cluster:
 def leads_again(cluster: Cluster, broker_id: int) -> bool:
     """Whether a broker joins the ISR again and can be elected for its partition."""
     other = 3 - broker_id
-    for place in (PLACE, SECOND):
-        cluster.propose_isr(place, [broker_id, other])
+    for topic_partition in (PARTITION, SECOND):
+        cluster.propose_isr(topic_partition, [broker_id, other])
     work(cluster)
     machine = term_of(cluster).machine
-    term_of(cluster).take(machine.elect_leaders(elect(PREFERRED, PLACE, SECOND)))
+    term_of(cluster).take(machine.elect_leaders(elect(PREFERRED, PARTITION, SECOND)))
     work(cluster)
-    return (known(cluster).leader, known(cluster, SECOND).leader) == (1, 2)
+    return (partition_state(cluster).leader, partition_state(cluster, SECOND).leader) == (1, 2)
 
 
 def test_restarted_broker_leads_again(cluster: Cluster) -> None:
     cluster.kill(1)
     work(cluster)
-    assert (known(cluster).leader, known(cluster).isr) == (2, (2,))
+    assert (partition_state(cluster).leader, partition_state(cluster).isr) == (2, (2,))
     cluster.start(1)
     work(cluster)
     assert leads_again(cluster, 1)
@@ -101,7 +103,7 @@ def test_restarted_broker_leads_again(cluster: Cluster) -> None:
 def test_broker_leads_again_after_it_was_shut_down_and_restarted(cluster: Cluster) -> None:
     assert shut_down(cluster, 1) == ErrorCode.NONE
     work(cluster)
-    assert (known(cluster).leader, known(cluster).isr) == (2, (2,))
+    assert (partition_state(cluster).leader, partition_state(cluster).isr) == (2, (2,))
     cluster.start(1)
     work(cluster)
     assert leads_again(cluster, 1)
@@ -112,7 +114,7 @@ def test_broker_leads_again_after_its_disk_was_replaced_and_it_restarted(
 ) -> None:
     cluster.fail_disk(cluster.brokers[1], (TOPIC.id, 0))
     work(cluster)
-    assert known(cluster).leader == 2
+    assert partition_state(cluster).leader == 2
     cluster.kill(1)
     work(cluster)
     cluster.brokers[1].failed.clear()
@@ -124,11 +126,11 @@ def test_broker_leads_again_after_its_disk_was_replaced_and_it_restarted(
 def test_broker_that_restarts_unnoticed_is_sent_what_it_leads(
     cluster: Cluster,
 ) -> None:
-    before = known(cluster).leader_epoch
+    before = partition_state(cluster).leader_epoch
     cluster.start(1)
     work(cluster)
-    assert known(cluster).leader_epoch > before
-    assert known(cluster).isr == (2,), "what it has in this life is not known yet"
+    assert partition_state(cluster).leader_epoch > before
+    assert partition_state(cluster).isr == (2,), "what it has in this life is not known yet"
     assert leads_again(cluster, 1)
 
 
@@ -137,31 +139,31 @@ def test_last_member_of_the_isr_leads_when_it_comes_back(cluster: Cluster) -> No
     work(cluster)
     cluster.kill(1)
     work(cluster)
-    assert (known(cluster).leader, known(cluster).isr) == (-1, (1,))
+    assert (partition_state(cluster).leader, partition_state(cluster).isr) == (-1, (1,))
     cluster.start(2)
     work(cluster)
-    assert known(cluster).leader == -1, "it may lack what the other has"
+    assert partition_state(cluster).leader == -1, "it may lack what the other has"
     cluster.start(1)
     work(cluster)
-    assert (known(cluster).leader, known(cluster).isr) == (1, (1,))
-    assert cluster.brokers[1].hosted[PLACE].leader == 1
+    assert (partition_state(cluster).leader, partition_state(cluster).isr) == (1, (1,))
+    assert cluster.brokers[1].hosted[PARTITION].leader == 1
 
 
 def test_broker_that_shuts_down_does_not_join_the_isr(cluster: Cluster) -> None:
     assert shut_down(cluster, 2) == ErrorCode.NONE
     work(cluster)
-    assert known(cluster).isr == (1,)
+    assert partition_state(cluster).isr == (1,)
     assert proposed(cluster, 1, [1, 2]) == ErrorCode.INELIGIBLE_REPLICA
-    assert known(cluster).isr == (1,)
-    assert known(cluster, SECOND).isr == (1,)
-    assert PLACE in cluster.brokers[2].hosted or known(cluster).leader == 1
+    assert partition_state(cluster).isr == (1,)
+    assert partition_state(cluster, SECOND).isr == (1,)
+    assert PARTITION in cluster.brokers[2].hosted or partition_state(cluster).leader == 1
 
 
 def test_broker_that_shuts_down_stops_following(cluster: Cluster) -> None:
     """Otherwise leaders would keep it in sync as long as it fetches."""
     shut_down(cluster, 2)
     work(cluster)
-    assert PLACE not in cluster.brokers[2].hosted
+    assert PARTITION not in cluster.brokers[2].hosted
     assert cluster.brokers[2].hosted[SECOND].leader == 1, "what it led it knows to be led elsewhere"
 
 
@@ -170,7 +172,7 @@ def test_broker_that_shuts_down_does_not_lead_leaderless_partitions(cluster: Clu
     work(cluster)
     cluster.kill(1)
     work(cluster)
-    assert (known(cluster).leader, known(cluster).isr) == (-1, (1,))
+    assert (partition_state(cluster).leader, partition_state(cluster).isr) == (-1, (1,))
 
 
 @pytest.mark.parametrize(("behind", "error"), [(0, 0), (1, ErrorCode.STALE_BROKER_EPOCH)])
@@ -196,14 +198,14 @@ def test_broker_that_restarted_during_its_shutdown_stays_in_the_isr(cluster: Clu
     cluster.start(2)
     work(cluster)
     assert leads_again(cluster, 2)
-    before = known(cluster), known(cluster, SECOND)
+    before = partition_state(cluster), partition_state(cluster, SECOND)
     term.take(effects)
     work(cluster)
-    assert (known(cluster), known(cluster, SECOND)) == before
+    assert (partition_state(cluster), partition_state(cluster, SECOND)) == before
 
 
 def test_isr_is_changed_only_by_its_leader_in_its_current_epoch(cluster: Cluster) -> None:
-    local = cluster.brokers[1].hosted[PLACE]
+    local = cluster.brokers[1].hosted[PARTITION]
     told: list[AlterPartitionResponse] = []
     machine = term_of(cluster).machine
     for broker_id, epoch in [(2, 0), (1, -1)]:
@@ -214,15 +216,15 @@ def test_isr_is_changed_only_by_its_leader_in_its_current_epoch(cluster: Cluster
         work(cluster)
     assert told[0].topics[0].partitions[0].error_code == ErrorCode.INVALID_REQUEST
     assert told[1].error_code == ErrorCode.STALE_BROKER_EPOCH
-    assert known(cluster).isr == (1, 2)
+    assert partition_state(cluster).isr == (1, 2)
 
 
 def test_isr_change_names_the_next_partition_epoch_and_keeps_the_leader_epoch(
     cluster: Cluster,
 ) -> None:
-    before = known(cluster)
+    before = partition_state(cluster)
     assert proposed(cluster, 1, [1]) == ErrorCode.NONE
-    after = known(cluster)
+    after = partition_state(cluster)
     assert (after.isr, after.leader_epoch) == ((1,), before.leader_epoch)
     assert after.partition_epoch == before.partition_epoch + 1
 

@@ -83,13 +83,13 @@ class Events:
     def broker(self, number: int) -> int:
         return number % BROKERS + 1
 
-    def place(self, number: int) -> TopicPartition | None:
-        places = [
+    def topic_partition(self, number: int) -> TopicPartition | None:
+        topic_partitions = [
             (name, index)
             for name in sorted(self.image.topics)
             for index in range(len(self.image.topics[name].partitions))
         ]
-        return places[number % len(places)] if places else None
+        return topic_partitions[number % len(topic_partitions)] if topic_partitions else None
 
     def replicas(self, number: int) -> list[int]:
         drawn = random.Random(number)
@@ -207,33 +207,35 @@ class Events:
             self.cluster.store.make([SetConfigs(TOPIC_RESOURCE, name, before, configs)])
 
     def isr(self, one: int, two: int) -> None:
-        place = self.place(one)
-        if place is not None:
-            self.cluster.propose_isr(place, [*self.replicas(two), *self.replicas(two + 1)])
+        topic_partition = self.topic_partition(one)
+        if topic_partition is not None:
+            self.cluster.propose_isr(
+                topic_partition, [*self.replicas(two), *self.replicas(two + 1)]
+            )
 
     def isr_by_store(self, one: int, two: int) -> None:
-        place = self.place(one)
-        if place is not None and self.cluster.term is not None:
-            self.cluster.term.take(self.cluster.term.machine.isr_changed([place]))
+        topic_partition = self.topic_partition(one)
+        if topic_partition is not None and self.cluster.term is not None:
+            self.cluster.term.take(self.cluster.term.machine.isr_changed([topic_partition]))
 
     def reassign(self, one: int, two: int) -> None:
-        place = self.place(one)
-        if place is not None and self.cluster.term is not None:
-            request = reassign(place, self.replicas(two))
+        topic_partition = self.topic_partition(one)
+        if topic_partition is not None and self.cluster.term is not None:
+            request = reassign(topic_partition, self.replicas(two))
             self.cluster.term.take(self.cluster.term.machine.alter_reassignments(request))
 
     def cancel(self, one: int, two: int) -> None:
-        place = self.place(one)
-        if place is not None and self.cluster.term is not None:
-            request = reassign(place, None)
+        topic_partition = self.topic_partition(one)
+        if topic_partition is not None and self.cluster.term is not None:
+            request = reassign(topic_partition, None)
             self.cluster.term.take(self.cluster.term.machine.alter_reassignments(request))
 
     def elect_leaders(self, one: int, two: int) -> None:
-        place = self.place(one)
-        if place is not None and self.cluster.term is not None:
+        topic_partition = self.topic_partition(one)
+        if topic_partition is not None and self.cluster.term is not None:
             if two % 2 == UNCLEAN_ELECTION:
-                self.cluster.laws.unclean.add(self.image.topics[place[0]].id)
-            request = elect(two % 2, place)
+                self.cluster.laws.unclean.add(self.image.topics[topic_partition[0]].id)
+            request = elect(two % 2, topic_partition)
             self.cluster.term.take(self.cluster.term.machine.elect_leaders(request))
 
     def shut_down(self, one: int, two: int) -> None:

@@ -40,18 +40,24 @@ from kwire.codecs.messages.update_metadata import UpdateMetadataRequest, UpdateM
 from kwire.settings import BrokerConfig, ConfigResourceType
 from tests.cluster.controller import laws
 from tests.cluster.controller.simulation import Host
-from tests.cluster.controller.test_coming_and_going import decided, failed_on, led, shown, stopped
-from tests.cluster.controller.test_decided import (
+from tests.cluster.controller.test_controller_decisions import (
     CONFIG,
     EPOCH,
     LED,
     MOVING,
-    PLACE,
+    PARTITION,
     broker,
     changes,
-    stated,
+    controller_state,
 )
-from tests.cluster.controller.test_told import sent
+from tests.cluster.controller.test_liveness import (
+    decided_states,
+    failed_on,
+    leader_and_isr_sent,
+    stop_replica_sent,
+    update_metadata_sent,
+)
+from tests.cluster.controller.test_requests_to_brokers import requests_of_kind
 
 T = b"t" * 16
 NEVER = unassigned_partition((1, 2))
@@ -62,9 +68,9 @@ def image_of(
     *partitions: PartitionImage, topics: dict[str, PartitionImage] | None = None, away: int = 0
 ) -> ClusterImage:
     """Topic `t` with these partitions, other topics with one, and three brokers but `away`."""
-    image = stated(*partitions, away=away or None).image
-    for name, known in (topics or {}).items():
-        image = CreateTopic(TopicImage(name, name.encode() * 16, (known,))).apply_to(image)
+    image = controller_state(*partitions, away=away or None).image
+    for name, partition in (topics or {}).items():
+        image = CreateTopic(TopicImage(name, name.encode() * 16, (partition,))).apply_to(image)
     return image
 
 
@@ -86,9 +92,9 @@ class StartedController:
         return self.machine.image_changed(after, delta_of(before, after, made))
 
     def altered(self, after: PartitionImage, index: int = 0, topic: str = "t") -> ControllerEffects:
-        known = self.state.image.topics[topic]
-        epoch = known.partitions[index].partition_epoch
-        return self.changed(AlterPartition(topic, known.id, index, epoch, after))
+        topic_image = self.state.image.topics[topic]
+        epoch = topic_image.partitions[index].partition_epoch
+        return self.changed(AlterPartition(topic, topic_image.id, index, epoch, after))
 
 
 def indexes_of(state: ControllerState) -> dict[str, object]:
@@ -107,8 +113,8 @@ def indexes_from_image(state: ControllerState) -> dict[str, object]:
     anew = ControllerState(state.settings, state.image)
     anew.members = state.members
     for name, topic in state.image.topics.items():
-        for index, known in enumerate(topic.partitions):
-            anew.add_to_indexes((name, index), known)
+        for index, partition in enumerate(topic.partitions):
+            anew.add_to_indexes((name, index), partition)
     return indexes_of(anew)
 
 
@@ -122,16 +128,20 @@ def test_new_controller_sends_live_brokers_then_leaders_then_all_partitions() ->
     requests = started.start_effects.requests
     first, rest = requests[:3], requests[3:]
     assert [each.broker_id for each in first] == [1, 2, 3]
-    assert shown(first) == {1: [], 2: [], 3: []}
+    assert update_metadata_sent(first) == {1: [], 2: [], 3: []}
     kinds = [type(each.request) for each in rest]
     assert kinds == [LeaderAndIsrRequest] * 3 + [UpdateMetadataRequest] * 3
-    assert led(rest) == {1: [PLACE], 2: [("s", 0), PLACE], 3: [("s", 0), PLACE]}
-    assert shown(rest) == {each: [("s", 0), PLACE] for each in (1, 2, 3)}
-    for request in sent(rest, LeaderAndIsrRequest).values():
+    assert leader_and_isr_sent(rest) == {
+        1: [PARTITION],
+        2: [("s", 0), PARTITION],
+        3: [("s", 0), PARTITION],
+    }
+    assert update_metadata_sent(rest) == {each: [("s", 0), PARTITION] for each in (1, 2, 3)}
+    for request in requests_of_kind(rest, LeaderAndIsrRequest).values():
         assert not any(
             each.is_new for topic in request.topic_states for each in topic.partition_states
         )
-    assert decided(started.state, started.start_effects) == [(1, 1, (1, 2))]
+    assert decided_states(started.state, started.start_effects) == [(1, 1, (1, 2))]
 
 
 def test_new_controller_resumes_what_the_former_one_left() -> None:
@@ -147,7 +157,7 @@ def test_new_controller_resumes_what_the_former_one_left() -> None:
         image = MarkForDeletion(name, name.encode() * 16).apply_to(image)
     started = StartedController(image)
     assert started.state.members == {1: EPOCH + 1, 2: EPOCH + 2}
-    assert decided(started.state, started.start_effects) == [
+    assert decided_states(started.state, started.start_effects) == [
         (0, 1, (1, 2)),
         (1, 1, (1,)),
         (2, 1, (1, 2)),
@@ -161,7 +171,7 @@ def test_new_controller_resumes_what_the_former_one_left() -> None:
         for each in started.start_effects.requests
         if isinstance(each.request, StopReplicaRequest)
     ]
-    assert stopped(stops) == {1: [("s", 0, True)], 2: [("s", 0, True)]}
+    assert stop_replica_sent(stops) == {1: [("s", 0, True)], 2: [("s", 0, True)]}
 
 
 def test_indexes_of_a_new_controller_match_the_image() -> None:
@@ -187,7 +197,7 @@ def test_new_topic_gets_leaders_before_anything_is_sent() -> None:
     started = StartedController(image_of(LED))
     effects = started.changed(CreateTopic(TopicImage("n", b"n" * 16, (NEVER, NEVER))))
     assert effects.requests == []
-    assert decided(started.state, effects) == [(0, 1, (1, 2)), (1, 1, (1, 2))]
+    assert decided_states(started.state, effects) == [(0, 1, (1, 2)), (1, 1, (1, 2))]
 
 
 def test_first_leader_is_sent_to_replicas_which_may_create_the_log() -> None:
@@ -196,28 +206,30 @@ def test_first_leader_is_sent_to_replicas_which_may_create_the_log() -> None:
         replace(NEVER, leader=1, leader_epoch=0, partition_epoch=0, isr=(1, 2)), 1
     )
     assert effects.decisions == []
-    assert led(effects.requests) == {1: [("t", 1)], 2: [("t", 1)]}
-    for request in sent(effects.requests, LeaderAndIsrRequest).values():
+    assert leader_and_isr_sent(effects.requests) == {1: [("t", 1)], 2: [("t", 1)]}
+    for request in requests_of_kind(effects.requests, LeaderAndIsrRequest).values():
         assert request.topic_states[0].partition_states[0].is_new
-    assert shown(effects.requests) == {each: [("t", 1)] for each in (1, 2, 3)}
+    assert update_metadata_sent(effects.requests) == {each: [("t", 1)] for each in (1, 2, 3)}
 
 
 def test_new_leader_is_sent_to_live_replicas_and_in_metadata_to_all() -> None:
     started = StartedController(image_of(LED, away=3))
-    started.state.offline[2] = {PLACE}
+    started.state.offline[2] = {PARTITION}
     effects = started.altered(replace(LED, leader=2, leader_epoch=6, partition_epoch=8, isr=(1, 2)))
-    assert led(effects.requests) == {1: [PLACE]}
-    [state] = sent(effects.requests, LeaderAndIsrRequest)[1].topic_states[0].partition_states
+    assert leader_and_isr_sent(effects.requests) == {1: [PARTITION]}
+    [state] = (
+        requests_of_kind(effects.requests, LeaderAndIsrRequest)[1].topic_states[0].partition_states
+    )
     assert not state.is_new
-    assert shown(effects.requests) == {1: [PLACE], 2: [PLACE]}
-    assert stopped(effects.requests) == {}
+    assert update_metadata_sent(effects.requests) == {1: [PARTITION], 2: [PARTITION]}
+    assert stop_replica_sent(effects.requests) == {}
 
 
 def test_isr_of_the_same_leader_epoch_is_sent_only_as_metadata() -> None:
     started = StartedController(image_of(LED))
     effects = started.altered(replace(LED, partition_epoch=8, isr=(1, 2)))
     assert [type(each.request) for each in effects.requests] == [UpdateMetadataRequest] * 3
-    assert shown(effects.requests) == {each: [PLACE] for each in (1, 2, 3)}
+    assert update_metadata_sent(effects.requests) == {each: [PARTITION] for each in (1, 2, 3)}
     assert (effects.decisions, effects.then) == ([], None)
 
 
@@ -229,7 +241,7 @@ def test_broker_that_shuts_down_is_sent_only_partitions_it_leads_or_led(
     started = StartedController(image_of(LED))
     started.state.shutting_down.add(leaving)
     effects = started.altered(replace(LED, leader=2, leader_epoch=6, partition_epoch=8))
-    assert led(effects.requests).keys() == told_ones
+    assert leader_and_isr_sent(effects.requests).keys() == told_ones
 
 
 def test_added_replica_may_create_its_log_and_removed_one_deletes_it() -> None:
@@ -238,15 +250,15 @@ def test_added_replica_may_create_its_log_and_removed_one_deletes_it() -> None:
     effects = started.altered(moving)
     new = {
         broker_id: request.topic_states[0].partition_states[0].is_new
-        for broker_id, request in sent(effects.requests, LeaderAndIsrRequest).items()
+        for broker_id, request in requests_of_kind(effects.requests, LeaderAndIsrRequest).items()
     }
     assert new == {1: False, 2: False, 3: True}
-    assert stopped(effects.requests) == {}
+    assert stop_replica_sent(effects.requests) == {}
     assert effects.decisions == []
     ended = replace(moving, replicas=(3, 1), isr=(1, 3), adding=(), removing=())
     effects = started.altered(replace(ended, leader_epoch=7, partition_epoch=9))
-    assert stopped(effects.requests) == {2: [("t", 0, True)]}
-    assert led(effects.requests).keys() == {1, 3}
+    assert stop_replica_sent(effects.requests) == {2: [("t", 0, True)]}
+    assert leader_and_isr_sent(effects.requests).keys() == {1, 3}
 
 
 @pytest.mark.parametrize(
@@ -273,7 +285,7 @@ def test_deletion_resumes_when_a_reassignment_ends() -> None:
     effects = started.altered(ended)
     assert started.state.deletions == {"t": DeletionProgress(requested={(1, 0), (2, 0)})}
     stops = effects.requests[-2:]
-    assert stopped(stops) == {1: [("t", 0, True)], 2: [("t", 0, True)]}
+    assert stop_replica_sent(stops) == {1: [("t", 0, True)], 2: [("t", 0, True)]}
 
 
 @pytest.mark.parametrize("fields", [{"adding": ()}, {"removing": ()}], ids=str)
@@ -291,7 +303,7 @@ def test_deletion_waits_for_a_reassignment_that_only_adds_or_removes(
 def test_isr_member_that_left_before_the_commit_is_removed() -> None:
     started = StartedController(image_of(replace(LED, isr=(1, 2)), away=3))
     effects = started.altered(replace(LED, partition_epoch=8))
-    assert decided(started.state, effects) == [(0, 1, (1, 2))]
+    assert decided_states(started.state, effects) == [(0, 1, (1, 2))]
     assert len(effects.decisions) == 2
 
 
@@ -307,7 +319,7 @@ def test_topic_that_starts_to_allow_unclean_elections_gets_leaders() -> None:
     ]
     effects = started.changed(*made)
     assert len(effects.decisions) == 1
-    assert decided(started.state, effects) == [(0, 1, (1,))]
+    assert decided_states(started.state, effects) == [(0, 1, (1,))]
     named_like_it = SetConfigs(ConfigResourceType.GROUP, "r", {}, {laws.UNCLEAN: "true"})
     assert started.changed(named_like_it).decisions == []
 
@@ -315,13 +327,13 @@ def test_topic_that_starts_to_allow_unclean_elections_gets_leaders() -> None:
 def test_isr_changed_in_the_store_is_sent_to_all() -> None:
     started = StartedController(image_of(LED, LED))
     effects = started.machine.isr_changed([("t", 1)])
-    assert shown(effects.requests) == {each: [("t", 1)] for each in (1, 2, 3)}
+    assert update_metadata_sent(effects.requests) == {each: [("t", 1)] for each in (1, 2, 3)}
     assert effects.decisions == []
 
 
 def test_failed_log_dirs_send_leader_and_isr_to_their_brokers() -> None:
     started = StartedController(image_of(LED))
-    assert led(started.machine.log_dirs_failed([2]).requests) == {2: [PLACE]}
+    assert leader_and_isr_sent(started.machine.log_dirs_failed([2]).requests) == {2: [PARTITION]}
 
 
 # -- answers
@@ -366,9 +378,9 @@ def test_topic_recreated_in_one_delta_is_new() -> None:
     effects = started.changed(DeleteTopic("t", T), CreateTopic(again))
     assert indexes_of(started.state) == indexes_from_image(started.state)
     assert indexes_of(started.state)["preferred"] == {1: 1, 2: 1}
-    for request in sent(effects.requests, LeaderAndIsrRequest).values():
+    for request in requests_of_kind(effects.requests, LeaderAndIsrRequest).values():
         assert request.topic_states[0].partition_states[0].is_new
-    assert stopped(effects.requests) == {}
+    assert stop_replica_sent(effects.requests) == {}
 
 
 def any_state(draw: random.Random, partition_epoch: int) -> PartitionImage:
@@ -423,8 +435,8 @@ def test_indexes_match_the_image_after_random_changes(seed: int) -> None:
             effects.then()
         for name in "abct":
             for index in range(3):
-                known = partition_of(started.state.image, (name, index))
-                assert known is None or started.state.partition((name, index)) is known
+                partition = partition_of(started.state.image, (name, index))
+                assert partition is None or started.state.partition((name, index)) is partition
         assert indexes_of(started.state) == indexes_from_image(started.state), number
 
 

@@ -19,7 +19,7 @@ from kwire.codecs.messages.create_topics import (
 from kwire.conformance.apache_kafka import ZooKeeperBroker
 from kwire.conformance.wire.peer import Peer, Reply
 from kwire.testing import BrokerProcess
-from tests.cluster.controller.answers import LEADER_EPOCH, TIMEOUT_MS, Place, State
+from tests.cluster.controller.answers import LEADER_EPOCH, TIMEOUT_MS, State, TopicPartition
 
 SETTINGS = {
     "auto.leader.rebalance.enable": "false",
@@ -118,14 +118,14 @@ class ZooKeeperStage:
         response = self.ask(CreateTopicsRequest([CreatableTopic(topic, -1, -1, given)], TIMEOUT_MS))
         assert response.topics[0].error_code == 0, response
 
-    def state(self, place: Place) -> State:
-        found = self._written(place)
-        assert found is not None, place
+    def state(self, topic_partition: TopicPartition) -> State:
+        found = self._written(topic_partition)
+        assert found is not None, topic_partition
         return found
 
-    def _written(self, place: Place) -> State | None:
+    def _written(self, topic_partition: TopicPartition) -> State | None:
         """The state of a partition; None before the controller has written it."""
-        topic, index = place
+        topic, index = topic_partition
         path = f"/brokers/topics/{topic}"
         try:
             assigned, state = self._read(path), self._read(f"{path}/partitions/{index}/state")
@@ -140,29 +140,31 @@ class ZooKeeperStage:
             tuple(assigned["removing_replicas"].get(str(index), ())),
         )
 
-    def settle(self, places: Sequence[Place]) -> None:
+    def settle(self, topic_partitions: Sequence[TopicPartition]) -> None:
         if self._expected is not None:
-            self._await(places, next(self._expected))
-        elif places:
-            self._await_quiet(places)
+            self._await(topic_partitions, next(self._expected))
+        elif topic_partitions:
+            self._await_quiet(topic_partitions)
 
-    def _await(self, places: Sequence[Place], expected: Mapping[str, Sequence[object]]) -> None:
+    def _await(
+        self, topic_partitions: Sequence[TopicPartition], expected: Mapping[str, Sequence[object]]
+    ) -> None:
         deadline = time.monotonic() + PATIENCE_S
-        for place in places:
-            wanted = without_epoch(expected[f"{place[0]}-{place[1]}"])
-            while (found := self._told(place)) != wanted:
-                assert time.monotonic() < deadline, (place, found, wanted)
+        for topic_partition in topic_partitions:
+            wanted = without_epoch(expected[f"{topic_partition[0]}-{topic_partition[1]}"])
+            while (found := self._told(topic_partition)) != wanted:
+                assert time.monotonic() < deadline, (topic_partition, found, wanted)
                 time.sleep(0.01)
 
-    def _told(self, place: Place) -> list[object] | None:
-        found = self._written(place)
+    def _told(self, topic_partition: TopicPartition) -> list[object] | None:
+        found = self._written(topic_partition)
         return None if found is None else without_epoch(found.told())
 
-    def _await_quiet(self, places: Sequence[Place]) -> None:
+    def _await_quiet(self, topic_partitions: Sequence[TopicPartition]) -> None:
         deadline, since, seen = time.monotonic() + PATIENCE_S, time.monotonic(), None
         while time.monotonic() - since < QUIET_S:
-            assert time.monotonic() < deadline, (places, seen)
-            found = [self._written(place) for place in places]
+            assert time.monotonic() < deadline, (topic_partitions, seen)
+            found = [self._written(topic_partition) for topic_partition in topic_partitions]
             if found != seen:
                 since, seen = time.monotonic(), found
             time.sleep(0.05)

@@ -118,8 +118,10 @@ def change_of(draw: st.DrawFn, image: ClusterImage) -> Change:
     """A change that is possible for `image`, or sometimes one that is not."""
     kinds = ("create", "add", "alter", "mark", "delete", "set", "access", "live", "ids", "features")
     kind = draw(st.sampled_from(kinds))
-    known = sorted(image.topics) if draw(st.integers(0, 9)) else []
-    topic = image.topics[draw(st.sampled_from(known))] if known else draw(topics)
+    existing_topics = sorted(image.topics) if draw(st.integers(0, 9)) else []
+    topic = (
+        image.topics[draw(st.sampled_from(existing_topics))] if existing_topics else draw(topics)
+    )
     if kind == "create":
         return CreateTopic(draw(topics), draw(configs))
     if kind == "add":

@@ -58,7 +58,7 @@ from tests.cluster.controller.simulation import Host
 
 CONFIG = BrokerConfig({"node.id": "1"})
 LED = PartitionImage(1, leader_epoch=5, partition_epoch=7, replicas=(1, 2, 3), isr=(1, 2, 3))
-PLACE = ("t", 0)
+PARTITION = ("t", 0)
 EPOCH = 100
 """Of each broker's registration, and its id."""
 
@@ -68,7 +68,7 @@ def broker(broker_id: int) -> BrokerImage:
     return BrokerImage(broker_id, (endpoint,), epoch=EPOCH + broker_id)
 
 
-def stated(*partitions: PartitionImage, away: int | None = None) -> ControllerState:
+def controller_state(*partitions: PartitionImage, away: int | None = None) -> ControllerState:
     """A controller of three brokers and the topic `t`; one of them may be absent."""
     live = [each for each in (1, 2, 3) if each != away]
     image = apply_all(
@@ -80,8 +80,8 @@ def stated(*partitions: PartitionImage, away: int | None = None) -> ControllerSt
     )
     state = ControllerState(Host(1, CONFIG, CONFIG), image)
     state.members = {each: EPOCH + each for each in live}
-    for index, known in enumerate(partitions):
-        state.add_to_indexes(("t", index), known)
+    for index, partition in enumerate(partitions):
+        state.add_to_indexes(("t", index), partition)
     return state
 
 
@@ -107,13 +107,13 @@ def elected(state: ControllerState, kind: int, *wanted: tuple[str, int]) -> list
 
 
 @pytest.mark.parametrize(
-    ("place", "said"),
+    ("topic_partition", "said"),
     [(("t", 3), "No such partition as t-3"), (("n", 0), "No such topic as n")],
 )
 def test_election_of_an_unknown_topic_or_partition_names_it(
-    place: tuple[str, int], said: str
+    topic_partition: tuple[str, int], said: str
 ) -> None:
-    [result] = elected(stated(LED), elections.PREFERRED, place)
+    [result] = elected(controller_state(LED), elections.PREFERRED, topic_partition)
     assert (result.error_code, result.error_message) == (
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         said,
@@ -121,7 +121,7 @@ def test_election_of_an_unknown_topic_or_partition_names_it(
 
 
 def test_unknown_election_type_is_refused_for_each_partition() -> None:
-    [result] = elected(stated(LED), 7, PLACE)
+    [result] = elected(controller_state(LED), 7, PARTITION)
     assert (result.error_code, result.error_message) == (
         ErrorCode.INVALID_REQUEST,
         "Unknown election type 7",
@@ -130,11 +130,11 @@ def test_unknown_election_type_is_refused_for_each_partition() -> None:
 
 @pytest.mark.parametrize("leader", [NO_LEADER, 3])
 def test_unclean_election_needs_a_partition_without_live_leader(leader: int) -> None:
-    state = stated(replace(LED, leader=leader, isr=(3,)), away=3)
+    state = controller_state(replace(LED, leader=leader, isr=(3,)), away=3)
     effects = elections.elect_leaders(state, ElectLeadersRequest(1, [TopicPartitions("t", [0])]))
     [change] = changes(state, effects)
     assert (change.state.leader, change.state.isr, change.state.recovering) == (1, (1,), True)
-    [refused] = elected(stated(LED), elections.UNCLEAN, PLACE)
+    [refused] = elected(controller_state(LED), elections.UNCLEAN, PARTITION)
     assert refused.error_code == ErrorCode.ELECTION_NOT_NEEDED
 
 
@@ -142,7 +142,7 @@ def test_unclean_election_needs_a_partition_without_live_leader(leader: int) -> 
 def test_balancing_elects_preferred_leaders_that_can_lead(
     in_sync: tuple[int, ...], leader: list[int]
 ) -> None:
-    state = stated(replace(LED, leader=2, isr=in_sync))
+    state = controller_state(replace(LED, leader=2, isr=in_sync))
     effects = elections.balance_leaders(state)
     assert len(effects.decisions) == len(leader)
     assert [change.state.leader for change in changes(state, effects)] == leader
@@ -153,8 +153,8 @@ def test_balancing_elects_preferred_leaders_that_can_lead(
 
 def test_partition_is_leaderless_if_its_leader_is_gone_or_never_elected() -> None:
     partitions = [LED, replace(LED, leader=3), replace(LED, leader=NO_LEADER)]
-    assert stated(*partitions).leaderless == {("t", 2)}
-    assert stated(*partitions, away=3).leaderless == {("t", 1), ("t", 2)}
+    assert controller_state(*partitions).leaderless == {("t", 2)}
+    assert controller_state(*partitions, away=3).leaderless == {("t", 1), ("t", 2)}
 
 
 # -- who is in sync
@@ -174,7 +174,7 @@ def test_isr_change_with_other_epochs_is_refused(
     leader_epoch: int, partition_epoch: int, error: ErrorCode
 ) -> None:
     """A larger epoch means that there is a later controller."""
-    state = stated(LED)
+    state = controller_state(LED)
     asked = RequestPartitionData(0, leader_epoch, [1, 2], partition_epoch=partition_epoch)
     request = AlterPartitionRequest(1, EPOCH + 1, [RequestTopicData(b"t" * 16, [asked])])
     answer = reply(state, isr.alter_partition(state, request))
@@ -187,21 +187,21 @@ MOVING = replace(LED, replicas=(1, 2, 3), isr=(1, 2), adding=(3,), removing=(2,)
 
 
 def test_reassignment_resumes_when_a_target_broker_starts() -> None:
-    state = stated(MOVING, replace(LED, replicas=(1, 2), isr=(1, 2)), away=3)
+    state = controller_state(MOVING, replace(LED, replicas=(1, 2), isr=(1, 2)), away=3)
     state.image = state.image.with_broker(broker(3))
     [change] = changes(state, liveness.start_brokers(state, {3: EPOCH + 3}))
     assert (change.index, change.state.leader_epoch) == (0, MOVING.leader_epoch + 1)
 
 
 def test_reassignment_does_not_resume_when_a_removed_broker_starts() -> None:
-    state = stated(replace(MOVING, isr=(1,)), away=2)
+    state = controller_state(replace(MOVING, isr=(1,)), away=2)
     state.image = state.image.with_broker(broker(2))
     assert changes(state, liveness.start_brokers(state, {2: EPOCH + 2})) == []
 
 
 @pytest.mark.parametrize("may_change", [True, False])
 def test_reassignment_response_repeats_whether_the_factor_may_change(may_change: bool) -> None:
-    state = stated(LED)
+    state = controller_state(LED)
     asked = [ReassignableTopic("t", [ReassignablePartition(0, [1, 2])])]
     request = AlterPartitionReassignmentsRequest(1000, may_change, asked)
     answer = reply(state, reassignment.alter_reassignments(state, request))
@@ -212,13 +212,15 @@ def test_reassignment_response_repeats_whether_the_factor_may_change(may_change:
 
 
 def test_list_of_reassignments_has_no_error_message() -> None:
-    answer = reassignment.list_reassignments(stated(MOVING), ListPartitionReassignmentsRequest())
+    answer = reassignment.list_reassignments(
+        controller_state(MOVING), ListPartitionReassignmentsRequest()
+    )
     assert (answer.error_code, answer.error_message) == (ErrorCode.NONE, None)
 
 
 def test_reassignment_in_the_store_may_name_an_absent_broker() -> None:
-    state = stated(replace(LED, replicas=(1,), isr=(1,)), away=3)
-    asked = reassignment.reassignments_requested(state, {PLACE: (1, 3), ("n", 0): (1,)})
+    state = controller_state(replace(LED, replicas=(1,), isr=(1,)), away=3)
+    asked = reassignment.reassignments_requested(state, {PARTITION: (1, 3), ("n", 0): (1,)})
     [change] = changes(state, asked)
     assert (change.state.replicas, change.state.adding) == ((1, 3), (3,))
     assert reply(state, asked) == [("n", 0)]
@@ -228,10 +230,10 @@ def test_reassignment_in_the_store_may_name_an_absent_broker() -> None:
 
 
 def test_every_request_has_the_controllers_and_the_brokers_epoch() -> None:
-    batch = BrokerRequestBatch(stated(LED))
-    batch.add_leader_and_isr([1, 2], PLACE)
-    batch.add_update_metadata([PLACE])
-    batch.add_stop_replica([3], PLACE, delete=True)
+    batch = BrokerRequestBatch(controller_state(LED))
+    batch.add_leader_and_isr([1, 2], PARTITION)
+    batch.add_update_metadata([PARTITION])
+    batch.add_stop_replica([3], PARTITION, delete=True)
     sent = batch.requests()
     assert len(sent) == 2 + 3 + 1
     for each in sent:
@@ -253,7 +255,7 @@ def test_response_marks_only_requested_deletions_as_done() -> None:
 
     A response to an earlier request says nothing about its replicas.
     """
-    state = stated(LED, LED, LED)
+    state = controller_state(LED, LED, LED)
     going = state.deletions["t"] = DeletionProgress(requested={(2, 0), (2, 1)}, halted=True)
     request = stopped({0: True, 1: False, 2: True})
     deletion.stop_replica_answered(state, 2, request, StopReplicaResponse(partition_errors=[]))
@@ -266,7 +268,7 @@ def test_response_marks_only_requested_deletions_as_done() -> None:
 def test_unclean_election_default_elects_at_once_unless_the_topic_forbids_it() -> None:
     """The election once waited for another change of the partition."""
     lost = replace(LED, leader=NO_LEADER, isr=(3,))
-    state = stated(lost, away=3)
+    state = controller_state(lost, away=3)
     host = Host(1, CONFIG, CONFIG)
     forbidding = CreateTopic(TopicImage("n", b"n" * 16, (lost,)), {UNCLEAN: "false"})
     image = apply_all(state.image, [forbidding])
@@ -277,9 +279,9 @@ def test_unclean_election_default_elects_at_once_unless_the_topic_forbids_it() -
     def elected_after(resource: int, name: str, on: bool) -> list[str]:
         host.config = load(None, {UNCLEAN: str(on).lower()})
         before = controller.state.image
-        known = before.configs_of(resource, name)
+        partition = before.configs_of(resource, name)
         changed = {UNCLEAN: str(on).lower(), "num.io.threads": str(before.version + 1)}
-        change = SetConfigs(resource, name, known, changed)
+        change = SetConfigs(resource, name, partition, changed)
         after = apply_all(before, [change]).with_version(before.version + 1)
         effects = controller.image_changed(after, delta_of(before, after, [change]))
         return [change.topic for change in changes(controller.state, effects)]

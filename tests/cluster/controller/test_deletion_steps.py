@@ -15,8 +15,8 @@ from kwire.codecs.messages.stop_replica import (
     StopReplicaResponse,
 )
 from kwire.settings import BrokerConfig
-from tests.cluster.controller.test_coming_and_going import shown, stopped
-from tests.cluster.controller.test_decided import LED, PLACE, stated
+from tests.cluster.controller.test_controller_decisions import LED, PARTITION, controller_state
+from tests.cluster.controller.test_liveness import stop_replica_sent, update_metadata_sent
 from tests.cluster.controller.test_term import NEVER, StartedController, image_of
 
 T = b"t" * 16
@@ -25,8 +25,10 @@ T = b"t" * 16
 def test_marked_topic_is_deleted_on_all_brokers_then_in_the_store() -> None:
     started = StartedController(image_of(replace(LED, replicas=(1, 2), isr=(1, 2)), NEVER))
     effects = started.changed(MarkForDeletion("t", T))
-    assert stopped(effects.requests) == {each: [("t", 0, True), ("t", 1, True)] for each in (1, 2)}
-    assert shown(effects.requests) == {each: [PLACE] for each in (1, 2, 3)}
+    assert stop_replica_sent(effects.requests) == {
+        each: [("t", 0, True), ("t", 1, True)] for each in (1, 2)
+    }
+    assert update_metadata_sent(effects.requests) == {each: [PARTITION] for each in (1, 2, 3)}
     assert effects.decisions == []
     requests = [each for each in effects.requests if isinstance(each.request, StopReplicaRequest)]
     after = [started.machine.response_received(each, all_stopped("t", 0, 1)) for each in requests]
@@ -39,7 +41,7 @@ def test_marked_topic_is_deleted_on_all_brokers_then_in_the_store() -> None:
 
 
 def test_topic_recreated_since_is_not_deleted() -> None:
-    state = stated(LED)
+    state = controller_state(LED)
     state.deletions["t"] = DeletionProgress(deleted={(1, 0), (2, 0), (3, 0)})
     effects = deletion.resume(state, ["t"])
     assert [decide(state.image) for decide in effects.decisions] == [None]
@@ -111,15 +113,15 @@ def test_no_topic_is_deleted_if_deletion_is_off() -> None:
 
 
 def test_marked_topics_are_noted_once_in_order() -> None:
-    state = stated(LED)
+    state = controller_state(LED)
     for name in "ba":
         made = CreateTopic(TopicImage(name, name.encode() * 16, (LED,)))
         state.image = made.apply_to(state.image)
     for name in "tab":
         state.image = MarkForDeletion(name, name.encode() * 16).apply_to(state.image)
-    state.deletions["b"] = known = DeletionProgress(deleted={(1, 0)})
+    state.deletions["b"] = partition = DeletionProgress(deleted={(1, 0)})
     assert deletion.note_marked_topics(state) == ["a", "t"]
-    assert state.deletions == {"b": known, "a": DeletionProgress(), "t": DeletionProgress()}
+    assert state.deletions == {"b": partition, "a": DeletionProgress(), "t": DeletionProgress()}
     assert deletion.note_marked_topics(state) == []
 
 
@@ -129,13 +131,13 @@ def test_resumed_deletion_requests_only_undeleted_replicas_without_pending_reque
         (DeletionProgress(halted=True), {}),
         (DeletionProgress(deleted={(1, 0)}), {2: [("t", 0, True)], 3: [("t", 0, True)]}),
     ):
-        state = stated(LED)
+        state = controller_state(LED)
         state.deletions["t"] = going
-        assert stopped(deletion.resume(state, ["n", "t"]).requests) == asked
-    state = stated(LED, away=2)
+        assert stop_replica_sent(deletion.resume(state, ["n", "t"]).requests) == asked
+    state = controller_state(LED, away=2)
     state.deletions["t"] = going = DeletionProgress(halted=True)
     effects = deletion.resume(state, ["t"], anew=True)
-    assert stopped(effects.requests) == {1: [("t", 0, True)], 3: [("t", 0, True)]}
+    assert stop_replica_sent(effects.requests) == {1: [("t", 0, True)], 3: [("t", 0, True)]}
     assert going == DeletionProgress(requested={(1, 0), (3, 0)}, halted=True)
     state.deletions["s"] = DeletionProgress()
     assert len(deletion.resume(state, ["s", "t"]).decisions) == 1, "of it there is nothing left"
@@ -143,7 +145,7 @@ def test_resumed_deletion_requests_only_undeleted_replicas_without_pending_reque
 
 def test_resume_continues_past_topics_that_wait_or_are_deleted() -> None:
     """Nothing has to be sent for the first three topics."""
-    state = stated(LED)
+    state = controller_state(LED)
     for name in "abcd":
         made = CreateTopic(TopicImage(name, name.encode() * 16, (LED,)))
         state.image = made.apply_to(state.image)
@@ -153,12 +155,12 @@ def test_resume_continues_past_topics_that_wait_or_are_deleted() -> None:
         "d": DeletionProgress(),
     }
     effects = deletion.resume(state, "abcd")
-    assert stopped(effects.requests) == {each: [("d", 0, True)] for each in (1, 2, 3)}
+    assert stop_replica_sent(effects.requests) == {each: [("d", 0, True)] for each in (1, 2, 3)}
     assert len(effects.decisions) == 1
 
 
 def test_failed_replicas_halt_only_their_own_topics() -> None:
-    state = stated(LED, LED)
+    state = controller_state(LED, LED)
     going = {
         "s": DeletionProgress(requested={(1, 0)}),
         "t": DeletionProgress(requested={(1, 0), (1, 1)}, deleted={(2, 0)}),

@@ -37,7 +37,13 @@ from kwire.codecs.messages.list_partition_reassignments import (
 )
 from kwire.settings import ConfigResourceType
 from tests.cluster.controller import laws
-from tests.cluster.controller.test_decided import LED, PLACE, changes, reply, stated
+from tests.cluster.controller.test_controller_decisions import (
+    LED,
+    PARTITION,
+    changes,
+    controller_state,
+    reply,
+)
 
 PAIR = replace(LED, replicas=(1, 2), isr=(1, 2))
 MOVING = replace(LED, replicas=(3, 1, 2), isr=(1, 2), adding=(3,), removing=(1,))
@@ -52,21 +58,21 @@ def without(*away: int) -> Online:
     return lambda broker_id: broker_id not in away
 
 
-def next_state(known: PartitionImage, **fields: object) -> PartitionImage:
+def next_state(partition: PartitionImage, **fields: object) -> PartitionImage:
     """The state with these fields, in the next epochs."""
     given: dict[str, Any] = {
-        "leader_epoch": known.leader_epoch + 1,
-        "partition_epoch": known.partition_epoch + 1,
+        "leader_epoch": partition.leader_epoch + 1,
+        "partition_epoch": partition.partition_epoch + 1,
         **fields,
     }
-    return replace(known, **given)
+    return replace(partition, **given)
 
 
 # -- what a partition becomes
 
 
 @pytest.mark.parametrize(
-    ("known", "target", "after"),
+    ("partition", "target", "after"),
     [
         # replicas come, those that go are last, and it is led as before
         (PAIR, [3, 2], {"replicas": (3, 2, 1), "adding": (3,), "removing": (1,)}),
@@ -86,64 +92,66 @@ def next_state(known: PartitionImage, **fields: object) -> PartitionImage:
     ],
 )
 def test_reassigning_state_has_both_replica_sets_or_is_complete(
-    known: PartitionImage, target: Sequence[int], after: dict[str, object]
+    partition: PartitionImage, target: Sequence[int], after: dict[str, object]
 ) -> None:
-    assert reassigning_state(known, target, everybody, unclean=False) == next_state(known, **after)
+    assert reassigning_state(partition, target, everybody, unclean=False) == next_state(
+        partition, **after
+    )
 
 
 def test_partition_losing_its_leader_at_once_is_leaderless_without_online_isr() -> None:
-    known = replace(MOVING, leader=3, isr=(3, 1))
-    after = reassigning_state(known, [1, 2], without(1), unclean=True)
+    partition = replace(MOVING, leader=3, isr=(3, 1))
+    after = reassigning_state(partition, [1, 2], without(1), unclean=True)
     assert after == next_state(
-        known, replicas=(1, 2), isr=(1,), leader=NO_LEADER, adding=(), removing=()
+        partition, replicas=(1, 2), isr=(1,), leader=NO_LEADER, adding=(), removing=()
     )
 
 
 def test_partition_losing_its_isr_at_once_needs_an_unclean_election() -> None:
-    known = replace(MOVING, leader=3, isr=(3,))
-    assert reassigning_state(known, [1, 2], everybody, unclean=False) is None
-    assert reassigning_state(known, [1, 2], without(1, 2), unclean=True) is None
-    assert reassigning_state(known, [1, 2], everybody, unclean=True) == next_state(
-        known, replicas=(1, 2), isr=(1,), leader=1, adding=(), removing=(), recovering=True
+    partition = replace(MOVING, leader=3, isr=(3,))
+    assert reassigning_state(partition, [1, 2], everybody, unclean=False) is None
+    assert reassigning_state(partition, [1, 2], without(1, 2), unclean=True) is None
+    assert reassigning_state(partition, [1, 2], everybody, unclean=True) == next_state(
+        partition, replicas=(1, 2), isr=(1,), leader=1, adding=(), removing=(), recovering=True
     )
 
 
 def test_reassignment_waits_for_an_online_leader_among_the_targets() -> None:
-    known = replace(LED, replicas=(1, 2, 3), isr=(1, 2), leader=1)
-    state = stated(known, away=2)
-    after = reassigning_state(known, [2], state.online(PLACE), unclean=False)
-    assert after == next_state(known, removing=(1, 3), replicas=(2, 1, 3))
+    partition = replace(LED, replicas=(1, 2, 3), isr=(1, 2), leader=1)
+    state = controller_state(partition, away=2)
+    after = reassigning_state(partition, [2], state.online(PARTITION), unclean=False)
+    assert after == next_state(partition, removing=(1, 3), replicas=(2, 1, 3))
 
 
 def complete(state: ControllerState) -> AlterPartition | None:
-    change = completion_decision(state, PLACE)(state.image)
+    change = completion_decision(state, PARTITION)(state.image)
     assert change is None or isinstance(change, AlterPartition)
     return change
 
 
 def resumed(state: ControllerState) -> AlterPartition | None:
-    change = resumption_decision(state, PLACE)(state.image)
+    change = resumption_decision(state, PARTITION)(state.image)
     assert change is None or isinstance(change, AlterPartition)
     return change
 
 
 def test_reassignment_is_complete_when_all_targets_are_in_sync() -> None:
-    assert complete(stated(MOVING)) is None
-    known = replace(MOVING, isr=(1, 2, 3))
-    change = complete(stated(known))
+    assert complete(controller_state(MOVING)) is None
+    partition = replace(MOVING, isr=(1, 2, 3))
+    change = complete(controller_state(partition))
     after = next_state(
-        known, replicas=(3, 2), isr=(2, 3), leader=3, adding=(), removing=(), controller_epoch=9
+        partition, replicas=(3, 2), isr=(2, 3), leader=3, adding=(), removing=(), controller_epoch=9
     )
     assert change == AlterPartition("t", b"t" * 16, 0, 7, after)
-    assert resumed(stated(known)) == change
+    assert resumed(controller_state(partition)) == change
 
 
 def test_reassignment_completes_with_its_leader_if_that_is_an_online_target() -> None:
-    known = replace(MOVING, leader=2, isr=(1, 2, 3))
-    led_on = complete(stated(known))
+    partition = replace(MOVING, leader=2, isr=(1, 2, 3))
+    led_on = complete(controller_state(partition))
     assert led_on is not None
     assert led_on.state.leader == 2
-    state = stated(known)
+    state = controller_state(partition)
     state.shutting_down.add(2)
     led_by_another = complete(state)
     assert led_by_another is not None
@@ -151,13 +159,13 @@ def test_reassignment_completes_with_its_leader_if_that_is_an_online_target() ->
 
 
 def test_reassignment_that_cannot_complete_is_sent_again() -> None:
-    state = stated(MOVING)
+    state = controller_state(MOVING)
     change = resumed(state)
     assert change is not None
     assert change.state == next_state(MOVING, controller_epoch=9)
     state.shutting_down |= {2, 3}
     nobody_to_lead = replace(MOVING, isr=(1, 2, 3))
-    state.image = stated(nobody_to_lead).image
+    state.image = controller_state(nobody_to_lead).image
     assert complete(state) is None
     change = resumed(state)
     assert change is not None
@@ -168,13 +176,13 @@ def test_reassignment_that_cannot_complete_is_sent_again() -> None:
 def test_partition_with_only_adding_or_removing_replicas_is_reassigned(
     fields: dict[str, Any],
 ) -> None:
-    known = replace(MOVING, isr=(1, 2, 3), **fields)
-    assert complete(stated(known)) is not None
-    assert resumed(stated(known)) is not None
+    partition = replace(MOVING, isr=(1, 2, 3), **fields)
+    assert complete(controller_state(partition)) is not None
+    assert resumed(controller_state(partition)) is not None
 
 
 def test_partition_not_reassigned_or_deleted_is_neither_completed_nor_resumed() -> None:
-    for state in (stated(LED), stated()):
+    for state in (controller_state(LED), controller_state()):
         assert complete(state) is None
         assert resumed(state) is None
 
@@ -208,7 +216,7 @@ def refused(
 
 
 def test_reassignments_are_answered_for_each_partition() -> None:
-    state = stated(PAIR, PAIR, MOVING)
+    state = controller_state(PAIR, PAIR, MOVING)
     made, answer = asked(state, {"t": {0: [3, 2], 1: [1, 2], 2: None, 3: [1]}, "n": {0: [1]}})
     assert [(each.index, each.state.replicas) for each in made] == [(0, (3, 2, 1)), (2, (1, 2))]
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -235,7 +243,7 @@ def test_reassignments_are_answered_for_each_partition() -> None:
 @pytest.mark.parametrize("may_change", [True, False])
 def test_empty_reassignment_request_is_answered_at_once(may_change: bool) -> None:
     request = AlterPartitionReassignmentsRequest(1000, may_change, [])
-    effects = reassignment.alter_reassignments(stated(LED), request)
+    effects = reassignment.alter_reassignments(controller_state(LED), request)
     assert (effects.decisions, effects.then) == ([], None)
     assert effects.reply == AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=may_change
@@ -243,42 +251,42 @@ def test_empty_reassignment_request_is_answered_at_once(may_change: bool) -> Non
 
 
 def test_cancelled_reassignment_restores_the_original_replicas() -> None:
-    [change], _ = asked(stated(MOVING), {"t": {0: None}})
+    [change], _ = asked(controller_state(MOVING), {"t": {0: None}})
     assert change.state == next_state(
         MOVING, replicas=(1, 2), adding=(), removing=(), controller_epoch=9
     )
     for one_way in (replace(MOVING, adding=()), replace(MOVING, removing=())):
-        assert asked(stated(one_way), {"t": {0: None}})[0]
-    assert refused(stated(LED), None)[0] == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+        assert asked(controller_state(one_way), {"t": {0: None}})[0]
+    assert refused(controller_state(LED), None)[0] == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
 
 
 def test_reassignment_to_the_present_replicas_is_accepted_during_a_reassignment() -> None:
     """The request then keeps all replicas; it is not a request for the present state."""
-    [change], _ = asked(stated(replace(MOVING, isr=(1, 2, 3))), {"t": {0: [3, 1, 2]}})
+    [change], _ = asked(controller_state(replace(MOVING, isr=(1, 2, 3))), {"t": {0: [3, 1, 2]}})
     assert change.state.removing == ()
     for one_way in (replace(MOVING, adding=()), replace(MOVING, removing=())):
-        assert asked(stated(one_way), {"t": {0: [3, 1, 2]}})[0]
+        assert asked(controller_state(one_way), {"t": {0: [3, 1, 2]}})[0]
 
 
 def test_reassignment_of_a_deleted_topic_is_unknown_partition() -> None:
-    state = stated(LED)
+    state = controller_state(LED)
     state.image = MarkForDeletion("t", b"t" * 16).apply_to(state.image)
     assert refused(state, [1, 2])[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_new_partition_gets_the_target_replicas_at_once() -> None:
-    [change], _ = asked(stated(unassigned_partition((1,))), {"t": {0: [3, 2]}})
+    [change], _ = asked(controller_state(unassigned_partition((1,))), {"t": {0: [3, 2]}})
     assert change.partition_epoch == -1
     assert change.state == PartitionImage(3, 0, 0, (3, 2), (3, 2), controller_epoch=9)
 
 
 def test_added_replica_must_be_live_and_not_shutting_down() -> None:
     invalid = ErrorCode.INVALID_REPLICA_ASSIGNMENT
-    assert refused(stated(PAIR, away=3), [1, 3]) == (
+    assert refused(controller_state(PAIR, away=3), [1, 3]) == (
         invalid,
         "The manual partition assignment includes broker 3, but no such broker is registered.",
     )
-    state = stated(PAIR)
+    state = controller_state(PAIR)
     state.shutting_down.add(3)
     assert refused(state, [1, 3])[0] == invalid
     state.shutting_down.add(2)
@@ -286,20 +294,22 @@ def test_added_replica_must_be_live_and_not_shutting_down() -> None:
 
 
 def test_absent_replica_of_an_earlier_reassignment_is_refused() -> None:
-    assert refused(stated(MOVING, away=3), [3, 2])[0] == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert (
+        refused(controller_state(MOVING, away=3), [3, 2])[0] == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    )
 
 
 def test_replication_factor_must_stay_on_request_and_counts_targets() -> None:
-    assert refused(stated(MOVING), [1, 2, 3], may_change_factor=False) == (
+    assert refused(controller_state(MOVING), [1, 2, 3], may_change_factor=False) == (
         ErrorCode.INVALID_REPLICATION_FACTOR,
         "The replication factor is changed from 2 to 3",
     )
-    assert asked(stated(MOVING), {"t": {0: [1, 3]}}, may_change_factor=False)[0]
+    assert asked(controller_state(MOVING), {"t": {0: [1, 3]}}, may_change_factor=False)[0]
 
 
 def test_reassignment_without_in_sync_replica_is_refused_unless_unclean() -> None:
-    known = replace(MOVING, leader=3, isr=(3,))
-    state = stated(known)
+    partition = replace(MOVING, leader=3, isr=(3,))
+    state = controller_state(partition)
     error, said = refused(state, None)
     assert error == ErrorCode.INVALID_REPLICA_ASSIGNMENT
     assert said == (
@@ -312,8 +322,8 @@ def test_reassignment_without_in_sync_replica_is_refused_unless_unclean() -> Non
 
 
 def test_replica_on_a_failed_disk_does_not_lead_a_reassigned_partition() -> None:
-    state = stated(LED)
-    state.offline[3] = {PLACE}
+    state = controller_state(LED)
+    state.offline[3] = {PARTITION}
     [change], _ = asked(state, {"t": {0: [3, 2]}})
     assert change.state.leader == 2
 
@@ -322,14 +332,14 @@ def test_replica_on_a_failed_disk_does_not_lead_a_reassigned_partition() -> None
 
 
 def test_refused_reassignments_of_the_store_are_the_reply() -> None:
-    state = stated(PAIR, PAIR, PAIR)
-    wanted = {("t", 1): (2, 9), ("n", 0): (1,), PLACE: (1, 1), ("t", 2): (1, 2)}
+    state = controller_state(PAIR, PAIR, PAIR)
+    wanted = {("t", 1): (2, 9), ("n", 0): (1,), PARTITION: (1, 1), ("t", 2): (1, 2)}
     machine = ClusterController(state.settings, state.image)
     machine.start()
     effects = machine.reassignments_requested(wanted)
     [change] = changes(machine.state, effects)
     assert (change.index, change.state.replicas, change.state.adding) == (1, (2, 9, 1), (9,))
-    assert reply(machine.state, effects) == [("n", 0), PLACE]
+    assert reply(machine.state, effects) == [("n", 0), PARTITION]
 
 
 # -- what is under way
@@ -345,7 +355,7 @@ def listed(
 
 
 def test_reassignments_are_listed_by_topic_for_all_or_the_named() -> None:
-    state = stated(MOVING, LED, replace(MOVING, adding=()), replace(MOVING, removing=()))
+    state = controller_state(MOVING, LED, replace(MOVING, adding=()), replace(MOVING, removing=()))
     topic = TopicImage("s", b"s" * 16, (MOVING,))
     state.image = CreateTopic(topic).apply_to(state.image)
     state.add_to_indexes(("s", 0), MOVING)

@@ -13,7 +13,7 @@ TOPIC = TopicImage("t", b"t" * 16, (new_partition([1, 2]),))
 LOG = (TOPIC.id, 0)
 
 
-def known(cluster: Cluster) -> PartitionImage:
+def partition_state(cluster: Cluster) -> PartitionImage:
     return cluster.store.image.topics[TOPIC.name].partitions[0]
 
 
@@ -38,7 +38,7 @@ def led_by_its_last() -> Cluster:
     settled(cluster)
     cluster.kill(2)
     settled(cluster)
-    assert (known(cluster).leader, known(cluster).isr) == (1, (1,))
+    assert (partition_state(cluster).leader, partition_state(cluster).isr) == (1, (1,))
     return cluster
 
 
@@ -46,11 +46,11 @@ def test_last_in_sync_replica_leads_again_when_its_disk_has_room() -> None:
     cluster = led_by_its_last()
     cluster.fail_disk(cluster.brokers[1], LOG)
     settled(cluster)
-    assert (known(cluster).leader, known(cluster).isr) == (NO_LEADER, (1,))
+    assert (partition_state(cluster).leader, partition_state(cluster).isr) == (NO_LEADER, (1,))
     cluster.make_room(cluster.brokers[1])
     settled(cluster)
-    assert (known(cluster).leader, known(cluster).isr) == (1, (1,))
-    assert cluster.brokers[1].hosted["t", 0].leader_epoch == known(cluster).leader_epoch
+    assert (partition_state(cluster).leader, partition_state(cluster).isr) == (1, (1,))
+    assert cluster.brokers[1].hosted["t", 0].leader_epoch == partition_state(cluster).leader_epoch
 
 
 def test_late_stop_replica_does_not_stop_a_recovered_replica() -> None:
@@ -59,7 +59,7 @@ def test_late_stop_replica_does_not_stop_a_recovered_replica() -> None:
     settled(cluster)
     cluster.propose_isr(("t", 0), [1, 2])
     settled(cluster)
-    assert known(cluster).isr == (1, 2)
+    assert partition_state(cluster).isr == (1, 2)
 
     follower = cluster.brokers[2]
     cluster.fail_disk(follower, LOG)
@@ -70,7 +70,7 @@ def test_late_stop_replica_does_not_stop_a_recovered_replica() -> None:
     assert ("t", 0) in follower.hosted
     cluster.propose_isr(("t", 0), [1, 2])
     settled(cluster)
-    assert known(cluster).isr == (1, 2)
+    assert partition_state(cluster).isr == (1, 2)
 
 
 def test_topic_is_deleted_once_every_disk_has_room_again() -> None:

@@ -34,22 +34,22 @@ from kwire.codecs.messages.leader_and_isr import (
 )
 from kwire.codecs.messages.stop_replica import StopReplicaRequest
 from kwire.codecs.messages.update_metadata import UpdateMetadataRequest
-from tests.cluster.controller.test_decided import (
+from tests.cluster.controller.test_controller_decisions import (
     EPOCH,
     LED,
     MOVING,
-    PLACE,
+    PARTITION,
     broker,
     changes,
+    controller_state,
     reply,
-    stated,
 )
-from tests.cluster.controller.test_told import sent, with_topic
+from tests.cluster.controller.test_requests_to_brokers import requests_of_kind, with_topic
 
 NEVER = unassigned_partition((1, 2, 3))
 
 
-def led(requests: list[BrokerRequest]) -> dict[int, list[tuple[str, int]]]:
+def leader_and_isr_sent(requests: list[BrokerRequest]) -> dict[int, list[tuple[str, int]]]:
     """The partitions of LeaderAndIsr for each broker."""
     return {
         broker_id: [
@@ -57,11 +57,11 @@ def led(requests: list[BrokerRequest]) -> dict[int, list[tuple[str, int]]]:
             for topic in request.topic_states
             for each in topic.partition_states
         ]
-        for broker_id, request in sent(requests, LeaderAndIsrRequest).items()
+        for broker_id, request in requests_of_kind(requests, LeaderAndIsrRequest).items()
     }
 
 
-def shown(requests: Iterable[BrokerRequest]) -> dict[int, list[tuple[str, int]]]:
+def update_metadata_sent(requests: Iterable[BrokerRequest]) -> dict[int, list[tuple[str, int]]]:
     """The partitions of all UpdateMetadata requests for each broker."""
     found: dict[int, list[tuple[str, int]]] = {}
     for each in requests:
@@ -74,25 +74,25 @@ def shown(requests: Iterable[BrokerRequest]) -> dict[int, list[tuple[str, int]]]
     return found
 
 
-def stopped(requests: list[BrokerRequest]) -> dict[int, list[tuple[str, int, bool]]]:
+def stop_replica_sent(requests: list[BrokerRequest]) -> dict[int, list[tuple[str, int, bool]]]:
     return {
         broker_id: [
             (topic.topic_name, each.partition_index, each.delete_partition)
             for topic in request.topic_states
             for each in topic.partition_states
         ]
-        for broker_id, request in sent(requests, StopReplicaRequest).items()
+        for broker_id, request in requests_of_kind(requests, StopReplicaRequest).items()
     }
 
 
-def happens(state: ControllerState, *made: Change) -> ControllerEffects:
+def publish_broker_changes(state: ControllerState, *made: Change) -> ControllerEffects:
     """Publish changes of brokers."""
     before = state.image
     state.image = apply_all(before, made)
     return liveness.brokers_changed(state, delta_of(before, state.image, made))
 
 
-def decided(
+def decided_states(
     state: ControllerState, effects: ControllerEffects
 ) -> list[tuple[int, int, tuple[int, ...]]]:
     """Partition, leader and ISR of each change."""
@@ -103,7 +103,7 @@ def decided(
 
 
 def test_broker_that_left_is_removed_from_isr_and_its_other_partitions_are_sent() -> None:
-    state = stated(
+    state = controller_state(
         LED,
         replace(LED, leader=2),
         replace(LED, leader=2, isr=(2, 3)),
@@ -114,55 +114,55 @@ def test_broker_that_left_is_removed_from_isr_and_its_other_partitions_are_sent(
     )
     state.shutting_down.add(1)
     state.offline[1] = {("t", 6)}
-    effects = happens(state, UnregisterBroker(1))
+    effects = publish_broker_changes(state, UnregisterBroker(1))
     assert effects.requests == []
-    assert decided(state, effects) == [(0, 2, (2, 3)), (1, 2, (2, 3)), (4, NO_LEADER, (1,))]
+    assert decided_states(state, effects) == [(0, 2, (2, 3)), (1, 2, (2, 3)), (4, NO_LEADER, (1,))]
     assert (set(state.members), state.shutting_down, state.offline) == ({2, 3}, set(), {})
     assert state.leaderless == {("t", 0), ("t", 4), ("t", 5)}
     assert effects.then is not None
     after = effects.then()
-    assert shown(after.requests) == {each: [("t", 2), ("t", 6)] for each in (2, 3)}
+    assert update_metadata_sent(after.requests) == {each: [("t", 2), ("t", 6)] for each in (2, 3)}
     assert {type(each.request) for each in after.requests} == {UpdateMetadataRequest}
 
 
 def test_departure_is_sent_at_once_if_no_partition_changes() -> None:
-    state = stated(replace(LED, leader=2, isr=(2, 3)))
-    effects = happens(state, UnregisterBroker(1))
+    state = controller_state(replace(LED, leader=2, isr=(2, 3)))
+    effects = publish_broker_changes(state, UnregisterBroker(1))
     assert (effects.decisions, effects.then) == ([], None)
-    assert shown(effects.requests) == {2: [PLACE], 3: [PLACE]}
-    told = sent(effects.requests, UpdateMetadataRequest)[2]
+    assert update_metadata_sent(effects.requests) == {2: [PARTITION], 3: [PARTITION]}
+    told = requests_of_kind(effects.requests, UpdateMetadataRequest)[2]
     assert [each.id for each in told.live_brokers] == [2, 3]
 
 
 def test_departure_sends_nothing_itself_if_all_partitions_change() -> None:
-    effects = happens(stated(LED), UnregisterBroker(2))
+    effects = publish_broker_changes(controller_state(LED), UnregisterBroker(2))
     assert effects.then is None
     assert effects.requests == []
     assert len(effects.decisions) == 1
 
 
 def test_departure_of_a_broker_without_replicas_is_sent() -> None:
-    state = stated(replace(LED, replicas=(1, 2), isr=(1, 2)))
-    effects = happens(state, UnregisterBroker(3))
-    assert shown(effects.requests) == {1: [], 2: []}
+    state = controller_state(replace(LED, replicas=(1, 2), isr=(1, 2)))
+    effects = publish_broker_changes(state, UnregisterBroker(3))
+    assert update_metadata_sent(effects.requests) == {1: [], 2: []}
 
 
-@pytest.mark.parametrize("known", [LED, MOVING])
+@pytest.mark.parametrize("partition", [LED, MOVING])
 def test_partition_of_a_deleted_topic_changes_only_while_it_is_reassigned(
-    known: PartitionImage,
+    partition: PartitionImage,
 ) -> None:
-    state = stated(known)
+    state = controller_state(partition)
     state.image = MarkForDeletion("t", b"t" * 16).apply_to(state.image)
     deletion.note_marked_topics(state)
-    effects = happens(state, UnregisterBroker(1))
-    assert len(effects.decisions) == (known is MOVING)
-    assert shown(effects.requests).keys() == ({2, 3} if known is LED else set())
+    effects = publish_broker_changes(state, UnregisterBroker(1))
+    assert len(effects.decisions) == (partition is MOVING)
+    assert update_metadata_sent(effects.requests).keys() == ({2, 3} if partition is LED else set())
 
 
 def test_deletion_halts_when_a_broker_with_a_pending_replica_leaves() -> None:
-    state = stated(LED, LED)
+    state = controller_state(LED, LED)
     going = state.deletions["t"] = DeletionProgress(requested={(1, 0), (2, 0)}, deleted={(1, 1)})
-    happens(state, UnregisterBroker(1))
+    publish_broker_changes(state, UnregisterBroker(1))
     assert going == DeletionProgress(requested={(2, 0)}, deleted={(1, 1)}, halted=True)
 
 
@@ -171,26 +171,26 @@ def test_deletion_halts_when_a_broker_with_a_pending_replica_leaves() -> None:
 
 def test_broker_that_starts_gets_all_metadata_and_leads_its_leaderless_partitions() -> None:
     lost = replace(LED, leader=NO_LEADER, isr=(3,))
-    state = stated(LED, lost, NEVER, replace(LED, replicas=(1, 2), isr=(1, 2)), away=3)
+    state = controller_state(LED, lost, NEVER, replace(LED, replicas=(1, 2), isr=(1, 2)), away=3)
     with_topic(state, "s", replace(LED, replicas=(2, 1), isr=(1,)))
-    effects = happens(state, RegisterBroker(broker(3)))
+    effects = publish_broker_changes(state, RegisterBroker(broker(3)))
     assert effects.requests == []
     assert 3 not in state.members
     assert effects.then is not None
     after = effects.then()
     assert state.members == {each: EPOCH + each for each in (1, 2, 3)}
-    assert led(after.requests) == {3: [("t", 0), ("t", 1)]}
+    assert leader_and_isr_sent(after.requests) == {3: [("t", 0), ("t", 1)]}
     mine = [("s", 0), ("t", 0), ("t", 1), ("t", 3)]
-    assert shown(after.requests) == {1: mine[1:3], 2: mine[1:3], 3: mine}
+    assert update_metadata_sent(after.requests) == {1: mine[1:3], 2: mine[1:3], 3: mine}
     first = after.requests[0]
     assert first.broker_id == 3, "it looks in it for the leaders that it is to follow"
     assert isinstance(first.request, UpdateMetadataRequest)
-    assert decided(state, after) == [(1, 3, (3,)), (2, 1, (1, 2, 3))]
+    assert decided_states(state, after) == [(1, 3, (3,)), (2, 1, (1, 2, 3))]
 
 
 def test_broker_is_not_started_if_it_left_again_or_has_another_epoch() -> None:
     for registered in ([], [RegisterBroker(replace(broker(3), epoch=EPOCH + 9))]):
-        state = stated(LED, away=3)
+        state = controller_state(LED, away=3)
         state.image = apply_all(state.image, registered)
         effects = liveness.start_brokers(state, {3: EPOCH + 3})
         assert (effects.requests, effects.decisions, effects.timers) == ([], [], [])
@@ -198,31 +198,31 @@ def test_broker_is_not_started_if_it_left_again_or_has_another_epoch() -> None:
 
 
 def test_broker_with_a_new_epoch_is_removed_before_it_is_started() -> None:
-    state = stated(LED)
+    state = controller_state(LED)
     again = replace(broker(1), epoch=EPOCH + 9)
-    effects = happens(state, UnregisterBroker(1), RegisterBroker(again))
+    effects = publish_broker_changes(state, UnregisterBroker(1), RegisterBroker(again))
     assert state.members.keys() == {2, 3}
-    assert decided(state, effects) == [(0, 2, (2, 3))]
+    assert decided_states(state, effects) == [(0, 2, (2, 3))]
     assert effects.then is not None
     after = effects.then()
     assert state.members[1] == EPOCH + 9
-    assert led(after.requests) == {1: [PLACE]}
-    assert sent(after.requests, LeaderAndIsrRequest)[1].broker_epoch == EPOCH + 9
+    assert leader_and_isr_sent(after.requests) == {1: [PARTITION]}
+    assert requests_of_kind(after.requests, LeaderAndIsrRequest)[1].broker_epoch == EPOCH + 9
 
 
 def test_broker_changed_in_the_same_epoch_is_only_sent_to_all() -> None:
-    state = stated(LED)
-    effects = happens(state, RegisterBroker(replace(broker(2), rack="r")))
-    assert shown(effects.requests) == {1: [], 2: [], 3: []}
-    brokers = sent(effects.requests, UpdateMetadataRequest)[1].live_brokers
+    state = controller_state(LED)
+    effects = publish_broker_changes(state, RegisterBroker(replace(broker(2), rack="r")))
+    assert update_metadata_sent(effects.requests) == {1: [], 2: [], 3: []}
+    brokers = requests_of_kind(effects.requests, UpdateMetadataRequest)[1].live_brokers
     assert [each.rack for each in brokers] == [None, "r", None]
     assert (effects.decisions, effects.then) == ([], None)
     assert state.members.keys() == {1, 2, 3}
 
 
 def test_brokers_that_leave_start_and_change_in_one_delta_are_all_handled() -> None:
-    state = stated(LED, replace(LED, leader=2))
-    effects = happens(
+    state = controller_state(LED, replace(LED, leader=2))
+    effects = publish_broker_changes(
         state,
         UnregisterBroker(1),
         RegisterBroker(broker(4)),
@@ -230,15 +230,15 @@ def test_brokers_that_leave_start_and_change_in_one_delta_are_all_handled() -> N
         RegisterBroker(broker(5)),
     )
     assert state.members.keys() == {2, 3}
-    assert shown(effects.requests).keys() == {2, 3}
-    assert [each[0] for each in decided(state, effects)] == [0, 1]
+    assert update_metadata_sent(effects.requests).keys() == {2, 3}
+    assert [each[0] for each in decided_states(state, effects)] == [0, 1]
     assert effects.then is not None
     effects.then()
     assert state.members == {each: EPOCH + each for each in (2, 3, 4, 5)}
 
 
 def test_broker_start_resumes_waiting_reassignments_and_deletions() -> None:
-    state = stated(MOVING, LED, away=3)
+    state = controller_state(MOVING, LED, away=3)
     with_topic(state, "s", replace(LED, replicas=(1, 3), isr=(1,)))
     with_topic(state, "r", replace(LED, replicas=(1, 2), isr=(1,)))
     for name in "sr":
@@ -246,24 +246,24 @@ def test_broker_start_resumes_waiting_reassignments_and_deletions() -> None:
         state.deletions[name] = DeletionProgress(halted=True)
     state.image = state.image.with_broker(broker(3))
     effects = liveness.start_brokers(state, {3: EPOCH + 3})
-    assert decided(state, effects) == [(0, 1, (1, 2))]
+    assert decided_states(state, effects) == [(0, 1, (1, 2))]
     assert state.deletions["s"] == DeletionProgress(requested={(1, 0), (3, 0)})
     assert state.deletions["r"] == DeletionProgress(halted=True)
-    assert stopped(effects.requests) == {1: [("s", 0, True)], 3: [("s", 0, True)]}
+    assert stop_replica_sent(effects.requests) == {1: [("s", 0, True)], 3: [("s", 0, True)]}
 
 
 # -- a broker went while its coming was under way
 
 
 def test_departed_isr_members_are_removed_and_a_leader_is_elected() -> None:
-    state = stated(LED, away=1)
-    effects = ControllerEffects(decisions=liveness.remove_departed_members(state, PLACE, LED))
+    state = controller_state(LED, away=1)
+    effects = ControllerEffects(decisions=liveness.remove_departed_members(state, PARTITION, LED))
     assert len(effects.decisions) == 2
-    assert decided(state, effects) == [(0, 2, (2, 3)), (0, 2, (2, 3))]
+    assert decided_states(state, effects) == [(0, 2, (2, 3)), (0, 2, (2, 3))]
 
 
 @pytest.mark.parametrize(
-    ("known", "decisions_count"),
+    ("partition", "decisions_count"),
     [
         (LED, 2),
         (replace(LED, isr=(2, 3), leader=2), 0),  # all in sync are there
@@ -273,36 +273,36 @@ def test_departed_isr_members_are_removed_and_a_leader_is_elected() -> None:
     ],
 )
 def test_last_in_sync_replica_without_leadership_stays_in_isr(
-    known: PartitionImage, decisions_count: int
+    partition: PartitionImage, decisions_count: int
 ) -> None:
-    state = stated(known, away=1)
-    assert len(liveness.remove_departed_members(state, PLACE, known)) == decisions_count
+    state = controller_state(partition, away=1)
+    assert len(liveness.remove_departed_members(state, PARTITION, partition)) == decisions_count
 
 
 def without(state: ControllerState, broker_id: int) -> list[tuple[int, tuple[int, ...]]]:
-    change = liveness._remove_replica(state, broker_id, PLACE, state.image)
+    change = liveness._remove_replica(state, broker_id, PARTITION, state.image)
     return [] if change is None else [(change.state.leader, change.state.isr)]
 
 
 def test_removed_broker_is_replaced_as_leader_only_if_it_led() -> None:
-    assert without(stated(LED, away=2), 2) == [(1, (1, 3))]
-    assert without(stated(LED, away=1), 1) == [(2, (2, 3))]
-    assert without(stated(replace(LED, leader=2), away=2), 3) == [(1, (1,))]
-    assert without(stated(replace(LED, isr=(1,)), away=1), 1) == [(NO_LEADER, (1,))]
-    assert without(stated(replace(LED, isr=(1, 3)), away=2), 2) == []
-    assert without(stated(replace(LED, replicas=(1, 3), isr=(1, 3)), away=2), 2) == []
-    assert without(stated(away=2), 2) == []
+    assert without(controller_state(LED, away=2), 2) == [(1, (1, 3))]
+    assert without(controller_state(LED, away=1), 1) == [(2, (2, 3))]
+    assert without(controller_state(replace(LED, leader=2), away=2), 3) == [(1, (1,))]
+    assert without(controller_state(replace(LED, isr=(1,)), away=1), 1) == [(NO_LEADER, (1,))]
+    assert without(controller_state(replace(LED, isr=(1, 3)), away=2), 2) == []
+    assert without(controller_state(replace(LED, replicas=(1, 3), isr=(1, 3)), away=2), 2) == []
+    assert without(controller_state(away=2), 2) == []
 
 
 def test_leader_on_a_failed_disk_is_replaced_by_an_online_broker_that_does_not_shut_down() -> None:
-    state = stated(LED)
-    state.offline[1] = {PLACE}
+    state = controller_state(LED)
+    state.offline[1] = {PARTITION}
     state.shutting_down.add(2)
     assert without(state, 1) == [(3, (3,))]
 
 
 def test_last_in_sync_leader_is_replaced_only_if_the_topic_allows_unclean_election() -> None:
-    state = stated(replace(LED, isr=(1,)), away=1)
+    state = controller_state(replace(LED, isr=(1,)), away=1)
     state.image = state.image.with_configs(2, "t", {"unclean.leader.election.enable": "true"})
     assert without(state, 1) == [(2, (2,))]
 
@@ -311,8 +311,8 @@ def test_last_in_sync_leader_is_replaced_only_if_the_topic_allows_unclean_electi
 
 
 def test_new_controller_removes_absent_brokers_with_replicas() -> None:
-    state = stated(LED, replace(LED, replicas=(1, 2), isr=(1, 2)), away=3)
-    assert decided(state, liveness.remove_absent_brokers(state)) == [(0, 1, (1, 2))]
+    state = controller_state(LED, replace(LED, replicas=(1, 2), isr=(1, 2)), away=3)
+    assert decided_states(state, liveness.remove_absent_brokers(state)) == [(0, 1, (1, 2))]
 
 
 # -- disks
@@ -332,27 +332,27 @@ LOST, FINE = ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NONE
 
 
 def test_failed_log_dirs_send_leader_and_isr_for_all_replicas_of_the_broker() -> None:
-    state = stated(LED, NEVER, replace(LED, replicas=(2, 3), isr=(2, 3), leader=2))
+    state = controller_state(LED, NEVER, replace(LED, replicas=(2, 3), isr=(2, 3), leader=2))
     effects = liveness.log_dirs_failed(state, [1, 7])
-    assert led(effects.requests) == {1: [PLACE]}
-    assert shown(effects.requests) == {each: [PLACE] for each in (1, 2, 3)}
+    assert leader_and_isr_sent(effects.requests) == {1: [PARTITION]}
+    assert update_metadata_sent(effects.requests) == {each: [PARTITION] for each in (1, 2, 3)}
 
 
 def test_replicas_on_failed_disks_are_recorded_stopped_and_removed_from_isr() -> None:
-    state = stated(LED, replace(LED, leader=2, isr=(2, 3)), LED, LED)
+    state = controller_state(LED, replace(LED, leader=2, isr=(2, 3)), LED, LED)
     state.offline[1] = {("t", 3)}
     answers = [(T, 0, LOST), (T, 1, LOST), (T, 2, FINE), (T, 3, LOST), (b"n" * 16, 2, LOST)]
     effects = liveness.leader_and_isr_answered(state, 1, failed_on(1, *answers))
     assert state.offline == {1: {("t", 0), ("t", 1), ("t", 3)}}
-    assert stopped(effects.requests) == {1: [("t", 0, False), ("t", 1, False)]}
-    assert decided(state, effects) == [(0, 2, (2, 3))]
-    assert state.leaderless == {PLACE}
+    assert stop_replica_sent(effects.requests) == {1: [("t", 0, False), ("t", 1, False)]}
+    assert decided_states(state, effects) == [(0, 2, (2, 3))]
+    assert state.leaderless == {PARTITION}
     assert effects.then is not None
-    assert shown(effects.then().requests)[2] == [("t", 1)]
+    assert update_metadata_sent(effects.then().requests)[2] == [("t", 1)]
 
 
 def test_response_with_a_top_level_error_changes_no_offline_replicas() -> None:
-    state = stated(LED)
+    state = controller_state(LED)
     response = failed_on(1, (T, 0, LOST))
     response.error_code = ErrorCode.STALE_CONTROLLER_EPOCH
     effects = liveness.leader_and_isr_answered(state, 1, response)
@@ -360,7 +360,7 @@ def test_response_with_a_top_level_error_changes_no_offline_replicas() -> None:
 
 
 def test_partition_errors_other_than_storage_change_no_offline_replicas() -> None:
-    state = stated(LED, LED)
+    state = controller_state(LED, LED)
     state.offline[1] = {("t", 1)}
     answers = [(T, each, ErrorCode.UNKNOWN_SERVER_ERROR) for each in (0, 1)]
     effects = liveness.leader_and_isr_answered(state, 1, failed_on(1, *answers))
@@ -370,43 +370,45 @@ def test_partition_errors_other_than_storage_change_no_offline_replicas() -> Non
 
 def test_replicas_back_online_get_leader_and_isr_and_may_lead() -> None:
     alone = replace(LED, replicas=(1,), isr=(1,), leader=NO_LEADER)
-    state = stated(alone, MOVING, LED, NEVER)
+    state = controller_state(alone, MOVING, LED, NEVER)
     state.offline[1] = {("t", each) for each in range(4)}
     answers = [(T, each, FINE) for each in (0, 1, 3)]
     effects = liveness.leader_and_isr_answered(state, 1, failed_on(1, *answers))
     assert state.offline == {1: {("t", 2)}}
-    assert led(effects.requests) == {1: [("t", 0), ("t", 1)]}
-    assert shown(effects.requests) == {each: [("t", 0), ("t", 1)] for each in (1, 2, 3)}
-    assert decided(state, effects) == [(0, 1, (1,)), (3, 1, (1, 2, 3)), (1, 1, (1, 2))]
+    assert leader_and_isr_sent(effects.requests) == {1: [("t", 0), ("t", 1)]}
+    assert update_metadata_sent(effects.requests) == {
+        each: [("t", 0), ("t", 1)] for each in (1, 2, 3)
+    }
+    assert decided_states(state, effects) == [(0, 1, (1,)), (3, 1, (1, 2, 3)), (1, 1, (1, 2))]
     effects = liveness.leader_and_isr_answered(state, 1, failed_on(1, (T, 2, FINE)))
     assert state.offline == {}
-    assert led(effects.requests) == {1: [("t", 2)]}
+    assert leader_and_isr_sent(effects.requests) == {1: [("t", 2)]}
 
 
 def test_replica_back_online_does_not_resume_reassignments_to_other_replicas() -> None:
-    state = stated(MOVING, MOVING)
-    state.offline[3] = {PLACE, ("t", 1)}
+    state = controller_state(MOVING, MOVING)
+    state.offline[3] = {PARTITION, ("t", 1)}
     effects = liveness.leader_and_isr_answered(state, 3, failed_on(3, (T, 1, FINE)))
-    assert decided(state, effects) == [(1, 1, (1, 2))]
+    assert decided_states(state, effects) == [(1, 1, (1, 2))]
 
 
 def test_disks_that_fail_and_recover_in_one_response_are_both_handled() -> None:
-    state = stated(LED, LED)
-    state.offline[2] = {PLACE}
+    state = controller_state(LED, LED)
+    state.offline[2] = {PARTITION}
     answers = [(T, 0, FINE), (T, 1, LOST)]
     effects = liveness.leader_and_isr_answered(state, 2, failed_on(2, *answers))
     assert state.offline == {2: {("t", 1)}}
-    assert led(effects.requests) == {2: [PLACE]}
-    assert stopped(effects.requests) == {2: [("t", 1, False)]}
-    assert decided(state, effects) == [(1, 1, (1, 3))]
+    assert leader_and_isr_sent(effects.requests) == {2: [PARTITION]}
+    assert stop_replica_sent(effects.requests) == {2: [("t", 1, False)]}
+    assert decided_states(state, effects) == [(1, 1, (1, 3))]
 
 
 def test_replica_of_a_deleted_topic_on_a_failed_disk_halts_the_deletion_unstopped() -> None:
-    state = stated(LED)
+    state = controller_state(LED)
     state.image = MarkForDeletion("t", T).apply_to(state.image)
     going = state.deletions["t"] = DeletionProgress(requested={(1, 0), (2, 0)})
     effects = liveness.leader_and_isr_answered(state, 1, failed_on(1, (T, 0, LOST)))
-    assert stopped(effects.requests) == {}
+    assert stop_replica_sent(effects.requests) == {}
     assert going == DeletionProgress(requested={(2, 0)}, halted=True)
 
 
@@ -421,7 +423,7 @@ def shuts_down(
 
 
 def test_controlled_shutdown_moves_leaders_and_stops_followers() -> None:
-    state = stated(
+    state = controller_state(
         LED,
         replace(LED, leader=2),
         replace(LED, replicas=(1,), isr=(1,)),
@@ -431,14 +433,14 @@ def test_controlled_shutdown_moves_leaders_and_stops_followers() -> None:
     )
     effects = shuts_down(state, 1)
     assert state.shutting_down == {1}
-    assert stopped(effects.requests) == {1: [("t", 1, False), ("t", 4, False)]}
+    assert stop_replica_sent(effects.requests) == {1: [("t", 1, False), ("t", 4, False)]}
     assert [type(each.request) for each in effects.requests] == [StopReplicaRequest]
     assert len(effects.decisions) == 3
-    assert decided(state, effects) == [(0, 2, (2, 3)), (1, 2, (2, 3))]
+    assert decided_states(state, effects) == [(0, 2, (2, 3)), (1, 2, (2, 3))]
 
 
 def test_controlled_shutdown_names_partitions_that_it_could_not_move() -> None:
-    state = stated(replace(LED, isr=(1,)), LED, replace(LED, replicas=(1,), isr=(1,)))
+    state = controller_state(replace(LED, isr=(1,)), LED, replace(LED, replicas=(1,), isr=(1,)))
     with_topic(state, "s", replace(LED, isr=(1,)), replace(LED, leader=2))
     effects = shuts_down(state, 1)
     assert reply(state, effects) == ControlledShutdownResponse(
@@ -458,9 +460,9 @@ def test_controlled_shutdown_names_partitions_that_it_could_not_move() -> None:
 
 
 def test_brokers_that_shut_down_together_do_not_take_over_from_each_other() -> None:
-    state = stated(LED)
+    state = controller_state(LED)
     shuts_down(state, 2)
-    assert decided(state, shuts_down(state, 1)) == [(0, 3, (3,))]
+    assert decided_states(state, shuts_down(state, 1)) == [(0, 3, (3,))]
 
 
 @pytest.mark.parametrize(
@@ -476,27 +478,27 @@ def test_brokers_that_shut_down_together_do_not_take_over_from_each_other() -> N
 def test_controlled_shutdown_accepts_current_later_and_unknown_epochs(
     epoch: int, error: ErrorCode
 ) -> None:
-    state = stated(LED)
+    state = controller_state(LED)
     effects = shuts_down(state, 1, epoch)
     assert reply(state, effects).error_code == error
     assert state.shutting_down == (set() if error else {1})
 
 
 def test_controlled_shutdown_of_an_unregistered_broker_is_broker_not_available() -> None:
-    state = stated(LED, away=3)
+    state = controller_state(LED, away=3)
     effects = shuts_down(state, 3)
     assert effects.reply == ControlledShutdownResponse(ErrorCode.BROKER_NOT_AVAILABLE)
     assert state.shutting_down == set()
 
 
 def test_controlled_shutdown_changes_nothing_after_a_restart_or_topic_deletion() -> None:
-    state = stated(LED, replace(LED, leader=2))
+    state = controller_state(LED, replace(LED, leader=2))
     effects = shuts_down(state, 1)
     image = state.image
     state.image = MarkForDeletion("t", T).apply_to(image)
-    assert decided(state, effects) == []
-    state.image = stated(replace(LED, replicas=(2, 3), leader=2, isr=(2, 3))).image
-    assert decided(state, effects) == []
+    assert decided_states(state, effects) == []
+    state.image = controller_state(replace(LED, replicas=(2, 3), leader=2, isr=(2, 3))).image
+    assert decided_states(state, effects) == []
     state.image = image
     state.shutting_down.clear()
-    assert decided(state, effects) == []
+    assert decided_states(state, effects) == []

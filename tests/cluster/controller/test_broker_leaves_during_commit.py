@@ -11,11 +11,11 @@ from kwire.cluster.metadata.placement import new_partition
 from kwire.settings import BrokerConfig
 from tests.cluster.controller.simulation import Cluster
 
-PLACE = ("t", 0)
+PARTITION = ("t", 0)
 
 
-def known(cluster: Cluster) -> PartitionImage:
-    return cluster.store.image.topics[PLACE[0]].partitions[PLACE[1]]
+def partition_state(cluster: Cluster) -> PartitionImage:
+    return cluster.store.image.topics[PARTITION[0]].partitions[PARTITION[1]]
 
 
 def commit(cluster: Cluster) -> None:
@@ -30,26 +30,26 @@ def cluster() -> Cluster:
     cluster = Cluster(3, BrokerConfig({"node.id": "1"}))
     term = cluster.term
     assert term is not None
-    topic = TopicImage(PLACE[0], b"t" * 16, (new_partition([1, 2, 3]),))
+    topic = TopicImage(PARTITION[0], b"t" * 16, (new_partition([1, 2, 3]),))
     term.take(
         ControllerEffects(decisions=[lambda image: None if image.topics else CreateTopic(topic)])
     )
     cluster.settle(anew=False)
-    cluster.propose_isr(PLACE, [1, 2])
+    cluster.propose_isr(PARTITION, [1, 2])
     commit(cluster)
-    assert known(cluster).isr == (1, 2)
+    assert partition_state(cluster).isr == (1, 2)
     return cluster
 
 
 def test_broker_that_left_while_joining_the_isr_is_removed_again(cluster: Cluster) -> None:
     assert cluster.term is not None
-    cluster.propose_isr(PLACE, [1, 2, 3])
+    cluster.propose_isr(PARTITION, [1, 2, 3])
     cluster.term.work(meanwhile=lambda: cluster.kill(3))
-    assert known(cluster).isr == (1, 2, 3), "committed as it was decided"
-    before = known(cluster).leader_epoch
+    assert partition_state(cluster).isr == (1, 2, 3), "committed as it was decided"
+    before = partition_state(cluster).leader_epoch
     commit(cluster)
-    assert known(cluster).isr == (1, 2)
-    assert known(cluster).leader_epoch > before, "else its leader is not told"
+    assert partition_state(cluster).isr == (1, 2)
+    assert partition_state(cluster).leader_epoch > before, "else its leader is not told"
 
 
 def test_broker_that_restarted_while_joining_the_isr_is_removed_again(cluster: Cluster) -> None:
@@ -58,7 +58,7 @@ def test_broker_that_restarted_while_joining_the_isr_is_removed_again(cluster: C
         cluster.start(3)
 
     assert cluster.term is not None
-    cluster.propose_isr(PLACE, [1, 2, 3])
+    cluster.propose_isr(PARTITION, [1, 2, 3])
     cluster.term.work(meanwhile=goes_and_comes)
     commit(cluster)
-    assert known(cluster).isr == (1, 2)
+    assert partition_state(cluster).isr == (1, 2)

@@ -39,7 +39,12 @@ from kwire.codecs.messages.update_metadata import (
 )
 from kwire.settings import BrokerConfig
 from tests.cluster.controller.simulation import Host
-from tests.cluster.controller.test_decided import EPOCH, LED, PLACE, stated
+from tests.cluster.controller.test_controller_decisions import (
+    EPOCH,
+    LED,
+    PARTITION,
+    controller_state,
+)
 
 M = TypeVar("M", LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest)
 
@@ -70,7 +75,7 @@ RICH_STATE = LeaderAndIsrPartitionState(
 )
 
 
-def sent(requests: list[BrokerRequest], kind: type[M]) -> dict[int, M]:
+def requests_of_kind(requests: list[BrokerRequest], kind: type[M]) -> dict[int, M]:
     """The requests of one kind, by broker; each broker gets at most one."""
     found: dict[int, M] = {}
     for each in requests:
@@ -83,16 +88,16 @@ def sent(requests: list[BrokerRequest], kind: type[M]) -> dict[int, M]:
 def with_topic(state: ControllerState, name: str, *partitions: PartitionImage) -> None:
     topic = TopicImage(name, name.encode() * 16, partitions)
     state.image = CreateTopic(topic).apply_to(state.image)
-    for index, known in enumerate(partitions):
-        state.add_to_indexes((name, index), known)
+    for index, partition in enumerate(partitions):
+        state.add_to_indexes((name, index), partition)
 
 
 # -- LeaderAndIsr
 
 
 def test_leader_and_isr_has_every_field_of_the_partition() -> None:
-    batch = BrokerRequestBatch(stated(RICH))
-    batch.add_leader_and_isr([3], PLACE)
+    batch = BrokerRequestBatch(controller_state(RICH))
+    batch.add_leader_and_isr([3], PARTITION)
     [request] = batch.requests()
     assert request == BrokerRequest(
         3,
@@ -108,13 +113,13 @@ def test_leader_and_isr_has_every_field_of_the_partition() -> None:
 
 
 def test_leader_and_isr_groups_partitions_by_topic_for_each_broker() -> None:
-    state = stated(LED, replace(LED, leader=2), LED)
+    state = controller_state(LED, replace(LED, leader=2), LED)
     with_topic(state, "s", replace(LED, leader=3))
     batch = BrokerRequestBatch(state)
     batch.add_leader_and_isr([3, 1], ("t", 2))
     batch.add_leader_and_isr([1], ("s", 0))
     batch.add_leader_and_isr([1], ("t", 1))
-    told = sent(batch.requests(), LeaderAndIsrRequest)
+    told = requests_of_kind(batch.requests(), LeaderAndIsrRequest)
     assert {
         broker_id: [
             (topic.topic_name, topic.topic_id, [each.partition_index for each in states])
@@ -134,27 +139,27 @@ def test_leader_and_isr_groups_partitions_by_topic_for_each_broker() -> None:
 def test_leader_and_isr_is_new_if_any_addition_says_so(
     first: bool, second: bool, is_new: bool
 ) -> None:
-    batch = BrokerRequestBatch(stated(LED))
-    batch.add_leader_and_isr([1, 2], PLACE, new=first)
-    batch.add_leader_and_isr([1], PLACE, new=second)
-    told = sent(batch.requests(), LeaderAndIsrRequest)
+    batch = BrokerRequestBatch(controller_state(LED))
+    batch.add_leader_and_isr([1, 2], PARTITION, new=first)
+    batch.add_leader_and_isr([1], PARTITION, new=second)
+    told = requests_of_kind(batch.requests(), LeaderAndIsrRequest)
     new = {each: told[each].topic_states[0].partition_states[0].is_new for each in (1, 2)}
     assert new == {1: is_new, 2: first}
 
 
 def test_absent_broker_gets_no_request_and_is_no_live_leader() -> None:
-    batch = BrokerRequestBatch(stated(replace(LED, leader=3), away=3))
-    batch.add_leader_and_isr([1, 3], PLACE)
-    batch.add_update_metadata([PLACE], [1, 3])
-    batch.add_stop_replica([1, 3], PLACE, delete=False)
+    batch = BrokerRequestBatch(controller_state(replace(LED, leader=3), away=3))
+    batch.add_leader_and_isr([1, 3], PARTITION)
+    batch.add_update_metadata([PARTITION], [1, 3])
+    batch.add_stop_replica([1, 3], PARTITION, delete=False)
     requests = batch.requests()
     assert {each.broker_id for each in requests} == {1}
-    assert sent(requests, LeaderAndIsrRequest)[1].live_leaders == []
+    assert requests_of_kind(requests, LeaderAndIsrRequest)[1].live_leaders == []
 
 
 def test_live_leader_has_its_inter_broker_address() -> None:
     """The address of the inter-broker listener, if the leader has that listener."""
-    state = stated(LED, replace(LED, leader=2))
+    state = controller_state(LED, replace(LED, leader=2))
     config = BrokerConfig(
         {
             "node.id": "1",
@@ -167,22 +172,22 @@ def test_live_leader_has_its_inter_broker_address() -> None:
     endpoints = (Endpoint("OUTER", "out", 1), Endpoint("INNER", "in", 2))
     state.image = state.image.with_broker(BrokerImage(1, endpoints, epoch=EPOCH + 1))
     batch = BrokerRequestBatch(state)
-    batch.add_leader_and_isr([3], PLACE)
+    batch.add_leader_and_isr([3], PARTITION)
     batch.add_leader_and_isr([3], ("t", 1))
-    told = sent(batch.requests(), LeaderAndIsrRequest)[3]
+    told = requests_of_kind(batch.requests(), LeaderAndIsrRequest)[3]
     assert told.live_leaders == [LeaderAndIsrLiveLeader(1, "in", 2)]
 
 
 @pytest.mark.parametrize("how_far", ["asked", "done"])
 def test_deleted_replica_gets_no_leader_and_isr(how_far: str) -> None:
     """The broker would create the replica again."""
-    state = stated(LED, LED)
+    state = controller_state(LED, LED)
     going = state.deletions["t"] = DeletionProgress()
     (going.requested if how_far == "asked" else going.deleted).add((2, 0))
     batch = BrokerRequestBatch(state)
     for index in (0, 1):
         batch.add_leader_and_isr([2, 3], ("t", index))
-    told = sent(batch.requests(), LeaderAndIsrRequest)
+    told = requests_of_kind(batch.requests(), LeaderAndIsrRequest)
     assert {
         broker_id: [each.partition_index for each in request.topic_states[0].partition_states]
         for broker_id, request in told.items()
@@ -190,13 +195,13 @@ def test_deleted_replica_gets_no_leader_and_isr(how_far: str) -> None:
 
 
 def test_partition_deleted_since_is_left_out() -> None:
-    state = stated(LED, LED)
+    state = controller_state(LED, LED)
     batch = BrokerRequestBatch(state)
-    for place in (("t", 1), ("t", 2), ("n", 0)):
-        batch.add_leader_and_isr([1], place)
-        batch.add_update_metadata([place], [1])
-    led = sent(batch.requests(), LeaderAndIsrRequest)[1]
-    shown = sent(batch.requests(), UpdateMetadataRequest)[1]
+    for topic_partition in (("t", 1), ("t", 2), ("n", 0)):
+        batch.add_leader_and_isr([1], topic_partition)
+        batch.add_update_metadata([topic_partition], [1])
+    led = requests_of_kind(batch.requests(), LeaderAndIsrRequest)[1]
+    shown = requests_of_kind(batch.requests(), UpdateMetadataRequest)[1]
     assert [[each.partition_index for each in led.topic_states[0].partition_states]] == [[1]]
     assert [topic.topic_name for topic in shown.topic_states] == ["t"]
     assert [each.partition_index for each in shown.topic_states[0].partition_states] == [1]
@@ -206,12 +211,12 @@ def test_partition_deleted_since_is_left_out() -> None:
 
 
 def test_update_metadata_has_partition_states_and_live_brokers() -> None:
-    state = stated(RICH, away=3)
+    state = controller_state(RICH, away=3)
     state.shutting_down.add(1)
     endpoints = (Endpoint("IN", "one", 1, "SASL_SSL"), Endpoint("OUT", "two", 2, "SSL"))
     state.image = state.image.with_broker(BrokerImage(1, endpoints, "rack", epoch=EPOCH + 1))
     batch = BrokerRequestBatch(state)
-    batch.add_update_metadata([PLACE])
+    batch.add_update_metadata([PARTITION])
     partition = UpdateMetadataPartitionState(
         partition_index=0,
         controller_epoch=8,
@@ -252,22 +257,22 @@ def test_update_metadata_has_partition_states_and_live_brokers() -> None:
 
 
 def test_update_metadata_shows_a_deleted_topic_as_being_deleted() -> None:
-    state = stated(RICH)
+    state = controller_state(RICH)
     state.deletions["t"] = DeletionProgress()
     batch = BrokerRequestBatch(state)
-    batch.add_update_metadata([PLACE], [2])
-    [topic] = sent(batch.requests(), UpdateMetadataRequest)[2].topic_states
+    batch.add_update_metadata([PARTITION], [2])
+    [topic] = requests_of_kind(batch.requests(), UpdateMetadataRequest)[2].topic_states
     [shown] = topic.partition_states
     assert (shown.leader, shown.leader_epoch, shown.zk_version) == (-2, 0, 0)
     assert (shown.isr, shown.replicas) == ([2, 1], [1, 2, 3])
 
 
 def test_update_metadata_leaves_out_new_partitions() -> None:
-    state = stated(unassigned_partition((1, 2)), LED)
+    state = controller_state(unassigned_partition((1, 2)), LED)
     with_topic(state, "s", unassigned_partition((1,)))
     batch = BrokerRequestBatch(state)
     batch.add_update_metadata([("s", 0), ("t", 0), ("t", 1)], [3])
-    [topic] = sent(batch.requests(), UpdateMetadataRequest)[3].topic_states
+    [topic] = requests_of_kind(batch.requests(), UpdateMetadataRequest)[3].topic_states
     assert (topic.topic_name, [each.partition_index for each in topic.partition_states]) == (
         "t",
         [1],
@@ -275,36 +280,38 @@ def test_update_metadata_leaves_out_new_partitions() -> None:
 
 
 def test_update_metadata_without_viewers_sends_nothing() -> None:
-    batch = BrokerRequestBatch(stated(LED))
-    batch.add_update_metadata([PLACE], [])
+    batch = BrokerRequestBatch(controller_state(LED))
+    batch.add_update_metadata([PARTITION], [])
     assert batch.requests() == []
 
 
 def test_update_metadata_without_partitions_sends_live_brokers_to_all() -> None:
-    batch = BrokerRequestBatch(stated(LED))
+    batch = BrokerRequestBatch(controller_state(LED))
     batch.add_update_metadata(())
-    told = sent(batch.requests(), UpdateMetadataRequest)
+    told = requests_of_kind(batch.requests(), UpdateMetadataRequest)
     assert {each: request.topic_states for each, request in told.items()} == {1: [], 2: [], 3: []}
     assert [each.id for each in told[1].live_brokers] == [1, 2, 3]
 
 
 def test_member_without_registration_is_no_live_broker() -> None:
     """It has left, but its departure is not handled yet."""
-    state = stated(LED)
+    state = controller_state(LED)
     state.image = state.image.without_broker(1)
     batch = BrokerRequestBatch(state)
-    batch.add_leader_and_isr([2], PLACE)
+    batch.add_leader_and_isr([2], PARTITION)
     batch.add_update_metadata((), [2])
     requests = batch.requests()
-    assert sent(requests, LeaderAndIsrRequest)[2].live_leaders == []
-    assert [each.id for each in sent(requests, UpdateMetadataRequest)[2].live_brokers] == [2, 3]
+    assert requests_of_kind(requests, LeaderAndIsrRequest)[2].live_leaders == []
+    assert [
+        each.id for each in requests_of_kind(requests, UpdateMetadataRequest)[2].live_brokers
+    ] == [2, 3]
 
 
 # -- StopReplica
 
 
 def test_stop_replica_groups_partitions_by_topic_with_leader_epochs() -> None:
-    state = stated(LED, replace(LED, leader_epoch=6))
+    state = controller_state(LED, replace(LED, leader_epoch=6))
     with_topic(state, "s", LED)
     batch = BrokerRequestBatch(state)
     batch.add_stop_replica([2], ("t", 1), delete=True)
@@ -348,19 +355,19 @@ def test_stop_replica_groups_partitions_by_topic_with_leader_epochs() -> None:
 
 
 def test_stop_replica_of_a_deleted_topic_has_the_epoch_above_all() -> None:
-    state = stated(LED)
+    state = controller_state(LED)
     state.deletions["t"] = DeletionProgress()
     batch = BrokerRequestBatch(state)
-    batch.add_stop_replica([2], PLACE, delete=True)
-    [topic] = sent(batch.requests(), StopReplicaRequest)[2].topic_states
+    batch.add_stop_replica([2], PARTITION, delete=True)
+    [topic] = requests_of_kind(batch.requests(), StopReplicaRequest)[2].topic_states
     assert topic.partition_states == [StopReplicaPartitionState(0, -2, True)]
 
 
 def test_requests_are_leader_and_isr_then_update_metadata_then_stop_replica() -> None:
-    batch = BrokerRequestBatch(stated(LED))
-    batch.add_stop_replica([1], PLACE, delete=False)
-    batch.add_update_metadata([PLACE], [1])
-    batch.add_leader_and_isr([1], PLACE)
+    batch = BrokerRequestBatch(controller_state(LED))
+    batch.add_stop_replica([1], PARTITION, delete=False)
+    batch.add_update_metadata([PARTITION], [1])
+    batch.add_leader_and_isr([1], PARTITION)
     kinds: list[Any] = [type(each.request) for each in batch.requests()]
     assert kinds == [LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest]
 

@@ -33,23 +33,23 @@ from kwire.codecs.messages.stop_replica import (
 )
 from kwire.codecs.messages.update_metadata import UpdateMetadataRequest
 from tests.cluster.controller.simulation import Host
-from tests.cluster.controller.test_decided import (
+from tests.cluster.controller.test_controller_decisions import (
     CONFIG,
     EPOCH,
     LED,
     MOVING,
-    PLACE,
+    PARTITION,
     broker,
     changes,
+    controller_state,
     reply,
-    stated,
     stopped,
 )
 
 
 def marked(*partitions: PartitionImage, away: int | None = None) -> ControllerState:
     """A controller whose topic `t` is marked for deletion."""
-    state = stated(*partitions, away=away)
+    state = controller_state(*partitions, away=away)
     state.image = apply_all(state.image, [MarkForDeletion("t", b"t" * 16)])
     return state
 
@@ -63,7 +63,7 @@ def disk_failed(error: ErrorCode = ErrorCode.KAFKA_STORAGE_ERROR) -> LeaderAndIs
 
 
 def test_present_isr_is_confirmed_for_any_partition_epoch() -> None:
-    state = stated(LED)
+    state = controller_state(LED)
     asked = RequestPartitionData(0, 5, [1, 2, 3], partition_epoch=6)
     request = AlterPartitionRequest(1, EPOCH + 1, [RequestTopicData(b"t" * 16, [asked])])
     effects = isr.alter_partition(state, request)
@@ -76,21 +76,21 @@ def test_present_isr_is_confirmed_for_any_partition_epoch() -> None:
 
 
 def test_leader_that_restarted_is_removed_although_it_is_back() -> None:
-    state = stated(LED)
-    [change] = [liveness._remove_replica(state, 1, PLACE, state.image)]
+    state = controller_state(LED)
+    [change] = [liveness._remove_replica(state, 1, PARTITION, state.image)]
     assert change is not None
     assert (change.state.leader, change.state.isr) == (2, (2, 3))
 
 
 def test_leader_is_elected_when_a_follower_leaves_after_the_leader() -> None:
-    state = stated(LED, away=1)
-    change = liveness._remove_replica(state, 2, PLACE, state.image)
+    state = controller_state(LED, away=1)
+    change = liveness._remove_replica(state, 2, PARTITION, state.image)
     assert change is not None
     assert (change.state.leader, change.state.isr) == (3, (3,))
 
 
 def test_partitions_of_a_starting_broker_are_sent_to_all() -> None:
-    state = stated(replace(LED, leader=3), away=3)
+    state = controller_state(replace(LED, leader=3), away=3)
     state.image = state.image.with_broker(broker(3))
     effects = liveness.start_brokers(state, {3: EPOCH + 3})
     shown = {
@@ -107,12 +107,12 @@ def test_partitions_of_a_starting_broker_are_sent_to_all() -> None:
 
 
 def test_member_is_not_started_again() -> None:
-    effects = liveness.start_brokers(stated(LED), {3: EPOCH + 3})
+    effects = liveness.start_brokers(controller_state(LED), {3: EPOCH + 3})
     assert (effects.requests, effects.decisions) == ([], [])
 
 
 def test_replica_on_a_failed_disk_is_stopped_and_removed_from_isr() -> None:
-    state = stated(LED)
+    state = controller_state(LED)
     effects = liveness.leader_and_isr_answered(state, 1, disk_failed())
     stops = [each for each in effects.requests if isinstance(each.request, StopReplicaRequest)]
     assert [each.broker_id for each in stops] == [1]
@@ -123,7 +123,7 @@ def test_replica_on_a_failed_disk_is_stopped_and_removed_from_isr() -> None:
 
 
 def test_response_of_an_earlier_broker_epoch_is_ignored() -> None:
-    machine = ClusterController(Host(1, CONFIG, CONFIG), stated(LED).image)
+    machine = ClusterController(Host(1, CONFIG, CONFIG), controller_state(LED).image)
     machine.start()
     sent = BrokerRequest(2, EPOCH + 1, LeaderAndIsrRequest())
     effects = machine.response_received(sent, disk_failed())
@@ -135,25 +135,25 @@ def test_response_of_an_earlier_broker_epoch_is_ignored() -> None:
 
 
 def test_absent_leader_is_replaced_and_live_leader_is_not() -> None:
-    state = stated(replace(LED, leader=3), LED, away=3)
-    effects = ControllerEffects(decisions=elections.leader_elections(state, [PLACE, ("t", 1)]))
+    state = controller_state(replace(LED, leader=3), LED, away=3)
+    effects = ControllerEffects(decisions=elections.leader_elections(state, [PARTITION, ("t", 1)]))
     assert [(each.index, each.state.leader) for each in changes(state, effects)] == [(0, 1)]
 
 
 def test_partition_of_a_deleted_topic_gets_no_leader() -> None:
     state = marked(replace(LED, leader=-1))
-    [decide] = elections.leader_elections(state, [PLACE])
+    [decide] = elections.leader_elections(state, [PARTITION])
     assert decide(state.image) is None
 
 
 def test_balancing_starts_when_more_than_a_tenth_has_another_leader() -> None:
     elsewhere = replace(LED, leader=2)
-    assert elections.balance_leaders(stated(*[LED] * 9, elsewhere)).decisions == []
-    assert len(elections.balance_leaders(stated(*[LED] * 8, elsewhere)).decisions) == 1
+    assert elections.balance_leaders(controller_state(*[LED] * 9, elsewhere)).decisions == []
+    assert len(elections.balance_leaders(controller_state(*[LED] * 8, elsewhere)).decisions) == 1
 
 
 def test_unclean_election_is_held_if_the_leader_shuts_down() -> None:
-    state = stated(LED)
+    state = controller_state(LED)
     state.shutting_down.add(1)
     request = ElectLeadersRequest(elections.UNCLEAN, [TopicPartitions("t", [0])])
     [change] = changes(state, elections.elect_leaders(state, request))
@@ -199,7 +199,7 @@ def test_deletion_halts_if_an_undeleted_replica_is_offline(is_done: bool) -> Non
     state = marked(LED, away=3)
     done = {(3, 0)} if is_done else set()
     going = state.deletions["t"] = DeletionProgress(deleted=done)
-    deletion.replicas_failed(state, 3, [PLACE])
+    deletion.replicas_failed(state, 3, [PARTITION])
     assert going.halted == (not is_done)
     going.halted = False
     deletion.resume(state, ["t"])
