@@ -180,7 +180,7 @@ def test_somebody_elses_zookeeper_is_refused(
     words = ("cluster", "adopt", "--zookeeper", connect, str(single.data_dir))
     with zookeeper_client(zookeeper.address) as client:
         client.create("/adopt-other/cluster/id", b'{"version":"1","id":"x"}', makepath=True)
-        assert "ZooKeeper has the cluster x" in kwire(*words, status=1).stderr
+        assert "ZooKeeper has metadata of cluster x" in kwire(*words, status=1).stderr
         client.delete("/adopt-other/cluster/id")
         client.create("/adopt-other/brokers/ids/3", b"{}", makepath=True)
         assert "broker 3 is registered" in kwire(*words, status=1).stderr

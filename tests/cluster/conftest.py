@@ -1,4 +1,4 @@
-"""What the tests of all stores share."""
+"""Fixtures of the tests of all stores."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.cluster.stores.zookeeper.memory import Ensemble, MemoryLink
 
 @pytest.fixture
 def ensemble(monkeypatch: pytest.MonkeyPatch) -> Ensemble:
-    """A ZooKeeper in memory: every store of this test talks to it instead of a server."""
+    """A ZooKeeper in memory, to which all stores of the test connect instead of to a server."""
     made = Ensemble()
-    monkeypatch.setattr(session, "Link", partial(MemoryLink, made))
+    monkeypatch.setattr(session, "KazooLink", partial(MemoryLink, made))
     return made

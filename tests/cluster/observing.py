@@ -1,4 +1,4 @@
-"""A store of which a test sees all that it tells, and for which it can wait."""
+"""Observing: records the events and images of a store, and lets a test wait for them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kwire.cluster.metadata.image import BrokerImage, ClusterImage, Endpoint
 from kwire.cluster.stores.contract import ClusterStore, StoreEvent
 
 PATIENCE_S = 120.0
-"""Of whoever waits for what must come: the machine may be busy."""
+"""Timeout of waits for what must come; long, because the machine may be busy."""
 
 Event = TypeVar("Event")
 
@@ -22,10 +22,10 @@ def broker(broker_id: int) -> BrokerImage:
 
 
 class Observing:
-    """Beside a store's class: notes its events, its images and what was new in each."""
+    """A mixin of store classes that records events, images and deltas."""
 
     def observe(self, store: ClusterStore, image: Callable[[], ClusterImage]) -> None:
-        """`store` is this object, as what it is besides; `image` the one that it has now."""
+        """Observe `store`, which is this object; `image` returns its present image."""
         self._image_now = image
         self.events: list[StoreEvent] = []
         self.seen: list[tuple[ClusterImage, ClusterDelta]] = []
@@ -44,19 +44,19 @@ class Observing:
         self._heard.set()
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Until it holds, asked after each image and each event."""
+        """Wait until `condition` holds; checks it after each image and each event."""
         with trio.fail_after(PATIENCE_S):
             while not condition():
                 self._heard = trio.Event()
                 await self._heard.wait()
 
     async def shows(self, condition: Callable[[ClusterImage], bool]) -> ClusterImage:
-        """The first of its images, from the one it has on, of which it holds."""
+        """Wait for an image, the present one or a later one, for which `condition` holds."""
         await self.until(lambda: condition(self._image_now()))
         return self._image_now()
 
     async def told(self, kind: type[Event]) -> Event:
-        """The first event of a kind that was not waited for yet."""
+        """Wait for the next event of `kind` that no earlier call returned."""
         await self.until(lambda: any(isinstance(event, kind) for event in self.events))
         found = next(event for event in self.events if isinstance(event, kind))
         self.events = self.events[self.events.index(found) + 1 :]

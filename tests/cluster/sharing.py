@@ -1,4 +1,4 @@
-"""The process that holds the metadata for the brokers of one machine, as a part of a test."""
+"""The holder of a shared metadata store, and its brokers, in the test's process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.cluster.observing import Observing, broker
 
 
 class ObservedShared(SharedStore, Observing):
-    """A broker's side of it, and all that it told."""
+    """A SharedStore that records its events and images."""
 
     def __init__(self, stream: trio.SocketStream) -> None:
         SharedStore.__init__(self, stream)
@@ -30,7 +30,7 @@ class ObservedShared(SharedStore, Observing):
 
 
 class Holder:
-    """The process that holds the metadata, in this one."""
+    """The holder, run in the test's process."""
 
     def __init__(self, directory: Path, nursery: trio.Nursery) -> None:
         self.path = directory / "s"
@@ -76,7 +76,7 @@ async def holding(directory: Path) -> AsyncIterator[Holder]:
 
 
 class Leading:
-    """A broker's side that becomes the controller before it changes anything."""
+    """A shared store whose broker becomes the controller before it changes anything."""
 
     def __init__(self, directory: Path, before: Leading | None) -> None:
         self._directory, self._before = directory, before
@@ -87,7 +87,7 @@ class Leading:
         self.ended = trio.Event()
 
     async def live(self) -> None:
-        """With the process that holds the metadata, until it is closed."""
+        """Run with a holder until it is closed."""
         if self._before is not None:
             self._before.close()
             await self._before.ended.wait()
@@ -133,7 +133,7 @@ class Leading:
 
 
 def shared_stores(directory: Path) -> Callable[[], Leading]:
-    """Opens the same store again at each call; the one before ends first."""
+    """Each call ends the previous store and opens the same one again."""
     stores: list[Leading | None] = [None]
 
     def open_next() -> Leading:

@@ -1,4 +1,4 @@
-"""What every ClusterStore does; `joined` has the kinds."""
+"""Tests of every kind of ClusterStore; the fixture `joined` makes them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ BROKER_RESOURCE = 4
     ]
 )
 def join(request: pytest.FixtureRequest, tmp_path: Path, unique: str) -> Join:
-    """Has a broker be a member of one cluster, for a block; its store is closed behind it."""
+    """Makes a broker a member of the cluster during a block; then closes its store."""
     if request.param == "shared":
         return _Sharing(tmp_path).join
     if request.param == "memory":
@@ -75,7 +75,7 @@ def join(request: pytest.FixtureRequest, tmp_path: Path, unique: str) -> Join:
 
 
 class _Sharing:
-    """A process that holds the metadata from the first join to the end of the test."""
+    """A holder from the first join to the end of the test."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -110,7 +110,7 @@ def _of_zookeeper(connect: str) -> Join:
     return join
 
 
-async def test_members_have_growing_epochs_and_go_with_their_store(join: Join) -> None:
+async def test_member_gets_a_higher_epoch_and_leaves_with_its_store(join: Join) -> None:
     async with join(2) as second:
         async with join(1) as first:
             image = await second.shows(lambda image: set(image.brokers) == {1, 2})
@@ -123,7 +123,7 @@ async def test_members_have_growing_epochs_and_go_with_their_store(join: Join) -
             assert known.brokers[1].epoch > image.brokers[1].epoch
 
 
-async def test_a_broker_that_registers_again_has_other_addresses(join: Join) -> None:
+async def test_broker_that_registers_again_changes_its_addresses(join: Join) -> None:
     async with join(1) as first, join(2) as second:
         moved = replace(broker(1), rack="elsewhere", endpoints=broker(7).endpoints)
         known = (await first.register(moved)).brokers[1]
@@ -131,7 +131,7 @@ async def test_a_broker_that_registers_again_has_other_addresses(join: Join) -> 
         await second.shows(lambda image: image.brokers.get(1) == known)
 
 
-async def test_whether_there_are_topics_is_known_to_all(join: Join) -> None:
+async def test_has_topics_is_true_at_every_broker(join: Join) -> None:
     async with join(1) as first, join(2) as second:
         assert await first.campaign()
         assert not await second.has_topics()
@@ -140,7 +140,7 @@ async def test_whether_there_are_topics_is_known_to_all(join: Join) -> None:
         assert await second.has_topics()
 
 
-async def test_there_is_one_controller_and_another_when_it_goes(join: Join) -> None:
+async def test_next_broker_is_elected_when_the_controller_leaves(join: Join) -> None:
     async with join(2) as second:
         async with join(1) as first:
             assert await first.campaign()
@@ -155,7 +155,7 @@ async def test_there_is_one_controller_and_another_when_it_goes(join: Join) -> N
         assert (image.controller_id, image.controller_epoch) == (2, epoch + 1)
 
 
-async def test_of_many_that_campaign_at_once_one_wins(join: Join) -> None:
+async def test_concurrent_campaigns_elect_one_controller(join: Join) -> None:
     won: list[bool] = []
     over = trio.Event()
 
@@ -172,7 +172,7 @@ async def test_of_many_that_campaign_at_once_one_wins(join: Join) -> None:
     assert sorted(won) == [False, False, False, False, True]
 
 
-async def test_only_the_controller_changes_topics(join: Join) -> None:
+async def test_topic_change_of_another_broker_is_fenced(join: Join) -> None:
     async with join(1) as first, join(2) as second:
         with pytest.raises(Fenced):
             await second.commit([CreateTopic(TOPIC)])
@@ -191,7 +191,7 @@ async def test_only_the_controller_changes_topics(join: Join) -> None:
         assert (await first.load()).topics["t"] == TOPIC
 
 
-async def test_the_next_controller_finds_what_the_last_one_made(join: Join) -> None:
+async def test_next_controller_reads_the_topics_of_the_last_one(join: Join) -> None:
     async with join(1) as first, join(2) as second:
         await first.campaign()
         await first.commit([CreateTopic(TOPIC, {"retention.ms": "7"})])
@@ -218,7 +218,7 @@ async def test_the_next_controller_finds_what_the_last_one_made(join: Join) -> N
         assert image.deleting == made.deleting
 
 
-async def test_who_was_the_controller_is_fenced(join: Join) -> None:
+async def test_commit_of_an_earlier_controller_is_fenced(join: Join) -> None:
     async with join(1) as first, join(2) as second:
         await first.campaign()
         await first.commit([CreateTopic(TOPIC)])
@@ -237,7 +237,7 @@ async def test_who_was_the_controller_is_fenced(join: Join) -> None:
         assert (await first.load()).controller_epoch == image.controller_epoch + 1
 
 
-async def test_every_broker_sets_configs_and_all_hear_of_it(join: Join) -> None:
+async def test_config_change_of_any_broker_reaches_all_brokers(join: Join) -> None:
     async with join(1) as first, join(2) as second:
         await first.campaign()
         await first.commit([CreateTopic(TOPIC, {"retention.ms": "1"})])
@@ -255,12 +255,12 @@ async def test_every_broker_sets_configs_and_all_hear_of_it(join: Join) -> None:
             await second.commit([SetConfigs(TOPIC_RESOURCE, "none", {}, {"retention.ms": "1"})])
 
 
-async def test_of_configs_set_by_two_at_once_the_second_is_decided_anew(join: Join) -> None:
+async def test_concurrent_config_change_is_a_conflict_and_decided_again(join: Join) -> None:
     async with join(1) as first, join(2) as second:
         conflicts: list[str] = []
 
         async def count(store: Store) -> None:
-            """Raise a number ten times, each time from what it is."""
+            """Raise a number ten times, each time from its present value."""
             for _ in range(10):
                 while True:
                     before = (await store.load()).configs_of(BROKER_RESOURCE, "1")
@@ -280,8 +280,8 @@ async def test_of_configs_set_by_two_at_once_the_second_is_decided_anew(join: Jo
             await store.shows(lambda image: image.configs_of(BROKER_RESOURCE, "1") == {"n": "20"})
 
 
-async def test_access_control_entries_of_all_brokers_are_kept(join: Join) -> None:
-    """Each adds its own to one list, at the same time, and hears of the others'."""
+async def test_access_control_entries_of_several_brokers_are_all_kept(join: Join) -> None:
+    """Brokers add entries to one list at the same time, and get those of the others."""
     pattern = ResourcePattern(ResourceType.TOPIC, PatternType.LITERAL, "t")
     async with join(1) as first, join(2) as second:
 
@@ -310,7 +310,7 @@ async def test_access_control_entries_of_all_brokers_are_kept(join: Join) -> Non
             assert not third.image.acls
 
 
-async def test_a_partition_of_another_epoch_is_a_conflict(join: Join) -> None:
+async def test_partition_change_with_another_epoch_is_a_conflict(join: Join) -> None:
     async with join(1) as store:
         await store.campaign()
         await store.commit([CreateTopic(TOPIC)])
@@ -328,7 +328,7 @@ async def test_a_partition_of_another_epoch_is_a_conflict(join: Join) -> None:
         assert states == (first, first if conflict.value.made else STATE)
 
 
-async def test_a_topic_made_again_is_another(join: Join) -> None:
+async def test_recreated_topic_is_a_different_topic(join: Join) -> None:
     async with join(1) as first, join(2) as second:
         await first.campaign()
         await first.commit([CreateTopic(TOPIC, {"a": "b"})])
@@ -346,7 +346,7 @@ async def test_a_topic_made_again_is_another(join: Join) -> None:
         assert _topics(await second.load()) == {"t": again}
 
 
-async def test_producer_ids_of_all_brokers_are_given_once(join: Join) -> None:
+async def test_producer_ids_of_several_brokers_never_overlap(join: Join) -> None:
     given: list[int] = []
 
     async def take(store: Store) -> None:
@@ -359,8 +359,10 @@ async def test_producer_ids_of_all_brokers_are_given_once(join: Join) -> None:
     assert len(given) == len(set(given)) == 4 * 1011
 
 
-async def test_controllers_in_turn_tell_one_story(join: Join, rng: random.Random) -> None:
-    """Random changes by two that lead in turn: the next finds what the last one said."""
+async def test_changes_of_successive_controllers_reach_all_watchers_in_order(
+    join: Join, rng: random.Random
+) -> None:
+    """Random changes by two controllers in turn: each reads what the other one wrote."""
     async with join(1) as first, join(2) as second:
         stores: list[Store] = [first, second]
         expected: ClusterImage | None = None
@@ -415,7 +417,7 @@ def _topics(image: ClusterImage) -> dict[str, TopicImage]:
     return dict(image.topics.items())
 
 
-async def test_any_broker_sets_features_and_all_are_told(join: Join) -> None:
+async def test_feature_change_of_any_broker_reaches_all_brokers(join: Join) -> None:
     async with join(1) as first, join(2) as second:
         assert await first.campaign()
         before = (await second.shows(lambda image: image.features.epoch >= 0)).features
@@ -430,7 +432,7 @@ async def test_any_broker_sets_features_and_all_are_told(join: Join) -> None:
         await third.shows(lambda image: image.features == after)
 
 
-async def test_of_two_who_set_features_at_once_one_is_told_of_the_other(join: Join) -> None:
+async def test_concurrent_feature_change_is_a_conflict(join: Join) -> None:
     async with join(1) as first, join(2) as second:
         assert await first.campaign()
         before = (await second.shows(lambda image: image.features.epoch >= 0)).features

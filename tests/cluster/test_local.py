@@ -1,4 +1,4 @@
-"""The file of a single node's metadata: whole after any crash, and refused if it is damaged."""
+"""LocalStore: its file is complete after any crash, and damage in it is an error."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PATIENCE_S = 120
 
 
 class Crash(BaseException):
-    """The process ends here."""
+    """Raised where the process ends."""
 
 
 def creation(name: str) -> CreateTopic:
@@ -47,7 +47,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For tests that write often and lose no power."""
+    """Files without fsync, for tests that write often and have no power cut."""
     monkeypatch.setattr(Files, "fsync", staticmethod(lambda descriptor: None))
 
 
@@ -71,8 +71,8 @@ async def reloaded(path: Path) -> ClusterImage:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick_disk")
-async def test_cut_at_every_byte_it_holds_what_was_acknowledged_before(path: Path) -> None:
-    """As kill -9 in the middle of a write leaves it, or a power cut."""
+async def test_file_truncated_at_any_byte_has_the_changes_acknowledged_before(path: Path) -> None:
+    """kill -9 or a power cut in the middle of a write leaves such a file."""
     store = LocalStore(path)
     images = {size_of(path): await store.load()}
     batches: list[list[Change]] = [
@@ -92,8 +92,8 @@ async def test_cut_at_every_byte_it_holds_what_was_acknowledged_before(path: Pat
         assert size_of(path) == acknowledged, "the torn end is gone"
 
 
-async def test_a_torn_end_of_any_bytes_is_cut(path: Path) -> None:
-    """A power cut may leave the file's new length and not its content."""
+async def test_torn_end_of_any_bytes_is_cut_off(path: Path) -> None:
+    """A power cut may leave the new length of the file without its content."""
     store = LocalStore(path)
     image = await store.commit([creation("a")])
     kept = size_of(path)
@@ -105,7 +105,7 @@ async def test_a_torn_end_of_any_bytes_is_cut(path: Path) -> None:
         assert await reloaded(path) == image
 
 
-async def test_goes_on_behind_a_torn_end(path: Path) -> None:
+async def test_commits_continue_after_a_torn_end(path: Path) -> None:
     store = LocalStore(path)
     await store.commit([creation("a")])
     await store.commit([creation("b")])
@@ -119,8 +119,8 @@ async def test_goes_on_behind_a_torn_end(path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick_disk")
-async def test_damage_before_the_end_is_refused(path: Path) -> None:
-    """What comes behind it was acknowledged: starting without it would lose it."""
+async def test_damage_before_the_last_line_is_an_error(path: Path) -> None:
+    """The lines after it were acknowledged: starting without them would lose changes."""
     store = LocalStore(path)
     for name in ("a", "b", "c"):
         await store.commit([creation(name)])
@@ -137,7 +137,7 @@ STEPS = ("write", "fsync", "replace", "fsync directory")
 
 
 class CrashingOs:
-    """The system calls that write a snapshot, of which the `at`th never happens."""
+    """The system calls that write a snapshot; number `at` ends the process."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, at: int) -> None:
         self.steps: list[str] = []
@@ -170,7 +170,7 @@ class CrashingOs:
 
 
 @pytest.mark.parametrize("at", range(len(STEPS)))
-async def test_a_crash_within_a_snapshot_leaves_the_old_file_or_the_new(
+async def test_crash_during_a_snapshot_leaves_the_old_or_the_new_file(
     path: Path, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
     store = LocalStore(path)
@@ -188,10 +188,10 @@ async def test_a_crash_within_a_snapshot_leaves_the_old_file_or_the_new(
 
 
 @pytest.mark.usefixtures("quick_disk")
-async def test_a_log_that_outgrows_its_snapshot_becomes_one(
+async def test_log_larger_than_its_snapshot_is_replaced_by_a_snapshot(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is read at a start does not grow with what was ever done."""
+    """The file size depends on the present metadata, not on the number of changes ever made."""
     monkeypatch.setattr(change_log, "LOG_BYTES_MIN", 2000)
     store = LocalStore(path)
     sizes = []
@@ -207,8 +207,8 @@ async def test_a_log_that_outgrows_its_snapshot_becomes_one(
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick_disk")
-async def test_topics_made_one_by_one_cost_the_same_each(path: Path) -> None:
-    """The 2,000th is written with as many bytes and calls as the first."""
+async def test_each_new_topic_costs_the_same_number_of_bytes(path: Path) -> None:
+    """The 2,000th topic costs as many bytes and calls as the first."""
     store = LocalStore(path)
     await store.commit([creation("t00000")])
     appended = []
@@ -221,7 +221,7 @@ async def test_topics_made_one_by_one_cost_the_same_each(path: Path) -> None:
     assert len((await reloaded(path)).topics) == 2001
 
 
-async def test_commits_of_one_moment_share_a_write(
+async def test_concurrent_commits_share_one_write(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = LocalStore(path)
@@ -242,8 +242,8 @@ async def test_commits_of_one_moment_share_a_write(
     assert len((await reloaded(path)).topics) == 50
 
 
-async def test_a_commit_that_nobody_waits_for_any_more_is_made(path: Path) -> None:
-    """What is decided after it stands on it."""
+async def test_commit_of_a_cancelled_caller_is_made(path: Path) -> None:
+    """Later commits build on it."""
     store = LocalStore(path)
     with trio.CancelScope() as scope:
         scope.cancel()
@@ -253,10 +253,10 @@ async def test_a_commit_that_nobody_waits_for_any_more_is_made(path: Path) -> No
     assert set((await reloaded(path)).topics) == {"a", "b"}
 
 
-async def test_what_is_being_written_while_the_store_is_closed_is_written(
+async def test_closing_the_store_completes_a_running_write(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A broker that stops closes its store; a thread may be at a commit just then."""
+    """A stopping broker closes its store, while a thread may be writing a commit."""
     store = LocalStore(path)
     begun, go_on = threading.Event(), threading.Event()
     append = ChangeLog._append
@@ -280,7 +280,7 @@ async def test_what_is_being_written_while_the_store_is_closed_is_written(
 
 
 @pytest.mark.parametrize(("place", "call"), [(os, "write"), (Files, "fsync")])
-async def test_a_disk_that_fails_changes_nothing(
+async def test_failed_write_changes_nothing(
     path: Path, monkeypatch: pytest.MonkeyPatch, place: object, call: str
 ) -> None:
     store = LocalStore(path)
@@ -315,7 +315,7 @@ async def test_a_disk_that_fails_changes_nothing(
     assert await reloaded(path) == after
 
 
-async def test_a_short_write_goes_on(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_short_write_is_continued(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = LocalStore(path)
     write = os.write
     monkeypatch.setattr(os, "write", lambda file, content: write(file, content[:7]))
@@ -325,7 +325,7 @@ async def test_a_short_write_goes_on(path: Path, monkeypatch: pytest.MonkeyPatch
     assert await reloaded(path) == image
 
 
-async def test_a_new_store_can_be_of_a_known_cluster(tmp_path: Path) -> None:
+async def test_new_store_takes_a_given_cluster_id(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "metadata.log"
     store = LocalStore(path, cluster_id="AAAAAAAAQACEAgAAAAAAAA")
     assert (await store.load()).cluster_id == "AAAAAAAAQACEAgAAAAAAAA"
@@ -360,7 +360,7 @@ HEADER = {"format": 2, "cluster_id": "c", "version": 3, "next_producer_id": 0}
         ),
     ],
 )
-def test_a_file_that_cannot_be_understood_is_left_alone(
+def test_file_of_unknown_content_is_an_error_and_stays_unchanged(
     path: Path, content: bytes, sentence: str
 ) -> None:
     path.write_bytes(content)
@@ -369,7 +369,7 @@ def test_a_file_that_cannot_be_understood_is_left_alone(
     assert path.read_bytes() == content
 
 
-def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_unreadable_file_is_a_store_error(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="cannot read the metadata"):
         LocalStore(tmp_path)
 
@@ -391,7 +391,7 @@ OLD = {
 }
 
 
-async def test_the_file_of_earlier_versions_is_taken_up_once(path: Path) -> None:
+async def test_file_of_an_earlier_version_is_converted_once(path: Path) -> None:
     old = path.with_name("kwire-metadata.json")
     old.write_text(json.dumps(OLD))
     image = await reloaded(path)
@@ -409,7 +409,7 @@ async def test_the_file_of_earlier_versions_is_taken_up_once(path: Path) -> None
     assert (again.topics, again.version) == (image.topics, 7)
 
 
-async def test_a_kill_after_the_conversion_does_not_undo_it(path: Path) -> None:
+async def test_kill_after_the_conversion_keeps_the_converted_file(path: Path) -> None:
     old = path.with_name("kwire-metadata.json")
     old.write_text(json.dumps(OLD))
     store = LocalStore(path)
@@ -424,7 +424,9 @@ async def test_a_kill_after_the_conversion_does_not_undo_it(path: Path) -> None:
     "content",
     [b"", b"{", b"[]", b"\xff", b'{"format": 1}', b'{"format": 9}', b'{"format":1,"topics":[]}'],
 )
-def test_one_that_cannot_be_understood_is_left_alone(path: Path, content: bytes) -> None:
+def test_file_of_an_earlier_version_with_unknown_content_stays_unchanged(
+    path: Path, content: bytes
+) -> None:
     old = path.with_name("kwire-metadata.json")
     old.write_bytes(content)
     with pytest.raises(StoreError, match=r"kwire-metadata\.json is damaged"):

@@ -20,7 +20,7 @@ from tests.inside import running_broker
 class Store:
     """A ClusterStore of one member; each session registers it with a new epoch."""
 
-    has_way_back = True
+    can_register_again = True
 
     def __init__(self) -> None:
         self.on_event: Callable[[StoreEvent], None] | None = None

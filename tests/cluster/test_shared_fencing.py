@@ -1,4 +1,4 @@
-"""Writes to the shared store by a broker that is no longer what it was, and members that go."""
+"""Shared store: writes of earlier controllers and stale writes, and members that leave."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ STALE: dict[str, Change] = {
     "delete another topic": DeleteTopic("t", OTHER.id),
     "configs": SetConfigs(GROUP_RESOURCE, "g", {"a": "0"}, {"a": "1"}),
 }
-"""Changes that were decided by metadata that is not there (any longer)."""
+"""Changes based on metadata that does not exist, or not any longer."""
 
 
 @pytest.mark.parametrize("name", CONTROLLERS)
@@ -81,7 +81,7 @@ async def test_write_in_an_earlier_controller_epoch_is_fenced(tmp_path: Path, na
 async def test_write_of_a_broker_that_is_not_the_controller_is_fenced(
     tmp_path: Path, name: str
 ) -> None:
-    """Also beside a change that any broker may make: nothing of such a commit is made."""
+    """A commit with one such change is refused whole, even if any broker may make the others."""
     async with holding(tmp_path) as holder:
         first, second = await holder.broker(1), await holder.broker(2)
         assert await first.campaign()
@@ -112,7 +112,7 @@ async def test_write_by_stale_metadata_is_a_conflict_and_changes_nothing(
 
 
 class SlowStore(LocalStore):
-    """Waits before it makes the changes of a kind."""
+    """Delays commits with changes of a kind."""
 
     waits_for: type[Change] | None = None
 
@@ -138,7 +138,7 @@ async def serving(store: LocalStore, path: Path) -> AsyncIterator[tuple[StoreSer
     store.close()
 
 
-async def test_restarted_broker_waits_for_its_earlier_connection_to_be_forgotten(
+async def test_restarted_broker_waits_until_its_earlier_connection_is_removed(
     tmp_path: Path,
 ) -> None:
     store = SlowStore(tmp_path / "metadata.log")
@@ -178,7 +178,7 @@ async def test_holder_ends_only_after_its_last_broker(tmp_path: Path) -> None:
         ended = trio.Event()
 
         async def wait() -> None:
-            await server.everybody_gone()
+            await server.wait_until_empty()
             ended.set()
 
         nursery.start_soon(wait)
@@ -193,10 +193,10 @@ async def test_holder_ends_only_after_its_last_broker(tmp_path: Path) -> None:
         assert ended.is_set()
 
 
-async def test_broker_whose_holder_goes_during_a_write_is_not_told_that_it_was_made(
+async def test_commit_raises_store_error_when_the_holder_ends_during_a_write(
     tmp_path: Path,
 ) -> None:
-    """It was made whole or not at all, and the next holder says which."""
+    """The next holder has the whole commit or nothing of it."""
     store = SlowStore(tmp_path / "metadata.log")
     server = StoreServer(store, await store.load())
     async with trio.open_nursery() as nursery:
@@ -213,7 +213,7 @@ async def test_broker_whose_holder_goes_during_a_write_is_not_told_that_it_was_m
         refused = trio.Event()
 
         async def write() -> None:
-            with pytest.raises(StoreError, match="is gone"):
+            with pytest.raises(StoreError, match="has ended"):
                 await member.commit([SetConfigs(GROUP_RESOURCE, "g", {}, {"a": "b"})])
             refused.set()
 
@@ -230,7 +230,9 @@ async def test_broker_whose_holder_goes_during_a_write_is_not_told_that_it_was_m
 
 
 @pytest.mark.parametrize("line", [b"GET / HTTP/1.1\r", b'{"id": 1}', b'{"ask": "register"}'])
-async def test_connection_that_makes_no_sense_is_closed_alone(tmp_path: Path, line: bytes) -> None:
+async def test_connection_with_an_invalid_line_is_the_only_one_closed(
+    tmp_path: Path, line: bytes
+) -> None:
     async with holding(tmp_path) as holder:
         store = await holder.broker(1)
         async with await trio.open_unix_socket(str(holder.path)) as stray:
@@ -241,7 +243,7 @@ async def test_connection_that_makes_no_sense_is_closed_alone(tmp_path: Path, li
         await store.commit([SetConfigs(GROUP_RESOURCE, "g", {}, {"a": "b"})])
 
 
-async def test_failed_log_directory_is_told_to_every_broker(tmp_path: Path) -> None:
+async def test_failed_log_directory_is_reported_to_every_broker(tmp_path: Path) -> None:
     async with holding(tmp_path) as holder:
         first, second = await holder.broker(1), await holder.broker(2)
         await first.log_dir_failed()
@@ -249,7 +251,7 @@ async def test_failed_log_directory_is_told_to_every_broker(tmp_path: Path) -> N
         assert await first.told(LogDirsFailed) == LogDirsFailed((1,))
 
 
-async def test_brokers_of_a_holder_that_stops_leave_its_metadata(tmp_path: Path) -> None:
+async def test_stopping_holder_removes_its_brokers_from_the_metadata(tmp_path: Path) -> None:
     store = LocalStore(tmp_path / "metadata.log")
     async with serving(store, tmp_path / "s") as (server, nursery):
         for broker_id in (1, 2):

@@ -1,4 +1,4 @@
-"""The lines between the holder of the metadata and its brokers, in any pieces."""
+"""Reading the lines between the holder and its brokers, whatever pieces they arrive in."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import trio
 
 from kwire.cluster.stores.contract import StoreError
 from kwire.cluster.stores.shared import lines as shared_lines
-from kwire.cluster.stores.shared.lines import Said, encoded, lines
+from kwire.cluster.stores.shared.lines import JsonObject, encoded, lines
 
-SAID: list[Said] = [
+SAID: list[JsonObject] = [
     {"begin": {"cluster_id": "c", "lines": 2}},
     {},
     {"changes": ["é\n", None, 1.5], "version": 2},
@@ -23,7 +23,7 @@ SAID: list[Said] = [
 
 
 class Pieces:
-    """A stream that gives these pieces, one each time, and then ends."""
+    """A stream that returns these pieces one by one, then ends."""
 
     def __init__(self, pieces: list[bytes], error: Exception | None = None) -> None:
         self._pieces, self._error = pieces, error
@@ -37,7 +37,7 @@ class Pieces:
         return b""
 
 
-async def read(pieces: list[bytes], error: Exception | None = None) -> list[Said]:
+async def read(pieces: list[bytes], error: Exception | None = None) -> list[JsonObject]:
     stream: Any = Pieces(pieces, error)
     return [said async for said in lines(stream)]
 
@@ -49,7 +49,7 @@ async def test_lines_are_read_in_pieces_of_any_size(size_bytes: int) -> None:
     assert await read(pieces) == SAID
 
 
-async def test_lines_are_read_in_pieces_cut_at_random(rng: random.Random) -> None:
+async def test_lines_are_read_in_random_pieces(rng: random.Random) -> None:
     data = b"".join(map(encoded, SAID)) * 3
     for _ in range(20):
         cuts = sorted({0, len(data), *(rng.randrange(len(data)) for _ in range(10))})
@@ -67,14 +67,14 @@ async def test_connection_that_breaks_ends_the_lines(error: Exception) -> None:
 
 
 @pytest.mark.parametrize("line", [b"{", b"GET / HTTP/1.1", b"\xff\xfe", b"[]", b"1", b""])
-async def test_line_that_is_no_json_object_is_a_store_error(line: bytes) -> None:
-    """A StoreError ends that connection alone; any other would end the holder."""
-    with pytest.raises(StoreError, match="out of step"):
+async def test_line_that_is_not_a_json_object_is_a_store_error(line: bytes) -> None:
+    """A StoreError ends this connection only; any other exception would end the holder."""
+    with pytest.raises(StoreError, match="a line of the metadata connection is not"):
         await read([line + b"\n"])
 
 
-async def test_line_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_line_above_the_size_limit_is_a_store_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_lines, "LINE_SIZE_BYTES_MAX", 100)
-    with pytest.raises(StoreError, match="above 100 bytes"):
+    with pytest.raises(StoreError, match="longer than 100 bytes"):
         await read([b"x" * 60, b"x" * 60])
     assert await read([b'{"a":"' + b"x" * 60, b"x" * 30 + b'"}\n']) == [{"a": "x" * 90}]

@@ -1,4 +1,4 @@
-"""Delegation tokens through the process that holds the metadata."""
+"""Delegation tokens in the shared store."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.inside import until
 TOKEN = DelegationToken("t", "User:a", "User:r", ("User:b",), 1, 3, 2)
 
 
-async def test_any_broker_makes_one_and_all_see_it(tmp_path: Path) -> None:
+async def test_token_made_at_any_broker_reaches_all_brokers(tmp_path: Path) -> None:
     async with holding(tmp_path) as holder:
         one, other = await holder.broker(1), await holder.broker(2)
         await other.commit([SetToken("t", None, TOKEN)])

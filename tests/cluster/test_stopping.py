@@ -115,7 +115,7 @@ async def controller(config: BrokerConfig, metadata: Path | None = None) -> Asyn
 
 
 class Pause:
-    """Has the holder's store answer nothing, as that of a stopped process, until `end`."""
+    """Makes the holder's store answer no commit until `end`, as if its process were paused."""
 
     def __init__(self, holder: Holder, monkeypatch: pytest.MonkeyPatch) -> None:
         self._over = trio.Event()

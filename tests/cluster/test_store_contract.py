@@ -1,4 +1,4 @@
-"""What every MetadataStore does; `open_store` has the kinds."""
+"""Tests of every kind of MetadataStore; the fixture `open_store` makes them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def local_stores(directory: Path) -> OpenStore:
     ]
 )
 def open_store(request: pytest.FixtureRequest, tmp_path: Path, unique: str) -> OpenStore:
-    """Opens the same store again at each call, as another start of the broker would.
+    """Each call opens the same store again, as a restart of the broker does.
 
     One that several brokers share is the controller's.
     """
@@ -79,7 +79,7 @@ def creation(name: str, **configs: str) -> CreateTopic:
 
 
 def lasting(image: ClusterImage) -> object:
-    """What is the same after a restart."""
+    """The part of an image that survives a restart."""
     return (
         image.cluster_id,
         image.topics,
@@ -93,7 +93,7 @@ def lasting(image: ClusterImage) -> object:
     )
 
 
-async def test_a_new_store_has_a_cluster_id_that_stays(open_store: OpenStore) -> None:
+async def test_new_store_keeps_its_cluster_id(open_store: OpenStore) -> None:
     first = await open_store().load()
     again = await open_store().load()
     assert len(first.cluster_id) == 22
@@ -103,7 +103,7 @@ async def test_a_new_store_has_a_cluster_id_that_stays(open_store: OpenStore) ->
     assert not first.brokers
 
 
-async def test_what_is_committed_is_there_after_a_restart(open_store: OpenStore) -> None:
+async def test_committed_changes_survive_a_restart(open_store: OpenStore) -> None:
     store = open_store()
     committed = await store.commit([creation("a", retention="1"), creation("b.c")])
     assert committed.version > 0
@@ -113,13 +113,15 @@ async def test_what_is_committed_is_there_after_a_restart(open_store: OpenStore)
     assert lasting(reloaded) == lasting(committed)
 
 
-async def test_names_and_values_of_any_characters_are_kept(open_store: OpenStore) -> None:
+async def test_names_and_values_with_any_characters_are_kept(open_store: OpenStore) -> None:
     odd = {"match": 'client_id="\u00e9\n\\"', "\u2603": "\x00\u2028"}
     await open_store().commit([SetConfigs(16, "sub \u2603", {}, odd)])
     assert (await open_store().load()).configs_of(16, "sub \u2603") == odd
 
 
-async def test_access_control_entries_come_and_go_one_by_one(open_store: OpenStore) -> None:
+async def test_access_control_entries_are_added_and_removed_one_by_one(
+    open_store: OpenStore,
+) -> None:
     store = open_store()
     await store.load()
     one, other = (
@@ -148,7 +150,7 @@ async def test_access_control_entries_come_and_go_one_by_one(open_store: OpenSto
     assert not (await open_store().load()).acls
 
 
-async def test_a_change_that_was_decided_by_something_else_is_a_conflict(
+async def test_change_based_on_another_state_is_a_conflict(
     open_store: OpenStore,
 ) -> None:
     store = open_store()
@@ -164,7 +166,7 @@ async def test_a_change_that_was_decided_by_something_else_is_a_conflict(
     assert (await store.load()).version == before.version + len(made)
 
 
-async def test_of_two_that_make_the_same_topic_at_once_one_wins(open_store: OpenStore) -> None:
+async def test_concurrent_creation_of_a_topic_succeeds_once(open_store: OpenStore) -> None:
     store = open_store()
     outcomes: list[str] = []
 
@@ -184,7 +186,7 @@ async def test_of_two_that_make_the_same_topic_at_once_one_wins(open_store: Open
     assert sorted(outcomes) == ["made", *["refused"] * 4]
 
 
-async def test_changes_of_different_things_do_not_disturb_each_other(
+async def test_changes_of_different_resources_do_not_conflict(
     open_store: OpenStore,
 ) -> None:
     store = open_store()
@@ -219,10 +221,10 @@ async def test_watchers_see_every_commit_in_order_before_it_returns(
     assert topics == [["a"], ["a", "b"], ["a", "b", "c"], ["b", "c"]]
 
 
-async def test_a_topic_that_nobody_leads_yet_is_new_until_somebody_does(
+async def test_topic_without_leaders_is_new_until_one_is_elected(
     open_store: OpenStore,
 ) -> None:
-    """What the controller of a cluster goes by; in ZooKeeper it has no state until then."""
+    """The controller elects leaders of new partitions; in ZooKeeper they have no state znode."""
     store = open_store()
     await store.load()
     made = creation("t")
@@ -242,7 +244,7 @@ async def test_a_topic_that_nobody_leads_yet_is_new_until_somebody_does(
     again.close()
 
 
-async def test_a_registered_broker_is_listed_until_the_store_is_closed(
+async def test_registered_broker_is_listed_until_the_store_is_closed(
     open_store: OpenStore,
 ) -> None:
     store = open_store()
@@ -262,7 +264,7 @@ async def test_a_registered_broker_is_listed_until_the_store_is_closed(
     assert (await open_store().load()).brokers == {}
 
 
-async def test_producer_ids_are_given_once(open_store: OpenStore) -> None:
+async def test_producer_ids_are_never_allocated_twice(open_store: OpenStore) -> None:
     given: list[int] = []
 
     async def allocate(store: MetadataStore, count: int) -> None:
@@ -279,8 +281,8 @@ async def test_producer_ids_are_given_once(open_store: OpenStore) -> None:
 
 
 @pytest.mark.slow
-def test_what_a_store_read_again_holds_is_what_its_changes_made() -> None:
-    """Any changes, some of them impossible, in batches, with restarts in between."""
+def test_reopened_store_equals_the_image_of_its_changes() -> None:
+    """Random changes in batches, some of them in conflict, with restarts in between."""
 
     @settings(max_examples=30)
     @given(st.data())

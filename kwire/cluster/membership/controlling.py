@@ -33,11 +33,11 @@ from kwire.cluster.metadata.refusal import Refusal
 from kwire.cluster.peers.error import PeerError
 from kwire.cluster.peers.peers import Peers, Role
 from kwire.cluster.stores.contract import (
-    ElectionsAsked,
+    ElectionsRequested,
     IsrChanged,
     LogDirsFailed,
     NotController,
-    ReassignmentsAsked,
+    ReassignmentsRequested,
     StoreError,
     StoreEvent,
 )
@@ -185,12 +185,12 @@ class Term:
                 self._carry_out(machine.isr_changed(places))
             case LogDirsFailed(broker_ids):
                 self._carry_out(machine.log_dirs_failed(broker_ids))
-            case ElectionsAsked(places):
+            case ElectionsRequested(places):
                 self._carry_out(machine.preferred_elections_requested(places))
-            case ReassignmentsAsked():
+            case ReassignmentsRequested():
                 self._start(partial(self._reassign, event))
 
-    async def _reassign(self, event: ReassignmentsAsked) -> None:
+    async def _reassign(self, event: ReassignmentsRequested) -> None:
         refused = await self.ask(lambda machine: machine.reassignments_requested(event.replicas))
         if refused:
             await self._store.drop_reassignments(refused)

@@ -35,8 +35,8 @@ from kwire.cluster.replication.manager import ReplicaManager
 from kwire.cluster.stores.contract import (
     ControllerGone,
     NotController,
-    SessionBack,
     SessionLost,
+    SessionResumed,
     SessionSuspended,
     StoreError,
     StoreEvent,
@@ -166,7 +166,7 @@ class ClusterMember:
                 self._session_lost.set()
             case SessionSuspended():
                 log.warning("Cannot reach the metadata store of the cluster.")
-            case SessionBack():
+            case SessionResumed():
                 log.info("The metadata store of the cluster is reachable again.")
             case _ if self.term is not None:
                 self.term.handle_event(event)
@@ -215,7 +215,7 @@ class ClusterMember:
         while True:
             await self._session_lost.wait()
             self._session_lost = trio.Event()
-            if not self._store.has_way_back:
+            if not self._store.can_register_again:
                 self._hand_over_scope.cancel()
             if self._is_leaving:
                 return
@@ -224,7 +224,7 @@ class ClusterMember:
                 "until it has registered again."
             )
             self._replication.step_down()
-            if not self._store.has_way_back:
+            if not self._store.can_register_again:
                 self._give_up(StoreError("the process that held the metadata is gone"))
                 return
             await self._rejoin()

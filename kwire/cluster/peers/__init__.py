@@ -1,4 +1,4 @@
-"""Other brokers of the cluster, as this one reaches them: `Peers` gives a `Peer`, `Peer` answers.
+"""Requests to other brokers of the cluster: `Peers` gives a `Peer`, whose `call` sends a request.
 
-Imported where there are other brokers; a broker alone never does.
+A single-node broker never imports this package.
 """

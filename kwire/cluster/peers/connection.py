@@ -1,8 +1,8 @@
-"""One TCP connection to another broker: requests go out in order, and so do replies come back.
+"""PeerConnection: one TCP connection to another broker; replies come in the order of requests.
 
-No task of its own: of those who wait for a reply one reads for all, until its own has come, then
-the next does.  So a lone caller, as a fetcher is, costs no switch between tasks.  A caller that is
-cancelled leaves its place in the line: its reply is read by whoever comes next, and dropped.
+The connection has no task of its own.  One of the waiting callers reads replies for all of them;
+when its own reply has come, the next caller reads on.  So a single caller, such as a fetcher, costs
+no task switch.  The reply to a cancelled call is read by a later caller, and dropped.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 
 _SIZE = Struct(">i")
 _BUFFER_BYTES: Final = 64 * 1024
-"""Read at once; what a larger reply has beyond is read to where it stays."""
+"""Size of the receive buffer.  A larger reply is received into a buffer of its own."""
 
 
 class _Pending:
-    """A request on its way; `reply` is there once it has been read."""
+    """A request that was sent; `reply` is set once it has been read."""
 
     __slots__ = ("api_key", "correlation_id", "reply", "turn", "version")
 
@@ -53,15 +53,15 @@ class _Pending:
         self.version = version
         self.reply: Any = None
         self.turn: trio.Event | None = None
-        """Set when the reply is there, or when its caller is to read."""
+        """Wakes the caller: its reply has been read, or it is the caller's turn to read."""
 
 
 _ABORT: Final = Struct("ii").pack(1, 0)
-"""SO_LINGER: what the other side has not acknowledged yet is sent no more (RST)."""
+"""SO_LINGER value that makes close() reset the connection and drop unsent bytes."""
 
 
 class PeerConnection:
-    """See the module.  Any failure closes it, and then all who wait are told the same."""
+    """See the module.  Any failure closes the connection and fails all waiting calls."""
 
     def __init__(self, client: socket.socket | TlsTransport, whom: str, client_id: str) -> None:
         self.whom = whom
@@ -80,22 +80,29 @@ class PeerConnection:
 
     @property
     def idle(self) -> bool:
-        """Whether nobody waits for a reply."""
+        """Whether no call waits for a reply."""
         return not self._pending
 
     def version_for(self, request: Request, version_max: int | None) -> int:
-        """The highest version that both know, not above `version_max`.  Raises PeerError."""
+        """The highest version that both brokers support, at most `version_max`.
+
+        Raises PeerError if there is none.
+        """
         api_key = api_key_of(request)
         low, high = self.versions.get(api_key, (0, -1))
         high = min(high, request.MAX_VERSION)
         if version_max is not None:
             high = min(high, version_max)
         if high < max(low, request.MIN_VERSION):
-            raise PeerError(self.whom, f"no version of {ApiKey(api_key).name} is known to both")
+            api_name = ApiKey(api_key).name
+            raise PeerError(self.whom, f"no version of {api_name} is supported by both brokers")
         return high
 
     async def negotiate(self) -> None:
-        """Ask what the other side serves; an older one says what of ApiVersions it knows."""
+        """Ask for the supported versions (ApiVersions).
+
+        An older broker refuses the version of this request and names those that it supports.
+        """
         request = ApiVersionsRequest(
             client_software_name=CLIENT_SOFTWARE_NAME,
             client_software_version=CLIENT_SOFTWARE_VERSION,
@@ -123,25 +130,26 @@ class PeerConnection:
             if pending.reply is None:
                 await self._read_until(pending)
         finally:
-            pending.turn = None  # it may have been this one's turn to read, and it was cancelled
+            # This call may have been cancelled when it was its turn to read: wake the next one.
+            pending.turn = None
             if self._pending and not self._reading:
-                self._pass_on()
+                self._wake_next_reader()
         return pending.reply
 
     def fail(self, why: str) -> PeerError:
-        """Close it: all who wait, and whoever comes, are told `why`.  Gives that error."""
+        """Close the connection; waiting and later calls raise the returned PeerError."""
         if self.failure is None:
             self.failure = PeerError(self.whom, why)
-            trio.lowlevel.notify_closing(self._socket)  # who waits for it wakes up
+            trio.lowlevel.notify_closing(self._socket)  # wakes tasks that wait for the socket
             if self._pending:
-                # What was not answered is asked again on another connection.  It must not come
-                # here as well, later, when what has been asked since is done.
+                # Callers send unanswered requests again, on another connection.  The other broker
+                # must not receive the first copy after those: drop what was not sent.
                 self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _ABORT)
             self._socket.close()
             pending, self._pending = self._pending, deque()
-            for each in pending:
-                if each.turn is not None:
-                    each.turn.set()
+            for request in pending:
+                if request.turn is not None:
+                    request.turn.set()
         return self.failure
 
     # -- sending
@@ -159,7 +167,7 @@ class PeerConnection:
         ).encode(request_header_version(api_key, version))
         try:
             body = request.encode(version)
-        except EncodeError as error:  # nothing has gone out: the connection stays
+        except EncodeError as error:  # nothing was sent: the connection stays usable
             raise PeerError(self.whom, str(error)) from error
         frame = b"".join((_SIZE.pack(len(header) + len(body)), header, body))
         pending = _Pending(self._next_correlation_id, api_key, version)
@@ -167,7 +175,7 @@ class PeerConnection:
         try:
             await self._send_all(frame)
         except trio.Cancelled:
-            self.fail("a request was broken off while it was sent")
+            self.fail("a call was cancelled while its request was being sent")
             raise
         except OSError as error:
             raise self.fail(reason_of(error)) from error
@@ -186,7 +194,7 @@ class PeerConnection:
     # -- receiving
 
     async def _read_until(self, wanted: _Pending) -> None:
-        """Read replies for all who wait, until that of `wanted` is there."""
+        """Read replies for all waiting calls, until that of `wanted` has come."""
         self._check_open()
         self._reading = True
         try:
@@ -194,13 +202,13 @@ class PeerConnection:
                 self._check_open()
                 frame = self._next_frame()
                 if frame is not None:
-                    self._settle(frame)
+                    self._match_reply(frame)
                 else:
                     await self._receive()
         except OSError as error:
             raise self.fail(reason_of(error)) from error
         except DecodeError as error:
-            raise self.fail(f"it does not reply as Kafka does ({error})") from error
+            raise self.fail(f"its reply is not valid Kafka protocol ({error})") from error
         finally:
             self._reading = False
 
@@ -216,14 +224,14 @@ class PeerConnection:
             except BlockingIOError:
                 await self._until(trio.lowlevel.wait_readable)
         if count == 0:
-            raise ConnectionResetError("the connection was closed at the other end")
+            raise ConnectionResetError("the other broker closed the connection")
         if self._large is not None:
             self._large_filled += count
         else:
             self._filled += count
 
     def _next_frame(self) -> memoryview | None:
-        """The next whole reply without its size; None where more has to come."""
+        """The next complete reply without its size field; None until all bytes have come."""
         large = self._large
         if large is not None:
             if self._large_filled < len(large):
@@ -248,9 +256,9 @@ class PeerConnection:
             self._large_filled, self._filled = filled - 4, 0
         return None
 
-    def _settle(self, frame: memoryview) -> None:
+    def _match_reply(self, frame: memoryview) -> None:
         if not self._pending:
-            raise DecodeError("a reply to nothing")
+            raise DecodeError("a reply without a request")
         pending = self._pending.popleft()
         api_key, version = pending.api_key, pending.version
         header, position = ResponseHeader.read(frame, response_header_version(api_key, version), 0)
@@ -263,8 +271,8 @@ class PeerConnection:
         if pending.turn is not None:
             pending.turn.set()
 
-    def _pass_on(self) -> None:
-        """Have one of those that still wait read on."""
+    def _wake_next_reader(self) -> None:
+        """Let the next waiting call read replies."""
         for pending in self._pending:
             if pending.turn is not None:
                 pending.turn.set()
@@ -273,8 +281,8 @@ class PeerConnection:
     async def _until(
         self, ready: Callable[[socket.socket | TlsTransport], Awaitable[None]]
     ) -> None:
-        """Wait for the socket.  Raises PeerError where it is closed meanwhile."""
-        with suppress(trio.ClosedResourceError):  # `failure` says why
+        """Wait until the socket is ready.  Raises PeerError if it is closed meanwhile."""
+        with suppress(trio.ClosedResourceError):  # `_check_open` raises the reason
             await ready(self._socket)
         self._check_open()
 

@@ -1,12 +1,12 @@
-"""Why another broker gave no answer."""
+"""Errors of requests to other brokers."""
 
 from __future__ import annotations
 
 
 class PeerError(Exception):
-    """No answer from another broker: `str()` says to whom something was sent and what went wrong.
+    """A request to another broker got no answer; the text names the broker and the reason.
 
-    Whether it was carried out is not known.
+    The other broker may have carried out the request.
     """
 
     def __init__(self, whom: str, why: str) -> None:
@@ -15,5 +15,5 @@ class PeerError(Exception):
         self.why = why
 
 
-class NoToken(Exception):
-    """Why there is no token to log in to another broker by."""
+class NoBrokerToken(Exception):
+    """This broker could not get a token to log in to another broker; the text says why."""

@@ -1,7 +1,7 @@
-"""What is to be said to other brokers, gathered while they are being spoken to.
+"""RequestBatcher: collects items for a broker while its previous request is in flight.
 
-A broker is sent one request at a time, with all that came up since the last one went out: a lone
-question goes at once, many share a request.
+Each broker gets one request at a time, which has all items added since the previous one was sent.
+So a single item is sent at once, and many items share a request.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import trio
 ItemT = TypeVar("ItemT")
 
 
-class Gathering(Generic[ItemT]):
-    """See the module.  `send(broker_id, items)` asks, and hands each item its answer."""
+class RequestBatcher(Generic[ItemT]):
+    """See the module.  `send(broker_id, items)` sends a request and gives each item its answer."""
 
     def __init__(
         self,
@@ -26,39 +26,39 @@ class Gathering(Generic[ItemT]):
         *,
         items_max: int,
     ) -> None:
-        """`identify` gives whom an item is about, and what is said of it.
+        """`identify` returns the subject of an item and its content; `items_max` is per request.
 
-        A request says one thing about each, for its answer names whom and not what; the others wait
-        for the next request.
+        A response names only subjects.  So a request never has two items of the same subject with
+        different contents: the second one waits for the next request.
         """
         self._nursery = nursery
         self._identify = identify
         self._send = send
         self._items_max = items_max
         self._queues: dict[int, deque[ItemT]] = {}
-        """What has not gone out, of each broker that is being spoken to."""
+        """Items not sent yet, of each broker that has a sending task."""
 
     def add(self, broker_id: int, item: ItemT) -> None:
-        """Have it said to that broker, soon."""
+        """Send `item` to that broker with its next request."""
         queue = self._queues.get(broker_id)
         if queue is None:
             queue = self._queues[broker_id] = deque()
-            self._nursery.start_soon(self._speak, broker_id, queue)
+            self._nursery.start_soon(self._send_all, broker_id, queue)
         queue.append(item)
 
-    async def _speak(self, broker_id: int, queue: deque[ItemT]) -> None:
+    async def _send_all(self, broker_id: int, queue: deque[ItemT]) -> None:
         while queue:
             await self._send(broker_id, self._take(queue))
         del self._queues[broker_id]
 
     def _take(self, queue: deque[ItemT]) -> list[ItemT]:
-        """What goes into the next request."""
-        said: dict[Hashable, object] = {}
+        """Remove the items of the next request from `queue`."""
+        contents: dict[Hashable, object] = {}
         taken: list[ItemT] = []
         for _ in range(len(queue)):
             item = queue.popleft()
-            whom, what = self._identify(item)
-            if len(taken) < self._items_max and said.setdefault(whom, what) == what:
+            subject, content = self._identify(item)
+            if len(taken) < self._items_max and contents.setdefault(subject, content) == content:
                 taken.append(item)
             else:
                 queue.append(item)

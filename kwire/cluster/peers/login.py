@@ -1,7 +1,7 @@
-"""How a broker proves to the others of its cluster who it is, where their listener asks for SASL.
+"""PeerLogin: SASL authentication of this broker on connections to other brokers.
 
-By `sasl.mechanism.inter.broker.protocol`, with name and password of that mechanism's JAAS line on
-the listener between brokers, or by OAUTHBEARER with a token (kwire.cluster.peers.token).
+The mechanism is `sasl.mechanism.inter.broker.protocol`.  The user name and password are in the JAAS
+entry of the inter-broker listener.  OAUTHBEARER takes a token instead (kwire.cluster.peers.token).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from kwire.cluster.peers.error import NoToken
+from kwire.cluster.peers.error import NoBrokerToken
 from kwire.codecs.messages.sasl_authenticate import SaslAuthenticateRequest
 from kwire.codecs.messages.sasl_handshake import SaslHandshakeRequest
 from kwire.security.listener_sasl import NONCE_BYTES, OAUTHBEARER, login_module, module_of
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from kwire.settings import BrokerConfig
 
 RENEWED_AT: Final = 0.85
-"""The part of a login's time after which a connection is made anew, before it is closed; Kafka's
-clients log in again between 85 and 95 %."""
+"""Part of a login's lifetime after which this broker opens a new connection, before the other
+broker closes the old one.  Kafka's clients log in again after 85 to 95 %."""
 
 
 class PeerLogin:
-    """What a connection to another broker begins with."""
+    """Logs in on each new connection to another broker."""
 
     def __init__(self, config: BrokerConfig) -> None:
-        """Raises ConfigError where there is no name and password to log in with."""
+        """Raises ConfigError if the settings lack the mechanism, or its name and password."""
         listener = config.inter_broker_listener
         self._mechanism: str = config.sasl_mechanism_inter_broker_protocol
         if self._mechanism not in security_of(config, listener).sasl_enabled_mechanisms:
@@ -65,14 +65,17 @@ class PeerLogin:
             return self._by_password()
         try:
             return await self._token.exchange()
-        except NoToken as problem:
-            raise connection.fail(f"there is no token to log in by: {problem}") from None
+        except NoBrokerToken as problem:
+            raise connection.fail(f"no token to log in with: {problem}") from None
 
     async def log_in(self, connection: PeerConnection) -> float:
-        """Until when, on trio's clock, the connection may be used.  Raises PeerError."""
+        """Log in; returns the time on trio's clock until which the connection may be used.
+
+        Raises PeerError.
+        """
         handshake = await connection.call(SaslHandshakeRequest(self._mechanism), 1)
         if handshake.error_code:
-            raise connection.fail(f"it does not take SASL mechanism {self._mechanism}")
+            raise connection.fail(f"it does not support SASL mechanism {self._mechanism}")
         exchange = await self._begin(connection)
         token: bytes | None = exchange.first()
         version = connection.version_for(SaslAuthenticateRequest(), None)
@@ -93,4 +96,4 @@ class PeerLogin:
         try:
             return exchange.respond(token)
         except SaslError as problem:
-            raise connection.fail(f"it does not log in as it should: {problem}") from None
+            raise connection.fail(f"its SASL response is not valid: {problem}") from None

@@ -1,9 +1,10 @@
-"""Another broker: `await peer.call(request)` gives its reply, or says why there is none.
+"""Peer: sends requests to one other broker; `await peer.call(request)` returns the reply.
 
-It connects when there is something to say, asks for the versions that the other side serves, and
-after a failure waits a little before it connects again (`reconnect.backoff.ms`, doubled up to
-`reconnect.backoff.max.ms`; Kafka's clients' defaults).  A request that is not answered in time
-closes the connection, as Kafka's own client does, for its replies come in order.
+A peer connects at the first call and asks which versions the other broker supports.  After a
+failure it waits before it connects again (`reconnect.backoff.ms`, doubled up to
+`reconnect.backoff.max.ms`; the defaults of Kafka's clients).  A request that is not answered in
+time closes the connection, as in Kafka's own client: replies come in order, so the next one would
+be late too.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PeerLimits:
-    """What a peer waits for, and how much waits for a peer."""
+    """Timeouts and limits of a peer."""
 
     request_timeout_ms: int = 30_000
     connect_timeout_ms: int = 10_000
@@ -37,8 +38,8 @@ class PeerLimits:
     reconnect_backoff_ms: int = 50
     reconnect_backoff_max_ms: int = 1_000
     calls_max: int = 100
-    """What is called at once: a broker that hangs must not gather requests without end (Kafka's
-    sender of transaction markers has as many in flight)."""
+    """Calls that may wait at once, so that they do not pile up for a broker that hangs (Kafka's
+    sender of transaction markers allows as many in flight)."""
     receive_buffer_bytes: int = -1
     """SO_RCVBUF; -1 leaves it to the system."""
 
@@ -47,7 +48,7 @@ LogIn = Callable[[PeerConnection], Awaitable[float]]
 
 
 class Peer:
-    """One connection to one broker, made anew when it is lost or the broker has moved."""
+    """One connection to one broker, opened again when it is lost or the address has changed."""
 
     def __init__(
         self,
@@ -59,9 +60,9 @@ class Peer:
         tls: PeerTls | None = None,
         log_in: LogIn | None = None,
     ) -> None:
-        """`address` is asked for each call; None where the broker is not alive.
+        """`address` returns the broker's present endpoint, None if the broker is not alive.
 
-        `log_in` comes before the first request, and says until when the connection may be used.
+        `log_in` runs on each new connection, and returns until when it may be used.
         """
         self._tls = tls
         self._log_in = log_in
@@ -84,16 +85,16 @@ class Peer:
 
     @property
     def waiting(self) -> int:
-        """How many calls have no answer yet."""
+        """Number of calls that have no answer yet."""
         return self._calls
 
     async def call(
         self, request: Request, *, version_max: int | None = None, timeout_ms: int | None = None
     ) -> Any:  # noqa: ANN401 - the response class belongs to the request
-        """The reply to `request`, in the highest version both know.  Raises PeerError."""
+        """The reply to `request`, sent in the highest common version.  Raises PeerError."""
         limits = self._limits
         if self._calls >= limits.calls_max:
-            raise PeerError(self._whom(), f"{limits.calls_max} requests wait for it already")
+            raise PeerError(self._whom(), f"{limits.calls_max} requests already wait for it")
         if timeout_ms is None:
             timeout_ms = limits.request_timeout_ms
         self._calls += 1
@@ -112,7 +113,7 @@ class Peer:
         return connection.version_for(request, None)
 
     def close(self) -> None:
-        """Who waits is told so; the next call connects anew."""
+        """Close the connection and fail waiting calls; the next call opens a new one."""
         if self._connection is not None:
             self._connection.fail("the connection is not needed any longer")
             self._connection = None
@@ -122,7 +123,7 @@ class Peer:
         if connection is None or connection.failure is not None:
             return None
         if self._address() != self._connected_to:
-            connection.fail("it has another address by now")
+            connection.fail("its address has changed")
             return None
         if self._ends_s <= trio.current_time() and connection.idle:
             connection.fail("its login ends soon")
@@ -130,7 +131,10 @@ class Peer:
         return connection
 
     async def _connect(self) -> PeerConnection:
-        """A connection that is ready; who waited for an attempt that failed is told so."""
+        """A connection that is ready for requests.
+
+        Callers that wait for the same attempt share its failure.
+        """
         attempts = self._attempts
         async with self._connecting:
             connection = self._live()
@@ -169,7 +173,9 @@ class Peer:
                 if self._tls is not None:
                     client = await self._inside(self._tls, plain, endpoint.host)
         except trio.TooSlowError:
-            raise PeerError(whom, "no connection in time") from None
+            raise PeerError(
+                whom, f"no connection within {self._limits.connect_timeout_ms} ms"
+            ) from None
         except OSError as error:
             raise PeerError(whom, reason_of(error)) from error
         connection = PeerConnection(client, whom, self.client_id)
@@ -179,14 +185,14 @@ class Peer:
                 if self._log_in is not None:
                     self._ends_s = await self._log_in(connection)
         except trio.Cancelled:
-            connection.fail("nobody waits for it any longer")
+            connection.fail("the call that opened it was cancelled")
             raise
         if scope.cancelled_caught:
-            raise connection.fail("no answer in time to ApiVersions, or to a login")
+            raise connection.fail("no answer in time to ApiVersions or to the login")
         return connection
 
     async def _socket_to(self, endpoint: Endpoint) -> socket.socket:
-        """Connected, non-blocking.  OSError."""
+        """A connected, non-blocking socket.  Raises OSError."""
         stream = await trio.open_tcp_stream(endpoint.host, endpoint.port)
         client = socket.socket(fileno=stream.socket.detach())
         client.setblocking(False)

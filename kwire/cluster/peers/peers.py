@@ -1,7 +1,7 @@
-"""Who is reached where: a `Peer` for each other broker and each kind of work.
+"""Peers: one `Peer` for each other broker and each kind of work (`Role`).
 
-Each kind has a connection of its own, so that what takes long holds up nothing else.  Client ids
-are those of Apache Kafka's brokers, where these ask the same, for quotas and logs go by them.
+Each role has a connection of its own, so that a slow request delays no other kind of work.  Client
+ids are those of Apache Kafka's brokers if they send the same requests: quotas and logs use them.
 """
 
 from __future__ import annotations
@@ -42,17 +42,19 @@ _CLIENT_IDS = {
     Role.SHARE_STATE: "broker-{id}-share-states",
     Role.TELEMETRY: "broker-{id}-telemetry",
 }
-"""Where it is not the number of the broker that asks.  What only brokers ask is known by its API;
-what clients ask, too, by these (kwire.testing.hooks.faults.machine)."""
+"""Client ids of roles; that of the other roles is this broker's id.  kwire.testing.hooks.faults
+tells by these whether a request that clients send too comes from a broker."""
 
 
 class Peers:
-    """All peers of one broker; made when first asked for, closed when their broker is gone."""
+    """All peers of this broker: created on first use, closed when the other broker is gone."""
 
     def __init__(self, settings: LiveSettings, image: Callable[[], ClusterImage]) -> None:
-        """`image` gives the cluster as its owner knows it.
+        """`image` returns this broker's metadata image.
 
-        Raises ConfigError where the others ask for a login or for TLS, and there is none."""
+        Raises ConfigError if the inter-broker listener requires a login or TLS and the settings
+        for it are missing.
+        """
         self._settings = settings
         self._image = image
         self._tls = _tls_of(settings)
@@ -77,14 +79,14 @@ class Peers:
         return found
 
     def address(self, broker_id: int) -> Endpoint | None:
-        """Where a live broker listens for others; None for one that is not alive."""
+        """The inter-broker endpoint of a broker; None if the broker is not alive."""
         broker = self._image().brokers.get(broker_id)
         if broker is None:
             return None
         return broker.endpoint(self._settings.config.inter_broker_listener)
 
     def release(self, broker_id: int, role: Role, number: int = 0) -> None:
-        """Nobody needs this peer any longer."""
+        """Close a peer that is no longer needed."""
         found = self._peers.pop((broker_id, role, number), None)
         if found is not None:
             found.close()
@@ -117,7 +119,7 @@ class Peers:
 
 
 def _tls_of(settings: LiveSettings) -> PeerTls | None:
-    """Where the listener between brokers has it.  Raises ConfigError where it cannot be used."""
+    """TLS of the inter-broker listener, None without it.  Raises ConfigError if unusable."""
     if not settings.config.inter_broker_protocol.endswith("SSL"):
         return None
     from kwire.cluster.peers.tls import PeerTls
@@ -126,7 +128,7 @@ def _tls_of(settings: LiveSettings) -> PeerTls | None:
 
 
 def _login_of(config: BrokerConfig) -> LogIn | None:
-    """Where the listener between brokers asks for it.  Raises ConfigError where it cannot be."""
+    """Login of the inter-broker listener, None without SASL.  Raises ConfigError if unusable."""
     if not config.inter_broker_protocol.startswith("SASL_"):
         return None
     from kwire.cluster.peers.login import PeerLogin

@@ -1,4 +1,4 @@
-"""Connections to other brokers inside TLS, where the listener between brokers has it."""
+"""PeerTls: TLS on connections to other brokers, if the inter-broker listener uses it."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 class PeerTls:
-    """By the keystore and truststore of the listener between brokers, as they are by then."""
+    """Uses the inter-broker listener's keystore and truststore, read anew for each connection."""
 
     def __init__(self, config: Callable[[], BrokerConfig]) -> None:
-        """Raises ConfigError where the settings or the files that they name do not work."""
+        """Raises ConfigError if the settings, or the files that they name, cannot be used."""
         self._config = config
         self._context()
 
@@ -38,7 +38,7 @@ class PeerTls:
             raise ConfigError(f"listener {listener}: {problem}") from None
 
     async def begin(self, client: socket.socket, host: str) -> TlsTransport:
-        """Shake hands over a connected, non-blocking socket.  Raises OSError."""
+        """Do the TLS handshake over a connected, non-blocking socket.  Raises OSError."""
         try:
             context = await trio.to_thread.run_sync(self._context)
             transport = TlsTransport(client, context, host)
@@ -59,10 +59,13 @@ async def _shake_hands(transport: TlsTransport) -> None:
             await push_all(transport)
             await trio.lowlevel.wait_readable(transport)
             if not transport.take_in():
-                raise ConnectionResetError("it went away during the SSL handshake") from None
+                raise ConnectionResetError(
+                    "it closed the connection during the SSL handshake"
+                ) from None
         except ssl.SSLError:
-            transport.push()  # why, as far as TLS can say it
+            transport.push()  # sends the TLS alert, which names the reason
             raise
         else:
-            transport.more = True  # what came with its last words
+            # Application data may have come together with the end of the handshake.
+            transport.more = True
     await push_all(transport)

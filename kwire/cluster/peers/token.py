@@ -1,9 +1,10 @@
-"""The token by which a broker logs in to the others, where they take OAUTHBEARER.
+"""BrokerToken: the token with which this broker logs in to others by OAUTHBEARER.
 
-Where `sasl.oauthbearer.token.endpoint.url` is set for the listener between brokers, it is had
-there, as clients have it: from a file each time, or from a server, whose token is kept for
-`sasl.login.refresh.window.factor` of its life.  Without it, it is one that nobody has signed.
-Apache Kafka asks for the first one before it starts; here a server of tokens may come up later.
+`sasl.oauthbearer.token.endpoint.url` of the inter-broker listener says where the token comes from,
+as for clients: a file, read at each login, or an HTTP server, whose token is kept for
+`sasl.login.refresh.window.factor` of its lifetime.  Without this setting the token is unsigned.
+Apache Kafka fetches the first token before it starts; kwire starts even if the server does not
+answer yet.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from kwire.cluster.peers.error import NoToken
+from kwire.cluster.peers.error import NoBrokerToken
 from kwire.security.listener_sasl import OAUTHBEARER
 from kwire.security.oauth.fetching import path_of
 from kwire.security.oauth.retrieving import (
@@ -39,10 +40,10 @@ HANDLER: Final = "sasl.login.callback.handler.class"
 
 
 class BrokerToken:
-    """Where tokens are had, and the one that was had last, if it holds on."""
+    """Gets tokens, and keeps the last one while it is valid."""
 
     def __init__(self, config: BrokerConfig, listener: str, options: Mapping[str, str]) -> None:
-        """`options` are those of the login module.  Raises ConfigError."""
+        """`options` are those of the JAAS login module.  Raises ConfigError."""
         settings = security_of(config, listener, OAUTHBEARER)
         handler = settings.sasl_login_callback_handler_class
         if handler is not None and handler not in LOGIN_HANDLERS:
@@ -60,22 +61,26 @@ class BrokerToken:
         self._token, self._kept_until_ms = "", 0
 
     async def exchange(self) -> ClientExchange:
-        """Raises NoToken."""
+        """A login with a valid token.  Raises NoBrokerToken."""
         now_ms = time.time_ns() // 1_000_000
         if now_ms >= self._kept_until_ms:
-            self._token = await self._had(now_ms)
-            self._kept_until_ms = self._until_ms(now_ms)
+            self._token = await self._fetch(now_ms)
+            self._kept_until_ms = self._keep_until_ms(now_ms)
         return OAuthBearerClient(self._token)
 
-    async def _had(self, now_ms: int) -> str:
-        ask = partial(token_of, self._properties, self._options, now_ms)
+    async def _fetch(self, now_ms: int) -> str:
+        fetch = partial(token_of, self._properties, self._options, now_ms)
         try:
-            return await trio.to_thread.run_sync(ask, abandon_on_cancel=True)
+            return await trio.to_thread.run_sync(fetch, abandon_on_cancel=True)
         except (BadOptions, CannotFetch) as problem:
-            raise NoToken(str(problem)) from None
+            raise NoBrokerToken(str(problem)) from None
 
-    def _until_ms(self, now_ms: int) -> int:
-        """A file may have another one any time, and one that is made here costs nothing."""
+    def _keep_until_ms(self, now_ms: int) -> int:
+        """Time in ms since the epoch until which the token is kept; 0: it is not kept.
+
+        Only a token of a server is kept: a file may get a new token at any time, and an unsigned
+        token costs nothing to make.
+        """
         url = self._properties.get(URL, "").strip()
         expires_ms = expires_ms_of(self._token)
         if not url or path_of(url) is not None or expires_ms is None:
@@ -84,7 +89,7 @@ class BrokerToken:
 
 
 def _client_properties(settings: SecuritySettings) -> dict[str, str]:
-    """What a client would be told, to have a token as the broker has it."""
+    """The client properties that make a client get a token in the same way."""
     given = {
         URL: settings.sasl_oauthbearer_token_endpoint_url,
         f"{CREDENTIALS}id": settings.sasl_oauthbearer_client_credentials_client_id,

@@ -1,6 +1,6 @@
-"""A partition on several brokers: leading with followers, and following.
+"""Replication: the leader and the follower side of partitions with several replicas.
 
-`manager.ReplicaManager` is the way in: what the controller asks of a broker.  `progress` and
-`following` decide, without I/O; `fetcher` and `isr` talk to other brokers.  Imported where there
-are other brokers; a broker alone never does.
+Start with `manager.ReplicaManager`, which handles the controller's requests.  `leading`,
+`following`, `fetch_session` and `metadata_update` decide without I/O; `fetcher` and `isr` send
+requests to other brokers.  A single-node broker never imports this package.
 """

@@ -1,4 +1,4 @@
-"""What replication works with: the node that it is part of, and the way to the other brokers."""
+"""ReplicationContext: what replication needs of its broker (node, logs, metadata, peers)."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class ReplicationContext:
-    """One broker's.  `broker_epoch` is that of its registration; -1 while it has none.
+    """One per broker.  `broker_epoch` is the epoch of its registration, -1 before it registers.
 
-    Making one gives the node its `peers`.  Raises ConfigError where the other brokers ask for a
-    login or for TLS, and this one has no settings for that.
+    The constructor sets `node.peers`.  Raises ConfigError if the inter-broker listener requires a
+    login or TLS and this broker has no usable settings for it.
     """
 
     def __init__(self, node: Node, broker_epoch: int = -1) -> None:
@@ -52,28 +52,28 @@ class ReplicationContext:
         self.peers.release(broker_id, role, number)
 
     def apply_metadata(self, image: ClusterImage, delta: ClusterDelta) -> None:
-        """Take over what the controller says of the cluster; close connections to lost brokers."""
+        """Apply the controller's metadata; close connections to brokers that are gone."""
         self._node.metadata.apply(image, delta)
         for broker_id, broker in delta.brokers.items():
             if broker is None:
                 self.peers.drop(broker_id)
 
     async def report_offline(self) -> None:
-        """Have the controller ask, by LeaderAndIsr, which partitions cannot be served here.
+        """Make the controller send LeaderAndIsr again, which shows it the offline partitions.
 
-        Only a member of a cluster can (`kwire.cluster.membership.member`).
+        Does nothing here; a member of a cluster overrides it (`kwire.cluster.membership.member`).
         """
 
     async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
-        """The answer of the controller, as far as this broker knows it.  Raises PeerError."""
+        """The response of the controller that this broker knows.  Raises PeerError."""
         version = await self.controller().version_for(request)
         response: AlterPartitionResponse
         response = await self.controller().call(in_version(request, version), version_max=version)
         return response
 
     def controller(self) -> Peer:
-        """The controller, as far as this broker knows it.  Raises PeerError."""
+        """The peer of the controller that this broker knows.  Raises PeerError if it knows none."""
         controller_id = self.image.controller_id
         if controller_id in (NO_CONTROLLER, self.node_id):
-            raise PeerError("the controller", "nobody is it")
+            raise PeerError("the controller", "no other broker is known to be the controller")
         return self.peers.peer(controller_id, Role.TO_CONTROLLER)

@@ -1,8 +1,9 @@
-"""The fetcher's side of an incremental fetch session (KIP-227); no I/O.
+"""The follower's side of an incremental fetch session (KIP-227); no I/O.
 
-The leader remembers what was asked, so a request says only what is asked differently: partitions
-that are new or have moved on, and those to forget.  Whatever leaves a doubt about what the leader
-remembers (no answer, an error) begins again with a full request.
+The leader keeps the list of partitions of the session.  A request names only the changes: new
+partitions, partitions with another fetch offset, and partitions to forget.  After an error, or
+without an answer, the follower does not know the leader's list and starts a new session with a full
+request.
 """
 
 from __future__ import annotations
@@ -24,55 +25,58 @@ INITIAL_EPOCH: Final = 0
 _EPOCH_MAX: Final = 2**31 - 1
 
 Key = tuple[str, bytes, int]
-"""A partition: topic, its id, index."""
+"""A partition: topic name, topic id, partition index."""
 
 
 class FetchSessionClient:
-    """One fetcher's session with its leader."""
+    """The session of one fetcher with its leader."""
 
-    __slots__ = ("_asked", "_epoch", "_id", "_is_full", "_next")
+    __slots__ = ("_epoch", "_id", "_is_full", "_next_partitions", "_partitions")
 
     def __init__(self) -> None:
         self._id = NO_SESSION
         self._epoch = INITIAL_EPOCH
-        self._asked: dict[Key, FetchPartition] = {}
-        """What the leader remembers."""
-        self._next: dict[Key, FetchPartition] = {}
+        self._partitions: dict[Key, FetchPartition] = {}
+        """The leader's list of partitions."""
+        self._next_partitions: dict[Key, FetchPartition] = {}
+        """The leader's list once it has answered the pending request."""
         self._is_full = True
 
     @property
     def is_open(self) -> bool:
+        """Whether the next request is incremental."""
         return self._epoch != INITIAL_EPOCH
 
     def fill(self, request: FetchRequest, wanted: Mapping[Key, FetchPartition]) -> None:
-        """Have `request` ask for `wanted` and nothing else.
+        """Set the session fields of `request`, so that it asks for exactly `wanted`.
 
-        A FetchPartition that is the same object as in the request before is asked for as before.
+        A partition is left out of an incremental request if its FetchPartition is the same object
+        as in the request before.
         """
         request.session_id, request.session_epoch = self._id, self._epoch
         self._is_full = not self.is_open
-        self._next = dict(wanted)
+        self._next_partitions = dict(wanted)
         if self._is_full:
             request.topics = _by_topic(wanted)
             return
-        asked = self._asked
+        known = self._partitions
         request.topics = _by_topic(
-            {key: each for key, each in wanted.items() if asked.get(key) is not each}
+            {key: data for key, data in wanted.items() if known.get(key) is not data}
         )
-        gone = [key for key in asked if key not in wanted]
+        gone = [key for key in known if key not in wanted]
         request.forgotten_topics_data = _forgotten(gone)
 
     def answered(self, response: FetchResponse) -> bool:
-        """Take over what the leader made of the session; False if its answer holds nothing."""
+        """Update the session by the leader's response; False if the response is an error."""
         if response.error_code:
             self._refused(ErrorCode(response.error_code))
             return False
-        if response.session_id == NO_SESSION:  # it keeps none, or none any longer
-            self._id, self._epoch, self._asked = NO_SESSION, INITIAL_EPOCH, {}
+        if response.session_id == NO_SESSION:  # the leader's cache has no room for this session
+            self._id, self._epoch, self._partitions = NO_SESSION, INITIAL_EPOCH, {}
         else:
             self._id = response.session_id
             self._epoch = self._epoch + 1 if self._epoch < _EPOCH_MAX else 1
-            self._asked = self._next
+            self._partitions = self._next_partitions
         return True
 
     def _refused(self, error: ErrorCode) -> None:
@@ -81,18 +85,18 @@ class FetchSessionClient:
         self.lost()
 
     def lost(self) -> None:
-        """There was no answer: begin anew, and have the leader forget the session if it can."""
+        """Make the next request a full one; it names the old session, so the leader closes it."""
         self._epoch = INITIAL_EPOCH
-        self._asked = {}
+        self._partitions = {}
 
 
 def _by_topic(wanted: Mapping[Key, FetchPartition]) -> list[FetchTopic]:
     topics: dict[tuple[str, bytes], FetchTopic] = {}
-    for (name, topic_id, _), each in wanted.items():
+    for (name, topic_id, _), data in wanted.items():
         topic = topics.get((name, topic_id))
         if topic is None:
             topic = topics[name, topic_id] = FetchTopic(topic=name, topic_id=topic_id)
-        topic.partitions.append(each)
+        topic.partitions.append(data)
     return list(topics.values())
 
 

@@ -1,11 +1,13 @@
-"""One task that fetches from one leader for some of the partitions that this broker follows.
+"""ReplicaFetcher: a task that copies partitions from one leader broker to this broker.
 
-A round: what a partition needs first (cut its log, ask where the leader's ends), then one Fetch for
-all that are ready, then append what came.  What goes wrong with a partition lets that one rest for
-`replica.fetch.backoff.ms` and stops no other; what goes wrong with the connection, all of them.
+It works in rounds.  A round first prepares the partitions that need it (truncates the log, or asks
+the leader where its log ends), then sends one Fetch for all partitions that are ready, then appends
+the records of the response.  An error of one partition delays that partition for
+`replica.fetch.backoff.ms` and stops no other.  An error of the connection delays all of them.
 
-Everything but waiting happens between two checkpoints, and after each wait a partition is looked up
-again: the controller may have made somebody else its leader, this broker even, or taken it away.
+The state of a partition changes only between two checkpoints.  After each await the fetcher looks
+the partition up again: meanwhile the controller may have named another leader (even this broker),
+or removed the partition.
 """
 
 from __future__ import annotations
@@ -21,12 +23,12 @@ from kwire.cluster.peers.peers import Role
 from kwire.cluster.replication import leader_questions
 from kwire.cluster.replication.fetch_session import FetchSessionClient, Key
 from kwire.cluster.replication.following import (
-    Cut,
-    Next,
-    Restart,
-    after_out_of_range,
-    cut_after_answer,
+    FetchStep,
+    FullTruncation,
+    Truncation,
     first_step,
+    truncation_after_out_of_range,
+    truncation_for_epoch_end,
 )
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.fetch import (
@@ -53,27 +55,38 @@ if TYPE_CHECKING:
 log = logging.getLogger("kwire.replication")
 
 DIVERGING_EPOCH_SINCE: Final = 12
+"""First version of Fetch in which the leader reports where the two logs diverge (KIP-595)."""
 REPLICA_STATE_SINCE: Final = 15
+"""First version of Fetch that carries the broker epoch of the follower (KIP-903)."""
 BYTES_AT_ONCE: Final = 1024 * 1024
-"""Appended before it is the turn of others: half a millisecond."""
+"""Bytes appended before other tasks get a turn; appending them takes half a millisecond."""
 
 
-class Followed:
-    """A partition that a fetcher keeps up with its leader, in one leader epoch."""
+class FollowedPartition:
+    """A partition that a fetcher copies from its leader, in one leader epoch."""
 
-    __slots__ = ("asked", "delayed_until", "is_behind", "key", "leader_epoch", "partition", "step")
+    __slots__ = (
+        "delayed_until",
+        "is_behind",
+        "key",
+        "last_request",
+        "leader_epoch",
+        "partition",
+        "step",
+    )
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
         self.key: Key = (partition.topic, partition.topic_id, partition.index)
         self.leader_epoch = partition.leader_epoch
-        self.step: Next | None = None
-        """None: it is not known yet how to begin."""
+        self.step: FetchStep | None = None
+        """What to do in the next round; None until the first round decides it."""
         self.delayed_until = 0.0
-        self.asked: FetchPartition | None = None
-        """As it was asked for last; None where it has to be asked differently."""
+        """Time on trio's clock, in seconds, before which this partition is not fetched."""
+        self.last_request: FetchPartition | None = None
+        """What the last Fetch asked for this partition; None if the next one asks otherwise."""
         self.is_behind: bool | None = None
-        """Whether it lacked what was committed when it was last appended to; None: not yet."""
+        """Whether the log ended before the high watermark at the last append; None before it."""
 
     @property
     def log_end_offset(self) -> int:
@@ -85,7 +98,11 @@ class Followed:
 
     @property
     def latest_epoch(self) -> int:
-        """Also one that began without a record: its leader has to know it, or it goes."""
+        """The last leader epoch in the epoch cache, -1 without one.
+
+        An epoch that began without a record counts too: the leader must know it, or the log is
+        truncated.
+        """
         epoch = epoch_for(self.partition.log, self.partition.log.log_end_offset)
         return -1 if epoch is None else epoch
 
@@ -96,8 +113,8 @@ class Followed:
         return f"{self.partition.topic}-{self.partition.index}"
 
 
-class Fetcher:
-    """See the module; `number` tells fetchers of one leader apart."""
+class ReplicaFetcher:
+    """Fetches partitions from broker `leader`; fetchers of the same leader differ in `number`."""
 
     def __init__(
         self, host: ReplicationContext, leader: int, number: int, quota: ReplicationQuota
@@ -108,28 +125,29 @@ class Fetcher:
         self._quota = quota
         self._peer = host.peer(leader, Role.FETCHER, number)
         self._session = FetchSessionClient()
-        self._followed: dict[tuple[str, int], Followed] = {}
+        self._followed: dict[tuple[str, int], FollowedPartition] = {}
         self._changed = trio.Event()
         self._truncates_on_fetch = True
-        self._is_deaf = False
-        """Whether something that the leader has told, and will not tell again, was not taken."""
-        self._told_failure: str | None = None
+        self._missed_update = False
+        """Whether this broker ignored a part of a response that the leader does not repeat."""
+        self._logged_failure: str | None = None
+        """Reason of the connection failure that was logged last; None while the leader answers."""
 
     def __len__(self) -> int:
         return len(self._followed)
 
     def add(self, partition: Partition) -> None:
-        """Follow it, in its present leader epoch, from where its log ends."""
-        self._followed[partition.topic, partition.index] = Followed(partition)
+        """Fetch `partition` in its present leader epoch, from its log end offset on."""
+        self._followed[partition.topic, partition.index] = FollowedPartition(partition)
         self._changed.set()
 
     def remove(self, topic: str, index: int) -> None:
-        """Follow it no longer; what is under way for it is dropped."""
+        """Stop fetching a partition; records in a pending response are dropped."""
         self._followed.pop((topic, index), None)
         self._changed.set()
 
-    def is_current(self, followed: Followed) -> bool:
-        """Whether it is still followed here, in that leader epoch."""
+    def is_current(self, followed: FollowedPartition) -> bool:
+        """Whether this fetcher still fetches the partition, in the same leader epoch."""
         partition = followed.partition
         return self._followed.get((partition.topic, partition.index)) is followed
 
@@ -137,98 +155,112 @@ class Fetcher:
         """Fetch until cancelled."""
         while True:
             self._changed = trio.Event()
-            ready = self._ready()
+            ready = self._ready_partitions()
             if not ready:
-                await self._rest()
+                await self._wait_for_work()
                 continue
             try:
                 await self._round(ready)
-            except PeerError as problem:
-                self._unreachable(problem, ready)
+            except PeerError as error:
+                self._back_off_all(error, ready)
             await trio.lowlevel.checkpoint()
 
-    def _ready(self) -> list[Followed]:
+    def _ready_partitions(self) -> list[FollowedPartition]:
+        """Partitions whose delay has passed; their delays are reset."""
         now = trio.current_time()
         ready = [
-            each
-            for each in self._followed.values()
-            if each.delayed_until <= now and each.step is not Next.WAIT_FOR_CONTROLLER
+            followed
+            for followed in self._followed.values()
+            if followed.delayed_until <= now and followed.step is not FetchStep.WAIT_FOR_CONTROLLER
         ]
         for followed in ready:
             followed.delayed_until = 0.0
         return ready
 
-    async def _rest(self) -> None:
-        """Until something changes, or the first that rests may go on."""
+    async def _wait_for_work(self) -> None:
+        """Wait until partitions are added or removed, or until the first delay has passed."""
         waiting = [
-            each.delayed_until
-            for each in self._followed.values()
-            if each.step is not Next.WAIT_FOR_CONTROLLER
+            followed.delayed_until
+            for followed in self._followed.values()
+            if followed.step is not FetchStep.WAIT_FOR_CONTROLLER
         ]
         with trio.move_on_at(min(waiting, default=float("inf"))):
             await self._changed.wait()
 
-    def _unreachable(self, problem: PeerError, ready: list[Followed]) -> None:
-        """The leader does not answer; said once for as long as it is for the same reason."""
+    def _back_off_all(self, error: PeerError, ready: list[FollowedPartition]) -> None:
+        """Delay all of `ready` because the leader did not answer.
+
+        A warning is logged once; the same reason again is logged at DEBUG.
+        """
         self._session.lost()
-        level = logging.DEBUG if self._told_failure == problem.why else logging.WARNING
-        self._told_failure = problem.why
-        log.log(level, "nothing can be fetched: %s", problem)
+        level = logging.DEBUG if self._logged_failure == error.why else logging.WARNING
+        self._logged_failure = error.why
+        log.log(level, "Cannot fetch from the leader: %s. Retrying.", error)
         for followed in ready:
             self._delay(followed)
 
-    def _delay(self, followed: Followed) -> None:
+    def _delay(self, followed: FollowedPartition) -> None:
         followed.delayed_until = (
             trio.current_time() + self._host.config.replica_fetch_backoff_ms / 1000
         )
 
-    async def _round(self, ready: list[Followed]) -> None:
+    async def _round(self, ready: list[FollowedPartition]) -> None:
+        """Prepare the partitions of `ready`, fetch them, append the records.  Raises PeerError."""
         version = await self._peer.version_for(FetchRequest())
         self._truncates_on_fetch = version >= DIVERGING_EPOCH_SINCE
-        if any(each.step is not Next.FETCH for each in ready):
+        if any(followed.step is not FetchStep.FETCH for followed in ready):
             await self._prepare(ready)
+        # `_prepare` awaits: since then a partition may have been removed, delayed, or have got
+        # another step.
         fetched = [
-            each
-            for each in ready
-            if each.step is Next.FETCH and self.is_current(each) and not each.delayed_until
+            followed
+            for followed in ready
+            if followed.step is FetchStep.FETCH
+            and self.is_current(followed)
+            and not followed.delayed_until
         ]
         if self._quota.throttled:
             fetched = self._within_quota(fetched)
         if not fetched:
             return
-        wanted = {each.key: self._asked(each) for each in fetched}
-        if self._is_deaf:
-            self._session.lost()  # in a session high watermarks are told when they change
-            self._is_deaf = False
+        wanted = {followed.key: self._fetch_partition(followed) for followed in fetched}
+        if self._missed_update:
+            # In a session the leader reports a high watermark only when it changes.  A full
+            # request makes it report all of them again.
+            self._session.lost()
+            self._missed_update = False
         request = self._request(version)
         self._session.fill(request, wanted)
         response: FetchResponse = await self._peer.call(request, version_max=version)
-        if self._told_failure is not None:
-            log.info("broker %d answers again", self.leader)
-            self._told_failure = None
+        if self._logged_failure is not None:
+            log.info("Broker %d answers Fetch again.", self.leader)
+            self._logged_failure = None
         if self._session.answered(response):
-            await self._take(response, {each.key: each for each in ready})
+            await self._take_response(response, {followed.key: followed for followed in ready})
         elif response.error_code not in _SESSION_ERRORS:
             why = ErrorCode(response.error_code).name
-            self._unreachable(PeerError(f"broker {self.leader}", why), ready)
+            self._back_off_all(PeerError(f"broker {self.leader}", why), ready)
 
-    def _within_quota(self, fetched: list[Followed]) -> list[Followed]:
-        """Those that may be fetched; where these are none, all rest, as after an error."""
+    def _within_quota(self, fetched: list[FollowedPartition]) -> list[FollowedPartition]:
+        """Partitions of `fetched` that the replication quota lets through (KIP-73).
+
+        If it lets none through, all are delayed, as after an error.
+        """
         quota = self._quota
         if not quota.is_exceeded(self._host.now_ms()):
             return fetched
         within = [
-            each
-            for each in fetched
-            if each.is_behind is False
-            or not quota.is_throttled(each.partition.topic, each.partition.index)
+            followed
+            for followed in fetched
+            if followed.is_behind is False
+            or not quota.is_throttled(followed.partition.topic, followed.partition.index)
         ]
         if not within:
             for followed in fetched:
                 self._delay(followed)
         return within
 
-    # -- asking
+    # -- building the Fetch request
 
     def _request(self, version: int) -> FetchRequest:
         config, host = self._host.config, self._host
@@ -241,12 +273,16 @@ class Fetcher:
             max_bytes=config.replica_fetch_response_max_bytes,
         )
 
-    def _asked(self, followed: Followed) -> FetchPartition:
-        """What is asked for it: the same object as long as it is the same."""
-        asked = followed.asked
+    def _fetch_partition(self, followed: FollowedPartition) -> FetchPartition:
+        """What to ask for this partition.
+
+        The same object as in the last request if nothing changed: the fetch session then leaves
+        the partition out.
+        """
+        last_request = followed.last_request
         start = followed.log_start_offset
-        if asked is None or asked.log_start_offset != start:
-            asked = followed.asked = FetchPartition(
+        if last_request is None or last_request.log_start_offset != start:
+            last_request = followed.last_request = FetchPartition(
                 partition=followed.partition.index,
                 current_leader_epoch=followed.leader_epoch,
                 fetch_offset=followed.log_end_offset,
@@ -254,92 +290,118 @@ class Fetcher:
                 log_start_offset=start,
                 partition_max_bytes=self._host.config.replica_fetch_max_bytes,
             )
-        return asked
+        return last_request
 
-    # -- before the first Fetch, and after an offset that is not there
+    # -- steps before a Fetch: the first one, or the one after OFFSET_OUT_OF_RANGE
 
-    async def _prepare(self, ready: list[Followed]) -> None:
+    async def _prepare(self, ready: list[FollowedPartition]) -> None:
+        """Bring partitions to the step FETCH: truncate, or query the leader first."""
         for followed in ready:
             if followed.step is None and self.is_current(followed):
                 followed.step = first_step(followed, truncates_on_fetch=self._truncates_on_fetch)
                 if followed.latest_epoch < 0:
-                    await self._apply(followed, Cut(followed.partition.high_watermark, True))
-        await self._ask(ready, Next.ASK_EPOCH, leader_questions.ask_epochs, self._epoch_told)
-        await self._ask(ready, Next.ASK_ENDS, leader_questions.ask_ends, self._ends_told)
+                    # Without epochs only the records below the high watermark are sure to be
+                    # the leader's.
+                    truncation = Truncation(followed.partition.high_watermark, True)
+                    await self._truncate(followed, truncation)
+        await self._query_leader(
+            ready, FetchStep.ASK_EPOCH, leader_questions.ask_epochs, self._truncation_by_epoch_end
+        )
+        await self._query_leader(
+            ready, FetchStep.ASK_ENDS, leader_questions.ask_ends, self._truncation_by_log_ends
+        )
 
-    async def _ask(
+    async def _query_leader(
         self,
-        ready: list[Followed],
-        step: Next,
-        ask: leader_questions.Ask,
-        told: Callable[[Followed, int, int], Cut | Restart | None],
+        ready: list[FollowedPartition],
+        step: FetchStep,
+        query: leader_questions.Query,
+        truncation_by: Callable[[FollowedPartition, int, int], Truncation | FullTruncation | None],
     ) -> None:
-        """Put one question for all that are at `step`, and do what follows from the answers."""
-        concerned = [each for each in ready if each.step is step and self.is_current(each)]
-        if not concerned:
+        """Send one query for all partitions at `step`, and truncate by its answers.
+
+        `truncation_by(partition, *numbers)` gives the truncation that follows from an answer.
+        """
+        queried = [
+            followed for followed in ready if followed.step is step and self.is_current(followed)
+        ]
+        if not queried:
             return
-        answers = await ask(self._peer, self._host.node_id, concerned)
-        for followed in concerned:
+        answers = await query(self._peer, self._host.node_id, queried)
+        for followed in queried:
+            # A partition that the leader left out of its response is tried again later.
             error, first, second = answers.get(followed.key, (ErrorCode.UNKNOWN_SERVER_ERROR, 0, 0))
             if not self.is_current(followed):
                 continue
             if error:
-                self._failed(followed, error)
+                self._partition_refused(followed, error)
                 continue
-            followed.step = Next.FETCH
-            change = told(followed, first, second)
-            if change is not None:
-                await self._apply(followed, change)
-            followed.asked = None
+            followed.step = FetchStep.FETCH
+            truncation = truncation_by(followed, first, second)
+            if truncation is not None:
+                await self._truncate(followed, truncation)
+            followed.last_request = None
 
-    def _epoch_told(self, followed: Followed, epoch: int, end_offset: int) -> Cut:
-        cut = cut_after_answer(followed, followed.partition.high_watermark, epoch, end_offset)
-        if not cut.is_final:
-            followed.step = Next.ASK_EPOCH
-        return cut
+    def _truncation_by_epoch_end(
+        self, followed: FollowedPartition, epoch: int, end_offset: int
+    ) -> Truncation:
+        truncation = truncation_for_epoch_end(
+            followed, followed.partition.high_watermark, epoch, end_offset
+        )
+        if not truncation.is_final:
+            followed.step = FetchStep.ASK_EPOCH
+        return truncation
 
     @staticmethod
-    def _ends_told(followed: Followed, start: int, end: int) -> Cut | Restart | None:
-        return after_out_of_range(followed, start, end)
+    def _truncation_by_log_ends(
+        followed: FollowedPartition, start: int, end: int
+    ) -> Truncation | FullTruncation | None:
+        return truncation_after_out_of_range(followed, start, end)
 
-    # -- what was fetched
+    # -- using the Fetch response
 
-    async def _take(self, response: FetchResponse, asked: dict[Key, Followed]) -> None:
-        """Append what came; in turn with others where it is much."""
+    async def _take_response(
+        self, response: FetchResponse, requested: dict[Key, FollowedPartition]
+    ) -> None:
+        """Append the records of `response`; lets other tasks run after each BYTES_AT_ONCE."""
+        # From version 13 on a response has topic ids in the place of names.
         has_ids = bool(response.responses) and not response.responses[0].topic
-        by_label = {(key[1] if has_ids else key[0], key[2]): each for key, each in asked.items()}
-        taken_bytes = 0
+        by_label = {
+            (key[1] if has_ids else key[0], key[2]): followed for key, followed in requested.items()
+        }
+        appended_bytes = 0
         for label, data in _partitions_of(response):
             followed = by_label.get((label, data.partition_index))
             if followed is None or not self.is_current(followed):
-                self._is_deaf = True
+                self._missed_update = True
                 continue
             if data.error_code:
-                self._failed(followed, ErrorCode(data.error_code))
+                self._partition_refused(followed, ErrorCode(data.error_code))
             elif data.diverging_epoch is not None:
-                end, self._is_deaf = data.diverging_epoch, True
-                cut = cut_after_answer(
+                end, self._missed_update = data.diverging_epoch, True
+                truncation = truncation_for_epoch_end(
                     followed, followed.partition.high_watermark, end.epoch, end.end_offset
                 )
-                await self._apply(followed, cut)
+                await self._truncate(followed, truncation)
             else:
-                taken_bytes += self._append(followed, data)
-                if taken_bytes >= BYTES_AT_ONCE:
-                    taken_bytes = 0
+                appended_bytes += self._append(followed, data)
+                if appended_bytes >= BYTES_AT_ONCE:
+                    appended_bytes = 0
                     await trio.lowlevel.checkpoint()
 
-    def _append(self, followed: Followed, data: PartitionData) -> int:
-        """What one partition got; returns how much of it was taken."""
+    def _append(self, followed: FollowedPartition, data: PartitionData) -> int:
+        """Append the records of one partition and take over its offsets; returns bytes appended."""
         partition = followed.partition
-        asked = followed.asked
-        if asked is None or asked.fetch_offset != partition.log.log_end_offset:
-            self._is_deaf = True
+        last_request = followed.last_request
+        if last_request is None or last_request.fetch_offset != partition.log.log_end_offset:
+            # The log was truncated or appended to since the request: these records do not fit.
+            self._missed_update = True
             return 0
         size_bytes = 0
         records = data.records
         try:
             if isinstance(records, memoryview) and len(records):
-                followed.asked = None
+                followed.last_request = None
                 result = append_as_follower(
                     partition.log,
                     records,
@@ -348,61 +410,73 @@ class Fetcher:
                 )
                 size_bytes = 0 if result is None else result.size_bytes
                 if result is None:
-                    self._delay(followed)  # of an epoch that nobody told of yet
+                    # The records are of a later leader epoch: the controller will name it here.
+                    self._delay(followed)
             partition.followed(data.high_watermark, data.log_start_offset, size_bytes)
             self._note_progress(followed, data.high_watermark, size_bytes)
-        except LogError as problem:
-            self._not_taken(followed, problem)
+        except LogError as error:
+            self._log_failed(followed, error)
         return size_bytes
 
-    def _note_progress(self, followed: Followed, high_watermark: int, size_bytes: int) -> None:
-        """What throttles go by: what came, and whether the log has what was committed by then."""
+    def _note_progress(
+        self, followed: FollowedPartition, high_watermark: int, size_bytes: int
+    ) -> None:
+        """Update what the replication quota goes by: `is_behind`, and the bytes received."""
         if size_bytes or followed.is_behind is None:
             followed.is_behind = high_watermark > followed.log_end_offset
         partition = followed.partition
         if self._quota.throttled and self._quota.is_throttled(partition.topic, partition.index):
             self._quota.record(size_bytes, self._host.now_ms())
 
-    def _not_taken(self, followed: Followed, problem: LogError) -> None:
-        self._is_deaf = True
-        log.error("what %r was sent cannot be appended: %s", followed, problem)
-        followed.asked = None
+    def _log_failed(self, followed: FollowedPartition, error: LogError) -> None:
+        self._missed_update = True
+        log.error("Cannot copy %r from its leader: %s", followed, error)
+        followed.last_request = None
         if followed.partition.log.offline:
-            followed.step = Next.WAIT_FOR_CONTROLLER
+            # Nothing can be appended until the controller makes a new replica of it.
+            followed.step = FetchStep.WAIT_FOR_CONTROLLER
         else:
             self._delay(followed)
 
-    def _failed(self, followed: Followed, error: ErrorCode) -> None:
-        """The leader refuses a partition: rest, or what its error asks for."""
-        followed.asked = None
-        if error is ErrorCode.OFFSET_OUT_OF_RANGE and followed.step is Next.FETCH:
-            followed.step = Next.ASK_ENDS
+    def _partition_refused(self, followed: FollowedPartition, error: ErrorCode) -> None:
+        """The leader answered one partition with `error`: choose its next step, or delay it."""
+        followed.last_request = None
+        if error is ErrorCode.OFFSET_OUT_OF_RANGE and followed.step is FetchStep.FETCH:
+            followed.step = FetchStep.ASK_ENDS
         elif error is ErrorCode.FENCED_LEADER_EPOCH:
-            log.info("%r has another leader epoch by now; waiting to be told", followed)
-            followed.step = Next.WAIT_FOR_CONTROLLER
+            log.info(
+                "%r has a later leader epoch; waiting for the controller's LeaderAndIsr.", followed
+            )
+            followed.step = FetchStep.WAIT_FOR_CONTROLLER
         else:
-            level = logging.DEBUG if error in _EXPECTED else logging.WARNING
-            log.log(level, "broker %d refuses %r: %s", self.leader, followed, error.name)
+            level = logging.DEBUG if error in _TRANSIENT_ERRORS else logging.WARNING
+            log.log(level, "Broker %d refuses Fetch of %r: %s.", self.leader, followed, error.name)
             self._delay(followed)
 
-    # -- cutting the log
+    # -- truncating the log
 
-    async def _apply(self, followed: Followed, change: Cut | Restart) -> None:
-        """Cut the log, so that a power cut at any moment leaves it whole.  Errors let it rest."""
+    async def _truncate(
+        self, followed: FollowedPartition, truncation: Truncation | FullTruncation
+    ) -> None:
+        """Truncate the log, so that a power cut at any moment leaves it whole.
+
+        A LogError delays the partition.
+        """
         partition = followed.partition
-        followed.asked = None
+        followed.last_request = None
         try:
-            if isinstance(change, Restart):
-                self._restart(partition, change.offset)
+            if isinstance(truncation, FullTruncation):
+                self._truncate_fully(partition, truncation.offset)
             else:
-                await self._cut(followed, change.offset)
+                await self._truncate_to(followed, truncation.offset)
             partition.truncated()
-        except LogError as problem:
-            self._not_taken(followed, problem)
+        except LogError as error:
+            self._log_failed(followed, error)
 
-    def _restart(self, partition: Partition, offset: int) -> None:
+    def _truncate_fully(self, partition: Partition, offset: int) -> None:
         log.warning(
-            "the leader of %s-%d begins at %d, behind the end of the log here, %d: it begins anew",
+            "The log of the leader of %s-%d starts at offset %d, after the log end offset here, %d."
+            " Removing all records here and starting at the leader's log start offset.",
             partition.topic,
             partition.index,
             offset,
@@ -411,16 +485,18 @@ class Fetcher:
         truncate_fully(partition.log, offset, self._host.now_ms())
         partition.high_watermark = offset
 
-    async def _cut(self, followed: Followed, offset: int) -> None:
+    async def _truncate_to(self, followed: FollowedPartition, offset: int) -> None:
         partition = followed.partition
         key = (partition.topic, partition.index)
         if offset >= partition.log.log_end_offset:
+            # No record goes, but later epochs without records may leave the epoch cache.
             truncate_to(partition.log, offset, self._host.now_ms())
             return
         if offset < partition.high_watermark:
+            # Only an unclean election can ask for this: committed records are lost.
             log.warning(
-                "%r is cut from %d to %d, before its high watermark, %d: broker %d leads it in"
-                " epoch %d",
+                "Truncating %r from offset %d to %d, below its high watermark %d: broker %d leads"
+                " it in epoch %d.",
                 followed,
                 partition.log.log_end_offset,
                 offset,
@@ -429,9 +505,16 @@ class Fetcher:
                 followed.leader_epoch,
             )
         else:
-            log.info("%r is cut from %d to %d", followed, partition.log.log_end_offset, offset)
+            log.info(
+                "Truncating %r from offset %d to %d.",
+                followed,
+                partition.log.log_end_offset,
+                offset,
+            )
         jobs = self._host.logs.truncate({key: offset}, self._host.now_ms())
         for job in jobs:
+            # The log is shorter already: readers must not see a high watermark beyond its end
+            # while the job waits for the disk.
             partition.truncated()
             await trio.to_thread.run_sync(job.run)
             job.finish()
@@ -444,16 +527,16 @@ _SESSION_ERRORS = {
     ErrorCode.INVALID_FETCH_SESSION_EPOCH,
     ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
 }
-"""After which the next request is a full one."""
+"""Errors that `FetchSessionClient` answers with a full request."""
 
-_EXPECTED = {
+_TRANSIENT_ERRORS = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.UNKNOWN_LEADER_EPOCH,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.UNKNOWN_TOPIC_ID,
     ErrorCode.INCONSISTENT_TOPIC_ID,
 }
-"""Of a leader that has yet to hear of it."""
+"""Errors of a leader that has not processed its own LeaderAndIsr yet."""
 
 
 def _partitions_of(response: FetchResponse) -> Iterator[tuple[str | bytes, PartitionData]]:

@@ -1,4 +1,4 @@
-"""All fetchers of this broker: `num.replica.fetchers` for each leader that it follows."""
+"""ReplicaFetchers: the fetchers of this broker, up to `num.replica.fetchers` per leader."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from kwire.cluster.peers.peers import Role
-from kwire.cluster.replication.fetcher import Fetcher
+from kwire.cluster.replication.fetcher import ReplicaFetcher
 from kwire.groups.java import string_hash
 
 if TYPE_CHECKING:
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from kwire.storage.partitions.replication_quota import ReplicationQuota
 
 
-class Fetchers:
-    """Tasks come with the first partition of a leader, and go with the last."""
+class ReplicaFetchers:
+    """Starts a fetcher for the first partition of a leader, and ends it after the last one."""
 
     def __init__(
         self, host: ReplicationContext, nursery: trio.Nursery, quota: ReplicationQuota
@@ -25,11 +25,11 @@ class Fetchers:
         self._host = host
         self._quota = quota
         self._nursery = nursery
-        self._fetchers: dict[tuple[int, int], tuple[Fetcher, trio.CancelScope]] = {}
+        self._fetchers: dict[tuple[int, int], tuple[ReplicaFetcher, trio.CancelScope]] = {}
         self._by_partition: dict[tuple[str, int], tuple[int, int]] = {}
 
     def follow(self, partition: Partition) -> None:
-        """Fetch it from its leader, in its leader epoch; whoever did before does no longer."""
+        """Fetch `partition` from its leader; its previous fetcher, if any, stops fetching it."""
         self.forget(partition.topic, partition.index)
         place = partition.leader, self._number_of(partition.topic, partition.index)
         fetcher = self._fetcher(*place)
@@ -37,20 +37,20 @@ class Fetchers:
         fetcher.add(partition)
 
     def forget(self, topic: str, index: int) -> None:
-        """Fetch it no longer."""
+        """Stop fetching a partition."""
         place = self._by_partition.pop((topic, index), None)
         if place is not None:
             self._fetchers[place][0].remove(topic, index)
 
     def end_idle(self) -> None:
-        """End the fetchers that have nothing to fetch; asked once all is told."""
-        for place in [place for place, (each, _) in self._fetchers.items() if not len(each)]:
+        """End the fetchers that have no partition left; called after each controller request."""
+        for place in [place for place, (fetcher, _) in self._fetchers.items() if not len(fetcher)]:
             _, scope = self._fetchers.pop(place)
             scope.cancel()
             self._host.release_peer(place[0], Role.FETCHER, place[1])
 
     def rearrange(self) -> None:
-        """`num.replica.fetchers` is another: whoever is fetched elsewhere now, is."""
+        """Move partitions to other fetchers after `num.replica.fetchers` has changed."""
         for topic, index in list(self._by_partition):
             partition = self._host.hosted.by_topic[topic][index]
             place = partition.leader, self._number_of(topic, index)
@@ -59,21 +59,21 @@ class Fetchers:
         self.end_idle()
 
     def _number_of(self, topic: str, index: int) -> int:
-        """As Apache Kafka spreads them."""
+        """The number of the fetcher for this partition, by Apache Kafka's formula."""
         mixed = _as_int32(31 * string_hash(topic) + index)
         return (0 if mixed == -(2**31) else abs(mixed)) % self._host.config.num_replica_fetchers
 
-    def _fetcher(self, leader: int, number: int) -> Fetcher:
-        found = self._fetchers.get((leader, number))
-        if found is None:
-            fetcher = Fetcher(self._host, leader, number, self._quota)
+    def _fetcher(self, leader: int, number: int) -> ReplicaFetcher:
+        fetcher_and_scope = self._fetchers.get((leader, number))
+        if fetcher_and_scope is None:
+            fetcher = ReplicaFetcher(self._host, leader, number, self._quota)
             scope = trio.CancelScope()
-            found = self._fetchers[leader, number] = fetcher, scope
+            fetcher_and_scope = self._fetchers[leader, number] = fetcher, scope
             self._nursery.start_soon(_run_within, fetcher, scope)
-        return found[0]
+        return fetcher_and_scope[0]
 
 
-async def _run_within(fetcher: Fetcher, scope: trio.CancelScope) -> None:
+async def _run_within(fetcher: ReplicaFetcher, scope: trio.CancelScope) -> None:
     with scope:
         await fetcher.run()
 

@@ -1,15 +1,16 @@
-"""Asking the controller for other in-sync replicas: AlterPartition (KIP-497), v2-3.
+"""IsrChanges: sends proposed ISRs to the controller by AlterPartition (KIP-497), versions 2 and 3.
 
-All that is asked for while a request is under way goes into the next one; a partition is in one
-request at a time.  What is answered, as Apache Kafka 3.9:
+One request is in flight at a time; proposals that arrive meanwhile go into the next one.  The
+result for a partition, as in Apache Kafka 3.9:
 
-    no error                                      the ISR, unless the partition has moved on
-    OPERATION_NOT_ATTEMPTED, INELIGIBLE_REPLICA   it was not changed: the committed ISR holds
+    no error                                      the answered ISR holds, unless the partition has
+                                                  changed since
+    OPERATION_NOT_ATTEMPTED, INELIGIBLE_REPLICA   the ISR was not changed: the committed ISR holds
     FENCED_LEADER_EPOCH, INVALID_UPDATE_VERSION, INVALID_REQUEST, NEW_LEADER_ELECTED,
-    UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID  it is not known what holds: the maximal ISR counts
-                                                  until the controller says what is (LeaderAndIsr)
-    any other, of a partition or of the request,  asked again after 50 ms
-    or no answer
+    UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID  unknown: the maximal ISR counts until the
+                                                  controller sends LeaderAndIsr
+    any other error, of the partition or of the   the proposal is sent again after 50 ms
+    request, or no answer
 """
 
 from __future__ import annotations
@@ -38,8 +39,10 @@ log = logging.getLogger("kwire.replication")
 
 RETRY_S: Final = 0.05
 EPOCHS_SINCE: Final = 3
+"""First version of AlterPartition that names the broker epochs of the proposed ISR."""
 PARTITIONS_MAX: Final = 10_000
-"""In one request: a broker that dies makes each leader ask for all that it shared with it."""
+"""Partitions in one request.  When a broker dies, each leader shrinks the ISR of every partition
+that it shared with that broker."""
 
 _NOT_CHANGED = {ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA}
 _NOT_KNOWN = {
@@ -54,22 +57,31 @@ _NOT_KNOWN = {
 _Key = tuple[bytes, int]
 
 
-class Proposal:
-    """One partition's wish, and what it was decided by."""
+class IsrProposal:
+    """The ISR that a leader proposes for its partition, and the epochs that it is based on."""
 
     __slots__ = ("isr", "leader_epoch", "members", "partition", "partition_epoch")
 
     def __init__(self, partition: Partition, isr: tuple[int, ...]) -> None:
         self.partition = partition
         self.isr = isr
-        self.members = [BrokerState(each, _broker_epoch(partition, each)) for each in isr]
-        """In the lives in which they fetched: one that has begun another may lack what it had."""
+        self.members = [
+            BrokerState(broker_id, _broker_epoch(partition, broker_id)) for broker_id in isr
+        ]
+        """The ISR with the broker epochs in which the followers fetched.
+
+        A follower that has restarted since then may have lost records; the controller compares
+        its epoch.
+        """
         self.leader_epoch = partition.leader_epoch
         self.partition_epoch = partition.partition_epoch
 
     @property
     def is_current(self) -> bool:
-        """Whether the partition still waits for this; the controller may have spoken meanwhile."""
+        """Whether the partition still waits for this proposal.
+
+        It does not after a LeaderAndIsr of the controller.
+        """
         partition = self.partition
         leading = partition.leading
         return (
@@ -81,19 +93,20 @@ class Proposal:
 
 
 class IsrChanges:
-    """All partitions' wishes, on their way to the controller."""
+    """The queue of proposals of all partitions led here, and the task that sends them."""
 
     def __init__(self, host: ReplicationContext) -> None:
         self._host = host
-        self._unsent: dict[_Key, Proposal] = {}
+        self._unsent: dict[_Key, IsrProposal] = {}
         self._wanted = trio.Event()
 
-    def ask(self, partition: Partition, isr: tuple[int, ...]) -> None:
-        self._unsent[partition.topic_id, partition.index] = Proposal(partition, isr)
+    def propose(self, partition: Partition, isr: tuple[int, ...]) -> None:
+        """Queue `isr` as the proposed ISR of `partition`; it replaces a queued older one."""
+        self._unsent[partition.topic_id, partition.index] = IsrProposal(partition, isr)
         self._wanted.set()
 
     async def run(self) -> None:
-        """Send what is asked for, one request at a time, until cancelled."""
+        """Send queued proposals, one request at a time, until cancelled."""
         while True:
             await self._wanted.wait()
             proposals = self._take()
@@ -103,41 +116,44 @@ class IsrChanges:
             if not await self._send(proposals):
                 await trio.sleep(RETRY_S)
 
-    def _take(self) -> dict[_Key, Proposal]:
-        """What goes into one request."""
-        taken: dict[_Key, Proposal] = {}
+    def _take(self) -> dict[_Key, IsrProposal]:
+        """Remove the proposals of the next request from the queue; outdated ones are dropped."""
+        taken: dict[_Key, IsrProposal] = {}
         while self._unsent and len(taken) < PARTITIONS_MAX:
             key, proposal = self._unsent.popitem()
             if proposal.is_current:
                 taken[key] = proposal
         return taken
 
-    async def _send(self, proposals: dict[_Key, Proposal]) -> bool:
-        """Whether the request as such was answered; what is to be asked again is unsent then."""
+    async def _send(self, proposals: dict[_Key, IsrProposal]) -> bool:
+        """Send one request; returns whether it decided every proposal.
+
+        Proposals that it did not decide are in the queue again.
+        """
         try:
             response = await self._host.alter_partition(self._request(proposals))
         except PeerError as problem:
-            log.warning("the controller cannot be asked for other in-sync replicas: %s", problem)
-            self._again(proposals)
+            log.warning("Cannot send AlterPartition to the controller: %s. Retrying.", problem)
+            self._requeue(proposals)
             return False
         if response.error_code:
             name = ErrorCode(response.error_code).name
-            log.warning("the controller changes no in-sync replicas: %s", name)
-            self._again(proposals)
+            log.warning("The controller refused AlterPartition: %s. Retrying.", name)
+            self._requeue(proposals)
             return False
         return self._apply(response, proposals)
 
-    def _apply(self, response: AlterPartitionResponse, proposals: dict[_Key, Proposal]) -> bool:
-        again = dict(proposals)
+    def _apply(self, response: AlterPartitionResponse, proposals: dict[_Key, IsrProposal]) -> bool:
+        undecided = dict(proposals)
         for topic in response.topics:
             for answer in topic.partitions:
                 key = topic.topic_id, answer.partition_index
-                proposal = again.get(key)
+                proposal = undecided.get(key)
                 if proposal is None:
                     continue
                 error = ErrorCode(answer.error_code)
                 if not error or error in _NOT_CHANGED or error in _NOT_KNOWN:
-                    del again[key]
+                    del undecided[key]
                 if not error:
                     settle(
                         proposal,
@@ -147,15 +163,15 @@ class IsrChanges:
                     )
                 else:
                     _note_refused(proposal, error)
-        self._again(again)
-        return not again
+        self._requeue(undecided)
+        return not undecided
 
-    def _again(self, proposals: dict[_Key, Proposal]) -> None:
-        """Unsend them; `_take` leaves out what is asked for no longer by then."""
+    def _requeue(self, proposals: dict[_Key, IsrProposal]) -> None:
+        """Queue proposals again, unless a newer one of the partition is queued."""
         for key, proposal in proposals.items():
             self._unsent.setdefault(key, proposal)
 
-    def _request(self, proposals: dict[_Key, Proposal]) -> AlterPartitionRequest:
+    def _request(self, proposals: dict[_Key, IsrProposal]) -> AlterPartitionRequest:
         topics: dict[bytes, list[RequestPartitionData]] = {}
         for (topic_id, index), proposal in proposals.items():
             topics.setdefault(topic_id, []).append(
@@ -174,7 +190,7 @@ class IsrChanges:
 
 
 def in_version(request: AlterPartitionRequest, version: int) -> AlterPartitionRequest:
-    """`request` for a controller that takes this version: before v3 without the brokers' epochs."""
+    """`request` as this version states it: before version 3 without broker epochs."""
     if version >= EPOCHS_SINCE:
         return request
     topics = [
@@ -182,11 +198,11 @@ def in_version(request: AlterPartitionRequest, version: int) -> AlterPartitionRe
             topic.topic_id,
             [
                 replace(
-                    each,
-                    new_isr=[broker.broker_id for broker in each.new_isr_with_epochs],
+                    data,
+                    new_isr=[broker.broker_id for broker in data.new_isr_with_epochs],
                     new_isr_with_epochs=[],
                 )
-                for each in topic.partitions
+                for data in topic.partitions
             ],
         )
         for topic in request.topics
@@ -195,16 +211,16 @@ def in_version(request: AlterPartitionRequest, version: int) -> AlterPartitionRe
 
 
 def _broker_epoch(partition: Partition, broker_id: int) -> int:
-    """Of the follower's last Fetch; -1 for the leader itself, and before Fetch v15."""
+    """Broker epoch in the follower's last Fetch; -1 for the leader, and before Fetch v15."""
     leading = partition.leading
     follower = None if leading is None else leading.follower(broker_id)
     return -1 if follower is None else follower.broker_epoch
 
 
 def settle(
-    proposal: Proposal, leader_epoch: int, partition_epoch: int, isr: tuple[int, ...]
+    proposal: IsrProposal, leader_epoch: int, partition_epoch: int, isr: tuple[int, ...]
 ) -> None:
-    """Take over what the controller says of a partition, if it is not older than what it knows."""
+    """Apply the ISR that the controller committed, unless the partition knows a later state."""
     partition = proposal.partition
     leading = partition.leading
     if (
@@ -216,10 +232,10 @@ def settle(
         leading.settled(isr, partition_epoch)
 
 
-def _note_refused(proposal: Proposal, error: ErrorCode) -> None:
+def _note_refused(proposal: IsrProposal, error: ErrorCode) -> None:
     partition = proposal.partition
     log.info(
-        "the in-sync replicas of %s-%d stay %s, not %s: %s",
+        "The controller refused an ISR change of %s-%d from %s to %s: %s.",
         partition.topic,
         partition.index,
         list(partition.isr),

@@ -1,4 +1,4 @@
-"""What a follower asks its leader besides Fetch: where epochs ended, where logs begin and end."""
+"""Requests of a follower to its leader besides Fetch: OffsetForLeaderEpoch and ListOffsets."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 EARLIEST, LATEST = -2, -1
 
 
-class Concerned(Protocol):
-    """A partition that is asked about."""
+class QueriedPartition(Protocol):
+    """A partition that the follower asks about."""
 
     key: Key
     leader_epoch: int
@@ -37,40 +37,44 @@ class Concerned(Protocol):
 
 
 Answers = dict["Key", tuple[ErrorCode, int, int]]
-Ask = Callable[["Peer", int, Sequence[Concerned]], Awaitable[Answers]]
+"""The error and two numbers of each partition; a partition that the leader left out is missing."""
+Query = Callable[["Peer", int, Sequence[QueriedPartition]], Awaitable[Answers]]
 
 
-async def ask_epochs(peer: Peer, node_id: int, concerned: Sequence[Concerned]) -> Answers:
-    """Of each the leader's (epoch, end offset) for the last epoch here.  Raises PeerError."""
+async def ask_epochs(peer: Peer, node_id: int, partitions: Sequence[QueriedPartition]) -> Answers:
+    """The leader's (epoch, end offset) for the latest epoch of each partition.
+
+    Raises PeerError.
+    """
     topics: dict[str, OffsetForLeaderTopic] = {}
-    for each in concerned:
-        name, _, index = each.key
+    for partition in partitions:
+        name, _, index = partition.key
         topic = topics.setdefault(name, OffsetForLeaderTopic(topic=name))
         topic.partitions.append(
             OffsetForLeaderPartition(
                 partition=index,
-                current_leader_epoch=each.leader_epoch,
-                leader_epoch=each.latest_epoch,
+                current_leader_epoch=partition.leader_epoch,
+                leader_epoch=partition.latest_epoch,
             )
         )
     request = OffsetForLeaderEpochRequest(replica_id=node_id, topics=list(topics.values()))
     response: OffsetForLeaderEpochResponse = await peer.call(request)
-    told = {
+    answers = {
         (topic.topic, answer.partition): answer
         for topic in response.topics
         for answer in topic.partitions
     }
     return {
-        each.key: (ErrorCode(answer.error_code), answer.leader_epoch, answer.end_offset)
-        for each in concerned
-        if (answer := told.get((each.key[0], each.key[2]))) is not None
+        partition.key: (ErrorCode(answer.error_code), answer.leader_epoch, answer.end_offset)
+        for partition in partitions
+        if (answer := answers.get((partition.key[0], partition.key[2]))) is not None
     }
 
 
-async def ask_ends(peer: Peer, node_id: int, concerned: Sequence[Concerned]) -> Answers:
-    """Of each where the leader's log begins and ends.  Raises PeerError."""
-    starts = await _offsets(peer, node_id, concerned, EARLIEST)
-    ends = await _offsets(peer, node_id, concerned, LATEST)
+async def ask_ends(peer: Peer, node_id: int, partitions: Sequence[QueriedPartition]) -> Answers:
+    """The leader's (log start offset, log end offset) of each partition.  Raises PeerError."""
+    starts = await _offsets(peer, node_id, partitions, EARLIEST)
+    ends = await _offsets(peer, node_id, partitions, LATEST)
     return {
         key: (error or ends[key][0], start, ends[key][1])
         for key, (error, start) in starts.items()
@@ -79,27 +83,27 @@ async def ask_ends(peer: Peer, node_id: int, concerned: Sequence[Concerned]) -> 
 
 
 async def _offsets(
-    peer: Peer, node_id: int, concerned: Sequence[Concerned], timestamp: int
+    peer: Peer, node_id: int, partitions: Sequence[QueriedPartition], timestamp: int
 ) -> dict[Key, tuple[ErrorCode, int]]:
     topics: dict[str, ListOffsetsTopic] = {}
-    for each in concerned:
-        name, _, index = each.key
+    for partition in partitions:
+        name, _, index = partition.key
         topics.setdefault(name, ListOffsetsTopic(name=name)).partitions.append(
             ListOffsetsPartition(
                 partition_index=index,
-                current_leader_epoch=each.leader_epoch,
+                current_leader_epoch=partition.leader_epoch,
                 timestamp=timestamp,
             )
         )
     request = ListOffsetsRequest(replica_id=node_id, topics=list(topics.values()))
     response: ListOffsetsResponse = await peer.call(request)
-    told = {
+    answers = {
         (topic.name, answer.partition_index): answer
         for topic in response.topics
         for answer in topic.partitions
     }
     return {
-        each.key: (ErrorCode(answer.error_code), answer.offset)
-        for each in concerned
-        if (answer := told.get((each.key[0], each.key[2]))) is not None
+        partition.key: (ErrorCode(answer.error_code), answer.offset)
+        for partition in partitions
+        if (answer := answers.get((partition.key[0], partition.key[2]))) is not None
     }

@@ -1,11 +1,14 @@
-"""Leading a partition that has followers: what they have decides what counts, and who is in sync.
+"""Leading: the leader's side of a partition that has followers (high watermark and ISR).
 
-    append      replicas that wait are woken; with nobody to wait for it counts at once
-    a fetch     the follower's progress; the high watermark; does it join the ISR?
-    in between  who has not been caught up for replica.lag.time.max.ms leaves the ISR
+    on an append            wake the Fetches of followers that wait for records
+    on a follower's Fetch   note how far the follower is, advance the high watermark, and propose
+                            the follower for the ISR if it has caught up
+    periodically            propose an ISR without the followers that have not been caught up for
+                            replica.lag.time.max.ms
 
-The ISR is the controller's to change (AlterPartition, KIP-497).  One change is asked for at a time;
-until it is answered the partition counts by the maximal ISR, and takes writes by the committed one.
+Only the controller changes the ISR (AlterPartition, KIP-497).  One change is proposed at a time.
+Until the controller answers, the high watermark waits for the maximal ISR (committed and proposed),
+and min.insync.replicas is checked against the committed ISR.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ LowWatermarkWaiter = tuple[int, Callable[[ErrorCode, int], None]]
 
 
 class LeaderContext:
-    """What all partitions led here share."""
+    """What all partitions that this broker leads share."""
 
     __slots__ = ("changes", "is_alive", "is_eligible", "lag_max_ms", "now_ms")
 
@@ -48,7 +51,7 @@ class LeaderContext:
 
 
 class Leading:
-    """One partition's; it lives as long as this broker leads it and it has other replicas."""
+    """The leader's state of one partition that has followers, while this broker leads it."""
 
     __slots__ = ("_context", "_partition", "_progress", "_uncommitted", "_waiters", "proposed")
 
@@ -59,24 +62,32 @@ class Leading:
         self._uncommitted: deque[tuple[int, int]] = deque()
         self._waiters: list[LowWatermarkWaiter] = []
         self.proposed: tuple[int, ...] | None = None
-        """The ISR that the controller was asked for and that it has not answered."""
+        """The ISR proposed to the controller; None if no proposal waits for its answer."""
 
     def follow(self, state: PartitionImage, *, new_leader: bool, new_epoch: bool) -> None:
-        """The controller's word, which the partition has taken over already."""
+        """Apply `state`, which the controller sent and the partition has already taken over.
+
+        `new_leader`: this broker did not lead the partition before.
+        """
         partition = self._partition
         self.proposed = None
-        self._progress.assign(each for each in state.replicas if each != partition.node_id)
+        self._progress.assign(
+            broker_id for broker_id in state.replicas if broker_id != partition.node_id
+        )
         if new_epoch:
             now_ms = self._context.now_ms()
-            end = partition.log.log_end_offset
-            self._progress.begin_epoch(end, state.isr, now_ms, new_leader=new_leader)
+            end_offset = partition.log.log_end_offset
+            self._progress.begin_epoch(end_offset, state.isr, now_ms, new_leader=new_leader)
         self.advance()
 
-    # -- what it knows
+    # -- state
 
     @property
     def is_lagging(self) -> bool:
-        """Whether the followers have yet to confirm what was there when this epoch began."""
+        """Whether the high watermark is below the log end offset at the start of this epoch.
+
+        Until it is not, this leader does not know which older records are committed.
+        """
         return self._progress.epoch_start_offset > self._partition.high_watermark
 
     @property
@@ -91,9 +102,10 @@ class Leading:
     def followers(self) -> list[Follower]:
         return list(self._progress.followers.values())
 
-    # -- what happens
+    # -- events
 
     def appended(self, size_bytes: int) -> None:
+        """The leader appended a batch of `size_bytes`."""
         partition = self._partition
         self._uncommitted.append((partition.log.log_end_offset, size_bytes))
         self.advance()
@@ -104,12 +116,12 @@ class Leading:
     def fetched(
         self, follower: Follower, offset: int, log_start_offset: int, broker_epoch: int
     ) -> None:
-        """A follower asked for what comes from `offset` on: it has all before."""
+        """A follower fetches from `offset` on: it has all records before it."""
         partition, progress = self._partition, self._progress
         before, start_before = follower.log_end_offset, follower.log_start_offset
         now_ms = self._context.now_ms()
-        end = partition.log.log_end_offset
-        follower.fetched(offset, log_start_offset, end, now_ms, broker_epoch)
+        end_offset = partition.log.log_end_offset
+        follower.fetched(offset, log_start_offset, end_offset, now_ms, broker_epoch)
         self._maybe_expand(follower)
         if follower.log_end_offset != before:
             self.advance()
@@ -118,13 +130,13 @@ class Leading:
         assert progress is self._progress
 
     def advance(self) -> None:
-        """Let count what all have that must."""
+        """Raise the high watermark to the offset that the whole maximal ISR has reached."""
         partition, context = self._partition, self._context
         if partition.is_under_min_isr:
-            return  # KIP-966: what too few have does not count
+            return  # KIP-966: the high watermark stands still below min.insync.replicas
         log = partition.log
         high_watermark = self._progress.high_watermark(
-            # What is not flushed where `flush.messages` asks for it, the leader does not have.
+            # With `flush.messages` the leader has only the records that it has flushed.
             log.recovery_point if partition.is_flushing else log.log_end_offset,
             self._maximal_isr,
             context.now_ms(),
@@ -151,37 +163,40 @@ class Leading:
             self._propose((*partition.isr, broker_id))
 
     def maybe_shrink(self) -> None:
-        """Have those leave the ISR that have fallen behind."""
+        """Propose an ISR without the followers that are out of sync, if there are any."""
         if self.proposed is not None:
             return
         partition = self._partition
-        late = self._progress.out_of_sync(
+        out_of_sync = self._progress.out_of_sync(
             partition.isr,
             partition.log.log_end_offset,
             self._context.now_ms(),
             self._context.lag_max_ms,
         )
-        if late:
-            self._propose(tuple(each for each in partition.isr if each not in late))
+        if out_of_sync:
+            self._propose(
+                tuple(broker_id for broker_id in partition.isr if broker_id not in out_of_sync)
+            )
         elif partition.high_watermark < partition.log.log_end_offset:
-            self.advance()  # it may have waited for somebody about to join, who has gone
+            # The high watermark may have waited for a follower about to join, which has gone.
+            self.advance()
 
     def _propose(self, isr: tuple[int, ...]) -> None:
         self.proposed = isr
-        self._context.changes.ask(self._partition, isr)
+        self._context.changes.propose(self._partition, isr)
 
     def settled(self, isr: tuple[int, ...], partition_epoch: int) -> None:
-        """The controller has made `isr` the ISR."""
+        """The controller committed `isr`."""
         partition = self._partition
         partition.isr, partition.partition_epoch = isr, partition_epoch
         self.proposed = None
         self.advance()
 
     def refused(self) -> None:
-        """The ISR stays what it was for certain.
+        """The controller refused the proposal: the committed ISR holds.
 
-        Who has fallen behind leaves it now: a follower that is refused again and again would have
-        a change under way whenever the clock looks.
+        Shrink the ISR at once if needed.  A follower that is proposed and refused again and again
+        would otherwise have a proposal in flight whenever the periodic check runs.
         """
         self.proposed = None
         self.advance()
@@ -191,7 +206,7 @@ class Leading:
 
     @property
     def low_watermark(self) -> int:
-        """Before it no live replica has a record."""
+        """The lowest log start offset of the leader and the live followers."""
         start = self._partition.log.log_start_offset
         return self._progress.low_watermark(start, self._context.is_alive)
 
@@ -209,7 +224,7 @@ class Leading:
             self.when_deleted(offset, callback)
 
     def stop(self, error: ErrorCode) -> None:
-        """This broker leads the partition no longer."""
+        """This broker stops leading; answer waiting DeleteRecords requests with `error`."""
         self.proposed = None
         waiters, self._waiters = self._waiters, []
         for _, callback in waiters:
@@ -217,11 +232,14 @@ class Leading:
 
 
 def check_replica(partition: Partition, broker_id: int, *, named_epoch: bool) -> Follower:
-    """The follower that asks; LogError if it is none of this partition."""
+    """The follower `broker_id` of `partition`.  LogError if it is not a replica.
+
+    `named_epoch`: the request named the leader epoch, and it is the current one.
+    """
     leading = partition.leading
     follower = None if leading is None else leading.follower(broker_id)
     if follower is None:
-        # Who knows the epoch and is no replica learned of that from a later one.
+        # A broker that names the epoch believes it is a replica: it knows a later assignment.
         raise LogError(
             ErrorCode.UNKNOWN_LEADER_EPOCH if named_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER
         )

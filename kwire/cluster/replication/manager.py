@@ -1,27 +1,28 @@
-"""What the controller tells this broker to do: LeaderAndIsr, StopReplica, UpdateMetadata.
+"""ReplicaManager: carries out the controller's LeaderAndIsr, StopReplica and UpdateMetadata.
 
-All three say from which controller they are and for which registration of this broker.  What comes
-from a controller of old, or was meant for this broker before it came back, is refused:
+All three requests name the epoch of the controller and the broker epoch of this broker.  A request
+of an earlier controller, or to an earlier registration of this broker, is refused whole:
 
-    controller epoch below the highest heard   STALE_CONTROLLER_EPOCH, and nothing is done
-    broker epoch below this broker's (-1: any) STALE_BROKER_EPOCH, and nothing is done
+    controller epoch below the highest one received    STALE_CONTROLLER_EPOCH
+    broker epoch below this broker's (-1 matches any)  STALE_BROKER_EPOCH
 
-and of LeaderAndIsr, partition by partition, in this order (Apache Kafka 3.9):
+LeaderAndIsr checks each partition in this order (as Apache Kafka 3.9):
 
-    its disk has failed, or it may be on one that has   KAFKA_STORAGE_ERROR
-    another topic id than its log's                     INCONSISTENT_TOPIC_ID
-    a leader epoch that is known here already, or older STALE_CONTROLLER_EPOCH
-    this broker is no replica                           UNKNOWN_TOPIC_OR_PARTITION
+    its log directory is offline, or may be            KAFKA_STORAGE_ERROR
+    its topic id differs from that of the log          INCONSISTENT_TOPIC_ID
+    its leader epoch is not above the known one        STALE_CONTROLLER_EPOCH
+    this broker is not one of its replicas             UNKNOWN_TOPIC_OR_PARTITION
 
-StopReplica: a leader epoch below the known one is FENCED_LEADER_EPOCH; -1 and -2 (the topic is
-being deleted) are taken whatever is known.
+StopReplica answers FENCED_LEADER_EPOCH to a leader epoch below the known one; -1 and -2 (the topic
+is being deleted) are always accepted.
 
-A partition that there is no room for now (kwire.log.directory.shortage) is answered with
-KAFKA_STORAGE_ERROR too, and the controller takes it for lost: it is asked to tell of it again.
+A new partition may find no room on disk (kwire.log.directory.shortage).  It is answered with
+KAFKA_STORAGE_ERROR too, and the controller treats the replica as offline.  Later this broker makes
+the controller send LeaderAndIsr again.
 
-A broker whose registration is gone leads and follows nothing until it is told again, by whoever
-knows of its next one: `step_down`.  What it is told then may be the leader epoch it had: of a
-partition that had no other replica in sync, or that was followed here outside of the ISR.
+When the registration of this broker ends, `step_down` makes it lead and follow nothing until the
+controller sends LeaderAndIsr for the next registration.  That may name the leader epoch that the
+partition already had: if no other replica was in sync, or if this broker was not in the ISR.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from kwire.cluster.metadata.image import PartitionImage
-from kwire.cluster.replication.fetchers import Fetchers
+from kwire.cluster.replication.fetchers import ReplicaFetchers
 from kwire.cluster.replication.isr import IsrChanges
 from kwire.cluster.replication.leading import LeaderContext, Leading
 from kwire.cluster.replication.metadata_update import delta_of_update
@@ -68,22 +69,22 @@ NO_BROKER_EPOCH: Final = -1
 NO_LEADER_EPOCH: Final = -1
 EPOCH_DURING_DELETE: Final = -2
 TOPICS_SINCE: Final = 5
-"""LeaderAndIsr: errors are told by topic id."""
+"""First version of LeaderAndIsr whose response groups errors by topic id."""
 
 ASK_AGAIN_S: Final = 2.0
-"""From a shortage until the controller is asked to tell again: room is made by people, or soon."""
+"""Pause after a shortage of disk space before the controller is made to send LeaderAndIsr again."""
 
 Key = tuple[str, int]
 
 
 class ReplicaManager:
-    """See the module.  What it is told it does before it answers; nothing in it waits."""
+    """See the module.  Each request is carried out before it is answered, without awaiting."""
 
     def __init__(self, host: ReplicationContext, nursery: trio.Nursery) -> None:
         self._host = host
         self._hosted = host.hosted
         self.quotas = ReplicationQuotas(host)
-        self._fetchers = Fetchers(host, nursery, self.quotas.follower)
+        self._fetchers = ReplicaFetchers(host, nursery, self.quotas.follower)
         self._changes = IsrChanges(host)
         self._leaders = LeaderContext(
             self._changes,
@@ -93,37 +94,40 @@ class ReplicaManager:
             lag_max_ms=host.config.replica_lag_time_max_ms,
         )
         self._fetchers_wanted = host.config.num_replica_fetchers
-        self._set_down: set[Key] = set()
-        """Partitions to be told of anew: the leader epoch that is known here says nothing."""
-        self._short = trio.Event()
-        """There was no room for a partition."""
-        self._taken_for_lost: set[Key] = set()
-        """Those that there was no room for, which the controller has not had stopped yet."""
+        self._stepped_down: set[Key] = set()
+        """Partitions that were stepped down: LeaderAndIsr may name their known leader epoch."""
+        self._shortage_found = trio.Event()
+        """Set when a partition found no room on disk."""
+        self._reported_offline: set[Key] = set()
+        """Partitions without room, for which the controller has not sent StopReplica yet."""
         self._lost_epoch = NO_BROKER_EPOCH
-        """This broker's registration that ended; what was sent to it comes late."""
+        """Broker epoch of the registration that ended; requests that name it come too late."""
         self.controller_epoch = 0
         nursery.start_soon(self._changes.run)
         nursery.start_soon(self._watch_isr)
-        nursery.start_soon(self._be_told_again)
+        nursery.start_soon(self._request_offline_again)
 
     async def _watch_isr(self) -> None:
-        """Who fell behind is noticed after 1.5 times replica.lag.time.max.ms at the latest."""
+        """Shrink ISRs periodically.
+
+        A follower leaves at the latest 1.5 times replica.lag.time.max.ms after it fell behind.
+        """
         while True:
             await trio.sleep(self._leaders.lag_max_ms / 2 / 1000)
             for partition in self._hosted:
                 if partition.leading is not None:
                     partition.leading.maybe_shrink()
 
-    async def _be_told_again(self) -> None:
-        """Have the controller tell of what there was no room for, until there is."""
+    async def _request_offline_again(self) -> None:
+        """Make the controller send LeaderAndIsr again while a partition finds no room."""
         while True:
-            await self._short.wait()
+            await self._shortage_found.wait()
             await trio.sleep(ASK_AGAIN_S)
-            self._short = trio.Event()
+            self._shortage_found = trio.Event()
             await self._host.report_offline()
 
     def configs_changed(self, changed: Collection[ResourceKey]) -> None:
-        """This broker's dynamic settings may be others, and what is set on topics."""
+        """Apply changed dynamic settings of this broker, and changed topic configs."""
         self.quotas.configs_changed(changed)
         wanted = self._host.config.num_replica_fetchers
         if wanted != self._fetchers_wanted:
@@ -131,35 +135,35 @@ class ReplicaManager:
             self._fetchers.rearrange()
 
     def logs_lost(self, lost: Iterable[Log]) -> None:
-        """Their disk has failed: there is nothing to append to any longer."""
-        for each in lost:
-            self._fetchers.forget(each.topic, each.partition)
+        """The log directory of these logs failed: stop fetching them."""
+        for lost_log in lost:
+            self._fetchers.forget(lost_log.topic, lost_log.partition)
         self._fetchers.end_idle()
 
     def step_down(self) -> None:
-        """The registration of this broker is gone: lead and follow nothing until told again.
+        """The registration of this broker ended: lead and follow nothing until LeaderAndIsr.
 
-        Others may lead by now what was led here.  Whoever waits in a partition is answered, and
-        the coordinators that live in those that were led resign.
+        Other brokers may lead these partitions by now.  Requests that wait in a partition are
+        answered, and the coordinators of partitions that this broker led resign.
         """
         self._lost_epoch = self._host.broker_epoch
         for partition in self._hosted:
             self._fetchers.forget(partition.topic, partition.index)
-            self._set_down.add((partition.topic, partition.index))
+            self._stepped_down.add((partition.topic, partition.index))
             was_leader = partition.is_leader
             partition.stop(partition.why_not_led())
             if was_leader:
                 self._hosted.on_leadership_change(partition)
         self._fetchers.end_idle()
 
-    def _refused(self, controller_epoch: int, broker_epoch: int) -> ErrorCode:
-        """Why a request is not for this broker as it is, or of a controller that is none."""
+    def _request_error(self, controller_epoch: int, broker_epoch: int) -> ErrorCode:
+        """The error that refuses the whole request, by the epochs that it names; or NONE."""
         is_old = broker_epoch < self._host.broker_epoch or broker_epoch <= self._lost_epoch
         if broker_epoch != NO_BROKER_EPOCH and is_old:
             return ErrorCode.STALE_BROKER_EPOCH
         if controller_epoch < self.controller_epoch:
             log.warning(
-                "the controller of epoch %d is none any longer: %d is known",
+                "Refusing a request of the controller of epoch %d: epoch %d is known.",
                 controller_epoch,
                 self.controller_epoch,
             )
@@ -170,8 +174,8 @@ class ReplicaManager:
     # -- LeaderAndIsr
 
     def leader_and_isr(self, request: LeaderAndIsrRequest, version: int) -> LeaderAndIsrResponse:
-        """Lead or follow the partitions of `request`."""
-        error = self._refused(request.controller_epoch, request.broker_epoch)
+        """Make this broker leader or follower of the partitions of `request`."""
+        error = self._request_error(request.controller_epoch, request.broker_epoch)
         answers: dict[bytes, list[LeaderAndIsrPartitionError]] = {}
         states = {
             (name, state.partition_index): (id_, state) for name, id_, state in _states(request)
@@ -186,22 +190,25 @@ class ReplicaManager:
             )
         self._fetchers.end_idle()
         if version < TOPICS_SINCE:
-            flat = [each for told in answers.values() for each in told]
+            flat = [answer for topic_answers in answers.values() for answer in topic_answers]
             return LeaderAndIsrResponse(error, partition_errors=flat)
-        topics = [LeaderAndIsrTopicError(topic_id, told) for topic_id, told in answers.items()]
+        topics = [
+            LeaderAndIsrTopicError(topic_id, topic_answers)
+            for topic_id, topic_answers in answers.items()
+        ]
         return LeaderAndIsrResponse(error, topics=topics)
 
     def _become(self, topic: str, topic_id: bytes, state: LeaderAndIsrPartitionState) -> ErrorCode:
-        """Leader or follower of one partition, as it is told."""
+        """Make this broker leader or follower of one partition; returns its error."""
         index = state.partition_index
         partition = self._hosted.get(topic, index)
         if partition is not None and partition.log.offline:
             return ErrorCode.KAFKA_STORAGE_ERROR
-        found = self._host.logs.logs.get((topic, index))
-        if found is not None and _differ(topic_id, found.topic_id):
+        present_log = self._host.logs.logs.get((topic, index))
+        if present_log is not None and _differ(topic_id, present_log.topic_id):
             return ErrorCode.INCONSISTENT_TOPIC_ID
-        if partition is not None and self._knows(partition, state.leader_epoch):
-            return self._known_epoch(partition, topic_id, state)
+        if partition is not None and self._has_leader_epoch(partition, state.leader_epoch):
+            return self._answer_known_epoch(partition, topic_id, state)
         if self._host.node_id not in state.replicas:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         try:
@@ -210,38 +217,44 @@ class ReplicaManager:
             else:
                 _take_id(partition, topic_id)
             self._follow(partition, image_of(state))
-        except LogError as problem:
-            log.error("%s-%d cannot be taken over: %s", topic, index, problem)
-            self._note_refused((topic, index), problem.error)
-            return problem.error
+        except LogError as error:
+            log.error("Cannot lead or follow %s-%d: %s", topic, index, error)
+            self._note_failed((topic, index), error.error)
+            return error.error
         return ErrorCode.NONE
 
-    def _note_refused(self, key: Key, error: ErrorCode) -> None:
-        """What is told of it again is news; where no disk failed it was a shortage, and passes."""
+    def _note_failed(self, key: Key, error: ErrorCode) -> None:
+        """Note that LeaderAndIsr failed: the next one may name the same leader epoch.
+
+        A storage error without a failed log directory is a shortage, which may pass.
+        """
         if self._hosted.get(*key) is not None:
-            self._set_down.add(key)
+            self._stepped_down.add(key)
         if error == ErrorCode.KAFKA_STORAGE_ERROR and not self._host.logs.offline_dirs:
-            self._taken_for_lost.add(key)
-            self._short.set()
+            self._reported_offline.add(key)
+            self._shortage_found.set()
 
     def _note_stopped(self, key: Key) -> None:
-        """Who takes a replica for lost has it stopped, maybe after there was room for it again."""
-        if key in self._taken_for_lost:
-            self._taken_for_lost.discard(key)
-            if self._hosted.get(*key) is not None:
-                self._set_down.add(key)
+        """The controller stops a replica that it treats as offline.
 
-    def _knows(self, partition: Partition, leader_epoch: int) -> bool:
-        """Whether it leads or follows in that leader epoch already, or in a later one."""
-        if (partition.topic, partition.index) in self._set_down:
+        If there was room for the replica meanwhile, it waits for LeaderAndIsr again.
+        """
+        if key in self._reported_offline:
+            self._reported_offline.discard(key)
+            if self._hosted.get(*key) is not None:
+                self._stepped_down.add(key)
+
+    def _has_leader_epoch(self, partition: Partition, leader_epoch: int) -> bool:
+        """Whether the partition has that leader epoch already, or a later one."""
+        if (partition.topic, partition.index) in self._stepped_down:
             return leader_epoch < partition.leader_epoch
         return leader_epoch <= partition.leader_epoch
 
     @staticmethod
-    def _known_epoch(
+    def _answer_known_epoch(
         partition: Partition, topic_id: bytes, state: LeaderAndIsrPartitionState
     ) -> ErrorCode:
-        """Nothing new, but perhaps the topic's id, which it has had none of."""
+        """Answer LeaderAndIsr that names a known epoch; it may still bring a missing topic id."""
         same = state.leader_epoch == partition.leader_epoch
         if not same or topic_id == ZERO_UUID or partition.topic_id != ZERO_UUID:
             return ErrorCode.STALE_CONTROLLER_EPOCH
@@ -249,20 +262,23 @@ class ReplicaManager:
         return ErrorCode.NONE
 
     def _open(self, topic: str, topic_id: bytes, state: LeaderAndIsrPartitionState) -> Partition:
-        """The partition, on its log.  LogError."""
+        """Open the partition on its log, or on a new one.  Raises LogError."""
         logs, index = self._hosted.logs, state.partition_index
-        is_there = (topic, index) in logs.logs
-        if not is_there and not state.is_new and logs.offline_dirs:
-            # An empty log in its place would be taken for the partition.
-            raise LogError(ErrorCode.KAFKA_STORAGE_ERROR, "it may be in a directory that failed")
+        has_log = (topic, index) in logs.logs
+        if not has_log and not state.is_new and logs.offline_dirs:
+            # Its log may be in the failed directory.  A new empty log would pass for a replica
+            # that has all records.
+            raise LogError(
+                ErrorCode.KAFKA_STORAGE_ERROR, "its log may be in a log directory that failed"
+            )
         return self._hosted.open(topic, topic_id, index, has_followers=True)
 
     def _follow(self, partition: Partition, image: PartitionImage) -> None:
-        """Lead it or follow its leader in a new epoch.  LogError."""
+        """Lead the partition or follow its leader, in a new epoch.  Raises LogError."""
         was_leader = partition.is_leader
         self._fetchers.forget(partition.topic, partition.index)
         partition.follow(image)
-        self._set_down.discard((partition.topic, partition.index))
+        self._stepped_down.discard((partition.topic, partition.index))
         if partition.is_leader:
             self._lead(partition, image, new_leader=not was_leader)
         elif partition.leader >= 0:
@@ -284,14 +300,14 @@ class ReplicaManager:
     # -- StopReplica
 
     def stop_replica(self, request: StopReplicaRequest) -> StopReplicaResponse:
-        """Follow the partitions of `request` no longer, or remove them."""
-        error = self._refused(request.controller_epoch, request.broker_epoch)
+        """Stop fetching the partitions of `request`, or delete them."""
+        error = self._request_error(request.controller_epoch, request.broker_epoch)
         answers = []
         for name, state in _stopped(request):
             if error:
                 break
-            told = self._stop(name, state)
-            answers.append(StopReplicaPartitionError(name, state.partition_index, told))
+            partition_error = self._stop(name, state)
+            answers.append(StopReplicaPartitionError(name, state.partition_index, partition_error))
         self._fetchers.end_idle()
         return StopReplicaResponse(error, answers)
 
@@ -309,16 +325,16 @@ class ReplicaManager:
             self._note_stopped((topic, index))
             return ErrorCode.NONE
         if partition is not None:
-            self._set_down.discard((topic, index))
-            self._taken_for_lost.discard((topic, index))
+            self._stepped_down.discard((topic, index))
+            self._reported_offline.discard((topic, index))
         self._hosted.drop(topic, index)
         return ErrorCode.NONE
 
     # -- UpdateMetadata
 
     def update_metadata(self, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
-        """Know of topics and brokers what `request` says."""
-        error = self._refused(request.controller_epoch, request.broker_epoch)
+        """Apply the topics and brokers of `request` to this broker's metadata image."""
+        error = self._request_error(request.controller_epoch, request.broker_epoch)
         if not error:
             before = self._host.image
             delta = delta_of_update(before, request)
@@ -338,7 +354,7 @@ def _states(
 
 
 def _stopped(request: StopReplicaRequest) -> Iterator[tuple[str, StopReplicaPartitionState]]:
-    """What the three forms of the request say."""
+    """Topic and partition of each entry, whichever of the three forms the request version has."""
     for topic in request.topic_states:
         for state in topic.partition_states:
             yield topic.topic_name, state
@@ -354,19 +370,19 @@ def _stopped(request: StopReplicaRequest) -> Iterator[tuple[str, StopReplicaPart
 
 
 def _take_id(partition: Partition, topic_id: bytes) -> None:
-    """Its topic's id, if it is the first that tells of one."""
+    """Set the topic id of a partition that had none."""
     if partition.topic_id == ZERO_UUID != topic_id:
         partition.log.adopt_topic_id(topic_id)
         partition.topic_id = topic_id
 
 
 def _differ(topic_id: bytes, known_id: bytes) -> bool:
-    """Whether these are two topics; without an id it may be any."""
+    """Whether these are ids of two different topics; the zero id matches any."""
     return ZERO_UUID not in (topic_id, known_id) and topic_id != known_id
 
 
 def image_of(state: LeaderAndIsrPartitionState) -> PartitionImage:
-    """What LeaderAndIsr says of a partition."""
+    """The partition state in a LeaderAndIsr request."""
     return PartitionImage(
         state.leader,
         state.leader_epoch,

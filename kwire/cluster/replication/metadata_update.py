@@ -1,7 +1,7 @@
-"""UpdateMetadata: what the controller tells all brokers of topics and live brokers; no I/O.
+"""Converts the controller's UpdateMetadata request to a delta of the metadata image; no I/O.
 
-The live brokers are all there are.  Of partitions those are told that are new or changed; one whose
-leader is -2 is being deleted.  As Apache Kafka 3.9's metadata cache takes it over.
+The request lists all live brokers, but only the partitions that are new or changed.  A partition
+whose leader is -2 is being deleted.  The rules are those of Apache Kafka 3.9's metadata cache.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 
 LEADER_DURING_DELETE: Final = -2
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_UNTOLD: Final = PartitionImage(NO_LEADER, -1, -1, (), ())
-"""In the place of a partition that was not told yet while one with a higher number was."""
+_UNKNOWN_PARTITION: Final = PartitionImage(NO_LEADER, -1, -1, (), ())
+"""Stands for a partition that no request has named yet, while one with a higher number exists."""
 
 States = dict[int, "UpdateMetadataPartitionState"]
 
 
 def delta_of_update(image: ClusterImage, request: UpdateMetadataRequest) -> ClusterDelta:
-    """What `request` changes of `image`."""
-    brokers = {each.id: _broker(image, each) for each in request.live_brokers}
+    """The delta that `request` makes to `image`."""
+    brokers = {broker.id: _broker(image, broker) for broker in request.live_brokers}
     changed_brokers: dict[int, BrokerImage | None] = {
         broker_id: broker
         for broker_id, broker in brokers.items()
@@ -88,25 +88,25 @@ def _by_index(states: Iterable[UpdateMetadataPartitionState]) -> States:
 
 
 def _topic(old: TopicImage | None, name: str, topic_id: bytes, states: States) -> TopicImage | None:
-    """The topic as it is now; None where none of its partitions is left."""
+    """The topic after `states` are applied to `old`; None if no partition of it is left."""
     if topic_id == ZERO_UUID and old is not None:
         topic_id = old.id
     known = () if old is None or old.id != topic_id else old.partitions
     size = max(len(known), max(states, default=-1) + 1)
-    partitions = [*known, *[_UNTOLD] * (size - len(known))]
+    partitions = [*known, *[_UNKNOWN_PARTITION] * (size - len(known))]
     for index, state in states.items():
         if index >= 0:
             partitions[index] = _partition(state)
-    while partitions and partitions[-1] is _UNTOLD:
+    while partitions and partitions[-1] is _UNKNOWN_PARTITION:
         partitions.pop()
-    if not any(each is not _UNTOLD for each in partitions):
+    if all(partition is _UNKNOWN_PARTITION for partition in partitions):
         return None
     return TopicImage(name, topic_id, tuple(partitions))
 
 
 def _partition(state: UpdateMetadataPartitionState) -> PartitionImage:
     if state.leader == LEADER_DURING_DELETE:
-        return _UNTOLD
+        return _UNKNOWN_PARTITION
     return PartitionImage(
         state.leader,
         state.leader_epoch,
@@ -118,23 +118,23 @@ def _partition(state: UpdateMetadataPartitionState) -> PartitionImage:
     )
 
 
-def _broker(image: ClusterImage, told: UpdateMetadataBroker) -> BrokerImage:
-    """What is known of a broker besides (its epoch, its features) stays."""
+def _broker(image: ClusterImage, broker: UpdateMetadataBroker) -> BrokerImage:
+    """The broker with the endpoints and rack of the request; its epoch and features are kept."""
     endpoints = tuple(
         Endpoint(
-            each.listener or _protocol(each.security_protocol),
-            each.host,
-            each.port,
-            _protocol(each.security_protocol),
+            endpoint.listener or _protocol(endpoint.security_protocol),
+            endpoint.host,
+            endpoint.port,
+            _protocol(endpoint.security_protocol),
         )
-        for each in told.endpoints
+        for endpoint in broker.endpoints
     )
-    if not endpoints and told.v0_host:
-        endpoints = (Endpoint("PLAINTEXT", told.v0_host, told.v0_port),)
-    known = image.brokers.get(told.id)
+    if not endpoints and broker.v0_host:
+        endpoints = (Endpoint("PLAINTEXT", broker.v0_host, broker.v0_port),)
+    known = image.brokers.get(broker.id)
     if known is None:
-        return BrokerImage(told.id, endpoints, told.rack)
-    return replace(known, endpoints=endpoints, rack=told.rack)
+        return BrokerImage(broker.id, endpoints, broker.rack)
+    return replace(known, endpoints=endpoints, rack=broker.rack)
 
 
 def _protocol(number: int) -> str:

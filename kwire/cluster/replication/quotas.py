@@ -1,12 +1,12 @@
-"""What this broker's replication may take of the network (KIP-73): as a leader, and as a follower.
+"""ReplicationQuotas: bandwidth limits of replication (KIP-73), as a leader and as a follower.
 
-    leader      a follower out of sync gets nothing of a throttled partition while what was sent of
-                such partitions is above the rate; its Fetch waits as if there were nothing
-    follower    a throttled partition that is behind is left out of the next Fetch while what came
-                of such partitions is above the rate
+    leader      while the throttled partitions together are sent above the rate, followers that are
+                out of sync get no records of them; their Fetches wait as if there were no records
+    follower    while the throttled partitions together are received above the rate, those that are
+                behind are left out of the next Fetch
 
-What replicas in sync take counts as well, but they are never held back.  The rates are dynamic
-settings of a broker, or of all; which replicas are throttled each topic says for either side.
+Traffic of in-sync replicas counts too, but is never held back.  The rates are dynamic settings of
+one broker or of all brokers.  Topic configs name the throttled replicas of either side.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
 
 
 class ReplicationQuotas:
-    """Both quotas, as the configs have them."""
+    """The leader and the follower quota, kept in step with the configs."""
 
     __slots__ = ("_host", "follower", "leader")
 
@@ -39,7 +39,7 @@ class ReplicationQuotas:
         self.configs_changed(host.image.configs)
 
     def configs_changed(self, changed: Iterable[ResourceKey]) -> None:
-        """Live by what is set on `changed` from now on; the broker's settings are taken anew."""
+        """Apply the configs of the topics in `changed`, and the broker's dynamic rates."""
         dynamic = self._host.config.dynamic
         self.leader.set_rate(LEADER_RATE, dynamic)
         self.follower.set_rate(FOLLOWER_RATE, dynamic)
@@ -55,7 +55,7 @@ class ReplicationQuotas:
         self.follower.set_replicas(topic, following, self._host.node_id)
 
     def topics_deleted(self, names: Iterable[str]) -> None:
-        """A later topic of that name has configs of its own."""
+        """Forget the throttled replicas of deleted topics: a new topic may get the same name."""
         for name in names:
             self.leader.throttled.pop(name, None)
             self.follower.throttled.pop(name, None)

@@ -1,6 +1,6 @@
-"""Where the metadata of a cluster are kept, and who registers there.
+"""Stores of the cluster's metadata, where brokers register too.
 
-The way in is `contract.MetadataStore`.  `local` is a file beside the logs of a broker that is
-alone, `zookeeper` has Apache Kafka 3.9's znodes, `shared` is a process that brokers of one machine
-are connected to.  Nothing outside this room asks which of them it is.
+`contract.MetadataStore` is the interface.  `local` keeps the metadata of a single-node broker in a
+file, `zookeeper` in the znodes of Apache Kafka 3.9, `shared` in a process that the brokers of one
+machine connect to.  No code outside this package depends on which store it is.
 """

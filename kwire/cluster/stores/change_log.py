@@ -1,18 +1,18 @@
-"""The file of a single node's metadata: a snapshot, and behind it a log of changes.
+"""ChangeLog: the file of a single node's metadata, a snapshot followed by a log of changes.
 
-Lines of UTF-8, each a CRC-32C in 8 hexadecimal digits, a space, and JSON (kwire.cluster.metadata's
-change_records):
+The file has UTF-8 lines.  Each line is a CRC-32C in 8 hexadecimal digits, a space, and JSON
+(kwire.cluster.metadata.change_records):
 
     {"format": 2, "cluster_id": "...", "version": n, "next_producer_id": n, "snapshot_records": k}
-    {"changes": [{...}, ...]}                   k times: what makes the image of that version
-    {"version": n, "changes": [{...}, ...]}     what was committed since, a line for each fsync
+    {"changes": [{...}, ...]}                   k lines: the changes that build the snapshot's image
+    {"version": n, "changes": [{...}, ...]}     changes committed since, one line for each fsync
 
-The snapshot appears whole, by a rename.  A kill or a power cut can leave a torn last line behind
-it: nobody was told of its changes, and it is cut.  A damaged line anywhere else is not repaired:
-what comes after it was acknowledged.
+A rename puts a new snapshot in place, so it is always complete.  A kill or a power cut can leave a
+torn last line in the log.  Its changes were never acknowledged: opening the file cuts the line off.
+A damaged line anywhere else is an error, because the lines after it were acknowledged.
 
-When the log has outgrown the snapshot, the next commit writes a new snapshot instead; so does the
-one after a failed write, for then nobody knows what the end of the file holds.
+When the log is larger than the snapshot, the next commit writes a new snapshot instead of a line.
+So does the commit after a failed write, because the end of the file is unknown then.
 """
 
 from __future__ import annotations
@@ -47,27 +47,27 @@ log = logging.getLogger("kwire.metadata")
 
 FORMAT = 2
 LOG_BYTES_MIN = 1 << 20
-"""A log shorter than this is not worth a snapshot: it is read in some 10 ms."""
+"""A shorter log causes no new snapshot: reading it takes about 10 ms."""
 _LOG_LINE = re.compile(rb'[0-9a-f]{8} \{"version":')
-"""How a line of the log begins; within one the quotes would be escaped."""
+"""The beginning of a log line.  It cannot occur inside a line, where quotes are escaped."""
 _TOPICS_A_LINE = 100
-"""Lines of a snapshot are short, so that the thread which writes it gives way in between."""
+"""Changes per line of a snapshot: the writing thread releases Python's lock between lines."""
 
 
 class DamagedLog(Exception):
-    """The file cannot be read; the sentence says where and why."""
+    """The file cannot be read; the message says where and why."""
 
 
 def write_copy(path: Path, image: ClusterImage) -> None:
-    """A new file that holds `image`, and is not fsynced.  OSError."""
+    """Write a new file with a snapshot of `image`, without fsync.  Raises OSError."""
     with path.open("wb") as file:
         file.writelines(_snapshot(image))
 
 
 class ChangeLog:
-    """The file `path`, open for appending.  What it does may block; one thread at a time.
+    """The file `path`, open for appending; made by `create` or `open_at`.
 
-    `create` and `open_at` make one; OSErrors are the caller's.
+    All methods may block, may raise OSError, and must be called by one thread at a time.
     """
 
     def __init__(self, path: Path, files: Files | None = None) -> None:
@@ -78,29 +78,32 @@ class ChangeLog:
 
     @classmethod
     def create(cls, path: Path, image: ClusterImage, files: Files | None = None) -> ChangeLog:
-        """A new file whose snapshot is `image`, in the place of an older one."""
-        made = cls(path, files)
-        made._write_snapshot(image)
-        return made
+        """Create the file with a snapshot of `image`; replaces an existing file."""
+        change_log = cls(path, files)
+        change_log._write_snapshot(image)
+        return change_log
 
     @classmethod
     def open_at(cls, path: Path, files: Files | None = None) -> tuple[ChangeLog, ClusterImage]:
-        """An existing file and the image it holds; a torn end is cut.  Raises DamagedLog."""
-        found = cls(path, files)
+        """Open an existing file; returns it with its image.  Cuts off a torn last line.
+
+        Raises DamagedLog.
+        """
+        change_log = cls(path, files)
         content = path.read_bytes()
-        image, found._snapshot_bytes, found._size_bytes = _read(content)
-        found._file = os.open(path, os.O_WRONLY | os.O_APPEND)
-        torn_bytes = len(content) - found._size_bytes
+        image, change_log._snapshot_bytes, change_log._size_bytes = _read(content)
+        change_log._file = os.open(path, os.O_WRONLY | os.O_APPEND)
+        torn_bytes = len(content) - change_log._size_bytes
         if torn_bytes:
-            log.warning("%s: its last write was torn; cut %d bytes", path, torn_bytes)
-            os.ftruncate(found._file, found._size_bytes)
-            found._files.fsync(found._file)
-        return found, image
+            log.warning("%s: the last write is incomplete. Cut off %d bytes.", path, torn_bytes)
+            os.ftruncate(change_log._file, change_log._size_bytes)
+            change_log._files.fsync(change_log._file)
+        return change_log, image
 
     def write(self, changes: Sequence[Change], image: ClusterImage) -> None:
-        """Make `changes`, after which the image is `image`, durable.
+        """Write `changes`, which lead to `image`, and fsync.
 
-        Raises OSError: then they do not count, whatever is in the file.
+        After an OSError the changes are not committed, whatever is in the file.
         """
         outgrown = self._size_bytes - self._snapshot_bytes > max(
             LOG_BYTES_MIN, self._snapshot_bytes
@@ -120,14 +123,16 @@ class ChangeLog:
             _write_all(self._file, line)
             self._files.fsync(self._file)
         except OSError:
-            with contextlib.suppress(OSError):  # the next write replaces the file anyway
+            # Without the cut, a restart could take the unacknowledged line for committed.  Its
+            # failure is no error: the next write replaces the file.
+            with contextlib.suppress(OSError):
                 os.ftruncate(self._file, self._size_bytes)
             self.close()
             raise
         self._size_bytes += len(line)
 
     def _write_snapshot(self, image: ClusterImage) -> None:
-        """Write the file anew, so that a crash leaves the old one or the new, whole."""
+        """Replace the file by a snapshot; a crash leaves either the old file or the new one."""
         temporary = self._path.with_name(self._path.name + ".tmp")
         file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
         try:
@@ -152,8 +157,8 @@ def _write_all(file: int, content: bytes) -> int:
     return len(content)
 
 
-def _line(said: dict[str, Any]) -> bytes:
-    body = json.dumps(said, ensure_ascii=False, separators=(",", ":")).encode()
+def _line(fields: dict[str, Any]) -> bytes:
+    body = json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
     return b"%08x %s\n" % (crc32c(body), body)
 
 
@@ -169,12 +174,15 @@ def _snapshot(image: ClusterImage) -> Iterator[bytes]:
             "snapshot_records": len(groups),
         }
     )
-    for at in groups:
-        yield _line({"changes": [*map(encode, changes[at : at + _TOPICS_A_LINE])]})
+    for number in groups:
+        yield _line({"changes": [*map(encode, changes[number : number + _TOPICS_A_LINE])]})
 
 
 def _changes_to(image: ClusterImage) -> list[Change]:
-    """What makes what lasts of `image` from none; configs of no topic are left out."""
+    """The changes that build the durable part of `image` from an empty image.
+
+    Configs of topics that do not exist are left out.
+    """
     topics = [
         CreateTopic(image.topics[name], image.configs_of(TOPIC_RESOURCE, name))
         for name in sorted(image.topics)
@@ -184,19 +192,19 @@ def _changes_to(image: ClusterImage) -> list[Change]:
         for (kind, name), configs in sorted(image.configs.items(), key=lambda entry: entry[0])
         if kind != TOPIC_RESOURCE
     ]
-    going = [MarkForDeletion(name, image.topics[name].id) for name in sorted(image.deleting)]
+    deleting = [MarkForDeletion(name, image.topics[name].id) for name in sorted(image.deleting)]
     acls = [ChangeAcls(pattern, (*sorted(image.acls[pattern]),)) for pattern in sorted(image.acls)]
-    tokens = [SetToken(each, None, image.tokens[each]) for each in sorted(image.tokens)]
+    tokens = [SetToken(token_id, None, image.tokens[token_id]) for token_id in sorted(image.tokens)]
     unset = FinalizedFeatures()
     features = [SetFeatures(unset.epoch, image.features)] if image.features != unset else []
-    return [*topics, *others, *acls, *tokens, *going, *features]
+    return [*topics, *others, *acls, *tokens, *deleting, *features]
 
 
 # -- reading
 
 
 def cluster_id_in(path: Path) -> str:
-    """Whose metadata the file is.  Raises OSError, DamagedLog."""
+    """The cluster id in the first line of the file.  Raises OSError, DamagedLog."""
     with path.open("rb") as file:
         header = _checked(file.readline())
     if header is None or not isinstance(header.get("cluster_id"), str):
@@ -205,7 +213,10 @@ def cluster_id_in(path: Path) -> str:
 
 
 def _read(content: bytes) -> tuple[ClusterImage, int, int]:
-    """The image, and how many bytes of `content` are snapshot, and are good.  DamagedLog."""
+    """The image, the size in bytes of the snapshot, and that of all intact lines.
+
+    Raises DamagedLog.
+    """
     lines = content.splitlines(keepends=True)
     header = _checked(lines[0]) if lines else None
     if header is None:
@@ -221,28 +232,32 @@ def _read(content: bytes) -> tuple[ClusterImage, int, int]:
         version, snapshot_records = header["version"], header["snapshot_records"]
         if len(lines) <= snapshot_records:
             raise DamagedLog(f"it ends before its snapshot does, after {len(lines)} lines")
-        for at, line in enumerate(lines[1:], 1):
-            said = _checked(line)
-            if said is None:
-                if at == len(lines) - 1 and at > snapshot_records and not _holds_a_line(line):
+        for number, line in enumerate(lines[1:], 1):
+            fields = _checked(line)
+            if fields is None:
+                if (
+                    number == len(lines) - 1
+                    and number > snapshot_records
+                    and not _holds_a_line(line)
+                ):
                     break
-                raise DamagedLog(f"line {at + 1}, at byte {good_bytes}, fails its checksum")
-            image = apply_all(image, map(decode, said["changes"]))
-            version = said.get("version", version)
+                raise DamagedLog(f"line {number + 1}, at byte {good_bytes}, fails its checksum")
+            image = apply_all(image, map(decode, fields["changes"]))
+            version = fields.get("version", version)
             good_bytes += len(line)
-            if at <= snapshot_records:
+            if number <= snapshot_records:
                 snapshot_bytes = good_bytes
-    except UnknownChange as problem:
-        raise DamagedLog(f"{problem}: another version of kwire wrote it") from problem
-    except (ValueError, TypeError, LookupError, Conflict) as problem:
-        raise DamagedLog(f"line {_lines_in(content, good_bytes)}: {problem!r}") from problem
+    except UnknownChange as error:
+        raise DamagedLog(f"{error}: another version of kwire wrote it") from error
+    except (ValueError, TypeError, LookupError, Conflict) as error:
+        raise DamagedLog(f"line {_lines_in(content, good_bytes)}: {error!r}") from error
     return image.with_version(version), snapshot_bytes, good_bytes
 
 
 def _holds_a_line(torn: bytes) -> bool:
-    """Whether the end of `torn` is whole: then it is no torn line but two, their break damaged."""
-    found = _LOG_LINE.finditer(torn)
-    return any(_checked(torn[match.start() :]) is not None for match in found)
+    """Whether `torn` ends in an intact line: then a damaged line break has joined two lines."""
+    beginnings = _LOG_LINE.finditer(torn)
+    return any(_checked(torn[match.start() :]) is not None for match in beginnings)
 
 
 def _lines_in(content: bytes, size_bytes: int) -> int:
@@ -250,9 +265,9 @@ def _lines_in(content: bytes, size_bytes: int) -> int:
 
 
 def _checked(line: bytes) -> dict[str, Any] | None:
-    """What a line says, None if it is torn or damaged."""
+    """The JSON object of a line; None if the line is torn or damaged."""
     checksum, space, body = line[:8], line[8:9], line[9:-1]
     if space != b" " or not line.endswith(b"\n") or checksum != b"%08x" % crc32c(body):
         return None
-    said = json.loads(body)
-    return said if isinstance(said, dict) else None
+    fields = json.loads(body)
+    return fields if isinstance(fields, dict) else None

@@ -1,8 +1,9 @@
-"""The store of the cluster's metadata, as the rest of the broker sees it.
+"""MetadataStore and ClusterStore: the interfaces of the stores of the cluster's metadata.
 
-One process of a single node keeps it in a file (`kwire.cluster.stores.local`), a cluster in
-ZooKeeper. Nothing outside `kwire.cluster` may ask which one it is;
-tests/cluster/test_store_contract.py says what all must do.
+A single node keeps its metadata in a file (`kwire.cluster.stores.local`).  Brokers of one machine
+may share a process (`kwire.cluster.stores.shared`), a cluster uses ZooKeeper
+(`kwire.cluster.stores.zookeeper`).  Code outside `kwire.cluster` must not depend on the kind.
+tests/cluster/test_store_contract.py and test_cluster_store_contract.py check what all stores do.
 """
 
 from __future__ import annotations
@@ -16,107 +17,108 @@ from kwire.cluster.metadata.delta import ClusterDelta
 from kwire.cluster.metadata.image import BrokerImage, ClusterImage, ResourceKey
 
 Watcher = Callable[[ClusterImage, ClusterDelta], None]
-"""Called on the trio loop with each new image and what is new in it, in the order of versions."""
+"""Called on the trio loop with each new image and its delta, in the order of versions."""
 
 
 class StoreError(Exception):
-    """The store cannot be read or written; the sentence says which and why."""
+    """The store cannot be read or written; the message says which store and why."""
 
 
 class Fenced(StoreError):
-    """Another broker is the controller by now: what this one decided as such is void."""
+    """This broker is no longer the controller: the store refused a change that it decided."""
 
 
 class NotController(StoreError):
-    """Only the controller may do this, and another broker, or none, is it."""
+    """Only the controller may do this, and this broker is not the controller."""
 
 
 class MetadataStore(Protocol):
-    """What keeps the cluster's metadata, and tells everybody the same story of its changes.
+    """Keeps the cluster's metadata and publishes its changes to all watchers in the same order.
 
-    The unit is the change: each is made whole or not at all, and only where its precondition
-    holds.  There is no compare-and-set of the whole image: ZooKeeper has a version for each znode,
-    a KRaft quorum a log of records.  What may wait for a disk or a server is async.  An image that
-    `commit` returned or a watcher was given is durable.
+    Each change is made whole or not at all, and only if its precondition holds.  There is no
+    compare-and-set of the whole image: ZooKeeper has a version for each znode, a KRaft quorum a log
+    of records.  Methods that may wait for a disk or a server are async.  An image that `commit`
+    returned, or that a watcher got, is durable.
     """
 
     async def load(self) -> ClusterImage:
-        """The latest committed image."""
+        """Return the latest committed image."""
 
     async def commit(self, changes: Sequence[Change]) -> ClusterImage:
-        """Make `changes`, in their order; returns an image that has them, once watchers saw it.
+        """Make `changes` in their order; returns an image with them, after all watchers got it.
 
-        Raises Conflict at the first one whose precondition does not hold: it says how many before
-        it are made.  The image that is in the way has been published then.  Raises StoreError; what
-        is made then is not known, where the store is another machine.
+        Raises Conflict at the first change whose precondition does not hold; `Conflict.made` says
+        how many changes before it were made.  By then watchers have got the image that the change
+        conflicts with.  Raises StoreError; if the store is on another machine, the changes may
+        have been made then.
         """
 
     def watch(self, watcher: Watcher) -> None:
-        """Have `watcher` called with every image committed from now on, by whomever."""
+        """Call `watcher` with every image committed from now on, by any broker."""
 
     async def register(self, broker: BrokerImage) -> ClusterImage:
-        """Announce a live broker; it is listed as long as this store is open."""
+        """Register a live broker; it stays in the image as long as this store is open."""
 
     async def allocate_producer_ids(self, count: int) -> range:
-        """`count` producer ids that nobody was or will be given."""
+        """Reserve `count` producer ids that no other call returns, now or later."""
 
     def close(self) -> None:
-        """Release what is held; registrations of this process end."""
+        """Release files and connections; registrations of this process end."""
 
 
 # -- a store that several brokers share
 
 Place = tuple[str, int]
-"""A partition: topic and index."""
+"""A partition: topic name and partition index."""
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerGone:
-    """Nobody is the controller: whoever wants to be may campaign."""
+    """The cluster has no controller: any broker may campaign."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionSuspended:
-    """The store cannot be reached: whether this broker is still a member is not known."""
+    """The store cannot be reached: this broker does not know if it is still a member."""
 
 
 @dataclass(frozen=True, slots=True)
-class SessionBack:
-    """It is reached again, and nothing was lost meanwhile."""
+class SessionResumed:
+    """The store can be reached again, and the session has continued."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionLost:
-    """The cluster has seen this broker go; it has to register anew, and leads nothing until then.
+    """The registration of this broker is gone; it leads nothing until it registers again.
 
-    Told when the store says so, and before that when by this broker's clock it must be so.
+    Sent when the store says so, or earlier, when by this broker's clock the session has expired.
     """
 
 
 @dataclass(frozen=True, slots=True)
-class ReassignmentsAsked:
-    """By an administrator, in the store: the replicas that partitions are to have."""
+class ReassignmentsRequested:
+    """An administrator wrote to the store which replicas partitions shall have."""
 
     replicas: Mapping[Place, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class ElectionsAsked:
-    """By an administrator, in the store: partitions whose preferred replica is to lead."""
+class ElectionsRequested:
+    """An administrator wrote to the store: preferred replicas of these partitions shall lead."""
 
     places: tuple[Place, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class IsrChanged:
-    """A leader has written another ISR itself, as before AlterPartition (KIP-497)."""
+    """A leader wrote a new ISR to the store itself, as before AlterPartition (KIP-497)."""
 
     places: tuple[Place, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class LogDirsFailed:
-    """A broker has lost log directories; LeaderAndIsr to it tells which partitions."""
+    """Log directories of these brokers failed; their LeaderAndIsr answers name the partitions."""
 
     broker_ids: tuple[int, ...]
 
@@ -124,10 +126,10 @@ class LogDirsFailed:
 StoreEvent = (
     ControllerGone
     | SessionSuspended
-    | SessionBack
+    | SessionResumed
     | SessionLost
-    | ReassignmentsAsked
-    | ElectionsAsked
+    | ReassignmentsRequested
+    | ElectionsRequested
     | IsrChanged
     | LogDirsFailed
 )
@@ -136,54 +138,59 @@ StoreEvent = (
 class ClusterStore(MetadataStore, Protocol):
     """A MetadataStore that several brokers share, one of which is the controller.
 
-    `load` gives who is a member and the configs; topics are in the image of the controller alone,
-    for a broker learns of them by the controller's requests.  Watchers hear of brokers, controller
-    and configs from the start, of topics while this broker is the controller.
+    Every broker's image has the live brokers, the controller and the configs.  Topics are in the
+    image of the controller alone: other brokers get them by the controller's requests.  (A store
+    may give topics to every broker.)
 
-    `commit` takes changes of topics and partitions from the controller alone, each fenced by its
-    epoch: Fenced if there is a later one.  Any broker may set configs and features.  The partition
-    epochs of an image that comes back, and the epoch of its features, are the store's own, whatever
-    a change said they would be; a partition whose epoch is -1 has been made by another broker, and
-    waits for the controller to say who leads it.  Where the office is lost, by another's election
-    or with the session, the topics leave the image, and the delta says so: nobody but the
-    controller may take that for a deletion.
+    Only the controller may commit changes of topics and partitions.  The controller epoch fences
+    each: `commit` raises Fenced if there is a later epoch.  Any broker may set configs and
+    features.  The store sets the partition epochs and the feature epoch of the new image, whatever
+    the change named.  A partition with epoch -1 was created by another broker, and has no leader
+    until the controller elects one.
+
+    When this broker stops being the controller, by an election or with its session, the topics
+    leave its image, and the delta lists them as deleted.  Only a controller may read this as a
+    deletion.
     """
 
-    has_way_back: bool
-    """Whether a broker may register anew after SessionLost; else that is its end."""
+    can_register_again: bool
+    """Whether a broker may register again after SessionLost; otherwise it has to end."""
     on_event: Callable[[StoreEvent], None] | None
-    """Called on the loop with what is no change of the image; ControllerGone may come again."""
+    """Called on the loop with events that do not change the image; ControllerGone may repeat."""
 
     async def register(self, broker: BrokerImage) -> ClusterImage:
-        """See MetadataStore: its epoch is that of the broker in the image.
+        """Register a live broker (see MetadataStore); the broker in the image has its epoch.
 
-        To be called again after SessionLost; one that is told before this has returned is of an
-        earlier session than the registration's.  Waits while the registration of an earlier process
-        of this broker has not expired; a StoreError names the broker that has this id for good.
+        Call it again after SessionLost.  A SessionLost that comes before this method returns is
+        about an earlier session.  Waits until the registration of an earlier process of this broker
+        has expired.  If another live broker has this id, raises a StoreError that names it.
         """
 
     async def read_configs(self, keys: Iterable[ResourceKey]) -> ClusterImage:
-        """The image, with what is set on these now: to be called for a topic that comes to this
-        broker, for what is set on a new topic is told to nobody (as in Apache Kafka)."""
+        """Read the configs of `keys`; returns the image with them.
+
+        Call it when this broker gets its first replica of a topic: the store does not announce the
+        configs of a new topic (as in Apache Kafka).
+        """
 
     async def has_topics(self) -> bool:
-        """Whether there are any now, also where the image has none of them.  Raises StoreError."""
+        """Whether the cluster has topics, even if the image has none.  Raises StoreError."""
 
     async def drop_reassignments(self, places: Iterable[Place]) -> None:
-        """Those of a ReassignmentsAsked that are refused: they are asked for no more.
+        """Remove refused reassignments of a ReassignmentsRequested from the store.
 
-        The others go by themselves, once the image has them under way.
+        Accepted ones leave the store when the image has them in progress.
         """
 
     async def log_dir_failed(self) -> None:
-        """Have the controller hear LogDirsFailed of this broker.  Raises StoreError."""
+        """Send LogDirsFailed of this broker to the controller.  Raises StoreError."""
 
     async def campaign(self) -> bool:
         """Try to become the controller.
 
-        If so the image has all topics now, its `controller_id` and `controller_epoch` are this
-        broker's, and watchers have seen it.  Raises StoreError.
+        True: this broker is the controller, the image has all topics and the new controller
+        epoch, and watchers have got this image.  Raises StoreError.
         """
 
     async def resign(self) -> None:
-        """Be the controller no longer, if this broker is; another may be elected at once."""
+        """Stop being the controller, if this broker is; another may be elected at once."""

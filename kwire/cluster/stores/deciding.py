@@ -1,4 +1,4 @@
-"""Committing what is decided by an image that may be another one by then."""
+"""Commits decisions: repeats a decision when the image has changed before its commit."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ async def commit_decided(
     decisions: Sequence[Decision],
     check: Callable[[Sequence[Change]], None] | None = None,
 ) -> None:
-    """Commit what `decisions` change, each asked anew when somebody else was faster.
+    """Commit the changes that `decisions` make to the image.
 
-    `image` gives the latest one, which follows the store; `check` may refuse what was decided, by
-    what it raises.  Raises StoreError, and what a decision raises.
+    If another commit comes first and conflicts, the decisions that are left decide again by the new
+    image.  `image` returns the store's latest image.  `check` may refuse the changes by raising an
+    exception.  Raises StoreError, and what a decision raises.
     """
     while decisions:
         changes, deciders = decide_all(image(), decisions)
@@ -32,6 +33,6 @@ async def commit_decided(
             await store.commit(changes)
         except Conflict as conflict:
             decisions = decisions[deciders[conflict.made] :]
-            await trio.lowlevel.checkpoint()  # whoever was faster has his turn
+            await trio.lowlevel.checkpoint()  # lets the task of the faster commit go on
         else:
             return

@@ -1,13 +1,13 @@
-"""The file in which kwire kept a single node's metadata before it had a log of changes.
+"""Reads the first format of a single node's metadata file (before there was a log of changes).
 
-One JSON object, written whole at each change:
+The file is one JSON object, which was written whole at each change:
 
     {"format": 1, "version": n, "cluster_id": "...", "next_producer_id": n,
      "topics": {name: {"id": base64, "partitions": [[leader, leader_epoch, partition_epoch,
                                                      [replica, ...], [in sync, ...]], ...]}},
      "configs": [[resource type, resource name, {config: value}], ...]}
 
-It is read once; then `kwire-metadata.log` takes its place.
+The local store reads it once, and writes `kwire-metadata.log` from it.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from kwire.codecs.uuids import uuid_bytes
 
 FILE_NAME = "kwire-metadata.json"
 CONVERTED = ".converted"
-"""Behind the name of a file that was read: an older kwire would take it for its own."""
+"""Suffix of a file that was converted, so that an older kwire does not use it again."""
 
 
 def image_of(content: bytes) -> ClusterImage:
-    """What the file says.  Raises ValueError, TypeError, LookupError, AttributeError."""
+    """The image in the file.  Raises ValueError, TypeError, LookupError, AttributeError."""
     state = json.loads(content)
     if state["format"] != 1:
-        raise ValueError(f"format {state['format']} is none of this file's")
+        raise ValueError(f"format {state['format']} is not the format of this file, 1")
     image = ClusterImage(
         state["cluster_id"], next_producer_id=state["next_producer_id"], version=state["version"]
     )

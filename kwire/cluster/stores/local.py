@@ -1,7 +1,7 @@
-"""The metadata of a single node, in a file beside its logs (its form: `change_log`).
+"""LocalStore: keeps the metadata of a single node in a file (`change_log` has the format).
 
-What is committed while an fsync runs shares the next one.  Brokers and the controller are not in
-the file: who is registered is known only while it runs.
+Commits that arrive during an fsync share the next one.  Registered brokers and the controller are
+not in the file: they end with the process.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ from kwire.log.directory.files import Files
 
 FILE_NAME = "kwire-metadata.log"
 _LIVE = (RegisterBroker, UnregisterBroker, SetController)
-"""Changes that end with this process."""
+"""Changes that are never written to the file."""
 
 
 class WriteAhead(Protocol):
-    """Another log of the same metadata, which has each change before this one."""
+    """Another log of the same metadata, which gets each change before the store's file does."""
 
     def note(self, changes: Sequence[Change], image: ClusterImage) -> None:
-        """Write `changes`, which lead to `image`.  Runs in a thread; OSError if it cannot."""
+        """Write `changes`, which lead to `image`.  Runs in a thread; may raise OSError."""
 
     def noted(self) -> None:
-        """What was noted last is written here, too."""
+        """The changes of the last `note` are in the store's file too."""
 
 
 class _Commit:
-    """Changes on their way to the disk; `image` is what they make of those before them."""
+    """Changes that wait for the disk; `image` is the image after them and all earlier ones."""
 
     __slots__ = ("changes", "failure", "image", "is_done")
 
@@ -59,7 +59,7 @@ class _Commit:
 
 
 def known_cluster_id(path: Path) -> str | None:
-    """The cluster id in the metadata in `path`; None if there is none that can be read."""
+    """The cluster id in the metadata file `path`; None if no file can be read."""
     with contextlib.suppress(OSError, DamagedLog):
         if path.exists():
             return change_log.cluster_id_in(path)
@@ -69,12 +69,11 @@ def known_cluster_id(path: Path) -> str | None:
 
 
 class LocalStore:
-    """A MetadataStore in the file `path`; created with a new cluster id if there is none.
+    """A MetadataStore in the file `path`, which is created if it does not exist.
 
-    `cluster_id` is the id to create it with: that of the logs found beside it, if any; `first` are
-    the changes that a new cluster begins with.
-    The changes of one `commit` are made all or none, also by a crash.
-    The process that opens it must own the directory (its log directories are locked).
+    A new file gets `cluster_id` (the caller passes that of existing logs), or a new id; a new
+    cluster begins with the changes `first`.  A crash leaves all changes of a `commit`, or none.
+    The process must own the directory (it has locked its log directories).
     Raises StoreError if the file cannot be read.
     """
 
@@ -90,37 +89,38 @@ class LocalStore:
         self._watchers: list[Watcher] = []
         self._queue: list[_Commit] = []
         self.on_failure: Callable[[OSError], None] | None = None
-        """Hears of each write that failed; called on the loop."""
+        """Called on the loop with the error of each failed write."""
         self._closed = False
         self.ahead: WriteAhead | None = None
         try:
             self._log, self._image = _open(path, cluster_id, files or Files(), first)
-        except OSError as problem:
-            raise StoreError(f"cannot read the metadata in {path}: {problem}") from problem
-        except DamagedLog as problem:
-            raise StoreError(f"the metadata in {path} cannot be read: {problem}") from problem
-        self._tip = self._image
-        """The image that everything committed so far makes, durable or not yet."""
+        except OSError as error:
+            raise StoreError(f"cannot read the metadata in {path}: {error}") from error
+        except DamagedLog as error:
+            raise StoreError(f"the metadata in {path} cannot be read: {error}") from error
+        self._newest = self._image
+        """The image after all commits so far, durable or not."""
 
     async def load(self) -> ClusterImage:
         return self._image
 
     async def commit(self, changes: Sequence[Change]) -> ClusterImage:
         if self._closed:
-            raise StoreError(f"the metadata in {self._path} is closed: the broker stops")
+            raise StoreError(f"the metadata file {self._path} is closed: the broker is stopping")
         try:
-            image = apply_all(self._tip, changes)
+            image = apply_all(self._newest, changes)
         except Conflict as conflict:
-            # What is in the way may not be published yet.  Whoever takes the queue has to write it.
+            # The conflicting change may still wait in the queue.  Publish it first: the caller
+            # decides again by the published image.
             with trio.CancelScope(shield=True):
                 async with self._writing:
                     await self._write_queue()
                 self._close_when_idle()
             raise Conflict(str(conflict)) from None
-        commit = _Commit(changes, image.with_version(self._tip.version + 1))
+        commit = _Commit(changes, image.with_version(self._newest.version + 1))
         self._queue.append(commit)
-        self._tip = commit.image
-        # Not given up half way: what is committed after it stands on it.
+        self._newest = commit.image
+        # A cancelled caller does not cancel its commit: later commits build on it.
         with trio.CancelScope(shield=True):
             async with self._writing:
                 if not commit.is_done:
@@ -131,25 +131,27 @@ class LocalStore:
         return commit.image
 
     def copy_to(self, directory: Path) -> None:
-        """Write what is published by now for another store, in that folder.  OSError."""
+        """Write the published image as the file of another store, in `directory`.  OSError."""
         change_log.write_copy(directory / FILE_NAME, self._image)
 
     def watch(self, watcher: Watcher) -> None:
         self._watchers.append(watcher)
 
     async def register(self, broker: BrokerImage) -> ClusterImage:
-        """A single node is its own controller."""
-        controller = SetController(self._tip.controller_id, broker.id, self._tip.controller_epoch)
+        """Register the broker and make it the controller."""
+        controller = SetController(
+            self._newest.controller_id, broker.id, self._newest.controller_epoch
+        )
         return await self.commit([RegisterBroker(broker), controller])
 
     async def allocate_producer_ids(self, count: int) -> range:
-        known = self._tip.next_producer_id
-        first = max(known, FIRST_PRODUCER_ID)
-        await self.commit([TakeProducerIds(known, first + count)])
+        next_id = self._newest.next_producer_id
+        first = max(next_id, FIRST_PRODUCER_ID)
+        await self.commit([TakeProducerIds(next_id, first + count)])
         return range(first, first + count)
 
     def close(self) -> None:
-        """What was committed before is written yet; a thread may be at it now."""
+        """Refuse further commits; those that wait are still written, perhaps by a thread now."""
         self._closed = True
         self._watchers.clear()
         self._close_when_idle()
@@ -159,7 +161,7 @@ class LocalStore:
             self._log.close()
 
     async def _write_queue(self) -> None:
-        """Make durable what waits, with one write; then tell it, commit by commit."""
+        """Make all waiting commits durable with one write; then publish them one by one."""
         group, self._queue = self._queue, []
         if not group:
             return
@@ -169,8 +171,8 @@ class LocalStore:
         try:
             if lasting:
                 await trio.to_thread.run_sync(self._write, lasting, group[-1].image)
-        except OSError as problem:
-            self._fail(group, problem)
+        except OSError as error:
+            self._fail(group, error)
             return
         for commit in group:
             self._publish(commit)
@@ -189,55 +191,57 @@ class LocalStore:
         for watcher in tuple(self._watchers):
             watcher(commit.image, delta)
 
-    def _fail(self, group: list[_Commit], problem: OSError) -> None:
-        """Nothing of `group` has happened, nor of what was committed on top of it meanwhile.
+    def _fail(self, group: list[_Commit], error: OSError) -> None:
+        """Fail the commits of `group`, and those that were queued on top of them meanwhile.
 
-        But brokers and the controller come and go all the same: no file has them.
+        Commits of registrations and of the controller are still made: they need no file.
         """
         group, self._queue = [*group, *self._queue], []
-        self._tip = self._image
+        self._newest = self._image
         for commit in group:
             if all(isinstance(change, _LIVE) for change in commit.changes):
-                image = apply_all(self._tip, commit.changes)
-                commit.image = self._tip = image.with_version(self._tip.version + 1)
+                image = apply_all(self._newest, commit.changes)
+                commit.image = self._newest = image.with_version(self._newest.version + 1)
                 self._publish(commit)
             else:
-                commit.is_done, commit.failure = True, problem
+                commit.is_done, commit.failure = True, error
         if self.on_failure is not None:
-            self.on_failure(problem)
+            self.on_failure(error)
 
-    def _store_error(self, problem: OSError) -> StoreError:
-        error = StoreError(f"cannot write the metadata to {self._path}: {problem}")
-        error.__cause__ = problem
+    def _store_error(self, cause: OSError) -> StoreError:
+        error = StoreError(f"cannot write the metadata to {self._path}: {cause}")
+        error.__cause__ = cause
         return error
 
 
 def _open(
     path: Path, cluster_id: str | None, files: Files, first: Sequence[Change]
 ) -> tuple[ChangeLog, ClusterImage]:
-    """The file of `path`, made where there is none.  Raises OSError, DamagedLog."""
-    older = path.with_name(first_format.FILE_NAME)
+    """Open the file `path`, or create it.  Raises OSError, DamagedLog."""
+    first_format_path = path.with_name(first_format.FILE_NAME)
     if path.exists():
         opened, image = ChangeLog.open_at(path, files)
     else:
         path.parent.mkdir(parents=True, exist_ok=True)
-        image = _converted(older) or apply_all(
+        image = _converted(first_format_path) or apply_all(
             ClusterImage(cluster_id or uuid_text(random_uuid(os.urandom))), first
         )
         opened = ChangeLog.create(path, image, files)
-    if older.exists():
-        older.replace(older.with_name(older.name + first_format.CONVERTED))
+    if first_format_path.exists():
+        first_format_path.replace(
+            first_format_path.with_name(first_format_path.name + first_format.CONVERTED)
+        )
         files.fsync_dir(path.parent)
     return opened, image
 
 
-def _converted(older: Path) -> ClusterImage | None:
-    """What the file of an earlier version says, None if there is none.  Raises DamagedLog."""
+def _converted(first_format_path: Path) -> ClusterImage | None:
+    """The image in the file of an earlier kwire, None without such a file.  Raises DamagedLog."""
     try:
-        content = older.read_bytes()
+        content = first_format_path.read_bytes()
     except FileNotFoundError:
         return None
     try:
         return first_format.image_of(content)
-    except (ValueError, TypeError, LookupError, AttributeError) as problem:
-        raise DamagedLog(f"{older} is damaged: {problem!r}") from problem
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        raise DamagedLog(f"{first_format_path} is damaged: {error!r}") from error

@@ -1,4 +1,4 @@
-"""Producer ids that a broker gives out: it has the metadata store reserve a block at a time."""
+"""ProducerIdSupply: the producer ids of this broker, reserved in the metadata store in blocks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kwire.txn.producer_ids import BLOCK_SIZE, ProducerIds
 
 
 class ProducerIdSupply:
-    """`ids` are those that are left of the blocks reserved for this broker."""
+    """`ids` are the ids that are left of the reserved blocks."""
 
     def __init__(self, store: MetadataStore) -> None:
         self.ids = ProducerIds()
@@ -17,7 +17,7 @@ class ProducerIdSupply:
         self._restocking = trio.Lock()
 
     async def restock(self) -> None:
-        """Have at least one id left.  Raises StoreError."""
+        """Reserve another block if no id is left.  Raises StoreError."""
         async with self._restocking:
             if not self.ids:
                 self.ids.add(await self._store.allocate_producer_ids(BLOCK_SIZE))

@@ -16,7 +16,7 @@ import trio
 
 from kwire.client.errors import as_error_code
 from kwire.cluster.peers.error import PeerError
-from kwire.cluster.peers.gathering import Gathering
+from kwire.cluster.peers.gathering import RequestBatcher
 from kwire.cluster.peers.peers import Peers, Role
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.write_txn_markers import (
@@ -54,7 +54,7 @@ class RemoteMarkers:
     def __init__(self, peers: Peers, nursery: trio.Nursery, request_timeout_ms: int) -> None:
         self._peers = peers
         self._timeout_ms = request_timeout_ms + GRACE_MS
-        self._gathering: Gathering[RemoteMarker] = Gathering(
+        self._gathering: RequestBatcher[RemoteMarker] = RequestBatcher(
             nursery,
             lambda item: (item.marker.producer_id, item.marker),
             self._send,

@@ -20,7 +20,7 @@ import trio
 
 from kwire.client.errors import as_error_code
 from kwire.cluster.peers.error import PeerError
-from kwire.cluster.peers.gathering import Gathering
+from kwire.cluster.peers.gathering import RequestBatcher
 from kwire.cluster.peers.peers import Peers, Role
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.add_partitions_to_txn import (
@@ -66,7 +66,7 @@ class RemoteTransactions:
 
     def __init__(self, peers: Peers, nursery: trio.Nursery) -> None:
         self._peers = peers
-        self._gathering: Gathering[Question] = Gathering(
+        self._gathering: RequestBatcher[Question] = RequestBatcher(
             nursery,
             lambda question: (question.transactional_id, id(question)),
             self._send,

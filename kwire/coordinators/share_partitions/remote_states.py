@@ -14,7 +14,7 @@ import trio
 
 from kwire.client.errors import as_error_code
 from kwire.cluster.peers.error import PeerError
-from kwire.cluster.peers.gathering import Gathering
+from kwire.cluster.peers.gathering import RequestBatcher
 from kwire.cluster.peers.peers import Peers, Role
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages import (
@@ -122,7 +122,7 @@ class RemoteStates:
 
     def __init__(self, peers: Peers, nursery: trio.Nursery) -> None:
         self._peers = peers
-        self._gathering: Gathering[Waiting] = Gathering(
+        self._gathering: RequestBatcher[Waiting] = RequestBatcher(
             nursery,
             lambda waiting: (waiting[0].key, id(waiting)),
             self._send,

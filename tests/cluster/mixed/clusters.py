@@ -1,4 +1,4 @@
-"""Clusters of kwire and of Apache Kafka 3.9.2 on one ZooKeeper, for tests."""
+"""Mixed clusters of kwire and Apache Kafka 3.9.2 brokers on one ZooKeeper."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ KWIRE, APACHE = "kwire", "apache"
 
 AnyBroker: TypeAlias = BrokerProcess | ZooKeeperBroker
 State: TypeAlias = tuple[int, tuple[int, ...], frozenset[int]]
-"""Of a partition: leader, replicas, in-sync replicas."""
+"""Leader, replicas and in-sync replicas of a partition."""
 
 
 class Mixed:
-    """Brokers by their id, from 1 on, of these kinds; none of them runs yet."""
+    """Brokers of the given kinds, with ids from 1 on; none of them runs yet."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Mixed:
 
     @property
     def up(self) -> list[int]:
-        """Who runs."""
+        """Ids of the running brokers."""
         return [number for number in self.brokers if number not in self.down]
 
     def kill(self, broker_id: int) -> None:
@@ -82,7 +82,7 @@ class Mixed:
         self.down.add(broker_id)
 
     def stop(self, broker_id: int) -> None:
-        """It goes as is proper, and has others lead what it led."""
+        """Stop a broker by a controlled shutdown."""
         self.brokers[broker_id].stop()
         self.down.add(broker_id)
 
@@ -91,15 +91,15 @@ class Mixed:
         self.down.discard(broker_id)
 
     def become(self, broker_id: int, kind: str) -> None:
-        """Have another broker on the data, with the id and the port of one that is down."""
+        """Replace a stopped broker by one of another kind, with the same data, id and port."""
         self.brokers[broker_id] = self._made(broker_id, kind, self.brokers[broker_id].port)
 
     def client(self, broker_id: int) -> Cluster:
-        """One that asks this broker first."""
+        """A client that asks this broker first."""
         return Cluster(self.address(broker_id), timeout_s=PATIENCE_S)
 
     def lead(self, broker_id: int) -> None:
-        """Have this broker be the controller: the others stand still during the election."""
+        """Make this broker the controller: the others are paused during the election."""
         others = [self.brokers[number] for number in self.up if number != broker_id]
         if self.controllers() != {broker_id}:
             for each in others:
@@ -114,11 +114,11 @@ class Mixed:
         until(lambda: self._members(broker_id) == {*self.up}, "all are there again")
 
     def controllers(self) -> set[int]:
-        """Who is the controller, by each broker's Metadata."""
+        """The controller in each broker's Metadata response."""
         return {self._metadata(number).controller_id for number in self.up}
 
     def _members(self, broker_id: int) -> set[int]:
-        """Who is there, by a broker's Metadata."""
+        """The brokers in a broker's Metadata response."""
         return {each.node_id for each in self._metadata(broker_id).brokers}
 
     def _metadata(self, broker_id: int) -> MetadataResponse:
@@ -127,7 +127,7 @@ class Mixed:
             return reply
 
     def topic(self, broker_id: int, name: str) -> list[State] | None:
-        """The partitions of a topic, by a broker's Metadata; None where there is no such topic."""
+        """The partitions of a topic in a broker's Metadata response; None without the topic."""
         for topic in self._metadata(broker_id).topics:
             if topic.name == name and not topic.error_code:
                 ordered = sorted(topic.partitions, key=lambda each: each.partition_index)
@@ -138,12 +138,12 @@ class Mixed:
         return None
 
     def state(self, name: str, index: int = 0) -> State:
-        """Of a partition, as one of the brokers says it; nobody's where it is not there."""
+        """A partition's state by one of the brokers; without a leader if it does not exist."""
         known = self.topic(self.up[0], name) or []
         return known[index] if index < len(known) else (-1, (), frozenset())
 
     def all_say(self, name: str, expected: Sequence[State] | None) -> None:
-        """Wait until each broker's Metadata say so of a topic."""
+        """Wait until each broker's Metadata response has these states of a topic."""
         wanted = None if expected is None else [*expected]
         until(
             lambda: all(self.topic(number, name) == wanted for number in self.up),
@@ -151,7 +151,7 @@ class Mixed:
         )
 
     def in_sync(self, name: str, wanted: frozenset[int] | None = None) -> bool:
-        """Whether everybody says so of all partitions of a topic, with leaders among them.
+        """Whether all brokers report this ISR for all partitions of a topic, with leaders in it.
 
         `wanted` are those in sync; without, all replicas of each partition.
         """
@@ -162,7 +162,7 @@ class Mixed:
         )
 
     def produce(self, topic: str, values: Sequence[str], partitions: int) -> None:
-        """Idempotently: returns when all of them are acknowledged by who is in sync."""
+        """Produce idempotently; returns when all records are acknowledged with acks=all."""
         failures: list[object] = []
         producer = Producer({"bootstrap.servers": self.bootstrap, "enable.idempotence": True})
         for number, value in enumerate(values):
@@ -177,7 +177,7 @@ class Mixed:
 
     @contextmanager
     def loaded(self, topic: str, partitions: int) -> Iterator[list[str]]:
-        """Has a producer write to a topic all the time, idempotently: what was acknowledged."""
+        """Run an idempotent producer during the block; yields the acknowledged values."""
         acknowledged: list[str] = []
         failures: list[object] = []
 
@@ -211,9 +211,9 @@ class Mixed:
         assert (left, failures) == (0, [])
 
     def end(self, topic: str, index: int) -> int:
-        """Up to where a partition can be read, markers of transactions included.
+        """The high watermark of a partition, counting transaction markers.
 
-        A leader that is new does not know that yet.
+        A new leader does not know it at once, so this waits.
         """
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "reader"})
         ends: list[int] = []
@@ -230,7 +230,7 @@ class Mixed:
         return ends[0]
 
     def differing(self, topic: str) -> list[str]:
-        """The partitions of a topic that are not the same byte for byte wherever they are."""
+        """The partitions of a topic whose replicas are not equal byte for byte."""
         digests: dict[str, set[str]] = {}
         for broker in self.brokers.values():
             for folder in (broker.directory / "data").glob(f"{topic}-*"):
@@ -265,7 +265,7 @@ def mixed(
     disks: Sequence[str] = ("data",),
     own: Callable[[int, int], Mapping[str, str]] = lambda _broker_id, _port: {},
 ) -> Iterator[Mixed]:
-    """Brokers 1 and up, of these kinds, that run, each with `disks` in its directory.
+    """Running brokers of these kinds, with ids from 1 on, each with `disks` in its directory.
 
     Those of `later` are left to the test.  `own` are settings by a broker's id and its port.
     """

@@ -1,4 +1,4 @@
-"""Kafka's own program that copies records exactly once, beside brokers that come and go."""
+"""Apache Kafka's program that copies records exactly once, while brokers join and leave."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ TRANSACTION = 10
 
 @contextmanager
 def copying(cluster: Mixed, source: str, target: str, count: int) -> Iterator[Future[int]]:
-    """Has a program of Apache Kafka 4.3 copy partition 0, of so many records, in transactions.
+    """Run Apache Kafka 4.3's program that copies `count` records of partition 0 in transactions.
 
-    It commits the group's offsets in them, and aborts some by chance; the future tells how many
-    records it has read.  The block ends when it has.
+    It commits the group's offsets in them, and aborts some at random.  The future gives how many
+    records it has read.  The block ends after the program.
     """
     given = {
         "transactional-id": source,

@@ -1,4 +1,4 @@
-"""Clusters of kwire and Apache Kafka whose brokers log in to each other, and who may do what there.
+"""Mixed clusters whose brokers log in to each other, with users and their rights.
 
 Each broker has a listener that asks nobody who they are, for a test's own work, and one of SASL.
 """
@@ -51,12 +51,12 @@ class Secured:
         return f"127.0.0.1:{self.ports[broker_id]}"
 
     def rights(self, broker_id: int, user: str, topic: str) -> frozenset[str]:
-        """What a user may do with a topic by that broker alone; nothing where it is not shown."""
+        """Operations on a topic that a broker allows a user; none if it does not show the topic."""
         return rights(self.ports[broker_id], user, topic, PASSWORD)
 
     @contextmanager
     def znodes(self) -> Iterator[KazooClient]:
-        """A client below the cluster's own path."""
+        """A ZooKeeper client with the cluster's chroot."""
         with zookeeper_client(self._connect) as client:
             yield client
 
@@ -87,7 +87,7 @@ def secured(
 
 
 def _make_admin(zookeeper: ZooKeeperProcess, chroot: str, mechanism: str) -> None:
-    """Before there is a broker, as `kafka-configs --zookeeper` does."""
+    """Create a user before any broker runs, as `kafka-configs --zookeeper` does."""
     salt = b"salt" * 6
     salted = salted_password(mechanism, "admin-secret", salt, 4096)
     text = credential_of(mechanism, salted, salt, 4096).text

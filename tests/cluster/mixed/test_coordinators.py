@@ -1,4 +1,4 @@
-"""Transactions and groups of a cluster of both kinds, while who coordinates them is killed."""
+"""Transactions and groups of a mixed cluster, while their coordinators are killed."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ COUNT = 3000
 
 
 @pytest.mark.parametrize("kinds", [(KWIRE, KWIRE, APACHE), (APACHE, APACHE, KWIRE)], ids="-".join)
-def test_coordinators_are_killed_and_the_other_kind_takes_over(
+def test_coordinators_are_killed_and_brokers_of_the_other_kind_take_over(
     kinds: tuple[str, ...],
     zookeeper: ZooKeeperProcess,
     zookeeper_libs: Path,
     unique: str,
     tmp_path: Path,
 ) -> None:
-    """Until transactions and groups have gone from either kind to whoever is left of the other."""
+    """Runs until transactions and groups have moved from each kind to a broker of the other."""
     with mixed(zookeeper, tmp_path, f"/{unique}", *kinds, settings=SETTINGS) as cluster:
         values = [str(number) for number in range(COUNT)]
         with cluster.client(1) as client:
@@ -56,7 +56,7 @@ def test_coordinators_are_killed_and_the_other_kind_takes_over(
 
 
 def _kill_coordinator(cluster: Mixed, topic: str, key: str, job: Future[int]) -> None:
-    """It comes back when another has taken over, and has done some of the work."""
+    """Restart it when another coordinator has taken over and done some work."""
     until(lambda: cluster.topic(cluster.up[0], topic), f"{topic} there")
     until(lambda: cluster.in_sync(topic), f"{topic} in sync")
     known = cluster.topic(1, topic)

@@ -1,4 +1,4 @@
-"""A disk of two fails, of kwire or of Apache Kafka 3.9.2, and either is the controller."""
+"""One of two log directories fails, at kwire or Apache Kafka 3.9.2, with either as controller."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PARTITIONS = 4
 
 @pytest.mark.parametrize("controller", [OURS, THEIRS])
 @pytest.mark.parametrize("victim", [OURS, THEIRS])
-def test_what_is_on_the_other_disk_goes_on(
+def test_failed_log_directory_leaves_partitions_of_the_other_directory_available(
     zookeeper: ZooKeeperProcess,
     zookeeper_libs: Path,
     tmp_path: Path,
@@ -35,7 +35,7 @@ def test_what_is_on_the_other_disk_goes_on(
     victim: int,
     controller: int,
 ) -> None:
-    """What was on the failed one is led by the other broker, which is alone in sync there."""
+    """The other broker leads the failed partitions, and is their only in-sync replica."""
     chroot = f"/{unique}"
     with mixed(
         zookeeper, tmp_path, chroot, KWIRE, APACHE, settings=NOTICED_SOON, disks=DISKS
@@ -58,7 +58,7 @@ def test_what_is_on_the_other_disk_goes_on(
 
 
 def break_disk(directory: Path) -> set[int]:
-    """Have a file where the log directory was, as Apache Kafka's tests do; what was there."""
+    """Replace the log directory by a file, as Apache Kafka's tests do; returns its old content."""
     lost = {int(each.name.rpartition("-")[2]) for each in directory.glob("t-*")}
     directory.rename(directory.with_suffix(".gone"))
     directory.write_text("no directory")
@@ -66,7 +66,7 @@ def break_disk(directory: Path) -> set[int]:
 
 
 def in_sync(cluster: Mixed) -> dict[int, frozenset[int]]:
-    """By partition, where both brokers say the same; leaders are among them."""
+    """The ISR of each partition with a leader; empty while brokers report different states."""
     said = [cluster.topic(number, "t") or [] for number in cluster.up]
     agreed = all(each == said[0] for each in said)
     ours = zip(itertools.count(), said[0], strict=False)

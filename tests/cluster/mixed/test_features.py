@@ -1,4 +1,4 @@
-"""What Apache Kafka 3.9 lacks: in force where all are kwire's, and off beside a broker of its."""
+"""Features that Apache Kafka 3.9 lacks: on in a kwire cluster, off beside an Apache broker."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ TOOL = "org.apache.kafka.tools.FeatureCommand"
 
 
 def told(cluster: Mixed, broker_id: int) -> tuple[int, dict[str, int]]:
-    """The epoch of the finalized features and their levels, as a new connection is told."""
+    """Epoch and levels of the finalized features, by ApiVersions on a new connection."""
     with cluster.client(broker_id) as client:
         reply: ApiVersionsResponse = client.any().call(ApiVersionsRequest("test", "1"))
         levels = {each.name: each.max_version_level for each in reply.finalized_features}
@@ -46,7 +46,7 @@ def told(cluster: Mixed, broker_id: int) -> tuple[int, dict[str, int]]:
 
 
 def all_tell(cluster: Mixed, levels: dict[str, int]) -> int:
-    """Wait until each broker tells of these, in the same epoch."""
+    """Wait until each broker reports these features, in the same epoch."""
     until(lambda: len({str(told(cluster, each)) for each in cluster.up}) == 1, "of one mind")
     until(lambda: told(cluster, cluster.up[0])[1] == levels, f"at {levels}")
     until(lambda: len({str(told(cluster, each)) for each in cluster.up}) == 1, "of one mind")
@@ -63,7 +63,7 @@ def set_transactions(client: Cluster, level: int, kind: int) -> str | None:
     return message
 
 
-def test_features_go_when_apache_kafka_comes_and_come_back_when_it_has_gone(
+def test_features_are_off_while_an_apache_kafka_broker_is_a_member(
     zookeeper: ZooKeeperProcess, zookeeper_libs: Path, tmp_path: Path, unique: str
 ) -> None:
     kinds = (KWIRE, APACHE)
@@ -87,10 +87,10 @@ def test_features_go_when_apache_kafka_comes_and_come_back_when_it_has_gone(
 
 
 @pytest.mark.long
-def test_transactions_go_on_while_apache_kafka_comes_and_goes(
+def test_transactions_continue_while_an_apache_kafka_broker_joins_and_leaves(
     zookeeper: ZooKeeperProcess, zookeeper_libs: Path, tmp_path: Path, unique: str
 ) -> None:
-    """A client of Apache Kafka 4.3 copies exactly once, in one transaction version or the other.
+    """An Apache Kafka 4.3 client copies exactly once, in either transaction version.
 
     What it writes to is led by Apache Kafka's broker as soon as that is there.
     """
@@ -117,7 +117,7 @@ def test_transactions_go_on_while_apache_kafka_comes_and_goes(
 
 
 def _move(cluster: Mixed, topic: str, replicas: list[int]) -> None:
-    """Have a partition replicated, and led, as named."""
+    """Reassign a partition to these replicas and make the first one lead."""
     place = TopicPartition(topic, 0)
     with cluster.client(1) as client:
         assert alter_reassignments(client, {place: replicas}) == {}
@@ -137,7 +137,7 @@ def _copies_on(cluster: Mixed, is_done: Callable[[], bool], records: int) -> Non
 def test_kafkas_tool_shows_and_sets_levels_of_a_cluster(
     zookeeper: ZooKeeperProcess, zookeeper_libs: Path, tmp_path: Path, unique: str
 ) -> None:
-    """Whichever broker it is told of: it finds the controller."""
+    """The tool finds the controller, whichever broker it starts with."""
     with mixed(zookeeper, tmp_path, f"/{unique}", KWIRE, KWIRE, settings=SETTINGS) as cluster:
         all_tell(cluster, ON)
         for asked in (1, 2):

@@ -1,4 +1,4 @@
-"""Three brokers on ZooKeeper that speak to each other inside TLS alone, also one of Apache's.
+"""Three brokers, one of them Apache Kafka's, that connect to each other by TLS only.
 
 Each has a listener without for a test's own work.
 """
@@ -37,7 +37,7 @@ def by_password(directory: Path) -> dict[str, str]:
 
 
 def by_token(directory: Path) -> dict[str, str]:
-    """Signed, and in a file."""
+    """A signed certificate in a file."""
     token = directory / "token"
     token.write_text(signed())
     return {
@@ -59,7 +59,7 @@ LOGINS = {"certificate": None, "PLAIN": by_password, "OAUTHBEARER": by_token}
 
 
 def settings(directory: Path, login: str) -> dict[str, str]:
-    """With certificates on both sides, but for those who log in."""
+    """TLS with certificates on both sides, except for brokers that log in."""
     authority = Authority()
     make = LOGINS[login]
     protocol = "SSL" if make is None else "SASL_SSL"
@@ -115,7 +115,7 @@ def test_records_are_replicated_and_brokers_take_over(
 
 
 def _killed_and_back(cluster: Mixed, broker_id: int, values: list[str]) -> None:
-    """Others lead meanwhile, and take records."""
+    """Other brokers lead meanwhile, and accept records."""
     cluster.kill(broker_id)
     until(lambda: cluster.in_sync("t", ALL - {broker_id}), "led by the others")
     cluster.produce("t", values, 3)

@@ -1,4 +1,4 @@
-"""A broker of kwire's and one of Apache Kafka 3.9.2 are a cluster, whichever is the controller."""
+"""A cluster of one kwire and one Apache Kafka 3.9.2 broker, with either as controller."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OURS, THEIRS = 1, 2
 BOTH = frozenset((1, 2))
 
 
-def test_either_leads_the_cluster(
+def test_cluster_of_both_kinds_works_with_either_as_controller(
     zookeeper: ZooKeeperProcess, zookeeper_libs: Path, tmp_path: Path, unique: str
 ) -> None:
     with mixed(zookeeper, tmp_path, f"/{unique}", KWIRE, APACHE) as cluster:
@@ -31,7 +31,7 @@ def test_either_leads_the_cluster(
 
 
 def _life_of_a_topic(cluster: Mixed, name: str) -> None:
-    """Made, filled, grown, moved away from kwire and back, led as preferred, read, deleted."""
+    """Topics are created, filled, grown, reassigned from kwire and back, read and deleted."""
     with cluster.client(OURS) as ours, cluster.client(THEIRS) as theirs:
         made = create_topic(
             ours,
@@ -64,7 +64,7 @@ def _life_of_a_topic(cluster: Mixed, name: str) -> None:
 
 
 def _state(cluster: Mixed, name: str) -> State | None:
-    """Of the first partition, where both say the same."""
+    """The state of the first partition, once both brokers report the same."""
     ours, theirs = (cluster.topic(each, name) for each in (OURS, THEIRS))
     return ours[0] if ours and theirs and ours[0] == theirs[0] else None
 

@@ -1,4 +1,4 @@
-"""What users may do holds at brokers of kwire and of Apache Kafka 3.9.2 alike, whoever was told."""
+"""Access rights apply at kwire and at Apache Kafka 3.9.2, whichever broker got the change."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def acl(
 def started(
     zookeeper: ZooKeeperProcess, zookeeper_libs: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Secured]:
-    """A broker of each, which log in to each other, and alice, who may do nothing yet."""
+    """A broker of each kind, which log in to each other, and the user alice without rights."""
     directory = tmp_path_factory.mktemp("rights")
     settings = {"zookeeper.session.timeout.ms": "6000"}
     with secured(
@@ -67,7 +67,7 @@ def started(
 
 @pytest.fixture
 def pair(started: Secured) -> Secured:
-    """The same, without what an earlier test has allowed."""
+    """The same pair, without the rights that an earlier test has granted."""
     delete(started, OURS, AclFilter())
     everywhere(started, NONE)
     return started
@@ -105,7 +105,7 @@ def described(pair: Secured, broker_id: int) -> list[Acl]:
 
 
 def told_of_alike(pair: Secured, count: int) -> None:
-    """Wait until both tell of the same, which are so many."""
+    """Wait until both brokers report the same entries, this many."""
 
     def is_so() -> bool:
         ours, theirs = described(pair, OURS), described(pair, THEIRS)
@@ -114,7 +114,7 @@ def told_of_alike(pair: Secured, count: int) -> None:
     until(is_so, f"{count} told of alike")
 
 
-def test_who_was_told_does_not_matter(pair: Secured) -> None:
+def test_rights_changed_at_either_broker_apply_at_both(pair: Secured) -> None:
     everywhere(pair, NONE)
     assert _produced(pair) == {KafkaError.TOPIC_AUTHORIZATION_FAILED}
     for one, other in ((OURS, THEIRS), (THEIRS, OURS)):
@@ -144,7 +144,7 @@ def test_who_was_told_does_not_matter(pair: Secured) -> None:
 
 
 def _produced(pair: Secured) -> set[int | None]:
-    """What alice's producer is told of a record to each partition."""
+    """The results that alice's producer gets for a record to each partition."""
     producer = Producer(
         {
             "bootstrap.servers": f"{pair.sasl_address(OURS)},{pair.sasl_address(THEIRS)}",
@@ -166,7 +166,7 @@ def _produced(pair: Secured) -> set[int | None]:
     return told
 
 
-def test_what_was_made_while_one_was_away_holds_when_it_is_back(pair: Secured) -> None:
+def test_rights_changed_while_a_broker_was_away_apply_when_it_returns(pair: Secured) -> None:
     for away, there in ((OURS, THEIRS), (THEIRS, OURS)):
         create(pair, there, acl("t", Operation.READ))
         everywhere(pair, READ)
@@ -179,8 +179,8 @@ def test_what_was_made_while_one_was_away_holds_when_it_is_back(pair: Secured) -
         everywhere(pair, NONE)
 
 
-def test_a_broker_of_an_expired_session_reads_all_that_is_there(pair: Secured) -> None:
-    """Also what no notification tells of any more."""
+def test_broker_reads_all_rights_after_its_session_expired(pair: Secured) -> None:
+    """It also reads changes whose notifications were deleted."""
     ours = pair.cluster.brokers[OURS]
     create(pair, THEIRS, acl("t", Operation.READ), acl("u", Operation.READ))
     everywhere(pair, READ)

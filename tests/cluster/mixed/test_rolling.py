@@ -1,4 +1,4 @@
-"""Brokers of kwire and of Apache Kafka 3.9 in one cluster: each dies, and becomes the other."""
+"""Brokers of kwire and Apache Kafka 3.9 in one cluster are killed, and replace each other."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def numbers(first: int, end: int) -> list[str]:
 
 
 def check_all(cluster: Mixed, name: str, written: int) -> None:
-    """Each record is there once, and the replicas are the same."""
+    """Check that each record is there once, and that replicas are equal."""
     assert sorted(cluster.read(name, 3, written)) == sorted(numbers(0, written))
     for broker_id in cluster.brokers:
         cluster.stop(broker_id)
@@ -39,14 +39,14 @@ def check_all(cluster: Mixed, name: str, written: int) -> None:
 
 
 @pytest.mark.parametrize("kinds", [(KWIRE, KWIRE, APACHE), (APACHE, APACHE, KWIRE)], ids="-".join)
-def test_each_dies_and_comes_back(
+def test_each_broker_is_killed_and_no_record_is_lost(
     kinds: tuple[str, ...],
     zookeeper: ZooKeeperProcess,
     zookeeper_libs: Path,
     unique: str,
     tmp_path: Path,
 ) -> None:
-    """kill -9 of one after the other, while records are acknowledged by what is in sync."""
+    """Brokers are killed one after the other, while a producer writes with acks=all."""
     with mixed(zookeeper, tmp_path, f"/{unique}", *kinds, settings=SETTINGS) as cluster:
         create(cluster, "t")
         cluster.produce("t", numbers(0, 3000), 3)
@@ -58,10 +58,10 @@ def test_each_dies_and_comes_back(
         check_all(cluster, "t", 12_000)
 
 
-def test_a_rolling_upgrade_and_back(
+def test_rolling_replacement_by_kwire_and_back_loses_no_record(
     zookeeper: ZooKeeperProcess, zookeeper_libs: Path, unique: str, tmp_path: Path
 ) -> None:
-    """Three Apache Kafka brokers become kwire's one by one, on their data, and again Apache's."""
+    """Three Apache Kafka brokers are replaced by kwire one by one, on their data, and back."""
     kinds = (APACHE, APACHE, APACHE)
     with mixed(zookeeper, tmp_path, f"/{unique}", *kinds, settings=SETTINGS) as cluster:
         create(cluster, "t")

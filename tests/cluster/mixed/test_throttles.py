@@ -1,4 +1,4 @@
-"""Throttled replication between kwire and Apache Kafka 3.9.2, and moves that are given up."""
+"""Throttled replication between kwire and Apache Kafka 3.9.2, and cancelled reassignments."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ EVEN = {
     "replica.fetch.wait.max.ms": "50",
     "replica.fetch.backoff.ms": "50",
 }
-"""Small answers, and short pauses: how far a second may be from the rate is a matter of these."""
+"""Small responses and short pauses: they limit how far one second may be from the rate."""
 
 
 def made(cluster: Mixed, name: str, broker: int) -> None:
-    """A topic with one partition of SIZE bytes on one broker."""
+    """Create a topic with one partition of SIZE bytes on one broker."""
     with cluster.client(OURS) as client:
         create_topic(client, name, assignment=[[broker]])
     cluster.all_say(name, [(broker, (broker,), frozenset((broker,)))])
@@ -62,7 +62,7 @@ def size_at(cluster: Mixed, broker: int, name: str) -> int:
 
 @pytest.mark.parametrize("broker", [OURS, THEIRS])
 @pytest.mark.parametrize("side", ["leader", "follower"])
-def test_the_rate_is_kept(
+def test_throttled_replication_between_both_kinds_keeps_the_rate(
     zookeeper: ZooKeeperProcess,
     zookeeper_libs: Path,
     tmp_path: Path,
@@ -70,7 +70,7 @@ def test_the_rate_is_kept(
     side: str,
     broker: int,
 ) -> None:
-    """`broker` throttles, the other one does not."""
+    """Only `broker` throttles."""
     other = OURS + THEIRS - broker
     source, target = (broker, other) if side == "leader" else (other, broker)
     with mixed(zookeeper, tmp_path, f"/{unique}", KWIRE, APACHE, settings=EVEN) as cluster:
@@ -89,7 +89,7 @@ def test_the_rate_is_kept(
 
 
 def measured(cluster: Mixed, broker: int, name: str, until_bytes: int) -> float:
-    """Bytes a second from when the first arrive until all are there."""
+    """Bytes per second from the arrival of the first until the last."""
     began, first_bytes, deadline = 0.0, 0, time.monotonic() + PATIENCE_S
     while (size_bytes := size_at(cluster, broker, name)) < until_bytes:
         assert time.monotonic() < deadline, size_bytes
@@ -100,17 +100,17 @@ def measured(cluster: Mixed, broker: int, name: str, until_bytes: int) -> float:
 
 
 def rates_of(cluster: Mixed, broker: int) -> set[str]:
-    """The rates that are set on a broker, by that broker."""
+    """The throttle rates of a broker, as it reports them."""
     with cluster.client(broker) as client:
         told = describe_configs(client, Resource(ResourceType.BROKER, str(broker)), OF_BROKER)
         return {each.name for each in told if each.config_source == Source.DYNAMIC_BROKER}
 
 
 @pytest.mark.parametrize("controller", [OURS, THEIRS])
-def test_a_throttled_move_is_given_up_in_the_middle(
+def test_throttled_reassignment_is_cancelled_and_later_completed(
     zookeeper: ZooKeeperProcess, zookeeper_libs: Path, tmp_path: Path, unique: str, controller: int
 ) -> None:
-    """Then done, by Kafka's own tool: the throttles go with either."""
+    """Kafka's tool cancels it, later completes it; both remove the throttles."""
     with mixed(zookeeper, tmp_path, f"/{unique}", KWIRE, APACHE, settings=EVEN) as cluster:
         cluster.lead(controller)
         made(cluster, "t", OURS)
@@ -139,7 +139,7 @@ def test_a_throttled_move_is_given_up_in_the_middle(
 
 
 def reassign(cluster: Mixed, plan: Path, *words: str) -> str:
-    """Kafka's tool; what it says."""
+    """Run Kafka's tool; returns its output."""
     asked = ["--bootstrap-server", cluster.bootstrap, "--reassignment-json-file", str(plan), *words]
     done = run(REASSIGNMENT, asked, version=ZOOKEEPER_VERSION)
     assert done.returncode == 0, (words, done.stdout, done.stderr)
@@ -147,7 +147,7 @@ def reassign(cluster: Mixed, plan: Path, *words: str) -> str:
 
 
 def some_of(cluster: Mixed, broker: int, name: str) -> bool:
-    """Whether a move is under way."""
+    """Whether a reassignment is in progress."""
     return 0 < size_at(cluster, broker, name) < SIZE
 
 

@@ -29,11 +29,11 @@ Tool = Callable[..., str]
 
 KINDS = [(KWIRE, APACHE, APACHE), (KWIRE, KWIRE, APACHE)]
 MOVED = 5000
-"""Records of 1 kB: a follower that is throttled to 1 kB/s has fetched 1 MB when it is stopped."""
+"""Number of records of 1 kB: a follower throttled to 1 kB/s fetches up to 1 MB at once."""
 
 
 @pytest.mark.parametrize("kinds", KINDS, ids="-".join)
-def test_kafkas_tools_with_each_as_the_controller(
+def test_kafka_tools_work_with_either_kind_as_controller(
     kinds: tuple[str, ...],
     zookeeper: ZooKeeperProcess,
     zookeeper_libs: Path,
@@ -60,7 +60,7 @@ def _tool(cluster: Mixed, asked: int) -> Tool:
 
 
 def _cancelled(cluster: Mixed, tool: Tool, name: str, directory: Path) -> None:
-    """A replica is on its way to the third broker, slowly, and is called back."""
+    """A slow reassignment to the third broker is cancelled."""
     tool(TOPICS, "--create", "--topic", name, "--replica-assignment", "1:2")
     values = [f"{number:04}{'x' * 1000}" for number in range(MOVED)]
     cluster.produce(name, values, 1)
@@ -131,7 +131,7 @@ def _reassign(tool: Tool, directory: Path, plan: dict[tuple[str, int], list[int]
 
 
 def _first_two(cluster: Mixed, name: str) -> list[tuple[int, ...]]:
-    """The replicas of the first two partitions, as all say; nothing while they differ."""
+    """The replicas of the first two partitions; none while brokers report different ones."""
     said = [[each[1] for each in cluster.topic(number, name) or ()][:2] for number in cluster.up]
     return said[0] if all(each == said[0] for each in said) else []
 
@@ -144,14 +144,14 @@ BRIEF = {
 
 
 @pytest.mark.parametrize("kinds", KINDS, ids="-".join)
-def test_an_unclean_election(
+def test_unclean_election_truncates_the_other_replica(
     kinds: tuple[str, ...],
     zookeeper: ZooKeeperProcess,
     zookeeper_libs: Path,
     tmp_path: Path,
     unique: str,
 ) -> None:
-    """Who was not in sync leads, once an administrator says so; who was cuts what it has alone."""
+    """An out-of-sync replica leads after an administrator's request; the other one truncates."""
     with mixed(zookeeper, tmp_path, f"/{unique}", *kinds, settings=BRIEF) as cluster:
         for controller, (first, second) in ((1, (2, 3)), (3, (1, 2)), (2, (3, 1))):
             cluster.lead(controller)
@@ -182,20 +182,20 @@ def _unclean(cluster: Mixed, name: str, controller: int, first: int, second: int
 
 
 def _leader(cluster: Mixed, asked: int, name: str) -> int | None:
-    """By whom a partition is led, as far as the broker knows that is asked."""
+    """The leader of a partition, by the asked broker."""
     known = cluster.topic(asked, name)
     return known[0][0] if known else None
 
 
 @pytest.mark.parametrize("kinds", KINDS, ids="-".join)
-def test_each_broker_is_killed_and_nothing_is_lost(
+def test_each_broker_is_killed_and_no_record_or_deletion_is_lost(
     kinds: tuple[str, ...],
     zookeeper: ZooKeeperProcess,
     zookeeper_libs: Path,
     tmp_path: Path,
     unique: str,
 ) -> None:
-    """Also not the order to delete a topic, which comes while one of them is down."""
+    """A deletion of a topic, requested while one of them is down, is not lost either."""
     settings = {
         "zookeeper.session.timeout.ms": "10000",
         "replica.lag.time.max.ms": "10000",
@@ -218,7 +218,7 @@ def test_each_broker_is_killed_and_nothing_is_lost(
 
 
 def _outlives(cluster: Mixed, victim: int, acknowledged: list[str]) -> None:
-    """A broker is killed and comes back, and the others go on meanwhile."""
+    """A broker is killed and restarts; the others continue meanwhile."""
     until(lambda: cluster.in_sync("t", ALL), "in sync")
     cluster.kill(victim)
     until(lambda: cluster.in_sync("t", ALL - {victim}), "led by the others")

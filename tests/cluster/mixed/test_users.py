@@ -1,4 +1,4 @@
-"""Users and quotas that brokers of kwire and of Apache Kafka 3.9.2 are told hold at both."""
+"""Users and quotas set at kwire or Apache Kafka 3.9.2 apply at both."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BOTH = (OURS, THEIRS)
 def pair(
     zookeeper: ZooKeeperProcess, zookeeper_libs: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Secured]:
-    """A broker of each, which log in to each other by SCRAM; everybody may do everything."""
+    """A broker of each kind, which log in to each other by SCRAM; all users have all rights."""
     directory = tmp_path_factory.mktemp("users")
     with secured(
         zookeeper,
@@ -45,7 +45,7 @@ def pair(
 
 
 def everywhere(pair: Secured, user: str, expected: Mapping[tuple[str, str], bool]) -> None:
-    """Who gives that mechanism and password is let in, or not, by each of them."""
+    """Check that each broker accepts, or rejects, a login with this mechanism and password."""
     until(
         lambda: all(_let_in(pair.ports[each], user, expected) == expected for each in BOTH),
         f"let in as in {expected}",
@@ -56,7 +56,7 @@ def _let_in(port: int, user: str, tried: Iterable[tuple[str, str]]) -> dict[tupl
     return {each: can_log_in(port, user, each[1], each[0]) for each in tried}
 
 
-def test_a_user_made_at_either_logs_in_at_both(pair: Secured) -> None:
+def test_user_created_at_either_broker_logs_in_at_both(pair: Secured) -> None:
     for one, other in ((OURS, THEIRS), (THEIRS, OURS)):
         user = f"user {one}=,"
         with pair.cluster.client(one) as ours, pair.cluster.client(other) as theirs:
@@ -138,7 +138,7 @@ def test_quotas_set_at_either_hold_at_both(pair: Secured) -> None:
 
 
 def _throttling(pair: Secured, user: str) -> set[int]:
-    """The brokers that have a producer rest who sends each of them many times its quota.
+    """The brokers that throttle a producer which sends each of them many times its quota.
 
     What a broker describes need not be in force there yet.
     """

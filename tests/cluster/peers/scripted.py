@@ -1,4 +1,4 @@
-"""What answers on a port as a test says: each request, by a function from its key to a body."""
+"""A scripted broker: listens on a port and answers each request by a function of the test."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kwire.codecs.messages.api_versions import ApiVersion, ApiVersionsResponse
 
 @dataclass
 class Asked:
-    """A request as it came in."""
+    """A received request."""
 
     api_key: int
     version: int
@@ -50,7 +50,7 @@ def too_new() -> bytes:
 async def scripted(
     answer: Answer, *, served: tuple[tuple[int, int, int], ...]
 ) -> AsyncIterator[Scripted]:
-    """Serves what `served` says, (key, lowest, highest), by `answer`; ApiVersions by itself."""
+    """Serve the APIs `served` (key, lowest, highest version) by `answer`, and ApiVersions too."""
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     server = Scripted(listeners[0].socket.getsockname()[1])
 

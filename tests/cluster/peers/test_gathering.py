@@ -1,4 +1,4 @@
-"""What is said to other brokers: one request at a time, with all that came up meanwhile."""
+"""RequestBatcher sends one request at a time, with all items added meanwhile."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import trio.testing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kwire.cluster.peers.gathering import Gathering
+from kwire.cluster.peers.gathering import RequestBatcher
 
 Item = tuple[str, int]
-"""Whom it is about, and what is said."""
+"""An item: its subject and its content."""
 
 
 class Wire:
-    """Requests as they went out, each answered when the test says so."""
+    """Records sent requests, and answers each when the test says so."""
 
     def __init__(self, nursery: trio.Nursery, items_max: int) -> None:
         self.sent: list[tuple[int, list[Item]]] = []
         self.answers = trio.Semaphore(0)
-        self.gathering: Gathering[Item] = Gathering(
+        self.gathering: RequestBatcher[Item] = RequestBatcher(
             nursery, lambda item: item, self._send, items_max=items_max
         )
 
@@ -44,7 +44,7 @@ async def running(items_max: int = 100) -> AsyncIterator[Wire]:
         nursery.cancel_scope.cancel()
 
 
-async def test_what_comes_up_together_goes_out_together() -> None:
+async def test_items_added_together_share_one_request() -> None:
     async with running() as wire:
         wire.gathering.add(1, ("a", 1))
         wire.gathering.add(2, ("b", 1))
@@ -53,7 +53,7 @@ async def test_what_comes_up_together_goes_out_together() -> None:
         assert sorted(wire.sent) == [(1, [("a", 1), ("c", 1)]), (2, [("b", 1)])]
 
 
-async def test_what_comes_up_meanwhile_goes_out_next() -> None:
+async def test_items_added_during_a_request_share_the_next_one() -> None:
     async with running() as wire:
         wire.gathering.add(1, ("a", 1))
         await trio.testing.wait_all_tasks_blocked()
@@ -69,7 +69,7 @@ async def test_what_comes_up_meanwhile_goes_out_next() -> None:
         assert wire.sent[2:] == [(1, [("d", 1)])]
 
 
-async def test_one_thing_is_said_about_each() -> None:
+async def test_request_has_one_content_per_subject() -> None:
     async with running() as wire:
         for item in (("a", 1), ("a", 2), ("b", 1), ("a", 1), ("a", 3)):
             wire.gathering.add(1, item)
@@ -89,7 +89,7 @@ async def test_one_thing_is_said_about_each() -> None:
     items=st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 2)), max_size=30),
     items_max=st.integers(1, 5),
 )
-def test_all_goes_out_once(items: list[Item], items_max: int) -> None:
+def test_each_item_is_sent_exactly_once(items: list[Item], items_max: int) -> None:
     async def within() -> list[list[Item]]:
         async with running(items_max) as wire:
             for item in items:

@@ -1,4 +1,4 @@
-"""Brokers that prove to each other who they are."""
+"""SASL logins of a broker at other brokers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SERVING = {
 
 
 class Asker:
-    """A broker as far as its peers go, that logs in by `mechanism`."""
+    """The part of a broker that peers use; it logs in by `mechanism`."""
 
     node_id = 1
 
@@ -68,7 +68,7 @@ async def add_user(broker: Broker, user: str, password: str) -> None:
 
 
 @pytest.mark.parametrize("mechanism", MODULES)
-async def test_a_broker_logs_in(tmp_path: Path, mechanism: str) -> None:
+async def test_peer_logs_in_by_each_mechanism(tmp_path: Path, mechanism: str) -> None:
     async with running_broker(tmp_path, SERVING) as broker:
         await add_user(broker, "alice", "alice-secret")
         options = 'username="alice" password="alice-secret"'
@@ -83,7 +83,9 @@ async def test_a_broker_logs_in(tmp_path: Path, mechanism: str) -> None:
         ("SCRAM-SHA-512", "it refuses the login: Authentication failed during authentication"),
     ],
 )
-async def test_a_wrong_password(tmp_path: Path, mechanism: str, told: str) -> None:
+async def test_peer_with_a_wrong_password_gets_the_reason(
+    tmp_path: Path, mechanism: str, told: str
+) -> None:
     async with running_broker(tmp_path, SERVING) as broker:
         await add_user(broker, "alice", "alice-secret")
         options = 'username="alice" password="hidden"'
@@ -93,8 +95,8 @@ async def test_a_wrong_password(tmp_path: Path, mechanism: str, told: str) -> No
         assert "hidden" not in str(failure.value)
 
 
-async def test_a_login_is_renewed_before_it_ends(tmp_path: Path) -> None:
-    """It has the last 15 % of a session for it: too short where a machine stands still."""
+async def test_peer_reconnects_before_its_login_ends(tmp_path: Path) -> None:
+    """The peer reconnects after 85 % of the session's lifetime."""
     for session_ms in (300, 1_000, 10_000):
         with suppress(PeerError):
             return await ask_for_three_sessions(tmp_path / str(session_ms), session_ms)
@@ -102,7 +104,7 @@ async def test_a_login_is_renewed_before_it_ends(tmp_path: Path) -> None:
 
 
 async def ask_for_three_sessions(directory: Path, session_ms: int) -> None:
-    """Raises PeerError where a connection was closed, as it is when its login has ended."""
+    """Raises PeerError if the broker closed the connection, as it does when the login has ended."""
     settings = {**SERVING, "connections.max.reauth.ms": str(session_ms)}
     async with running_broker(directory, settings) as broker:
         options = 'username="bob" password="bob-secret"'
@@ -120,7 +122,7 @@ async def ask_for_three_sessions(directory: Path, session_ms: int) -> None:
         ({}, "the login module of PLAIN has no username and no password"),
     ],
 )
-def test_what_does_not_do(changed: dict[str, str], sentence: str) -> None:
+def test_unusable_login_settings_raise_config_error(changed: dict[str, str], sentence: str) -> None:
     asker = Asker(1, "PLAIN", 'user_a="b"')
     asker.config = load(None, {**asker.config.explicit, **changed})
     with pytest.raises(ConfigError, match=sentence):

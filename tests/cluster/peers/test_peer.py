@@ -1,4 +1,4 @@
-"""A peer against brokers that are there, gone, slow, elsewhere by now, or no brokers at all."""
+"""Calls of a peer to brokers that answer, hang, break the connection, move, or are no brokers."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ async def alive(asked: Asked) -> bytes:
 
 
 def beat(number: int = 0) -> HeartbeatRequest:
-    """Whose last byte in version 0 is `number`."""
+    """A request whose last byte in version 0 is `number`."""
     return HeartbeatRequest(member_id=chr(number))
 
 
-async def test_each_call_gets_its_own_reply(tmp_path: Path) -> None:
+async def test_concurrent_calls_each_get_their_own_reply(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         peer = peer_at(port_of(broker))
         replies: dict[int, str] = {}
@@ -73,7 +73,7 @@ async def test_each_call_gets_its_own_reply(tmp_path: Path) -> None:
         peer.close()
 
 
-async def test_versions_are_what_both_know() -> None:
+async def test_call_uses_the_highest_version_that_both_brokers_support() -> None:
     async with scripted(alive, served=((int(ApiKey.HEARTBEAT), 0, 3),)) as server:
         peer = peer_at(server.port)
         await peer.call(beat())
@@ -87,8 +87,8 @@ async def test_versions_are_what_both_know() -> None:
         peer.close()
 
 
-async def test_large_and_small_replies_come_whole() -> None:
-    """Larger than what is read at once, and many of them in one piece."""
+async def test_replies_of_any_size_are_read_whole() -> None:
+    """One reply is larger than the receive buffer, and many small ones arrive in one read."""
     sizes = [0, 10, 65_530, 65_536, 1_000_000, 3, 200_000, 1]
 
     async def fetched(asked: Asked) -> bytes:
@@ -114,7 +114,7 @@ async def test_large_and_small_replies_come_whole() -> None:
         peer.close()
 
 
-async def test_a_cancelled_call_leaves_the_others_their_replies() -> None:
+async def test_cancelled_call_does_not_take_the_replies_of_others() -> None:
     gate = trio.Event()
 
     async def slow(asked: Asked) -> bytes:
@@ -151,7 +151,7 @@ async def test_a_cancelled_call_leaves_the_others_their_replies() -> None:
         peer.close()
 
 
-async def test_a_broker_that_hangs_is_left_and_tried_again() -> None:
+async def test_call_times_out_and_reconnects_when_the_broker_hangs() -> None:
     async def hangs(asked: Asked) -> bytes:
         if server.connections == 1:
             await trio.sleep_forever()
@@ -177,8 +177,8 @@ async def test_a_broker_that_hangs_is_left_and_tried_again() -> None:
         peer.close()
 
 
-async def test_what_was_given_up_is_not_sent_any_longer() -> None:
-    """It would come behind what was asked later: the connection is aborted, not closed."""
+async def test_timed_out_request_is_not_sent_later() -> None:
+    """It would arrive after later requests, so the connection is reset instead of closed."""
     ends: list[BaseException | None] = []
     over = trio.Event()
 
@@ -202,20 +202,21 @@ async def test_what_was_given_up_is_not_sent_any_longer() -> None:
     assert isinstance(ends[0], ConnectionResetError)
 
 
-async def test_a_connection_that_breaks_is_told_to_all_and_made_anew() -> None:
+async def test_broken_connection_fails_all_calls_and_is_reopened() -> None:
     async def breaks(asked: Asked) -> bytes | None:
         return None if server.connections == 1 else await alive(asked)
 
     async with scripted(breaks, served=HEARTBEATS) as server:
         peer = peer_at(server.port)
-        with pytest.raises(PeerError, match=r"broker 7 at .*: (connection reset|the conn)"):
+        why = r"broker 7 at .*: (connection reset|the other broker closed)"
+        with pytest.raises(PeerError, match=why):
             await peer.call(beat())
         assert (await peer.call(beat())).error_code == 0
         assert server.connections == 2
         peer.close()
 
 
-async def test_what_is_no_kafka_is_told() -> None:
+async def test_reply_that_is_not_kafka_protocol_raises_peer_error() -> None:
     async def nonsense(stream: trio.SocketStream) -> None:
         await stream.send_all(b"HTTP/1.1 400 Bad Request\r\n")
 
@@ -223,15 +224,15 @@ async def test_what_is_no_kafka_is_told() -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(trio.serve_listeners, nonsense, listeners)
         peer = peer_at(listeners[0].socket.getsockname()[1])
-        with pytest.raises(PeerError, match="does not reply as Kafka does"):
+        with pytest.raises(PeerError, match="its reply is not valid Kafka protocol"):
             await peer.call(beat())
         nursery.cancel_scope.cancel()
 
 
-async def test_pauses_grow_and_end_with_a_connection(
+async def test_reconnect_backoff_doubles_and_resets_after_a_connection(
     monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """50, 100, 200 ... ms up to a second; each call that waits for a try is told how it ended."""
+    """Pauses are 50, 100, 200 ... ms up to one second; calls that wait together share a failure."""
     attempts: list[float] = []
 
     async def refuse(host: str, port: int) -> trio.SocketStream:
@@ -258,7 +259,7 @@ async def test_pauses_grow_and_end_with_a_connection(
     assert len(attempts) == before + 1, "one try for all who waited for it"
 
 
-async def test_only_so_many_wait() -> None:
+async def test_call_beyond_the_limit_of_waiting_calls_is_refused() -> None:
     async def never(asked: Asked) -> bytes:
         await trio.sleep_forever()
         raise AssertionError
@@ -269,13 +270,13 @@ async def test_only_so_many_wait() -> None:
             nursery.start_soon(peer.call, beat())
         while peer.waiting < 3:
             await trio.lowlevel.checkpoint()
-        with pytest.raises(PeerError, match="3 requests wait for it already"):
+        with pytest.raises(PeerError, match="3 requests already wait for it"):
             await peer.call(beat())
         nursery.cancel_scope.cancel()
 
 
 class Owner:
-    """As much of a broker as its peers need."""
+    """The part of a broker that peers use."""
 
     def __init__(self, settings: Mapping[str, str] | None = None) -> None:
         self.image = ClusterImage("c")
@@ -283,7 +284,7 @@ class Owner:
         self.peers = Peers(LiveSettings(config), lambda: self.image)
 
 
-async def test_peers_follow_the_brokers_of_the_image() -> None:
+async def test_peers_follow_addresses_and_removals_in_the_image() -> None:
     async with (
         scripted(alive, served=HEARTBEATS) as first,
         scripted(alive, served=HEARTBEATS) as second,
@@ -310,7 +311,7 @@ async def test_peers_follow_the_brokers_of_the_image() -> None:
         peers.close()
 
 
-def test_a_fetcher_waits_as_long_as_its_setting_says() -> None:
+def test_fetcher_peer_uses_replica_socket_timeout() -> None:
     owner = Owner({"replica.socket.timeout.ms": "1234", "socket.connection.setup.timeout.ms": "77"})
     limits = owner.peers._limits(Role.FETCHER)
     assert (limits.request_timeout_ms, limits.connect_timeout_ms) == (1234, 77)

@@ -1,4 +1,4 @@
-"""A peer whose broker is inside TLS, with certificates on both sides."""
+"""Calls of a peer over TLS, with certificates on both sides."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.security.tls.authority import Authority
 
 
 def settings(directory: Path, authority: Authority, trusted: Authority) -> dict[str, str]:
-    """Of one broker: its certificate is `authority`'s, and it trusts those of `trusted`."""
+    """TLS of one broker: `authority` signed its certificate; it trusts those of `trusted`."""
     name = f"own-{id(trusted)}.pem"
     return {
         "listeners": "SSL://127.0.0.1:0",
@@ -37,7 +37,7 @@ def peer_at(port: int, own: dict[str, str]) -> Peer:
     return Peer(7, lambda: endpoint, client_id="broker-1", tls=PeerTls(lambda: config))
 
 
-async def test_calls_that_are_larger_than_a_record(tmp_path: Path) -> None:
+async def test_tls_call_larger_than_a_tls_record_succeeds(tmp_path: Path) -> None:
     authority = Authority()
     own = settings(tmp_path, authority, authority)
     with trio.fail_after(PATIENCE_S):
@@ -60,7 +60,9 @@ async def test_calls_that_are_larger_than_a_record(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("who", ["broker", "peer"])
-async def test_one_that_does_not_trust_the_other(tmp_path: Path, who: str) -> None:
+async def test_tls_call_fails_when_one_side_does_not_trust_the_other(
+    tmp_path: Path, who: str
+) -> None:
     authority, other = Authority(), Authority()
     of_broker = settings(tmp_path, authority, other if who == "broker" else authority)
     of_peer = settings(tmp_path, authority, other if who == "peer" else authority)
@@ -73,7 +75,7 @@ async def test_one_that_does_not_trust_the_other(tmp_path: Path, who: str) -> No
     assert words[who] in str(told.value)
 
 
-def test_settings_that_do_not_work_are_told_at_the_start(tmp_path: Path) -> None:
+def test_unusable_tls_settings_raise_config_error_at_start(tmp_path: Path) -> None:
     authority = Authority()
     config = load(None, settings(tmp_path, authority, authority))
     (tmp_path / f"own-{id(authority)}.pem").unlink()

@@ -1,4 +1,4 @@
-"""Brokers that log in to each other by OAUTHBEARER."""
+"""Logins of a broker at other brokers by OAUTHBEARER."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def of_signed_tokens(directory: Path) -> dict[str, str]:
 
 
 class Asker:
-    """A broker as far as its peers go."""
+    """The part of a broker that peers use."""
 
     node_id = 1
 
@@ -64,18 +64,18 @@ class Asker:
         return self._peers.peer(7, role)
 
 
-async def test_by_a_token_that_nobody_has_signed(tmp_path: Path) -> None:
+async def test_broker_logs_in_with_an_unsigned_token(tmp_path: Path) -> None:
     async with running_broker(tmp_path, UNSECURED) as broker:
         with closing(Asker(port_of(broker), UNSECURED).peer()) as peer:
             assert (await peer.call(MetadataRequest(topics=[]))).brokers
 
 
-async def test_by_the_token_that_a_file_has_by_then(tmp_path: Path) -> None:
+async def test_broker_logs_in_with_the_current_token_of_a_file(tmp_path: Path) -> None:
     settings, token = of_signed_tokens(tmp_path), tmp_path / "token"
     async with running_broker(tmp_path / "data", settings) as broker:
         asker = Asker(port_of(broker), {**settings, URL: token.as_uri()})
         with closing(asker.peer()) as peer:
-            with pytest.raises(PeerError, match="there is no token to log in by: No such file"):
+            with pytest.raises(PeerError, match="no token to log in with: No such file"):
                 await peer.call(MetadataRequest(topics=[]))
             token.write_text(signed(changed(aud="others")))
             with pytest.raises(PeerError, match="it refuses the login"):
@@ -85,7 +85,7 @@ async def test_by_the_token_that_a_file_has_by_then(tmp_path: Path) -> None:
 
 
 class TokenServer:
-    """Gives `token` to who is `client` by `secret`; `asked` is how often."""
+    """Gives `token` to clients with the right credentials; `asked` has the requests."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str | None, bytes]] = []
@@ -121,7 +121,7 @@ def server() -> Iterator[TokenServer]:
     found.server.server_close()
 
 
-async def test_by_a_servers_token_which_is_kept(tmp_path: Path, server: TokenServer) -> None:
+async def test_broker_keeps_the_token_of_a_server(tmp_path: Path, server: TokenServer) -> None:
     settings = of_signed_tokens(tmp_path)
     with_url = {
         **settings,
@@ -132,7 +132,7 @@ async def test_by_a_servers_token_which_is_kept(tmp_path: Path, server: TokenSer
         asker = Asker(port_of(broker), with_url)
         with closing(asker.peer()) as peer:
             server.status = 503
-            with pytest.raises(PeerError, match="no token to log in by: it answers 503") as why:
+            with pytest.raises(PeerError, match="no token to log in with: it answers 503") as why:
                 await peer.call(MetadataRequest(topics=[]))
             assert "hidden" not in str(why.value)
             server.status, server.token = 200, signed()
@@ -143,7 +143,9 @@ async def test_by_a_servers_token_which_is_kept(tmp_path: Path, server: TokenSer
     assert server.asked == [(basic, b"grant_type=client_credentials&scope=kafka")] * 2
 
 
-async def test_a_token_about_to_end_is_not_kept(tmp_path: Path, server: TokenServer) -> None:
+async def test_broker_does_not_keep_a_token_about_to_expire(
+    tmp_path: Path, server: TokenServer
+) -> None:
     settings = of_signed_tokens(tmp_path)
     credentials = "sasl.oauthbearer.client.credentials.client"
     with_url = {
@@ -162,7 +164,7 @@ async def test_a_token_about_to_end_is_not_kept(tmp_path: Path, server: TokenSer
     assert len(server.asked) == 2
 
 
-def test_when_a_token_ends_by_its_own_words() -> None:
+def test_expiry_of_a_token_is_read_from_its_claims() -> None:
     now_ms = time.time_ns() // 1_000_000
     assert expires_ms_of(unsecured_token("alice", now_ms, now_ms + 5000)) == now_ms + 5000
     for token in ("", "a.b", "a.b.c", "e30.e30.", "e30.W10.", "e30.eyJleHAiOiJ4In0."):
@@ -179,6 +181,6 @@ def test_when_a_token_ends_by_its_own_words() -> None:
         ({JAAS: f'{MODULE} {ALICE} unsecuredLoginLifetimeSeconds="x";'}, "is no number"),
     ],
 )
-def test_what_does_not_do(changes: dict[str, str], sentence: str) -> None:
+def test_unusable_token_settings_raise_config_error(changes: dict[str, str], sentence: str) -> None:
     with pytest.raises(ConfigError, match=sentence):
         Asker(1, {**UNSECURED, **changes})

@@ -1,4 +1,4 @@
-"""An Apache Kafka 3.9.2 broker that takes a test for its controller, by a later epoch."""
+"""An Apache Kafka 3.9.2 broker that accepts a test as its controller, by a later epoch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def obedient_broker(
     chroot: str,
     more: Mapping[str, str] | None = None,
 ) -> Iterator[ZooKeeperBroker]:
-    """Alone in its cluster, as ZooKeeper says."""
+    """A broker that is alone in its cluster in ZooKeeper."""
     settings = {
         **(more or {}),
         "replica.fetch.wait.max.ms": "100",

@@ -1,4 +1,4 @@
-"""Brokers of one cluster on the test's own loop, told over sockets what a controller tells."""
+"""Brokers on the test's loop, controlled by the test over sockets with a controller's requests."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ NOW_MS = 1_700_000_000_000
 
 @dataclass
 class Member:
-    """One broker, and the way to it."""
+    """A broker of the test, with its connection."""
 
     broker: Broker
     host: Host
@@ -87,19 +87,19 @@ class Member:
 
 
 async def ask(member: Member, request: Message, version: int, kind: type[Response]) -> Response:
-    """Over a connection of its own: the end of one broker closes all that a test has."""
+    """Ask over a new connection: a broker that ends closes the test's other connections."""
     return await ask_at(port_of(member.broker), request, version, kind)
 
 
 async def ask_at(port: int, request: Message, version: int, kind: type[Response]) -> Response:
-    """As `ask`, of whoever listens there."""
+    """Like `ask`, of the broker that listens on `port`."""
     async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
         return await RawClient(stream).ask(request, version, kind)
 
 
 @dataclass
 class State:
-    """What the controller says of the partition."""
+    """The partition state that the controller sends."""
 
     leader: int
     isr: tuple[int, ...]
@@ -109,7 +109,7 @@ class State:
 
 
 class Controller:
-    """What a test makes of the one partition, `topic`-0; it answers AlterPartition as asked."""
+    """The test's controller of `topic`-0; grants AlterPartition unless `refusal` is set."""
 
     def __init__(
         self, directory: Path, nursery: trio.Nursery, apache: Mapping[int, int], topic: str
@@ -118,9 +118,9 @@ class Controller:
         self.topic_id = topic.encode().ljust(16, b"\1")
         self.members: dict[int, Member] = {}
         self.recorders: dict[int, Recorder] = {}
-        """Where there are brokers of Apache Kafka: what others ask a broker goes through these."""
+        """With Apache Kafka brokers: recorders of the requests that brokers send to each other."""
         self.apache = apache
-        """Brokers that take this for their controller, and the ports they listen on."""
+        """Ports of the Apache Kafka brokers that accept this as their controller."""
         self.racks: dict[int, str] = {}
         self.epoch = 100
         self.state = State(-1, (), ())
@@ -132,7 +132,7 @@ class Controller:
         self._nursery = nursery
 
     async def start(self, *ids: int, settings: Mapping[str, str] | None = None) -> None:
-        """Start brokers, and tell all who is there."""
+        """Start brokers, and send UpdateMetadata to all."""
         for number in ids:
             await self._nursery.start(self._run, number, settings or {})
         await self.tell_brokers()
@@ -172,7 +172,7 @@ class Controller:
         await self._nursery.start(recorder.run)
 
     def port_of(self, number: int) -> int:
-        """Where a broker listens."""
+        """The port on which a broker listens."""
         port = self.apache.get(number)
         return port_of(self.members[number].broker) if port is None else port
 
@@ -211,7 +211,7 @@ class Controller:
         return AlterPartitionResponse(topics=topics)
 
     async def tell_brokers(self) -> None:
-        """UpdateMetadata to all: who is alive."""
+        """Send UpdateMetadata with the live brokers to all brokers."""
         everybody = [*self.members, *self.apache]
         live = [
             UpdateMetadataBroker(
@@ -244,7 +244,7 @@ class Controller:
             assert not answer.error_code
 
     def _door_of(self, number: int) -> int:
-        """Where others find a broker."""
+        """The port on which other brokers reach a broker (a recorder's, if it has one)."""
         return self.recorders[number].port if self.recorders else self.port_of(number)
 
     async def elect(
@@ -255,7 +255,7 @@ class Controller:
         *,
         only: Sequence[int] = (),
     ) -> None:
-        """Another leader, in the next epoch, told to all replicas that are there (or `only`)."""
+        """Elect a leader in the next epoch; send LeaderAndIsr to running replicas (or `only`)."""
         state = self.state
         state.leader, state.isr = leader, tuple(isr)
         state.replicas = tuple(replicas) if replicas is not None else state.replicas or tuple(isr)
@@ -267,7 +267,7 @@ class Controller:
         await self.tell_brokers()
 
     async def tell(self, number: int, *, broker_epoch: int = -1) -> int:
-        """LeaderAndIsr with the present state; the error of the request or the partition's."""
+        """Send LeaderAndIsr with the present state; returns the request's or partition's error."""
         state = self.state
         door = self._door_of(state.leader) if state.leader in self.recorders else 0
         told = LeaderAndIsrPartitionState(
@@ -307,7 +307,7 @@ class Controller:
     async def produce(
         self, number: int, *values: bytes, acks: int = -1, timeout_ms: int = 60_000
     ) -> tuple[int, int]:
-        """A batch to that broker: the error and the first offset."""
+        """Produce a batch at that broker; returns the error and the base offset."""
         records = build([Record(at, NOW_MS, None, value) for at, value in enumerate(values)])
         return await self.produce_batch(number, records, acks=acks, timeout_ms=timeout_ms)
 
@@ -320,7 +320,7 @@ class Controller:
         timeout_ms: int = 60_000,
         transactional_id: str | None = None,
     ) -> tuple[int, int]:
-        """As `produce`, of a batch as it is."""
+        """Like `produce`, with an encoded batch."""
         request = ProduceRequest(
             transactional_id=transactional_id,
             acks=acks,
@@ -332,7 +332,7 @@ class Controller:
         return told.error_code, told.base_offset
 
     async def offset(self, number: int, timestamp: int) -> int:
-        """Where a broker's log ends (-1), counted or not, or begins (-2), by ListOffsets."""
+        """The log end offset (-1) or log start offset (-2) of a broker's log, by ListOffsets."""
         request = ListOffsetsRequest(
             replica_id=-2,  # the debugging replica: held back by nothing
             topics=[ListOffsetsTopic(self.topic, [ListOffsetsPartition(0, -1, timestamp)])],
@@ -345,7 +345,7 @@ class Controller:
     async def delete_records(
         self, number: int, offset: int, timeout_ms: int = 60_000
     ) -> tuple[int, int]:
-        """What is before `offset`, at the leader: the error and the low watermark."""
+        """Delete records before `offset` at the leader; returns the error and the low watermark."""
         topic = DeleteRecordsTopic(self.topic, [DeleteRecordsPartition(0, offset)])
         request = DeleteRecordsRequest([topic], timeout_ms)
         answer = await self.ask(number, request, 2, DeleteRecordsResponse)
@@ -353,19 +353,19 @@ class Controller:
         return told.error_code, told.low_watermark
 
     def configure_topic(self, **configs: str) -> None:
-        """Have all brokers live by these configs of the topic, and no others."""
+        """Set exactly these configs of the topic at all brokers."""
         for member in self.members.values():
             configure(member, ConfigResourceType.TOPIC, self.topic, **configs)
 
     async def until_equal(self, *ids: int) -> None:
-        """Wait until all those have the same bytes, up to the same high watermark."""
+        """Wait until these brokers have equal bytes and equal high watermarks."""
         await until(lambda: len({self.bytes_of(number) for number in ids}) == 1)
         await until(
             lambda: len({self.members[number].partition().high_watermark for number in ids}) == 1
         )
 
     def bytes_of(self, number: int) -> bytes:
-        """The partition's records as they are in the files."""
+        """The bytes of the partition's segment files."""
         log = self.members[number].partition(topic=self.topic).log
         return b"".join(segment.path.read_bytes() for segment in log.segments)
 
@@ -376,7 +376,7 @@ class Controller:
 
 
 def configure(member: Member, kind: ConfigResourceType, name: str, **configs: str) -> None:
-    """Have a broker live by these configs of a topic or of itself, as its store would tell."""
+    """Set configs of a topic or of the broker, as its metadata store would."""
     before = member.broker.image
     told = {setting.replace("_", "."): text for setting, text in configs.items()}
     after = before.with_configs(kind, name, told)
@@ -384,7 +384,7 @@ def configure(member: Member, kind: ConfigResourceType, name: str, **configs: st
 
 
 class Host(ReplicationContext):
-    """A broker whose controller is the test."""
+    """The replication context of a broker whose controller is the test."""
 
     def __init__(self, broker: Broker, controller: Controller) -> None:
         super().__init__(broker.node)
@@ -392,7 +392,7 @@ class Host(ReplicationContext):
         self._coordinators = broker.coordinators
         broker.hosted.on_leadership_change = self._leadership_changed
         self.changes: list[bool] = []
-        """Of each change of leadership, whether this broker leads since."""
+        """For each change of leadership, whether this broker leads since then."""
 
     async def report_offline(self) -> None:
         await self._controller.tell(self.node_id)
@@ -413,7 +413,7 @@ async def cluster(
     apache: Mapping[int, int] | None = None,
     topic: str = TOPIC,
 ) -> AsyncIterator[Controller]:
-    """A controller with brokers; all are stopped at the end but those of Apache Kafka."""
+    """A controller with brokers; all but Apache Kafka's are stopped at the end."""
     async with AsyncExitStack() as stack:
         nursery = await stack.enter_async_context(trio.open_nursery())
         controller = Controller(directory, nursery, apache or {}, topic)

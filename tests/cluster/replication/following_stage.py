@@ -1,4 +1,4 @@
-"""A broker without sockets that follows broker 2, whose answers a test gives one by one."""
+"""A broker without sockets that follows broker 2; the test gives broker 2's answers one by one."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ TRUNCATES_ON_FETCH, ASKS_FOR_EPOCHS = 17, 11
 
 
 def batch(offset: int, leader_epoch: int, value: bytes = b"v") -> bytes:
-    """One record, as a leader has it in its log."""
+    """A batch of one record, as in the leader's log."""
     built = build([Record(0, 0, None, value)], base_offset=offset)
     built[12:16] = leader_epoch.to_bytes(4, "big")
     return bytes(built)
@@ -87,7 +87,7 @@ class FollowingStage:
         controller_epoch: int | None = None,
         broker_epoch: int | None = None,
     ) -> LeaderAndIsrResponse:
-        """LeaderAndIsr: who leads each of these partitions."""
+        """Send LeaderAndIsr with the leader of each of these partitions."""
         states = [
             LeaderAndIsrPartitionState(
                 partition_index=index,
@@ -134,7 +134,7 @@ class FollowingStage:
     def show(
         self, *, controller_epoch: int | None = None, broker_epoch: int | None = None
     ) -> UpdateMetadataResponse:
-        """UpdateMetadata: broker 2 is alive."""
+        """Send UpdateMetadata, in which broker 2 is alive."""
         endpoint = UpdateMetadataEndpoint(9092, "host2", "PLAINTEXT", 0)
         return self.broker.manager.update_metadata(
             UpdateMetadataRequest(
@@ -148,7 +148,7 @@ class FollowingStage:
     # -- the leader
 
     async def asked(self, kind: type[Message]) -> Call:
-        """What the broker asks its leader now; it must be of this kind."""
+        """The broker's next request to its leader, which must be of this kind."""
         await wait_all_tasks_blocked()
         calls = [each for each in self.network.calls if not each.done.is_set()]
         assert [type(each.request) for each in calls] == [kind], calls
@@ -170,7 +170,7 @@ class FollowingStage:
 
 
 def fetched(*partitions: PartitionData, session_id: int = 0) -> FetchResponse:
-    """By the topic's name and id: each version takes its own."""
+    """A Fetch response with the topic's name and id; each version encodes one of them."""
     return FetchResponse(
         session_id=session_id,
         responses=[FetchableTopicResponse(TOPIC, TOPIC_ID, list(partitions))],
@@ -190,7 +190,7 @@ def diverging(index: int, epoch: int, end_offset: int) -> PartitionData:
 
 
 def epoch_ends(ends: dict[int, tuple[int, int]]) -> OffsetForLeaderEpochResponse:
-    """By partition: (epoch, end offset)."""
+    """An OffsetForLeaderEpoch response, by partition: (epoch, end offset)."""
     told = [EpochEnd(ErrorCode.NONE, index, epoch, end) for index, (epoch, end) in ends.items()]
     return OffsetForLeaderEpochResponse(topics=[OffsetForLeaderTopicResult(TOPIC, told)])
 
@@ -202,7 +202,7 @@ def asked_for(call: Call) -> dict[int, FetchPartition]:
 
 @asynccontextmanager
 async def following(tmp_path: Path, version: int) -> AsyncIterator[FollowingStage]:
-    """Broker 1, which asks broker 2 by this version of Fetch."""
+    """Broker 1, which fetches from broker 2 in this version of Fetch."""
     network = Network()
     broker = ReplicatingBroker(1, Laws(), tmp_path, network, {}, version)
     broker.start(100)
@@ -211,7 +211,7 @@ async def following(tmp_path: Path, version: int) -> AsyncIterator[FollowingStag
         raise AssertionError("a test answers")
 
     async def here(work: Callable[[], Any]) -> Any:  # noqa: ANN401 - as there
-        """In the place of a thread, for which no test would wait."""
+        """Runs the work of a thread at once, so that the test need not wait for it."""
         return work()
 
     with patch("trio.to_thread.run_sync", here):

@@ -1,4 +1,4 @@
-"""The membership of a broker whose controller is a test: it replicates, and decides for itself."""
+"""TestedMembership: the membership of a broker whose controller is the test."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kwire.log import Log
 
 
 class TestedMembership(LoneMembership):
-    """Is the broker's membership from now on."""
+    """Makes itself the membership of `broker`."""
 
     __test__ = False  # pytest takes the name for a test
 

@@ -1,4 +1,4 @@
-"""A door in front of a broker: what comes through is passed on, and requests are written down."""
+"""Recorder: a proxy in front of a broker that forwards bytes and records requests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kwire.codecs.primitives import Message
 
 @dataclass
 class Asked:
-    """One request."""
+    """A recorded request."""
 
     version: int
     client_id: str | None
@@ -34,7 +34,7 @@ class Recorder:
         self,
         task_status: trio.TaskStatus[list[trio.SocketListener]] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Pass on until cancelled."""
+        """Forward connections until cancelled."""
         listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
         self.port = listeners[0].socket.getsockname()[1]
         await trio.serve_listeners(self._pass_on, listeners, task_status=task_status)
@@ -55,7 +55,7 @@ class Recorder:
         unread: bytearray | None,
         scope: trio.CancelScope,
     ) -> None:
-        """Bytes as they come; those of `unread` are requests."""
+        """Forward bytes; if `unread` is given, record the requests in them."""
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError):  # either may hang up
             async for data in source:
                 if unread is not None:
@@ -65,7 +65,7 @@ class Recorder:
         scope.cancel()
 
     def _note(self, unread: bytearray) -> None:
-        """Write down the whole requests at the beginning of `unread`."""
+        """Record the complete requests at the start of `unread`, and remove them."""
         while len(unread) >= 4 and len(unread) >= (size := 4 + int.from_bytes(unread[:4])):
             frame = bytes(unread[4:size])
             del unread[:size]

@@ -1,4 +1,4 @@
-"""Three brokers replicate a partition: what is acknowledged survives, and all have the same."""
+"""Three brokers replicate a partition: acknowledged records survive, and replicas become equal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.inside import until
 pytestmark = pytest.mark.slow
 
 
-async def test_what_is_acknowledged_is_on_all_in_sync(tmp_path: Path) -> None:
+async def test_acknowledged_records_are_on_all_in_sync_replicas(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1, 2, 3) as controller:
         await controller.elect(1, [1, 2, 3])
         for number in range(5):
@@ -24,7 +24,7 @@ async def test_what_is_acknowledged_is_on_all_in_sync(tmp_path: Path) -> None:
         assert controller.epochs_of(3) == [(1, offset) for offset in range(5)]
 
 
-async def test_the_next_leader_goes_on(tmp_path: Path) -> None:
+async def test_next_leader_continues_the_log(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1, 2, 3) as controller:
         await controller.elect(1, [1, 2, 3])
         await controller.produce(1, b"a", b"b")
@@ -40,8 +40,8 @@ async def test_the_next_leader_goes_on(tmp_path: Path) -> None:
         await until(lambda: controller.members[3].partition().isr == controller.state.isr)
 
 
-async def test_what_was_never_committed_is_cut(tmp_path: Path) -> None:
-    """A leader cut off from its followers takes acks=1; the next leader never had it."""
+async def test_uncommitted_records_of_an_old_leader_are_truncated(tmp_path: Path) -> None:
+    """A leader without its followers accepts acks=1; the next leader never had that record."""
     async with cluster(tmp_path, 1, 2, 3) as controller:
         await controller.elect(1, [1, 2, 3])
         await controller.produce(1, b"a")
@@ -57,7 +57,7 @@ async def test_what_was_never_committed_is_cut(tmp_path: Path) -> None:
         assert controller.epochs_of(1) == [(1, 0), (2, 1)]
 
 
-async def test_the_isr_shrinks_and_grows(tmp_path: Path) -> None:
+async def test_isr_shrinks_without_a_follower_and_grows_when_it_returns(tmp_path: Path) -> None:
     lag = {"replica.lag.time.max.ms": "400"}
     async with cluster(tmp_path, 1, 2, 3, settings=lag) as controller:
         await controller.elect(1, [1, 2, 3])
@@ -72,7 +72,7 @@ async def test_the_isr_shrinks_and_grows(tmp_path: Path) -> None:
         await controller.until_equal(1, 2, 3)
 
 
-async def test_deleted_replicas_are_gone(tmp_path: Path) -> None:
+async def test_deleted_replicas_leave_no_files(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1, 2) as controller:
         await controller.elect(1, [1, 2])
         await controller.produce(1, b"a")

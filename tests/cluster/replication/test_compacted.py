@@ -1,4 +1,4 @@
-"""Compaction is each broker's own: readers of any of them see the same."""
+"""Each replica compacts its log alone, and readers of any replica see equal records."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def compacted(controller: Controller) -> None:
 
 
 async def produce(controller: Controller, leader: int, first: int, count: int) -> None:
-    """Batches of two records of a few keys."""
+    """Produce batches of two records with a few keys."""
     now_ms = Broker.now_ms()
     for number in range(first, first + count):
         pair = [
@@ -45,7 +45,7 @@ async def produce(controller: Controller, leader: int, first: int, count: int) -
 
 
 def newest(count: int) -> dict[bytes | None, bytes | None]:
-    """The last value of each key, of so many batches from the first on."""
+    """The last value of each key in the first `count` batches."""
     return {
         b"%d" % ((number + at) % KEYS): b"%050d" % number
         for number in range(count)
@@ -54,7 +54,7 @@ def newest(count: int) -> dict[bytes | None, bytes | None]:
 
 
 def view(log: Log) -> list[tuple[int, bytes | None, bytes | None]]:
-    """What a reader of the whole log gets."""
+    """The records that a reader of the whole log gets."""
     found = []
     for segment in log.segments:
         data = segment.path.read_bytes()
@@ -68,11 +68,11 @@ def view(log: Log) -> list[tuple[int, bytes | None, bytes | None]]:
 
 
 async def until_compacted(log: Log) -> None:
-    """As far as it may be."""
+    """Compact the log as far as allowed."""
     await until(lambda: log.first_dirty_offset == log.segments.active.base_offset)
 
 
-async def test_followers_compact_by_themselves_and_readers_see_the_same(tmp_path: Path) -> None:
+async def test_each_replica_compacts_alone_and_readers_see_equal_records(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1, 2, settings=QUICK) as controller:
         compacted(controller)
         await controller.elect(1, [1, 2])
@@ -86,7 +86,7 @@ async def test_followers_compact_by_themselves_and_readers_see_the_same(tmp_path
         assert {key: value for _, key, value in view(second)} == newest(100)
 
 
-async def test_a_follower_gets_a_log_with_holes_and_leads_with_it(tmp_path: Path) -> None:
+async def test_follower_of_a_compacted_log_can_lead_it(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1, 2, settings=QUICK) as controller:
         compacted(controller)
         await controller.elect(1, [1], [1, 2])

@@ -48,7 +48,7 @@ pytestmark = pytest.mark.slow
 
 EPOCH = 100
 OTHER = 2
-"""A broker that is said to be alive, and is not."""
+"""A broker that requests name as alive, but that does not run."""
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def apache(
 
 @dataclass
 class Step:
-    """One request, and what is to be seen in its answer."""
+    """One request, and the name of its step."""
 
     name: str
     version: int
@@ -91,7 +91,7 @@ def lead(
     *states: LeaderAndIsrPartitionState,
     **more: Any,  # noqa: ANN401 - fields
 ) -> LeaderAndIsrRequest:
-    """LeaderAndIsr of one topic, in the form of that version."""
+    """LeaderAndIsr of one topic, in that version."""
     topic_id = id_of(topic) if version >= 5 else ZERO_UUID
     fields: dict[str, Any] = {"controller_epoch": EPOCH, **more}
     leaders = [LeaderAndIsrLiveLeader(OTHER, "127.0.0.1", 1)]
@@ -116,7 +116,7 @@ def stop(
     leader_epoch: int = -1,
     **more: Any,  # noqa: ANN401 - fields
 ) -> StopReplicaRequest:
-    """StopReplica of one topic, in the form of that version."""
+    """StopReplica of one topic, in that version."""
     delete = more.pop("delete", False)
     fields: dict[str, Any] = {"controller_epoch": EPOCH, **more}
     request = StopReplicaRequest(controller_id=9, **fields)
@@ -138,7 +138,7 @@ def update(
     leader: int = APACHE,
     **more: Any,  # noqa: ANN401 - fields
 ) -> UpdateMetadataRequest:
-    """UpdateMetadata of one topic with three partitions, in the form of that version."""
+    """UpdateMetadata of one topic with three partitions, in that version."""
     states = [
         UpdateMetadataPartitionState(topic, 0, EPOCH, leader, 5, [APACHE], 1, [APACHE, OTHER]),
         UpdateMetadataPartitionState(
@@ -259,7 +259,7 @@ def broker_epoch_of(zookeeper: ZooKeeperProcess) -> int:
 
 
 def said(reply: Any) -> str:  # noqa: ANN401 - any response
-    """What there is in an answer to compare; Apache Kafka keeps to no order."""
+    """The comparable part of an answer, sorted: Apache Kafka's order varies."""
     if isinstance(reply, MetadataResponse):
         brokers = sorted((each.node_id, each.port, each.rack) for each in reply.brokers)
         return f"{brokers} {reply.controller_id} {reply.topics}"
@@ -283,7 +283,7 @@ async def answers(port: int, broker_epoch: int) -> list[tuple[str, int, str]]:
     return told
 
 
-async def test_a_controller_is_answered_as_by_apache_kafka(
+async def test_controller_requests_are_answered_as_by_apache_kafka(
     tmp_path: Path, zookeeper: ZooKeeperProcess, apache: ZooKeeperBroker
 ) -> None:
     broker_epoch = broker_epoch_of(zookeeper)

@@ -57,7 +57,7 @@ def shows(stage: FollowingStage, controller_epoch: int, broker_epoch: int) -> Er
 
 
 def state(stage: FollowingStage) -> tuple[object, ...]:
-    """All that one of these requests changes."""
+    """Everything that one of these requests can change."""
     broker = stage.broker.broker
     assert broker is not None
     hosted = {
@@ -82,7 +82,7 @@ words = pytest.mark.parametrize("word", [leads, deletes, shows])
         (0, None, ErrorCode.NONE),
     ],
 )
-async def test_request_is_obeyed_from_the_latest_controller_to_the_latest_registration_alone(
+async def test_request_is_accepted_only_from_the_latest_controller_to_the_latest_registration(
     tmp_path: Path, word: Word, controller: int, registration: int | None, error: ErrorCode
 ) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
@@ -105,7 +105,7 @@ async def test_earlier_controller_is_refused_after_any_request_of_a_later_one(
             assert other(stage, CONTROLLER_EPOCH, epoch) == ErrorCode.NONE
 
 
-async def test_request_to_an_earlier_registration_does_not_make_its_controller_known(
+async def test_refused_request_does_not_raise_the_known_controller_epoch(
     tmp_path: Path,
 ) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
@@ -115,10 +115,10 @@ async def test_request_to_an_earlier_registration_does_not_make_its_controller_k
 
 
 @words
-async def test_request_to_the_registration_that_ended_is_refused_until_the_next_one(
+async def test_request_to_an_ended_registration_is_refused_before_and_after_the_next_one(
     tmp_path: Path, word: Word
 ) -> None:
-    """The broker steps down before it is registered anew; what was sent before comes late."""
+    """The broker steps down before it registers again; earlier requests arrive late."""
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
         stage.tell({0: LEADER}, 3, controller_epoch=CONTROLLER_EPOCH)
         stage.broker.manager.step_down()
@@ -143,7 +143,7 @@ async def test_request_to_the_registration_that_ended_is_refused_until_the_next_
     ],
 )
 @pytest.mark.parametrize("delete", [True, False])
-async def test_stop_is_obeyed_unless_it_names_an_earlier_leader_epoch(
+async def test_stop_replica_is_fenced_only_by_an_earlier_leader_epoch(
     tmp_path: Path, leader_epoch: int, error: ErrorCode, delete: bool
 ) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
@@ -161,7 +161,7 @@ async def test_stop_is_obeyed_unless_it_names_an_earlier_leader_epoch(
         assert asked_for(await stage.asked(FetchRequest)).keys() == followed
 
 
-async def test_stop_of_what_is_not_hosted_is_no_error(tmp_path: Path) -> None:
+async def test_stop_replica_of_an_unknown_partition_is_no_error(tmp_path: Path) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
         for delete in (True, False):
             [told] = stage.stop(4, 3, delete=delete).partition_errors
@@ -180,7 +180,7 @@ async def test_stop_of_what_is_not_hosted_is_no_error(tmp_path: Path) -> None:
         (4, ErrorCode.NONE),
     ],
 )
-async def test_leader_epoch_is_news_only_if_it_is_later(
+async def test_leader_and_isr_is_applied_only_with_a_later_leader_epoch(
     tmp_path: Path, leader_epoch: int, error: ErrorCode
 ) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
@@ -193,7 +193,7 @@ async def test_leader_epoch_is_news_only_if_it_is_later(
     ("leader_epoch", "error"),
     [(2, ErrorCode.STALE_CONTROLLER_EPOCH), (3, ErrorCode.NONE), (4, ErrorCode.NONE)],
 )
-async def test_next_registration_is_told_the_same_leader_epoch_and_no_earlier_one(
+async def test_next_registration_accepts_the_same_leader_epoch_but_no_earlier_one(
     tmp_path: Path, leader_epoch: int, error: ErrorCode
 ) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:

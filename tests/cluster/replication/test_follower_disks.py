@@ -1,4 +1,4 @@
-"""A follower with two disks: one fails, or its partition moves from one to the other."""
+"""A follower with two log directories: one fails, or a partition moves between them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def other_disk(member: Member) -> Path:
     return other
 
 
-async def test_a_follower_whose_disk_fails_follows_no_longer(tmp_path: Path) -> None:
+async def test_follower_stops_fetching_when_its_log_directory_fails(tmp_path: Path) -> None:
     lag = {"replica.lag.time.max.ms": "400"}
     async with cluster(tmp_path, 1, settings=lag) as controller:
         follower = await start_with_two_disks(controller, tmp_path)
@@ -55,7 +55,7 @@ async def test_a_follower_whose_disk_fails_follows_no_longer(tmp_path: Path) -> 
         assert len(follower.broker.logs.online_dirs) == 1
 
 
-async def test_a_partition_moves_to_another_disk_while_it_is_followed(tmp_path: Path) -> None:
+async def test_followed_partition_moves_to_another_log_directory(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1) as controller:
         follower = await start_with_two_disks(controller, tmp_path)
         await controller.elect(1, [1, 2])
@@ -77,10 +77,10 @@ async def test_a_partition_moves_to_another_disk_while_it_is_followed(tmp_path: 
         await controller.until_equal(1, 2)
 
 
-async def test_a_partition_that_is_cut_while_it_moves_is_copied_as_it_is_then(
+async def test_partition_truncated_during_a_move_is_copied_without_the_removed_records(
     tmp_path: Path,
 ) -> None:
-    """What the copy has, and the log has no longer, is in neither."""
+    """Records that the copy has, and that the log has lost, are in neither afterwards."""
     async with cluster(tmp_path, 1) as controller:
         follower = await start_with_two_disks(controller, tmp_path)
         await controller.elect(2, [1, 2])

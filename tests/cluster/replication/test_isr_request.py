@@ -1,4 +1,4 @@
-"""AlterPartition as the controller of either version reads it."""
+"""AlterPartition in the versions that controllers may support."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from kwire.codecs.messages.alter_partition import (
 
 
 @pytest.mark.parametrize(("version", "plain", "with_epochs"), [(2, [1, 3], []), (3, [], [1, 3])])
-def test_the_isr_is_told_in_one_way(version: int, plain: list[int], with_epochs: list[int]) -> None:
+def test_alter_partition_states_the_isr_once_per_version(
+    version: int, plain: list[int], with_epochs: list[int]
+) -> None:
     asked = RequestPartitionData(0, 4, new_isr_with_epochs=[BrokerState(1, -1), BrokerState(3, -1)])
     request = AlterPartitionRequest(1, 9, [RequestTopicData(b"t" * 16, [asked])])
     sent = in_version(request, version).encode(version)

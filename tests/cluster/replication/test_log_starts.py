@@ -1,4 +1,4 @@
-"""Where the logs of followers begin: DeleteRecords, retention, and those that were away."""
+"""Log start offsets of followers: DeleteRecords, retention, and followers that were away."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def starts(controller: Controller) -> dict[int, int]:
     }
 
 
-async def test_deleted_records_are_deleted_once_all_have_them_no_longer(tmp_path: Path) -> None:
+async def test_delete_records_is_answered_after_all_live_replicas_deleted(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1, 2, 3) as controller:
         await controller.elect(1, [1, 2, 3])
         for number in range(5):
@@ -34,7 +34,7 @@ async def test_deleted_records_are_deleted_once_all_have_them_no_longer(tmp_path
         assert starts(controller) == {1: 5, 2: 5, 3: 5}
 
 
-async def test_a_live_follower_that_lags_is_waited_for_and_one_that_is_dead_is_not(
+async def test_delete_records_waits_for_a_lagging_live_follower_and_not_for_a_dead_one(
     tmp_path: Path,
 ) -> None:
     async with cluster(tmp_path, 1, 2, 3, settings=OFTEN) as controller:
@@ -65,10 +65,10 @@ async def test_a_live_follower_that_lags_is_waited_for_and_one_that_is_dead_is_n
 
 
 @pytest.mark.parametrize("first", [4, 5, 6])
-async def test_a_follower_that_ends_before_its_leader_begins_begins_anew(
+async def test_follower_that_ends_before_the_leaders_log_start_restarts_there(
     tmp_path: Path, first: int
 ) -> None:
-    """Also where the leader begins within a batch: offsets 4 to 6 are one."""
+    """The leader's log start may be within a batch: offsets 4 to 6 are one batch."""
     async with cluster(tmp_path, 1, 2) as controller:
         await controller.elect(1, [1, 2])
         await controller.produce(1, b"a", b"b")
@@ -89,8 +89,8 @@ async def test_a_follower_that_ends_before_its_leader_begins_begins_anew(
         assert await controller.produce(2, b"i") == (ErrorCode.NONE, 8)
 
 
-async def test_a_new_follower_begins_where_its_leader_does(tmp_path: Path) -> None:
-    """Within a batch, as DeleteRecords may leave it; a restart keeps it so."""
+async def test_new_follower_starts_at_the_leaders_log_start_offset(tmp_path: Path) -> None:
+    """The log start may be within a batch after DeleteRecords; a restart keeps it."""
     async with cluster(tmp_path, 1, 2) as controller:
         await controller.elect(1, [1])
         await controller.produce(1, b"a", b"b", b"c")
@@ -106,8 +106,8 @@ async def test_a_new_follower_begins_where_its_leader_does(tmp_path: Path) -> No
         await controller.until_equal(1, 2)
 
 
-async def test_retention_of_tiny_segments_is_each_brokers_own(tmp_path: Path) -> None:
-    """A follower removes what is old by itself, and never begins before its leader."""
+async def test_follower_deletes_old_segments_by_its_own_retention(tmp_path: Path) -> None:
+    """A follower deletes old segments by itself, and never starts before its leader."""
     async with cluster(tmp_path, 1, 2) as controller:
         controller.configure_topic(internal_segment_bytes="200", retention_bytes="400")
         await controller.elect(1, [1, 2])

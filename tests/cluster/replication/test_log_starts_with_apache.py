@@ -1,4 +1,4 @@
-"""DeleteRecords where leader and follower are kwire and Apache Kafka 3.9.2, either way."""
+"""DeleteRecords with kwire as the leader and Apache Kafka 3.9.2 as the follower, and reversed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def apache(
 
 
 async def until_both_are(controller: Controller, begin: int, end: int) -> None:
-    """Wait until the log of either begins and ends there."""
+    """Wait until both logs have these start and end offsets."""
     for number in (APACHE, KWIRE):
         with trio.fail_after(240):
             while await ends_of(controller, number) != (begin, end):  # noqa: ASYNC110 - a broker is asked
@@ -42,10 +42,10 @@ async def ends_of(controller: Controller, number: int) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("leader", [APACHE, KWIRE])
-async def test_a_log_that_begins_within_a_batch(
+async def test_log_that_starts_within_a_batch_is_replicated_with_apache_kafka(
     tmp_path: Path, apache: ZooKeeperBroker, leader: int
 ) -> None:
-    """Of a follower that is new, or comes back from before that, and leads then."""
+    """The follower is new, or returns with older records; afterwards it leads."""
     peers, topic, other = {APACHE: apache.port}, f"of-{leader}", APACHE + KWIRE - leader
     async with cluster(tmp_path, KWIRE, apache=peers, topic=topic) as controller:
         await controller.elect(leader, [leader], [APACHE, KWIRE], only=[leader])

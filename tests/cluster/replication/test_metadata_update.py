@@ -1,4 +1,4 @@
-"""What a broker makes of UpdateMetadata: brokers, topics, partitions, and what changed of them."""
+"""How UpdateMetadata changes a broker's metadata image, and the delta of it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def state(index: int, leader: int = 1, epoch: int = 5) -> UpdateMetadataPartitio
 
 
 def led(leader: int = 1, epoch: int = 5) -> PartitionImage:
-    """What `state` says."""
+    """The image of the partition `state`."""
     return PartitionImage(leader, epoch, 7, (1, 2), (1,), (2,), controller_epoch=9)
 
 
@@ -77,56 +77,56 @@ def partitions(image: ClusterImage) -> tuple[PartitionImage, ...]:
 # -- topics
 
 
-def test_new_topic_has_what_is_told_of_its_partitions() -> None:
+def test_new_topic_gets_the_partitions_of_the_request() -> None:
     delta = delta_of_update(EMPTY, told(state(0), state(1, leader=2, epoch=6)))
     assert delta.topics["t"].id == ID
     assert delta.topics["t"].partitions == (led(), led(2, 6))
     assert (delta.deleted, delta.partitions) == ({}, {"t": (0, 1)})
 
 
-def test_update_without_topics_by_id_is_taken_by_name() -> None:
-    """Before v5 partitions are not grouped, and before v7 no topic has an id."""
+def test_update_of_an_old_version_is_applied_by_topic_name() -> None:
+    """Before version 5 partitions are not grouped by topic; before version 7 topics have no id."""
     request = told()
     request.ungrouped_partition_states = [state(1), state(0, leader=2)]
     image = after(EMPTY, request)
     assert (image.topics["t"].id, partitions(image)) == (ZERO_UUID, (led(2), led()))
 
 
-def test_what_is_not_told_of_stays() -> None:
+def test_topics_and_partitions_not_in_the_request_are_kept() -> None:
     image = after(EMPTY, told(state(0), state(1)))
     delta = delta_of_update(image, told(state(1, leader=2, epoch=6)))
     assert (delta.deleted, delta.partitions) == ({}, {"t": (1,)})
     assert partitions(delta.applied_to(image)) == (led(), led(2, 6))
 
 
-def test_update_that_says_what_is_known_changes_no_topic() -> None:
+def test_update_with_known_states_changes_no_topic() -> None:
     image = after(EMPTY, told(state(0)))
     delta = delta_of_update(image, told(state(0)))
     assert (delta.deleted, delta.topics, delta.partitions) == ({}, {}, {})
 
 
-def test_partition_that_was_not_told_yet_has_no_leader() -> None:
+def test_partition_not_named_yet_has_no_leader() -> None:
     image = after(EMPTY, told(state(2)))
     assert partitions(image) == (UNTOLD, UNTOLD, led())
     image = after(image, told(state(0)))
     assert partitions(image) == (led(), UNTOLD, led())
 
 
-def test_update_without_a_topic_id_keeps_the_one_that_is_known() -> None:
+def test_update_without_a_topic_id_keeps_the_known_id() -> None:
     image = after(EMPTY, told(state(0)))
     delta = delta_of_update(image, told(state(1), topic_id=ZERO_UUID))
     assert (delta.deleted, delta.topics["t"].id) == ({}, ID)
     assert delta.topics["t"].partitions == (led(), led())
 
 
-def test_another_topic_id_is_another_topic() -> None:
+def test_update_with_another_topic_id_replaces_the_topic() -> None:
     image = after(EMPTY, told(state(0), state(1)))
     delta = delta_of_update(image, told(state(0, leader=2), topic_id=OTHER_ID))
     assert (delta.deleted, delta.topics["t"].id) == ({"t": ID}, OTHER_ID)
     assert delta.topics["t"].partitions == (led(2),)
 
 
-def test_topic_is_deleted_once_each_of_its_partitions_is() -> None:
+def test_topic_is_deleted_after_all_its_partitions_are() -> None:
     image = after(EMPTY, told(state(0), state(1)))
     delta = delta_of_update(image, told(state(0, leader=LEADER_DURING_DELETE)))
     assert delta.deleted == {}
@@ -137,7 +137,7 @@ def test_topic_is_deleted_once_each_of_its_partitions_is() -> None:
     assert "t" not in delta.applied_to(image).topics
 
 
-def test_last_partitions_that_are_deleted_are_counted_no_longer() -> None:
+def test_deleted_last_partitions_are_removed_from_the_topic() -> None:
     image = after(EMPTY, told(state(0), state(1), state(2)))
     delta = delta_of_update(
         image, told(state(2, leader=LEADER_DURING_DELETE), state(1, leader=LEADER_DURING_DELETE))
@@ -145,12 +145,12 @@ def test_last_partitions_that_are_deleted_are_counted_no_longer() -> None:
     assert (delta.topics["t"].partitions, delta.partitions) == ((led(),), {"t": ()})
 
 
-def test_deletion_of_a_topic_that_is_not_known_says_nothing() -> None:
+def test_deletion_of_an_unknown_topic_changes_nothing() -> None:
     delta = delta_of_update(EMPTY, told(state(0, leader=LEADER_DURING_DELETE)))
     assert (delta.deleted, delta.topics) == ({}, {})
 
 
-def test_negative_partition_is_passed_over() -> None:
+def test_negative_partition_number_is_ignored() -> None:
     assert partitions(after(EMPTY, told(state(-1, leader=2), state(0)))) == (led(),)
 
 
@@ -171,8 +171,8 @@ def test_live_broker_has_its_endpoints_and_rack(number: int, name: str) -> None:
     assert image.brokers[1] == BrokerImage(1, (Endpoint("INSIDE", "host", 9001, name),), "a")
 
 
-def test_listener_without_a_name_has_that_of_its_protocol() -> None:
-    """Before v3."""
+def test_listener_without_a_name_gets_the_name_of_its_protocol() -> None:
+    """Before version 3 listeners have no names."""
     unnamed = UpdateMetadataBroker(1, endpoints=[UpdateMetadataEndpoint(9001, "host", "", 1)])
     image = after(EMPTY, told(brokers=(unnamed,)))
     assert image.brokers[1].endpoints == (Endpoint("SSL", "host", 9001, "SSL"),)
@@ -185,11 +185,11 @@ def test_broker_of_the_first_version_has_one_plain_endpoint() -> None:
 
 
 def brokers_of(delta: ClusterDelta) -> dict[int, bool]:
-    """Whether those that changed are alive."""
+    """For each changed broker, whether it is alive."""
     return {broker_id: broker is not None for broker_id, broker in delta.brokers.items()}
 
 
-def test_live_brokers_are_all_that_there_are() -> None:
+def test_brokers_not_in_the_request_are_removed() -> None:
     image = after(EMPTY, told(brokers=(broker(1), broker(2))))
     delta = delta_of_update(image, told(brokers=(broker(2), broker(3))))
     assert brokers_of(delta) == {1: False, 3: True}
@@ -198,7 +198,7 @@ def test_live_brokers_are_all_that_there_are() -> None:
     assert brokers_of(delta) == {2: True}
 
 
-def test_epoch_of_a_broker_stays_known() -> None:
+def test_update_keeps_the_epoch_of_a_known_broker() -> None:
     image = after(EMPTY, told(brokers=(broker(1),)))
     image = image.with_broker(replace(image.brokers[1], epoch=77))
     image = after(image, told(brokers=(broker(1, rack="b"),)))
@@ -206,7 +206,7 @@ def test_epoch_of_a_broker_stays_known() -> None:
 
 
 @pytest.mark.parametrize(("controller", "known"), [(3, 3), (0, 0), (-1, NO_CONTROLLER)])
-def test_sender_is_the_controller(controller: int, known: int) -> None:
+def test_update_sets_the_controller_of_the_image(controller: int, known: int) -> None:
     image = after(EMPTY, told(controller_id=controller))
     assert (image.controller_id, image.controller_epoch) == (known, 9)
     assert image.version == EMPTY.version + 1

@@ -1,4 +1,4 @@
-"""A consumer that says where it is reads from a replica near it (KIP-392)."""
+"""A consumer with a rack reads from a replica in the same rack (KIP-392)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SELECTS = {"replica.selector.class": RACK_AWARE, "replica.lag.time.max.ms": "600
 async def fetch(
     controller: Controller, broker_id: int, rack: str, offset: int = 0, wait_ms: int = 60_000
 ) -> PartitionData:
-    """It waits long for what is not there: an answer without records came at once."""
+    """The Fetch has a long max wait, so an answer without records has come at once."""
     asked = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1000)
     request = FetchRequest(
         max_wait_ms=wait_ms,
@@ -40,12 +40,12 @@ async def fetch(
 
 
 def size_of(data: PartitionData) -> int:
-    """Of the records that came over the wire."""
+    """Bytes of the records that were sent."""
     assert isinstance(data.records, memoryview)
     return data.records.nbytes
 
 
-async def test_a_consumer_is_sent_to_its_rack(tmp_path: Path) -> None:
+async def test_consumer_is_redirected_to_the_replica_in_its_rack(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1, 2, 3, settings=SELECTS) as controller:
         controller.racks = {1: "a", 2: "b", 3: "c"}
         await controller.elect(1, [1, 2, 3])
@@ -64,7 +64,7 @@ async def test_a_consumer_is_sent_to_its_rack(tmp_path: Path) -> None:
             assert (here.preferred_read_replica, size_of(here) > 0) == (-1, True)
 
 
-async def test_only_replicas_that_have_it_are_near(tmp_path: Path) -> None:
+async def test_replica_without_the_fetch_offset_is_not_preferred(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1, 2, 3, settings=SELECTS) as controller:
         controller.racks = {1: "a", 2: "b", 3: "b"}
         await controller.elect(1, [1, 2, 3])
@@ -82,7 +82,7 @@ async def test_only_replicas_that_have_it_are_near(tmp_path: Path) -> None:
         assert size_of(await fetch(controller, 1, "b")) > 0  # nobody there is in sync
 
 
-async def test_without_a_selector_it_reads_from_the_leader(tmp_path: Path) -> None:
+async def test_consumer_reads_from_the_leader_without_a_replica_selector(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1, 2) as controller:
         controller.racks = {1: "a", 2: "b"}
         await controller.elect(1, [1, 2])

@@ -1,4 +1,4 @@
-"""What a new leader knows of producers: their sequences, and transactions that are open."""
+"""Producer state of a new leader: sequences and open transactions."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from tests.inside import until
 pytestmark = pytest.mark.slow
 
 UNVERIFIED = {"transaction.partition.verification.enable": "false"}
-"""There is no coordinator to ask."""
+"""Transactions are not verified, for there is no coordinator."""
 
 
 def batch(sequence: int, *, producer_id: int = 7, transactional: bool = False) -> bytearray:
-    """Two records of a producer, of today: who has long been silent is forgotten at a start."""
+    """A batch of two records of a producer, dated today: older producers expire at a start."""
     now_ms = Broker.now_ms()
     records = [Record(at, now_ms, b"k", b"%d" % (sequence + at)) for at in (0, 1)]
     return build(
@@ -46,10 +46,10 @@ async def end_transaction(controller: Controller, leader: int, *, commit: bool) 
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-async def test_an_idempotent_producer_goes_on_at_the_next_leader(
+async def test_idempotent_producer_continues_its_sequence_at_the_next_leader(
     tmp_path: Path, restarted: bool
 ) -> None:
-    """Also at one that learned of the producer from the log in its files."""
+    """The next leader may have rebuilt the producer state from its files."""
     async with cluster(tmp_path, 1, 2) as controller:
         await controller.elect(1, [1, 2])
         for sequence in (0, 2, 4):
@@ -70,7 +70,7 @@ async def test_an_idempotent_producer_goes_on_at_the_next_leader(
         await controller.until_equal(1, 2)
 
 
-async def test_what_a_leader_never_committed_its_successor_takes_as_new(tmp_path: Path) -> None:
+async def test_next_leader_accepts_a_batch_that_the_old_one_never_committed(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1, 2) as controller:
         await controller.elect(1, [1, 2])
         await controller.produce_batch(1, batch(0))
@@ -90,7 +90,7 @@ async def test_what_a_leader_never_committed_its_successor_takes_as_new(tmp_path
 
 @pytest.mark.parametrize("commit", [False, True])
 @pytest.mark.parametrize("restarted", [False, True])
-async def test_an_open_transaction_is_open_at_the_next_leader(
+async def test_open_transaction_stays_open_at_the_next_leader(
     tmp_path: Path, commit: bool, restarted: bool
 ) -> None:
     async with cluster(tmp_path, 1, 2, settings=UNVERIFIED) as controller:

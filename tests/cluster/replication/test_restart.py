@@ -1,4 +1,4 @@
-"""What a broker knows of a partition when it comes back, before anybody leads it."""
+"""State of a partition after a restart, before it has a leader."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from tests.cluster.replication.cluster import cluster
 pytestmark = pytest.mark.slow
 
 
-async def test_the_high_watermark_is_that_of_the_checkpoint(tmp_path: Path) -> None:
-    """Not the end of the log: what is behind it may be cut by the next leader."""
+async def test_restarted_broker_has_the_high_watermark_of_its_checkpoint(tmp_path: Path) -> None:
+    """The log end would be wrong: the next leader may truncate records above the checkpoint."""
     async with cluster(tmp_path, 1, 2) as controller:
         await controller.elect(1, [1, 2])
         assert await controller.produce(1, b"a", b"b") == (ErrorCode.NONE, 0)

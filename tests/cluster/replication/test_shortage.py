@@ -1,4 +1,4 @@
-"""A replica that there was no room for is made once there is, without a restart."""
+"""A replica without room on disk is created once there is room, without a restart."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def full(*_: object) -> Path:
 async def no_room_on_the_follower(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Controller]:
-    """A leader, and a follower that had no room for its replica, and has it now."""
+    """A leader, and a follower that found no room for its replica and has room now."""
     monkeypatch.setattr(manager, "ASK_AGAIN_S", 0.05)
     async with cluster(directory, 1, 2) as controller:
         await controller.elect(1, [1], [1, 2], only=[1])
@@ -38,7 +38,7 @@ async def no_room_on_the_follower(
         yield controller
 
 
-async def test_a_replica_is_made_when_there_is_room_again(
+async def test_replica_is_created_once_there_is_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with no_room_on_the_follower(tmp_path, monkeypatch) as controller:
@@ -47,10 +47,10 @@ async def test_a_replica_is_made_when_there_is_room_again(
         await controller.until_equal(1, 2)
 
 
-async def test_a_stop_that_comes_late_is_not_the_end_of_it(
+async def test_late_stop_replica_after_a_shortage_does_not_end_the_replica(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The controller takes for lost what there was no room for, and has it stopped."""
+    """The controller treats a replica without room as offline, and stops it."""
     async with no_room_on_the_follower(tmp_path, monkeypatch) as controller:
         assert await controller.stop_replica(2, delete=False) == ErrorCode.NONE
         assert await controller.tell(2) == ErrorCode.NONE

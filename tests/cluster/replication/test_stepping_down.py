@@ -1,4 +1,4 @@
-"""A broker whose registration is gone leads and follows nothing, until it is told again."""
+"""A broker without a registration leads and follows nothing until the next LeaderAndIsr."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def manager_of(member: Member) -> ReplicaManager:
     return member.broker.membership.replication
 
 
-async def test_who_waits_is_answered(tmp_path: Path) -> None:
-    """A leader whose follower does not fetch: nothing counts, and all three wait."""
+async def test_stepping_down_answers_waiting_requests(tmp_path: Path) -> None:
+    """The follower does not fetch, so nothing is committed and all three requests wait."""
     async with cluster(tmp_path, 1, 2) as controller:
         await controller.elect(1, [1, 2])
         await controller.produce(1, b"a")
@@ -52,7 +52,7 @@ async def test_who_waits_is_answered(tmp_path: Path) -> None:
         assert await controller.produce(1, b"b") == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
 
 
-async def test_a_leader_is_told_the_same_epoch_again(tmp_path: Path) -> None:
+async def test_stepped_down_leader_leads_again_in_the_same_epoch(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1, 2) as controller:
         await controller.elect(1, [1, 2])
         await controller.produce(1, b"a")
@@ -70,7 +70,7 @@ async def test_a_leader_is_told_the_same_epoch_again(tmp_path: Path) -> None:
         assert await controller.tell(1) == ErrorCode.STALE_CONTROLLER_EPOCH
 
 
-async def test_a_follower_goes_on_when_it_is_told_the_same_epoch(tmp_path: Path) -> None:
+async def test_stepped_down_follower_follows_again_in_the_same_epoch(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1, 2) as controller:
         await controller.elect(1, [1], [1, 2])
         await controller.produce(1, b"a", acks=1)
@@ -85,7 +85,7 @@ async def test_a_follower_goes_on_when_it_is_told_the_same_epoch(tmp_path: Path)
         await controller.until_equal(1, 2)
 
 
-async def test_what_was_sent_to_the_lost_registration_comes_late(tmp_path: Path) -> None:
+async def test_request_to_the_lost_registration_is_refused(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1, 2) as controller:
         await controller.elect(1, [1, 2])
         leader = controller.members[1]

@@ -1,4 +1,4 @@
-"""Throttled replicas that are out of sync are held back, by leader or follower; others never."""
+"""Replication quotas hold back throttled replicas that are out of sync, and no others."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ pytestmark = pytest.mark.slow
 LEADER, FOLLOWER = "leader", "follower"
 BATCH_BYTES = 50_000
 SMALL = {"replica.fetch.max.bytes": str(BATCH_BYTES), "replica.fetch.response.max.bytes": "65536"}
-"""A follower gets one batch at a time."""
+"""A Fetch of a follower gets one batch."""
 
 
 def throttle(member: Member, side: str, replicas: str, rate: int | None) -> None:
-    """On `side` of replication; no `rate` takes it off."""
+    """Throttle the `side` of replication to `rate`; None removes the throttle."""
     configure(
         member,
         ConfigResourceType.TOPIC,
@@ -33,14 +33,16 @@ def throttle(member: Member, side: str, replicas: str, rate: int | None) -> None
 
 
 async def fill(controller: Controller, batches: int) -> int:
-    """So many batches at broker 1, which is alone in sync; returns how many bytes its log has."""
+    """Produce `batches` at broker 1, the only in-sync replica; returns its log size."""
     for _ in range(batches):
         error, _ = await controller.produce(1, bytes(BATCH_BYTES - 100))
         assert error == ErrorCode.NONE
     return len(controller.bytes_of(1))
 
 
-async def test_a_leader_sends_nothing_above_the_rate_to_who_is_out_of_sync(tmp_path: Path) -> None:
+async def test_leader_above_its_rate_sends_no_records_to_out_of_sync_followers(
+    tmp_path: Path,
+) -> None:
     async with cluster(tmp_path, 1, 2, 3, settings=SMALL) as controller:
         await controller.elect(1, [1, 2], [1, 2, 3], only=[1, 2])
         leader = controller.members[1]
@@ -60,7 +62,7 @@ async def test_a_leader_sends_nothing_above_the_rate_to_who_is_out_of_sync(tmp_p
         await controller.until_equal(1, 2, 3)
 
 
-async def test_a_follower_asks_for_nothing_above_the_rate_while_it_is_behind(
+async def test_follower_above_its_rate_does_not_fetch_partitions_that_are_behind(
     tmp_path: Path,
 ) -> None:
     async with cluster(tmp_path, 1, 2, settings=SMALL) as controller:
@@ -83,8 +85,8 @@ async def test_a_follower_asks_for_nothing_above_the_rate_while_it_is_behind(
 
 
 @pytest.mark.parametrize("side", [LEADER, FOLLOWER])
-async def test_the_rate_is_kept(tmp_path: Path, side: str) -> None:
-    """Over three seconds, but for one answer."""
+async def test_throttled_replication_keeps_the_rate(tmp_path: Path, side: str) -> None:
+    """The rate is measured over three seconds, with a tolerance of one response."""
     rate = 500_000
     async with cluster(tmp_path, 1, 2, settings=SMALL) as controller:
         await controller.elect(1, [1], [1, 2], only=[1])

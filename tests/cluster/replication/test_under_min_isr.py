@@ -60,19 +60,21 @@ async def parked_while_it_falls(controller: Controller, leader: int, follower: i
 
 
 async def until_appended(controller: Controller, leader: int, end: int) -> None:
-    """Wait until the leader's log has so many records, of one batch each."""
+    """Wait until the leader's log has this many batches of one record."""
     while await controller.offset(leader, END) < end:  # noqa: ASYNC110 - a broker is asked
         await trio.sleep(0.01)
 
 
-async def test_on_kwire(tmp_path: Path) -> None:
+async def test_waiting_acks_all_fails_below_min_isr_on_kwire(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1, 2, settings=MIN_ISR) as controller:
         await parked_while_it_falls(controller, 1, 2)
         await controller.until_equal(1, 2)
 
 
 @pytest.mark.parametrize("leader", [APACHE, KWIRE])
-async def test_with_apache_kafka(tmp_path: Path, apache: ZooKeeperBroker, leader: int) -> None:
+async def test_waiting_acks_all_fails_below_min_isr_with_apache_kafka(
+    tmp_path: Path, apache: ZooKeeperBroker, leader: int
+) -> None:
     peers, topic = {APACHE: apache.port}, f"led-by-{leader}"
     async with cluster(tmp_path, KWIRE, apache=peers, settings=MIN_ISR, topic=topic) as controller:
         await parked_while_it_falls(controller, leader, APACHE + KWIRE - leader)

@@ -1,4 +1,4 @@
-"""Replicas on kwire and on Apache Kafka 3.9.2: either follows the other, and asks the same way."""
+"""Replicas on kwire and Apache Kafka 3.9.2 follow each other, with equal requests."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def apache(
 
 
 async def until_both_have(controller: Controller, apache: ZooKeeperBroker, end: int) -> None:
-    """Wait until both have the same bytes, of so many records."""
+    """Wait until both logs have equal bytes with this many records."""
     segment = apache.directory / "data" / f"{controller.topic}-0" / f"{0:020}.log"
     member = controller.members[KWIRE].partition(topic=controller.topic)
     await until(lambda: member.log_end_offset == end)
@@ -39,7 +39,7 @@ async def until_both_have(controller: Controller, apache: ZooKeeperBroker, end: 
 
 
 def fetches(controller: Controller, broker_id: int) -> list[FetchRequest]:
-    """What a follower has asked that broker, without what says who it is and when."""
+    """Requests of a follower to that broker, without fields of identity and time."""
     found = []
     for asked in controller.recorders[broker_id].asked:
         body = asked.body
@@ -54,7 +54,7 @@ def fetches(controller: Controller, broker_id: int) -> list[FetchRequest]:
 
 
 def shape(asked: list[FetchRequest], session_epoch: int) -> bytes:
-    """The last that was asked of a partition, without how far its follower was."""
+    """The last request of a partition, without its fetch offset."""
     found = [each for each in asked if each.topics and min(each.session_epoch, 1) == session_epoch]
     request = replace(found[-1], session_epoch=session_epoch)
     [topic] = request.topics
@@ -63,7 +63,7 @@ def shape(asked: list[FetchRequest], session_epoch: int) -> bytes:
     return replace(request, topics=[replace(topic, partitions=[known])]).encode(17)
 
 
-async def test_either_follows_the_other_and_asks_as_it_does(
+async def test_kwire_and_apache_kafka_follow_each_other_with_equal_requests(
     tmp_path: Path, apache: ZooKeeperBroker
 ) -> None:
     async with cluster(tmp_path, KWIRE, apache={APACHE: apache.port}, topic="turns") as controller:
@@ -83,7 +83,7 @@ async def test_either_follows_the_other_and_asks_as_it_does(
 
 
 @pytest.mark.parametrize("behind", [APACHE, KWIRE])
-async def test_what_was_never_committed_is_cut(
+async def test_uncommitted_records_are_truncated_beside_apache_kafka(
     tmp_path: Path, apache: ZooKeeperBroker, behind: int
 ) -> None:
     ahead = 3 - behind

@@ -154,13 +154,13 @@ class Events:
         return write
 
     def _mark(self, image: ClusterImage, one: int) -> SetConfigs:
-        """The change by which the next write is known."""
+        """The change that identifies the next write."""
         name = f"g{one % 4}"
         number = {NUMBER: str(len(self.world.laws.writes) + 1)}
         return SetConfigs(GROUP_RESOURCE, name, image.configs_of(GROUP_RESOURCE, name), number)
 
     def write(self, one: int, two: int) -> None:
-        """What any broker may."""
+        """Write what any broker may write."""
         if (process := self.process(one)) is not None:
             write = self._note(process, -1, [self._mark(process.image, two)])
             process.start(process.write, write)
@@ -178,7 +178,7 @@ class Events:
             self._write_topic(controller, controller.office_epochs[-1], one, two)
 
     def usurp(self, one: int, two: int) -> None:
-        """Somebody writes in the epoch of the controller, which is another."""
+        """A broker writes in the epoch of another broker, the controller."""
         process = self.process(one)
         if process is not None and not process.is_controller:
             self.seen["usurped"] += 1
@@ -216,7 +216,7 @@ class Events:
     # -- the holder
 
     async def kill_holder(self, one: int, two: int) -> None:
-        """In whatever it does; a power cut takes what no fsync has seen."""
+        """Kill the holder at any point; a power cut loses what was not fsynced."""
         world = self.world
         if world.holder is not None:
             cut_power = one % 3 == 0
@@ -233,7 +233,7 @@ class Events:
             await self.world.stop_holder()
 
     def orphan_holder(self, one: int, two: int) -> None:
-        """It ends once its last broker is gone; some go now."""
+        """The parent dies, and some brokers leave; the holder ends after the last one."""
         holder = self.world.holder
         if holder is not None and self.world.open_processes:
             self.seen["holder orphaned"] += 1
@@ -244,7 +244,7 @@ class Events:
     # -- moments
 
     async def restart_quickly(self, one: int, two: int) -> None:
-        """A broker is killed and is there again before the holder has seen it go, or has let it."""
+        """A broker is killed and restarts before the holder has noticed, or removed it."""
         if (process := self.process(one)) is None:
             return
         await self.world.calm_down()
@@ -277,7 +277,7 @@ class Events:
             pipe.arrive(1 << 20)
 
     async def depose_with_writes(self, one: int, two: int) -> None:
-        """The controller goes while it writes; another is elected, and the old one writes on."""
+        """The controller leaves during a write; another is elected, the old one writes on."""
         controller = self.controller()
         if controller is None or controller.connection is None:
             return
@@ -324,7 +324,7 @@ class Events:
         await self.world.start_holder()
 
     async def join_while_others_write(self, one: int, two: int) -> None:
-        """It is told the changes in the middle of what was there before."""
+        """A broker joins; commits of others arrive in the middle of its snapshot."""
         missing = self._missing()
         if not missing:
             return
@@ -349,12 +349,12 @@ class Events:
                     self._arrive(each.connection.up)
 
     async def _some_moments(self) -> None:
-        """While others go on: what comes next may come between any two of their steps."""
+        """Let the other tasks run a few steps, so that the next event may come between any two."""
         for _ in range(self.chance.randrange(9)):
             await trio.lowlevel.checkpoint()
 
     async def fail_in_a_change_of_office(self, one: int, two: int) -> None:
-        """The disk refuses a write while the controller, or another broker, goes or comes."""
+        """The disk refuses a write while the controller, or another broker, leaves or joins."""
         if (process := self.process(one)) is None:
             return
         await self.world.calm_down()
@@ -379,7 +379,7 @@ class Events:
         self.seen["disk failed"] += 1
 
     async def write_in_an_earlier_epoch(self, one: int, two: int) -> None:
-        """The controller resigns and is elected again; a task of its earlier term writes."""
+        """The controller resigns and is elected again; then a task of its earlier term writes."""
         await self.world.calm_down()
         controller = self.controller()
         if controller is None or controller.is_paused:
@@ -394,7 +394,7 @@ class Events:
             self._write_topic(controller, controller.office_epochs[-1], one + 1, two)
 
     async def kill_holder_in_a_snapshot(self, one: int, two: int) -> None:
-        """A broker that has been told a part of what there is, or nothing yet, does not join."""
+        """A broker that has got part of the snapshot, or none, must not join."""
         process = self.process(one)
         if process is not None and not self._missing():
             process.end()
@@ -410,7 +410,7 @@ class Events:
         await self.kill_holder(one, two)
 
     async def contend(self, one: int, two: int) -> None:
-        """All set the same config at once, and take producer ids."""
+        """All brokers set the same config at once, and reserve producer ids."""
         await self.world.calm_down()
         self.world.disk.is_slow = two % 2 == 0
         for each in self.world.open_processes:
@@ -432,7 +432,7 @@ def _awaited(event: Event) -> Callable[[int, int], Awaitable[None]]:
 
 
 async def simulate(schedule: list[Step], base: Path, seed: int, clock: MockClock) -> Counter[str]:
-    """Live through a schedule; gives what was seen."""
+    """Run a schedule; returns counts of the situations that occurred."""
     events = Events(base, random.Random(seed), clock)
     with (
         patch("trio.open_unix_socket", events.world.connect),

@@ -26,19 +26,19 @@ if TYPE_CHECKING:
     from tests.cluster.shared_simulation.process import Process
 
 NUMBER = "n"
-"""The config by which a write is known in an image: each sets another value."""
+"""The config that identifies a write in an image: each write sets another value."""
 
 
 @dataclass
 class Write:
-    """Changes that a broker asked for; `epoch` is that of the controller for which it does."""
+    """Changes that a broker commits; `epoch` is the controller epoch that it names."""
 
     number: int
     writer: Process
     epoch: int
     changes: Sequence[Change]
     version: int = -1
-    """Of the image that has them, once it is published."""
+    """Version of the image that has the changes, once it is published."""
     is_refused: bool = False
 
     @property
@@ -47,32 +47,32 @@ class Write:
 
 
 def lasting(image: ClusterImage) -> ClusterImage:
-    """What of it outlives the holder's process."""
+    """The part of the image that survives the holder."""
     return replace(image, brokers={}, controller_id=NO_CONTROLLER, controller_epoch=0, version=0)
 
 
 class Laws:
-    """Told of all that is asked for and published, and asked at each rest."""
+    """Checks the laws on each request and each published image, and at each pause."""
 
     def __init__(self) -> None:
         self.writes: dict[int, Write] = {}
         self.processes: list[Process] = []
         self.image = ClusterImage("")
-        """The last that was published."""
+        """The image published last."""
         self.images: dict[int, ClusterImage] = {}
-        """Those that this holder published."""
+        """Images that this holder has published."""
         self.is_muted = False
-        """The holder has been killed: what it does while its tasks end counts for nothing."""
+        """Whether the holder was killed: what its tasks still do is ignored."""
         self._broker_epoch = -1
         self._durable_version = 0
-        """Of the last image that was published with something new that lasts."""
+        """Version of the last published image with a new durable change."""
         self._producer_ids: list[range] = []
         self._registered: dict[int, Process] = {}
 
     # -- the holder
 
     def begin(self, image: ClusterImage, among: Sequence[ClusterImage]) -> None:
-        """A holder starts, with `image`, which must be one of these."""
+        """A holder starts with `image`, which must be one of `among` (empty: any)."""
         assert not among or any(lasting(image) == lasting(each) for each in among), (
             "what was acknowledged is not there after a restart, or what never was is",
             image,
@@ -91,7 +91,7 @@ class Laws:
                 write.version = image.version  # it was written when the last holder was killed
 
     def publish(self, image: ClusterImage, delta: ClusterDelta) -> None:
-        """The holder's store says that `image` is the next one."""
+        """The holder's store publishes `image`."""
         if self.is_muted:
             return
         before, self.image = self.image, image
@@ -189,7 +189,7 @@ class Laws:
         assert image.version >= write.version, ("its writer has not seen it", write)
 
     def conflicts(self, write: Write, conflict: Conflict, image: ClusterImage | None) -> None:
-        """`image` is what its writer sees; None where what was in the way may have failed since."""
+        """`image` is what the writer sees; None if the conflicting write may have failed since."""
         self._refused(write)
         assert conflict.made == 0
         if image is None:
@@ -227,7 +227,7 @@ class Laws:
     # -- at rest
 
     def check_calm(self, open_processes: Sequence[Process]) -> None:
-        """All that was sent has arrived, and the disk is idle."""
+        """Check the laws when all messages have arrived and the disk is idle."""
         connected = [each for each in open_processes if not each.is_forgotten]
         members = {each.id: each for each in connected if each.was_registered}
         assert self.image.brokers.keys() == members.keys(), "who is connected is a member"

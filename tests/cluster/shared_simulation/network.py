@@ -12,30 +12,30 @@ import random
 import trio
 
 BUFFER_BYTES = 1500
-"""Of a pipe: less than many lines have, so that a line is often sent in parts."""
+"""Capacity of a pipe, less than that of many lines, so that lines are often sent in parts."""
 
 
 class Pipe:
-    """One direction."""
+    """One direction of a connection."""
 
     def __init__(self) -> None:
         self.sent = bytearray()
-        """On its way."""
+        """Bytes in flight."""
         self.arrived = bytearray()
         self.has_ended = False
-        """The sender has closed."""
+        """Whether the sender has closed it."""
         self.end_arrived = False
         self.is_broken = False
-        """The receiver has closed: nothing that is sent from now on arrives."""
+        """Whether the receiver has closed it: bytes sent from now on are lost."""
         self._changed = trio.Event()
 
     @property
     def is_moving(self) -> bool:
-        """Whether something of it can arrive."""
+        """Whether bytes, or the end, can arrive."""
         return bool(self.sent) or (self.has_ended and not self.end_arrived)
 
     def arrive(self, size_bytes: int) -> None:
-        """So many bytes at the most, or the end where none is left."""
+        """Deliver at most `size_bytes`, or the end if no bytes are left."""
         if self.sent:
             self.arrived += self.sent[:size_bytes]
             del self.sent[:size_bytes]
@@ -44,7 +44,7 @@ class Pipe:
         self.wake()
 
     def end(self, lost_bytes: int = 0) -> None:
-        """The sender is gone; of what it sent last the end may be missing."""
+        """End the sender's side; the last `lost_bytes` are lost."""
         if lost_bytes and not self.has_ended:
             del self.sent[max(0, len(self.sent) - lost_bytes) :]
         self.has_ended = True
@@ -68,7 +68,7 @@ class End(trio.abc.Stream):
 
     @property
     def socket(self) -> End:
-        """Has the `close` that trio's sockets have."""
+        """This object, which has the `close` of trio's sockets."""
         return self
 
     async def wait_send_all_might_not_block(self) -> None:
@@ -120,16 +120,16 @@ class Connection:
     def __init__(self) -> None:
         up, down = Pipe(), Pipe()
         self.up = up
-        """From the broker."""
+        """The direction from the broker to the holder."""
         self.down = down
         self.broker = End(down, up)
         self.holder = End(up, down)
         self.is_held = False
-        """The broker is paused: nothing of what it is told arrives."""
+        """Whether the broker is paused: nothing arrives at it."""
 
     @property
     def is_over(self) -> bool:
-        """Whether both sides have closed it, and know that of each other."""
+        """Whether both sides have closed it, and both ends have arrived."""
         return self.broker.is_closed and self.holder.is_closed and not self.up.is_moving
 
     def moving(self) -> list[Pipe]:
@@ -146,18 +146,18 @@ class Network:
         self._accepting: trio.MemorySendChannel[End] | None = None
 
     def listener(self) -> Listener:
-        """The holder listens from now on."""
+        """Start listening for the holder."""
         self._accepting, accepted = trio.open_memory_channel[End](1000)
         return Listener(accepted)
 
     def close(self) -> None:
-        """The holder is gone; what it sent may still arrive."""
+        """End the holder's side; bytes in flight may still arrive."""
         self._accepting = None
         for each in self.connections:
             each.holder.close()
 
     async def connect(self, path: str) -> End:
-        """In the place of trio.open_unix_socket."""
+        """Replaces trio.open_unix_socket."""
         await trio.lowlevel.checkpoint()
         if self._accepting is None:
             raise ConnectionRefusedError(path)
@@ -170,7 +170,7 @@ class Network:
         return next(each for each in self.connections if end in (each.broker, each.holder))
 
     def arrive(self, number: int) -> None:
-        """A piece of something."""
+        """Deliver a piece of one pipe."""
         self.connections = [each for each in self.connections if not each.is_over]
         pipes = [pipe for each in self.connections for pipe in each.moving()]
         if pipes:
@@ -178,7 +178,7 @@ class Network:
             pipes[number % len(pipes)].arrive(self._chance.randint(1, most_bytes))
 
     def arrive_all(self) -> bool:
-        """What is on its way; whether there was anything."""
+        """Deliver everything in flight; returns whether there was anything."""
         pipes = [pipe for each in self.connections for pipe in each.moving()]
         for pipe in pipes:
             pipe.arrive(BUFFER_BYTES)

@@ -1,4 +1,4 @@
-"""A broker's process as the holder of the metadata sees it: a SharedStore and who uses it."""
+"""Process: a simulated broker process, with its SharedStore and the requests it makes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Result = TypeVar("Result")
 
 
 class Process:
-    """From its start to its end; another one of the same broker may follow, or be there already."""
+    """One process of a broker; a restart makes another one, which may overlap with this one."""
 
     def __init__(self, world: World, broker_id: int, number: int) -> None:
         self.world = world
@@ -46,19 +46,19 @@ class Process:
         self.store: SharedStore | None = None
         self.connection: Connection | None = None
         self.image = ClusterImage("")
-        """As it was told last."""
+        """The image that its store published last."""
         self._images: Mapping[int, ClusterImage] = {}
-        """Those that its holder has published, by their versions."""
+        """Images that its holder has published, by version."""
         self.scope = trio.CancelScope()
         self.is_over = False
         self.is_paused = False
         self.was_told_lost = False
         self.is_vacant = False
-        """It heard that there is no controller, and has not campaigned since."""
+        """Whether it got ControllerGone and has not campaigned since."""
         self.office_epochs: list[int] = []
-        """The epochs in which it saw itself as the controller."""
+        """Controller epochs in which its image named it the controller."""
         self.pending: Counter[str] = Counter()
-        """What it waits for."""
+        """The requests that it waits for."""
         self.controllers_seen_gone = self.controllers_gone = 0
         self.failures_due: Counter[int] = Counter()
         self.failures_told: Counter[int] = Counter()
@@ -71,12 +71,12 @@ class Process:
 
     @property
     def is_open(self) -> bool:
-        """Whether it has joined and goes on."""
+        """Whether it has joined and not ended."""
         return self.store is not None and not self.is_over and not self.was_told_lost
 
     @property
     def is_forgotten(self) -> bool:
-        """Whether the holder has seen it go, or goes itself."""
+        """Whether the holder has removed it, or has ended."""
         connection = self.connection
         assert connection is not None
         gone = connection.up.end_arrived or connection.holder.is_closed
@@ -84,7 +84,7 @@ class Process:
 
     @property
     def gives_up_the_office(self) -> bool:
-        """Whether it has said so, or may have."""
+        """Whether it has resigned, or may have."""
         return self.is_over or self.pending["resign"] > 0
 
     @property
@@ -123,7 +123,7 @@ class Process:
         await trio.sleep_forever()
 
     def end(self, lost_bytes: int = 0) -> None:
-        """It is killed, or has left."""
+        """End it: it was killed, or has left."""
         self.is_over = True
         if self.connection is not None:
             self.connection.broker.close(lost_bytes)
@@ -177,7 +177,7 @@ class Process:
     async def _ask(
         self, what: str, question: Callable[[SharedStore], Awaitable[Result]], *, lasts: bool
     ) -> Result | None:
-        """None where the holder is gone, or where its disk failed a question whose answer lasts."""
+        """The answer; None if the holder has ended, or its disk failed a durable write."""
         assert self.store is not None
         failures = self.world.disk.failures
         self.pending[what] += 1
@@ -195,7 +195,7 @@ class Process:
             self.pending += Counter()
 
     async def ask_in_vain(self) -> None:
-        """Its holder is gone: whatever it asks for is refused at once."""
+        """After its holder has ended, each request fails at once."""
         assert self.store is not None
         try:
             await self.store.campaign()
@@ -241,7 +241,7 @@ class Process:
         await self._ask("resign", SharedStore.resign, lasts=False)
 
     async def leave(self) -> None:
-        """As a broker that stops: it gives up the office, then goes."""
+        """Stop like a broker: resign, then disconnect."""
         office = self.image.controller_id, self.image.controller_epoch
         await self.resign()
         if self.is_open:
@@ -273,7 +273,7 @@ class Process:
             self.world.laws.took_producer_ids(ids)
 
     async def write(self, write: Write) -> None:
-        """With the epoch of the write, which may be an earlier one than the latest."""
+        """Commit `write` in its controller epoch, which may be an earlier one."""
 
         async def ask(store: SharedStore) -> ClusterImage:
             if write.is_controllers and write.epoch != store._epoch:
@@ -302,7 +302,7 @@ class Process:
                 laws.acknowledged(write, image)
 
     async def decide(self, decide: Callable[[ClusterImage], Write]) -> None:
-        """What is decided by the image of the moment, until nobody is faster."""
+        """Commit what `decide` returns for the present image; repeat on a conflict."""
         decided: list[Write] = []
 
         def change(image: ClusterImage) -> Change:

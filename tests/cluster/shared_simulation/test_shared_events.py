@@ -65,7 +65,7 @@ def test_schedule_of_a_fixed_seed_keeps_the_laws(seed: int) -> None:
 
 
 @pytest.mark.slow
-def test_schedules_of_fixed_seeds_bring_about_all_that_is_counted() -> None:
+def test_schedules_of_fixed_seeds_reach_all_counted_situations() -> None:
     seen: Counter[str] = Counter()
     for seed in range(SEEDS // 3):
         seen += run(seed)
@@ -73,7 +73,7 @@ def test_schedules_of_fixed_seeds_bring_about_all_that_is_counted() -> None:
 
 
 @pytest.mark.long
-def test_many_schedules(rng: random.Random) -> None:
+def test_many_schedules_keep_the_laws(rng: random.Random) -> None:
     """`make simulate SEEDS=10000`; a seed that fails is named."""
     first = rng.getrandbits(40)
     for seed in range(first, first + int(os.environ.get("KWIRE_SIMULATED_SEEDS", "500"))):

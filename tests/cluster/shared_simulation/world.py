@@ -25,7 +25,7 @@ from tests.cluster.shared_simulation.process import Process
 
 BROKERS = (1, 2, 3)
 ROUNDS_MAX = 400
-"""Until all that was sent must have arrived."""
+"""Rounds within which all messages must have arrived."""
 
 
 class HolderProcess:
@@ -40,7 +40,7 @@ class HolderProcess:
         self.orphaned = trio.Event()
         self.ended = trio.Event()
         self.is_stopping = False
-        """Told to stop at once: it lets its members go by itself."""
+        """Whether it got SIGTERM and removes its members by itself."""
         self._scope = trio.CancelScope()
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -70,7 +70,7 @@ class HolderProcess:
 
 
 class World:
-    """All of it, and how it is driven."""
+    """The simulated holder, brokers, disk and network."""
 
     def __init__(self, base: Path, chance: random.Random, clock: MockClock) -> None:
         self.path = base / "metadata.log"
@@ -82,7 +82,7 @@ class World:
         self.seen: Counter[str] = Counter()
         self.holder: HolderProcess | None = None
         self.may_hold: list[ClusterImage] = []
-        """What the next holder may find; anything where there was none before."""
+        """Images with which the next holder may start; an empty list allows any."""
         self.is_over = False
         self.step = "at the start"
         self._processes = 0
@@ -116,7 +116,7 @@ class World:
                 nursery.cancel_scope.cancel()
 
     async def begin(self) -> None:
-        """Mostly all brokers are there, and one is the controller."""
+        """Start the holder and brokers; in most runs all join and one is the controller."""
         await self.start_holder()
         for broker_id in self.chance.choice([BROKERS, BROKERS, BROKERS[:2], ()]):
             self.start_process(broker_id)
@@ -126,7 +126,7 @@ class World:
         await self.calm_down()
 
     async def rest(self) -> None:
-        """Have everybody come to where they wait; a broker whose holder is gone ends."""
+        """Run all tasks until they wait; end brokers whose holder has ended."""
         await wait_all_tasks_blocked()
         for each in self.laws.processes:
             if each.was_told_lost and not each.is_over:
@@ -137,7 +137,7 @@ class World:
             assert each.is_over or not each.was_told_lost, f"{each} waits for who is gone"
 
     async def calm_down(self) -> None:
-        """All that was sent arrives, all that is to be written is, and then nobody waits."""
+        """Deliver all messages and finish all writes, until no request waits."""
         await self.rest()
         for _ in range(ROUNDS_MAX):
             wrote, moved = self.disk.go_on(), self.network.arrive_all()
@@ -159,7 +159,7 @@ class World:
             await self._nursery.start(self.holder.run)
 
     async def end_holder(self, content: bytes, may_hold: Sequence[ClusterImage]) -> None:
-        """By a kill or a power cut, which leaves `content` in its file."""
+        """End the holder by a kill or a power cut, which leaves `content` in its file."""
         holder = self.holder
         assert holder is not None
         self.may_hold = [self.laws.image, *may_hold]
@@ -170,7 +170,7 @@ class World:
         await self.rest()
 
     async def stop_holder(self) -> None:
-        """By SIGTERM: it writes what is under way, and lets its members go."""
+        """Stop the holder by SIGTERM: it finishes its writes and removes its members."""
         holder = self.holder
         assert holder is not None
         holder.is_stopping = True
@@ -196,7 +196,7 @@ class World:
         return process
 
     async def connect(self, path: str) -> object:
-        """In the place of trio.open_unix_socket; `path` is the number of the process."""
+        """Replaces trio.open_unix_socket; `path` is the number of the process."""
         process = self.laws.processes[int(path) - 1]
         end = await self.network.connect(path)
         process.connected(self.network.of(end))
@@ -245,7 +245,7 @@ class World:
         self.seen["settled"] += 1
 
     async def _end(self) -> None:
-        """First its parent goes, then one broker after the other, then the holder."""
+        """End the parent, then each broker, then the holder."""
         holder = self.holder
         assert holder is not None
         holder.orphaned.set()

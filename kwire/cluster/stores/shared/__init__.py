@@ -1,6 +1,6 @@
-"""A cluster on one machine: one process holds the metadata, and its brokers share it.
+"""A metadata store that the brokers of one machine share: one process holds the metadata.
 
-`server` is that process' side, over its local store; `store` is a broker's, a ClusterStore.  They
-talk over a Unix socket, in lines of JSON (`lines`); a broker is a member for as long as its
-connection stands.
+`server` runs in that process (the holder), on top of its local store; `store` is the ClusterStore
+of a broker.  They exchange lines of JSON over a Unix socket (`lines`).  A broker is a member of the
+cluster as long as its connection is open.
 """

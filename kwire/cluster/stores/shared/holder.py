@@ -1,4 +1,4 @@
-"""The process that holds the metadata of a cluster of one machine."""
+"""The holder: the process that holds the metadata for the brokers of one machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kwire.log.directory.files import Files
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 LEAVE_TIMEOUT_S = 30
-"""For the brokers to leave, once their common parent has died."""
+"""Time that the brokers get to leave after the parent process has died."""
 
 
 def hold(
@@ -28,12 +28,11 @@ def hold(
     on_ready: Callable[[], None],
     first: Sequence[Change] = (),
 ) -> None:
-    """Share the metadata in `folder` with who connects to `listening`.
+    """Share the metadata in `folder` with the brokers that connect to `listening`.
 
-    `first` are the changes that it begins with where there is none.
-
-    It ends by SIGTERM, or at the end of standard input once all brokers have left.
-    The folder is locked meanwhile.  Raises LogDirLocked, StoreError, OSError.
+    A new folder begins with the changes `first`.  Returns after SIGTERM or SIGINT, or after the end
+    of standard input (the parent has died) once all brokers have left.  The folder is locked
+    meanwhile.  Raises LogDirLocked, StoreError, OSError.
     """
     directory = LogDir(folder, Files())
     directory.open()
@@ -65,10 +64,10 @@ async def share(
     stop_signal: Callable[[], Awaitable[None]],
     parent_gone: Callable[[], Awaitable[None]],
 ) -> None:
-    """Share `store` with who connects to `listener`, until `stop_signal` returns.
+    """Share `store` with the brokers that connect to `listener`, until `stop_signal` returns.
 
-    It also ends once `parent_gone` has returned and all brokers have left, LEAVE_TIMEOUT_S later
-    at the latest.
+    Also ends after `parent_gone` has returned: once all brokers have left, at the latest
+    LEAVE_TIMEOUT_S later.
     """
     server = StoreServer(store, await store.load())
     async with trio.open_nursery() as nursery:
@@ -76,9 +75,9 @@ async def share(
         on_ready()
         nursery.start_soon(_end_after, stop_signal, nursery.cancel_scope)
         await parent_gone()
-        # The brokers see that their parent is gone, too: they need the metadata to go in order.
+        # The brokers stop too when their parent dies.  A controlled shutdown needs the metadata.
         with trio.move_on_after(LEAVE_TIMEOUT_S):
-            await server.everybody_gone()
+            await server.wait_until_empty()
         nursery.cancel_scope.cancel()
 
 

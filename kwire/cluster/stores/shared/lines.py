@@ -1,14 +1,15 @@
-"""What is said between the holder of the metadata and a broker: an object of JSON in each line.
+"""The protocol between the holder of the metadata and a broker: one JSON object per line.
 
-A broker asks `{"id": n, "ask": WHAT, ...}` and gets `{"id": n, ...}`.  Unasked it is told
+A broker sends a request `{"id": n, "ask": KIND, ...}` and gets the response `{"id": n, ...}`.
+The holder sends these lines without a request:
 
-    {"begin": {"cluster_id": ..., "lines": n}}      first, then n lines of changes: the metadata
-    {"version": n, "changes": [...]}                what was changed since, in order
+    {"begin": {"cluster_id": ..., "lines": n}}      first; then n lines of changes, the snapshot
+    {"version": n, "changes": [...]}                changes committed since, in order
     {"event": "controller_gone"}
     {"event": "log_dir_failed", "broker": id}
 
-A line of changes has at most `CHANGES_A_LINE` of them, so that the longest, of topics with 10,000
-partitions each, is some megabytes; who reads refuses one above `LINE_SIZE_BYTES_MAX`.
+A line has at most `CHANGES_A_LINE` changes.  So the longest line (topics with 10,000 partitions
+each) has some megabytes.  A reader refuses a line above `LINE_SIZE_BYTES_MAX`.
 """
 
 from __future__ import annotations
@@ -21,24 +22,24 @@ import trio
 
 from kwire.cluster.stores.contract import StoreError
 
-Said = dict[str, Any]
+JsonObject = dict[str, Any]
 
 CHANGES_A_LINE = 100
 LINE_SIZE_BYTES_MAX = 256 * 1024 * 1024
-"""Far above what is ever said (see the module): a bound for a side that has lost its way."""
+"""Far above the longest valid line (see the module); bounds the memory for a broken sender."""
 
 _READ_SIZE_BYTES = 64 * 1024
 
 
-def encoded(said: Said) -> bytes:
-    return json.dumps(said, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+def encoded(message: JsonObject) -> bytes:
+    return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
 
-class Outbox:
-    """Lines that one task sends, in the order in which they were added.
+class LineSender:
+    """Sends lines in the order in which they were added; one task runs `send`.
 
-    The tasks that add them do not send: one that is cancelled would leave half a line, and the
-    other side could make nothing of all that follows.
+    The tasks that add lines do not send them: a cancelled task would leave half a line, and the
+    receiver could not read any line after it.
     """
 
     def __init__(self) -> None:
@@ -50,7 +51,7 @@ class Outbox:
         self._added.set()
 
     async def send(self, stream: trio.abc.Stream) -> None:
-        """Send what is added, until the connection ends, which whoever reads it sees as well."""
+        """Send added lines until the connection ends; its reader notices the end too."""
         while True:
             await self._added.wait()
             self._added = trio.Event()
@@ -61,35 +62,40 @@ class Outbox:
                 return
 
 
-async def lines(stream: trio.abc.Stream) -> AsyncGenerator[Said, None]:
-    """What the other side says, until it ends.  Raises StoreError where it makes no sense."""
+async def lines(stream: trio.abc.Stream) -> AsyncGenerator[JsonObject, None]:
+    """The objects that the other side sends, until the connection ends.
+
+    Raises StoreError for a line that is not a JSON object, or is too long.
+    """
     waiting = bytearray()
     searched = 0
     while data := await _received(stream):
         waiting += data
         while (end := waiting.find(b"\n", searched)) >= 0:
-            said = _decoded(waiting[:end])
+            message = _decoded(waiting[:end])
             del waiting[: end + 1]
             searched = 0
-            yield said
+            yield message
         searched = len(waiting)
         if searched > LINE_SIZE_BYTES_MAX:
-            raise StoreError(f"a line of the metadata is above {LINE_SIZE_BYTES_MAX} bytes")
+            raise StoreError(
+                f"a line of the metadata connection is longer than {LINE_SIZE_BYTES_MAX} bytes"
+            )
 
 
-def _decoded(line: bytearray) -> Said:
-    """Raises StoreError."""
+def _decoded(line: bytearray) -> JsonObject:
+    """The object in `line`.  Raises StoreError."""
     try:
-        said = json.loads(line)
+        message = json.loads(line)
     except ValueError as problem:
-        raise StoreError(f"the metadata's connection is out of step: {problem}") from problem
-    if not isinstance(said, dict):
-        raise StoreError("the metadata's connection is out of step: a line is no JSON object")
-    return said
+        raise StoreError(f"a line of the metadata connection is not JSON: {problem}") from problem
+    if not isinstance(message, dict):
+        raise StoreError("a line of the metadata connection is not a JSON object")
+    return message
 
 
 async def _received(stream: trio.abc.Stream) -> bytes | bytearray:
-    """The next bytes; none at the end, however the connection ended."""
+    """The next bytes; none if the connection was closed or broke."""
     try:
         return await stream.receive_some(_READ_SIZE_BYTES)
     except (trio.BrokenResourceError, trio.ClosedResourceError):

@@ -1,7 +1,8 @@
-"""The side of the process that holds the metadata for the brokers of its machine.
+"""StoreServer: the holder's side of a shared store.
 
-It decides nothing but who is a member (whoever is connected and has registered), who is the
-controller (the first to ask while there is none), and that nobody else changes topics.
+It decides three things only.  A broker is a member while it is connected and has registered.  The
+first member that asks while there is no controller becomes the controller.  Only the controller may
+change topics.
 """
 
 from __future__ import annotations
@@ -28,15 +29,15 @@ from kwire.cluster.metadata.delta import ClusterDelta, changes_for, delta_betwee
 from kwire.cluster.metadata.image import NO_CONTROLLER, BrokerImage, ClusterImage
 from kwire.cluster.stores.contract import StoreError
 from kwire.cluster.stores.local import LocalStore
-from kwire.cluster.stores.shared.lines import CHANGES_A_LINE, Outbox, Said, encoded, lines
+from kwire.cluster.stores.shared.lines import CHANGES_A_LINE, JsonObject, LineSender, encoded, lines
 
 log = logging.getLogger("kwire.cluster.shared")
 
-MEMBERS_ONLY = "only the controller changes topics, and this broker is not it (any longer)"
+CONTROLLER_ONLY = "only the controller may change topics, and this broker is not the controller"
 
 
 def listen(path: Path) -> socket.socket:
-    """A Unix socket at `path`, which is left there.  Raises OSError."""
+    """A listening Unix socket at `path`; closing it leaves the file.  Raises OSError."""
     listening = socket.socket(socket.AF_UNIX)
     try:
         listening.bind(str(path))
@@ -53,8 +54,8 @@ class StoreServer:
     def __init__(self, store: LocalStore, image: ClusterImage) -> None:
         self.store = store
         self.image = image
-        """As it has been told to all members."""
-        self.controller: Member | None = None
+        """The latest image that was sent to all members."""
+        self.controller: MemberConnection | None = None
         self.controller_epoch = max(
             (
                 state.controller_epoch
@@ -63,7 +64,7 @@ class StoreServer:
             ),
             default=image.controller_epoch,
         )
-        self._members: list[Member] = []
+        self._members: list[MemberConnection] = []
         self._departure = trio.Event()
         self._next_broker_epoch = image.version + 1
         store.watch(self._published)
@@ -73,7 +74,7 @@ class StoreServer:
         listening: socket.socket,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Serve who connects to `listening`, see `listen`, until cancelled."""
+        """Serve brokers that connect to `listening` (see `listen`), until cancelled."""
         with trio.socket.from_stdlib_socket(listening) as accepting:
             await self.serve_on(trio.SocketListener(accepting), task_status)
 
@@ -82,46 +83,46 @@ class StoreServer:
         listener: trio.abc.Listener[Any],
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """The same for whatever gives streams."""
+        """Serve brokers that connect to `listener`, until cancelled."""
         task_status.started()
-        await trio.serve_listeners(self._meet, [listener])
+        await trio.serve_listeners(self._serve_connection, [listener])
 
-    async def _meet(self, stream: trio.abc.Stream) -> None:
-        member = Member(self, stream)
-        member.tell_all(_snapshot(self.image))
+    async def _serve_connection(self, stream: trio.abc.Stream) -> None:
+        member = MemberConnection(self, stream)
+        member.send_lines(_snapshot(self.image))
         self._members.append(member)
         try:
             await member.run()
         finally:
             with trio.CancelScope(shield=True):
-                await self._left(member)
+                await self._unregister(member)
             self._members.remove(member)
             member.gone.set()
             self._departure.set()
 
     def _published(self, image: ClusterImage, delta: ClusterDelta) -> None:
-        told = [*_told(image.version, [*changes_for(self.image, delta)])]
+        change_lines = [*_change_lines(image.version, [*changes_for(self.image, delta)])]
         self.image = image
         for member in self._members:
-            member.tell_all(told)
+            member.send_lines(change_lines)
 
-    async def everybody_gone(self) -> None:
+    async def wait_until_empty(self) -> None:
         """Wait until no broker is connected."""
         while self._members:
             self._departure = trio.Event()
             await self._departure.wait()
 
     def new_broker_epoch(self) -> int:
-        """Larger than all before (KIP-380)."""
+        """A broker epoch larger than all earlier ones (KIP-380)."""
         epoch, self._next_broker_epoch = self._next_broker_epoch, self._next_broker_epoch + 1
         return epoch
 
-    def member(self, broker_id: int) -> Member | None:
-        """Who has registered as that broker."""
-        return next((each for each in self._members if each.broker_id == broker_id), None)
+    def member(self, broker_id: int) -> MemberConnection | None:
+        """The connection that has registered as that broker, None if there is none."""
+        return next((member for member in self._members if member.broker_id == broker_id), None)
 
-    async def elect(self, member: Member) -> bool:
-        """Whether `member` is the controller from now on, as nobody else is."""
+    async def elect(self, member: MemberConnection) -> bool:
+        """Make `member` the controller if there is none; returns whether `member` is it now."""
         if self.controller is not None:
             return self.controller is member
         assert member.broker_id is not None
@@ -131,86 +132,87 @@ class StoreServer:
         await self.store.commit([change])
         return True
 
-    async def dismiss(self, member: Member) -> None:
-        """`member` is not the controller any longer, if it was."""
+    async def dismiss(self, member: MemberConnection) -> None:
+        """End the controllership of `member`, if it is the controller."""
         if self.controller is not member:
             return
         assert member.broker_id is not None
         self.controller = None
         change = SetController(member.broker_id, NO_CONTROLLER, self.controller_epoch)
         await self.store.commit([change])
-        self.tell({"event": "controller_gone"})
+        self.send_to_all({"event": "controller_gone"})
 
-    def tell(self, said: Said) -> None:
-        """All members."""
-        for each in self._members:
-            each.tell(said)
+    def send_to_all(self, message: JsonObject) -> None:
+        """Send `message` to all members."""
+        for member in self._members:
+            member.send(message)
 
-    async def _left(self, member: Member) -> None:
-        """A broker is gone, by its own will or not."""
+    async def _unregister(self, member: MemberConnection) -> None:
+        """Remove a broker whose connection has ended from the metadata."""
         member.is_leaving = True
         try:
             await self.dismiss(member)
             if member.broker_id is not None:
                 await self.store.commit([UnregisterBroker(member.broker_id)])
         except StoreError as problem:
-            log.error("%s left: %s", member, problem)
+            log.error("Cannot remove %s, which has left, from the metadata: %s", member, problem)
 
 
-class Member:
-    """A broker's connection; nobody's until it has registered."""
+class MemberConnection:
+    """The connection of one broker; `broker_id` is None until the broker registers."""
 
     def __init__(self, server: StoreServer, stream: trio.abc.Stream) -> None:
         self.broker_id: int | None = None
         self.is_leaving = False
         self.gone = trio.Event()
-        """Set once nothing of it is left in the metadata."""
+        """Set once the broker has been removed from the metadata."""
         self._server = server
         self._stream = stream
-        self._outbox = Outbox()
+        self._outbox = LineSender()
 
     def __str__(self) -> str:
         return "a broker" if self.broker_id is None else f"broker {self.broker_id}"
 
-    def tell(self, said: Said) -> None:
-        self.tell_all([encoded(said)])
+    def send(self, message: JsonObject) -> None:
+        self.send_lines([encoded(message)])
 
-    def tell_all(self, told: Iterable[bytes]) -> None:
-        self._outbox.add(told)
+    def send_lines(self, encoded_lines: Iterable[bytes]) -> None:
+        self._outbox.add(encoded_lines)
 
     async def run(self) -> None:
-        """Listen to it until it goes."""
+        """Answer requests until the connection ends."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._outbox.send, self._stream)
-            # Within the nursery, which would raise a group: whatever one connection says must not
-            # end the process that all brokers share.
+            # Handle errors here: outside the nursery they would be an exception group.  An invalid
+            # line on one connection must not end the process that all brokers share.
             try:
-                async with aclosing(lines(self._stream)) as questions:
-                    async for said in questions:
-                        if "id" not in said or "ask" not in said:
-                            raise StoreError("a line is no question")
-                        nursery.start_soon(self._answer, said)
+                async with aclosing(lines(self._stream)) as requests:
+                    async for request in requests:
+                        if "id" not in request or "ask" not in request:
+                            raise StoreError("a line is not a request")
+                        nursery.start_soon(self._answer, request)
             except StoreError as problem:
-                log.error("the connection of %s is closed: %s", self, problem)
-            # From now on: what it has asked for may still wait for the disk.
+                log.error("Closing the connection of %s: %s", self, problem)
+            # Set it before the tasks have ended: a commit of this broker may still wait for the
+            # disk, and the restarted broker has to wait for that.
             self.is_leaving = True
             nursery.cancel_scope.cancel()
 
-    async def _answer(self, said: Said) -> None:
+    async def _answer(self, request: JsonObject) -> None:
         try:
-            answer = await self._done(said)
+            answer = await self._handle(request)
         except Conflict as conflict:
             answer = {"conflict": str(conflict), "made": conflict.made}
         except StoreError as problem:
             answer = {"error": str(problem)}
-        self.tell({"id": said["id"], **answer})
+        self.send({"id": request["id"], **answer})
 
-    async def _done(self, said: Said) -> Said:
-        """Do what is asked; gives the answer.  Raises Conflict, StoreError."""
+    async def _handle(self, request: JsonObject) -> JsonObject:
+        """Carry out `request`; returns the response.  Raises Conflict, StoreError."""
         server, store = self._server, self._server.store
-        match said["ask"]:
+        match request["ask"]:
             case "register":
-                await self._register(said)
+                await self._register(request)
             case "campaign":
                 self._must_be_registered()
                 return {"elected": await server.elect(self)}
@@ -218,31 +220,35 @@ class Member:
                 await server.dismiss(self)
             case "log_dir_failed":
                 self._must_be_registered()
-                server.tell({"event": "log_dir_failed", "broker": self.broker_id})
+                server.send_to_all({"event": "log_dir_failed", "broker": self.broker_id})
             case "producer_ids":
-                ids = await store.allocate_producer_ids(said["count"])
+                ids = await store.allocate_producer_ids(request["count"])
                 return {"first": ids.start}
             case "commit":
-                changes = [decode(change) for change in said["changes"]]
+                changes = [decode(change) for change in request["changes"]]
+                # The controller epoch fences: a controller may have been dismissed and elected
+                # again since it decided these changes.
                 if not all(isinstance(change, ANY_BROKER_CHANGES) for change in changes) and (
-                    server.controller is not self or said["epoch"] != server.controller_epoch
+                    server.controller is not self or request["epoch"] != server.controller_epoch
                 ):
-                    return {"fenced": MEMBERS_ONLY}
+                    return {"fenced": CONTROLLER_ONLY}
                 await store.commit(changes)
             case unknown:
-                raise StoreError(f"{self} asked for {unknown!r}, which this version does not know")
+                raise StoreError(f"{self} sent a request {unknown!r} that this version lacks")
         return {}
 
-    async def _register(self, said: Said) -> None:
-        change = decode(said["broker"])
+    async def _register(self, request: JsonObject) -> None:
+        change = decode(request["broker"])
         assert isinstance(change, RegisterBroker)
         broker = change.broker
         while (other := self._server.member(broker.id)) not in (None, self):
             assert other is not None
             if not other.is_leaving:
                 raise StoreError(
-                    f"there is a broker {broker.id} already: give each its own node.id"
+                    f"a broker with node.id {broker.id} is already registered: give each broker its"
+                    " own node.id"
                 )
+            # The earlier process of this broker has ended, but is still in the metadata.
             await other.gone.wait()
         self.broker_id = broker.id
         epoch = self._server.new_broker_epoch()
@@ -251,21 +257,24 @@ class Member:
 
     def _must_be_registered(self) -> None:
         if self.broker_id is None:
-            raise StoreError("only a broker that has registered can be the controller")
+            raise StoreError("this request needs a registered broker")
 
 
 def _snapshot(image: ClusterImage) -> Iterator[bytes]:
-    """All of `image`, for who knows nothing yet."""
-    nothing = ClusterImage(image.cluster_id)
-    told = [*_told(image.version, [*changes_for(nothing, delta_between(nothing, image))])]
-    yield encoded({"begin": {"cluster_id": image.cluster_id, "lines": len(told)}})
-    yield from told
+    """The lines that build `image` from an empty one, for a new connection."""
+    empty = ClusterImage(image.cluster_id)
+    change_lines = [
+        *_change_lines(image.version, [*changes_for(empty, delta_between(empty, image))])
+    ]
+    yield encoded({"begin": {"cluster_id": image.cluster_id, "lines": len(change_lines)}})
+    yield from change_lines
 
 
-def _told(version: int, changes: Sequence[Change]) -> Iterator[bytes]:
-    """Changes in lines; the last has the version that they lead to together."""
-    for at in range(0, max(1, len(changes)), CHANGES_A_LINE):
-        said: Said = {"changes": [encode(each) for each in changes[at : at + CHANGES_A_LINE]]}
-        if at + CHANGES_A_LINE >= len(changes):
-            said["version"] = version
-        yield encoded(said)
+def _change_lines(version: int, changes: Sequence[Change]) -> Iterator[bytes]:
+    """Lines of `changes`; the last line has the version of the image after all of them."""
+    for start in range(0, max(1, len(changes)), CHANGES_A_LINE):
+        part = changes[start : start + CHANGES_A_LINE]
+        message: JsonObject = {"changes": [encode(change) for change in part]}
+        if start + CHANGES_A_LINE >= len(changes):
+            message["version"] = version
+        yield encoded(message)

@@ -1,4 +1,4 @@
-"""A broker's side of metadata that another process of its machine holds."""
+"""SharedStore: the broker's side of metadata that another process of the machine holds."""
 
 from __future__ import annotations
 
@@ -23,51 +23,53 @@ from kwire.cluster.stores.contract import (
     StoreEvent,
     Watcher,
 )
-from kwire.cluster.stores.shared.lines import Outbox, Said, encoded, lines
+from kwire.cluster.stores.shared.lines import JsonObject, LineSender, encoded, lines
 
 
-class _Question:
-    """Something that was asked, and the answer when it is there."""
+class _PendingRequest:
+    """A request that was sent; `answer` stays None if the connection ends first."""
 
     __slots__ = ("answer", "answered")
 
     def __init__(self) -> None:
         self.answered = trio.Event()
-        self.answer: Said | None = None
+        self.answer: JsonObject | None = None
 
 
 class SharedStore:
-    """A ClusterStore; `connect` makes it.
+    """A ClusterStore; made by `connect`.
 
-    All topics are in its image, also where this broker is not the controller.  When the process
-    that holds the metadata ends, so does the membership (SessionLost), and there is no way back.
+    Its image has all topics, even if this broker is not the controller.  When the holder ends, the
+    membership ends too (SessionLost), and the broker cannot register again.
     """
 
-    has_way_back = False
+    can_register_again = False
 
     def __init__(self, stream: trio.SocketStream) -> None:
         self.on_event: Callable[[StoreEvent], None] | None = None
         self._stream = stream
-        self._outbox = Outbox()
+        self._outbox = LineSender()
         self._image = ClusterImage("")
         self._watchers: list[Watcher] = []
-        self._questions: dict[int, _Question] = {}
+        self._pending: dict[int, _PendingRequest] = {}
         self._ids = count(1)
         self._gone = False
         self._broker_id = -1
         self._epoch = -1
-        """As which this broker is, or was last, the controller."""
+        """The controller epoch in which this broker is, or was last, the controller."""
 
     @classmethod
     async def connect(cls, path: Path, nursery: trio.Nursery) -> Self:
-        """Join the process that listens on `path`; listening to it runs in `nursery`.
+        """Connect to the holder that listens on `path`; returns after it has sent the snapshot.
 
-        Raises StoreError.
+        Reading from and writing to the connection run in `nursery`.  Raises StoreError.
         """
         try:
             stream = await trio.open_unix_socket(str(path))
         except OSError as problem:
-            raise StoreError(f"nobody holds the metadata at {path}: {problem}") from problem
+            raise StoreError(
+                f"cannot connect to the process that holds the metadata at {path}: {problem}"
+            ) from problem
         store = cls(stream)
         nursery.start_soon(store._outbox.send, stream)
         await nursery.start(store._listen)
@@ -106,14 +108,14 @@ class SharedStore:
         await self._ask({"ask": "log_dir_failed"})
 
     async def read_configs(self, keys: Iterable[ResourceKey]) -> ClusterImage:
-        """All that is set is told to all."""
+        """The image as it is: the holder sends all configs to all brokers."""
         return self._image
 
     async def has_topics(self) -> bool:
         return bool(self._image.topics)
 
     async def drop_reassignments(self, places: Iterable[Place]) -> None:
-        """Nobody can ask for one here but by the API."""
+        """Do nothing: here administrators can request reassignments by the API alone."""
 
     async def resign(self) -> None:
         await self._ask({"ask": "resign"})
@@ -124,53 +126,54 @@ class SharedStore:
         self._gone = True
         self._stream.socket.close()
 
-    # -- talking
+    # -- the connection
 
-    async def _ask(self, said: Said) -> Said:
-        """The answer to a question.  Raises StoreError."""
+    async def _ask(self, request: JsonObject) -> JsonObject:
+        """Send `request`; returns the answer.  Raises StoreError."""
         if self._gone:
-            raise StoreError("the process that held the metadata is gone")
-        number, question = next(self._ids), _Question()
-        self._questions[number] = question
+            raise StoreError("the process that held the metadata has ended")
+        number, pending = next(self._ids), _PendingRequest()
+        self._pending[number] = pending
         try:
-            self._outbox.add([encoded({"id": number, **said})])
-            await question.answered.wait()
+            self._outbox.add([encoded({"id": number, **request})])
+            await pending.answered.wait()
         finally:
-            self._questions.pop(number, None)
-        if question.answer is None:
-            raise StoreError("the process that held the metadata is gone")
-        if "error" in question.answer:
-            raise StoreError(question.answer["error"])
-        return question.answer
+            self._pending.pop(number, None)
+        if pending.answer is None:
+            raise StoreError("the process that held the metadata has ended")
+        if "error" in pending.answer:
+            raise StoreError(pending.answer["error"])
+        return pending.answer
 
     async def _listen(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Follow what is told; it has started once all that was there before is known."""
+        """Process lines until the connection ends; started once the snapshot has come whole."""
         try:
-            await self._follow(task_status)
+            await self._process_lines(task_status)
         finally:
             self._stream.socket.close()
             self._lost()
 
-    async def _follow(self, task_status: trio.TaskStatus[None]) -> None:
-        """Raises StoreError before it has started, where not all of that is told."""
-        missing = -1
+    async def _process_lines(self, task_status: trio.TaskStatus[None]) -> None:
+        """Raises StoreError if the connection ends before the snapshot has come whole."""
+        missing = -1  # lines of the snapshot that have not come yet
         changes: list[Change] = []
-        async for said in lines(self._stream):
-            if "begin" in said:
-                self._image = ClusterImage(said["begin"]["cluster_id"])
-                missing = said["begin"]["lines"]
-            elif "changes" in said:
-                changes += map(decode, said["changes"])
+        async for message in lines(self._stream):
+            if "begin" in message:
+                self._image = ClusterImage(message["begin"]["cluster_id"])
+                missing = message["begin"]["lines"]
+            elif "changes" in message:
+                changes += map(decode, message["changes"])
                 missing -= 1
-                if "version" in said:
-                    self._changed(changes, said["version"])
+                # Only the last line of a group has the version: watchers see whole commits.
+                if "version" in message:
+                    self._changed(changes, message["version"])
                     changes = []
                 if missing == 0:
                     task_status.started()
             else:
-                self._told(said)
+                self._handle(message)
         if missing > 0 or not self._image.cluster_id:
-            raise StoreError("the process that holds the metadata ended before it told all of it")
+            raise StoreError("the process that holds the metadata ended before it sent all of it")
 
     def _changed(self, changes: Sequence[Change], version: int) -> None:
         before = self._image
@@ -181,22 +184,23 @@ class SharedStore:
         for watcher in tuple(self._watchers):
             watcher(self._image, delta)
 
-    def _told(self, said: Said) -> None:
-        if said.get("event") == "controller_gone":
-            self._tell(ControllerGone())
-        elif said.get("event") == "log_dir_failed":
-            self._tell(LogDirsFailed((said["broker"],)))
-        elif (question := self._questions.get(said.get("id", 0))) is not None:
-            question.answer = said
-            question.answered.set()
+    def _handle(self, message: JsonObject) -> None:
+        """An event, or the answer to a request; the caller of the request may have given up."""
+        if message.get("event") == "controller_gone":
+            self._report(ControllerGone())
+        elif message.get("event") == "log_dir_failed":
+            self._report(LogDirsFailed((message["broker"],)))
+        elif (pending := self._pending.get(message.get("id", 0))) is not None:
+            pending.answer = message
+            pending.answered.set()
 
-    def _tell(self, event: StoreEvent) -> None:
+    def _report(self, event: StoreEvent) -> None:
         if self.on_event is not None:
             self.on_event(event)
 
     def _lost(self) -> None:
         was_open, self._gone = not self._gone, True
-        for question in self._questions.values():
-            question.answered.set()
+        for pending in self._pending.values():
+            pending.answered.set()
         if was_open:
-            self._tell(SessionLost())
+            self._report(SessionLost())

@@ -1,5 +1,5 @@
-"""The cluster's metadata in ZooKeeper, as Apache Kafka 3.9 keeps it there.
+"""The metadata store in ZooKeeper, with the znodes of Apache Kafka 3.9.
 
-The way in is `store.ZooKeeperStore`.  What stands in a znode is `znodes`, without I/O; `session`
-brings kazoo, which has threads of its own, to the trio loop.
+Start with `store.ZooKeeperStore`.  `znodes`, `acl_znodes` and `token_znodes` have the contents of
+znodes, without I/O.  `link` runs kazoo, which has a thread of its own, on the trio loop.
 """

@@ -1,7 +1,7 @@
-"""Following the access control lists, where there is an authorizer: see `following`.
+"""AclFollower: reads changed access control lists, if the broker has an authorizer.
 
-A list that cannot be understood is not passed over, for it may deny something: without it no broker
-starts, and one that runs keeps the list it had.  So Apache Kafka's AclAuthorizer has it, too.
+A list that cannot be decoded is not ignored, because it may deny something: a starting broker stops
+with an error, a running one keeps the previous list.  Apache Kafka's AclAuthorizer does the same.
 """
 
 from __future__ import annotations
@@ -19,68 +19,72 @@ from kwire.cluster.stores.zookeeper import acl_znodes
 from kwire.cluster.stores.zookeeper.link import log
 from kwire.cluster.stores.zookeeper.merging import with_acls
 from kwire.cluster.stores.zookeeper.notifications import Notifications
-from kwire.cluster.stores.zookeeper.session import Session
-from kwire.cluster.stores.zookeeper.writing import Versions
+from kwire.cluster.stores.zookeeper.session import ZooKeeperSession
+from kwire.cluster.stores.zookeeper.writing import ZnodeVersions
 
 DAMAGED: Final = (ValueError, TypeError, LookupError, AttributeError)
-"""What decoding a znode raises that does not say what it is to say."""
+"""Exceptions of the decoders of znodes."""
 
 
-class Followed(Protocol):
-    """What the follower is to its store (kwire.cluster.stores.zookeeper.store)."""
+class ImageStore(Protocol):
+    """What a follower needs of its store (kwire.cluster.stores.zookeeper.store)."""
 
-    session: Session
-    versions: Versions
+    session: ZooKeeperSession
+    versions: ZnodeVersions
 
     @property
     def image(self) -> ClusterImage:
-        """As of now."""
+        """The latest image."""
 
     def publish(self, after: ClusterImage, changes: Iterable[Change]) -> None:
-        """The image is `after`, by changes of what these are about."""
+        """Make `after`, the result of `changes`, the image."""
 
 
 class AclFollower:
-    """See the module.  All wants the store's turn, and raises StoreError."""
+    """See the module.  The caller holds the store's turn; all methods raise StoreError."""
 
-    def __init__(self, store: Followed) -> None:
+    def __init__(self, store: ImageStore) -> None:
         self._store = store
-        self._told = {
+        self._notifications = {
             pattern_type: Notifications(store.session, folder)
             for pattern_type, folder in acl_znodes.FOLDERS.items()
         }
         self._is_loaded = False
 
     async def follow(self, subjects: Set[str], *, everything: bool) -> None:
-        """Read what has changed."""
+        """Read the lists named by new notifications in `subjects`, or all lists."""
         if everything:
             await self.read_all()
             return
-        for pattern_type, told in self._told.items():
-            if told.folder in subjects:
-                await told.hear(partial(self._read_changed, pattern_type))
+        for pattern_type, notifications in self._notifications.items():
+            if notifications.folder in subjects:
+                await notifications.process(partial(self._read_changed, pattern_type))
 
     async def read_again(self, changes: Iterable[Change]) -> None:
-        """What these are about."""
-        listed = [each.pattern for each in changes if isinstance(each, ChangeAcls)]
-        await self.read(dict.fromkeys(listed))
+        """Read the lists that `changes` are about."""
+        patterns = [change.pattern for change in changes if isinstance(change, ChangeAcls)]
+        await self.read(dict.fromkeys(patterns))
 
     async def read_all(self) -> None:
-        for told in self._told.values():
-            await told.pass_over()
+        """Read all lists; skips the notifications that exist now."""
+        for notifications in self._notifications.values():
+            await notifications.skip()
         paths = [*acl_znodes.TYPE_PATHS]
         names = await self._store.session.children_of_all(paths)
-        there = [
+        present = [
             ResourcePattern(*acl_znodes.TYPE_PATHS[path], name)
-            for path, found in zip(paths, names, strict=True)
-            for name in found
+            for path, children in zip(paths, names, strict=True)
+            for name in children
         ]
-        await self.read(dict.fromkeys(chain(there, self._store.image.acls)))
+        # A pattern of the image that is not present any more has lost its last entry.
+        await self.read(dict.fromkeys(chain(present, self._store.image.acls)))
         self._is_loaded = True
 
-    async def _read_changed(self, pattern_type: PatternType, told: list[tuple[str, bytes]]) -> None:
+    async def _read_changed(
+        self, pattern_type: PatternType, contents: list[tuple[str, bytes]]
+    ) -> None:
         changed: dict[ResourcePattern, None] = {}
-        for path, content in told:
+        for path, content in contents:
             try:
                 changed[acl_znodes.decode_change(content, pattern_type)] = None
             except DAMAGED as problem:
@@ -88,26 +92,26 @@ class AclFollower:
         await self.read(changed)
 
     async def read(self, patterns: Iterable[ResourcePattern]) -> None:
-        """Publish what is there now of these."""
+        """Read the lists of `patterns` and publish them."""
         store, wanted = self._store, list(patterns)
         paths = list(map(acl_znodes.acl_path, wanted))
-        found: dict[ResourcePattern, frozenset[AccessControlEntry]] = {}
-        for pattern, path, each in zip(
+        entries: dict[ResourcePattern, frozenset[AccessControlEntry]] = {}
+        for pattern, path, znode in zip(
             wanted, paths, await store.session.get_all(paths), strict=True
         ):
-            if each is None:
-                found[pattern] = NO_ENTRIES
+            if znode is None:
+                entries[pattern] = NO_ENTRIES
                 store.versions.acls.pop(pattern, None)
                 continue
-            store.versions.acls[pattern] = each[1].version
+            store.versions.acls[pattern] = znode[1].version
             try:
-                found[pattern] = acl_znodes.decode_acls(each[0])
+                entries[pattern] = acl_znodes.decode_acls(znode[0])
             except DAMAGED as problem:
-                self._not_understood(path, problem)
-        store.publish(*with_acls(store.image, found))
+                self._not_decoded(path, problem)
+        store.publish(*with_acls(store.image, entries))
 
-    def _not_understood(self, path: str, problem: Exception) -> None:
-        said = f"{path} in ZooKeeper is no access control list that can be understood: {problem!r}"
+    def _not_decoded(self, path: str, problem: Exception) -> None:
+        message = f"{path} in ZooKeeper cannot be decoded as an access control list: {problem!r}"
         if not self._is_loaded:
-            raise StoreError(said)
-        log.error("%s; what it said before holds", said)
+            raise StoreError(message)
+        log.error("%s; the previous list still applies.", message)

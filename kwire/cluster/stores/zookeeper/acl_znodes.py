@@ -1,14 +1,13 @@
-"""Access control lists in ZooKeeper: paths and bytes, both ways, as Apache Kafka 3.9.2's
-AclAuthorizer writes them.
+"""Encodes and decodes the znodes of access control lists, as Apache Kafka 3.9.2's AclAuthorizer.
 
-    /kafka-acl/Topic/NAME                      the entries of a name
-    /kafka-acl-extended/prefixed/Topic/PREFIX  those of all names that begin so
-    /kafka-acl-changes/acl_changes_N           TOPIC:NAME has changed
-    /kafka-acl-extended-changes/acl_changes_N  the same of a prefix, as an object of JSON
+    /kafka-acl/Topic/NAME                      the entries of one resource name
+    /kafka-acl-extended/prefixed/Topic/PREFIX  the entries of all names with a prefix
+    /kafka-acl-changes/acl_changes_N           notification: the entries of TOPIC:NAME changed
+    /kafka-acl-extended-changes/acl_changes_N  notification about a prefix, a JSON object
 
-Names are in the paths as they are, so none has a `/`.  The order of a znode's entries is theirs
-who wrote it: Apache Kafka keeps them in a set, and more than four in the order of hashes that are
-others in each process.
+Paths have names unescaped, so a name cannot have a `/`.  The order of entries in a znode means
+nothing: Apache Kafka keeps them in a set, whose order differs between processes when it has more
+than four entries.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ FOLDERS: Final = {
     PatternType.LITERAL: ACL_CHANGES,
     PatternType.PREFIXED: EXTENDED_ACL_CHANGES,
 }
-"""Where changes are told."""
+"""The folders of notifications."""
 _CHANGE: Final = "/acl_changes_"
 _STORES: Final = {
     PatternType.LITERAL: "/kafka-acl",
@@ -43,7 +42,7 @@ _VERSION: Final = 1
 
 
 def _titled(name: str) -> str:
-    """TRANSACTIONAL_ID is TransactionalId there."""
+    """A name as the znodes spell it: TransactionalId for TRANSACTIONAL_ID."""
     return "".join(word.capitalize() for word in name.split("_"))
 
 
@@ -53,17 +52,18 @@ _TYPES: Final[Mapping[ResourceType, str]] = {
     if kind not in (ResourceType.UNKNOWN, ResourceType.ANY)
 }
 _OPERATIONS: Final = {
-    _titled(each.name): each
-    for each in AclOperation
-    if each not in (AclOperation.UNKNOWN, AclOperation.ANY)
+    _titled(operation.name): operation
+    for operation in AclOperation
+    if operation not in (AclOperation.UNKNOWN, AclOperation.ANY)
 }
 _PERMISSIONS: Final = {
-    _titled(each.name): each for each in (AclPermissionType.DENY, AclPermissionType.ALLOW)
+    _titled(permission.name): permission
+    for permission in (AclPermissionType.DENY, AclPermissionType.ALLOW)
 }
 _TYPES_SHOUTED: Final = {
     name.upper(): kind
     for kind, title in _TYPES.items()
-    for name in (kind.name, title)  # the title alone is how brokers before 2.0 told it
+    for name in (kind.name, title)  # brokers before 2.0 wrote the title
 }
 
 TYPE_PATHS: Final = {
@@ -71,9 +71,9 @@ TYPE_PATHS: Final = {
     for pattern_type, store in _STORES.items()
     for kind, title in _TYPES.items()
 }
-"""The folders of names, and what stands in each."""
+"""The folders of lists, with the resource type and pattern type of each."""
 PERSISTENT_PATHS: Final = (*TYPE_PATHS, *FOLDERS.values())
-"""What each broker with an authorizer makes at its start where it is not there yet."""
+"""Paths that each broker with an authorizer creates at its start."""
 
 
 def acl_path(pattern: ResourcePattern) -> str:
@@ -82,41 +82,42 @@ def acl_path(pattern: ResourcePattern) -> str:
 
 
 def change_path(pattern: ResourcePattern) -> str:
-    """Of a sequential znode: its number comes behind."""
+    """The path of a new notification, to which ZooKeeper appends a number."""
     return FOLDERS[PatternType(pattern.pattern_type)] + _CHANGE
 
 
 def encode_acls(entries: Iterable[AccessControlEntry]) -> bytes:
-    said = [
+    acls = [
         {
-            "principal": each.principal,
-            "permissionType": _titled(AclPermissionType(each.permission).name),
-            "host": each.host,
-            "operation": _titled(AclOperation(each.operation).name),
+            "principal": entry.principal,
+            "permissionType": _titled(AclPermissionType(entry.permission).name),
+            "host": entry.host,
+            "operation": _titled(AclOperation(entry.operation).name),
         }
-        for each in sorted(entries)
+        for entry in sorted(entries)
     ]
-    return text_of({"acls": said, "version": _VERSION})
+    return text_of({"acls": acls, "version": _VERSION})
 
 
 def decode_acls(content: bytes) -> frozenset[AccessControlEntry]:
-    """None of what is no JSON, as Apache Kafka has it.
+    """The entries in `content`; none if it is not JSON (as in Apache Kafka).
 
-    Raises ValueError, TypeError, LookupError for what cannot be understood.
+    Raises ValueError, TypeError, LookupError for JSON of another form.
     """
-    said = parsed(content)
-    if said is None:
+    fields = parsed(content)
+    if fields is None:
         return frozenset()
-    if not isinstance(said, dict) or said["version"] != _VERSION:
-        raise ValueError(f"{said!r} are no access control lists of version {_VERSION}")
-    return frozenset(map(_entry, said["acls"]))
+    if not isinstance(fields, dict) or fields["version"] != _VERSION:
+        raise ValueError(f"{fields!r} is not an access control list of version {_VERSION}")
+    return frozenset(map(_entry, fields["acls"]))
 
 
-def _entry(said: dict[str, Any]) -> AccessControlEntry:
-    principal, host = said["principal"], said["host"]
+def _entry(fields: dict[str, Any]) -> AccessControlEntry:
+    principal, host = fields["principal"], fields["host"]
     if not isinstance(principal, str) or ":" not in principal or not isinstance(host, str):
-        raise ValueError(f"{said!r} is no access control entry")
-    operation, permission = _OPERATIONS[said["operation"]], _PERMISSIONS[said["permissionType"]]
+        raise ValueError(f"{fields!r} is not an access control entry")
+    operation = _OPERATIONS[fields["operation"]]
+    permission = _PERMISSIONS[fields["permissionType"]]
     return AccessControlEntry(principal, host, operation, permission)
 
 
@@ -124,12 +125,12 @@ def encode_change(pattern: ResourcePattern) -> bytes:
     kind = ResourceType(pattern.resource_type).name
     if pattern.pattern_type == PatternType.LITERAL:
         return f"{kind}:{pattern.name}".encode()
-    said = {"version": _VERSION, "resourceType": kind, "name": pattern.name}
-    return text_of(said | {"patternType": PatternType(pattern.pattern_type).name})
+    fields = {"version": _VERSION, "resourceType": kind, "name": pattern.name}
+    return text_of(fields | {"patternType": PatternType(pattern.pattern_type).name})
 
 
 def decode_change(content: bytes, pattern_type: PatternType) -> ResourcePattern:
-    """What has changed, by a notification in the folder of that type.
+    """The pattern that a notification in the folder of `pattern_type` names.
 
     Raises ValueError, TypeError, LookupError.
     """
@@ -138,7 +139,7 @@ def decode_change(content: bytes, pattern_type: PatternType) -> ResourcePattern:
         if not colon:
             raise ValueError(f"{content!r} names no resource")
     else:
-        said = json.loads(content)
-        kind, name = said["resourceType"], str(said["name"])
-        pattern_type = PatternType[said["patternType"]]
+        fields = json.loads(content)
+        kind, name = fields["resourceType"], str(fields["name"])
+        pattern_type = PatternType[fields["patternType"]]
     return ResourcePattern(_TYPES_SHOUTED[kind.upper()], pattern_type, name)

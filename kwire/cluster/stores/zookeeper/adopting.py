@@ -1,17 +1,19 @@
-"""A single node's metadata, taken into ZooKeeper: its broker is the first of a cluster then.
+"""Writes a single node's metadata to ZooKeeper: its broker becomes the first one of a cluster.
 
-    /cluster/id                   its cluster id, where ZooKeeper has none yet
-    /latest_producer_id_block     up to the last id that the node may have given
-    /feature                      what an administrator has asked of the features
-    /config/…                     what is set on brokers, groups, metrics, users, clients, addresses
-    /kafka-acl…                   its access control lists
-    /delegation_token/tokens/…    its delegation tokens
-    /brokers/topics/…             its topics, with their ids, what is set on them, and who leads
+Adoption writes in this order:
 
-in this order, so that a cluster id is there before anybody else can make one, and a topic before
-nothing that it needs, least of all an access control list that denies something.  What was
-interrupted is finished by doing it again: what is there already in the same words, and a topic with
-the same id, is the node's own.
+    /cluster/id                   the cluster id, if ZooKeeper has none
+    /latest_producer_id_block     a block that ends with the last id that the node may have used
+    /feature                      the feature levels that an administrator has set
+    /config/…                     configs of brokers, groups, metrics, users, clients, addresses
+    /kafka-acl…                   access control lists
+    /delegation_token/tokens/…    delegation tokens
+    /brokers/topics/…             topics with their ids, configs and partition states
+
+The cluster id comes first, so that no other broker can create one.  Topics come last, so that a
+topic is never there without something that it needs, above all an access control list that denies
+something.  An interrupted adoption is finished by running it again: equal content, and a topic with
+the same id, count as written by this node.
 """
 
 from __future__ import annotations
@@ -41,24 +43,28 @@ from kwire.cluster.stores.deciding import commit_decided
 from kwire.cluster.stores.zookeeper import acl_znodes, reading, token_znodes, znodes
 from kwire.cluster.stores.zookeeper.acl_following import DAMAGED
 from kwire.cluster.stores.zookeeper.config import ZooKeeperConfig
-from kwire.cluster.stores.zookeeper.session import OutcomeUnknown, Refused, Session
+from kwire.cluster.stores.zookeeper.session import (
+    OutcomeUnknown,
+    TransactionRefused,
+    ZooKeeperSession,
+)
 from kwire.cluster.stores.zookeeper.store import ZooKeeperStore
 from kwire.codecs.uuids import uuid_text
 from kwire.security.acls import check_for_zookeeper
 
 CHANGES_AT_ONCE = 500
-"""Of one commit: some thousands of znodes."""
+"""Changes in one commit: some thousands of znodes."""
 
-Said = TypeVar("Said")
+Decoded = TypeVar("Decoded")
 
 
 class CannotAdopt(Exception):
-    """ZooKeeper has something else there, or somebody is at it; the sentence says what."""
+    """ZooKeeper has other metadata, or brokers are running; the message says which."""
 
 
 @dataclass(slots=True)
 class Adoption:
-    """What is to be written; empty where all of it is there already."""
+    """What adoption writes; empty if ZooKeeper has all of it."""
 
     cluster_id: str | None = None
     producer_ids: range | None = None
@@ -71,29 +77,30 @@ class Adoption:
 
     @property
     def paths(self) -> Iterator[str]:
-        """The znodes, without those below a topic."""
+        """The paths that are written, without those below a topic."""
         if self.cluster_id is not None:
             yield znodes.CLUSTER_ID
         if self.producer_ids is not None:
             yield znodes.PRODUCER_ID_BLOCK
         if self.asked:
             yield znodes.FEATURE
-        for each in self.configs:
-            yield znodes.config_path((each.resource, each.name))
-        yield from (acl_znodes.acl_path(each.pattern) for each in self.acls)
-        yield from (token_znodes.token_path(each.token_id) for each in self.tokens)
+        for change in self.configs:
+            yield znodes.config_path((change.resource, change.name))
+        yield from (acl_znodes.acl_path(change.pattern) for change in self.acls)
+        yield from (token_znodes.token_path(change.token_id) for change in self.tokens)
         yield from (znodes.topic_path(topic.name) for topic in self.topics)
 
 
 async def adopt(
     config: ZooKeeperConfig, image: ClusterImage, broker_id: int, *, dry_run: bool = False
 ) -> Adoption:
-    """Write `image`, whose broker is `broker_id`; with `dry_run`, tell what would be written.
+    """Write `image`, the metadata of the single node `broker_id`; returns what was written.
 
-    Raises CannotAdopt, and StoreError where ZooKeeper cannot be reached.
+    With `dry_run` nothing is written.  Raises CannotAdopt; StoreError if ZooKeeper cannot be
+    reached.
     """
     async with trio.open_nursery() as nursery:
-        session = Session(config, lambda state: None, lambda path: None)
+        session = ZooKeeperSession(config, lambda state: None, lambda path: None)
         nursery.start_soon(session.run)
         try:
             adoption = await _planned(session, image, broker_id)
@@ -106,19 +113,21 @@ async def adopt(
     return adoption
 
 
-# -- what there is
+# -- planning: comparing the image with ZooKeeper
 
 
-async def _planned(session: Session, image: ClusterImage, broker_id: int) -> Adoption:
+async def _planned(session: ZooKeeperSession, image: ClusterImage, broker_id: int) -> Adoption:
     adoption = Adoption()
     known = await session.get(znodes.CLUSTER_ID)
     if known is None:
         adoption.cluster_id = image.cluster_id
     elif (other := znodes.decode_cluster_id(known[0])) != image.cluster_id:
-        raise CannotAdopt(f"ZooKeeper has the cluster {other}, and this is {image.cluster_id}")
+        raise CannotAdopt(
+            f"ZooKeeper has metadata of cluster {other}, but this node is of {image.cluster_id}"
+        )
     if running := await session.children(znodes.BROKER_IDS):
         raise CannotAdopt(
-            f"broker {running[0]} is registered in ZooKeeper: stop all brokers, then do it again"
+            f"broker {running[0]} is registered in ZooKeeper: stop all brokers, then try again"
         )
     adoption.producer_ids = await _producer_ids(session, image)
     adoption.asked = await _asked(session, image)
@@ -129,147 +138,152 @@ async def _planned(session: Session, image: ClusterImage, broker_id: int) -> Ado
     return adoption
 
 
-async def _producer_ids(session: Session, image: ClusterImage) -> range | None:
-    """A block whose end is the last id that the node may have given; None if that is known."""
-    found = await session.get(znodes.PRODUCER_ID_BLOCK)
-    following = znodes.decode_next_producer_id(None if found is None else found[0])
-    if following >= image.next_producer_id:
+async def _producer_ids(session: ZooKeeperSession, image: ClusterImage) -> range | None:
+    """A block that ends with the last id that the node may have used.
+
+    None if ZooKeeper has reserved that id already.
+    """
+    znode = await session.get(znodes.PRODUCER_ID_BLOCK)
+    next_id = znodes.decode_next_producer_id(None if znode is None else znode[0])
+    if next_id >= image.next_producer_id:
         return None
     return range(image.next_producer_id - 1, image.next_producer_id)
 
 
-async def _configs(session: Session, image: ClusterImage) -> list[SetConfigs]:
-    """But those of topics, which are written with them."""
+async def _configs(session: ZooKeeperSession, image: ClusterImage) -> list[SetConfigs]:
+    """Configs to write, without those of topics, which are written with the topics."""
     wanted = []
     for (resource, name), configs in sorted(image.configs.items()):
         if resource == TOPIC_RESOURCE or not configs:
             continue
-        found = await session.get(znodes.config_path((resource, name)))
-        there = {} if found is None else znodes.decode_configs(found[0])
-        if there == configs:
+        znode = await session.get(znodes.config_path((resource, name)))
+        present = {} if znode is None else znodes.decode_configs(znode[0])
+        if present == configs:
             continue
-        if there:
+        if present:
             path = znodes.config_path((resource, name))
             raise CannotAdopt(f"ZooKeeper has other settings in {path}")
         wanted.append(SetConfigs(resource, name, {}, configs))
     return wanted
 
 
-async def _asked(session: Session, image: ClusterImage) -> Mapping[str, int]:
-    """What of the features no administrator has said in ZooKeeper already.
+async def _asked(session: ZooKeeperSession, image: ClusterImage) -> Mapping[str, int]:
+    """Feature levels to write; empty if ZooKeeper has them.
 
-    Clusters on ZooKeeper have no ELR, with which a new cluster of another kind begins.
+    The level of ELR is left out: a new single node has it, but clusters on ZooKeeper have no ELR.
     """
     wanted = {name: level for name, level in image.features.asked.items() if name != ELR_VERSION}
-    there = (await reading.features(session)).asked
-    if there and there != wanted:
+    present = (await reading.features(session)).asked
+    if present and present != wanted:
         raise CannotAdopt(f"ZooKeeper has other levels of features in {znodes.FEATURE}")
-    return {} if there else wanted
+    return {} if present else wanted
 
 
-async def _acls(session: Session, image: ClusterImage) -> list[ChangeAcls]:
-    """Refused where one of them would be lost: it may be the one that denies something."""
+async def _acls(session: ZooKeeperSession, image: ClusterImage) -> list[ChangeAcls]:
+    """Lists to write.  Raises CannotAdopt for an entry that ZooKeeper cannot keep: it may deny."""
     for pattern, entries in image.acls.items():
         for entry in entries:
             try:
                 check_for_zookeeper(pattern, entry)
             except Refusal as refusal:
                 raise CannotAdopt(
-                    f"brokers on ZooKeeper cannot keep the access control list on {pattern.name!r}"
-                    f" that names {entry.principal}: remove it first"
+                    f"ZooKeeper cannot keep the access control entry on {pattern.name!r} for"
+                    f" {entry.principal}: remove it first"
                 ) from refusal
     patterns = sorted(image.acls)
     paths = [acl_znodes.acl_path(pattern) for pattern in patterns]
     wanted = []
-    for pattern, path, found in zip(patterns, paths, await session.get_all(paths), strict=True):
+    for pattern, path, znode in zip(patterns, paths, await session.get_all(paths), strict=True):
         entries = image.acls_on(pattern)
-        there = None if found is None else _understood(path, found[0], acl_znodes.decode_acls)
-        if there and there != entries:
+        present = None if znode is None else _decoded(path, znode[0], acl_znodes.decode_acls)
+        if present and present != entries:
             raise CannotAdopt(f"ZooKeeper has other access control entries in {path}")
-        if not there:
+        if not present:
             wanted.append(ChangeAcls(pattern, added=tuple(sorted(entries))))
     return wanted
 
 
-async def _tokens(session: Session, image: ClusterImage) -> list[SetToken]:
+async def _tokens(session: ZooKeeperSession, image: ClusterImage) -> list[SetToken]:
     ids = sorted(image.tokens)
-    paths = [token_znodes.token_path(each) for each in ids]
+    paths = [token_znodes.token_path(token_id) for token_id in ids]
     wanted = []
-    for token_id, path, found in zip(ids, paths, await session.get_all(paths), strict=True):
+    for token_id, path, znode in zip(ids, paths, await session.get_all(paths), strict=True):
         token = image.tokens[token_id]
-        there = None if found is None else _understood(path, found[0], token_znodes.decode_token)
-        if there is not None and there != token:
+        present = None if znode is None else _decoded(path, znode[0], token_znodes.decode_token)
+        if present is not None and present != token:
             raise CannotAdopt(f"ZooKeeper has another delegation token {token_id}")
-        if there is None:
+        if present is None:
             wanted.append(SetToken(token_id, None, token))
     return wanted
 
 
-def _understood(path: str, content: bytes, decode: Callable[[bytes], Said]) -> Said:
+def _decoded(path: str, content: bytes, decode: Callable[[bytes], Decoded]) -> Decoded:
     try:
         return decode(content)
     except DAMAGED as problem:
-        raise CannotAdopt(f"{path} in ZooKeeper cannot be understood: {problem!r}") from problem
+        raise CannotAdopt(f"{path} in ZooKeeper cannot be decoded: {problem!r}") from problem
 
 
-async def _topics(session: Session, image: ClusterImage, broker_id: int) -> list[TopicImage]:
+async def _topics(
+    session: ZooKeeperSession, image: ClusterImage, broker_id: int
+) -> list[TopicImage]:
     names = sorted(image.topics)
-    found = await session.get_all([znodes.topic_path(name) for name in names])
-    for name, each in zip(names, found, strict=True):
-        if each is None:
+    present = await session.get_all([znodes.topic_path(name) for name in names])
+    for name, znode in zip(names, present, strict=True):
+        if znode is None:
             continue
-        known = znodes.decode_topic(each[0]).id
+        known = znodes.decode_topic(znode[0]).id
         if known != image.topics[name].id:
             other = "without an id" if known is None else f"with the id {uuid_text(known)}"
-            raise CannotAdopt(f"ZooKeeper has a topic {name} {other}: it is not this one")
+            raise CannotAdopt(f"ZooKeeper has another topic {name}, {other}")
     for name in names:
         for index, state in enumerate(image.topics[name].partitions):
             if state.replicas != (broker_id,):
                 raise CannotAdopt(
-                    f"{name}-{index} has the replicas {list(state.replicas)}: this is no single"
-                    " node's directory"
+                    f"{name}-{index} has the replicas {list(state.replicas)}: this is not the"
+                    f" directory of the single node {broker_id}"
                 )
     states = await session.get_all([_last_state(image.topics[name]) for name in names])
     return [image.topics[name] for name, state in zip(names, states, strict=True) if state is None]
 
 
 def _last_state(topic: TopicImage) -> str:
-    """The znode that is written last."""
+    """The path of the topic's znode that is written last: if it exists, the topic is complete."""
     return znodes.state_path(topic.name, len(topic.partitions) - 1)
 
 
-# -- what is written
+# -- writing
 
 
-async def _write_identity(session: Session, adoption: Adoption, broker_id: int) -> None:
+async def _write_identity(session: ZooKeeperSession, adoption: Adoption, broker_id: int) -> None:
     await session.make_root()
     if adoption.cluster_id is not None:
         await session.make_path(znodes.CLUSTER_ID.rpartition("/")[0])
         content = znodes.encode_cluster_id(adoption.cluster_id)
         if not await session.make(znodes.CLUSTER_ID, content):
-            raise CannotAdopt("another cluster began in ZooKeeper a moment ago")
+            raise CannotAdopt("another broker has just created a cluster in this ZooKeeper")
     await reading.make_persistent_paths(session)
     if adoption.producer_ids is not None:
         content = znodes.encode_producer_ids(broker_id, adoption.producer_ids)
         try:
             await session.multi([session.set_data(znodes.PRODUCER_ID_BLOCK, content)])
-        except (Refused, OutcomeUnknown) as problem:
-            raise StoreError(f"{znodes.PRODUCER_ID_BLOCK} was not written: {problem}") from problem
+        except (TransactionRefused, OutcomeUnknown) as problem:
+            raise StoreError(f"cannot write {znodes.PRODUCER_ID_BLOCK}: {problem}") from problem
 
 
 async def _write_the_rest(
     config: ZooKeeperConfig, image: ClusterImage, adoption: Adoption, broker_id: int
 ) -> None:
-    """As the controller, which nobody else can be meanwhile."""
+    """Write the rest as the controller, so that no other broker is the controller meanwhile."""
     config = replace(config, has_acls=bool(adoption.acls), has_tokens=bool(adoption.tokens))
     async with trio.open_nursery() as nursery:
         store = ZooKeeperStore(config, broker_id)
         await nursery.start(store.run)
         try:
             if not await store.campaign():
-                raise CannotAdopt("another broker has become the controller a moment ago")
-            asking = partial(_asking, adoption.asked)
-            await commit_decided(store, lambda: store.image, [asking])
+                raise CannotAdopt("another broker has just become the controller")
+            decide_features = partial(_feature_change, adoption.asked)
+            await commit_decided(store, lambda: store.image, [decide_features])
             changes = list(_changes(store.image, image, adoption))
             for start in range(0, len(changes), CHANGES_AT_ONCE):
                 await store.commit(changes[start : start + CHANGES_AT_ONCE])
@@ -278,8 +292,12 @@ async def _write_the_rest(
             store.close()
 
 
-def _asking(asked: Mapping[str, int], known: ClusterImage) -> SetFeatures | None:
-    """A decision, for /feature is a moment old and the image may not have it yet."""
+def _feature_change(asked: Mapping[str, int], known: ClusterImage) -> SetFeatures | None:
+    """The change that sets the levels `asked`, None if they are set.
+
+    This is a decision, to be repeated on a conflict: /feature was created a moment ago, and the
+    image may lack it.
+    """
     before = known.features
     if not asked or before.asked == asked:
         return None
@@ -287,15 +305,17 @@ def _asking(asked: Mapping[str, int], known: ClusterImage) -> SetFeatures | None
 
 
 def _changes(known: ClusterImage, image: ClusterImage, adoption: Adoption) -> Iterator[Change]:
+    """The changes of `adoption`; `known` is ZooKeeper's image, `image` that of the node."""
     yield from adoption.configs
     yield from adoption.acls
     yield from adoption.tokens
     for topic in adoption.topics:
-        # What a partition's state says of the controller must not be later than it is.
+        # The controller epoch in a state must not be above ZooKeeper's.
         states = [
             replace(state, controller_epoch=known.controller_epoch, partition_epoch=0)
             for state in topic.partitions
         ]
+        # An interrupted adoption may have written the topic, but not all of its states.
         begun = known.topics.get(topic.name)
         if begun is None:
             configs = image.configs_of(TOPIC_RESOURCE, topic.name)

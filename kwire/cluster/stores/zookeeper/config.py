@@ -1,4 +1,4 @@
-"""How to reach ZooKeeper, and as whom: the settings zookeeper.*."""
+"""ZooKeeperConfig: the settings zookeeper.*, with servers, timeouts, credentials and TLS."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ SESSION_TIMEOUT_MS = 18_000
 
 @dataclass(frozen=True, slots=True)
 class ZooKeeperTls:
-    """Files in PEM: whom to trust (zookeeper.ssl.truststore.location), and who this broker is
-    (zookeeper.ssl.keystore.location: a key and its certificates)."""
+    """PEM files for TLS: `truststore` has the trusted certificates
+    (zookeeper.ssl.truststore.location), `keystore` the key and certificates of this broker
+    (zookeeper.ssl.keystore.location)."""
 
     truststore: str | None = None
     keystore: str | None = None
@@ -26,24 +27,25 @@ class ZooKeeperTls:
     check_hostname: bool = True
 
     def context(self) -> ssl.SSLContext:
-        """Trusts the truststore alone, where there is one.  Raises OSError."""
+        """A TLS context; trusts only the truststore, if there is one.  Raises OSError."""
         context = ssl.create_default_context(cafile=self.truststore)
         context.check_hostname = self.check_hostname
         if self.keystore is not None:
-            # A key that needs a password would be asked of the terminal where there is none.
+            # Without a password argument OpenSSL would ask on the terminal for the key's password.
             context.load_cert_chain(self.keystore, password=self.keystore_password or "")
         return context
 
 
 @dataclass(frozen=True, slots=True)
 class ZooKeeperConfig:
-    """`connect` is zookeeper.connect: servers with commas between, and a chroot behind the last.
+    """How to connect to ZooKeeper, and what the store keeps there.
 
-    `connection_timeout_ms` is how long whoever needs ZooKeeper waits until it is reached.
-    `auth` are pairs of a scheme and a credential: ("digest", "user:password").
-    With `set_acl` only who created a znode may change it.
-    `has_acls`: access control lists (of Kafka's resources) are kept there, too, for an authorizer;
-    `has_tokens`: so are delegation tokens, for brokers with a secret.
+    `connect` is zookeeper.connect: servers separated by commas, a chroot after the last one.
+    `connection_timeout_ms`: how long a request waits for a connection.
+    `auth`: pairs of a scheme and a credential, such as ("digest", "user:password").
+    `set_acl`: only the creator of a znode may change it.
+    `has_acls`: the store follows Kafka's access control lists, for an authorizer.
+    `has_tokens`: the store follows delegation tokens, for brokers with a secret key.
     """
 
     connect: str
@@ -57,7 +59,7 @@ class ZooKeeperConfig:
 
     @property
     def access_paths(self) -> tuple[str, ...]:
-        """What must be there for those."""
+        """Paths that access control lists and tokens need, as far as the store follows them."""
         paths = acl_znodes.PERSISTENT_PATHS if self.has_acls else ()
         return paths + (token_znodes.PERSISTENT_PATHS if self.has_tokens else ())
 
@@ -67,26 +69,26 @@ class ZooKeeperConfig:
 
     @property
     def chroot(self) -> str:
-        """What all paths begin with; empty without one.  Raises StoreError."""
+        """The prefix of all paths; empty without a chroot.  Raises StoreError."""
         path = self.connect.partition("/")[2].rstrip("/")
         if "" in path.split("/") and path:
-            raise StoreError(f"zookeeper.connect: /{path} is no path of ZooKeeper")
+            raise StoreError(f"zookeeper.connect: /{path} is not a valid ZooKeeper path")
         return f"/{path}" if path else ""
 
     def tls_context(self) -> ssl.SSLContext | None:
-        """None without TLS.  Raises StoreError where a file cannot be used."""
+        """The TLS context, None without TLS.  Raises StoreError if a file cannot be used."""
         if self.tls is None:
             return None
         try:
             return self.tls.context()
-        except OSError as problem:  # that of ssl is one
+        except OSError as problem:  # ssl.SSLError is an OSError
             raise StoreError(f"zookeeper.ssl.*: {problem}") from problem
 
 
 def zookeeper_config(config: BrokerConfig) -> ZooKeeperConfig:
-    """What a broker's settings say of its ZooKeeper.  Raises ConfigError."""
+    """The ZooKeeper configuration in a broker's settings.  Raises ConfigError."""
     settings = ZooKeeperSettings(config.explicit)
-    assert settings.zookeeper_connect is not None, "asked of members only"
+    assert settings.zookeeper_connect is not None, "only cluster members have a ZooKeeper store"
     timeout_ms = settings.zookeeper_session_timeout_ms
     connection_timeout_ms = settings.zookeeper_connection_timeout_ms
     return ZooKeeperConfig(

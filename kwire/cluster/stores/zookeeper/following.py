@@ -1,7 +1,9 @@
-"""Following the cluster: what changed is marked by watches, read in turn, and published.
+"""ZooKeeperFollower: reads what has changed in ZooKeeper, and publishes it.
 
-Every broker follows the controller, the brokers and the configs; the controller also the topics,
-and what administrators and brokers ask of it by znodes, which go when they have been heard.
+A watch that fires marks a subject (a path, or EVERYTHING).  `run` reads the marked subjects in the
+store's turn and publishes the new image.  Every broker follows the controller, the brokers, the
+features and the configs.  The controller also follows the topics, and the znodes by which
+administrators and brokers send it requests; it deletes such a znode after reading it.
 """
 
 from __future__ import annotations
@@ -30,12 +32,12 @@ from kwire.cluster.metadata.changes import (
 from kwire.cluster.metadata.image import NO_CONTROLLER, ClusterImage, ResourceKey, TopicImage
 from kwire.cluster.stores.contract import (
     ControllerGone,
-    ElectionsAsked,
+    ElectionsRequested,
     Fenced,
     IsrChanged,
     LogDirsFailed,
     Place,
-    ReassignmentsAsked,
+    ReassignmentsRequested,
     StoreError,
     StoreEvent,
 )
@@ -46,22 +48,23 @@ from kwire.cluster.stores.zookeeper.link import log
 from kwire.cluster.stores.zookeeper.merging import is_settled, with_configs, with_topics
 from kwire.cluster.stores.zookeeper.notifications import CHANGES_KEPT_S
 from kwire.cluster.stores.zookeeper.session import (
-    Operation,
     OutcomeUnknown,
-    Refused,
-    Session,
-    State,
+    SessionState,
+    TransactionRefused,
+    ZnodeOperation,
+    ZooKeeperSession,
 )
 from kwire.cluster.stores.zookeeper.token_following import TokenFollower
-from kwire.cluster.stores.zookeeper.writing import Versions
+from kwire.cluster.stores.zookeeper.writing import ZnodeVersions
 
 EVERYTHING = "/"
 REFUSED_PAUSE_S = 1.0
 LIST_PAUSE_RATIO = 10
-"""The list of all topics changes with each that is made, also by this broker, and ZooKeeper tells
-it whole: it is read again when ten times as long has passed as reading it took."""
+"""The list of all topics is read at most once in ten times the time that reading it takes.
 
-_ASKED = (
+It changes with each new topic, even of this broker, and ZooKeeper always sends it whole."""
+
+_REQUESTS = (
     znodes.REASSIGN_PARTITIONS,
     znodes.PREFERRED_ELECTION,
     znodes.ISR_CHANGES,
@@ -76,90 +79,92 @@ _SUBJECTS = {
     znodes.FEATURE,
     znodes.TOPICS,
     znodes.DELETE_TOPICS,
-    *_ASKED,
+    *_REQUESTS,
 }
 
 
 def subject_of(path: str) -> str | None:
-    """What is to be read when this path has changed; None if nothing."""
+    """The subject to read when `path` has changed; None if nothing depends on it."""
     if path in _SUBJECTS:
         return path
-    above, _, _ = path.rpartition("/")
-    if above == znodes.BROKER_IDS:
-        return above
-    return path if above == znodes.TOPICS else None
+    parent, _, _ = path.rpartition("/")
+    if parent == znodes.BROKER_IDS:
+        return parent
+    return path if parent == znodes.TOPICS else None
 
 
-class Followed(Protocol):
-    """What the follower is to its store (kwire.cluster.stores.zookeeper.store)."""
+class FollowedStore(Protocol):
+    """What the follower needs of its store (kwire.cluster.stores.zookeeper.store)."""
 
-    session: Session
-    versions: Versions
+    session: ZooKeeperSession
+    versions: ZnodeVersions
 
     @property
     def image(self) -> ClusterImage:
-        """As of now."""
+        """The latest image."""
 
     @property
-    def leads(self) -> bool:
+    def is_controller(self) -> bool:
         """Whether this broker is the controller."""
 
-    def holds(self, controller_id: int, epoch: int, session_id: int) -> bool:
-        """Whether what ZooKeeper says of the controller is this broker, as it knows itself."""
+    def is_own_term(self, controller_id: int, epoch: int, session_id: int) -> bool:
+        """Whether /controller, as it was read, is this broker in its present term."""
 
-    def fence(self) -> Operation:
-        """Raises Fenced."""
+    def fence(self) -> ZnodeOperation:
+        """The operation that fences a write of the controller.  Raises Fenced."""
 
     def publish(self, after: ClusterImage, changes: Iterable[Change]) -> None:
-        """The image is `after`, by changes of what these are about."""
+        """Make `after`, the result of `changes`, the image."""
 
-    def leave_office(self, controller_id: int, epoch: int) -> None:
-        """Another is the controller, or nobody."""
+    def end_term(self, controller_id: int, epoch: int) -> None:
+        """Stop being the controller, in favour of `controller_id` or NO_CONTROLLER."""
 
-    def tell(self, event: StoreEvent) -> None:
-        """Whoever listens."""
+    def report(self, event: StoreEvent) -> None:
+        """Pass `event` to the store's `on_event`."""
 
 
-class Follower:
-    """See the module.  `read` and its like want the store's turn."""
+class ZooKeeperFollower:
+    """See the module.  The caller of `read` and of the other reading methods holds the turn."""
 
-    def __init__(self, store: Followed, turn: trio.Lock, config: ZooKeeperConfig) -> None:
+    def __init__(self, store: FollowedStore, turn: trio.Lock, config: ZooKeeperConfig) -> None:
         self._store = store
-        self._of_access: list[AclFollower | TokenFollower] = []
+        self._access_followers: list[AclFollower | TokenFollower] = []
         if config.has_acls:
-            self._of_access.append(AclFollower(store))
+            self._access_followers.append(AclFollower(store))
         if config.has_tokens:
-            self._of_access.append(TokenFollower(store))
+            self._access_followers.append(TokenFollower(store))
         self._session = store.session
         self._turn = turn
         self._marks: set[str] = set()
         self._late: set[str] = set()
-        """Marked as well, and not read before `_list_due_at`, by trio's clock."""
+        """Marked subjects that are not read before `_list_due_at` (trio's clock)."""
         self._list_due_at = 0.0
-        self._work = trio.Event()
-        self._told: Mapping[Place, tuple[int, ...]] = {}
-        self._dropped: set[Place] = set()
+        self._marked = trio.Event()
+        self._reported_reassignments: Mapping[Place, tuple[int, ...]] = {}
+        """Requested reassignments in ZooKeeper that were reported as an event already."""
+        self._refused_reassignments: set[Place] = set()
+        """Requested reassignments that the controller refused; they are removed."""
 
     # -- marks
 
     def mark(self, subject: str) -> None:
         self._marks.add(subject)
-        self._work.set()
+        self._marked.set()
 
-    def mark_what_is_asked(self) -> None:
-        """Of the controller, also before it was that."""
-        for subject in _ASKED:
+    def mark_requests(self) -> None:
+        """Mark the requests to the controller, which may be older than its term."""
+        for subject in _REQUESTS:
             self.mark(subject)
 
     def wake(self) -> None:
-        self._work.set()
+        self._marked.set()
 
     async def run(self) -> None:
-        """Read what is marked, until the session is closed."""
-        while self._session.state is not State.CLOSED:
+        """Read marked subjects until the session is closed."""
+        while self._session.state is not SessionState.CLOSED:
             with trio.move_on_at(self._list_due_at if self._late else math.inf):
-                await self._work.wait()
-            self._work = trio.Event()
+                await self._marked.wait()
+            self._marked = trio.Event()
             was_refused = False
             async with self._turn:
                 marks = self._take_marks()
@@ -167,24 +172,24 @@ class Follower:
                     await self.read(marks)
                 except StoreError as problem:
                     self._marks |= marks
-                    was_refused = self._session.state is State.UP
+                    was_refused = self._session.state is SessionState.UP
                     if was_refused:
-                        log.warning("ZooKeeper is not followed: %s", problem)
-                        self._work.set()
-            # A znode that changed again while it was read is read again at once: that may be
-            # /controller, and every broker waits for the next one.
+                        log.warning("Cannot read the cluster's state: %s. Retrying.", problem)
+                        self._marked.set()
+            # Only a refused read waits.  A subject that was marked again during the read is read
+            # again at once: it may be /controller, and all brokers wait for the next controller.
             if was_refused:
                 await trio.sleep(REFUSED_PAUSE_S)
 
     def _take_marks(self) -> set[str]:
-        """What is to be read now."""
+        """The subjects to read now; the topic list stays marked until it is due."""
         marks, self._marks = self._marks | self._late, set()
         is_early = trio.current_time() < self._list_due_at
         self._late = marks & {znodes.TOPICS} if is_early else set()
         return marks - self._late
 
     async def read(self, subjects: set[str]) -> None:
-        """Read them, publish what is new, and leave watches.  Raises StoreError."""
+        """Read `subjects`, publish the changes and set watches.  Raises StoreError."""
         everything = EVERYTHING in subjects
         steps = {
             znodes.CONTROLLER: self._read_controller,
@@ -199,9 +204,10 @@ class Follower:
         elif znodes.CONFIG_CHANGES in subjects:
             await self._read_config_changes()
         await self._read_access(subjects)
-        if not self._store.leads:
+        if not self._store.is_controller:
             return
-        named = {each.rpartition("/")[2] for each in subjects if each.count("/") == 3}
+        # /brokers/topics/T marks the topic T.
+        named = {path.rpartition("/")[2] for path in subjects if path.count("/") == 3}
         if everything or znodes.TOPICS in subjects:
             await self._read_all_topics(named)
         elif named:
@@ -214,24 +220,24 @@ class Follower:
             znodes.LOG_DIR_EVENTS: self._read_log_dir_events,
         }
         for subject, step in steps.items():
-            if (everything or subject in subjects) and self._store.leads:
+            if (everything or subject in subjects) and self._store.is_controller:
                 await step()
 
-    # -- what every broker follows
+    # -- subjects of every broker
 
     async def _read_controller(self) -> None:
         store = self._store
         controller_id, epoch, owner = await reading.controller(self._session)
-        if store.leads and not store.holds(controller_id, epoch, owner):
-            store.leave_office(controller_id, epoch)
+        if store.is_controller and not store.is_own_term(controller_id, epoch, owner):
+            store.end_term(controller_id, epoch)
         else:
             store.publish(store.image.with_controller(controller_id, epoch), ())
         if controller_id == NO_CONTROLLER:
-            store.tell(ControllerGone())
+            store.report(ControllerGone())
 
     async def _read_brokers(self) -> None:
         registered = await reading.brokers(self._session)
-        image = self._store.image  # as of now: the office may have been lost meanwhile
+        image = self._store.image  # after the await: the term may have ended meanwhile
         changes: list[Change] = []
         for broker_id in image.brokers:
             if broker_id not in registered:
@@ -251,34 +257,34 @@ class Follower:
             self._store.publish(image.with_features(features), [change])
 
     async def _read_access(self, subjects: set[str]) -> None:
-        for each in self._of_access:
-            await each.follow(subjects, everything=EVERYTHING in subjects)
+        for follower in self._access_followers:
+            await follower.follow(subjects, everything=EVERYTHING in subjects)
 
     async def _read_all_configs(self) -> None:
         await self._session.children(znodes.CONFIG_CHANGES, watch=True)
         self.publish_configs(await self._all_configs())
 
     async def _all_configs(self) -> reading.Configs:
-        """Also of what is known to have had some, and has none any more."""
-        found = await reading.all_configs(self._session, self._store.versions)
-        gone: reading.Configs = {key: {} for key in self._store.image.configs if key not in found}
-        return {**found, **gone}
+        """All configs in ZooKeeper; empty ones for resources of the image that have none now."""
+        present = await reading.all_configs(self._session, self._store.versions)
+        gone: reading.Configs = {key: {} for key in self._store.image.configs if key not in present}
+        return {**present, **gone}
 
     async def _read_config_changes(self) -> None:
-        """Of each notification what it is about, and not what it says: that may be old by now."""
+        """Read the configs that the notifications name; remove outdated notifications."""
         folder = znodes.CONFIG_CHANGES
         names = await self._session.children(folder, watch=True)
         paths = [f"{folder}/{name}" for name in names]
-        found = await self._session.get_all(paths)
+        contents = await self._session.get_all(paths)
         keys: dict[ResourceKey, None] = {}
         outdated = []
-        for path, each in zip(paths, found, strict=True):
-            if each is None:
+        for path, content in zip(paths, contents, strict=True):
+            if content is None:
                 continue
-            if time.time() - each[1].ctime / 1000 > CHANGES_KEPT_S:
+            if time.time() - content[1].ctime / 1000 > CHANGES_KEPT_S:
                 outdated.append(path)
             try:
-                if (key := znodes.decode_config_change(each[0])) is not None:
+                if (key := znodes.decode_config_change(content[0])) is not None:
                     keys[key] = None
             except (ValueError, TypeError, LookupError) as problem:
                 log.warning("%s is damaged: %r", path, problem)
@@ -288,42 +294,41 @@ class Follower:
         for path in outdated:
             await self._remove([path])
 
-    def publish_configs(self, found: Mapping[ResourceKey, Mapping[str, str]]) -> None:
-        """What is set now on these."""
-        self._store.publish(*with_configs(self._store.image, found))
+    def publish_configs(self, configs: Mapping[ResourceKey, Mapping[str, str]]) -> None:
+        """Publish the image with `configs`, as they were read."""
+        self._store.publish(*with_configs(self._store.image, configs))
 
-    # -- topics: of the controller alone
+    # -- topics: the controller's subjects
 
-    async def prepare_office(self) -> None:
-        """What was told to an earlier controller is in the state that is read now."""
+    async def prepare_term(self) -> None:
+        """Remove notifications to an earlier controller: the state that is read next has them."""
         for folder in (znodes.ISR_CHANGES, znodes.LOG_DIR_EVENTS):
             names = await self._session.children(folder)
             await self._remove([f"{folder}/{name}" for name in names])
-        found = await self._session.get(znodes.FEATURE)
-        if found is None:
+        if await self._session.get(znodes.FEATURE) is None:
             await self._session.make(znodes.FEATURE, znodes.encode_feature(reading.NOT_AGREED))
-        self._told, self._dropped = {}, set()
+        self._reported_reassignments, self._refused_reassignments = {}, set()
 
     async def _read_all_topics(self, also: Iterable[str]) -> None:
-        """Of all the assignments; of those that are new, or named, the states as well."""
+        """Read the list of topics; then the topics that are new, gone, or in `also`."""
         began = trio.current_time()
         names = await self._session.children(znodes.TOPICS, watch=True)
-        image, there = self._store.image, set(names)
-        gone = [name for name in image.topics if name not in there]
+        image, present = self._store.image, set(names)
+        gone = [name for name in image.topics if name not in present]
         new = [name for name in names if name not in image.topics]
         now = trio.current_time()
         self._list_due_at = now + LIST_PAUSE_RATIO * (now - began)
         await self._read_topics([*gone, *new, *(set(also) & image.topics.keys())])
 
     async def read_whole(self) -> tuple[ClusterImage, list[Change]]:
-        """The image with all topics, at the beginning of an office, and what is new in it.
+        """The image with all topics at the start of a term, and the changes that lead to it.
 
-        With their configs: of those that others made nobody was told.
+        Reads all configs too: ZooKeeper does not announce those of new topics.
         """
         names = await self._session.children(znodes.TOPICS, watch=True)
         image, changes = with_topics(self._store.image, await self._topics(names))
-        image, set_since = with_configs(image, await self._all_configs())
-        return image, [*changes, *set_since]
+        image, config_changes = with_configs(image, await self._all_configs())
+        return image, [*changes, *config_changes]
 
     async def _topics(self, names: Sequence[str]) -> dict[str, TopicImage | None]:
         store = self._store
@@ -334,25 +339,25 @@ class Follower:
     async def _read_topics(self, names: Sequence[str]) -> None:
         store = self._store
         read = await self._topics(names)
-        new = [name for name, each in read.items() if each and name not in store.image.topics]
-        # Whoever makes a topic sets its configs first, and tells nobody.
+        new = [name for name, topic in read.items() if topic and name not in store.image.topics]
+        # A broker that creates a topic writes its configs first, and announces neither.
         configs = await reading.configs_of(self._session, reading.topic_keys(new), store.versions)
-        store.fence()  # the office may be over by now
+        store.fence()  # raises Fenced if the term has ended meanwhile
         image, changes = with_topics(store.image, read)
-        image, set_now = with_configs(image, configs)
-        store.publish(image, [*changes, *set_now])
-        if changes and self._told:
+        image, config_changes = with_configs(image, configs)
+        store.publish(image, [*changes, *config_changes])
+        if changes and self._reported_reassignments:
             self.mark(znodes.REASSIGN_PARTITIONS)
 
     async def read_again(self, changes: Iterable[Change]) -> None:
-        """What these are about: one of them could not be made."""
+        """Read again what `changes` are about: ZooKeeper refused one of them."""
         topics: dict[str, None] = {}
         keys: dict[ResourceKey, None] = {}
         if any(isinstance(change, SetFeatures) for change in changes):
             await self._read_features()
         changes = list(changes)
-        for each in self._of_access:
-            await each.read_again(changes)
+        for follower in self._access_followers:
+            await follower.read_again(changes)
         for change in changes:
             match change:
                 case CreateTopic(topic):
@@ -367,7 +372,7 @@ class Follower:
         self.publish_configs(
             await reading.configs_of(self._session, list(keys), self._store.versions)
         )
-        if self._store.leads and topics:
+        if self._store.is_controller and topics:
             await self._read_topics(list(topics))
             await self._read_deletions()
 
@@ -376,96 +381,100 @@ class Follower:
         names = await self._session.children(folder, watch=True)
         known = frozenset(name for name in names if name in store.image.topics)
         unknown = [name for name in names if name not in known]
-        if unknown:  # unless they were made a moment ago
+        if unknown:  # they may have been created a moment ago
             await self._read_topics(unknown)
             known |= frozenset(name for name in unknown if name in store.image.topics)
-        store.fence()  # the office may be over by now
+        store.fence()  # raises Fenced if the term has ended meanwhile
         store.publish(replace(store.image, deleting=known), ())
         for name in names:
             if name not in known:
                 await self._remove([znodes.deletion_path(name)])
 
-    # -- what is asked of the controller
+    # -- requests to the controller
 
     async def _read_reassignments(self) -> None:
+        """Report new reassignment requests; remove those that are settled or refused."""
         path = znodes.REASSIGN_PARTITIONS
-        found = await self._watched(path)
-        if found is None:
-            self._told, self._dropped = {}, set()
+        znode = await self._watched(path)
+        if znode is None:
+            self._reported_reassignments, self._refused_reassignments = {}, set()
             return
         try:
-            asked = znodes.decode_reassignments(found[0])
+            requested = znodes.decode_reassignments(znode[0])
         except (ValueError, TypeError, LookupError) as problem:
             log.warning("%s is damaged: %r", path, problem)
-            asked = {}
+            requested = {}
         image = self._store.image
         left = {
             place: replicas
-            for place, replicas in asked.items()
-            if place not in self._dropped and not is_settled(image, place, replicas)
+            for place, replicas in requested.items()
+            if place not in self._refused_reassignments and not is_settled(image, place, replicas)
         }
         if not left:
             await self._remove([path])
-        elif left != asked:
+        elif left != requested:
             content = znodes.encode_reassignments(left)
-            await self._fenced([self._session.set_data(path, content, found[1].version)])
-        new = {place: each for place, each in left.items() if self._told.get(place) != each}
-        self._told = left
+            await self._fenced([self._session.set_data(path, content, znode[1].version)])
+        reported = self._reported_reassignments
+        new = {
+            place: replicas for place, replicas in left.items() if reported.get(place) != replicas
+        }
+        self._reported_reassignments = left
         if new:
-            self._store.tell(ReassignmentsAsked(new))
+            self._store.report(ReassignmentsRequested(new))
 
     async def drop_reassignments(self, places: Iterable[Place]) -> None:
-        self._dropped.update(places)
+        self._refused_reassignments.update(places)
         await self._read_reassignments()
 
     async def _read_elections(self) -> None:
         path = znodes.PREFERRED_ELECTION
-        found = await self._watched(path)
-        if found is None:
+        znode = await self._watched(path)
+        if znode is None:
             return
-        places = _places(path, found[0])
+        places = _places(path, znode[0])
         if places:
-            self._store.tell(ElectionsAsked(places))
+            self._store.report(ElectionsRequested(places))
         await self._remove([path])
 
     async def _read_isr_changes(self) -> None:
-        told = await self._notifications(znodes.ISR_CHANGES)
-        places = [place for path, content in told for place in _places(path, content)]
+        notifications = await self._notifications(znodes.ISR_CHANGES)
+        places = [place for path, content in notifications for place in _places(path, content)]
         known = self._store.image.topics
         topics = dict.fromkeys(topic for topic, _ in places if topic in known)
         if topics:
             await self._read_topics(list(topics))
-        if places and self._store.leads:
-            self._store.tell(IsrChanged(tuple(dict.fromkeys(places))))
-        await self._remove([path for path, _ in told])
+        if places and self._store.is_controller:
+            self._store.report(IsrChanged(tuple(dict.fromkeys(places))))
+        await self._remove([path for path, _ in notifications])
 
     async def _read_log_dir_events(self) -> None:
-        told = await self._notifications(znodes.LOG_DIR_EVENTS)
+        notifications = await self._notifications(znodes.LOG_DIR_EVENTS)
         ids: dict[int, None] = {}
-        for path, content in told:
+        for path, content in notifications:
             try:
                 ids[znodes.decode_log_dir_event(content)] = None
             except (ValueError, TypeError, LookupError) as problem:
                 log.warning("%s is damaged: %r", path, problem)
         if ids:
-            self._store.tell(LogDirsFailed(tuple(ids)))
-        await self._remove([path for path, _ in told])
+            self._store.report(LogDirsFailed(tuple(ids)))
+        await self._remove([path for path, _ in notifications])
 
     async def _notifications(self, folder: str) -> list[tuple[str, bytes]]:
         names = await self._session.children(folder, watch=True)
         paths = [f"{folder}/{name}" for name in names]
-        found = await self._session.get_all(paths)
-        return [(path, each[0]) for path, each in zip(paths, found, strict=True) if each]
+        contents = await self._session.get_all(paths)
+        return [(path, znode[0]) for path, znode in zip(paths, contents, strict=True) if znode]
 
     async def _watched(self, path: str) -> tuple[bytes, Any] | None:
-        """The znode, with a watch also where it is not there."""
-        found = await self._session.get(path, watch=True)
-        if found is None and await self._session.exists(path, watch=True) is not None:
-            found = await self._session.get(path)
-        return found
+        """Content and stat of a znode; sets a watch even if the znode does not exist."""
+        znode = await self._session.get(path, watch=True)
+        if znode is None and await self._session.exists(path, watch=True) is not None:
+            znode = await self._session.get(path)
+        return znode
 
     async def _remove(self, paths: Iterable[str]) -> None:
-        """What was heard, or is outdated: each on its own, for it may be gone by now."""
+        """Delete notifications or requests, each in its own transaction: one may be gone."""
         for path in paths:
             operations = [self._session.delete(path)]
             if path.startswith(znodes.CONFIG_CHANGES):
@@ -473,25 +482,29 @@ class Follower:
             else:
                 await self._fenced(operations)
 
-    async def _fenced(self, operations: Sequence[Operation]) -> None:
-        """By the controller, if it still is; what was not made comes again, or is another's."""
+    async def _fenced(self, operations: Sequence[ZnodeOperation]) -> None:
+        """Write as the controller, if this broker still is.
+
+        A write that fails is not repeated: its subject is read again, here or by the next
+        controller.
+        """
         try:
             await self._session.multi([self._store.fence(), *operations])
         except Fenced:
             return
-        except Refused as refused:
+        except TransactionRefused as refused:
             if refused.at == 0:
                 self.mark(znodes.CONTROLLER)
             elif not isinstance(refused.reason, NoNodeError):
-                log.info("a notification was not removed: %s", refused)
+                log.info("Cannot remove a notification from ZooKeeper: %s", refused)
         except OutcomeUnknown:
-            return  # all is read anew when the connection is back
+            return  # everything is read again when the connection is back
 
-    async def _unfenced(self, operations: Sequence[Operation]) -> None:
+    async def _unfenced(self, operations: Sequence[ZnodeOperation]) -> None:
         try:
             await self._session.multi(operations)
-        except (Refused, OutcomeUnknown) as problem:
-            log.debug("a notification was not removed: %s", problem)
+        except (TransactionRefused, OutcomeUnknown) as problem:
+            log.debug("Cannot remove a notification from ZooKeeper: %s", problem)
 
 
 def _places(path: str, content: bytes) -> tuple[Place, ...]:

@@ -1,7 +1,7 @@
-"""JSON as Apache Kafka's brokers write it into ZooKeeper: Jackson's text, in the order of the
-hash tables that they hand to it.
+"""JSON with the bytes that Apache Kafka's brokers write to ZooKeeper.
 
-Nobody depends on the order of an object's fields; but who writes the same bytes can be compared.
+The text is that of the Jackson library, with fields in the order of Java's and Scala's hash tables.
+No reader depends on this order, but equal bytes let tests compare kwire's znodes with Kafka's.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ _ESCAPED = re.compile(r"\\\\|\\u00[01][0-9a-f]")
 
 
 def text_of(value: object) -> bytes:
-    """Jackson's: nothing between the parts, UTF-8, control characters in upper-case hex."""
+    """Jackson's encoding: no white space, UTF-8, control characters in upper-case hex."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     if "\\u" in text:
-        text = _ESCAPED.sub(lambda found: found[0][:2] + found[0][2:].upper(), text)
-    return text.encode("utf-8", "replace")  # Java has no way to write half a surrogate pair, too
+        text = _ESCAPED.sub(lambda match: match[0][:2] + match[0][2:].upper(), text)
+    return text.encode("utf-8", "replace")  # Java too replaces half a surrogate pair by "?"
 
 
 def parsed(content: bytes | None) -> object:
-    """What a znode says; None if it is no JSON, as Apache Kafka takes it."""
+    """The JSON value of a znode; None if the content is not JSON, as in Apache Kafka."""
     try:
         return json.loads(content or b"")
     except ValueError:
@@ -32,16 +32,16 @@ def parsed(content: bytes | None) -> object:
 
 
 def string_hash(text: str) -> int:
-    """Java's String.hashCode, of UTF-16 units."""
+    """Java's String.hashCode over UTF-16 units, as an unsigned number."""
     value = 0
     units = text.encode("utf-16-be", "surrogatepass")
-    for at in range(0, len(units), 2):
-        value = (31 * value + (units[at] << 8 | units[at + 1])) & 0xFFFFFFFF
+    for start in range(0, len(units), 2):
+        value = (31 * value + (units[start] << 8 | units[start + 1])) & 0xFFFFFFFF
     return value
 
 
 def in_scala_order(entries: Mapping[str, Any]) -> dict[str, Any]:
-    """As scala.collection.mutable.HashMap walks them: by bucket, in it by hash."""
+    """Entries in the order of scala.collection.mutable.HashMap: by bucket, then by hash."""
     size = _TABLE_MIN
     for count in range(1, len(entries) + 1):
         if count >= size * 3 // 4:
@@ -56,7 +56,7 @@ def _scala_place(key: str, size: int) -> tuple[int, int]:
 
 
 def in_properties_order(entries: Mapping[str, Any]) -> dict[str, Any]:
-    """As java.util.Properties walks them: by bucket, in it by age."""
+    """Entries in the order of java.util.Properties: by bucket, then by age."""
     size = _TABLE_MIN
     while len(entries) >= size * 3 // 4:
         size *= 2
@@ -68,13 +68,13 @@ def _java_place(key: str, size: int) -> int:
     return (value ^ value >> 16) & size - 1
 
 
-def integers(said: object) -> tuple[int, ...]:
-    """A list of numbers.  Raises TypeError, ValueError."""
-    if not isinstance(said, Sequence) or isinstance(said, str | bytes):
-        raise TypeError(f"{said!r} is no list")
-    return tuple(map(int, said))
+def integers(value: object) -> tuple[int, ...]:
+    """The numbers in a JSON list.  Raises TypeError, ValueError."""
+    if not isinstance(value, Sequence) or isinstance(value, str | bytes):
+        raise TypeError(f"{value!r} is not a list")
+    return tuple(map(int, value))
 
 
 def keyed_by_index(entries: Iterable[tuple[int, Sequence[int]]]) -> dict[str, Any]:
-    """Lists of numbers by partition, the empty ones left out."""
+    """Lists of numbers keyed by partition; empty lists are left out."""
     return in_scala_order({str(index): list(values) for index, values in entries if values})

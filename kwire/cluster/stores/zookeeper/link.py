@@ -1,8 +1,8 @@
-"""kazoo on a trio loop: a client whose threads hand everything over, in the order it came in.
+"""KazooLink: a kazoo client that delivers replies and events to the trio loop in their order.
 
-kazoo runs watches and completions on a thread each, so that a change could be told after the reply
-to a question that was asked later.  Its interface for handlers lets another take their place: this
-one has no threads but that of the connection, and one queue for all that it hears.
+By default kazoo runs watches and completions on separate threads.  Then a change could arrive after
+the reply to a later request.  kazoo accepts a custom handler: the one here has no thread but that
+of the connection, and one queue for everything that comes from ZooKeeper.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ log = logging.getLogger("kwire.zookeeper")
 RECONNECT_DELAY_S = 0.05
 RECONNECT_DELAY_MAX_S = 1.0
 FIRST_PATIENCE_S = 1.0
-"""How long a connection may be without an answer before another one is tried; twice as long each
-time that it was too short.  One that answers takes milliseconds, and who is never answered must not
-wait for as long as the session lasts: a ZooKeeper that starts forgets connections whose first
-request comes while it has no database yet (it fails to close them), and a host without power says
-nothing at all."""
+"""Time that a new connection may take until its first answer; doubled each time it was too short.
+
+An answer takes milliseconds, but a connection may never be answered: a ZooKeeper that is starting
+forgets connections whose first request comes before it has a database (it fails to close them), and
+a host without power sends nothing.  Waiting for the session timeout would be too long."""
 STOP_TIMEOUT_S = 5.0
-"""How long a goodbye may take; without it ZooKeeper waits for the session to expire."""
+"""Time that closing the session may take; otherwise ZooKeeper waits until the session expires."""
 
 
-class Reply:
-    """What a request came to; on the loop."""
+class KazooReply:
+    """The result of a request, or its error; `get` waits for it on the loop."""
 
     __slots__ = ("_done", "_event", "_link", "error", "value")
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: KazooLink) -> None:
         self._link = link
         self._event: trio.Event | None = None
         self._done = False
@@ -52,11 +52,11 @@ class Reply:
         self.error: Exception | None = None
 
     def set(self, value: object) -> None:
-        """kazoo has it; on its thread."""
+        """Called by kazoo on its thread with the result."""
         self._link.hand_over(self.settle, value, None)
 
     def set_exception(self, error: Exception) -> None:
-        """kazoo has it; on its thread, or at once."""
+        """Called by kazoo with the error, on its thread or in the requesting call."""
         self._link.hand_over(self.settle, None, error)
 
     def settle(self, value: object, error: Exception | None) -> None:
@@ -69,7 +69,7 @@ class Reply:
             self._event.set()
 
     async def get(self) -> Any:  # noqa: ANN401 - each request has its own
-        """Raises kazoo's exceptions."""
+        """Wait for the result.  Raises kazoo's exceptions."""
         if not self._done:
             self._event = trio.Event()
             await self._event.wait()
@@ -79,16 +79,16 @@ class Reply:
 
 
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo ships no types
-    """In the place of kazoo's worker threads."""
+    """Replaces kazoo's worker threads by `KazooLink.hand_over`."""
 
-    def __init__(self, link: Link, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, link: KazooLink, tls: ssl.SSLContext | None) -> None:
         super().__init__()
         self._link, self._tls = link, tls
 
     def create_connection(
         self, address: tuple[str, int], hostname: str, timeout: float, **options: object
     ) -> Any:  # noqa: ANN401 - kazoo's
-        """Of TLS kazoo's own would trust who the system trusts, besides the truststore."""
+        """Connect; with TLS, trust the truststore only (kazoo would also trust the system's)."""
         timeout = min(timeout, self._link.patience_s)
         if self._tls is None:
             return super().create_connection(address=address, timeout=timeout)
@@ -113,25 +113,34 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo ships
         errors: Sequence[Any],
         timeout: float | None = None,
     ) -> tuple[list[Any], list[Any], list[Any]]:
-        """kazoo asks four times for each request, and makes a whole epoll each time.
+        """Wait for sockets with poll(); kazoo's own creates an epoll four times per request.
 
-        Of TLS some may be decrypted already, of which the file descriptor knows nothing.
+        A TLS socket may hold decrypted bytes, which poll() does not see: it counts as readable.
         """
-        decrypted = [each for each in readers if isinstance(each, ssl.SSLSocket) and each.pending()]
+        decrypted = [
+            connection
+            for connection in readers
+            if isinstance(connection, ssl.SSLSocket) and connection.pending()
+        ]
         poll = select.poll()
         for sockets, events in ((readers, select.POLLIN), (writers, select.POLLOUT)):
-            for each in sockets:
-                poll.register(each, events)  # one that is closed is a ValueError: -1 is no file
+            for connection in sockets:
+                # A closed socket has the file descriptor -1, for which this raises ValueError.
+                poll.register(connection, events)
         wait_ms = 0.0 if decrypted else None if timeout is None else max(0.0, timeout * 1000)
         ready = dict(poll.poll(wait_ms))
         return (
-            [each for each in readers if each.fileno() in ready or each in decrypted],
-            [each for each in writers if each.fileno() in ready],
+            [
+                connection
+                for connection in readers
+                if connection.fileno() in ready or connection in decrypted
+            ],
+            [connection for connection in writers if connection.fileno() in ready],
             [],
         )
 
-    def async_result(self) -> Reply:
-        reply = Reply(self._link)
+    def async_result(self) -> KazooReply:
+        reply = KazooReply(self._link)
         self._link.outstanding.add(reply)
         return reply
 
@@ -140,16 +149,17 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo ships
 
 
 class _Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo ships no types
-    """Notes what kazoo knows and does not tell: the timeout agreed on, and the last sign of life.
+    """Notes two facts that kazoo does not report: the negotiated session timeout, and `heard_at`.
 
-    Without it nobody could say by the clock when a session must have expired.  And it waits less
-    long for a connection's answer than kazoo does, which gives up when the session is over.
+    They say by the clock when a session must have expired.  A new connection also waits
+    `patience_s` for its first answer, instead of the whole session timeout as kazoo does.
     """
 
     patience_s = FIRST_PATIENCE_S
     session_timeout_s = 0.0
     heard_at = 0.0
-    """When ZooKeeper has heard of us for certain: the answer to what was sent then has come."""
+    """Send time (time.monotonic) of the latest request that was answered: ZooKeeper certainly
+    heard from this broker since then."""
 
     def __init__(self, client: KazooClient, retry: KazooRetry) -> None:
         super().__init__(client, retry, logger=log)
@@ -170,7 +180,7 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo ships no ty
         return read_timeout_ms, connect_timeout_ms
 
     def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:  # noqa: ANN401 - kazoo's
-        """What a connection begins with, as far as the answer."""
+        """Send the first request of a connection and wait for its answer."""
         return super()._invoke(min(timeout, self.patience_s), request, xid)
 
     def _submit(self, request: Any, timeout: float, xid: int | None = None) -> None:  # noqa: ANN401 - kazoo's
@@ -186,22 +196,22 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo ships no ty
         return result
 
 
-class Link:
-    """One kazoo client, through as many connections and sessions as it has.
+class KazooLink:
+    """One kazoo client with its connections and sessions.
 
-    `on_state` hears "CONNECTED", "SUSPENDED" and "LOST" with the session's id; `on_znode` the path
-    of each znode that a watch was left on and that changed.  Both on the loop.
+    `on_state` is called with "CONNECTED", "SUSPENDED" or "LOST" and the session id; `on_znode` with
+    the path of each watched znode that changed.  Both are called on the loop.
     """
 
     def __init__(
         self,
         config: ZooKeeperConfig,
-        on_state: Callable[[Link, str, int], None],
+        on_state: Callable[[KazooLink, str, int], None],
         on_znode: Callable[[str], None],
     ) -> None:
         self._token = trio.lowlevel.current_trio_token()
         self._handed: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
-        self.outstanding: set[Reply] = set()
+        self.outstanding: set[KazooReply] = set()
         self._on_state, self._on_znode = on_state, on_znode
         tls = config.tls_context()
         self.client = KazooClient(
@@ -217,32 +227,32 @@ class Link:
         )
         self._connection = _Connection(self.client, self.client._conn_retry.copy())
         self.client._connection = self._connection
-        self.client.add_listener(self._listen)
+        self.client.add_listener(self._on_kazoo_state)
 
     def open(self) -> None:
-        """Begin to connect; kazoo's thread goes on until `close`."""
+        """Start kazoo's thread, which connects; it runs until `close`."""
         self.client.start_async()
 
     @property
     def patience_s(self) -> float:
-        """How long the next connection may take to be made, and then to be answered."""
+        """Seconds that the next connection may take to open, and again to get its first answer."""
         return self._connection.patience_s
 
     def expires_at(self) -> float:
-        """When the session must have expired, unless something is heard, by time.monotonic()."""
+        """Time (time.monotonic) at which the session has expired if no answer comes before it."""
         return self._connection.heard_at + self._connection.session_timeout_s
 
     @property
     def has_ended(self) -> bool:
-        """kazoo will not connect again: it was refused, or met what it did not expect."""
+        """Whether kazoo has given up: ZooKeeper refused it, or an unexpected error occurred."""
         return self.client.client_state in ("CLOSED", "AUTH_FAILED")
 
     def hand_over(self, function: Callable[..., object], *arguments: object) -> None:
-        """Have it called on the loop, after all that was handed over before; from any thread."""
+        """Call `function` on the loop, after all earlier hand-overs; callable from any thread."""
         self._handed.append((function, arguments))
         try:
             self._token.run_sync_soon(self._take, idempotent=True)
-        except trio.RunFinishedError:  # nobody is left to hear it
+        except trio.RunFinishedError:  # the loop has ended
             self._handed.clear()
 
     def _take(self) -> None:
@@ -250,48 +260,51 @@ class Link:
             function, arguments = self._handed.popleft()
             function(*arguments)
 
-    def _listen(self, state: str) -> None:
-        """On kazoo's thread."""
+    def _on_kazoo_state(self, state: str) -> None:
+        """Called by kazoo on its thread."""
         session = self.client.client_id
-        self.hand_over(self._hear, state, session[0] if session else 0)
+        self.hand_over(self._state_changed, state, session[0] if session else 0)
 
-    def _hear(self, state: str, session_id: int) -> None:
+    def _state_changed(self, state: str, session_id: int) -> None:
         if state != "CONNECTED":
             self.fail_outstanding()
         self._on_state(self, state, session_id)
 
     def fail_outstanding(self) -> None:
-        """kazoo fails what it was asked; not what comes in between its doing so and a new session,
-        which is forgotten.  Nobody may wait for that."""
+        """Fail all requests without a reply.
+
+        kazoo fails them too, but forgets requests that come between that and the next session:
+        their callers would wait forever.
+        """
         for reply in list(self.outstanding):
             reply.settle(None, ConnectionLoss())
 
     def watcher(self, event: Any) -> None:  # noqa: ANN401 - kazoo's WatchedEvent
-        """To be left on znodes.  An event without a path tells that the watch is void."""
+        """The watch function of znodes.  An event without a path means that the watch is void."""
         if event.path:
             self._on_znode(event.path)
 
-    def get(self, path: str, watch: bool) -> Reply:
-        reply: Reply = self.client.get_async(path, self.watcher if watch else None)
+    def get(self, path: str, watch: bool) -> KazooReply:
+        reply: KazooReply = self.client.get_async(path, self.watcher if watch else None)
         return reply
 
-    def children(self, path: str, watch: bool) -> Reply:
-        reply: Reply = self.client.get_children_async(path, self.watcher if watch else None)
+    def children(self, path: str, watch: bool) -> KazooReply:
+        reply: KazooReply = self.client.get_children_async(path, self.watcher if watch else None)
         return reply
 
-    def exists(self, path: str, watch: bool) -> Reply:
-        reply: Reply = self.client.exists_async(path, self.watcher if watch else None)
+    def exists(self, path: str, watch: bool) -> KazooReply:
+        reply: KazooReply = self.client.exists_async(path, self.watcher if watch else None)
         return reply
 
-    def multi(self, operations: Sequence[Any]) -> Reply:
+    def multi(self, operations: Sequence[Any]) -> KazooReply:
         """All or none of kazoo.protocol.serialization's Create, SetData, Delete, CheckVersion."""
         transaction = self.client.transaction()
         transaction.operations = list(operations)
-        reply: Reply = transaction.commit_async()
+        reply: KazooReply = transaction.commit_async()
         return reply
 
     async def close(self) -> None:
-        """Say goodbye: what is ephemeral goes at once, if ZooKeeper can be reached."""
+        """Close the session; its ephemeral znodes go at once, if ZooKeeper can be reached."""
         with trio.move_on_after(STOP_TIMEOUT_S, shield=True):
             await trio.to_thread.run_sync(self._stop, abandon_on_cancel=True)
 
@@ -300,4 +313,4 @@ class Link:
             self.client.stop()
             self.client.close()
         except (KazooException, OSError) as problem:
-            log.info("ZooKeeper's session was not closed: %r", problem)
+            log.info("Closing the ZooKeeper session failed; it will expire: %r", problem)

@@ -1,4 +1,7 @@
-"""What was read becomes the next image: without I/O."""
+"""Merges what was read from ZooKeeper into an image; no I/O.
+
+Each function returns the next image and the changes that lead to it.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from kwire.cluster.stores.contract import Place
 def with_topics(
     image: ClusterImage, read: Mapping[str, TopicImage | None]
 ) -> tuple[ClusterImage, list[Change]]:
-    """The image with topics as they were read, and changes of the same topics."""
+    """The image with the topics as they were read (None: deleted), and the changes."""
     changes: list[Change] = []
     present = []
     for name, topic in read.items():
@@ -38,16 +41,18 @@ def with_topics(
         if topic != known:
             changes.append(CreateTopic(topic))
             present.append(topic)
-    image = image.without_topics([each.topic for each in changes if isinstance(each, DeleteTopic)])
+    image = image.without_topics(
+        [change.topic for change in changes if isinstance(change, DeleteTopic)]
+    )
     return image.with_topics(present), changes
 
 
 def with_configs(
-    image: ClusterImage, found: Mapping[ResourceKey, Mapping[str, str]]
+    image: ClusterImage, read: Mapping[ResourceKey, Mapping[str, str]]
 ) -> tuple[ClusterImage, list[Change]]:
-    """The image with what is set now on these, and the changes that make it."""
+    """The image with the configs as they were read, and the changes."""
     changes: list[Change] = []
-    for (resource, name), configs in found.items():
+    for (resource, name), configs in read.items():
         before = image.configs_of(resource, name)
         if before != configs:
             changes.append(SetConfigs(resource, name, before, configs))
@@ -55,22 +60,22 @@ def with_configs(
     return image, changes
 
 
-def with_acls(image: ClusterImage, found: Acls) -> tuple[ClusterImage, list[Change]]:
-    """The same of access control lists."""
+def with_acls(image: ClusterImage, read: Acls) -> tuple[ClusterImage, list[Change]]:
+    """The image with the access control lists as they were read, and the changes."""
     changes: list[Change] = []
-    for pattern, entries in found.items():
+    for pattern, entries in read.items():
         before = image.acls_on(pattern)
         if before != entries:
-            coming, going = sorted(entries - before), sorted(before - entries)
-            changes.append(ChangeAcls(pattern, (*coming,), (*going,)))
+            added, removed = sorted(entries - before), sorted(before - entries)
+            changes.append(ChangeAcls(pattern, (*added,), (*removed,)))
             image = image.with_acls(pattern, entries)
     return image, changes
 
 
-def with_tokens(image: ClusterImage, found: Tokens) -> tuple[ClusterImage, list[Change]]:
-    """The same of delegation tokens."""
+def with_tokens(image: ClusterImage, read: Tokens) -> tuple[ClusterImage, list[Change]]:
+    """The image with the delegation tokens as they were read (None: deleted), and the changes."""
     changes: list[Change] = []
-    for token_id, token in found.items():
+    for token_id, token in read.items():
         before = image.tokens.get(token_id)
         if before != token:
             changes.append(SetToken(token_id, before, token))
@@ -79,7 +84,7 @@ def with_tokens(image: ClusterImage, found: Tokens) -> tuple[ClusterImage, list[
 
 
 def _with_offline(topic: TopicImage, known: TopicImage) -> TopicImage:
-    """Who is offline is the controller's own knowledge: no znode has it."""
+    """`topic` with the offline replicas of `known`: no znode has them, only the controller."""
     kept = [
         replace(state, offline=before.offline)
         for state, before in zip(topic.partitions, known.partitions, strict=False)
@@ -88,9 +93,9 @@ def _with_offline(topic: TopicImage, known: TopicImage) -> TopicImage:
 
 
 def is_settled(image: ClusterImage, place: Place, replicas: tuple[int, ...]) -> bool:
-    """Whether a reassignment that was asked for is under way, done, or of nothing.
+    """Whether a requested reassignment is in progress, done, or of no existing partition.
 
-    One that is under way is in the topic's znode, by which the next controller goes on.
+    A reassignment in progress is in the topic's znode, from which a next controller continues it.
     """
     name, index = place
     topic = image.topics.get(name)

@@ -1,6 +1,7 @@
-"""Sequential znodes that tell of a change, which stay a while for who was away.
+"""Notifications: sequential znodes in one folder, each of which names a changed resource.
 
-Each is read once; what it says a change was in is read then, for its own words may be old.
+A broker reads each notification once, then reads the resource itself, which may have changed again.
+Notifications stay for a while, for brokers that are disconnected.
 """
 
 from __future__ import annotations
@@ -10,38 +11,45 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from kwire.cluster.stores.zookeeper.link import log
-from kwire.cluster.stores.zookeeper.session import OutcomeUnknown, Refused, Session
+from kwire.cluster.stores.zookeeper.session import (
+    OutcomeUnknown,
+    TransactionRefused,
+    ZooKeeperSession,
+)
 
 CHANGES_KEPT_S: Final = 15 * 60
-"""How long a notification stays, as in Apache Kafka."""
+"""Age in seconds at which a notification is deleted, as in Apache Kafka."""
 
 
 class Notifications:
-    """Those of one folder.  All of it raises StoreError."""
+    """The notifications in `folder`.  All methods raise StoreError."""
 
-    def __init__(self, session: Session, folder: str) -> None:
+    def __init__(self, session: ZooKeeperSession, folder: str) -> None:
         self._session = session
         self.folder = folder
-        self._heard: set[str] = set()
-        """Of what has been read since."""
+        self._processed: set[str] = set()
+        """Names of the notifications that were processed or skipped."""
 
-    async def pass_over(self) -> None:
-        """What they are about will be read in any case; those that come are watched for."""
-        self._heard = set(await self._session.children(self.folder, watch=True))
+    async def skip(self) -> None:
+        """Count the present notifications as processed, and watch for new ones.
 
-    async def hear(self, read: Callable[[list[tuple[str, bytes]]], Awaitable[None]]) -> None:
-        """Have `read` the paths and contents of those not heard yet; remove the oldest."""
+        For a caller that reads all resources anyway.
+        """
+        self._processed = set(await self._session.children(self.folder, watch=True))
+
+    async def process(self, read: Callable[[list[tuple[str, bytes]]], Awaitable[None]]) -> None:
+        """Call `read` with the path and content of each new notification; delete old ones."""
         names = await self._session.children(self.folder, watch=True)
-        new = [f"{self.folder}/{name}" for name in names if name not in self._heard]
-        found = zip(new, await self._session.get_all(new), strict=True)
-        await read([(path, each[0]) for path, each in found if each is not None])
-        self._heard = set(names)
+        new = [f"{self.folder}/{name}" for name in names if name not in self._processed]
+        znodes = zip(new, await self._session.get_all(new), strict=True)
+        await read([(path, znode[0]) for path, znode in znodes if znode is not None])
+        self._processed = set(names)
         if new:
             await _purge(self._session, [f"{self.folder}/{name}" for name in names])
 
 
-async def _purge(session: Session, paths: Sequence[str]) -> None:
-    """Remove the oldest, in the order of their numbers, up to the first that is young."""
+async def _purge(session: ZooKeeperSession, paths: Sequence[str]) -> None:
+    """Delete notifications in the order of their numbers, up to the first that is young."""
     for path in paths:
         stat = await session.exists(path)
         if stat is None:
@@ -50,5 +58,5 @@ async def _purge(session: Session, paths: Sequence[str]) -> None:
             return
         try:
             await session.multi([session.delete(path)])
-        except (Refused, OutcomeUnknown) as problem:
-            log.debug("a notification was not removed: %s", problem)
+        except (TransactionRefused, OutcomeUnknown) as problem:
+            log.debug("Cannot remove a notification from ZooKeeper: %s", problem)

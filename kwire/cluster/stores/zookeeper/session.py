@@ -1,8 +1,8 @@
-"""A broker's session in ZooKeeper, one after another, as the store sees it.
+"""ZooKeeperSession: the sessions of this broker in ZooKeeper, one after another, and its requests.
 
-A session that ZooKeeper calls expired, or that by this broker's clock must be, is lost: what was
-ephemeral is gone or will be, and the next one begins.  A session whose connection is gone is
-suspended meanwhile; requests wait for it.
+A session is suspended while it has no connection; requests wait meanwhile.  A session is lost when
+ZooKeeper says that it has expired, or when it must have expired by this broker's clock.  Its
+ephemeral znodes are gone then, or will be soon, and the next session begins.
 """
 
 from __future__ import annotations
@@ -32,30 +32,30 @@ from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
 from kwire.cluster.stores.contract import StoreError
 from kwire.cluster.stores.zookeeper.config import ZooKeeperConfig
-from kwire.cluster.stores.zookeeper.link import Link, Reply, log
+from kwire.cluster.stores.zookeeper.link import KazooLink, KazooReply, log
 
 IN_FLIGHT_MAX = 128
-"""Requests at a time.  kazoo wakes its thread by a byte each through a socket that does not block:
-where that is full, it calls a request failed that it sends yet."""
+"""Requests in flight.  For each request kazoo writes a byte to a non-blocking socket, to wake its
+thread.  If that socket is full, kazoo reports the request as failed, but sends it all the same."""
 
 EPHEMERAL = 1
 SEQUENTIAL = 2
 _OPEN_PATHS = ("/consumers",)
 _SENSITIVE_PATHS = ("/config/users", "/config/brokers", "/delegation_token/tokens")
-"""As in Apache Kafka: what every client may write, and what no client may read."""
+"""As in Apache Kafka: every client may write the open paths, no client may read the sensitive."""
 
-Operation: TypeAlias = Any
-"""What `multi` takes: one of kazoo's Create, SetData, Delete and CheckVersion, with the chroot."""
+ZnodeOperation: TypeAlias = Any
+"""An operation of `multi`: kazoo's Create, SetData, Delete or CheckVersion, with the full path."""
 
 _LOST = (ConnectionLoss, SessionExpiredError, ConnectionClosedError)
 
 
 class OutcomeUnknown(StoreError):
-    """The connection went while a change was under way: it was made, or not."""
+    """The connection was lost during a write: ZooKeeper may have made it or not."""
 
 
-class Refused(Exception):
-    """An operation of several could not be made, so none was: which, and why."""
+class TransactionRefused(Exception):
+    """ZooKeeper refused operation number `at` of a transaction, so it made none of them."""
 
     def __init__(self, at: int, reason: Exception) -> None:
         super().__init__(f"operation {at}: {reason!r}")
@@ -63,73 +63,79 @@ class Refused(Exception):
         self.reason = reason
 
 
-class State(enum.Enum):
+class SessionState(enum.Enum):
     NONE = "none"
-    """There is no session: none yet, or the last one is lost."""
+    """There is no session: none has begun, or the last one is lost."""
     UP = "up"
     SUSPENDED = "suspended"
     CLOSED = "closed"
 
 
-class Session:
-    """See the module.  `on_state` hears of each new state, `on_znode` of paths that changed.
+class ZooKeeperSession:
+    """See the module.
 
-    Both are called on the loop.  Paths are those below the chroot.
+    `on_state` is called with each new state, `on_znode` with the path of each watched znode that
+    changed; both on the loop.  All paths are relative to the chroot.
     """
 
     def __init__(
         self,
         config: ZooKeeperConfig,
-        on_state: Callable[[State], None],
+        on_state: Callable[[SessionState], None],
         on_znode: Callable[[str], None],
     ) -> None:
         self._config = config
         self._root = config.chroot
         self._on_state, self._on_znode = on_state, on_znode
-        self._link: Link | None = None
+        self._link: KazooLink | None = None
         self._changed = trio.Event()
         self._slots = trio.Semaphore(IN_FLIGHT_MAX)
-        self.state = State.NONE
+        self.state = SessionState.NONE
         self.id = 0
-        """Of this session; of the last one while there is none."""
+        """Id of the session; of the last one while there is none."""
         self.ids: set[int] = set()
-        """Of all that this process has had: what they left behind is ours."""
+        """Ids of all sessions of this process: their ephemeral znodes are this broker's."""
         self.connects = 0
-        """How often it was connected: watches that were left before are void."""
+        """Number of connections so far; watches set on an earlier connection are void."""
 
     async def run(self) -> None:
-        """Keep a session, until `close` was called or this is cancelled."""
+        """Keep a session until `close` is called, or until cancelled."""
         async with trio.open_nursery() as nursery:
             try:
                 self._open()
-                while self.state is not State.CLOSED:
+                while self.state is not SessionState.CLOSED:
                     changed, remaining_s = self._changed, self._remaining_s()
                     if remaining_s <= 0:
-                        log.warning("ZooKeeper was away for longer than the session's timeout")
+                        log.warning(
+                            "ZooKeeper was unreachable for longer than the session timeout. The"
+                            " session is lost; starting a new one."
+                        )
                         nursery.start_soon(self._replace_link().close)
-                        self._be(State.NONE)
+                        self._be(SessionState.NONE)
                         continue
                     with trio.move_on_after(remaining_s):
                         await changed.wait()
                     if self._link is not None and self._link.has_ended:
-                        await trio.sleep(1)  # refused, or something unheard-of: not in a loop
+                        # kazoo gave up: ZooKeeper refused it, or an unexpected error occurred.
+                        # The pause keeps repeated failures from using up the processor.
+                        await trio.sleep(1)
                         nursery.start_soon(self._replace_link().close)
             finally:
-                self._be(State.CLOSED)
+                self._be(SessionState.CLOSED)
                 if self._link is not None:
                     await self._link.close()
 
     def close(self) -> None:
-        """Have `run` end the session and return."""
-        self._be(State.CLOSED)
+        """Make `run` end the session and return."""
+        self._be(SessionState.CLOSED)
 
     # -- states
 
     def _open(self) -> None:
-        self._link = Link(self._config, self._hear, self._hear_znode)
+        self._link = KazooLink(self._config, self._on_link_state, self._on_link_znode)
         self._link.open()
 
-    def _replace_link(self) -> Link:
+    def _replace_link(self) -> KazooLink:
         link = self._link
         assert link is not None
         self._open()
@@ -137,94 +143,100 @@ class Session:
         return link
 
     def _remaining_s(self) -> float:
-        if self.state is not State.SUSPENDED or self._link is None:
+        if self.state is not SessionState.SUSPENDED or self._link is None:
             return float("inf")
         return self._link.expires_at() - time.monotonic()
 
-    def _hear(self, link: Link, said: str, session_id: int) -> None:
-        if link is not self._link or self.state is State.CLOSED:
+    def _on_link_state(self, link: KazooLink, kazoo_state: str, session_id: int) -> None:
+        if link is not self._link or self.state is SessionState.CLOSED:
             return
-        if said == "CONNECTED":
-            if self.state is State.SUSPENDED and session_id != self.id:
-                self._be(State.NONE)
+        if kazoo_state == "CONNECTED":
+            if self.state is SessionState.SUSPENDED and session_id != self.id:
+                # The session expired while it was suspended: report its loss first.
+                self._be(SessionState.NONE)
             self.id = session_id
             self.ids.add(session_id)
             self.connects += 1
-            self._be(State.UP)
-        elif said == "SUSPENDED" and self.state is State.UP:
-            self._be(State.SUSPENDED)
-        elif said == "LOST":
-            self._be(State.NONE)
+            self._be(SessionState.UP)
+        elif kazoo_state == "SUSPENDED" and self.state is SessionState.UP:
+            self._be(SessionState.SUSPENDED)
+        elif kazoo_state == "LOST":
+            self._be(SessionState.NONE)
 
-    def _be(self, state: State) -> None:
+    def _be(self, state: SessionState) -> None:
         before, self.state = self.state, state
         changed, self._changed = self._changed, trio.Event()
         changed.set()
-        if state is not before and before is not State.CLOSED:
+        if state is not before and before is not SessionState.CLOSED:
             self._on_state(state)
 
-    def _hear_znode(self, path: str) -> None:
-        if self.state is not State.CLOSED:
+    def _on_link_znode(self, path: str) -> None:
+        if self.state is not SessionState.CLOSED:
             self._on_znode(path[len(self._root) :] or "/")
 
-    async def connected(self) -> Link:
-        """Once there is a connection.  Raises StoreError if it takes too long."""
+    async def connected(self) -> KazooLink:
+        """Wait for a connection.  Raises StoreError if it takes too long."""
         with trio.move_on_after(self._config.connection_timeout_ms / 1000):
-            while self.state not in (State.UP, State.CLOSED):
+            while self.state not in (SessionState.UP, SessionState.CLOSED):
                 await self._changed.wait()
-        if self.state is State.CLOSED:
-            raise StoreError("the session in ZooKeeper is closed: the broker stops")
-        if self.state is not State.UP or self._link is None:
+        if self.state is SessionState.CLOSED:
+            raise StoreError("the session in ZooKeeper is closed: the broker is stopping")
+        if self.state is not SessionState.UP or self._link is None:
             raise StoreError(
                 f"ZooKeeper at {self._config.servers} was not reached within"
                 f" zookeeper.connection.timeout.ms, {self._config.connection_timeout_ms} ms"
             )
         return self._link
 
-    # -- reads: they are asked again when the connection was lost
+    # -- reads: repeated after the connection was lost
 
     async def get(self, path: str, watch: bool = False) -> tuple[bytes, ZnodeStat] | None:
-        """Content and stat, None if there is no such znode."""
+        """Content and stat of a znode, None if it does not exist.
+
+        `watch` sets a watch only if it exists.
+        """
         return (await self.get_all([path], watch))[0]
 
     async def get_all(
         self, paths: Sequence[str], watch: bool = False
     ) -> list[tuple[bytes, ZnodeStat] | None]:
-        """Of each of them, several asked at a time."""
-        found = await self._ask_all(paths, lambda link, path: link.get(path, watch))
-        return [None if each is None else (each[0] or b"", each[1]) for each in found]
+        """`get` of each path, up to IN_FLIGHT_MAX at a time."""
+        answers = await self._ask_all(paths, lambda link, path: link.get(path, watch))
+        return [None if answer is None else (answer[0] or b"", answer[1]) for answer in answers]
 
     async def children(self, path: str, watch: bool = False) -> list[str]:
-        """Their names, sorted; none where there is no such znode."""
+        """Sorted names of the children; none if the znode does not exist."""
         return (await self.children_of_all([path], watch))[0]
 
     async def children_of_all(self, paths: Sequence[str], watch: bool = False) -> list[list[str]]:
-        found = await self._ask_all(paths, lambda link, path: link.children(path, watch))
-        return [sorted(each or ()) for each in found]
+        answers = await self._ask_all(paths, lambda link, path: link.children(path, watch))
+        return [sorted(names or ()) for names in answers]
 
     async def exists(self, path: str, watch: bool = False) -> ZnodeStat | None:
-        """Its stat; a watch is left also where it does not exist yet."""
-        found = await self._ask_all([path], lambda link, path: link.exists(path, watch))
-        stat: ZnodeStat | None = found[0]
+        """The stat of a znode, None if it does not exist; `watch` sets a watch in both cases."""
+        answers = await self._ask_all([path], lambda link, path: link.exists(path, watch))
+        stat: ZnodeStat | None = answers[0]
         return stat
 
-    async def _ask_all(self, paths: Sequence[str], ask: Callable[[Link, str], Reply]) -> list[Any]:
-        found: list[Any] = []
-        while len(found) < len(paths):
+    async def _ask_all(
+        self, paths: Sequence[str], ask: Callable[[KazooLink, str], KazooReply]
+    ) -> list[Any]:
+        answers: list[Any] = []
+        while len(answers) < len(paths):
             link = await self.connected()
-            part = [self._root + path or "/" for path in paths[len(found) :][:IN_FLIGHT_MAX]]
+            part = [self._root + path or "/" for path in paths[len(answers) :][:IN_FLIGHT_MAX]]
             try:
-                found += await self._answers(ask, link, part)
+                answers += await self._answers(ask, link, part)
             except _LOST:
                 continue
             except KazooException as problem:
-                raise StoreError(f"ZooKeeper refused a question: {problem!r}") from problem
-        return found
+                raise StoreError(f"ZooKeeper refused a read: {problem!r}") from problem
+        return answers
 
     async def _answers(
-        self, ask: Callable[[Link, str], Reply], link: Link, paths: Iterable[str]
+        self, ask: Callable[[KazooLink, str], KazooReply], link: KazooLink, paths: Iterable[str]
     ) -> list[Any]:
-        """Those to questions that are asked together."""
+        """The answers to requests that are sent together; None for a znode that does not exist."""
         replies = [ask(link, path) for path in paths]
         answers = []
         for reply in replies:
@@ -256,19 +268,22 @@ class Session:
             return [*CREATOR_ALL_ACL]
         return [*CREATOR_ALL_ACL, *READ_ACL_UNSAFE]
 
-    async def multi(self, operations: Sequence[Operation]) -> list[Any]:
-        """Make all or none.  The results: of a creation the path, of set_data the stat.
+    async def multi(self, operations: Sequence[ZnodeOperation]) -> list[Any]:
+        """Make all of `operations` or none, in one transaction.
 
-        Raises Refused; OutcomeUnknown; StoreError.
+        Returns a result for each: the path for a creation, the stat for set_data.  Raises
+        TransactionRefused; OutcomeUnknown; StoreError.
         """
         async with self._slots:
             link = await self.connected()
             try:
                 results: list[Any] = await link.multi(operations).get()
             except _LOST as problem:
-                raise OutcomeUnknown("the connection to ZooKeeper went during a write") from problem
+                raise OutcomeUnknown(
+                    "the connection to ZooKeeper was lost during a write"
+                ) from problem
             except AuthFailedError as problem:
-                raise StoreError("ZooKeeper does not take this broker's credentials") from problem
+                raise StoreError("ZooKeeper rejects this broker's credentials") from problem
             except KazooException as problem:
                 raise StoreError(f"ZooKeeper refused a write: {problem!r}") from problem
         for at, result in enumerate(results):
@@ -278,52 +293,52 @@ class Session:
             if isinstance(result, Exception) and not isinstance(
                 result, RolledBackError | RuntimeInconsistency
             ):
-                raise Refused(at, result)
+                raise TransactionRefused(at, result)
         return results
 
-    async def was_made(self, operations: Sequence[Operation]) -> bool:
-        """Whether operations of which no reply came are what ZooKeeper has.
+    async def was_made(self, operations: Sequence[ZnodeOperation]) -> bool:
+        """Whether ZooKeeper has made `operations`, whose reply was lost.
 
-        All were made or none, so one tells: the content of a znode, for others do not write the
-        same; else that one is gone.
+        It made all or none, so one operation decides: a write if its content and version are there
+        (other brokers do not write the same), else a deletion if the znode is gone.
         """
         for operation in operations:
             if getattr(operation, "data", None) is None or operation.path.endswith("_"):
                 continue
-            found = await self.get(operation.path[len(self._root) :])
+            znode = await self.get(operation.path[len(self._root) :])
             version = 0 if isinstance(operation, Create) else operation.version + 1
-            return found is not None and (found[0], found[1].version) == (operation.data, version)
-        gone = [each for each in operations if isinstance(each, Delete)]
-        return bool(gone) and await self.exists(gone[-1].path[len(self._root) :]) is None
+            return znode is not None and (znode[0], znode[1].version) == (operation.data, version)
+        deletions = [operation for operation in operations if isinstance(operation, Delete)]
+        return bool(deletions) and await self.exists(deletions[-1].path[len(self._root) :]) is None
 
     async def make_root(self) -> None:
-        """Create the chroot where it is not there yet."""
+        """Create the chroot and its parents if they do not exist."""
         parts = self._root.split("/")[1:]
         for depth in range(1, len(parts) + 1):
             path = "/" + "/".join(parts[:depth])
             await self._make(Create(path, None, self._acl(path), 0))
 
     async def make_path(self, path: str) -> None:
-        """Create a znode, and those above it, where they are not there yet."""
-        above, _, name = path.rpartition("/")
+        """Create a znode and its parents if they do not exist."""
+        parent, _, name = path.rpartition("/")
         if not name or await self.exists(path) is not None:
             return
-        await self.make_path(above)
+        await self.make_path(parent)
         await self.make(path)
 
     async def make(self, path: str, content: bytes | None = None) -> bool:
-        """Create a znode; False if it is there.  Those above it must be."""
+        """Create a znode whose parent exists; False if the znode exists already."""
         return await self._make(self.create(path, content))
 
     async def _make(self, creation: Create) -> bool:
         while True:
             try:
                 await self.multi([creation])
-            except Refused as refused:
+            except TransactionRefused as refused:
                 if isinstance(refused.reason, NodeExistsError):
                     return False
                 path, reason = creation.path, refused.reason
-                raise StoreError(f"ZooKeeper refused {path}: {reason!r}") from refused
+                raise StoreError(f"ZooKeeper refused to create {path}: {reason!r}") from refused
             except OutcomeUnknown:
                 continue
             return True

@@ -1,9 +1,9 @@
-"""The cluster's metadata in ZooKeeper: a ClusterStore.
+"""ZooKeeperStore: the ClusterStore that keeps the cluster's metadata in ZooKeeper.
 
-What this broker knows is an image; every change of it, made here or told by a watch, is read or
-written in one turn at a time, so that images follow each other as ZooKeeper's transactions do.
-A watch is left again by the read that follows it; after a lost connection all is read anew, for
-kazoo forgets the watches then.
+The store keeps an image of what it has read.  One lock, the turn, lets only one task at a time read
+or write ZooKeeper.  So images change in the order of ZooKeeper's transactions.  Each read sets the
+watch again that has fired.  After a lost connection the store reads everything again, because kazoo
+forgets the watches then.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from kwire.cluster.metadata.image import (
 from kwire.cluster.stores.contract import (
     Fenced,
     Place,
-    SessionBack,
     SessionLost,
+    SessionResumed,
     SessionSuspended,
     StoreError,
     StoreEvent,
@@ -42,37 +42,41 @@ from kwire.cluster.stores.contract import (
 )
 from kwire.cluster.stores.zookeeper import acl_znodes, reading, znodes
 from kwire.cluster.stores.zookeeper.config import ZooKeeperConfig
-from kwire.cluster.stores.zookeeper.following import EVERYTHING, Follower, subject_of
+from kwire.cluster.stores.zookeeper.following import EVERYTHING, ZooKeeperFollower, subject_of
 from kwire.cluster.stores.zookeeper.link import log
 from kwire.cluster.stores.zookeeper.session import (
     EPHEMERAL,
     SEQUENTIAL,
-    Operation,
     OutcomeUnknown,
-    Refused,
-    Session,
-    State,
+    SessionState,
+    TransactionRefused,
+    ZnodeOperation,
+    ZooKeeperSession,
 )
 from kwire.cluster.stores.zookeeper.writing import (
     TOPIC_CHANGES,
-    Step,
-    Versions,
-    Writer,
+    StepWriter,
+    WriteStep,
+    ZnodeVersions,
     applied,
     possible,
 )
 
 TRIES_MAX = 5
-"""Of a commit whose znodes were other than known, though nothing it was decided by has changed."""
+"""Attempts of a commit that is refused although the image fits: a znode's version is not known."""
 REGISTRATION_POLL_S = 0.2
+"""Pause between attempts to register while an earlier registration has not expired."""
 
 
 def wall_clock_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-class Office:
-    """Being the controller: of which epoch, and the version of the znode that says so."""
+class ControllerTerm:
+    """The time in which this broker is the controller.
+
+    `epoch` is the controller epoch, `version` the version of /controller_epoch, which fences.
+    """
 
     __slots__ = ("epoch", "version")
 
@@ -82,13 +86,12 @@ class Office:
 
 
 class ZooKeeperStore:
-    """See kwire.cluster.stores.contract.ClusterStore.  `run` must be running for anything else to
-    work.
+    """See kwire.cluster.stores.contract.ClusterStore; the other methods need `run` to be running.
 
-    `broker_id` is the broker that this process is.
+    `broker_id` is the id of this broker.
     """
 
-    has_way_back = True
+    can_register_again = True
 
     def __init__(
         self, config: ZooKeeperConfig, broker_id: int, now_ms: Callable[[], int] = wall_clock_ms
@@ -96,23 +99,23 @@ class ZooKeeperStore:
         self._broker_id = broker_id
         self._now_ms = now_ms
         self._config = config
-        self.session = Session(config, self._on_state, self._on_znode)
-        self.versions = Versions()
-        self.office: Office | None = None
+        self.session = ZooKeeperSession(config, self._on_state, self._on_znode)
+        self.versions = ZnodeVersions()
+        self.term: ControllerTerm | None = None
         self._image = ClusterImage("")
         self._loaded = trio.Event()
         self._watchers: list[Watcher] = []
         self.on_event: Callable[[StoreEvent], None] | None = None
         self._turn = trio.Lock()
-        self._follower = Follower(self, self._turn, config)
+        self._follower = ZooKeeperFollower(self, self._turn, config)
         self._was_suspended = False
 
-    # -- its life
+    # -- running
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Keep the session and follow the cluster; started once the image is loaded.
+        """Keep a session and follow the cluster; started once the image is loaded.
 
-        Ends after `close`.  Raises StoreError if ZooKeeper cannot be reached at first.
+        Returns after `close`.  Raises StoreError if ZooKeeper cannot be reached at the start.
         """
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.session.run)
@@ -146,15 +149,15 @@ class ZooKeeperStore:
         return self._image
 
     @property
-    def leads(self) -> bool:
-        """Whether this broker is the controller, as far as it knows."""
-        return self.office is not None
+    def is_controller(self) -> bool:
+        """Whether this broker believes that it is the controller."""
+        return self.term is not None
 
-    def holds(self, controller_id: int, epoch: int, session_id: int) -> bool:
-        office = self.office
+    def is_own_term(self, controller_id: int, epoch: int, session_id: int) -> bool:
+        term = self.term
         return (
-            office is not None
-            and (controller_id, epoch) == (self._broker_id, office.epoch)
+            term is not None
+            and (controller_id, epoch) == (self._broker_id, term.epoch)
             and session_id == self.session.id
         )
 
@@ -165,38 +168,38 @@ class ZooKeeperStore:
     def watch(self, watcher: Watcher) -> None:
         self._watchers.append(watcher)
 
-    # -- what is heard
+    # -- events
 
-    def _on_state(self, state: State) -> None:
-        """On the loop, from the session."""
-        suspended, self._was_suspended = self._was_suspended, state is State.SUSPENDED
-        if state is State.UP:
+    def _on_state(self, state: SessionState) -> None:
+        """The session has a new state."""
+        suspended, self._was_suspended = self._was_suspended, state is SessionState.SUSPENDED
+        if state is SessionState.UP:
             self._follower.mark(EVERYTHING)
             if suspended:
-                self.tell(SessionBack())
-        elif state is State.SUSPENDED:
-            self.tell(SessionSuspended())
-        elif state is State.NONE:
-            self.leave_office(NO_CONTROLLER, self._image.controller_epoch)
-            self.tell(SessionLost())
+                self.report(SessionResumed())
+        elif state is SessionState.SUSPENDED:
+            self.report(SessionSuspended())
+        elif state is SessionState.NONE:
+            self.end_term(NO_CONTROLLER, self._image.controller_epoch)
+            self.report(SessionLost())
 
     def _on_znode(self, path: str) -> None:
         subject = subject_of(path)
         if subject is not None:
             self._follower.mark(subject)
 
-    def tell(self, event: StoreEvent) -> None:
+    def report(self, event: StoreEvent) -> None:
         if self.on_event is not None:
             self.on_event(event)
 
     def publish(self, after: ClusterImage, changes: Iterable[Change]) -> None:
-        """`after` is the image now, by `changes`: tell the watchers, if that is anything new."""
+        """Make `after`, the result of `changes`, the image; call the watchers if it is new."""
         before = self._image
         delta = delta_of(before, after.with_version(before.version + 1), changes)
-        if delta == _nothing(before):
+        if delta == _empty_delta(before):
             return
-        # A topic that is not this broker's business any more has gone with its configs by the
-        # delta, and not in truth.
+        # When a term ends, topics leave the image although they exist.  Applying a delta drops the
+        # configs of its deleted topics; naming the configs in the delta keeps them.
         kept = {
             key: after.configs[key]
             for key in reading.topic_keys(delta.deleted)
@@ -208,21 +211,24 @@ class ZooKeeperStore:
         for watcher in tuple(self._watchers):
             watcher(self._image, delta)
 
-    def leave_office(self, controller_id: int, epoch: int) -> None:
-        """Another is the controller, or nobody: topics are its business."""
-        self.office = None
+    def end_term(self, controller_id: int, epoch: int) -> None:
+        """Stop being the controller: remove the topics from the image.
+
+        `controller_id` is the next controller or NO_CONTROLLER, `epoch` its epoch.
+        """
+        self.term = None
         image = self._image
-        gone = [DeleteTopic(topic.name, topic.id) for topic in image.topics.values()]
-        kept = replace(image.without_topics(list(image.topics)), configs=image.configs)
+        deletions = [DeleteTopic(topic.name, topic.id) for topic in image.topics.values()]
+        rest = replace(image.without_topics(list(image.topics)), configs=image.configs)
         self.versions.topics.clear()
-        self.publish(kept.with_controller(controller_id, epoch), gone)
+        self.publish(rest.with_controller(controller_id, epoch), deletions)
 
     # -- this broker
 
     async def register(self, broker: BrokerImage) -> ClusterImage:
-        """As broker `broker.id`, until the session ends.  The image's broker has its `epoch`.
+        """Register `broker` until the session ends; returns the image, which has its epoch.
 
-        Waits for an older registration of the same id to expire.  Raises StoreError.
+        Waits until an older registration of this id has expired.  Raises StoreError.
         """
         await self._loaded.wait()
         patience_s = (self._config.session_timeout_ms + self._config.connection_timeout_ms) / 1000
@@ -237,10 +243,10 @@ class ZooKeeperStore:
                 await trio.sleep(REGISTRATION_POLL_S)
         if owner is None:
             raise StoreError(f"ZooKeeper did not register broker {broker.id} in {patience_s:g} s")
-        where = ", ".join(f"{each.host}:{each.port}" for each in owner.endpoints)
+        addresses = ", ".join(f"{endpoint.host}:{endpoint.port}" for endpoint in owner.endpoints)
         raise StoreError(
-            f"broker.id {broker.id} is registered in ZooKeeper by another broker, at {where}:"
-            " give this one an id of its own, or stop the other"
+            f"broker.id {broker.id} is registered in ZooKeeper by another broker, at {addresses}:"
+            " give this broker an id of its own, or stop the other one"
         )
 
     def _announce(self, broker: BrokerImage, epoch: int) -> None:
@@ -250,11 +256,11 @@ class ZooKeeperStore:
     async def _try_to_register(
         self, broker: BrokerImage, owner: BrokerImage | None
     ) -> tuple[int | None, BrokerImage | None]:
-        """Its epoch, or who has the id."""
+        """One attempt; returns the broker epoch, or None and the broker that has this id."""
         session, path = self.session, znodes.broker_path(broker.id)
         content = znodes.encode_broker(broker, self._now_ms())
         found = await session.get(path)
-        operations: list[Operation] = []
+        operations: list[ZnodeOperation] = []
         if found is not None:
             stat = found[1]
             if stat.ephemeralOwner == session.id:
@@ -264,20 +270,21 @@ class ZooKeeperStore:
             else:
                 return None, znodes.decode_broker(broker.id, found[0])
         if not operations or found is None or found[1].ephemeralOwner != session.id:
-            # As 3.9 does, whose clients of ZooKeeper are told no stat by a creation.
+            # Kafka 3.9 does the same: ZooKeeper returns the stat, which has the epoch, only for
+            # set_data.
             operations += [
                 session.create(path, content, EPHEMERAL),
                 session.set_data(path, content),
             ]
         try:
             results = await session.multi(operations)
-        except (Refused, OutcomeUnknown) as problem:
-            log.info("the registration is tried again: %s", problem)
+        except (TransactionRefused, OutcomeUnknown) as problem:
+            log.info("Registering in ZooKeeper failed; trying again: %s", problem)
             return None, owner
-        made = results[-1]
-        if session.state is State.NONE or made.ephemeralOwner != session.id:
-            return None, owner  # its session is over
-        return made.czxid, None
+        stat = results[-1]
+        if session.state is SessionState.NONE or stat.ephemeralOwner != session.id:
+            return None, owner  # the session that registered has ended
+        return stat.czxid, None
 
     async def log_dir_failed(self) -> None:
         session = self.session
@@ -287,34 +294,37 @@ class ZooKeeperStore:
                 await session.multi([session.create(znodes.LOG_DIR_EVENT, content, SEQUENTIAL)])
             except OutcomeUnknown:
                 continue  # a second notification does no harm
-            except Refused as refused:
+            except TransactionRefused as refused:
                 raise StoreError(
-                    f"ZooKeeper refused {znodes.LOG_DIR_EVENT}: {refused}"
+                    f"ZooKeeper refused to create {znodes.LOG_DIR_EVENT}: {refused}"
                 ) from refused
             return
 
     async def campaign(self) -> bool:
         await self._loaded.wait()
         async with self._turn:
-            if self.office is not None:
+            if self.term is not None:
                 return True
             if not await self._elected():
                 await self._follower.read({znodes.CONTROLLER})
                 return False
-            return await self._take_office()
+            return await self._begin_term()
 
     async def _elected(self) -> bool:
-        """Create /controller and raise the epoch, in one."""
+        """Create /controller and raise the controller epoch in one transaction.
+
+        False if another broker is the controller.
+        """
         session = self.session
         content = znodes.encode_controller(self._broker_id, self._now_ms())
         while True:
-            stale: list[Operation] = []
+            stale: list[ZnodeOperation] = []
             holder = await session.get(znodes.CONTROLLER)
             if holder is not None:
                 if holder[1].ephemeralOwner not in session.ids:
                     return False
-                # Of a session of ours that is over, or of a creation whose reply was lost: in both
-                # cases nobody has led by it since.
+                # An earlier session of this process created it, or the reply to its creation was
+                # lost.  In both cases this process has not been the controller by it.
                 stale = [session.delete(znodes.CONTROLLER, holder[1].version)]
             found = await session.get(znodes.CONTROLLER_EPOCH)
             if found is None:
@@ -328,46 +338,50 @@ class ZooKeeperStore:
                 results = await session.multi(
                     [*stale, session.create(znodes.CONTROLLER, content, EPHEMERAL), raised]
                 )
-            except Refused as refused:
+            except TransactionRefused as refused:
                 if isinstance(refused.reason, NodeExistsError | BadVersionError | NoNodeError):
                     continue
                 raise StoreError(f"ZooKeeper refused an election: {refused}") from refused
             except OutcomeUnknown:
                 continue
-            self.office = Office(epoch, results[-1].version)
+            self.term = ControllerTerm(epoch, results[-1].version)
             return True
 
-    async def _take_office(self) -> bool:
-        """Read all topics: then this broker is the controller, and is told so.
+    async def _begin_term(self) -> bool:
+        """Read all topics and publish the image with this broker as the controller.
 
-        False if it was over before it began.
+        False if the term ended meanwhile.
         """
-        office = self.office
-        await self._follower.prepare_office()
+        term = self.term
+        await self._follower.prepare_term()
         image, changes = await self._follower.read_whole()
-        if office is None or self.office is not office:
+        if term is None or self.term is not term:
             return False
-        self.publish(image.with_controller(self._broker_id, office.epoch), changes)
+        self.publish(image.with_controller(self._broker_id, term.epoch), changes)
         await self._follower.read({znodes.DELETE_TOPICS})
-        self._follower.mark_what_is_asked()
-        return self.leads
+        self._follower.mark_requests()
+        return self.is_controller
 
     async def resign(self) -> None:
         async with self._turn:
-            if self.office is None:
+            if self.term is None:
                 return
             try:
                 await self.session.multi([self.fence(), self.session.delete(znodes.CONTROLLER)])
-            except (Refused, OutcomeUnknown) as problem:
-                log.info("the office of controller was not given back: %s", problem)
+            except (TransactionRefused, OutcomeUnknown) as problem:
+                log.info("Resigning as controller failed: %s", problem)
             await self._follower.read({znodes.CONTROLLER})
 
     # -- changes
 
-    def fence(self) -> Operation:
-        if self.office is None:
+    def fence(self) -> ZnodeOperation:
+        """The operation that makes a transaction fail if there is a later controller.
+
+        Raises Fenced if this broker already knows of one.
+        """
+        if self.term is None:
             raise Fenced(f"broker {self._broker_id} is not the controller")
-        return self.session.check(znodes.CONTROLLER_EPOCH, self.office.version)
+        return self.session.check(znodes.CONTROLLER_EPOCH, self.term.version)
 
     async def commit(self, changes: Sequence[Change]) -> ClusterImage:
         await self._loaded.wait()
@@ -378,57 +392,65 @@ class ZooKeeperStore:
                 if conflict is None:
                     return self._image
                 made += conflict.made
-                if possible(self._image, changes[made:], self.leads)[1] is not None:
+                if possible(self._image, changes[made:], self.is_controller)[1] is not None:
                     break
             raise Conflict(str(conflict), made)
 
     async def _try_to_commit(self, changes: Sequence[Change]) -> Conflict | None:
-        """None if all are made; else what was in the way, which is published then."""
+        """Make `changes`; None if all are made, else the Conflict that stopped the first other.
+
+        On a Conflict the image that conflicts has been published.
+        """
         if any(isinstance(change, TOPIC_CHANGES) for change in changes):
             self.fence()
-        written, conflict = possible(self._image, changes, self.leads)
+        written, conflict = possible(self._image, changes, self.is_controller)
         children = await self._children_of(written)
-        writer = Writer(self.session, self._image, self.versions, self.fence, children, self.leads)
-        made, office = 0, self.office
+        writer = StepWriter(
+            self.session, self._image, self.versions, self.fence, children, self.is_controller
+        )
+        made, term = 0, self.term
         for step in writer.steps(written):
             try:
                 await self._make(step)
-            except Refused as refused:
-                await self._see_what_is_in_the_way(step, refused, written)
-                self._must_still_be(office, step)
-                return Conflict(f"ZooKeeper has it otherwise: {refused.reason!r}", made)
-            self._must_still_be(office, step)
+            except TransactionRefused as refused:
+                await self._handle_refusal(step, refused, written)
+                self._check_term(term, step)
+                return Conflict(f"ZooKeeper has another state: {refused.reason!r}", made)
+            self._check_term(term, step)
             self.versions.note(step.noted)
             made += len(step.completed)
-            self.publish(applied(self._image, step.completed, self.leads), step.completed)
+            self.publish(applied(self._image, step.completed, self.is_controller), step.completed)
         return None if conflict is None else Conflict(str(conflict), made)
 
-    def _must_still_be(self, office: Office | None, step: Step) -> None:
-        """Raises Fenced where a step was the controller's and the office was lost meanwhile.
+    def _check_term(self, term: ControllerTerm | None, step: WriteStep) -> None:
+        """Raise Fenced if `step` changes topics and the term ended while it was written.
 
-        The next controller finds what was made of it; here topics are nobody's business any more.
+        The next controller reads what was written; this broker's image has no topics any more.
         """
-        if self.office is not office and any(
+        if self.term is not term and any(
             isinstance(change, TOPIC_CHANGES) for change in step.completed
         ):
-            raise Fenced(f"broker {self._broker_id} ceased to be the controller meanwhile")
+            raise Fenced(f"broker {self._broker_id} stopped being the controller during a commit")
 
     async def _children_of(self, changes: Iterable[Change]) -> dict[str, list[str]]:
-        """The folders of the partitions of topics that go."""
+        """The children of /brokers/topics/T/partitions of each topic that `changes` delete."""
         names = [change.topic for change in changes if isinstance(change, DeleteTopic)]
         if not names:
             return {}
         paths = [znodes.partitions_path(name) for name in names]
-        there = await self.session.get_all(paths)
-        found = await self.session.children_of_all(paths)
+        folders = await self.session.get_all(paths)
+        children = await self.session.children_of_all(paths)
         return {
             name: indices
-            for name, each, indices in zip(names, there, found, strict=True)
-            if each is not None
+            for name, folder, indices in zip(names, folders, children, strict=True)
+            if folder is not None
         }
 
-    async def _make(self, step: Step) -> None:
-        """Make a step, though the connection may go meanwhile.  Raises Refused, StoreError."""
+    async def _make(self, step: WriteStep) -> None:
+        """Write a step; writes it again if the connection was lost before it was made.
+
+        Raises TransactionRefused, StoreError.
+        """
         while step.operations:
             try:
                 await self.session.multi(step.operations)
@@ -438,17 +460,19 @@ class ZooKeeperStore:
                 continue
             return
 
-    async def _see_what_is_in_the_way(
-        self, step: Step, refused: Refused, changes: Sequence[Change]
+    async def _handle_refusal(
+        self, step: WriteStep, refused: TransactionRefused, changes: Sequence[Change]
     ) -> None:
-        """Read anew what the changes are about.  Raises Fenced."""
-        fenced = self.office is not None and step.operations[0] == self.fence()
+        """Read again what `changes` are about, after ZooKeeper refused `step`.  Raises Fenced."""
+        fenced = self.term is not None and step.operations[0] == self.fence()
         if fenced and refused.at == 0:
             await self._follower.read({znodes.CONTROLLER})
-            self.leave_office(self._image.controller_id, self._image.controller_epoch)
-            raise Fenced(f"broker {self._broker_id} is the controller no longer") from refused
-        if isinstance(refused.reason, NoNodeError):  # the first of its kind, or of a user's clients
-            for path in _written_for(step.completed):
+            self.end_term(self._image.controller_id, self._image.controller_epoch)
+            raise Fenced(f"broker {self._broker_id} is no longer the controller") from refused
+        if isinstance(refused.reason, NoNodeError):
+            # The folder is missing: this is the first resource of its type, or the first client
+            # of a user.
+            for path in _user_paths_of(step.completed):
                 await self.session.make_path(path.rpartition("/")[0])
         await self._follower.read_again(changes)
 
@@ -475,18 +499,20 @@ class ZooKeeperStore:
             content = znodes.encode_producer_ids(self._broker_id, block)
             try:
                 await self.session.multi([self.session.set_data(path, content, found[1].version)])
-            except (Refused, OutcomeUnknown):
-                continue  # somebody has taken them; perhaps this broker, who will not miss them
+            except (TransactionRefused, OutcomeUnknown):
+                # Another broker took the block, or this one did and the reply was lost.  Losing a
+                # block does no harm.
+                continue
             return block
 
     async def drop_reassignments(self, places: Iterable[Place]) -> None:
-        """Those asked for in ZooKeeper that cannot be: nobody is to try them again."""
+        """See ClusterStore."""
         async with self._turn:
             await self._follower.drop_reassignments(set(places))
 
 
-def _written_for(changes: Iterable[Change]) -> Iterator[str]:
-    """Paths of what users set: the folders above may not be there."""
+def _user_paths_of(changes: Iterable[Change]) -> Iterator[str]:
+    """Paths that `changes` write and whose parent znodes may not exist yet."""
     for change in changes:
         if isinstance(change, SetConfigs):
             yield znodes.config_path((change.resource, change.name))
@@ -494,6 +520,6 @@ def _written_for(changes: Iterable[Change]) -> Iterator[str]:
             yield from (acl_znodes.acl_path(change.pattern), acl_znodes.change_path(change.pattern))
 
 
-def _nothing(image: ClusterImage) -> ClusterDelta:
-    """The delta that changes nothing, at the next version."""
+def _empty_delta(image: ClusterImage) -> ClusterDelta:
+    """A delta without changes, to the next version of `image`."""
     return delta_of(image, image.with_version(image.version + 1), ())

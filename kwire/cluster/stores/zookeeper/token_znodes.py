@@ -1,7 +1,7 @@
-"""Delegation tokens in ZooKeeper: paths and bytes, both ways, as Apache Kafka 3.9.2 writes them.
+"""Encodes and decodes the znodes of delegation tokens, as Apache Kafka 3.9.2 does.
 
 /delegation_token/tokens/ID                      a token, without its HMAC
-/delegation_token/token_changes/token_change_N   the id of one that came, changed or went
+/delegation_token/token_changes/token_change_N   notification: the id of a changed token
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ TOKENS: Final = "/delegation_token/tokens"
 CHANGES: Final = "/delegation_token/token_changes"
 CHANGE: Final = CHANGES + "/token_change_"
 PERSISTENT_PATHS: Final = (TOKENS, CHANGES)
-"""What each broker with a secret makes at its start where it is not there yet."""
+"""Paths that each broker with a secret key for tokens creates at its start."""
 _VERSION: Final = 3
 _OWNERS_ONLY: Final = (1, 2)
-"""Versions of which nobody says who asked for the token: its owner did."""
+"""Versions that have no requester field: the owner is the requester."""
 
 
 def token_path(token_id: str) -> str:
@@ -31,7 +31,7 @@ def encode_token(token: DelegationToken) -> bytes:
         {
             "owner": sanitized(token.owner),
             "tokenRequester": sanitized(token.requester),
-            "renewers": [sanitized(each) for each in token.renewers],
+            "renewers": [sanitized(renewer) for renewer in token.renewers],
             "issueTimestamp": token.issue_ms,
             "maxTimestamp": token.max_ms,
             "expiryTimestamp": token.expiry_ms,
@@ -42,17 +42,17 @@ def encode_token(token: DelegationToken) -> bytes:
 
 
 def decode_token(content: bytes) -> DelegationToken:
-    """Raises ValueError, TypeError, LookupError for what cannot be understood."""
-    said = parsed(content)
-    if not isinstance(said, dict) or said["version"] not in (*_OWNERS_ONLY, _VERSION):
-        raise ValueError(f"{said!r} is no delegation token of version {_VERSION}")
-    owner = unsanitized(said["owner"])
+    """The token in `content`.  Raises ValueError, TypeError, LookupError."""
+    fields = parsed(content)
+    if not isinstance(fields, dict) or fields["version"] not in (*_OWNERS_ONLY, _VERSION):
+        raise ValueError(f"{fields!r} is not a delegation token of version {_VERSION}")
+    owner = unsanitized(fields["owner"])
     return DelegationToken(
-        str(said["tokenId"]),
+        str(fields["tokenId"]),
         owner,
-        unsanitized(said.get("tokenRequester") or said["owner"]),
-        tuple(unsanitized(each) for each in said["renewers"]),
-        int(said["issueTimestamp"]),
-        int(said["maxTimestamp"]),
-        int(said["expiryTimestamp"]),
+        unsanitized(fields.get("tokenRequester") or fields["owner"]),
+        tuple(unsanitized(renewer) for renewer in fields["renewers"]),
+        int(fields["issueTimestamp"]),
+        int(fields["maxTimestamp"]),
+        int(fields["expiryTimestamp"]),
     )

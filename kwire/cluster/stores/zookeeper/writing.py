@@ -1,8 +1,9 @@
-"""What changes are in ZooKeeper: operations, in steps that are made whole or not at all.
+"""StepWriter: converts metadata changes to ZooKeeper operations, in steps.
 
-A change is one step where it fits; a topic with very many partitions takes more.  What makes it
-count is in the first step then (of a topic that is made, its znode) or in the last (of one that
-goes): whatever a crash leaves behind, the next controller finishes, as Apache Kafka's does.
+A step is one transaction.  A change fits into one step, except for topics with very many
+partitions.  Then the operation that decides is in the first step of a creation (the topic's znode)
+and in the last step of a deletion.  So the next controller can finish what a crash interrupts, as
+Apache Kafka's controller does.
 """
 
 from __future__ import annotations
@@ -36,20 +37,19 @@ from kwire.cluster.metadata.image import (
     TopicImage,
 )
 from kwire.cluster.stores.zookeeper import acl_znodes, token_znodes, znodes
-from kwire.cluster.stores.zookeeper.session import SEQUENTIAL, Operation, Session
+from kwire.cluster.stores.zookeeper.session import SEQUENTIAL, ZnodeOperation, ZooKeeperSession
 
 STEP_BYTES_MAX = 256 << 10
-"""A quarter of jute.maxbuffer, 1 MB, above which ZooKeeper drops the connection."""
+"""A quarter of jute.maxbuffer (1 MB); ZooKeeper drops a connection that sends more than that."""
 _OPERATION_BYTES = 120
-"""Of an operation besides its path and content: header, access list, flags."""
+"""Size of an operation without path and content: header, access list, flags."""
 
 TOPIC_CHANGES = (CreateTopic, AddPartitions, AlterPartition, MarkForDeletion, DeleteTopic)
-"""What the controller alone decides."""
+"""Changes that only the controller may make."""
 
 
 Noted = tuple[str | ResourceKey | ResourcePattern, int | None]
-"""A topic, what is configured, or what has access control lists, and the version of its znode; None
-if it is gone."""
+"""A topic, a config resource or an ACL pattern, and the version of its znode; None if deleted."""
 
 _Key = TypeVar("_Key")
 
@@ -62,18 +62,17 @@ def _put(versions: dict[_Key, int], key: _Key, version: int | None) -> None:
 
 
 @dataclass(slots=True)
-class Versions:
-    """Those of the znodes that are written again, as far as this broker has read them."""
+class ZnodeVersions:
+    """Versions of the znodes that this broker has read and may write: a write names the version."""
 
     topics: dict[str, int] = field(default_factory=dict)
     configs: dict[ResourceKey, int] = field(default_factory=dict)
     acls: dict[ResourcePattern, int] = field(default_factory=dict)
     made: set[str] = field(default_factory=set)
-    """Paths of partitions that have no state, and of the folders of such: a controller was
-    interrupted there."""
+    """Paths that exist above a missing partition state: a controller was interrupted there."""
 
     def note(self, noted: Iterable[Noted]) -> None:
-        """What a step that was made has made of them."""
+        """Set the versions that a step has written."""
         for key, version in noted:
             if isinstance(key, str):
                 _put(self.topics, key, version)
@@ -84,17 +83,17 @@ class Versions:
 
 
 @dataclass(slots=True)
-class Step:
-    """Operations that are made all or none; with it, `completed` have been made."""
+class WriteStep:
+    """One transaction; once it is made, the changes `completed` are complete."""
 
-    operations: list[Operation] = field(default_factory=list)
+    operations: list[ZnodeOperation] = field(default_factory=list)
     completed: list[Change] = field(default_factory=list)
     noted: list[Noted] = field(default_factory=list)
     size_bytes: int = 0
 
 
 def as_written(change: Change) -> Change:
-    """The change with the partition epochs that it will have: the versions of its znodes."""
+    """`change` with the partition epochs that it will have: the versions of the znodes."""
     match change:
         case CreateTopic(topic):
             return replace(change, topic=replace(topic, partitions=_new(topic.partitions)))
@@ -109,19 +108,23 @@ def as_written(change: Change) -> Change:
 
 
 def _new(states: Iterable[PartitionImage]) -> tuple[PartitionImage, ...]:
-    """Without a state there is no znode of it: the controller makes it, and says who leads."""
+    """Set the partition epoch of each state to 0, except for new partitions.
+
+    A new partition has no leader, so its znode is created when the controller elects one.
+    """
     return tuple(state if is_new(state) else replace(state, partition_epoch=0) for state in states)
 
 
 def applied(image: ClusterImage, changes: Iterable[Change], knows_topics: bool) -> ClusterImage:
-    """The image after them.  Raises Conflict.
+    """The image after `changes`.  Raises Conflict.
 
-    Who is not the controller knows no topics: ZooKeeper looks whether there is one.
+    Without `knows_topics` this broker is not the controller.  Then a config change is not checked
+    against the image's topics: ZooKeeper checks that the topic exists.
     """
     for change in changes:
         if isinstance(change, SetConfigs) and not knows_topics:
             if image.configs_of(change.resource, change.name) != change.expected:
-                raise Conflict(f"other configs are set on {change.name!r}")
+                raise Conflict(f"the configs of {change.name!r} have changed")
             image = image.with_configs(change.resource, change.name, change.configs)
         else:
             image = apply(image, change)
@@ -131,55 +134,59 @@ def applied(image: ClusterImage, changes: Iterable[Change], knows_topics: bool) 
 def possible(
     image: ClusterImage, changes: Sequence[Change], knows_topics: bool
 ) -> tuple[list[Change], Conflict | None]:
-    """Those that can be made, as they will be written, and what is in the way of the next."""
-    made: list[Change] = []
+    """The changes before the first conflict, as they will be written, and this Conflict or None."""
+    written: list[Change] = []
     for change in changes:
-        written = as_written(change)
+        final = as_written(change)
         try:
-            # Of an AlterPartition the new epoch must be larger, whatever it will be.
+            # Check the change as it is too: the epoch that an AlterPartition names must be larger
+            # than the known one, although ZooKeeper sets it.
             applied(image, [change], knows_topics)
-            image = applied(image, [written], knows_topics)
+            image = applied(image, [final], knows_topics)
         except Conflict as conflict:
-            return made, conflict
-        made.append(written)
-    return made, None
+            return written, conflict
+        written.append(final)
+    return written, None
 
 
-class Writer:
-    """Makes steps of the changes of one commit.
+class StepWriter:
+    """Makes the steps of one commit.
 
-    `image` is the one before; `children` what is below /brokers/topics/T/partitions of the topics
-    that are to go.
+    `image` is the image before it; `children` has the names below /brokers/topics/T/partitions of
+    each topic that the commit deletes.
     """
 
     def __init__(
         self,
-        session: Session,
+        session: ZooKeeperSession,
         image: ClusterImage,
-        versions: Versions,
-        fence: Callable[[], Operation],
+        versions: ZnodeVersions,
+        fence: Callable[[], ZnodeOperation],
         children: Mapping[str, Sequence[str]],
         knows_topics: bool,
     ) -> None:
         self._session, self._image = session, image
         self._fence, self._knows_topics = fence, knows_topics
         self._children = {name: set(folders) for name, folders in children.items()}
-        self._versions = Versions(
+        self._versions = ZnodeVersions(
             dict(versions.topics), dict(versions.configs), dict(versions.acls), versions.made
         )
         self._noted: list[Noted] = []
         self._assigned: set[str] = set()
 
-    def steps(self, changes: Sequence[Change]) -> Iterator[Step]:
-        """In their order.  The fence is the first operation of a step with changes of topics."""
-        step = Step()
-        for at, change in enumerate(changes):
+    def steps(self, changes: Sequence[Change]) -> Iterator[WriteStep]:
+        """The steps of `changes` in their order.
+
+        A step with topic changes begins with the fence, other steps have none.
+        """
+        step = WriteStep()
+        for number, change in enumerate(changes):
             fenced = isinstance(change, TOPIC_CHANGES)
-            for group in self._groups(change, changes[at:]):
+            for group in self._groups(change, changes[number:]):
                 size_bytes = sum(map(_size_bytes, group))
                 if step.operations and step.size_bytes + size_bytes > STEP_BYTES_MAX:
                     yield step
-                    step = Step()
+                    step = WriteStep()
                 if fenced and not step.size_bytes:
                     step.operations.append(self._fence())
                 step.operations += group
@@ -188,14 +195,20 @@ class Writer:
                 step.size_bytes += size_bytes
             step.completed.append(change)
             self._image = applied(self._image, [change], self._knows_topics)
-            if at + 1 < len(changes) and fenced != isinstance(changes[at + 1], TOPIC_CHANGES):
-                yield step  # settings of any broker are not fenced
-                step = Step()
+            if number + 1 < len(changes) and fenced != isinstance(
+                changes[number + 1], TOPIC_CHANGES
+            ):
+                # The next change needs the fence and this one must not have it, or the reverse.
+                yield step
+                step = WriteStep()
         if step.operations or step.completed:
             yield step
 
-    def _groups(self, change: Change, coming: Sequence[Change]) -> Iterator[list[Operation]]:
-        """Operations that must not be torn apart, one group after another."""
+    def _groups(self, change: Change, coming: Sequence[Change]) -> Iterator[list[ZnodeOperation]]:
+        """Groups of operations of `change`; a group must not be split between two steps.
+
+        `coming` are `change` and the changes after it.
+        """
         session = self._session
         match change:
             case CreateTopic(topic, configs):
@@ -205,37 +218,38 @@ class Writer:
                     session.create(znodes.topic_path(topic.name), znodes.encode_topic(topic)),
                     *self._folder_of(topic),
                 ]
-                yield from self._born(topic.name, 0, topic.partitions)
+                yield from self._states(topic.name, 0, topic.partitions)
             case AddPartitions(name, _, first, partitions):
                 topic = self._image.topics[name]
                 grown = replace(topic, partitions=(*topic.partitions, *partitions))
                 yield [self._assignment(grown)]
-                yield from self._born(name, first, partitions)
+                yield from self._states(name, first, partitions)
             case AlterPartition():
-                yield from self._altered(change, coming)
+                yield from self._altered_state(change, coming)
             case MarkForDeletion(name):
                 if name not in self._image.deleting:
                     yield [session.create(znodes.deletion_path(name))]
             case DeleteTopic(name):
-                yield from self._gone(name)
+                yield from self._topic_deletion(name)
             case SetConfigs(resource, name, _, configs):
-                yield self._set((resource, name), configs)
+                yield self._config_change((resource, name), configs)
             case ChangeAcls() | SetToken():
-                yield self._of_access(change)
+                yield self._access_change(change)
             case SetFeatures(expected_epoch, features):
-                yield [self._agreed(expected_epoch, features)]
+                yield [self._feature_change(expected_epoch, features)]
             case _:
-                raise AssertionError(f"{change!r} is not made by a commit")
+                raise AssertionError(f"a commit cannot make {change!r}")
 
-    def _folder_of(self, topic: TopicImage) -> list[Operation]:
-        """Made with the first state, as 3.9 does."""
+    def _folder_of(self, topic: TopicImage) -> list[ZnodeOperation]:
+        """The folder of the partitions; Kafka 3.9 creates it with the first state."""
         if all(map(is_new, topic.partitions)):
             return []
         return [self._session.create(znodes.partitions_path(topic.name))]
 
-    def _born(
+    def _states(
         self, topic: str, first: int, states: Iterable[PartitionImage]
-    ) -> Iterator[list[Operation]]:
+    ) -> Iterator[list[ZnodeOperation]]:
+        """Creations of the states of partitions from number `first` on that are not new."""
         for index, state in enumerate(states, first):
             if is_new(state):
                 continue
@@ -245,23 +259,23 @@ class Writer:
                 self._session.create(znodes.state_path(topic, index), znodes.encode_state(state)),
             ]
 
-    def _altered(
+    def _altered_state(
         self, change: AlterPartition, coming: Sequence[Change]
-    ) -> Iterator[list[Operation]]:
+    ) -> Iterator[list[ZnodeOperation]]:
         topic, state = self._image.topics[change.topic], change.state
         before = topic.partitions[change.index]
         group = []
         if _assignment_of(before) != _assignment_of(state) and topic.name not in self._assigned:
             self._assigned.add(topic.name)
-            group.append(self._assignment(_assigned(topic, coming)))
+            group.append(self._assignment(_with_final_assignment(topic, coming)))
         path, content = znodes.state_path(topic.name, change.index), znodes.encode_state(state)
         if before.partition_epoch >= 0:
             group.append(self._session.set_data(path, content, before.partition_epoch))
             yield group
             return
-        # Nobody has said yet who leads it: another broker made the topic, or let it grow.
+        # The partition has no state yet: another broker created the topic, or added partitions.
         folders = [znodes.partition_path(topic.name, change.index)]
-        if all(each.partition_epoch < 0 for each in topic.partitions):
+        if all(partition.partition_epoch < 0 for partition in topic.partitions):
             folders.insert(0, znodes.partitions_path(topic.name))
         made = self._versions.made
         group += [self._session.create(folder) for folder in folders if folder not in made]
@@ -273,13 +287,13 @@ class Writer:
         self._noted.append(noted)
         self._versions.note([noted])
 
-    def _assignment(self, topic: TopicImage) -> Operation:
+    def _assignment(self, topic: TopicImage) -> ZnodeOperation:
         version = self._versions.topics[topic.name]
         self._note(topic.name, version + 1)
         path = znodes.topic_path(topic.name)
         return self._session.set_data(path, znodes.encode_topic(topic), version)
 
-    def _gone(self, name: str) -> Iterator[list[Operation]]:
+    def _topic_deletion(self, name: str) -> Iterator[list[ZnodeOperation]]:
         session = self._session
         for index in sorted(self._children.get(name, ())):
             path = f"{znodes.partitions_path(name)}/{index}"
@@ -299,7 +313,7 @@ class Writer:
         states = self._image.topics[name].partitions
         return int(index) < len(states) and states[int(index)].partition_epoch >= 0
 
-    def _configured(self, key: ResourceKey, configs: Mapping[str, str]) -> Operation:
+    def _configured(self, key: ResourceKey, configs: Mapping[str, str]) -> ZnodeOperation:
         path, content = znodes.config_path(key), znodes.encode_configs(configs)
         version = self._versions.configs.get(key)
         self._note(key, 0 if version is None else version + 1)
@@ -307,61 +321,65 @@ class Writer:
             return self._session.create(path, content)
         return self._session.set_data(path, content, version)
 
-    def _agreed(self, expected_epoch: int, features: FinalizedFeatures) -> Operation:
+    def _feature_change(self, expected_epoch: int, features: FinalizedFeatures) -> ZnodeOperation:
         path, content = znodes.FEATURE, znodes.encode_feature(features)
         if expected_epoch < 0:
             return self._session.create(path, content)
         return self._session.set_data(path, content, expected_epoch)
 
-    def _set(self, key: ResourceKey, configs: Mapping[str, str]) -> list[Operation]:
+    def _config_change(self, key: ResourceKey, configs: Mapping[str, str]) -> list[ZnodeOperation]:
         group = [self._configured(key, configs)]
         if key[0] == TOPIC_RESOURCE:
+            # Only the controller's image has topics; ZooKeeper checks that the topic exists.
             group.insert(0, self._session.check(znodes.topic_path(key[1])))
-        told = znodes.encode_config_change(key)
-        return [*group, self._session.create(znodes.CONFIG_CHANGE, told, SEQUENTIAL)]
+        notification = znodes.encode_config_change(key)
+        return [*group, self._session.create(znodes.CONFIG_CHANGE, notification, SEQUENTIAL)]
 
-    def _of_access(self, change: ChangeAcls | SetToken) -> list[Operation]:
-        return self._given(change) if isinstance(change, SetToken) else self._listed(change)
+    def _access_change(self, change: ChangeAcls | SetToken) -> list[ZnodeOperation]:
+        if isinstance(change, SetToken):
+            return self._token_change(change)
+        return self._acl_change(change)
 
-    def _listed(self, change: ChangeAcls) -> list[Operation]:
-        """All entries of a pattern; the znode goes with the last of them."""
+    def _acl_change(self, change: ChangeAcls) -> list[ZnodeOperation]:
+        """Write all entries of the pattern; delete its znode if no entry is left."""
         session, pattern = self._session, change.pattern
         path, version = acl_znodes.acl_path(pattern), self._versions.acls.get(pattern)
         entries = change.apply_to(self._image).acls_on(pattern)
         content = acl_znodes.encode_acls(entries)
         if version is None:
             self._note(pattern, 0)
-            written = session.create(path, content)
+            write = session.create(path, content)
         elif entries:
             self._note(pattern, version + 1)
-            written = session.set_data(path, content, version)
+            write = session.set_data(path, content, version)
         else:
             self._note(pattern, None)
-            written = session.delete(path, version)
-        told = acl_znodes.encode_change(pattern)
-        return [written, session.create(acl_znodes.change_path(pattern), told, SEQUENTIAL)]
+            write = session.delete(path, version)
+        notification = acl_znodes.encode_change(pattern)
+        return [write, session.create(acl_znodes.change_path(pattern), notification, SEQUENTIAL)]
 
-    def _given(self, change: SetToken) -> list[Operation]:
-        """A token; nobody looks at the version of its znode, Apache Kafka's brokers neither."""
+    def _token_change(self, change: SetToken) -> list[ZnodeOperation]:
+        """Write or delete a token, whatever its version; Apache Kafka checks none either."""
         session, path = self._session, token_znodes.token_path(change.token_id)
         if change.token is None:
-            written = session.delete(path)
+            write = session.delete(path)
         elif change.expected is None:
-            written = session.create(path, token_znodes.encode_token(change.token))
+            write = session.create(path, token_znodes.encode_token(change.token))
         else:
-            written = session.set_data(path, token_znodes.encode_token(change.token))
-        told = change.token_id.encode()
-        return [written, session.create(token_znodes.CHANGE, told, SEQUENTIAL)]
+            write = session.set_data(path, token_znodes.encode_token(change.token))
+        notification = change.token_id.encode()
+        return [write, session.create(token_znodes.CHANGE, notification, SEQUENTIAL)]
 
 
-def _assignment_of(state: PartitionImage) -> znodes.Assignment:
-    return znodes.Assignment(state.replicas, state.adding, state.removing)
+def _assignment_of(state: PartitionImage) -> znodes.ReplicaAssignment:
+    return znodes.ReplicaAssignment(state.replicas, state.adding, state.removing)
 
 
-def _assigned(topic: TopicImage, coming: Sequence[Change]) -> TopicImage:
-    """The topic with the replicas that all coming changes of its partitions give it.
+def _with_final_assignment(topic: TopicImage, coming: Sequence[Change]) -> TopicImage:
+    """`topic` with the replicas that it has after all `coming` changes.
 
-    One write instead of one each: a topic of thousands of partitions is megabytes otherwise.
+    The topic's znode is written once per commit, not once per partition: with thousands of
+    partitions that would be megabytes.
     """
     states = list(topic.partitions)
     for change in coming:
@@ -370,6 +388,6 @@ def _assigned(topic: TopicImage, coming: Sequence[Change]) -> TopicImage:
     return replace(topic, partitions=tuple(states))
 
 
-def _size_bytes(operation: Operation) -> int:
+def _size_bytes(operation: ZnodeOperation) -> int:
     content = getattr(operation, "data", None) or b""
     return len(operation.path) + len(content) + _OPERATION_BYTES

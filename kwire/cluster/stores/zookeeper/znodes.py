@@ -1,8 +1,8 @@
-"""The znodes of a cluster: their paths and bytes, both ways, as Apache Kafka 3.9.2 writes them.
+"""Paths, encoders and decoders of a cluster's znodes, as Apache Kafka 3.9.2 writes them.
 
-What brokers of other versions write is read as 3.9 reads it: fields that are not known are passed
-over, those that came later may lack.  Decoders raise ValueError, TypeError or LookupError.
-tests/cluster/stores/zookeeper/vectors.jsonl has what a cluster of 3.9.2 wrote.
+Znodes of other versions are read as 3.9 reads them: unknown fields are ignored, and fields that
+older brokers lack are optional.  Decoders raise ValueError, TypeError or LookupError.
+tests/cluster/stores/zookeeper/vectors.jsonl has znodes that a cluster of 3.9.2 wrote.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ PERSISTENT_PATHS = (
     ISR_CHANGES, PRODUCER_ID_BLOCK, LOG_DIR_EVENTS, "/config/topics", "/config/clients",
     "/config/users", "/config/brokers", "/config/ips",
 )  # fmt: skip
-"""What each broker makes at its start where it is not there yet."""
+"""Paths that each broker creates at its start."""
 
 _ENTITY_TYPES = {
     TOPIC_RESOURCE: "topics",
@@ -70,10 +70,10 @@ _ENTITY_TYPES = {
 }
 _RESOURCES = {name: resource for resource, name in _ENTITY_TYPES.items()}
 CONFIG_TYPES = (*_RESOURCES, "users", "clients", "ips")
-"""The folders below /config that hold what is set on something."""
+"""The folders below /config that have the configs of resources."""
 
 
-# -- who is there
+# -- brokers, the controller, features
 
 
 def broker_path(broker_id: int) -> str:
@@ -81,29 +81,29 @@ def broker_path(broker_id: int) -> str:
 
 
 def encode_broker(broker: BrokerImage, timestamp_ms: int, jmx_port: int = -1) -> bytes:
-    """Version 5.  Its epoch is the znode's: the zxid that created it."""
-    plain = [each for each in broker.endpoints if each.security_protocol == "PLAINTEXT"]
-    said: dict[str, Any] = {
+    """Version 5.  It has no broker epoch: that is the zxid that created the znode."""
+    plain = [endpoint for endpoint in broker.endpoints if endpoint.security_protocol == "PLAINTEXT"]
+    fields: dict[str, Any] = {
         "features": {
             name: in_scala_order({"min_version": low, "max_version": high})
             for name, (low, high) in broker.features.items()
         },
         "listener_security_protocol_map": {
-            each.listener: each.security_protocol for each in broker.endpoints
+            endpoint.listener: endpoint.security_protocol for endpoint in broker.endpoints
         },
-        "endpoints": [_endpoint_text(each) for each in broker.endpoints],
+        "endpoints": [_endpoint_text(endpoint) for endpoint in broker.endpoints],
     }
     if broker.rack is not None:
-        said["rack"] = broker.rack
-    # For clients of ten years ago, who know one plaintext address of a broker.
-    said |= {
+        fields["rack"] = broker.rack
+    # For clients of ten years ago, which know one plaintext address of a broker.
+    fields |= {
         "jmx_port": jmx_port,
         "port": plain[0].port if plain else -1,
         "host": plain[0].host if plain else None,
         "version": 5,
         "timestamp": str(timestamp_ms),
     }
-    return text_of(said)
+    return text_of(fields)
 
 
 def _endpoint_text(endpoint: Endpoint) -> str:
@@ -112,40 +112,40 @@ def _endpoint_text(endpoint: Endpoint) -> str:
 
 
 def decode_broker(broker_id: int, content: bytes, epoch: int = -1) -> BrokerImage:
-    """Of versions 1 to 5, and later ones that add to them."""
-    said = _object(content)
-    version = int(said["version"])
+    """Decodes versions 1 to 5, and later ones that only add fields."""
+    fields = _object(content)
+    version = int(fields["version"])
     if version < 1:
-        raise ValueError(f"version {version} of a broker's registration is not known")
+        raise ValueError(f"unknown version {version} of a broker registration")
     if version == 1:
         endpoints: tuple[Endpoint, ...] = (
-            Endpoint("PLAINTEXT", str(said["host"]), int(said["port"])),
+            Endpoint("PLAINTEXT", str(fields["host"]), int(fields["port"])),
         )
     else:
-        protocols = said.get("listener_security_protocol_map")
-        endpoints = tuple(_endpoint(text, protocols) for text in said["endpoints"])
+        protocols = fields.get("listener_security_protocol_map")
+        endpoints = tuple(_endpoint(text, protocols) for text in fields["endpoints"])
     features = {
         name: (int(levels["min_version"]), int(levels["max_version"]))
-        for name, levels in (said.get("features") or {}).items()
+        for name, levels in (fields.get("features") or {}).items()
     }
-    return BrokerImage(broker_id, endpoints, said.get("rack"), epoch, features)
+    return BrokerImage(broker_id, endpoints, fields.get("rack"), epoch, features)
 
 
 def _endpoint(text: str, protocols: Mapping[str, str] | None) -> Endpoint:
     listener, separator, address = text.partition("://")
     host, colon, port = address.rpartition(":")
     if not separator or not colon:
-        raise ValueError(f"{text!r} is no address of a listener")
+        raise ValueError(f"{text!r} is not a listener address")
     listener = listener.upper()
-    # Before listeners had names, they were called as their protocol.
+    # Before listeners had names, the name of the protocol stood in its place.
     protocol = listener if protocols is None else protocols[listener]
     return Endpoint(listener, host.removeprefix("[").removesuffix("]"), int(port), protocol)
 
 
 def encode_controller(broker_id: int, timestamp_ms: int) -> bytes:
-    """Version 2; the epoch of a KRaft controller is that of a migration, which there is none."""
-    said = {"version": 2, "brokerid": broker_id, "timestamp": str(timestamp_ms)}
-    return text_of(said | {"kraftControllerEpoch": -1})
+    """Version 2.  `kraftControllerEpoch` is -1, as outside of a migration to KRaft."""
+    fields = {"version": 2, "brokerid": broker_id, "timestamp": str(timestamp_ms)}
+    return text_of(fields | {"kraftControllerEpoch": -1})
 
 
 def decode_controller(content: bytes) -> int:
@@ -169,28 +169,27 @@ def decode_cluster_id(content: bytes) -> str:
 
 
 def encode_feature(features: FinalizedFeatures) -> bytes:
-    """Version 2.  Its epoch is the znode's version.
+    """Version 2.  The feature epoch is the version of the znode.
 
-    `features`, the field, stays empty: 3.9 knows none where there is a ZooKeeper, and its brokers
-    end, running or at their start, as soon as one is named there.  A field that it does not know it
-    passes over, and keeps.
+    The field `features` stays empty: 3.9 supports no feature with ZooKeeper, and its brokers stop
+    when that field names one.  They ignore and keep the unknown field `kwire`.
     """
-    said: dict[str, Any] = {"features": {}, "version": 2, "status": 1}
+    fields: dict[str, Any] = {"features": {}, "version": 2, "status": 1}
     if features.asked or features.agreed:
         agreed = dict(features.agreed or {})
-        said["kwire"] = {"asked": dict(features.asked), "agreed": agreed}
-    return text_of(said)
+        fields["kwire"] = {"asked": dict(features.asked), "agreed": agreed}
+    return text_of(fields)
 
 
 def decode_feature(content: bytes, version: int) -> FinalizedFeatures:
-    """What the members have agreed on, by a znode of this version; nothing at first."""
-    said = _object(content).get("kwire") or {}
-    asked, agreed = said.get("asked") or {}, said.get("agreed") or {}
+    """The features in a znode of this version; empty before members have agreed on any."""
+    fields = _object(content).get("kwire") or {}
+    asked, agreed = fields.get("asked") or {}, fields.get("agreed") or {}
     return FinalizedFeatures(_levels(asked), _levels(agreed), version)
 
 
-def _levels(said: Mapping[str, Any]) -> dict[str, int]:
-    return {str(name): int(level) for name, level in said.items()}
+def _levels(fields: Mapping[str, Any]) -> dict[str, int]:
+    return {str(name): int(level) for name, level in fields.items()}
 
 
 # -- topics
@@ -217,8 +216,8 @@ def deletion_path(topic: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Assignment:
-    """The replicas of a partition, and which of them are coming and going."""
+class ReplicaAssignment:
+    """The replicas of a partition, and which of them a reassignment adds and removes."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...] = ()
@@ -227,10 +226,10 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class TopicZnode:
-    """What /brokers/topics/T says; no `id` where a broker before 2.8 has made it."""
+    """The content of /brokers/topics/T; `id` is None if a broker before 2.8 created it."""
 
     id: bytes | None
-    assignments: Mapping[int, Assignment]
+    assignments: Mapping[int, ReplicaAssignment]
 
 
 def encode_topic(topic: TopicImage) -> bytes:
@@ -238,55 +237,57 @@ def encode_topic(topic: TopicImage) -> bytes:
     states = tuple(enumerate(topic.partitions))
     return text_of(
         {
-            "partitions": in_scala_order({str(at): list(each.replicas) for at, each in states}),
+            "partitions": in_scala_order(
+                {str(index): list(state.replicas) for index, state in states}
+            ),
             "topic_id": uuid_text(topic.id),
-            "adding_replicas": keyed_by_index((at, each.adding) for at, each in states),
-            "removing_replicas": keyed_by_index((at, each.removing) for at, each in states),
+            "adding_replicas": keyed_by_index((index, state.adding) for index, state in states),
+            "removing_replicas": keyed_by_index((index, state.removing) for index, state in states),
             "version": 3,
         }
     )
 
 
 def decode_topic(content: bytes) -> TopicZnode:
-    said = _object(content)
-    adding, removing = said.get("adding_replicas") or {}, said.get("removing_replicas") or {}
+    fields = _object(content)
+    adding, removing = fields.get("adding_replicas") or {}, fields.get("removing_replicas") or {}
     assignments = {
-        int(index): Assignment(
+        int(index): ReplicaAssignment(
             integers(replicas), integers(adding.get(index, ())), integers(removing.get(index, ()))
         )
-        for index, replicas in (said.get("partitions") or {}).items()
+        for index, replicas in (fields.get("partitions") or {}).items()
     }
-    topic_id = said.get("topic_id")
+    topic_id = fields.get("topic_id")
     return TopicZnode(None if topic_id is None else uuid_bytes(topic_id), assignments)
 
 
 def encode_state(state: PartitionImage) -> bytes:
-    """Version 1.  Its partition epoch is the znode's version."""
-    said: dict[str, Any] = {"controller_epoch": state.controller_epoch, "leader": state.leader}
-    said["version"] = 1
+    """Version 1.  The partition epoch is the version of the znode."""
+    fields: dict[str, Any] = {"controller_epoch": state.controller_epoch, "leader": state.leader}
+    fields["version"] = 1
     if state.recovering:
-        said["leader_recovery_state"] = 1
-    return text_of(said | {"leader_epoch": state.leader_epoch, "isr": list(state.isr)})
+        fields["leader_recovery_state"] = 1
+    return text_of(fields | {"leader_epoch": state.leader_epoch, "isr": list(state.isr)})
 
 
-def decode_state(content: bytes, version: int, assignment: Assignment) -> PartitionImage:
-    """The state of a partition that has these replicas, of a znode of this version."""
-    said = _object(content)
+def decode_state(content: bytes, version: int, assignment: ReplicaAssignment) -> PartitionImage:
+    """The state of a partition with replicas `assignment`, in a znode of version `version`."""
+    fields = _object(content)
     return PartitionImage(
-        leader=int(said["leader"]),
-        leader_epoch=int(said["leader_epoch"]),
+        leader=int(fields["leader"]),
+        leader_epoch=int(fields["leader_epoch"]),
         partition_epoch=version,
         replicas=assignment.replicas,
-        isr=integers(said["isr"]),
+        isr=integers(fields["isr"]),
         adding=assignment.adding,
         removing=assignment.removing,
-        recovering=bool(said.get("leader_recovery_state", 0)),
-        controller_epoch=int(said["controller_epoch"]),
+        recovering=bool(fields.get("leader_recovery_state", 0)),
+        controller_epoch=int(fields["controller_epoch"]),
     )
 
 
-def unborn(assignment: Assignment) -> PartitionImage:
-    """A partition of which no controller has said yet who leads it."""
+def new_partition(assignment: ReplicaAssignment) -> PartitionImage:
+    """A partition without a state: no controller has elected a leader yet."""
     return PartitionImage(
         leader=NO_LEADER,
         leader_epoch=-1,
@@ -298,13 +299,13 @@ def unborn(assignment: Assignment) -> PartitionImage:
     )
 
 
-# -- what is set
+# -- configs
 
 
 def entity_path(key: ResourceKey) -> str:
-    """Where it stands below /config: `topics/T`, `brokers/<default>`, `users/alice`.
+    """The path of a resource below /config: `topics/T`, `brokers/<default>`, `users/alice`.
 
-    Raises LookupError for resources that have nothing set.
+    Raises LookupError for resource types that have no configs in ZooKeeper.
     """
     resource, name = key
     if resource == ENTITY_RESOURCE:
@@ -314,7 +315,7 @@ def entity_path(key: ResourceKey) -> str:
 
 
 def resource_of(path: str) -> ResourceKey | None:
-    """What the path below /config is about; None if that is nothing known."""
+    """The resource of a path below /config; None if its type is unknown."""
     kind, _, name = path.partition("/")
     if not name or kind not in CONFIG_TYPES:
         return None
@@ -333,9 +334,9 @@ def encode_configs(configs: Mapping[str, str]) -> bytes:
 
 
 def decode_configs(content: bytes | None) -> dict[str, str]:
-    """What is set; nothing where the znode is empty, damaged, or the parent of others."""
-    said = parsed(content)
-    configs = said.get("config") if isinstance(said, dict) else None
+    """The configs in `content`; empty if the znode is empty, damaged, or only a parent."""
+    fields = parsed(content)
+    configs = fields.get("config") if isinstance(fields, dict) else None
     if not isinstance(configs, dict):
         return {}
     return {str(name): value for name, value in configs.items() if isinstance(value, str)}
@@ -346,14 +347,17 @@ def encode_config_change(key: ResourceKey) -> bytes:
 
 
 def decode_config_change(content: bytes) -> ResourceKey | None:
-    """What changed; None if that is nothing known.  Of version 1 it is a type and a name."""
-    said = _object(content)
-    if int(said["version"]) == 1:
-        return resource_of(f"{said['entity_type']}/{said['entity_name']}")
-    return resource_of(str(said["entity_path"]))
+    """The resource that a notification names; None if its type is unknown.
+
+    Version 1 names a type and a name, later versions a path.
+    """
+    fields = _object(content)
+    if int(fields["version"]) == 1:
+        return resource_of(f"{fields['entity_type']}/{fields['entity_name']}")
+    return resource_of(str(fields["entity_path"]))
 
 
-# -- what is asked, and told
+# -- requests to the controller, notifications, producer ids
 
 
 def encode_reassignments(replicas: Mapping[Place, Sequence[int]]) -> bytes:
@@ -366,20 +370,20 @@ def encode_reassignments(replicas: Mapping[Place, Sequence[int]]) -> bytes:
 
 def decode_reassignments(content: bytes) -> dict[Place, tuple[int, ...]]:
     return {
-        (str(each["topic"]), int(each["partition"])): integers(each["replicas"])
-        for each in _object(content)["partitions"]
+        (str(entry["topic"]), int(entry["partition"])): integers(entry["replicas"])
+        for entry in _object(content)["partitions"]
     }
 
 
 def encode_places(places: Iterable[Place]) -> bytes:
-    """Of /admin/preferred_replica_election and /isr_change_notification/*."""
+    """The content of /admin/preferred_replica_election and /isr_change_notification/*."""
     partitions = [{"topic": topic, "partition": index} for topic, index in places]
     return text_of({"version": 1, "partitions": partitions})
 
 
 def decode_places(content: bytes) -> tuple[Place, ...]:
     partitions = _object(content)["partitions"]
-    return tuple((str(each["topic"]), int(each["partition"])) for each in partitions)
+    return tuple((str(entry["topic"]), int(entry["partition"])) for entry in partitions)
 
 
 def encode_log_dir_event(broker_id: int) -> bytes:
@@ -391,17 +395,17 @@ def decode_log_dir_event(content: bytes) -> int:
 
 
 def encode_producer_ids(broker_id: int, block: range) -> bytes:
-    said = {"version": 1, "broker": broker_id, "block_start": str(block.start)}
-    return text_of(said | {"block_end": str(block[-1])})
+    fields = {"version": 1, "broker": broker_id, "block_start": str(block.start)}
+    return text_of(fields | {"block_end": str(block[-1])})
 
 
 def decode_next_producer_id(content: bytes | None) -> int:
-    """The first id behind the block that was taken last, 0 if none was."""
+    """The first producer id after the block that was reserved last; 0 without one."""
     return int(_object(content)["block_end"]) + 1 if content else 0
 
 
 def _object(content: bytes | None) -> dict[str, Any]:
-    said = parsed(content)
-    if not isinstance(said, dict):
-        raise ValueError(f"{content!r} is no object of JSON")
-    return said
+    fields = parsed(content)
+    if not isinstance(fields, dict):
+        raise ValueError(f"{content!r} is not a JSON object")
+    return fields

@@ -1,4 +1,4 @@
-"""A partition that broker 1 leads, on a real log; its followers fetch when a test says so."""
+"""A partition that broker 1 leads, on a real log; the test makes its followers fetch."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ LAG_MAX_MS = 10_000
 
 
 class Asked:
-    """Stands in for IsrChanges: what the controller was asked for."""
+    """Stands in for IsrChanges: records the proposals."""
 
     def __init__(self) -> None:
         self.proposals: list[tuple[int, ...]] = []
 
-    def ask(self, partition: Partition, isr: tuple[int, ...]) -> None:
+    def propose(self, partition: Partition, isr: tuple[int, ...]) -> None:
         self.proposals.append(isr)
 
 
 class IdleFlusher:
-    """Flushes nothing by itself."""
+    """A flusher that never flushes."""
 
     def request(self, partition: Partition) -> None:
         return
@@ -88,11 +88,11 @@ class LeaderStage:
         return follower
 
     def fetch(self, broker_id: int, offset: int, *, epoch: int = 100) -> None:
-        """A follower has all before `offset`."""
+        """The follower fetches from `offset` on: it has all records before it."""
         self.leading.fetched(self.follower(broker_id), offset, 0, epoch)
 
     def wait_for(self, offset: int) -> list[ErrorCode]:
-        """What a producer with acks=all is told."""
+        """Errors that a producer with acks=all gets, once it is answered."""
         told: list[ErrorCode] = []
         self.partition.when_replicated(offset, told.append)
         return told

@@ -1,4 +1,4 @@
-"""Which replicas a leader counts for the high watermark, and when the high watermark moves."""
+"""Which replicas the high watermark waits for, and when it advances."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kwire.codecs.errors import ErrorCode
 from tests.cluster.replication.leading.stage import LAG_MAX_MS, LeaderStage
 
 
-def test_every_member_of_the_isr_is_waited_for(tmp_path: Path) -> None:
+def test_high_watermark_waits_for_every_isr_member(tmp_path: Path) -> None:
     stage = LeaderStage(tmp_path)
     stage.append()
     stage.fetch(2, 1)
@@ -20,7 +20,7 @@ def test_every_member_of_the_isr_is_waited_for(tmp_path: Path) -> None:
     assert stage.high_watermark == 1
 
 
-def test_followers_outside_the_isr_that_lag_are_not_waited_for(tmp_path: Path) -> None:
+def test_high_watermark_does_not_wait_for_lagging_followers_outside_the_isr(tmp_path: Path) -> None:
     stage = LeaderStage(tmp_path, isr=(1, 2), records=3)
     stage.now_ms += LAG_MAX_MS + 1
     stage.fetch(3, 1)
@@ -28,7 +28,7 @@ def test_followers_outside_the_isr_that_lag_are_not_waited_for(tmp_path: Path) -
     assert stage.high_watermark == 3
 
 
-def test_follower_outside_the_isr_of_a_new_leader_is_not_taken_for_caught_up(
+def test_new_leader_does_not_count_a_follower_outside_the_isr_as_caught_up(
     tmp_path: Path,
 ) -> None:
     stage = LeaderStage(tmp_path, isr=(1, 2), records=3)
@@ -36,7 +36,7 @@ def test_follower_outside_the_isr_of_a_new_leader_is_not_taken_for_caught_up(
     assert stage.high_watermark == 3
 
 
-def test_follower_that_is_about_to_join_is_waited_for_while_it_is_alive(tmp_path: Path) -> None:
+def test_high_watermark_waits_for_a_joining_follower_while_it_is_alive(tmp_path: Path) -> None:
     stage = LeaderStage(tmp_path, isr=(1, 2))
     stage.fetch(3, 0)
     stage.leading.refused()
@@ -48,10 +48,10 @@ def test_follower_that_is_about_to_join_is_waited_for_while_it_is_alive(tmp_path
     assert stage.high_watermark == 1
 
 
-def test_acks_all_is_answered_after_who_was_about_to_join_fetches_no_longer(
+def test_acks_all_is_answered_after_a_joining_follower_stops_fetching(
     tmp_path: Path,
 ) -> None:
-    """Nobody else fetches anything new that would have the leader look again."""
+    """No other follower fetches, so only the periodic check can advance the high watermark."""
     stage = LeaderStage(tmp_path, isr=(1, 2))
     stage.fetch(3, 0)
     stage.leading.refused()
@@ -65,8 +65,8 @@ def test_acks_all_is_answered_after_who_was_about_to_join_fetches_no_longer(
     assert (told, stage.high_watermark) == ([ErrorCode.NONE], 1)
 
 
-def test_proposed_member_and_proposed_leaver_are_both_waited_for(tmp_path: Path) -> None:
-    """Until the controller has answered, either ISR may hold."""
+def test_high_watermark_waits_for_proposed_members_and_proposed_leavers(tmp_path: Path) -> None:
+    """Until the controller answers, either ISR may be the committed one."""
     stage = LeaderStage(tmp_path, isr=(1, 2))
     stage.fetch(3, 0)
     assert stage.asked.proposals == [(1, 2, 3)]
@@ -110,7 +110,7 @@ def test_high_watermark_moves_when_an_expansion_is_refused(tmp_path: Path) -> No
     assert (told, stage.leading.proposed) == ([ErrorCode.NONE], None)
 
 
-def test_nothing_counts_below_min_isr(tmp_path: Path) -> None:
+def test_high_watermark_stands_still_below_min_insync_replicas(tmp_path: Path) -> None:
     stage = LeaderStage(tmp_path, isr=(1, 2), min_isr=2)
     stage.append()
     stage.now_ms += LAG_MAX_MS + 1
@@ -121,15 +121,15 @@ def test_nothing_counts_below_min_isr(tmp_path: Path) -> None:
     assert stage.high_watermark == 1
 
 
-def test_what_the_leader_has_not_flushed_does_not_count(tmp_path: Path) -> None:
+def test_high_watermark_stops_at_the_leaders_flushed_offset(tmp_path: Path) -> None:
     stage = LeaderStage(tmp_path, isr=(1,), flush_messages=1)
     stage.now_ms += LAG_MAX_MS + 1
     stage.append()
     assert stage.high_watermark == 0
 
 
-def test_follower_that_was_cut_is_behind_again(tmp_path: Path) -> None:
-    """One that has lost its power fetches from before where it was."""
+def test_follower_that_fetches_from_an_earlier_offset_is_behind_again(tmp_path: Path) -> None:
+    """A follower that lost unflushed records fetches from an earlier offset than before."""
     stage = LeaderStage(tmp_path)
     for _ in range(3):
         stage.append()
@@ -142,7 +142,7 @@ def test_follower_that_was_cut_is_behind_again(tmp_path: Path) -> None:
     assert stage.follower(2).log_end_offset == 1
 
 
-def test_leader_is_lagging_until_its_followers_have_what_was_there(tmp_path: Path) -> None:
+def test_leader_is_lagging_until_the_isr_has_its_epoch_start_offset(tmp_path: Path) -> None:
     stage = LeaderStage(tmp_path, isr=(1, 2), records=2)
     lagging = [stage.leading.is_lagging]
     for offset in (1, 2):
@@ -151,7 +151,7 @@ def test_leader_is_lagging_until_its_followers_have_what_was_there(tmp_path: Pat
     assert lagging == [True, True, False]
 
 
-def test_waiting_fetch_of_a_follower_is_woken_by_an_append(tmp_path: Path) -> None:
+def test_append_wakes_the_waiting_fetch_of_a_follower(tmp_path: Path) -> None:
     class Waiter:
         def __init__(self) -> None:
             self.sizes: list[int] = []
@@ -169,7 +169,7 @@ def test_waiting_fetch_of_a_follower_is_woken_by_an_append(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("stays", [True, False])
-def test_new_epoch_of_the_same_leader_keeps_what_it_knows_of_followers(
+def test_new_epoch_of_the_same_leader_keeps_the_followers_progress(
     tmp_path: Path, stays: bool
 ) -> None:
     stage = LeaderStage(tmp_path, isr=(1, 2))
@@ -184,7 +184,7 @@ def test_new_epoch_of_the_same_leader_keeps_what_it_knows_of_followers(
     )
 
 
-def test_whoever_waits_for_deleted_records_is_told_when_the_leader_stops(tmp_path: Path) -> None:
+def test_waiting_delete_records_is_answered_when_the_leader_stops(tmp_path: Path) -> None:
     stage = LeaderStage(tmp_path)
     told: list[tuple[ErrorCode, int]] = []
     stage.leading.when_deleted(5, lambda error, offset: told.append((error, offset)))
@@ -193,7 +193,7 @@ def test_whoever_waits_for_deleted_records_is_told_when_the_leader_stops(tmp_pat
     assert stage.partition.leading is None
 
 
-def test_dead_replicas_are_not_waited_for_by_who_deletes_records(tmp_path: Path) -> None:
+def test_delete_records_does_not_wait_for_dead_replicas(tmp_path: Path) -> None:
     stage = LeaderStage(tmp_path)
     told: list[tuple[ErrorCode, int]] = []
     stage.leading.fetched(stage.follower(2), 0, 0, 100)

@@ -1,4 +1,4 @@
-"""What a leader does with the controller's answers to AlterPartition."""
+"""How a leader applies the controller's answers to AlterPartition."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import trio.testing
 from kwire.cluster.metadata.image import PartitionImage
 from kwire.cluster.peers.error import PeerError
 from kwire.cluster.replication.context import ReplicationContext
-from kwire.cluster.replication.isr import IsrChanges, Proposal, settle
+from kwire.cluster.replication.isr import IsrChanges, IsrProposal, settle
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.alter_partition import (
     AlterPartitionRequest,
@@ -27,7 +27,7 @@ Answer = AlterPartitionResponse | PeerError | ErrorCode
 
 
 class ScriptedController:
-    """Gives one answer after the other, then none."""
+    """A controller that gives one answer after the other, then none."""
 
     def __init__(self, *answers: Answer) -> None:
         self.answers = list(answers)
@@ -52,7 +52,7 @@ def answered(error: ErrorCode = ErrorCode.NONE, **fields: Any) -> AlterPartition
 
 
 async def after(stage: LeaderStage, *answers: Answer) -> ScriptedController:
-    """Have the controller asked to let broker 3 into the ISR, and give these answers."""
+    """Propose broker 3 for the ISR, and let the controller give these answers."""
     controller = ScriptedController(*answers)
     host = SimpleNamespace(node_id=1, broker_epoch=7, alter_partition=controller.alter_partition)
     changes = IsrChanges(cast(ReplicationContext, host))
@@ -69,7 +69,7 @@ def stage(tmp_path: Path) -> LeaderStage:
     return LeaderStage(tmp_path, isr=(1, 2))
 
 
-async def test_request_names_epochs_and_the_lives_of_members(
+async def test_alter_partition_names_leader_partition_and_broker_epochs(
     stage: LeaderStage, autojump_clock: trio.testing.MockClock
 ) -> None:
     stage.fetch(2, 0, epoch=102)
@@ -83,7 +83,7 @@ async def test_request_names_epochs_and_the_lives_of_members(
 
 
 @pytest.mark.parametrize("isr", [[1, 2, 3], [1, 3]])
-async def test_isr_that_the_controller_answers_holds(
+async def test_isr_in_the_controllers_answer_is_applied(
     stage: LeaderStage, isr: list[int], autojump_clock: trio.testing.MockClock
 ) -> None:
     await after(stage, answered(isr=isr))
@@ -91,7 +91,7 @@ async def test_isr_that_the_controller_answers_holds(
     assert stage.leading.proposed is None
 
 
-async def test_isr_that_holds_already_is_settled_without_a_new_partition_epoch(
+async def test_answer_with_the_present_isr_settles_without_a_new_partition_epoch(
     stage: LeaderStage, autojump_clock: trio.testing.MockClock
 ) -> None:
     await after(stage, answered(partition_epoch=1))
@@ -99,7 +99,7 @@ async def test_isr_that_holds_already_is_settled_without_a_new_partition_epoch(
 
 
 @pytest.mark.parametrize("error", [ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED])
-async def test_isr_is_the_committed_one_after_a_refusal(
+async def test_refused_proposal_leaves_the_committed_isr(
     stage: LeaderStage, error: ErrorCode, autojump_clock: trio.testing.MockClock
 ) -> None:
     controller = await after(stage, error)
@@ -118,7 +118,7 @@ async def test_isr_is_the_committed_one_after_a_refusal(
         ErrorCode.UNKNOWN_TOPIC_ID,
     ],
 )
-async def test_maximal_isr_counts_while_it_is_unknown_which_isr_holds(
+async def test_maximal_isr_counts_while_the_outcome_is_unknown(
     stage: LeaderStage, error: ErrorCode, autojump_clock: trio.testing.MockClock
 ) -> None:
     controller = await after(stage, error)
@@ -139,7 +139,7 @@ async def test_maximal_isr_counts_while_it_is_unknown_which_isr_holds(
         AlterPartitionResponse(topics=[]),
     ],
 )
-async def test_change_is_asked_for_again_until_it_is_decided(
+async def test_proposal_is_sent_again_until_it_is_decided(
     stage: LeaderStage, failure: Answer, autojump_clock: trio.testing.MockClock
 ) -> None:
     controller = await after(stage, failure, failure, answered())
@@ -147,7 +147,7 @@ async def test_change_is_asked_for_again_until_it_is_decided(
     assert stage.partition.isr == (1, 2, 3)
 
 
-async def test_change_of_an_earlier_epoch_is_not_asked_for_again(
+async def test_proposal_of_an_earlier_epoch_is_not_sent_again(
     stage: LeaderStage, autojump_clock: trio.testing.MockClock
 ) -> None:
     def elect() -> None:
@@ -172,11 +172,11 @@ async def test_change_of_an_earlier_epoch_is_not_asked_for_again(
     assert (stage.partition.isr, stage.leading.proposed) == ((1, 2), None)
 
 
-def test_answer_to_an_earlier_proposal_is_not_taken_for_that_to_a_later_one(
+def test_answer_to_an_earlier_proposal_does_not_settle_a_later_one(
     stage: LeaderStage,
 ) -> None:
     stage.fetch(3, 0)
-    earlier = Proposal(stage.partition, (1, 2, 3))
+    earlier = IsrProposal(stage.partition, (1, 2, 3))
     stage.leading.proposed = earlier.isr
     stage.leading.refused()
     stage.leading.proposed = (1, 3)
@@ -186,10 +186,10 @@ def test_answer_to_an_earlier_proposal_is_not_taken_for_that_to_a_later_one(
 
 
 @pytest.mark.parametrize(("leader_epoch", "partition_epoch"), [(0, 2), (2, 2), (1, 0)])
-def test_answer_of_other_epochs_is_not_taken_over(
+def test_answer_of_other_epochs_is_ignored(
     stage: LeaderStage, leader_epoch: int, partition_epoch: int
 ) -> None:
-    proposal = Proposal(stage.partition, (1, 2, 3))
+    proposal = IsrProposal(stage.partition, (1, 2, 3))
     stage.leading.proposed = proposal.isr
     settle(proposal, leader_epoch, partition_epoch, (1, 2, 3))
     assert stage.partition.isr == (1, 2)

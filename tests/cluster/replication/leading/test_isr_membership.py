@@ -1,4 +1,4 @@
-"""Who joins the ISR and who leaves it, as a leader proposes it."""
+"""Which followers a leader proposes to add to the ISR and to remove from it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from tests.cluster.replication.leading.stage import LAG_MAX_MS, LeaderStage
 
 
-def test_follower_joins_once_it_has_what_was_there_when_the_epoch_began(tmp_path: Path) -> None:
-    """Its high watermark is older: what lies between may have counted for the leader before."""
+def test_follower_joins_the_isr_at_the_epoch_start_offset(tmp_path: Path) -> None:
+    """Records between the two may have been committed by the earlier leader."""
     stage = LeaderStage(tmp_path, isr=(1, 2), records=3)
     stage.fetch(3, 2)
     assert stage.asked.proposals == []
@@ -18,7 +18,7 @@ def test_follower_joins_once_it_has_what_was_there_when_the_epoch_began(tmp_path
     assert stage.asked.proposals == [(1, 2, 3)]
 
 
-def test_follower_joins_once_it_has_all_that_counts(tmp_path: Path) -> None:
+def test_follower_joins_the_isr_at_the_high_watermark(tmp_path: Path) -> None:
     stage = LeaderStage(tmp_path, isr=(1,))
     stage.now_ms += LAG_MAX_MS + 1
     stage.append()
@@ -30,14 +30,14 @@ def test_follower_joins_once_it_has_all_that_counts(tmp_path: Path) -> None:
     assert stage.asked.proposals == [(1, 3)]
 
 
-def test_follower_that_is_no_live_broker_does_not_join(tmp_path: Path) -> None:
+def test_follower_that_is_not_alive_does_not_join_the_isr(tmp_path: Path) -> None:
     stage = LeaderStage(tmp_path, isr=(1, 2))
     stage.alive.discard(3)
     stage.fetch(3, 0)
     assert stage.asked.proposals == []
 
 
-def test_one_change_is_asked_for_at_a_time(tmp_path: Path) -> None:
+def test_leader_proposes_one_isr_change_at_a_time(tmp_path: Path) -> None:
     stage = LeaderStage(tmp_path, isr=(1,))
     stage.fetch(2, 0)
     stage.fetch(3, 0)
@@ -46,7 +46,7 @@ def test_one_change_is_asked_for_at_a_time(tmp_path: Path) -> None:
     assert stage.asked.proposals == [(1, 2)]
 
 
-def test_follower_leaves_once_it_has_lagged_for_longer_than_is_allowed(tmp_path: Path) -> None:
+def test_follower_leaves_the_isr_after_replica_lag_time_max_ms(tmp_path: Path) -> None:
     stage = LeaderStage(tmp_path)
     stage.append()
     stage.now_ms += LAG_MAX_MS
@@ -58,8 +58,8 @@ def test_follower_leaves_once_it_has_lagged_for_longer_than_is_allowed(tmp_path:
     assert stage.asked.proposals == [(1, 2)]
 
 
-def test_follower_that_has_everything_stays_however_long_it_is_silent(tmp_path: Path) -> None:
-    """As Apache Kafka: nothing has been written that it could lack."""
+def test_silent_follower_with_all_records_stays_in_the_isr(tmp_path: Path) -> None:
+    """As in Apache Kafka: no record was written that it could lack."""
     stage = LeaderStage(tmp_path)
     stage.append()
     stage.fetch(2, 1)
@@ -69,8 +69,8 @@ def test_follower_that_has_everything_stays_however_long_it_is_silent(tmp_path: 
     assert stage.asked.proposals == []
 
 
-def test_follower_that_is_always_one_fetch_behind_stays(tmp_path: Path) -> None:
-    """Under load it never has all, but each time what was there when it fetched before."""
+def test_follower_always_one_fetch_behind_stays_in_the_isr(tmp_path: Path) -> None:
+    """Under load it never has all records, but always those that existed at its previous fetch."""
     stage = LeaderStage(tmp_path, isr=(1, 2))
     for offset in range(5):
         stage.append()
@@ -80,7 +80,7 @@ def test_follower_that_is_always_one_fetch_behind_stays(tmp_path: Path) -> None:
     assert stage.asked.proposals == []
 
 
-def test_follower_that_reached_an_older_end_was_caught_up_then_not_now(tmp_path: Path) -> None:
+def test_follower_at_an_older_end_was_caught_up_at_that_time_only(tmp_path: Path) -> None:
     stage = LeaderStage(tmp_path, isr=(1, 2))
     stage.append()
     stage.fetch(2, 0)
@@ -94,8 +94,8 @@ def test_follower_that_reached_an_older_end_was_caught_up_then_not_now(tmp_path:
     assert stage.asked.proposals == [(1,)]
 
 
-def test_refused_expansion_gives_the_shrinking_its_turn(tmp_path: Path) -> None:
-    """Else a follower that fetches and is refused keeps one in the ISR that is gone."""
+def test_refused_expansion_is_followed_by_a_due_shrink(tmp_path: Path) -> None:
+    """Otherwise a follower that is refused again and again keeps a dead one in the ISR."""
     stage = LeaderStage(tmp_path, isr=(1, 2))
     stage.append()
     stage.now_ms += LAG_MAX_MS + 1
@@ -107,7 +107,7 @@ def test_refused_expansion_gives_the_shrinking_its_turn(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("epoch", [100, 101])
-def test_life_of_a_follower_is_that_of_its_last_fetch(tmp_path: Path, epoch: int) -> None:
+def test_proposal_names_the_broker_epoch_of_the_last_fetch(tmp_path: Path, epoch: int) -> None:
     stage = LeaderStage(tmp_path, isr=(1, 2))
     stage.fetch(3, 0, epoch=99)
     stage.fetch(3, 0, epoch=epoch)

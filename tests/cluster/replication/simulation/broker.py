@@ -51,14 +51,14 @@ AnswerToController = LeaderAndIsrResponse | UpdateMetadataResponse | StopReplica
 OBEYED_MAX = 12
 
 CONTROLLER = 0
-"""As an end of a way that may be cut."""
+"""The controller as an end of a network connection that may be cut."""
 
 REQUEST_TIMEOUT_S = 5.0
 ALTER_PARTITION_VERSION = 3
 
 
 class SimulatedPeer:
-    """The way to another broker, over the network of the simulation."""
+    """A Peer that sends requests over the simulated network."""
 
     def __init__(self, network: Network, source: int, target: int, fetch_version: int) -> None:
         self._network = network
@@ -75,7 +75,7 @@ class SimulatedPeer:
 
 
 class SimulatedHost(ReplicationContext):
-    """A ReplicationContext whose peers are those of the simulation."""
+    """A ReplicationContext with simulated peers."""
 
     def __init__(self, broker: Broker, epoch: int, owner: ReplicatingBroker) -> None:
         super().__init__(broker.node, epoch)
@@ -104,7 +104,7 @@ def now_ms() -> int:
 
 
 class ReplicatingBroker(SimulatedBroker):
-    """What the controller's simulation knows of a broker, and a broker that does as it is told."""
+    """A simulated broker that carries out the controller's requests."""
 
     def __init__(
         self,
@@ -121,26 +121,26 @@ class ReplicatingBroker(SimulatedBroker):
         self.network = network
         self.settings = settings
         self.version = version
-        """Of Fetch, as it asks other brokers."""
+        """The version of Fetch in which it fetches."""
         self.led: Callable[[Partition], None] = lambda partition: None
         self.lives = 0
-        """How often it has lost its power."""
+        """Number of power cuts so far."""
         self.run_count = 0
-        """How often it was started: numbers the lives of its process."""
+        """Number of starts so far."""
         root = self.base / "0"
         root.mkdir()
         self.disk = CrashingDisk(root)
         self.broker: Broker | None = None
         self.obeyed: list[FromController] = []
-        """What controllers had it do lately: copies of that may come once more."""
+        """Recent requests of controllers; copies of them may arrive again."""
         self.unstarted = False
-        """The controller's simulation has started it, and its tasks are not there yet."""
+        """Whether the controller's simulation has started it, and its tasks have yet to start."""
 
     # -- its life
 
     @property
     def goes_on(self) -> bool:
-        """Whether its process runs, be it registered or not."""
+        """Whether its process runs, registered or not."""
         return self.broker is not None and not self.unstarted
 
     def start(self, epoch: int) -> BrokerImage:
@@ -148,7 +148,7 @@ class ReplicatingBroker(SimulatedBroker):
         return super().start(epoch)
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Live until it is killed."""
+        """Run until it is killed."""
         self.unstarted = False
         self.run_count += 1
         config = load(
@@ -170,7 +170,7 @@ class ReplicatingBroker(SimulatedBroker):
         logs.load()
         broker = self.broker = Broker(config, None, logs, "simulated")  # type: ignore[arg-type]  # it is asked for nothing
         broker.node.now_ms = now_ms
-        broker.hosted.on_leadership_change = self.led
+        broker.hosted.on_leadership_change = lambda partition: self.led(partition)
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
@@ -185,7 +185,7 @@ class ReplicatingBroker(SimulatedBroker):
                 directory.unlock()
 
     def end(self, *, power: bool, chance: random.Random) -> None:
-        """kill -9, and perhaps the power goes, and with it what was not flushed."""
+        """End it by kill -9, or by a power cut, which loses unflushed bytes."""
         self.network.gone(self.id)
         if self.broker is None:
             return
@@ -211,7 +211,7 @@ class ReplicatingBroker(SimulatedBroker):
         return manager
 
     def handle(self, request: Message) -> Message:
-        """From the controller; one that is none any longer changes nothing."""
+        """Carry out a controller's request; one of an earlier controller must change nothing."""
         super().handle(request)
         assert isinstance(request, LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest)
         highest, before = self.manager.controller_epoch, self.known
@@ -226,7 +226,7 @@ class ReplicatingBroker(SimulatedBroker):
 
     @property
     def known(self) -> list[tuple[str, int, int, int, tuple[int, ...]]]:
-        """What it holds, and by whose word."""
+        """Its partitions, with the epochs and ISR that it knows."""
         return sorted(
             (each.topic, each.index, each.leader, each.leader_epoch, each.isr)
             for each in self.partitions
@@ -243,7 +243,7 @@ class ReplicatingBroker(SimulatedBroker):
         return manager.stop_replica(told)
 
     async def _answer(self, request: Message, version: int) -> Message | None:
-        """From another broker, or a client; None where the process ends."""
+        """Answer a request of a broker or a client; None if the process ends meanwhile."""
         if self.broker is None:
             return None
         context = Context("PLAINTEXT", "/127.0.0.1", "1-2-3", api_version=version)
@@ -262,7 +262,7 @@ class ReplicatingBroker(SimulatedBroker):
 
 
 def _read_in(reply: FetchResponse) -> None:
-    """The bytes of the files' regions, as the kernel would send them."""
+    """Read the file regions of a reply into memory, as the kernel would send them."""
     for topic in reply.responses:
         for data in topic.partitions:
             region = data.records

@@ -45,7 +45,7 @@ Event = Callable[[int, int], Awaitable[None] | None]
 
 
 class Events:
-    """Makes of three numbers an event, so that a schedule can be drawn, shrunk and said again."""
+    """Maps three numbers to an event, so that hypothesis can draw, shrink and repeat a schedule."""
 
     def __init__(self, base: Path, chance: random.Random, clock: MockClock) -> None:
         self.world = World(base, chance, clock)
@@ -149,7 +149,7 @@ class Events:
         self.cluster.term.take(ControllerEffects(decisions=[mark]))
 
     def shut_down(self, one: int, two: int) -> None:
-        """A controlled shutdown: the broker goes on until it is killed."""
+        """A controlled shutdown; the broker runs on until it is killed."""
         broker, term = self.broker(one), self.cluster.term
         if not broker.is_alive or term is None:
             return

@@ -44,7 +44,7 @@ numbers = st.integers(0, 999)
 
 @settings(max_examples=10)
 @given(st.lists(st.tuples(numbers, numbers, numbers), max_size=60), numbers)
-def test_any_drawn_schedule_keeps_the_laws(schedule: list[Step], seed: int) -> None:
+def test_drawn_schedule_keeps_the_laws(schedule: list[Step], seed: int) -> None:
     run(schedule, seed)
 
 
@@ -61,7 +61,7 @@ def test_schedules_of_fixed_seeds_keep_the_laws(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.long
-def test_many_schedules(rng: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_schedules_keep_the_laws(rng: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
     """`make simulate SEEDS=10000`; a seed that fails is named."""
     # pytest keeps what is logged to a test's end, and with it each seed's brokers and open files.
     monkeypatch.setattr(logging.root.manager, "disable", logging.CRITICAL)

@@ -1,4 +1,4 @@
-"""A cluster of Apache Kafka 3.9.2 beside a store of kwire: the same asked of both."""
+"""Compares an Apache Kafka 3.9.2 cluster in ZooKeeper with one of kwire."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from kwire.cluster.metadata.changes import (
 )
 from kwire.cluster.metadata.image import TOPIC_RESOURCE, TopicImage
 from kwire.cluster.stores.zookeeper import reading, znodes
-from kwire.cluster.stores.zookeeper.writing import Versions
+from kwire.cluster.stores.zookeeper.writing import ZnodeVersions
 from kwire.codecs.messages.metadata import MetadataRequest
 from tests.cluster.stores.zookeeper.stores import Observed
 
 _OWN = re.compile(rb'"timestamp":"\d+"|"id":"[\w-]{22}"')
-"""What is each cluster's own: when something was written, and the cluster's id."""
+"""Fields that differ between clusters: times and the cluster id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +35,14 @@ class Znode:
     content: bytes
     is_ephemeral: bool
     access: tuple[tuple[int, str], ...]
-    """Permissions, and the scheme of whom they are given to."""
+    """The permissions of a znode, and the scheme of each grantee."""
     version: int = field(compare=False)
 
 
 def tree(
     hosts: str, chroot: str, options: Mapping[str, object] = MappingProxyType({})
 ) -> dict[str, Znode]:
-    """All below a chroot, but for what is each cluster's own; `options` are a KazooClient's."""
+    """All znodes below a chroot, without the fields of `_OWN`; `options` are a KazooClient's."""
     client = KazooClient(hosts, timeout=120, **options)
     client.start(timeout=120)
     found: dict[str, Znode] = {}
@@ -60,14 +60,14 @@ def tree(
 
 
 async def topics_in(store: Observed) -> dict[str, TopicImage]:
-    """All topics of the cluster that a store is a mere onlooker of."""
+    """Read all topics of a cluster that the store only observes."""
     names = await store.session.children(znodes.TOPICS)
-    read = await reading.topics(store.session, names, Versions())
+    read = await reading.topics(store.session, names, ZnodeVersions())
     return {name: topic for name, topic in read.items() if topic is not None}
 
 
 def told_by(cluster: Cluster) -> dict[str, Any]:
-    """What a broker's Metadata says of each topic: its id, and of each partition who has it."""
+    """Each topic in a broker's Metadata response: its id, and the replicas of each partition."""
     reply = cluster.any().call(MetadataRequest(topics=None))
     return {
         topic.name: (
@@ -87,7 +87,7 @@ def told_by(cluster: Cluster) -> dict[str, Any]:
 
 
 def as_told(topics: dict[str, TopicImage]) -> dict[str, Any]:
-    """The same of what was read in ZooKeeper."""
+    """The same for topics that were read from ZooKeeper."""
     return {
         topic.name: (
             topic.id,
@@ -101,10 +101,10 @@ def as_told(topics: dict[str, TopicImage]) -> dict[str, Any]:
 
 
 async def changes_towards(onlooker: Observed, store: Observed) -> list[Change]:
-    """What makes the metadata of the cluster of `store` those that the onlooker's has."""
+    """The changes that make the metadata of `store` equal to the observed cluster's."""
     wanted, known = await topics_in(onlooker), store.image
     deleting = await onlooker.session.children(znodes.DELETE_TOPICS)
-    configs = dict(await reading.all_configs(onlooker.session, Versions()))
+    configs = dict(await reading.all_configs(onlooker.session, ZnodeVersions()))
     changes: list[Change] = []
     for name, topic in known.topics.items():
         if name not in wanted:

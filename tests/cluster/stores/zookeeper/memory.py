@@ -1,7 +1,7 @@
-"""A ZooKeeper in memory, in the place of kazoo and its server.
+"""A ZooKeeper in memory, which replaces kazoo and its server.
 
 `Ensemble` holds the znodes and the sessions; `MemoryLink` has the interface of
-`kwire.cluster.stores.zookeeper.link.Link` and answers on the loop, so a test of a store takes
+`kwire.cluster.stores.zookeeper.link.KazooLink` and answers on the loop, so a test of a store takes
 milliseconds and can end a session, lose a reply or stop a writer between two requests.  The
 contract tests of the stores run on it and on a real ZooKeeper alike, which is what shows that it
 behaves the same.
@@ -54,7 +54,7 @@ class Znode:
 
 
 class Ensemble:
-    """The znodes by path, who watches them, and the sessions that live."""
+    """The znodes, their watches, and the live sessions."""
 
     def __init__(self) -> None:
         self.znodes = {"": Znode(b"", 0, 0)}
@@ -70,7 +70,7 @@ class Ensemble:
         self.writes: list[list[Any]] = []
         """Each write that was made."""
         self.now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
-        """The clock that says when a znode was created."""
+        """Clock for the creation times of znodes, in seconds."""
 
     def connect(self, link: MemoryLink) -> int:
         session_id, self._next_session = self._next_session, self._next_session + 1
@@ -229,7 +229,7 @@ class Ensemble:
 
 
 class MemoryReply:
-    """An answer, which is there from the beginning."""
+    """An answer that is available at once."""
 
     def __init__(self, value: object = None, error: Exception | None = None) -> None:
         self._value, self._error = value, error
@@ -249,7 +249,7 @@ class NoReply(MemoryReply):
 
 
 class MemoryLink:
-    """One client of an `Ensemble`, in the place of a `Link`."""
+    """One client of an `Ensemble`, in the place of a `KazooLink`."""
 
     has_ended = False
 
@@ -268,7 +268,7 @@ class MemoryLink:
         self.is_dead = False
         """Whether its process was killed: nothing that it sends from now on arrives."""
         self.expiry_s = float("inf")
-        """When its session must have expired, by the clock of whoever asks."""
+        """When its session must have expired, by the caller's clock."""
 
     def _later(self, function: Callable[..., object], *arguments: object) -> None:
         self._token.run_sync_soon(function, *arguments)
@@ -287,7 +287,7 @@ class MemoryLink:
         self._later(self._on_znode, path)
 
     def suspend(self) -> None:
-        """Report that the connection is gone; its watches are, too."""
+        """Report that the connection is lost, and drop its watches."""
         self._ensemble.forget(self)
         self._on_state(self, "SUSPENDED", self.session_id)
 
@@ -299,7 +299,7 @@ class MemoryLink:
         return self.expiry_s
 
     def fail_outstanding(self) -> None:
-        """There is none: each answer is there at once."""
+        """Does nothing: no request ever waits for its answer."""
 
     def get(self, path: str, watch: bool) -> MemoryReply:
         znode = self._ensemble.znodes.get(path.rstrip("/"))
@@ -318,7 +318,7 @@ class MemoryLink:
         return MemoryReply([*znode.children])
 
     def exists(self, path: str, watch: bool) -> MemoryReply:
-        """A watch is left also where there is no such znode."""
+        """Sets a watch even if the znode does not exist."""
         znode = self._ensemble.znodes.get(path.rstrip("/"))
         if watch:
             self._ensemble.watch(path.rstrip("/"), self, children=False)
@@ -345,7 +345,7 @@ class MemoryLink:
 
 
 class Answering:
-    """Puts answers of its own in the place of a link's, once each; then the link's own come."""
+    """Replaces answers of a link by given ones, each once; then the link's own answers follow."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, link: MemoryLink, name: str) -> None:
         self._own = getattr(link, name)

@@ -1,4 +1,4 @@
-"""Between a broker and its ZooKeeper: what is said can be late, be held back, or be lost."""
+"""A proxy between a broker and ZooKeeper that delays, holds back or loses frames."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from contextlib import asynccontextmanager, suppress
 import trio
 
 MULTI = 14
-"""The operation codes of ZooKeeper's protocol: all that kwire writes is a multi."""
+"""Operation code of a multi in ZooKeeper's protocol; each write of kwire is one."""
 
 
 class Proxy:
-    """Passes frames on, in both directions; each connection has another one to ZooKeeper."""
+    """Forwards frames in both directions; opens a connection to ZooKeeper for each accepted one."""
 
     def __init__(self, target_port: int) -> None:
         self._target_port = target_port
@@ -26,9 +26,9 @@ class Proxy:
         self.delay_s = 0.0
         self._to_lose: tuple[bytes, bool] | None = None
         self.lost = trio.Event()
-        """What `lose` was told of has come by and is lost."""
+        """Set once the frame that `lose` names has been lost."""
         self.waiting = trio.Event()
-        """While nothing is passed on: something waits for that."""
+        """Set while frames are held and one of them waits."""
 
     @property
     def port(self) -> int:
@@ -40,18 +40,18 @@ class Proxy:
 
     @property
     def carries(self) -> bool:
-        """Whether there is a connection."""
+        """Whether a connection is open."""
         return bool(self._cuts)
 
     # -- faults
 
     def cut(self) -> None:
-        """End the connections there are; new ones are taken."""
+        """Close open connections; accept new ones."""
         for each in self._cuts:
             each.cancel()
 
     def refuse(self) -> None:
-        """End the connections there are, and all that come."""
+        """Close open connections and all later ones."""
         self.refuses = True
         self.cut()
 
@@ -59,19 +59,19 @@ class Proxy:
         self.refuses = False
 
     def ignore(self, connections: int) -> None:
-        """End the connections there are; of those that come take so many and never answer them."""
+        """Close open connections; accept the next `count` without ever answering them."""
         self._to_ignore = connections
         self.cut()
 
     def hold(self) -> None:
-        """Pass nothing on, with all connections open, until `release`."""
+        """Hold all frames, with connections open, until `release`."""
         self._passing, self.waiting = trio.Event(), trio.Event()
 
     def release(self) -> None:
         self._passing.set()
 
     def lose(self, part: bytes, *, reply: bool) -> None:
-        """Of the next write with `part` in it: the reply, or the request itself; then cut."""
+        """Lose the next write with `part` in it, or its reply; then close the connection."""
         self._to_lose, self.lost = (part, reply), trio.Event()
 
     # -- passing on
@@ -102,13 +102,13 @@ class Proxy:
             nursery.start_soon(line.pass_on, server, client, line.reply)
 
     async def pause(self) -> None:
-        """For as long as a frame is to wait."""
+        """Wait while frames are held."""
         await trio.sleep(self.delay_s)
         self.waiting.set()
         await self._passing.wait()
 
     def is_to_be_lost(self, request: bytes) -> bool | None:
-        """None if not; else whether it is the reply that is."""
+        """None if the frame is not to be lost; else whether its reply is to be lost."""
         if self._to_lose is None or self._to_lose[0] not in request:
             return None
         reply, self._to_lose = self._to_lose[1], None
@@ -122,7 +122,7 @@ async def _read_to_the_end(client: trio.SocketStream) -> None:
 
 
 class _Line:
-    """One connection: which of its requests have replies that are to be lost."""
+    """One connection, with the requests whose replies are to be lost."""
 
     def __init__(self, proxy: Proxy, scope: trio.CancelScope) -> None:
         self._proxy, self._scope = proxy, scope
@@ -162,7 +162,7 @@ class _Line:
             self._end()
 
     def _end(self) -> None:
-        """Nothing more is sent: the scope is left at the next checkpoint, before the frame is."""
+        """Cancel the scope, so that this frame is not sent."""
         self._proxy.lost.set()
         self._scope.cancel()
 

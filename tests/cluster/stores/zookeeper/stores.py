@@ -1,4 +1,4 @@
-"""Stores in a real ZooKeeper, for tests: opened, watched, and waited for."""
+"""Opens stores in a real or an in-memory ZooKeeper for tests, and waits for their changes."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tests.cluster.observing import Observing, broker
 STATE = PartitionImage(1, 0, 0, (1, 2), (1, 2), controller_epoch=1)
 TOPIC = TopicImage("t", b"t" * 16, (STATE, STATE))
 SHORT_MS = 4_000
-"""A session's timeout that is waited for; what a test begins with takes less, even if busy."""
+"""A session timeout for tests that wait until it has passed."""
 
 
 class Observed(ZooKeeperStore, Observing):
-    """A store, and all that it told."""
+    """A ZooKeeperStore that records its events and images."""
 
     def __init__(self, config: ZooKeeperConfig, broker_id: int = 1) -> None:
         ZooKeeperStore.__init__(self, config, broker_id)
@@ -38,7 +38,7 @@ async def opened(
     connection_timeout_ms: int = 120_000,
     has_acls: bool = False,
 ) -> AsyncIterator[Observed]:
-    """A store that runs for this block; its session has ended behind it."""
+    """A store that runs during the block; its session has ended after it."""
     config = ZooKeeperConfig(connect, session_timeout_ms, connection_timeout_ms, has_acls=has_acls)
     async with running(config, broker_id) as store:
         yield store
@@ -46,7 +46,7 @@ async def opened(
 
 @asynccontextmanager
 async def running(config: ZooKeeperConfig, broker_id: int = 1) -> AsyncIterator[Observed]:
-    """As `opened`, with all that can be said of how to reach ZooKeeper."""
+    """Like `opened`, with a complete ZooKeeperConfig."""
     async with trio.open_nursery() as nursery:
         store = Observed(config, broker_id)
         await nursery.start(store.run)
@@ -55,7 +55,7 @@ async def running(config: ZooKeeperConfig, broker_id: int = 1) -> AsyncIterator[
 
 
 class Leading(ZooKeeperStore):
-    """A store that becomes the controller when it is first asked for anything."""
+    """A store whose broker becomes the controller at the first call."""
 
     def __init__(self, config: ZooKeeperConfig, before: Leading | None) -> None:
         super().__init__(config, 1)
@@ -73,9 +73,9 @@ class Leading(ZooKeeperStore):
 
     async def load(self) -> ClusterImage:
         image = await super().load()
-        if not self.leads and not self.session_is_over:
+        if not self.is_controller and not self.session_is_over:
             assert await self.campaign()
-        return self.image if self.leads else image
+        return self.image if self.is_controller else image
 
     async def commit(self, changes: Sequence[Change]) -> ClusterImage:
         await self.load()
@@ -91,7 +91,7 @@ class Leading(ZooKeeperStore):
 
 
 def leading_stores(connect: str) -> Callable[[], Leading]:
-    """Opens the same store again at each call; the one before ends first."""
+    """Each call ends the previous store and opens the same one again."""
     stores: list[Leading | None] = [None]
 
     def open_next() -> Leading:
@@ -109,14 +109,14 @@ async def leading(store: Observed, broker_id: int = 1) -> None:
 
 
 MEMORY = "memory:2181"
-"""Where a store is that talks to an `Ensemble`: the fixture `ensemble` has it so."""
+"""The zookeeper.connect of stores in memory (see the fixture `ensemble`)."""
 
 
 @asynccontextmanager
 async def at_rest(
     broker_id: int = 1, *, has_acls: bool = False, has_tokens: bool = False
 ) -> AsyncIterator[Observed]:
-    """A store on an `Ensemble` that has read all there is, and waits for what changes."""
+    """A store on an `Ensemble` that has read everything and waits for changes."""
     config = ZooKeeperConfig(MEMORY, 30_000, 120_000, has_acls=has_acls, has_tokens=has_tokens)
     async with running(config, broker_id) as store:
         await wait_all_tasks_blocked()
@@ -125,7 +125,7 @@ async def at_rest(
 
 @asynccontextmanager
 async def controlling(*before: Change) -> AsyncIterator[Observed]:
-    """Broker 1, which is the controller of an `Ensemble`, once each of these is made."""
+    """Broker 1 as the controller on an `Ensemble`, after `changes` are made."""
     async with opened(MEMORY, has_acls=True) as store:
         await leading(store)
         for change in before:

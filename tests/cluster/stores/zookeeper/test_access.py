@@ -1,4 +1,4 @@
-"""How ZooKeeper is reached, and as whom: several servers, a chroot, digests, TLS."""
+"""Connecting to ZooKeeper: several servers, chroot, digest credentials, TLS."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from kwire.cluster.metadata.changes import CreateTopic, SetConfigs
 from kwire.cluster.metadata.entities import ENTITY_RESOURCE
-from kwire.cluster.stores.contract import SessionBack, SessionSuspended, StoreError
+from kwire.cluster.stores.contract import SessionResumed, SessionSuspended, StoreError
 from kwire.cluster.stores.zookeeper.config import ZooKeeperConfig, ZooKeeperTls
 from kwire.conformance.apache_kafka import ZooKeeperBroker
 from kwire.testing import ZooKeeperProcess
@@ -37,7 +37,7 @@ OPEN = ((ALL, "world"),)
 # -- where it is
 
 
-async def test_of_several_servers_one_that_answers_is_taken(
+async def test_store_connects_to_a_server_that_answers(
     zookeeper: ZooKeeperProcess, unique: str
 ) -> None:
     async with proxied(zookeeper.port) as first, proxied(zookeeper.port) as second:
@@ -50,11 +50,11 @@ async def test_of_several_servers_one_that_answers_is_taken(
                 other.accept()
                 used.refuse()
                 await store.told(SessionSuspended)
-                await store.told(SessionBack)
+                await store.told(SessionResumed)
                 assert other.carries
                 await store.commit([SetConfigs(4, "1", *_next(store))])
             assert store.session.id == session_id
-            assert store.leads
+            assert store.is_controller
         async with opened(zookeeper.connect(f"/{unique}/deep/er/")) as again:
             assert again.image.cluster_id == store.image.cluster_id
 
@@ -65,19 +65,19 @@ def _next(store: Observed) -> tuple[dict[str, str], dict[str, str]]:
 
 
 @pytest.mark.parametrize("connect", ["h:1/a//b", "h:1//"])
-def test_a_chroot_that_is_no_path_is_refused(connect: str) -> None:
+def test_chroot_that_is_not_a_path_is_refused(connect: str) -> None:
     config = ZooKeeperConfig(connect)
     if connect.endswith("//"):
         assert config.chroot == ""
         return
-    with pytest.raises(StoreError, match="is no path of ZooKeeper"):
+    with pytest.raises(StoreError, match="is not a valid ZooKeeper path"):
         _ = config.chroot
 
 
 # -- as whom
 
 
-async def test_with_set_acl_others_read_and_do_not_write(
+async def test_set_acl_lets_others_read_but_not_write(
     zookeeper: ZooKeeperProcess, unique: str
 ) -> None:
     me = (("digest", "kwire:secret"),)
@@ -107,7 +107,7 @@ async def test_with_set_acl_others_read_and_do_not_write(
             await store.shows(lambda image: 2 in image.brokers)
 
 
-async def test_set_acl_without_credentials_is_refused(
+async def test_set_acl_without_credentials_is_a_store_error(
     zookeeper: ZooKeeperProcess, unique: str
 ) -> None:
     config = ZooKeeperConfig(zookeeper.connect(f"/{unique}"), set_acl=True)
@@ -123,7 +123,7 @@ async def test_set_acl_without_credentials_is_refused(
 
 @dataclass(frozen=True)
 class Secured:
-    """A ZooKeeper that talks TLS, to who has a certificate of `authority`."""
+    """A ZooKeeper with TLS that accepts clients with a certificate of `authority`."""
 
     zookeeper: ZooKeeperProcess
     port: int
@@ -134,14 +134,14 @@ class Secured:
         return f"127.0.0.1:{self.port}/{chroot}"
 
     def tree(self, chroot: str) -> dict[str, Znode]:
-        """As a broker sees it."""
+        """The znodes below a chroot, read with the broker's certificate."""
         files = {"ca": self.tls.truststore, "certfile": self.tls.keystore}
         options = {"use_ssl": True, "keyfile": self.tls.keystore, **files}
         return tree(f"127.0.0.1:{self.port}", chroot, options)
 
 
 def _keystore(path: Path, certificate: trustme.LeafCert) -> Path:
-    """A key as Java reads it, and the certificates."""
+    """A PEM keystore: a key in the form that Java reads, and the certificates."""
     key = load_pem_private_key(certificate.private_key_pem.bytes(), None)
     pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     chain = b"".join(each.bytes() for each in certificate.cert_chain_pems)
@@ -177,7 +177,7 @@ def secured(
         yield Secured(process, port, tls, directory)
 
 
-async def test_a_store_talks_tls(secured: Secured, unique: str) -> None:
+async def test_store_connects_with_tls(secured: Secured, unique: str) -> None:
     config = ZooKeeperConfig(secured.connect(unique), set_acl=True, tls=secured.tls)
     async with running(config) as store:
         await leading(store)
@@ -189,7 +189,7 @@ async def test_a_store_talks_tls(secured: Secured, unique: str) -> None:
         assert {scheme for each in found.values() for _, scheme in each.access} == {"world", "x509"}
 
 
-async def test_who_is_not_trusted_is_not_talked_to(
+async def test_tls_connection_with_an_untrusted_side_fails(
     secured: Secured, unique: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     other = secured.directory / "other.pem"
@@ -208,14 +208,14 @@ async def test_who_is_not_trusted_is_not_talked_to(
 
 
 @pytest.mark.parametrize("keystore", ["none.pem", "ca.pem"])
-def test_a_keystore_that_is_none_is_named(secured: Secured, keystore: str) -> None:
+def test_unusable_keystore_is_named_in_the_error(secured: Secured, keystore: str) -> None:
     tls = ZooKeeperTls(secured.tls.truststore, str(secured.directory / keystore))
     with pytest.raises(StoreError, match=r"zookeeper\.ssl"):
         ZooKeeperConfig("h:1", tls=tls).tls_context()
 
 
 @pytest.mark.long
-async def test_a_secured_start_is_that_of_apache_kafka(
+async def test_broker_with_set_acl_creates_the_znodes_and_rights_of_apache_kafka(
     secured: Secured, zookeeper_libs: Path, unique: str, tmp_path: Path
 ) -> None:
     assert secured.tls.truststore is not None

@@ -1,4 +1,4 @@
-"""Access control lists and delegation tokens of another hand, as a store follows them in memory."""
+"""How a store follows ACLs and delegation tokens that other brokers write, in memory."""
 
 from __future__ import annotations
 
@@ -48,14 +48,16 @@ def put_acls(ensemble: Ensemble, pattern: ResourcePattern, *entries: AccessContr
 
 
 def has(pattern: ResourcePattern, *entries: AccessControlEntry) -> Callable[[ClusterImage], bool]:
-    """Whether an image has these entries on a pattern, and no others."""
+    """A check that an image has exactly these entries on a pattern."""
     return lambda image: image.acls_on(pattern) == {*entries}
 
 
 # -- lists
 
 
-async def test_lists_of_another_hand_are_read_when_they_are_told(ensemble: Ensemble) -> None:
+async def test_acl_changed_by_another_broker_is_read_after_its_notification(
+    ensemble: Ensemble,
+) -> None:
     async with at_rest(has_acls=True) as store:
         for pattern in (TOPIC, PREFIX):
             put_acls(ensemble, pattern, READ)
@@ -78,7 +80,7 @@ async def test_lists_of_another_hand_are_read_when_they_are_told(ensemble: Ensem
         }
 
 
-async def test_member_that_starts_reads_all_lists(ensemble: Ensemble) -> None:
+async def test_starting_broker_reads_all_acls(ensemble: Ensemble) -> None:
     async with at_rest(has_acls=True) as first:
         await first.commit([ChangeAcls(TOPIC, (READ,)), ChangeAcls(PREFIX, (WRITE,))])
         async with at_rest(2, has_acls=True) as second:
@@ -89,7 +91,7 @@ async def test_member_that_starts_reads_all_lists(ensemble: Ensemble) -> None:
         assert acl_znodes.acl_path(PREFIX) not in ensemble.znodes
 
 
-async def test_lists_that_went_while_the_connection_was_gone_are_gone(ensemble: Ensemble) -> None:
+async def test_acl_deleted_while_disconnected_is_removed_from_the_image(ensemble: Ensemble) -> None:
     async with at_rest(has_acls=True) as store:
         await store.commit([ChangeAcls(TOPIC, (READ,))])
         link = ensemble.links[store.session.id]
@@ -101,7 +103,7 @@ async def test_lists_that_went_while_the_connection_was_gone_are_gone(ensemble: 
         assert not image.acls_on(TOPIC)
 
 
-async def test_list_that_is_damaged_keeps_what_it_said_and_no_member_starts_beside_it(
+async def test_damaged_acl_keeps_its_previous_entries_and_stops_a_starting_broker(
     ensemble: Ensemble, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = acl_znodes.acl_path(TOPIC)
@@ -114,9 +116,9 @@ async def test_list_that_is_damaged_keeps_what_it_said_and_no_member_starts_besi
         tell(ensemble, OTHER)
         image = await store.shows(lambda image: image.acls_on(OTHER) == {WRITE})
         assert image.acls_on(TOPIC) == {READ, WRITE}
-        said = f"{path} in ZooKeeper is no access control list that can be understood: "
+        said = f"{path} in ZooKeeper cannot be decoded as an access control list: "
         assert f"{said}" in caplog.text
-        assert "; what it said before holds" in caplog.text
+        assert "; the previous list still applies." in caplog.text
         assert f"{damaged} is damaged: " in caplog.text
         refused = pytest.RaisesExc(StoreError, match=path)
         with pytest.RaisesGroup(refused, flatten_subgroups=True):
@@ -127,7 +129,7 @@ async def test_list_that_is_damaged_keeps_what_it_said_and_no_member_starts_besi
         assert acl_znodes.decode_acls(ensemble.znode(path).content) == {WRITE}
 
 
-async def test_list_that_others_changed_meanwhile_is_read_and_changed_on_top(
+async def test_acl_change_is_applied_on_top_of_a_concurrent_change(
     ensemble: Ensemble,
 ) -> None:
     async with at_rest(has_acls=True) as store:
@@ -138,13 +140,13 @@ async def test_list_that_others_changed_meanwhile_is_read_and_changed_on_top(
         assert store.image.acls_on(TOPIC) == {READ, WRITE, other}
 
 
-async def test_without_an_authorizer_nobody_looks(ensemble: Ensemble) -> None:
+async def test_store_without_authorizer_reads_no_acls(ensemble: Ensemble) -> None:
     async with at_rest() as store:
         assert not [path for path in ensemble.znodes if "acl" in path or "token" in path]
         assert not store.image.acls
 
 
-async def test_folder_that_is_not_there_is_made_for_the_first_of_its_kind(
+async def test_first_acl_of_a_type_creates_its_missing_folder(
     ensemble: Ensemble,
 ) -> None:
     async with at_rest() as store:
@@ -156,7 +158,7 @@ async def test_folder_that_is_not_there_is_made_for_the_first_of_its_kind(
 
 
 @pytest.mark.parametrize(("age_s", "stays"), [(CHANGES_KEPT_S, True), (CHANGES_KEPT_S + 1, False)])
-async def test_notice_stays_for_a_quarter_of_an_hour(
+async def test_notification_is_deleted_after_15_minutes(
     ensemble: Ensemble, monkeypatch: pytest.MonkeyPatch, age_s: int, stays: bool
 ) -> None:
     now = SimpleNamespace(time=lambda: 5_000)
@@ -177,7 +179,7 @@ async def test_notice_stays_for_a_quarter_of_an_hour(
         assert there == ([*old, young] if stays else [young])
 
 
-async def test_old_notices_are_looked_at_only_as_far_as_the_first_young_one(
+async def test_old_notifications_are_checked_up_to_the_first_young_one(
     ensemble: Ensemble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = SimpleNamespace(time=lambda: 5_000)
@@ -209,7 +211,7 @@ async def test_old_notices_are_looked_at_only_as_far_as_the_first_young_one(
         assert not asked
 
 
-async def test_each_notice_is_read_once(
+async def test_each_notification_is_read_once(
     ensemble: Ensemble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with at_rest(has_acls=True) as store:
@@ -237,7 +239,7 @@ async def test_each_notice_is_read_once(
         assert [path for path in read if "acl_changes_" in path] == told
 
 
-async def test_old_notice_that_another_removes_first_is_in_nobodys_way(
+async def test_old_notification_removed_by_another_broker_is_no_error(
     ensemble: Ensemble,
 ) -> None:
     ensemble.now_ms = lambda: 0
@@ -261,7 +263,7 @@ async def test_old_notice_that_another_removes_first_is_in_nobodys_way(
 # -- tokens
 
 
-async def test_tokens_of_another_hand_are_read_when_they_are_told(
+async def test_token_changed_by_another_broker_is_read_after_its_notification(
     ensemble: Ensemble, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = token_znodes.token_path("t")
@@ -283,7 +285,7 @@ async def test_tokens_of_another_hand_are_read_when_they_are_told(
         await store.shows(lambda image: "t" not in image.tokens)
 
 
-async def test_token_is_written_as_it_comes_changes_and_goes(ensemble: Ensemble) -> None:
+async def test_token_znode_is_created_changed_and_deleted(ensemble: Ensemble) -> None:
     path = token_znodes.token_path("t")
     async with at_rest(has_tokens=True) as store, at_rest(2, has_tokens=True) as other:
         ensemble.writes.clear()
@@ -304,7 +306,7 @@ async def test_token_is_written_as_it_comes_changes_and_goes(ensemble: Ensemble)
         assert {each[1].data for each in ensemble.writes} == {b"t"}
 
 
-async def test_token_that_another_made_meanwhile_is_a_conflict_that_shows_it(
+async def test_concurrently_created_token_is_a_conflict_and_gets_into_the_image(
     ensemble: Ensemble,
 ) -> None:
     async with at_rest(has_tokens=True) as store:
@@ -314,7 +316,7 @@ async def test_token_that_another_made_meanwhile_is_a_conflict_that_shows_it(
         assert store.image.tokens["t"] == LATER
 
 
-async def test_tokens_that_went_while_the_connection_was_gone_are_gone(
+async def test_token_deleted_while_disconnected_is_removed_from_the_image(
     ensemble: Ensemble,
 ) -> None:
     async with at_rest(has_tokens=True) as store:

@@ -1,4 +1,4 @@
-"""Access control lists in ZooKeeper: as Apache Kafka 3.9.2 wrote them, followed, and damaged."""
+"""Access control lists in ZooKeeper: encoding as in Apache Kafka 3.9.2, and following."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("path", LISTS)
-def test_lists_are_those_of_apache_kafka(path: str) -> None:
+def test_acl_znodes_equal_those_of_apache_kafka(path: str) -> None:
     pattern, content, entries = LISTS[path]
     assert acl_znodes.acl_path(pattern) == path
     assert acl_znodes.decode_acls(content.encode()) == frozenset(entries)
@@ -80,7 +80,7 @@ def test_lists_are_those_of_apache_kafka(path: str) -> None:
 
 
 @pytest.mark.parametrize("content", CHANGES)
-def test_notifications_are_those_of_apache_kafka(content: str) -> None:
+def test_acl_notifications_equal_those_of_apache_kafka(content: str) -> None:
     pattern = CHANGES[content]
     assert acl_znodes.encode_change(pattern).decode() == content
     kind = PatternType(pattern.pattern_type)
@@ -89,19 +89,19 @@ def test_notifications_are_those_of_apache_kafka(content: str) -> None:
     assert acl_znodes.change_path(pattern) == f"{folder}/acl_changes_"
 
 
-def test_notifications_of_brokers_before_2_0_are_understood() -> None:
+def test_acl_notifications_of_brokers_before_2_0_are_decoded() -> None:
     pattern = ResourcePattern(ResourceType.TRANSACTIONAL_ID, LITERAL, "tx")
     assert acl_znodes.decode_change(b"TransactionalId:tx", LITERAL) == pattern
 
 
 @pytest.mark.parametrize("content", [b"", b"nothing", b"{"])
-def test_what_is_no_json_is_no_list(content: bytes) -> None:
-    """As Apache Kafka has it."""
+def test_content_that_is_not_json_decodes_to_no_entries(content: bytes) -> None:
+    """Apache Kafka does the same."""
     assert acl_znodes.decode_acls(content) == frozenset()
 
 
 def entry_text(**odd: object) -> bytes:
-    """A list of one entry, of which something is odd."""
+    """A list of one entry with an invalid field."""
     sound = {"principal": "a:b", "permissionType": "Allow", "host": "*", "operation": "Read"}
     return json.dumps({"version": 1, "acls": [{**sound, **odd}]}).encode()
 
@@ -121,7 +121,7 @@ ODD = [
 
 
 @pytest.mark.parametrize("content", ODD)
-def test_a_list_that_is_not_understood_is_not_passed_over(content: bytes) -> None:
+def test_invalid_acl_raises_instead_of_decoding_to_no_entries(content: bytes) -> None:
     with pytest.raises((ValueError, TypeError, LookupError)):
         acl_znodes.decode_acls(content)
 
@@ -136,14 +136,16 @@ def test_a_list_that_is_not_understood_is_not_passed_over(content: bytes) -> Non
         (b"7", PREFIXED),
     ],
 )
-def test_a_notification_of_nothing_known_is_refused(content: bytes, kind: PatternType) -> None:
+def test_acl_notification_of_an_unknown_resource_is_refused(
+    content: bytes, kind: PatternType
+) -> None:
     with pytest.raises((ValueError, TypeError, LookupError)):
         acl_znodes.decode_change(content, kind)
 
 
 @pytest.fixture
 def client(zookeeper: ZooKeeperProcess, unique: str) -> Iterator[KazooClient]:
-    """Below the path that the test's stores have."""
+    """A path below the chroot of the test's stores."""
     with zookeeper_client(zookeeper.address) as client:
         client.create(f"/{unique}")
         client.chroot = f"/{unique}"
@@ -152,7 +154,7 @@ def client(zookeeper: ZooKeeperProcess, unique: str) -> Iterator[KazooClient]:
 
 @pytest.mark.java
 @pytest.mark.slow
-async def test_a_list_that_is_damaged_says_what_it_said_and_nobody_starts_beside_it(
+async def test_damaged_acl_keeps_its_previous_entries_and_stops_a_starting_broker(
     zookeeper: ZooKeeperProcess, unique: str, client: KazooClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     path, (pattern, _, entries) = "/kafka-acl/Topic/t", LISTS["/kafka-acl/Topic/t"]
@@ -178,7 +180,7 @@ async def test_a_list_that_is_damaged_says_what_it_said_and_nobody_starts_beside
 
 @pytest.mark.java
 @pytest.mark.slow
-async def test_notifications_go_when_they_are_old(
+async def test_old_acl_notifications_are_deleted(
     zookeeper: ZooKeeperProcess,
     unique: str,
     client: KazooClient,
@@ -203,7 +205,7 @@ async def test_notifications_go_when_they_are_old(
 
 @pytest.mark.java
 @pytest.mark.slow
-async def test_folders_that_somebody_removed_are_made_again(
+async def test_removed_acl_folders_are_created_again(
     zookeeper: ZooKeeperProcess, unique: str, client: KazooClient
 ) -> None:
     pattern, _, entries = LISTS["/kafka-acl-extended/prefixed/Topic/pre"]
@@ -217,7 +219,7 @@ async def test_folders_that_somebody_removed_are_made_again(
 
 @pytest.mark.java
 @pytest.mark.slow
-async def test_without_an_authorizer_nobody_looks(
+async def test_store_without_authorizer_reads_no_acls(
     zookeeper: ZooKeeperProcess, unique: str, client: KazooClient
 ) -> None:
     async with opened(zookeeper.connect(f"/{unique}")):

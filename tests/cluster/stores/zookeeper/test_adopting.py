@@ -1,4 +1,4 @@
-"""All that a single node's store holds comes to ZooKeeper, and what cannot is told of before."""
+"""Adoption writes all metadata of a single node to ZooKeeper, and refuses what it cannot."""
 
 from __future__ import annotations
 
@@ -72,11 +72,11 @@ CHANGES: list[Change] = [
     SetToken("id", None, TOKEN),
 ]
 OF_ZOOKEEPER = frozenset({"version", "controller_id", "controller_epoch", "brokers"})
-"""Of an image: what is the cluster's, whoever came to it."""
+"""Fields of an image that are ZooKeeper's own: adoption does not write them."""
 
 
 async def lone_image(directory: Path) -> ClusterImage:
-    """What such a node's store says after its next start."""
+    """The image of a single node's store with CHANGES, after its next start."""
     store = LocalStore(directory / "kwire-metadata.log")
     await store.commit(CHANGES)
     known = (await store.load()).features
@@ -89,7 +89,7 @@ async def lone_image(directory: Path) -> ClusterImage:
 
 
 def kept(image: ClusterImage) -> dict[str, object]:
-    """By the fields of an image, but for what ZooKeeper counts itself."""
+    """The compared fields of an image, without versions that ZooKeeper counts."""
     said = {each.name: getattr(image, each.name) for each in fields(image)}
     said["features"] = dict(image.features.asked)
     said["topics"] = {
@@ -107,13 +107,13 @@ def config_of(zookeeper: ZooKeeperProcess, chroot: str) -> ZooKeeperConfig:
 
 @pytest.fixture
 def client(zookeeper: ZooKeeperProcess, unique: str) -> Iterator[KazooClient]:
-    """Of the cluster's part of ZooKeeper, which is not there yet."""
+    """A client with the cluster's chroot, which does not exist yet."""
     with zookeeper_client(zookeeper.address) as client:
         client.chroot = f"/{unique}"
         yield client
 
 
-async def test_nothing_is_left_behind(
+async def test_adoption_writes_all_metadata_of_the_single_node(
     zookeeper: ZooKeeperProcess, unique: str, tmp_path: Path
 ) -> None:
     config, image = config_of(zookeeper, unique), await lone_image(tmp_path)
@@ -139,7 +139,7 @@ async def test_nothing_is_left_behind(
     assert image.features.level(TRANSACTION_VERSION) == 1
 
 
-async def test_what_was_interrupted_goes_on(
+async def test_interrupted_adoption_is_completed_by_the_next_one(
     zookeeper: ZooKeeperProcess, unique: str, tmp_path: Path, client: KazooClient
 ) -> None:
     config, image = config_of(zookeeper, unique), await lone_image(tmp_path)
@@ -174,7 +174,7 @@ async def test_what_was_interrupted_goes_on(
         ),
     ],
 )
-async def test_what_somebody_else_has_said_is_not_written_over(
+async def test_adoption_refuses_to_overwrite_other_metadata(
     zookeeper: ZooKeeperProcess,
     unique: str,
     tmp_path: Path,
@@ -193,7 +193,7 @@ async def test_what_somebody_else_has_said_is_not_written_over(
 @pytest.mark.parametrize(
     ("name", "operation"), [("a/b", AclOperation.READ), ("a", AclOperation.TWO_PHASE_COMMIT)]
 )
-async def test_a_list_that_zookeeper_cannot_keep_is_not_dropped_silently(
+async def test_adoption_refuses_an_acl_that_zookeeper_cannot_keep(
     zookeeper: ZooKeeperProcess,
     unique: str,
     client: KazooClient,

@@ -1,4 +1,4 @@
-"""What Apache Kafka 3.9.2 writes into ZooKeeper, kwire writes in the same bytes, and reads."""
+"""kwire reads what Apache Kafka 3.9.2 writes to ZooKeeper, and writes the same bytes."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def creation(name: str, *replicas: tuple[int, ...], **configs: str) -> CreateTop
 
 
 def append(client: Cluster, topic: str) -> None:
-    """A record, of which the leader alone has to know."""
+    """Produce a record with acks=1."""
     servers = ",".join(f"{host}:{port}" for host, port in client.bootstrap)
     producer = Producer({"bootstrap.servers": servers, "acks": 1})
     producer.produce(topic, b"value", partition=0)
@@ -92,10 +92,10 @@ async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
             await trio.sleep(0.05)
 
 
-async def test_an_onlooker_sees_what_metadata_says(
+async def test_observing_store_has_the_metadata_that_apache_kafka_reports(
     zookeeper_broker: ZooKeeperBroker, unique: str
 ) -> None:
-    """And what a broker leaves in ZooKeeper at its start is what kwire's does."""
+    """At its start a kwire broker also creates the same znodes as an Apache Kafka broker."""
     with client_of(zookeeper_broker) as client:
         client.any().call(creation(unique, (1,), (1,), retention_ms="77"))
         async with opened(zookeeper_broker.zookeeper_connect, 7) as store:
@@ -136,7 +136,7 @@ def pair(
 
 
 class Both:
-    """Apache Kafka's cluster below /a, kwire's below /b, which follows it step by step."""
+    """Apache Kafka's cluster below /a, and kwire's below /b, which repeats each of its steps."""
 
     def __init__(
         self, zookeeper: ZooKeeperProcess, chroot: str, onlooker: Observed, store: Observed
@@ -145,7 +145,7 @@ class Both:
         self.onlooker, self.store = onlooker, store
 
     def different(self) -> dict[str, tuple[Znode | None, Znode | None]]:
-        """What is in one of them, or in both and not the same."""
+        """The znodes that differ between the two clusters."""
         theirs, ours = (tree(self._zookeeper.address, f"/{self._chroot}/{each}") for each in "ab")
         pairs = {path: (ours.get(path), theirs.get(path)) for path in {*ours, *theirs}}
         return {path: pair for path, pair in pairs.items() if pair[0] != pair[1]}
@@ -154,7 +154,7 @@ class Both:
         assert self.different() == {}
 
     async def follow(self) -> None:
-        """Make of kwire's what Apache Kafka's is, and compare all znodes.
+        """Make the kwire cluster's metadata equal to Apache Kafka's, and compare all znodes.
 
         Its controller may be at work yet: again, for as long as there is something to follow.
         """
@@ -165,13 +165,13 @@ class Both:
                 return self.compare()
 
     async def state(self, name: str, index: int) -> tuple[tuple[int, ...], ...]:
-        """Of a partition: replicas, in-sync replicas, those that come and those that go."""
+        """Replicas, in-sync replicas, adding and removing replicas of a partition."""
         each = (await topics_in(self.onlooker))[name].partitions[index]
         return each.replicas, each.isr, each.adding, each.removing
 
 
 @pytest.mark.long
-async def test_the_same_changes_are_the_same_znodes(
+async def test_same_changes_write_the_same_znodes_as_apache_kafka(
     zookeeper: ZooKeeperProcess, pair: list[ZooKeeperBroker], unique: str
 ) -> None:
     a, b = (zookeeper.connect(f"/{unique}/{each}") for each in "ab")
@@ -273,7 +273,7 @@ async def _producer_ids(
 async def _with_a_broker_that_stands_still(
     both: Both, client: Cluster, second: ZooKeeperBroker
 ) -> None:
-    """Its partitions leave the ISR, what it is to get does not come, what is to go does not go."""
+    """While a broker is paused, the ISR shrinks, and a reassignment and a deletion wait for it."""
 
     def reassign(index: int, replicas: list[int] | None) -> None:
         topic = ReassignableTopic("w", [ReassignablePartition(index, replicas)])
@@ -322,7 +322,7 @@ async def _with_a_broker_that_stands_still(
 
 
 async def _taken_over(both: Both) -> None:
-    """The onlooker becomes the controller of Apache Kafka's cluster, and knows what it knew."""
+    """The observing store becomes the controller of Apache Kafka's cluster with equal metadata."""
     onlooker = both.onlooker
     before = await topics_in(onlooker)
     await onlooker.session.multi([onlooker.session.delete(znodes.CONTROLLER)])

@@ -1,4 +1,4 @@
-"""What a broker's settings say of its ZooKeeper: where it is, and who trusts whom there."""
+"""ZooKeeperConfig from a broker's settings: servers, timeouts, TLS."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
         ("h:1/a/b/", "h:1", "/a/b"),
     ],
 )
-def test_what_stands_behind_the_servers_is_the_chroot(
+def test_chroot_follows_the_servers_in_zookeeper_connect(
     connect: str, servers: str, chroot: str
 ) -> None:
     config = ZooKeeperConfig(connect)
@@ -35,19 +35,21 @@ def test_what_stands_behind_the_servers_is_the_chroot(
     assert config.chroot == chroot
 
 
-def test_chroot_that_is_no_path_is_refused() -> None:
-    with pytest.raises(StoreError, match=r"zookeeper\.connect: /a//b is no path of ZooKeeper"):
+def test_chroot_that_is_not_a_path_is_refused() -> None:
+    with pytest.raises(
+        StoreError, match=r"zookeeper\.connect: /a//b is not a valid ZooKeeper path"
+    ):
         _ = ZooKeeperConfig("h:1/a//b").chroot
 
 
-def test_settings_that_are_not_given_are_those_of_apache_kafka() -> None:
+def test_default_settings_equal_those_of_apache_kafka() -> None:
     config = zookeeper_config(BrokerConfig(CONNECT))
     assert config == ZooKeeperConfig("h:1,g:2/a", 18_000, 18_000)
     assert config.access_paths == ()
     assert config.tls_context() is None
 
 
-def test_settings_that_are_given_are_taken() -> None:
+def test_given_settings_are_used() -> None:
     given = {
         "zookeeper.session.timeout.ms": "7000",
         "zookeeper.connection.timeout.ms": "9000",
@@ -57,7 +59,7 @@ def test_settings_that_are_given_are_taken() -> None:
     assert zookeeper_config(BrokerConfig({**CONNECT, **given})) == expected
 
 
-def test_connection_is_waited_for_as_long_as_the_session_lasts_where_nothing_else_is_set() -> None:
+def test_connection_timeout_defaults_to_the_session_timeout() -> None:
     given = {**CONNECT, "zookeeper.session.timeout.ms": "7000"}
     assert zookeeper_config(BrokerConfig(given)).connection_timeout_ms == 7_000
 
@@ -75,13 +77,13 @@ def test_connection_is_waited_for_as_long_as_the_session_lasts_where_nothing_els
         ),
     ],
 )
-def test_access_is_kept_there_where_somebody_asks_for_it(
+def test_acls_and_tokens_are_followed_if_the_broker_uses_them(
     given: dict[str, str], paths: tuple[str, ...]
 ) -> None:
     assert zookeeper_config(BrokerConfig({**CONNECT, **given})).access_paths == paths
 
 
-def test_tls_trusts_whom_the_settings_name_and_looks_at_the_host() -> None:
+def test_tls_settings_name_the_truststore_and_check_the_host_name() -> None:
     assert zookeeper_config(BrokerConfig(TLS)).tls == ZooKeeperTls()
     given = {
         "zookeeper.ssl.truststore.location": "t.pem",
@@ -96,13 +98,13 @@ def test_tls_trusts_whom_the_settings_name_and_looks_at_the_host() -> None:
 
 
 @pytest.mark.parametrize("name", ["zookeeper.ssl.keystore.type", "zookeeper.ssl.truststore.type"])
-def test_stores_of_other_kinds_than_pem_are_refused(name: str) -> None:
+def test_keystore_or_truststore_not_of_type_pem_is_refused(name: str) -> None:
     with pytest.raises(ConfigError, match=f"{name}=JKS: only PEM files can be read"):
         zookeeper_config(BrokerConfig({**TLS, name: "JKS"}))
 
 
 @pytest.mark.parametrize("password", [None, "secret"])
-def test_tls_context_has_the_key_and_trusts_the_truststore_alone(
+def test_tls_context_has_the_key_and_trusts_only_the_truststore(
     tmp_path: Path, password: str | None
 ) -> None:
     authority = Authority()
@@ -119,7 +121,7 @@ def test_tls_context_has_the_key_and_trusts_the_truststore_alone(
     assert unchecked.verify_mode is ssl.CERT_REQUIRED
 
 
-def test_keystore_without_its_password_is_an_error_and_not_a_question(tmp_path: Path) -> None:
+def test_keystore_without_its_password_is_an_error_without_a_prompt(tmp_path: Path) -> None:
     keystore = Authority().issue("broker").write_pem(tmp_path / "key.pem", "secret")
     config = ZooKeeperConfig("h:1", tls=ZooKeeperTls(None, str(keystore)))
     with pytest.raises(StoreError, match=r"zookeeper\.ssl\.\*: "):

@@ -1,4 +1,4 @@
-"""Every write to ZooKeeper, met by another controller, another version, a lost session, a kill.
+"""Every kind of write to ZooKeeper, with another controller, another version, a lost session
 
 The table runs on `Ensemble`, where the test acts at the very moment at which a write arrives.
 """
@@ -67,13 +67,13 @@ FEATURES = FinalizedFeatures(agreed={"group.version": 1}, epoch=1)
 
 @dataclass(frozen=True)
 class Write:
-    """A change, what comes before it, and the znode whose version it depends on."""
+    """A change, the changes before it, and the znode whose version it depends on."""
 
     change: Change
     path: str
     before: tuple[Change, ...] = ()
     elsewhere: bytes | None = None
-    """What another writer puts into `path`, or None if that writer removes it."""
+    """The content that another writer puts into `path`; None if it deletes the znode."""
 
 
 CREATE = CreateTopic(TOPIC, CONFIGS)
@@ -134,7 +134,7 @@ ANY_BROKER_CHANGES = {
 
 @dataclass
 class Meanwhile:
-    """Acts once, as the write number `at` of one store arrives and before it is made."""
+    """Acts once, when write number `at` of a store arrives, before it is made."""
 
     ensemble: Ensemble
     act: Callable[[MemoryLink], None]
@@ -157,7 +157,7 @@ class Meanwhile:
 
 
 def another_controller(ensemble: Ensemble) -> None:
-    """Another broker takes the office: the epoch rises, and /controller names that broker."""
+    """Another broker becomes the controller: the epoch rises, and /controller names it."""
     epoch = ensemble.znode(znodes.CONTROLLER_EPOCH)
     raised = znodes.encode_controller_epoch(znodes.decode_controller_epoch(epoch.content) + 1)
     ensemble.multi(
@@ -180,7 +180,7 @@ def another_writer(ensemble: Ensemble, write: Write) -> None:
 
 
 @pytest.mark.parametrize("name", CONTROLLERS)
-async def test_write_of_a_controller_is_fenced_once_another_is_elected(
+async def test_controller_write_is_fenced_after_another_election(
     ensemble: Ensemble, name: str
 ) -> None:
     write = CONTROLLERS[name]
@@ -190,15 +190,15 @@ async def test_write_of_a_controller_is_fenced_once_another_is_elected(
         with meanwhile, pytest.raises(Fenced):
             await store.commit([write.change])
         assert ensemble.contents() == contents
-        assert not store.leads
+        assert not store.is_controller
         assert not store.image.topics, "topics are the next controller's business"
 
 
 @pytest.mark.parametrize("step", range(12))
-async def test_each_step_of_a_controller_is_fenced_by_its_epoch(
+async def test_each_step_with_topic_changes_is_fenced_by_the_controller_epoch(
     ensemble: Ensemble, step: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Changes of topics and of settings by turns, in steps of one group each."""
+    """Alternating topic and config changes, in steps of one group each."""
     monkeypatch.setattr(writing, "STEP_BYTES_MAX", 1)
     changes: list[Change] = [
         CreateTopic(NEW_TOPIC, CONFIGS),
@@ -230,7 +230,7 @@ async def test_each_step_of_a_controller_is_fenced_by_its_epoch(
         assert not written, "no topic changes once another controller is elected"
 
 
-async def test_steps_with_topics_begin_with_the_check_of_the_epoch(
+async def test_steps_with_topic_changes_begin_with_the_epoch_check(
     ensemble: Ensemble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writing, "STEP_BYTES_MAX", 1)
@@ -247,7 +247,7 @@ async def test_steps_with_topics_begin_with_the_check_of_the_epoch(
 
 
 @pytest.mark.parametrize("name", [*CONTROLLERS, *ANY_BROKER_CHANGES])
-async def test_write_is_a_conflict_where_another_wrote_the_znode(
+async def test_write_is_a_conflict_after_another_write_of_the_znode(
     ensemble: Ensemble, name: str
 ) -> None:
     write = (CONTROLLERS | ANY_BROKER_CHANGES)[name]
@@ -267,15 +267,15 @@ async def test_write_is_a_conflict_where_another_wrote_the_znode(
                 with pytest.raises(Conflict):
                     await store.commit([write.change])
                 assert ensemble.contents() == contents
-        assert store.leads
+        assert store.is_controller
 
 
 @pytest.mark.parametrize("name", CONTROLLERS)
 @pytest.mark.parametrize("elected", [False, True])
-async def test_write_of_a_controller_is_void_once_its_session_is_over(
+async def test_controller_write_is_fenced_after_its_session_ended(
     ensemble: Ensemble, name: str, elected: bool
 ) -> None:
-    """The next session sends it again, and the epoch decides: it lands if nobody was elected."""
+    """The next session sends it again, and the epoch decides: it is made if nobody was elected."""
     write = CONTROLLERS[name]
     async with controlling(*write.before) as store:
         contents = ensemble.contents()
@@ -295,7 +295,7 @@ async def test_write_of_a_controller_is_void_once_its_session_is_over(
 
 
 @pytest.mark.parametrize("name", ANY_BROKER_CHANGES)
-async def test_write_of_any_broker_is_made_once_by_its_next_session(
+async def test_unfenced_write_is_made_once_by_the_next_session(
     ensemble: Ensemble, name: str
 ) -> None:
     write = ANY_BROKER_CHANGES[name]
@@ -312,7 +312,7 @@ async def test_write_of_any_broker_is_made_once_by_its_next_session(
 
 
 @pytest.mark.parametrize("name", [*CONTROLLERS, *ANY_BROKER_CHANGES])
-async def test_write_whose_reply_is_lost_is_made_once(ensemble: Ensemble, name: str) -> None:
+async def test_write_with_a_lost_reply_is_made_once(ensemble: Ensemble, name: str) -> None:
     write = (CONTROLLERS | ANY_BROKER_CHANGES)[name]
     async with controlling(*write.before) as store:
 
@@ -381,10 +381,10 @@ async def _killed(ensemble: Ensemble, write: Write, step: int) -> bool:
 
 
 @pytest.mark.parametrize("name", ["create", "add", "delete"])
-async def test_change_of_several_steps_is_finished_by_the_next_controller(
+async def test_change_interrupted_between_steps_is_finished_by_the_next_controller(
     ensemble: Ensemble, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A crash leaves no topic without settings, and no partition of a topic that is gone."""
+    """A crash leaves no topic without configs, and no partition of a deleted topic."""
     monkeypatch.setattr(writing, "STEP_BYTES_MAX", 1)
     write = CONTROLLERS[name]
     topic = "u" if name == "create" else "t"
@@ -410,7 +410,7 @@ async def test_change_of_several_steps_is_finished_by_the_next_controller(
 
 
 async def _finish(store: Observed, name: str, *, deletes: bool, configs: dict[str, str]) -> None:
-    """Do what a controller does for what it finds, as `kwire.cluster.controller` decides it."""
+    """Make the changes that `kwire.cluster.controller` decides for the state that it reads."""
     topic = store.image.topics.get(name)
     if topic is None:
         assert name not in store.image.deleting
@@ -429,7 +429,7 @@ async def _finish(store: Observed, name: str, *, deletes: bool, configs: dict[st
 # -- what others wrote before
 
 
-async def test_settings_that_meet_others_are_a_conflict_that_shows_what_they_are(
+async def test_concurrently_written_configs_are_a_conflict_and_get_into_the_image(
     ensemble: Ensemble,
 ) -> None:
     async with at_rest() as store, at_rest(2) as other:
@@ -443,10 +443,10 @@ async def test_settings_that_meet_others_are_a_conflict_that_shows_what_they_are
         assert not image.configs_of(BROKERS, "9")
 
 
-async def test_topic_whose_deletion_meets_another_hand_is_gone_with_all_that_it_had(
+async def test_topic_deletion_removes_a_partition_folder_added_meanwhile(
     ensemble: Ensemble,
 ) -> None:
-    """Somebody added a folder of a partition that the image does not know."""
+    """Another client added the folder of a partition that the image lacks."""
     create = CreateTopic(TOPIC, {"a": "1"})
     async with controlling(create, MarkForDeletion("t", TOPIC.id)) as store:
         ensemble.put(znodes.partition_path("t", 2), b"")
@@ -456,7 +456,7 @@ async def test_topic_whose_deletion_meets_another_hand_is_gone_with_all_that_it_
         assert not [path for path in ensemble.znodes if "t" in path.split("/")]
 
 
-async def test_topics_deleted_together_go_each_with_its_own_partitions(
+async def test_topics_deleted_together_are_each_removed_with_their_own_partitions(
     ensemble: Ensemble,
 ) -> None:
     bare = replace(NEW_TOPIC, name="bare", id=b"b" * 16, partitions=(UNBORN,))

@@ -1,4 +1,4 @@
-"""What a broker tells clients before it has been told what is in its cluster: nothing yet."""
+"""Metadata requests before the controller has sent UpdateMetadata wait."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ pytestmark = [pytest.mark.java, pytest.mark.slow]
 
 PATIENCE_S = 120.0
 ANOTHER = b'{"version":2,"brokerid":9,"timestamp":"1","kraftControllerEpoch":-1}'
-"""A controller that tells nobody anything."""
+"""/controller with a broker that sends no requests."""
 
 
 class Rival:
-    """Holds the office of controller until it resigns."""
+    """A client that holds /controller until it resigns."""
 
     def __init__(self, address: str, chroot: str) -> None:
         self._client = KazooClient(address, timeout=PATIENCE_S)  # else another might be elected
@@ -63,7 +63,7 @@ def rival(zookeeper: ZooKeeperProcess, unique: str) -> Iterator[Rival]:
 
 @pytest.fixture
 def topics() -> tuple[str, ...]:
-    """That are there when the broker starts."""
+    """Topics that exist when the broker starts."""
     return ()
 
 
@@ -84,15 +84,19 @@ def broker(
     finish(process)
 
 
-def test_metadata_wait_for_the_controllers_first_word(broker: BrokerProcess, rival: Rival) -> None:
+def test_metadata_request_waits_for_the_first_update_metadata(
+    broker: BrokerProcess, rival: Rival
+) -> None:
     with closing(socket.create_connection(("127.0.0.1", broker.port), PATIENCE_S)) as link:
         link.sendall(METADATA_V1)
         rival.resign()
         assert _parse_metadata(_receive_response(link)) == (frozenset({1}), 1)
 
 
-def test_an_admin_client_that_is_early_has_its_way(broker: BrokerProcess, rival: Rival) -> None:
-    """librdkafka's: told of no broker by any, it does not ask again within 60 s."""
+def test_early_admin_client_succeeds_after_the_first_update_metadata(
+    broker: BrokerProcess, rival: Rival
+) -> None:
+    """librdkafka's admin client: after a response without brokers it waits 60 s."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     made = admin.create_topics([NewTopic("t", 1)], operation_timeout=PATIENCE_S)["t"]
     rival.resign()
@@ -100,7 +104,7 @@ def test_an_admin_client_that_is_early_has_its_way(broker: BrokerProcess, rival:
 
 
 def update_of(broker: BrokerProcess, *topics: str) -> UpdateMetadataRequest:
-    """What a controller tells of the broker, and of topics with one partition on it."""
+    """UpdateMetadata with the broker, and topics with one partition on it."""
     endpoint = UpdateMetadataEndpoint(broker.port, "127.0.0.1", "PLAINTEXT", 0)
     partition = UpdateMetadataPartitionState(
         partition_index=0, controller_epoch=1, leader=1, leader_epoch=0, isr=[1], replicas=[1]
@@ -114,7 +118,7 @@ def update_of(broker: BrokerProcess, *topics: str) -> UpdateMetadataRequest:
 
 
 @pytest.mark.parametrize(("topics", "told"), [(("t",), [(), ("t",)]), ((), [()])])
-async def test_metadata_wait_for_the_topics(
+async def test_metadata_request_waits_until_topics_are_known(
     broker: BrokerProcess, topics: tuple[str, ...], told: list[tuple[str, ...]]
 ) -> None:
     """A new controller tells who is a member first: librdkafka's producers give records up whose

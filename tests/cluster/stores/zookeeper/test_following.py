@@ -1,4 +1,4 @@
-"""What a controller hears of topics that it has not made itself, and at which cost."""
+"""How a controller reads topics that others created, and at which cost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.cluster.stores.zookeeper.stores import TOPIC, leading, opened
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
 
-async def test_topics_of_another_hand_are_seen_beside_those_it_makes(
+async def test_controller_reads_topics_created_by_others_while_it_creates_its_own(
     zookeeper: ZooKeeperProcess, unique: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with opened(zookeeper.connect(f"/{unique}")) as store:

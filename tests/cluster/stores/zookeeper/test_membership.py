@@ -1,4 +1,4 @@
-"""A store and its session: being a member, being the controller, and losing it, in memory."""
+"""Registration, election and session of a store, on a ZooKeeper in memory."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from kwire.cluster.metadata.changes import CreateTopic, SetConfigs
 from kwire.cluster.metadata.image import NO_CONTROLLER
 from kwire.cluster.stores.contract import (
     ControllerGone,
-    SessionBack,
     SessionLost,
+    SessionResumed,
     SessionSuspended,
     StoreError,
 )
@@ -39,7 +39,7 @@ from tests.cluster.stores.zookeeper.stores import (
 # -- what a store makes of it
 
 
-async def test_store_tells_of_a_connection_that_goes_and_is_back(ensemble: Ensemble) -> None:
+async def test_store_reports_a_suspended_and_a_resumed_session(ensemble: Ensemble) -> None:
     async with controlling(CreateTopic(TOPIC)) as store:
         store.events.clear()
         link = ensemble.links[store.session.id]
@@ -47,23 +47,23 @@ async def test_store_tells_of_a_connection_that_goes_and_is_back(ensemble: Ensem
         assert [*map(type, store.events)] == [SessionSuspended]
         ensemble.put(znodes.broker_path(2), znodes.encode_broker(broker(2), 1))
         link.resume()
-        assert [*map(type, store.events)] == [SessionSuspended, SessionBack]
+        assert [*map(type, store.events)] == [SessionSuspended, SessionResumed]
         await store.shows(lambda image: 2 in image.brokers)
-        assert store.leads
+        assert store.is_controller
         assert "t" in store.image.topics
         ensemble.expire(link)
         await store.session.connected()
         assert [*map(type, store.events)][2:] == [SessionLost], "a new session is no way back"
 
 
-async def test_store_whose_session_is_lost_has_no_office_and_no_topics(
+async def test_lost_session_ends_the_term_and_removes_the_topics(
     ensemble: Ensemble,
 ) -> None:
     async with controlling(CreateTopic(TOPIC, {"a": "1"})) as store:
         store.events.clear()
         epoch = store.image.controller_epoch
         ensemble.expire(ensemble.links[store.session.id])
-        assert not store.leads
+        assert not store.is_controller
         assert not store.image.topics
         assert not store.versions.topics
         assert (store.image.controller_id, store.image.controller_epoch) == (NO_CONTROLLER, epoch)
@@ -75,7 +75,7 @@ async def test_store_whose_session_is_lost_has_no_office_and_no_topics(
         assert store.image.controller_epoch == epoch + 1
 
 
-async def test_store_that_is_closed_tells_nothing_and_ends(ensemble: Ensemble) -> None:
+async def test_closed_store_reports_nothing_and_ends(ensemble: Ensemble) -> None:
     async with at_rest() as store:
         seen, link = len(store.seen), ensemble.links[store.session.id]
         store.close()
@@ -89,7 +89,7 @@ async def test_store_that_is_closed_tells_nothing_and_ends(ensemble: Ensemble) -
 # -- registration
 
 
-async def test_registration_waits_for_that_of_another_session_to_go(
+async def test_registration_waits_until_that_of_another_session_has_expired(
     ensemble: Ensemble, autojump_clock: MockClock
 ) -> None:
     async with at_rest() as store:
@@ -106,7 +106,7 @@ async def test_registration_waits_for_that_of_another_session_to_go(
         assert znode.owner == store.session.id
 
 
-async def test_registration_that_another_broker_holds_for_good_is_an_error_that_names_it(
+async def test_registration_held_by_a_live_broker_raises_an_error_with_its_address(
     ensemble: Ensemble, autojump_clock: MockClock
 ) -> None:
     async with opened(MEMORY, session_timeout_ms=3_000, connection_timeout_ms=4_500) as store:
@@ -117,13 +117,13 @@ async def test_registration_that_another_broker_holds_for_good_is_an_error_that_
         with pytest.raises(
             StoreError,
             match=r"broker\.id 1 is registered in ZooKeeper by another broker, at localhost:9001,"
-            " localhost:9002: give this one an id of its own",
+            " localhost:9002: give this broker an id of its own",
         ):
             await store.register(broker(1))
         assert trio.current_time() == began_at + 7.5
 
 
-async def test_registration_that_zookeeper_refuses_says_how_long_it_was_tried(
+async def test_refused_registration_raises_an_error_with_the_time_tried(
     ensemble: Ensemble, autojump_clock: MockClock
 ) -> None:
     async with opened(MEMORY, session_timeout_ms=3_000, connection_timeout_ms=4_500) as store:
@@ -149,7 +149,7 @@ async def test_registration_of_an_earlier_session_of_this_process_is_replaced(
         assert third == replace(second, rack="moved")
 
 
-async def test_registration_says_when_it_was_made(ensemble: Ensemble) -> None:
+async def test_registration_has_its_timestamp(ensemble: Ensemble) -> None:
     async with trio.open_nursery() as nursery:
         store = Observed(ZooKeeperConfig(MEMORY), 1)
         store._now_ms = lambda: 1_234
@@ -161,7 +161,7 @@ async def test_registration_says_when_it_was_made(ensemble: Ensemble) -> None:
         store.close()
 
 
-async def test_registration_in_a_session_that_is_over_by_its_reply_is_made_again(
+async def test_registration_is_repeated_if_its_session_ended_before_the_reply(
     ensemble: Ensemble, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with at_rest() as store:
@@ -183,18 +183,18 @@ async def test_registration_in_a_session_that_is_over_by_its_reply_is_made_again
 # -- elections
 
 
-async def test_controller_of_an_earlier_session_of_this_process_is_replaced(
+async def test_controller_znode_of_an_earlier_session_of_this_process_is_replaced(
     ensemble: Ensemble,
 ) -> None:
     async with controlling() as store:
-        store.leave_office(NO_CONTROLLER, store.image.controller_epoch)
-        assert not store.leads
+        store.end_term(NO_CONTROLLER, store.image.controller_epoch)
+        assert not store.is_controller
         assert await store.campaign(), "what is left is its own"
         assert store.image.controller_epoch == 2
         assert ensemble.znode(znodes.CONTROLLER).owner == store.session.id
 
 
-async def test_election_that_meets_another_is_lost(ensemble: Ensemble) -> None:
+async def test_campaign_fails_if_another_broker_is_elected_meanwhile(ensemble: Ensemble) -> None:
     async with at_rest() as store:
 
         def elect(link: MemoryLink, operations: Sequence[Any]) -> None:
@@ -207,7 +207,7 @@ async def test_election_that_meets_another_is_lost(ensemble: Ensemble) -> None:
         assert (store.image.controller_id, store.image.controller_epoch) == (2, 7)
 
 
-async def test_election_that_zookeeper_refuses_otherwise_is_an_error(
+async def test_election_refused_for_another_reason_is_a_store_error(
     ensemble: Ensemble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with at_rest() as store:
@@ -216,18 +216,18 @@ async def test_election_that_zookeeper_refuses_otherwise_is_an_error(
         Answering(monkeypatch, link, "multi").next([KazooException("odd"), RolledBackError()])
         with pytest.raises(StoreError, match="ZooKeeper refused an election: operation 0"):
             await store.campaign()
-        assert not store.leads
+        assert not store.is_controller
 
 
-async def test_first_controller_has_the_epoch_one(ensemble: Ensemble) -> None:
+async def test_first_controller_has_epoch_one(ensemble: Ensemble) -> None:
     async with controlling() as store:
         assert store.image.controller_epoch == 1
         assert ensemble.znode(znodes.CONTROLLER_EPOCH).content == b"1"
-        assert store.holds(1, 1, store.session.id)
+        assert store.is_own_term(1, 1, store.session.id)
         for other in ((2, 1, store.session.id), (1, 2, store.session.id), (1, 1, 99)):
-            assert not store.holds(*other)
+            assert not store.is_own_term(*other)
         await store.resign()
-        assert not store.holds(1, 1, store.session.id)
+        assert not store.is_own_term(1, 1, store.session.id)
         await store.resign()  # of who holds no office: nothing
         assert znodes.CONTROLLER not in ensemble.znodes
 
@@ -235,7 +235,7 @@ async def test_first_controller_has_the_epoch_one(ensemble: Ensemble) -> None:
 # -- ids of producers
 
 
-async def test_block_of_producer_ids_begins_behind_the_last_one(ensemble: Ensemble) -> None:
+async def test_producer_id_block_starts_after_the_last_one(ensemble: Ensemble) -> None:
     async with at_rest(7) as store:
         assert await store.allocate_producer_ids(10) == range(10)
         ensemble.links[store.session.id].loses_next_reply = True
@@ -246,7 +246,9 @@ async def test_block_of_producer_ids_begins_behind_the_last_one(ensemble: Ensemb
         assert await store.allocate_producer_ids(1) == range(1)
 
 
-async def test_block_that_another_took_meanwhile_is_not_taken(ensemble: Ensemble) -> None:
+async def test_producer_id_block_taken_by_another_broker_is_not_returned(
+    ensemble: Ensemble,
+) -> None:
     async with at_rest() as store:
 
         def take(link: MemoryLink, operations: Sequence[Any]) -> None:
@@ -258,7 +260,7 @@ async def test_block_that_another_took_meanwhile_is_not_taken(ensemble: Ensemble
         assert await store.allocate_producer_ids(10) == range(1000, 1010)
 
 
-async def test_settings_are_told_by_the_watches_of_a_new_session_too(ensemble: Ensemble) -> None:
+async def test_config_changes_are_published_in_a_new_session_too(ensemble: Ensemble) -> None:
     async with at_rest() as store, at_rest(2) as other:
         ensemble.expire(ensemble.links[store.session.id])
         await store.session.connected()

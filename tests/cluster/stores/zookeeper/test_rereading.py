@@ -1,4 +1,4 @@
-"""When a store reads a znode again: at once where it changed, later where ZooKeeper refused."""
+"""When a store reads a znode again: at once after a change, later after a refused read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from kwire.cluster.metadata.features import FinalizedFeatures
 from kwire.cluster.metadata.image import NO_CONTROLLER
-from kwire.cluster.stores.contract import ElectionsAsked, StoreError
+from kwire.cluster.stores.contract import ElectionsRequested, StoreError
 from kwire.cluster.stores.zookeeper import following, znodes
 from tests.cluster.stores.zookeeper.memory import Ensemble
 from tests.cluster.stores.zookeeper.stores import Observed, at_rest, controlling, opened
@@ -23,14 +23,14 @@ CONNECT = "memory:2181"
 
 @asynccontextmanager
 async def controller_and_follower() -> AsyncIterator[tuple[Observed, Observed]]:
-    """Broker 1, which is the controller, and broker 2, which knows that."""
+    """Broker 1 is the controller, and broker 2 knows it."""
     async with opened(CONNECT) as first, opened(CONNECT, 2) as second:
         assert await first.campaign()
         await second.shows(lambda image: image.controller_id == 1)
         yield first, second
 
 
-async def test_controller_that_changes_while_it_is_read_is_read_again_at_once(
+async def test_controller_changed_during_a_read_is_read_again_at_once(
     ensemble: Ensemble, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A pause would delay every election that follows a quick resignation."""
@@ -54,7 +54,7 @@ async def test_controller_that_changes_while_it_is_read_is_read_again_at_once(
         assert trio.current_time() == began_at
 
 
-async def test_znode_that_zookeeper_refuses_to_show_is_read_again_after_a_pause(
+async def test_refused_read_is_repeated_after_a_pause(
     ensemble: Ensemble, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with controller_and_follower() as (first, second):
@@ -65,7 +65,7 @@ async def test_znode_that_zookeeper_refuses_to_show_is_read_again_after_a_pause(
             nonlocal refusals
             if path == znodes.CONTROLLER and refusals:
                 refusals -= 1
-                raise StoreError("ZooKeeper refused a question")
+                raise StoreError("ZooKeeper refused a read")
             return await get(path, watch)
 
         monkeypatch.setattr(second.session, "get", refusing_get)
@@ -76,10 +76,10 @@ async def test_znode_that_zookeeper_refuses_to_show_is_read_again_after_a_pause(
 
 
 @pytest.mark.parametrize("path", [znodes.CONTROLLER, znodes.FEATURE, znodes.PREFERRED_ELECTION])
-async def test_znode_that_comes_between_a_read_and_its_watch_is_read(
+async def test_znode_created_between_a_read_and_its_watch_is_read(
     ensemble: Ensemble, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
-    """The watch is left on it as it is then: nobody would tell of it any more."""
+    """The watch is set on the new znode, so its creation fires no watch."""
     contents = {
         znodes.CONTROLLER: znodes.encode_controller(5, 1),
         znodes.FEATURE: znodes.encode_feature(FinalizedFeatures({"f": 1}, {}, 0)),
@@ -97,7 +97,7 @@ async def test_znode_that_comes_between_a_read_and_its_watch_is_read(
         monkeypatch.setattr(store.session, "exists", exists_by_now)
         store._follower.mark(path)
         if is_asked:
-            assert (await store.told(ElectionsAsked)).places == (("t", 0),)
+            assert (await store.told(ElectionsRequested)).places == (("t", 0),)
             return
         await wait_all_tasks_blocked()
         image = store.image

@@ -1,4 +1,4 @@
-"""A session in ZooKeeper: its states, what is asked and written in it, and who may read that.
+"""ZooKeeperSession: its states, reads, writes and access rights.
 
 On a ZooKeeper in memory, by trio's clock.
 """
@@ -40,9 +40,9 @@ from kwire.cluster.stores.zookeeper.session import (
     IN_FLIGHT_MAX,
     SEQUENTIAL,
     OutcomeUnknown,
-    Refused,
-    Session,
-    State,
+    SessionState,
+    TransactionRefused,
+    ZooKeeperSession,
 )
 from tests.cluster.stores.zookeeper.memory import Answering, Ensemble, MemoryLink
 from tests.cluster.stores.zookeeper.stores import (
@@ -53,12 +53,12 @@ PLAIN = ZooKeeperConfig(MEMORY, 30_000, 4_000)
 
 
 class Heard:
-    """A session with what it told."""
+    """A session with the states and paths that it reported."""
 
     def __init__(self, config: ZooKeeperConfig) -> None:
-        self.states: list[State] = []
+        self.states: list[SessionState] = []
         self.paths: list[str] = []
-        self.session = Session(config, self.states.append, self.paths.append)
+        self.session = ZooKeeperSession(config, self.states.append, self.paths.append)
 
 
 @asynccontextmanager
@@ -71,19 +71,19 @@ async def a_session(config: ZooKeeperConfig = PLAIN) -> AsyncIterator[Heard]:
         heard.session.close()
 
 
-def link_of(session: Session) -> MemoryLink:
+def link_of(session: ZooKeeperSession) -> MemoryLink:
     return cast("MemoryLink", session._link)
 
 
 # -- states
 
 
-async def test_session_that_comes_and_goes_tells_each_state_once(ensemble: Ensemble) -> None:
+async def test_session_reports_each_state_once(ensemble: Ensemble) -> None:
     async with a_session() as heard:
         session, first = heard.session, heard.session.id
         link = link_of(session)
         link.suspend()
-        assert session.state is State.SUSPENDED
+        assert session.state is SessionState.SUSPENDED
         link.suspend()
         link.resume()
         assert (session.id, session.connects) == (first, 2)
@@ -93,12 +93,17 @@ async def test_session_that_comes_and_goes_tells_each_state_once(ensemble: Ensem
         assert session.ids == {first, session.id}
         assert session.connects == 3
     assert heard.states == [
-        State.UP, State.SUSPENDED, State.UP, State.NONE, State.UP, State.CLOSED,
-    ]  # fmt: skip
+        SessionState.UP,
+        SessionState.SUSPENDED,
+        SessionState.UP,
+        SessionState.NONE,
+        SessionState.UP,
+        SessionState.CLOSED,
+    ]
     assert not ensemble.links, "its session is ended"
 
 
-async def test_connection_that_is_back_in_another_session_is_told_as_a_loss_first(
+async def test_reconnection_in_another_session_is_reported_as_a_loss_first(
     ensemble: Ensemble,
 ) -> None:
     async with a_session() as heard:
@@ -107,36 +112,41 @@ async def test_connection_that_is_back_in_another_session_is_told_as_a_loss_firs
         link.session_id += 70
         link.resume()
         link.session_id -= 70
-        assert heard.states == [State.UP, State.SUSPENDED, State.NONE, State.UP]
+        assert heard.states == [
+            SessionState.UP,
+            SessionState.SUSPENDED,
+            SessionState.NONE,
+            SessionState.UP,
+        ]
         assert heard.session.id == link.session_id + 70
 
 
-async def test_what_an_earlier_link_or_a_closed_session_says_is_not_heard(
+async def test_events_of_an_earlier_link_or_a_closed_session_are_ignored(
     ensemble: Ensemble,
 ) -> None:
     async with a_session() as heard:
         session, link = heard.session, link_of(heard.session)
-        hear = cast("Callable[[MemoryLink, str, int], None]", session._hear)
-        other = MemoryLink(ensemble, PLAIN, hear, session._hear_znode)
+        hear = cast("Callable[[MemoryLink, str, int], None]", session._on_link_state)
+        other = MemoryLink(ensemble, PLAIN, hear, session._on_link_znode)
         other.session_id = 99
         for say in (other.suspend, other.resume):
             say()
         assert (session.id, session.ids) == (link.session_id, {link.session_id})
-        assert heard.states == [State.UP]
+        assert heard.states == [SessionState.UP]
         session.close()
         link.resume()
         link.hear_znode("/a")
         await wait_all_tasks_blocked()
-        assert heard.states == [State.UP, State.CLOSED]
+        assert heard.states == [SessionState.UP, SessionState.CLOSED]
         assert not heard.paths
         with pytest.raises(StoreError, match="the session in ZooKeeper is closed"):
             await session.get("/")
 
 
-async def test_session_is_lost_when_its_time_is_over_by_the_clock(
+async def test_session_is_lost_when_it_has_expired_by_the_clock(
     ensemble: Ensemble, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next one begins, and what the old link said before has no reply any more."""
+    """The next session begins, and requests on the old link fail."""
     monkeypatch.setattr(
         session_module, "time", SimpleNamespace(monotonic=lambda: trio.current_time())
     )
@@ -151,10 +161,15 @@ async def test_session_is_lost_when_its_time_is_over_by_the_clock(
         await trio.sleep(2.5)
         link.expiry_s += 1  # it was heard of meanwhile
         await trio.sleep(1)
-        assert session.state is State.SUSPENDED
+        assert session.state is SessionState.SUSPENDED
         await session.connected()
         assert trio.current_time() == began_at + 7
-        assert heard.states == [State.UP, State.SUSPENDED, State.NONE, State.UP]
+        assert heard.states == [
+            SessionState.UP,
+            SessionState.SUSPENDED,
+            SessionState.NONE,
+            SessionState.UP,
+        ]
         assert link_of(session) is not link
         assert failed == [True]
         await wait_all_tasks_blocked()
@@ -165,7 +180,7 @@ async def test_session_is_lost_when_its_time_is_over_by_the_clock(
         assert len(heard.states) == 4
 
 
-async def test_link_that_will_not_connect_again_is_replaced_after_a_second(
+async def test_link_that_gave_up_is_replaced_after_a_second(
     ensemble: Ensemble, autojump_clock: MockClock
 ) -> None:
     async with a_session() as heard:
@@ -178,7 +193,7 @@ async def test_link_that_will_not_connect_again_is_replaced_after_a_second(
         assert trio.current_time() == began_at + 1
 
 
-async def test_who_waits_for_a_connection_waits_no_longer_than_its_timeout(
+async def test_waiting_for_a_connection_ends_at_the_connection_timeout(
     ensemble: Ensemble, autojump_clock: MockClock
 ) -> None:
     async with a_session() as heard:
@@ -193,7 +208,7 @@ async def test_who_waits_for_a_connection_waits_no_longer_than_its_timeout(
         assert trio.current_time() == began_at + 4
 
 
-async def test_who_waits_for_a_connection_goes_on_when_it_is_back(ensemble: Ensemble) -> None:
+async def test_waiting_for_a_connection_ends_when_it_is_back(ensemble: Ensemble) -> None:
     async with a_session() as heard, trio.open_nursery() as nursery:
         ensemble.put("/a", b"1")
         link_of(heard.session).suspend()
@@ -215,7 +230,7 @@ async def test_who_waits_for_a_connection_goes_on_when_it_is_back(ensemble: Ense
 # -- paths
 
 
-async def test_paths_are_those_below_the_chroot(ensemble: Ensemble) -> None:
+async def test_paths_are_relative_to_the_chroot(ensemble: Ensemble) -> None:
     async with a_session(replace(PLAIN, connect=f"{MEMORY}/a/b")) as heard:
         session = heard.session
         await session.make_root()
@@ -244,7 +259,7 @@ async def test_paths_are_those_below_the_chroot(ensemble: Ensemble) -> None:
         assert ensemble.znode("/a/b/c").children == {"d", "f"}
 
 
-async def test_without_a_chroot_nothing_is_made_for_it(ensemble: Ensemble) -> None:
+async def test_session_without_chroot_creates_no_root(ensemble: Ensemble) -> None:
     async with a_session() as heard:
         await heard.session.make_root()
         assert not ensemble.writes
@@ -258,7 +273,7 @@ async def test_without_a_chroot_nothing_is_made_for_it(ensemble: Ensemble) -> No
         assert not heard.paths, "nothing is watched for that nobody asked to be"
 
 
-async def test_many_znodes_are_asked_for_in_their_order_and_few_at_a_time(
+async def test_many_znodes_are_read_in_order_with_bounded_requests_in_flight(
     ensemble: Ensemble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with a_session() as heard:
@@ -277,7 +292,7 @@ async def test_many_znodes_are_asked_for_in_their_order_and_few_at_a_time(
 
 
 @pytest.mark.parametrize("lost", [ConnectionLoss, SessionExpiredError, ConnectionClosedError])
-async def test_question_whose_connection_goes_is_asked_again(
+async def test_read_is_repeated_after_a_lost_connection(
     ensemble: Ensemble, monkeypatch: pytest.MonkeyPatch, lost: type[Exception]
 ) -> None:
     async with a_session() as heard:
@@ -289,20 +304,22 @@ async def test_question_whose_connection_goes_is_asked_again(
         assert await heard.session.children("/none") == []
 
 
-async def test_question_that_zookeeper_refuses_is_an_error(
+async def test_refused_read_is_a_store_error(
     ensemble: Ensemble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with a_session() as heard:
         Answering(monkeypatch, link_of(heard.session), "exists").next(error=NoAuthError())
-        with pytest.raises(StoreError, match="ZooKeeper refused a question: NoAuthError"):
+        with pytest.raises(StoreError, match="ZooKeeper refused a read: NoAuthError"):
             await heard.session.exists("/a")
 
 
 # -- writes
 
 
-def test_operations_say_what_is_to_be_made() -> None:
-    session = Session(replace(PLAIN, connect=f"{MEMORY}/r"), lambda state: None, lambda path: None)
+def test_operations_have_path_content_flags_and_rights() -> None:
+    session = ZooKeeperSession(
+        replace(PLAIN, connect=f"{MEMORY}/r"), lambda state: None, lambda path: None
+    )
     assert session.create("/a") == Create("/r/a", None, OPEN_ACL_UNSAFE, 0)
     assert session.create("/a", b"1", EPHEMERAL) == Create("/r/a", b"1", OPEN_ACL_UNSAFE, 1)
     assert session.create("/a", b"", SEQUENTIAL).flags == 2
@@ -325,15 +342,15 @@ def test_operations_say_what_is_to_be_made() -> None:
         ("/delegation_token/tokens/t", [*CREATOR_ALL_ACL]),
     ],
 )
-def test_with_set_acl_who_created_a_znode_may_change_it(path: str, allowed: list[object]) -> None:
+def test_set_acl_lets_only_the_creator_change_a_znode(path: str, allowed: list[object]) -> None:
     config = replace(PLAIN, connect=f"{MEMORY}/r", set_acl=True)
-    session = Session(config, lambda state: None, lambda path: None)
+    session = ZooKeeperSession(config, lambda state: None, lambda path: None)
     assert session.create(path).acl == allowed
-    plain = Session(replace(PLAIN), lambda state: None, lambda path: None)
+    plain = ZooKeeperSession(replace(PLAIN), lambda state: None, lambda path: None)
     assert plain.create(path).acl == [*OPEN_ACL_UNSAFE]
 
 
-async def test_with_set_acl_the_chroot_is_its_creators(ensemble: Ensemble) -> None:
+async def test_set_acl_protects_the_chroot(ensemble: Ensemble) -> None:
     config = replace(PLAIN, connect=f"{MEMORY}/a/b", set_acl=True)
     async with a_session(config) as heard:
         await heard.session.make_root()
@@ -342,13 +359,13 @@ async def test_with_set_acl_the_chroot_is_its_creators(ensemble: Ensemble) -> No
         assert made == [Create(path, None, allowed, 0) for path in ("/a", "/a/b")]
 
 
-async def test_write_with_one_operation_that_cannot_be_made_is_refused_by_its_place(
+async def test_refused_transaction_names_the_operation_that_failed(
     ensemble: Ensemble,
 ) -> None:
     async with a_session() as heard:
         session = heard.session
         ensemble.put("/a", b"")
-        with pytest.raises(Refused, match="operation 1: BadVersionError") as refused:
+        with pytest.raises(TransactionRefused, match="operation 1: BadVersionError") as refused:
             await session.multi(
                 [session.check("/a", 0), session.check("/a", 7), session.delete("/a")]
             )
@@ -360,7 +377,7 @@ async def test_write_with_one_operation_that_cannot_be_made_is_refused_by_its_pl
 
 
 @pytest.mark.parametrize("reason", [NoAuthError, InvalidACLError])
-async def test_write_that_this_broker_has_no_right_to_names_the_path(
+async def test_write_without_rights_raises_an_error_with_the_path(
     ensemble: Ensemble, monkeypatch: pytest.MonkeyPatch, reason: type[Exception]
 ) -> None:
     async with a_session() as heard:
@@ -374,12 +391,12 @@ async def test_write_that_this_broker_has_no_right_to_names_the_path(
 @pytest.mark.parametrize(
     ("error", "raised", "said"),
     [
-        (ConnectionLoss(), OutcomeUnknown, "the connection to ZooKeeper went during a write"),
-        (AuthFailedError(), StoreError, "does not take this broker's credentials"),
+        (ConnectionLoss(), OutcomeUnknown, "the connection to ZooKeeper was lost during a write"),
+        (AuthFailedError(), StoreError, "ZooKeeper rejects this broker's credentials"),
         (KazooException("odd"), StoreError, "ZooKeeper refused a write: .*odd"),
     ],
 )
-async def test_write_that_fails_as_a_whole_says_how(
+async def test_failed_transaction_raises_an_error_with_its_cause(
     ensemble: Ensemble,
     monkeypatch: pytest.MonkeyPatch,
     error: Exception,
@@ -393,7 +410,7 @@ async def test_write_that_fails_as_a_whole_says_how(
         assert type(caught.value) is raised
 
 
-async def test_creation_is_tried_until_its_outcome_is_known(
+async def test_creation_is_repeated_until_its_outcome_is_known(
     ensemble: Ensemble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with a_session() as heard:
@@ -405,14 +422,14 @@ async def test_creation_is_tried_until_its_outcome_is_known(
         assert not await session.make("/b"), "by the second try it is there"
         writing.next([NodeExistsError()])
         assert not await session.make("/c")
-        with pytest.raises(StoreError, match="ZooKeeper refused /d/e: NoNodeError"):
+        with pytest.raises(StoreError, match="ZooKeeper refused to create /d/e: NoNodeError"):
             await session.make("/d/e")
 
 
 # -- whether a write of which no reply came was made
 
 
-async def test_write_is_known_by_the_content_and_version_of_a_znode(ensemble: Ensemble) -> None:
+async def test_lost_write_is_recognized_by_content_and_version(ensemble: Ensemble) -> None:
     async with a_session(replace(PLAIN, connect=f"{MEMORY}/r")) as heard:
         session = heard.session
         await session.make_root()
@@ -433,7 +450,7 @@ async def test_write_is_known_by_the_content_and_version_of_a_znode(ensemble: En
         assert not await session.was_made([sequential])
 
 
-async def test_write_without_contents_is_known_by_what_is_gone(ensemble: Ensemble) -> None:
+async def test_lost_deletion_is_recognized_by_the_missing_znode(ensemble: Ensemble) -> None:
     async with a_session(replace(PLAIN, connect=f"{MEMORY}/r")) as heard:
         session = heard.session
         await session.make_root()

@@ -1,4 +1,4 @@
-"""What becomes of a broker whose session in ZooKeeper falters: a defined outcome for each."""
+"""Outcome of each failure of a broker's session, on a real ZooKeeper."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from kwire.cluster.metadata.image import (
 from kwire.cluster.stores.contract import (
     ControllerGone,
     Fenced,
-    SessionBack,
     SessionLost,
+    SessionResumed,
     SessionSuspended,
     StoreError,
 )
@@ -49,7 +49,7 @@ pytestmark = [pytest.mark.java, pytest.mark.slow]
 def fragile(
     tmp_path_factory: pytest.TempPathFactory, zookeeper: ZooKeeperProcess
 ) -> Iterator[ZooKeeperProcess]:
-    """A ZooKeeper of these tests alone."""
+    """A ZooKeeper for the tests of this file."""
     directory = tmp_path_factory.mktemp("fragile")
     with ZooKeeperProcess(directory, {"forceSync": "no"}, jars=zookeeper.jars) as process:
         yield process
@@ -57,14 +57,14 @@ def fragile(
 
 @pytest.fixture
 def own_zookeeper(fragile: ZooKeeperProcess) -> ZooKeeperProcess:
-    """One that may be paused, killed and restarted."""
+    """A ZooKeeper that a test may pause, kill and restart."""
     if not fragile.running:
         fragile.start()
     return fragile
 
 
 def expire(store: Observed, zookeeper: ZooKeeperProcess) -> None:
-    """Have ZooKeeper end a store's session: another client takes it over, and closes it."""
+    """Make ZooKeeper end a store's session: another client takes the session over and closes it."""
     link = store.session._link
     assert link is not None
     session = link.client.client_id
@@ -80,7 +80,7 @@ def expire(store: Observed, zookeeper: ZooKeeperProcess) -> None:
 # -- lost and found
 
 
-async def test_a_session_that_is_found_again_has_missed_nothing(
+async def test_resumed_session_publishes_changes_made_meanwhile(
     zookeeper: ZooKeeperProcess, unique: str
 ) -> None:
     connect = zookeeper.connect(f"/{unique}")
@@ -97,12 +97,12 @@ async def test_a_session_that_is_found_again_has_missed_nothing(
         await other.register(broker(2))
         await other.commit([SetConfigs(TOPIC_RESOURCE, "t", {}, {"retention.ms": "7"})])
         proxy.accept()
-        await store.told(SessionBack)
+        await store.told(SessionResumed)
         image = await store.shows(lambda image: 2 in image.brokers)
         await store.shows(lambda image: bool(image.configs_of(TOPIC_RESOURCE, "t")))
         assert store.session.id == session_id
         assert image.brokers[1].epoch == epochs
-        assert store.leads
+        assert store.is_controller
         grown = await store.commit([AddPartitions("t", TOPIC.id, 2, (STATE,))])
         assert grown.topics["t"].partitions == (STATE,) * 3
         # Watches are left again: also what comes later is heard.
@@ -110,10 +110,10 @@ async def test_a_session_that_is_found_again_has_missed_nothing(
         await store.shows(lambda image: image.brokers[2].rack == "later")
 
 
-async def test_connections_that_are_never_answered_do_not_cost_the_session(
+async def test_connections_without_answer_do_not_end_the_session(
     zookeeper: ZooKeeperProcess, unique: str
 ) -> None:
-    """As of a ZooKeeper that starts, or of a host in an ensemble that is without power."""
+    """A starting ZooKeeper, or a host without power, leaves connections without an answer."""
     async with (
         proxied(zookeeper.port) as proxy,
         opened(proxy.connect(unique)) as store,
@@ -122,13 +122,13 @@ async def test_connections_that_are_never_answered_do_not_cost_the_session(
         session_id = store.session.id
         proxy.ignore(2)
         await store.told(SessionSuspended)
-        await store.told(SessionBack)
+        await store.told(SessionResumed)
         assert store.session.id == session_id
         assert not any(isinstance(each, SessionLost) for each in store.events)
         assert (await store.commit([CreateTopic(TOPIC)])).topics["t"] == TOPIC
 
 
-async def test_a_session_that_zookeeper_ended_takes_office_and_registration_along(
+async def test_expired_session_ends_the_term_and_the_registration(
     zookeeper: ZooKeeperProcess, unique: str
 ) -> None:
     connect = zookeeper.connect(f"/{unique}")
@@ -138,7 +138,7 @@ async def test_a_session_that_zookeeper_ended_takes_office_and_registration_alon
         await other.shows(lambda image: image.controller_id == 1)
         await trio.to_thread.run_sync(expire, store, zookeeper)
         await store.told(SessionLost)
-        assert not store.leads
+        assert not store.is_controller
         image = await store.shows(lambda image: image.controller_id == NO_CONTROLLER)
         assert not image.topics
         assert TOPIC.name in {name for _, delta in store.seen for name in delta.deleted}
@@ -154,7 +154,7 @@ async def test_a_session_that_zookeeper_ended_takes_office_and_registration_alon
         assert store.image.controller_epoch == before.controller_epoch + 1
 
 
-async def test_a_registration_whose_session_ended_before_it_was_told_is_made_again(
+async def test_registration_is_repeated_if_its_session_ended_before_the_reply(
     zookeeper: ZooKeeperProcess, unique: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connect = zookeeper.connect(f"/{unique}")
@@ -176,10 +176,10 @@ async def test_a_registration_whose_session_ended_before_it_was_told_is_made_aga
         assert untroubled(store)
 
 
-async def test_a_session_that_must_have_ended_by_the_clock_is_lost_without_zookeeper(
+async def test_session_expired_by_the_clock_is_lost_without_zookeeper(
     zookeeper: ZooKeeperProcess, unique: str
 ) -> None:
-    """Its ephemerals are gone for the others by then: nobody can say so to this broker."""
+    """Other brokers no longer see its ephemeral znodes, but nobody can tell this broker."""
     connect = zookeeper.connect(f"/{unique}")
     async with (
         proxied(zookeeper.port) as proxy,
@@ -192,7 +192,7 @@ async def test_a_session_that_must_have_ended_by_the_clock_is_lost_without_zooke
         proxy.hold()
         await store.told(SessionSuspended)
         await store.told(SessionLost)
-        assert not store.leads
+        assert not store.is_controller
         assert not store.image.topics
         await other.shows(lambda image: image.controller_id == NO_CONTROLLER)
         assert await other.campaign()
@@ -206,7 +206,7 @@ async def test_a_session_that_must_have_ended_by_the_clock_is_lost_without_zooke
 # -- ZooKeeper itself falters
 
 
-async def test_zookeeper_stands_still_for_a_while(
+async def test_session_continues_after_zookeeper_pauses(
     own_zookeeper: ZooKeeperProcess, unique: str
 ) -> None:
     connect = own_zookeeper.connect(f"/{unique}")
@@ -221,7 +221,7 @@ async def test_zookeeper_stands_still_for_a_while(
         assert untroubled(store)
 
 
-async def test_zookeeper_is_killed_and_back_before_the_session_is_over(
+async def test_session_continues_after_zookeeper_restarts_in_time(
     own_zookeeper: ZooKeeperProcess, unique: str
 ) -> None:
     async with opened(own_zookeeper.connect(f"/{unique}")) as store, trio.open_nursery() as nursery:
@@ -232,13 +232,13 @@ async def test_zookeeper_is_killed_and_back_before_the_session_is_over(
         await store.told(SessionSuspended)
         nursery.start_soon(store.commit, [SetConfigs(TOPIC_RESOURCE, "t", {}, {"a": "b"})])
         await trio.to_thread.run_sync(own_zookeeper.start)
-        await store.told(SessionBack)
+        await store.told(SessionResumed)
         image = await store.shows(lambda image: bool(image.configs_of(TOPIC_RESOURCE, "t")))
         assert (image.brokers, image.topics) == (before.brokers, before.topics)
-        assert store.leads
+        assert store.is_controller
 
 
-async def test_zookeeper_is_away_for_longer_than_the_session(
+async def test_session_is_lost_when_zookeeper_is_away_for_longer(
     own_zookeeper: ZooKeeperProcess, unique: str
 ) -> None:
     connect = own_zookeeper.connect(f"/{unique}")
@@ -264,7 +264,7 @@ async def test_zookeeper_is_away_for_longer_than_the_session(
         assert min(each.epoch for each in other.image.brokers.values()) > before.brokers[1].epoch
 
 
-async def test_who_cannot_reach_zookeeper_is_told_within_the_timeout(
+async def test_unreachable_zookeeper_is_a_store_error_within_the_timeout(
     own_zookeeper: ZooKeeperProcess, unique: str
 ) -> None:
     connect = own_zookeeper.connect(f"/{unique}")
@@ -279,7 +279,9 @@ async def test_who_cannot_reach_zookeeper_is_told_within_the_timeout(
             raise AssertionError("there is no ZooKeeper")
 
 
-async def test_a_slow_zookeeper_is_only_slow(zookeeper: ZooKeeperProcess, unique: str) -> None:
+async def test_slow_zookeeper_does_not_end_the_session(
+    zookeeper: ZooKeeperProcess, unique: str
+) -> None:
     async with proxied(zookeeper.port) as proxy, opened(proxy.connect(unique)) as store:
         await leading(store)
         proxy.delay_s = 0.02
@@ -295,7 +297,7 @@ async def test_a_slow_zookeeper_is_only_slow(zookeeper: ZooKeeperProcess, unique
 # -- registration
 
 
-async def test_a_registration_of_an_earlier_process_is_waited_for(
+async def test_registration_waits_until_that_of_an_earlier_process_has_expired(
     zookeeper: ZooKeeperProcess, unique: str
 ) -> None:
     connect = zookeeper.connect(f"/{unique}")
@@ -313,7 +315,9 @@ async def test_a_registration_of_an_earlier_process_is_waited_for(
             assert image.brokers[1].rack == "again"
 
 
-async def test_who_has_the_id_for_good_is_named(zookeeper: ZooKeeperProcess, unique: str) -> None:
+async def test_registration_error_names_the_live_broker_with_the_same_id(
+    zookeeper: ZooKeeperProcess, unique: str
+) -> None:
     connect = zookeeper.connect(f"/{unique}")
     async with opened(connect) as store, trio.open_nursery() as nursery:
         await store.register(broker(1))
@@ -327,7 +331,7 @@ async def test_who_has_the_id_for_good_is_named(zookeeper: ZooKeeperProcess, uni
         assert store.image.brokers[1].rack == "rack"
 
 
-async def test_a_registration_that_zookeeper_refuses_is_nobody_elses_fault(
+async def test_registration_refused_by_zookeeper_names_no_other_broker(
     zookeeper: ZooKeeperProcess, unique: str
 ) -> None:
     connect = zookeeper.connect(f"/{unique}")

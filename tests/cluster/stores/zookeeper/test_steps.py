@@ -1,4 +1,4 @@
-"""What each change is in ZooKeeper: its operations, the versions they name, and their steps."""
+"""The ZooKeeper operations of each change, the versions that they name, and their steps."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from kwire.cluster.metadata.features import FinalizedFeatures
 from kwire.cluster.metadata.image import TOPIC_RESOURCE, ClusterImage, PartitionImage, TopicImage
 from kwire.cluster.stores.zookeeper import acl_znodes, writing, znodes
 from kwire.cluster.stores.zookeeper.config import ZooKeeperConfig
-from kwire.cluster.stores.zookeeper.session import Operation, Session
+from kwire.cluster.stores.zookeeper.session import ZnodeOperation, ZooKeeperSession
 from kwire.cluster.stores.zookeeper.writing import (
     STEP_BYTES_MAX,
-    Step,
-    Versions,
-    Writer,
+    StepWriter,
+    WriteStep,
+    ZnodeVersions,
     applied,
     as_written,
     possible,
@@ -57,24 +57,24 @@ TOPIC_PATH, CONFIG_PATH = znodes.topic_path("t"), znodes.config_path((TOPIC_RESO
 FENCE = CheckVersion("/controller_epoch", 9)
 
 
-def a_session() -> Session:
-    return Session(ZooKeeperConfig("h:1"), lambda state: None, lambda path: None)
+def a_session() -> ZooKeeperSession:
+    return ZooKeeperSession(ZooKeeperConfig("h:1"), lambda state: None, lambda path: None)
 
 
 def steps_of(
     *changes: Change,
     image: ClusterImage = BASE,
-    versions: Versions | None = None,
+    versions: ZnodeVersions | None = None,
     children: dict[str, list[str]] | None = None,
     leads: bool = True,
-) -> list[Step]:
-    given = Versions(topics={"t": 4}) if versions is None else versions
-    writer = Writer(a_session(), image, given, lambda: FENCE, children or {}, leads)
+) -> list[WriteStep]:
+    given = ZnodeVersions(topics={"t": 4}) if versions is None else versions
+    writer = StepWriter(a_session(), image, given, lambda: FENCE, children or {}, leads)
     return list(writer.steps(changes))
 
 
-def told_of(operation: Operation) -> tuple[str, str, int | None]:
-    """Of an operation its kind, its path, and the version that it names."""
+def told_of(operation: ZnodeOperation) -> tuple[str, str, int | None]:
+    """Kind, path and version of an operation."""
     kind = type(operation).__name__
     return kind, operation.path, getattr(operation, "version", None)
 
@@ -82,9 +82,9 @@ def told_of(operation: Operation) -> tuple[str, str, int | None]:
 # -- what each is
 
 
-def test_topic_is_made_with_its_settings_before_it_and_its_states_behind() -> None:
+def test_topic_creation_writes_configs_then_topic_then_states() -> None:
     change = CreateTopic(replace(TOPIC, partitions=(STATE, UNBORN)), {"a": "1"})
-    (step,) = steps_of(change, image=ClusterImage(""), versions=Versions())
+    (step,) = steps_of(change, image=ClusterImage(""), versions=ZnodeVersions())
     assert [told_of(each)[:2] for each in step.operations] == [
         ("CheckVersion", "/controller_epoch"),
         ("Create", CONFIG_PATH),
@@ -105,20 +105,20 @@ def test_topic_is_made_with_its_settings_before_it_and_its_states_behind() -> No
     assert step.completed == [change]
 
 
-def test_topic_without_any_state_has_no_folder_of_partitions_yet() -> None:
+def test_topic_without_states_has_no_partitions_folder() -> None:
     change = CreateTopic(replace(TOPIC, partitions=(UNBORN,)))
-    (step,) = steps_of(change, image=ClusterImage(""), versions=Versions())
+    (step,) = steps_of(change, image=ClusterImage(""), versions=ZnodeVersions())
     assert [each.path for each in step.operations[1:]] == [CONFIG_PATH, TOPIC_PATH]
 
 
-def test_settings_that_a_topic_of_that_name_left_behind_are_written_over() -> None:
-    versions = Versions(configs={(TOPIC_RESOURCE, "t"): 6})
+def test_topic_creation_overwrites_leftover_configs() -> None:
+    versions = ZnodeVersions(configs={(TOPIC_RESOURCE, "t"): 6})
     (step,) = steps_of(CreateTopic(TOPIC), image=ClusterImage(""), versions=versions)
     assert told_of(step.operations[1]) == ("SetData", CONFIG_PATH, 6)
     assert step.noted == [("t", 0), ((TOPIC_RESOURCE, "t"), 7)]
 
 
-def test_partitions_are_added_to_the_assignment_of_the_version_that_is_known() -> None:
+def test_adding_partitions_writes_the_assignment_at_its_known_version() -> None:
     (step,) = steps_of(AddPartitions("t", TOPIC.id, 2, (STATE, UNBORN)))
     grown = replace(TOPIC, partitions=(STATE, STATE, STATE, UNBORN))
     fence, assigned, *born = step.operations
@@ -132,7 +132,7 @@ def test_partitions_are_added_to_the_assignment_of_the_version_that_is_known() -
     assert step.noted == [("t", 5)]
 
 
-def test_state_is_written_at_the_epoch_of_its_partition() -> None:
+def test_partition_state_is_written_at_its_partition_epoch() -> None:
     now = replace(STATE, partition_epoch=5)
     image = BASE.with_topics([replace(TOPIC, partitions=(STATE, now))])
     shrunk = replace(SHRUNK, partition_epoch=6)
@@ -148,7 +148,7 @@ def test_state_is_written_at_the_epoch_of_its_partition() -> None:
     "moved",
     [{"replicas": (2, 1)}, {"adding": (3,)}, {"removing": (2,)}],
 )
-def test_assignment_is_written_once_for_all_partitions_of_a_commit_that_move(
+def test_commit_writes_the_assignment_once_for_all_its_partitions(
     moved: dict[str, tuple[int, ...]],
 ) -> None:
     state = replace(SHRUNK, **moved)  # type: ignore[arg-type]  # replicas all of them
@@ -159,7 +159,7 @@ def test_assignment_is_written_once_for_all_partitions_of_a_commit_that_move(
         AlterPartition("t", TOPIC.id, 0, 0, state),
     ]
     image = BASE.with_topics([other])
-    versions = Versions(topics={"t": 4, "u": 7})
+    versions = ZnodeVersions(topics={"t": 4, "u": 7})
     (step,) = steps_of(*changes, image=image, versions=versions)
     assert [told_of(each) for each in step.operations] == [
         ("CheckVersion", "/controller_epoch", 9),
@@ -173,7 +173,7 @@ def test_assignment_is_written_once_for_all_partitions_of_a_commit_that_move(
     assert step.noted == [("t", 5), ("u", 8)]
 
 
-def test_topic_that_is_marked_already_is_not_marked_again() -> None:
+def test_topic_marked_for_deletion_is_not_marked_again() -> None:
     mark = MarkForDeletion("t", TOPIC.id)
     (step,) = steps_of(mark)
     assert step.operations == [FENCE, a_session().create("/admin/delete_topics/t")]
@@ -182,9 +182,9 @@ def test_topic_that_is_marked_already_is_not_marked_again() -> None:
     assert step.completed == [mark]
 
 
-def test_topic_goes_from_its_partitions_to_its_mark() -> None:
+def test_topic_deletion_removes_partitions_first_and_its_mark_last() -> None:
     image = BASE.with_topics([replace(TOPIC, partitions=(STATE, UNBORN))]).with_deleting("t")
-    versions = Versions(topics={"t": 4}, configs={(TOPIC_RESOURCE, "t"): 1})
+    versions = ZnodeVersions(topics={"t": 4}, configs={(TOPIC_RESOURCE, "t"): 1})
     (step,) = steps_of(
         DeleteTopic("t", TOPIC.id),
         image=image,
@@ -205,13 +205,13 @@ def test_topic_goes_from_its_partitions_to_its_mark() -> None:
     assert step.noted == [((TOPIC_RESOURCE, "t"), None), ("t", None)]
 
 
-def test_topic_with_neither_settings_nor_folders_nor_mark_goes_by_its_znode() -> None:
+def test_deletion_of_a_bare_topic_removes_its_znode_alone() -> None:
     (step,) = steps_of(DeleteTopic("t", TOPIC.id))
     assert step.operations == [FENCE, a_session().delete(TOPIC_PATH)]
     assert step.noted == [("t", None)]
 
 
-def test_topic_that_is_made_and_goes_in_one_commit_leaves_nothing() -> None:
+def test_topic_created_and_deleted_in_one_commit_leaves_nothing() -> None:
     new = replace(TOPIC, name="u", id=b"u" * 16)
     steps = steps_of(CreateTopic(new, {"a": "1"}), DeleteTopic("u", new.id))
     made: set[str] = set()
@@ -224,7 +224,7 @@ def test_topic_that_is_made_and_goes_in_one_commit_leaves_nothing() -> None:
     assert [each for step in steps for each in step.noted][-1] == ("u", None)
 
 
-def test_settings_of_a_topic_are_made_where_there_is_one_and_told() -> None:
+def test_topic_configs_are_written_if_the_topic_exists_and_announced() -> None:
     change = SetConfigs(TOPIC_RESOURCE, "t", {}, {"a": "1"})
     (step,) = steps_of(change, leads=False)
     check, written, told = step.operations
@@ -235,7 +235,7 @@ def test_settings_of_a_topic_are_made_where_there_is_one_and_told() -> None:
     assert told.data == znodes.encode_config_change((TOPIC_RESOURCE, "t"))
 
 
-def test_settings_of_a_broker_are_made_one_after_another() -> None:
+def test_broker_configs_are_written_one_after_another() -> None:
     changes = [
         SetConfigs(BROKER, "1", {}, {"a": "1"}),
         SetConfigs(BROKER, "1", {"a": "1"}, {}),
@@ -248,7 +248,7 @@ def test_settings_of_a_broker_are_made_one_after_another() -> None:
     assert len(step.operations) == 4
 
 
-def test_list_comes_changes_and_goes_with_its_last_entry() -> None:
+def test_acl_znode_is_created_changed_and_deleted_with_its_last_entry() -> None:
     path = acl_znodes.acl_path(PATTERN)
     (step,) = steps_of(
         ChangeAcls(PATTERN, (READ,)),
@@ -276,7 +276,7 @@ def test_list_comes_changes_and_goes_with_its_last_entry() -> None:
 
 
 @pytest.mark.parametrize(("epoch", "kind"), [(-1, "Create"), (0, "SetData"), (3, "SetData")])
-def test_features_are_written_at_their_epoch(epoch: int, kind: str) -> None:
+def test_features_are_written_at_their_feature_epoch(epoch: int, kind: str) -> None:
     features = FinalizedFeatures({"f": 1}, {}, epoch + 1)
     image = BASE.with_features(FinalizedFeatures(agreed={}, epoch=epoch))
     (step,) = steps_of(SetFeatures(epoch, features), image=image)
@@ -287,15 +287,15 @@ def test_features_are_written_at_their_epoch(epoch: int, kind: str) -> None:
         assert written.version == epoch
 
 
-def test_change_that_is_no_commit_is_refused() -> None:
-    with pytest.raises(AssertionError, match="is not made by a commit"):
+def test_change_that_a_commit_cannot_make_is_refused() -> None:
+    with pytest.raises(AssertionError, match="a commit cannot make"):
         steps_of(object())  # type: ignore[arg-type]  # no change
 
 
 # -- steps
 
 
-def test_topics_and_settings_by_turns_are_a_step_each_with_the_fence_where_topics_are() -> None:
+def test_alternating_topic_and_config_changes_are_separate_steps_with_fences_for_topics() -> None:
     steps = steps_of(
         SetConfigs(BROKER, "1", {}, {"a": "1"}),
         AlterPartition("t", TOPIC.id, 0, 0, SHRUNK),
@@ -310,16 +310,14 @@ def test_topics_and_settings_by_turns_are_a_step_each_with_the_fence_where_topic
 
 
 @pytest.mark.parametrize("over", [0, 1])
-def test_step_is_as_large_as_a_step_may_be_and_no_larger(
-    monkeypatch: pytest.MonkeyPatch, over: int
-) -> None:
-    """Of each operation count its path, its content, and 120 bytes for what goes with them."""
+def test_step_is_filled_up_to_its_size_limit(monkeypatch: pytest.MonkeyPatch, over: int) -> None:
+    """The size of an operation is its path, its content, and 120 bytes for the rest."""
     new = replace(TOPIC, partitions=(STATE,) * 3)
-    (whole,) = steps_of(CreateTopic(new), image=ClusterImage(""), versions=Versions())
+    (whole,) = steps_of(CreateTopic(new), image=ClusterImage(""), versions=ZnodeVersions())
     size_bytes = sum(len(each.path) + len(each.data or b"") + 120 for each in whole.operations[1:])
     assert whole.size_bytes == size_bytes
     monkeypatch.setattr(writing, "STEP_BYTES_MAX", size_bytes - over)
-    steps = steps_of(CreateTopic(new), image=ClusterImage(""), versions=Versions())
+    steps = steps_of(CreateTopic(new), image=ClusterImage(""), versions=ZnodeVersions())
     assert len(steps) == 1 + over
     assert sum(len(step.operations) for step in steps) == len(whole.operations) + over
     assert all(step.operations[0] == FENCE for step in steps)
@@ -328,10 +326,10 @@ def test_step_is_as_large_as_a_step_may_be_and_no_larger(
     assert sum(step.size_bytes for step in steps) == size_bytes
 
 
-def test_topic_of_very_many_partitions_is_made_in_steps_that_zookeeper_takes() -> None:
+def test_topic_with_very_many_partitions_is_split_into_steps() -> None:
     assert STEP_BYTES_MAX == 262_144
     new = replace(TOPIC, partitions=(STATE,) * 3_000)
-    steps = steps_of(CreateTopic(new), image=ClusterImage(""), versions=Versions())
+    steps = steps_of(CreateTopic(new), image=ClusterImage(""), versions=ZnodeVersions())
     assert len(steps) > 2
     assert all(step.size_bytes <= STEP_BYTES_MAX for step in steps)
     assert [each.path for each in steps[0].operations[1:4]] == [
@@ -346,7 +344,7 @@ def test_topic_of_very_many_partitions_is_made_in_steps_that_zookeeper_takes() -
 # -- what can be made
 
 
-def test_changes_have_the_epochs_of_the_znodes_that_they_will_be() -> None:
+def test_written_changes_have_the_versions_of_their_znodes() -> None:
     far = replace(STATE, partition_epoch=9)
     made = as_written(CreateTopic(replace(TOPIC, partitions=(far, UNBORN))))
     assert isinstance(made, CreateTopic)
@@ -364,17 +362,17 @@ def test_changes_have_the_epochs_of_the_znodes_that_they_will_be() -> None:
     assert as_written(mark) is mark
 
 
-def test_who_is_not_the_controller_sets_settings_of_topics_that_it_does_not_know() -> None:
+def test_other_brokers_set_configs_of_topics_not_in_their_image() -> None:
     change = SetConfigs(TOPIC_RESOURCE, "t", {}, {"a": "1"})
     image = applied(ClusterImage(""), [change], knows_topics=False)
     assert image.configs_of(TOPIC_RESOURCE, "t") == {"a": "1"}
-    with pytest.raises(Conflict, match="other configs are set on 't'"):
+    with pytest.raises(Conflict, match="the configs of 't' have changed"):
         applied(image, [change], knows_topics=False)
     with pytest.raises(Conflict):
         applied(ClusterImage(""), [change], knows_topics=True)
 
 
-def test_changes_up_to_the_first_that_cannot_be_made_are_possible() -> None:
+def test_possible_changes_end_before_the_first_conflict() -> None:
     first = AlterPartition("t", TOPIC.id, 0, 0, replace(SHRUNK, partition_epoch=7))
     same = AlterPartition("t", TOPIC.id, 1, 0, STATE)
     mark = MarkForDeletion("t", TOPIC.id)
@@ -389,20 +387,20 @@ def test_changes_up_to_the_first_that_cannot_be_made_are_possible() -> None:
     assert possible(BASE, [first, second], knows_topics=True)[1] is None
 
 
-def test_versions_are_noted_by_what_they_are_of() -> None:
-    versions = Versions(topics={"t": 1}, configs={(BROKER, "1"): 2}, acls={PATTERN: 3})
+def test_versions_are_noted_by_kind_of_key() -> None:
+    versions = ZnodeVersions(topics={"t": 1}, configs={(BROKER, "1"): 2}, acls={PATTERN: 3})
     versions.note([("t", 5), ((BROKER, "1"), 6), (PATTERN, 7), ("u", 0)])
     assert versions.topics == {"t": 5, "u": 0}
     assert versions.configs == {(BROKER, "1"): 6}
     assert versions.acls == {PATTERN: 7}
     versions.note([("t", None), ((BROKER, "1"), None), (PATTERN, None), ("none", None)])
-    assert versions == Versions(topics={"u": 0})
+    assert versions == ZnodeVersions(topics={"u": 0})
 
 
 # -- a commit of several
 
 
-async def test_conflict_says_how_many_changes_were_made_before_it(
+async def test_conflict_has_the_number_of_changes_made_before_it(
     ensemble: Ensemble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writing, "STEP_BYTES_MAX", 1)
@@ -425,10 +423,10 @@ async def test_conflict_says_how_many_changes_were_made_before_it(
         assert "f" not in store.image.topics
 
 
-async def test_znodes_that_are_written_again_and_again_have_the_versions_that_are_noted(
+async def test_repeated_writes_keep_the_noted_versions_right(
     ensemble: Ensemble,
 ) -> None:
-    """Were one wrong, ZooKeeper would refuse the write, and it would be made after a look."""
+    """With a wrong version ZooKeeper would refuse the write, and the store would read again."""
     async with controlling(CreateTopic(TOPIC, {"n": "0"})) as store:
         ensemble.writes.clear()
         for number in range(3):
@@ -445,6 +443,6 @@ async def test_znodes_that_are_written_again_and_again_have_the_versions_that_ar
 
 
 def _moved(number: int) -> PartitionImage:
-    """Its replicas the other way round, by turns."""
+    """Changes that reverse the replicas again and again."""
     replicas = (2, 1) if number % 2 == 0 else (1, 2)
     return replace(STATE, replicas=replicas, partition_epoch=number + 1)

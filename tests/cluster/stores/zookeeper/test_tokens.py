@@ -1,4 +1,4 @@
-"""Delegation tokens in ZooKeeper: between brokers of both kinds, and in bytes."""
+"""Delegation tokens in ZooKeeper: their znodes, and brokers of both kinds that share them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CONTENT = (
 )
 
 
-def test_a_token_is_what_apache_kafka_reads() -> None:
+def test_token_znode_equals_that_of_apache_kafka() -> None:
     assert token_znodes.encode_token(TOKEN).decode() == CONTENT
     assert token_znodes.decode_token(CONTENT.encode()) == TOKEN
     older = CONTENT.replace('"tokenRequester":"User%3Ar",', "").replace(":3}", ":1}")
@@ -38,13 +38,13 @@ def test_a_token_is_what_apache_kafka_reads() -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[]", CONTENT.replace(":3}", ":9}").encode()])
-def test_what_is_no_token_is_refused(content: bytes) -> None:
+def test_invalid_token_znode_is_refused(content: bytes) -> None:
     with pytest.raises((ValueError, TypeError, LookupError)):
         token_znodes.decode_token(content)
 
 
 @pytest.mark.slow
-async def test_every_member_follows(zookeeper: ZooKeeperProcess, unique: str) -> None:
+async def test_token_changes_reach_every_broker(zookeeper: ZooKeeperProcess, unique: str) -> None:
     config = ZooKeeperConfig(zookeeper.connect(f"/{unique}"), 30_000, 120_000, has_tokens=True)
     async with running(config, 1) as one, running(config, 2) as other:
         await one.commit([SetToken("t", None, TOKEN)])
@@ -59,10 +59,10 @@ async def test_every_member_follows(zookeeper: ZooKeeperProcess, unique: str) ->
 
 @pytest.mark.java
 @pytest.mark.slow
-def test_tokens_of_either_broker_let_in_at_the_other(
+def test_token_of_kwire_or_apache_kafka_is_accepted_by_the_other(
     zookeeper: ZooKeeperProcess, tmp_path: Path, unique: str
 ) -> None:
-    """A broker of Apache Kafka 3.9.2 and one of kwire, members of one cluster."""
+    """A broker of Apache Kafka 3.9.2 and one of kwire are members of one cluster."""
     (one, first), (two, second) = settings(), settings()
     for given in (first, second):
         for name in ("authorizer.class.name", "super.users"):

@@ -1,4 +1,4 @@
-"""Writes of which no answer comes, and those of a controller that is none any more."""
+"""Writes with a lost reply, and late writes of an earlier controller."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ _lost(
 
 @pytest.mark.parametrize("reply", [True, False], ids=["reply", "request"])
 @pytest.mark.parametrize("what", LOST)
-async def test_a_change_whose_outcome_is_unknown_is_made_once(
+async def test_change_with_an_unknown_outcome_is_made_once(
     zookeeper: ZooKeeperProcess, unique: str, what: str, reply: bool
 ) -> None:
     part, act, expected = LOST[what]
@@ -158,7 +158,7 @@ def _same(image: ClusterImage, expected: ClusterImage) -> None:
 
 
 @pytest.mark.parametrize("reply", [True, False], ids=["reply", "request"])
-async def test_an_election_whose_outcome_is_unknown_has_one_controller(
+async def test_election_with_an_unknown_outcome_has_one_controller(
     zookeeper: ZooKeeperProcess, unique: str, reply: bool
 ) -> None:
     async with (
@@ -182,7 +182,7 @@ async def test_an_election_whose_outcome_is_unknown_has_one_controller(
 
 
 @pytest.mark.parametrize("reply", [True, False], ids=["reply", "request"])
-async def test_a_registration_whose_outcome_is_unknown_is_made(
+async def test_registration_with_an_unknown_outcome_is_made(
     zookeeper: ZooKeeperProcess, unique: str, reply: bool
 ) -> None:
     async with (
@@ -203,10 +203,10 @@ async def test_a_registration_whose_outcome_is_unknown_is_made(
 # -- fencing
 
 
-async def test_a_write_of_an_old_controller_never_lands(
+async def test_late_write_of_an_old_controller_is_never_made(
     zookeeper: ZooKeeperProcess, unique: str
 ) -> None:
-    """It is on its way when another is elected, and arrives afterwards."""
+    """The write is in flight when another controller is elected, and arrives afterwards."""
     connect = zookeeper.connect(f"/{unique}")
     async with (
         proxied(zookeeper.port) as proxy,
@@ -235,16 +235,16 @@ async def test_a_write_of_an_old_controller_never_lands(
         await refused.wait()
         image = await store.shows(lambda image: image.controller_id == 2)
         assert not image.topics
-        assert not store.leads
+        assert not store.is_controller
         await other.resign()
         assert await store.campaign()
         assert topics_of(store.image) == {"t": TOPIC}
 
 
-async def test_a_write_on_its_way_when_the_session_ends_is_told_as_void(
+async def test_write_in_flight_when_the_session_ends_raises_fenced(
     zookeeper: ZooKeeperProcess, unique: str
 ) -> None:
-    """Nobody else was elected: it may be made, but not in the image of who leads no more."""
+    """Nobody else was elected: ZooKeeper may make it, but it does not get into this image."""
     async with (
         proxied(zookeeper.port) as proxy,
         opened(proxy.connect(unique), session_timeout_ms=SHORT_MS) as store,
@@ -270,7 +270,7 @@ async def test_a_write_on_its_way_when_the_session_ends_is_told_as_void(
         assert {"t"} <= set(store.image.topics) <= {"t", "u"}
 
 
-async def test_an_office_that_ends_while_topics_are_read_is_none(
+async def test_campaign_fails_if_the_term_ends_while_topics_are_read(
     zookeeper: ZooKeeperProcess, unique: str
 ) -> None:
     connect = zookeeper.connect(f"/{unique}")
@@ -301,10 +301,10 @@ async def test_an_office_that_ends_while_topics_are_read_is_none(
             assert not store.image.topics
 
 
-async def test_a_partition_written_meanwhile_is_a_conflict_that_shows_what_it_is(
+async def test_concurrently_written_partition_is_a_conflict_and_gets_into_the_image(
     zookeeper: ZooKeeperProcess, unique: str
 ) -> None:
-    """As the leader of Apache Kafka before 2.7 shrank its ISR itself, beside the controller."""
+    """Leaders of Apache Kafka before 2.7 wrote the ISR themselves, beside the controller."""
     connect = zookeeper.connect(f"/{unique}")
     async with opened(connect) as store, opened(connect, 2) as other:
         await leading(store)

@@ -1,4 +1,4 @@
-"""What stands in znodes: as a cluster of Apache Kafka 3.9.2 wrote it (vectors.jsonl), and odd."""
+"""Encoding and decoding of znodes: those of Apache Kafka 3.9.2 (vectors.jsonl), and others."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ VECTORS = [
 
 
 def written_again(path: str, content: bytes, version: int) -> bytes:
-    """What kwire makes of what it reads in a znode."""
+    """A znode's content, decoded and encoded by kwire."""
     said = json.loads(content)
     if found := re.fullmatch(r"/brokers/ids/(\d+)", path):
         broker = znodes.decode_broker(int(found[1]), content)
@@ -44,11 +44,11 @@ def written_again(path: str, content: bytes, version: int) -> bytes:
     if re.fullmatch(r"/brokers/topics/[^/]+", path):
         topic = znodes.decode_topic(content)
         assert topic.id is not None
-        states = tuple(znodes.unborn(each) for _, each in sorted(topic.assignments.items()))
+        states = tuple(znodes.new_partition(each) for _, each in sorted(topic.assignments.items()))
         return znodes.encode_topic(TopicImage("any", topic.id, states))
     if path.endswith("/state"):
         return znodes.encode_state(
-            znodes.decode_state(content, version, znodes.Assignment((1, 2, 3)))
+            znodes.decode_state(content, version, znodes.ReplicaAssignment((1, 2, 3)))
         )
     if path.startswith(znodes.CONFIG_CHANGE):
         key = znodes.decode_config_change(content)
@@ -70,12 +70,14 @@ def written_again(path: str, content: bytes, version: int) -> bytes:
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["path"])
-def test_what_apache_kafka_wrote_is_read_and_written_alike(vector: dict[str, str]) -> None:
+def test_znodes_of_apache_kafka_are_decoded_and_encoded_to_equal_bytes(
+    vector: dict[str, str],
+) -> None:
     content = vector["content"].encode()
     assert written_again(vector["path"], content, int(vector["version"])) == content
 
 
-def test_there_is_a_vector_of_each_kind() -> None:
+def test_vectors_have_every_kind_of_znode() -> None:
     paths = [vector["path"] for vector in VECTORS]
     for part in (
         *("/brokers/ids/", "/state", "/config/topics/", "/config/brokers/<default>"),
@@ -97,23 +99,23 @@ def test_there_is_a_vector_of_each_kind() -> None:
         ((ENTITY_RESOURCE, "users/bob/clients/<default>"), "users/bob/clients/<default>"),
     ],
 )
-def test_paths_of_what_is_configured(key: ResourceKey, path: str) -> None:
+def test_config_resources_have_the_paths_of_apache_kafka(key: ResourceKey, path: str) -> None:
     assert znodes.entity_path(key) == path
     assert znodes.resource_of(path) == key
 
 
-def test_what_is_no_resource() -> None:
+def test_unknown_config_paths_are_no_resource() -> None:
     assert znodes.resource_of("changes/config_change_1") is None
     assert znodes.resource_of("topics") is None
     assert znodes.decode_config_change(b'{"version":2,"entity_path":"moons/io"}') is None
 
 
-def test_changes_of_configs_as_before_version_2() -> None:
+def test_config_notification_of_version_1_is_decoded() -> None:
     said = b'{"version":1,"entity_type":"topics","entity_name":"t"}'
     assert znodes.decode_config_change(said) == (TOPIC_RESOURCE, "t")
 
 
-def test_registrations_of_older_and_newer_brokers() -> None:
+def test_registrations_of_older_and_newer_brokers_are_decoded() -> None:
     first = b'{"version":1,"host":"h","port":9092,"jmx_port":-1,"timestamp":"1"}'
     plain = Endpoint("PLAINTEXT", "h", 9092)
     assert znodes.decode_broker(3, first, 7) == BrokerImage(3, (plain,), None, 7)
@@ -129,13 +131,13 @@ def test_registrations_of_older_and_newer_brokers() -> None:
     assert znodes.decode_broker(1, znodes.encode_broker(expected, 1)) == expected
 
 
-def test_topics_of_older_brokers() -> None:
+def test_topic_znodes_of_older_brokers_are_decoded() -> None:
     assert znodes.decode_topic(b'{"version":1,"partitions":{"0":[2,1]}}') == znodes.TopicZnode(
-        None, {0: znodes.Assignment((2, 1))}
+        None, {0: znodes.ReplicaAssignment((2, 1))}
     )
 
 
-def test_a_partition_that_is_reassigned() -> None:
+def test_partition_in_reassignment_is_encoded_and_decoded() -> None:
     state = PartitionImage(1, 4, 9, (3, 1, 2), (1, 2), (), (3,), (2,), False, 5)
     topic = TopicImage("t", bytes(range(16)), (state,))
     read = znodes.decode_topic(znodes.encode_topic(topic))
@@ -147,7 +149,7 @@ def test_a_partition_that_is_reassigned() -> None:
     )
 
 
-def test_what_is_asked_by_administrators_and_told_by_brokers() -> None:
+def test_requests_and_notifications_of_apache_kafka_are_decoded() -> None:
     asked = {("t", 0): (1, 2), ("u", 3): (2,)}
     assert znodes.decode_reassignments(znodes.encode_reassignments(asked)) == asked
     spaced = b'{"version": 1, "partitions": [{"topic": "t", "partition": 2, "replicas": [1, 3]}]}'
@@ -157,7 +159,7 @@ def test_what_is_asked_by_administrators_and_told_by_brokers() -> None:
     assert znodes.decode_log_dir_event(znodes.encode_log_dir_event(7)) == 7
 
 
-def test_what_is_asked_and_told_is_written_as_apache_kafka_writes_it() -> None:
+def test_requests_and_notifications_equal_those_of_apache_kafka() -> None:
     assert znodes.encode_reassignments({("t", 0): (1, 2), ("u", 3): ()}) == (
         b'{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,2]},'
         b'{"topic":"u","partition":3,"replicas":[]}]}'
@@ -177,7 +179,11 @@ def test_what_is_asked_and_told_is_written_as_apache_kafka_writes_it() -> None:
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("h:1", "'h:1' is no address"), ("A://h", "'A://h' is no address"), ("A://h:x", "invalid")],
+    [
+        ("h:1", "'h:1' is not a listener address"),
+        ("A://h", "'A://h' is not a listener address"),
+        ("A://h:x", "invalid"),
+    ],
 )
 def test_listener_without_name_host_or_port_is_refused(text: str, said: str) -> None:
     content = f'{{"version":5,"endpoints":["{text}"]}}'.encode()
@@ -185,8 +191,8 @@ def test_listener_without_name_host_or_port_is_refused(text: str, said: str) -> 
         znodes.decode_broker(1, content)
 
 
-def test_registration_of_no_version_is_refused() -> None:
-    with pytest.raises(ValueError, match="version 0 of a broker's registration is not known"):
+def test_registration_of_version_zero_is_refused() -> None:
+    with pytest.raises(ValueError, match="unknown version 0 of a broker registration"):
         znodes.decode_broker(1, b'{"version":0,"endpoints":[]}')
 
 
@@ -203,10 +209,10 @@ def test_registration_names_the_first_plaintext_address_for_old_clients() -> Non
 
 
 @pytest.mark.parametrize("said", ["7", '"12"', '{"a":1}', "null"])
-def test_numbers_that_are_no_list_are_refused(said: str) -> None:
+def test_value_that_is_not_a_list_of_numbers_is_refused(said: str) -> None:
     content = f'{{"leader":1,"leader_epoch":1,"controller_epoch":1,"isr":{said}}}'.encode()
-    with pytest.raises(TypeError, match="is no list"):
-        znodes.decode_state(content, 0, znodes.Assignment(()))
+    with pytest.raises(TypeError, match="is not a list"):
+        znodes.decode_state(content, 0, znodes.ReplicaAssignment(()))
 
 
 @pytest.mark.parametrize(
@@ -218,13 +224,15 @@ def test_numbers_that_are_no_list_are_refused(said: str) -> None:
         (None, {}),
     ],
 )
-def test_settings_that_are_no_text_are_none(content: bytes | None, configs: dict[str, str]) -> None:
+def test_configs_that_are_not_text_are_ignored(
+    content: bytes | None, configs: dict[str, str]
+) -> None:
     assert znodes.decode_configs(content) == configs
 
 
 @pytest.mark.parametrize("count", [0, 1, 11, 12, 13, 23, 24, 25, 47, 48, 200])
-def test_tables_grow_when_they_are_three_quarters_full(count: int) -> None:
-    """Numbers up to 99 are hashed in their order, by 31 for each ten: so it can be said by hand."""
+def test_hash_table_grows_when_three_quarters_full(count: int) -> None:
+    """The hashes of numbers up to 99 ascend, by 31 per ten, so the order is known by hand."""
     names = [str(number) for number in range(count)]
     size = 16
     while count >= size * 3 // 4:
@@ -237,7 +245,7 @@ def test_tables_grow_when_they_are_three_quarters_full(count: int) -> None:
     assert sorted(ordered) == sorted(names)
 
 
-def test_texts_of_one_bucket_are_in_the_order_of_their_hashes_or_ages() -> None:
+def test_keys_in_one_bucket_are_ordered_by_hash_or_age() -> None:
     entries = dict.fromkeys(["BB", "Aa", "AaBB", "BBAa"])  # Java's classical collisions
     assert string_hash("Aa") == string_hash("BB")
     assert [*in_scala_order(entries)] == [*in_properties_order(entries)]
@@ -251,7 +259,7 @@ def test_texts_of_one_bucket_are_in_the_order_of_their_hashes_or_ages() -> None:
 
 
 @pytest.mark.parametrize("damaged", [b"", b"{", b"null", b"7", b"[]", b'{"version":1}'])
-def test_damaged_znodes_are_told_from_empty_ones(damaged: bytes) -> None:
+def test_damaged_znode_is_an_error_unlike_an_empty_one(damaged: bytes) -> None:
     assert znodes.decode_configs(damaged) == {}
     for decode in (
         znodes.decode_controller,
@@ -259,7 +267,7 @@ def test_damaged_znodes_are_told_from_empty_ones(damaged: bytes) -> None:
         znodes.decode_places,
         znodes.decode_reassignments,
         lambda content: znodes.decode_broker(1, content),
-        lambda content: znodes.decode_state(content, 0, znodes.Assignment(())),
+        lambda content: znodes.decode_state(content, 0, znodes.ReplicaAssignment(())),
     ):
         with pytest.raises((ValueError, TypeError, LookupError)):
             decode(damaged)
@@ -272,7 +280,7 @@ def test_control_characters_are_written_as_jackson_does() -> None:
     assert text_of("\\u001f") == b'"\\\\u001f"'
 
 
-def test_java_hashes_text_by_its_utf_16_units() -> None:
+def test_java_string_hash_uses_utf_16_units() -> None:
     assert string_hash("version") == 351608024
     assert string_hash("\U0001f600") == 1772899
 
@@ -289,14 +297,14 @@ def test_java_hashes_text_by_its_utf_16_units() -> None:
         controller_epoch=st.integers(0, 99),
     )
 )
-def test_any_state_is_read_as_it_was_written(state: PartitionImage) -> None:
-    assignment = znodes.Assignment((1, 2))
+def test_any_partition_state_survives_encoding_and_decoding(state: PartitionImage) -> None:
+    assignment = znodes.ReplicaAssignment((1, 2))
     assert znodes.decode_state(znodes.encode_state(state), 5, assignment) == state
     assert replace(state, offline=(1,)) != state  # who is away is not written
 
 
 @given(st.dictionaries(st.text(), st.text()))
-def test_any_configs_are_read_as_they_were_written(configs: dict[str, str]) -> None:
+def test_any_configs_survive_encoding_and_decoding(configs: dict[str, str]) -> None:
     assert znodes.decode_configs(znodes.encode_configs(configs)) == configs
 
 

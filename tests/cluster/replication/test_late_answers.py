@@ -1,4 +1,4 @@
-"""Answers to a follower that arrive after its role has changed, and what it asks next."""
+"""Answers of a leader that arrive after this broker's role has changed, and its next requests."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def ends_of(index: int, offset: int) -> ListOffsetsResponse:
 
 
 async def told_anew(stage: FollowingStage, leaders: dict[int, int], epoch: int) -> None:
-    """What was asked for in the epoch before is answered with nothing."""
+    """Answer the Fetch of the earlier epoch without records."""
     call = await stage.asked(FetchRequest)
     stage.tell(leaders, epoch)
     await stage.answer(call, fetched())
 
 
 async def filled(stage: FollowingStage, count: int, *, high_watermark: int = 0) -> None:
-    """Both partitions follow broker 2 in epoch 1, and have `count` records of it."""
+    """Make both partitions follow broker 2 in epoch 1, with `count` records of it."""
     stage.tell({0: LEADER, 1: LEADER}, 1)
     batches = [batch(offset, 1) for offset in range(count)]
     both = [data(index, *batches, high_watermark=high_watermark) for index in (0, 1)]
@@ -59,7 +59,7 @@ async def filled(stage: FollowingStage, count: int, *, high_watermark: int = 0) 
 
 
 async def answered_late(stage: FollowingStage, ends: dict[int, tuple[int, int]]) -> None:
-    """Broker 1 leads partition 1 before it gets the answer about the ends of epochs, `ends`."""
+    """Make broker 1 lead partition 1 before it gets the epoch ends `ends`."""
     await filled(stage, 3)
     await told_anew(stage, {0: LEADER, 1: LEADER}, 2)
     call = await stage.asked(OffsetForLeaderEpochRequest)
@@ -67,27 +67,27 @@ async def answered_late(stage: FollowingStage, ends: dict[int, tuple[int, int]])
     await stage.answer(call, epoch_ends(ends))
 
 
-async def test_new_leader_does_not_cut_its_log_by_an_answer_about_an_epochs_end(
+async def test_new_leader_ignores_a_late_epoch_end_answer(
     tmp_path: Path,
 ) -> None:
-    """It goes on to follow the other partition, by the task that has asked."""
+    """The task that asked continues to follow the other partition."""
     async with following(tmp_path, ASKS_FOR_EPOCHS) as stage:
         await answered_late(stage, {0: (1, 2), 1: (1, 1)})
         assert stage.partition(1).is_leader
         assert (stage.end(0), stage.end(1)) == (2, 3)
 
 
-async def test_new_leader_keeps_its_epoch_when_a_late_answer_asks_for_no_cut(
+async def test_new_leader_keeps_its_epoch_after_a_late_answer_without_truncation(
     tmp_path: Path,
 ) -> None:
-    """Nothing is written in its epoch yet, and whoever follows it asks for where that began."""
+    """Nothing is written in its epoch yet, and its followers will ask where that epoch started."""
     async with following(tmp_path, ASKS_FOR_EPOCHS) as stage:
         await answered_late(stage, {0: (1, 3), 1: (1, 3)})
         assert stage.partition(1).log.epochs.entries == [(1, 0), (3, 3)]
 
 
-async def test_new_leader_does_not_begin_anew_where_the_old_one_began(tmp_path: Path) -> None:
-    """The answer to where the old leader's log begins arrives late."""
+async def test_new_leader_ignores_a_late_log_start_answer(tmp_path: Path) -> None:
+    """The answer with the old leader's log start offset arrives late."""
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
         await filled(stage, 3, high_watermark=3)
         call = await stage.asked(FetchRequest)
@@ -101,8 +101,10 @@ async def test_new_leader_does_not_begin_anew_where_the_old_one_began(tmp_path: 
         assert (stage.partition(1).log_start_offset, stage.end(1)) == (0, 3)
 
 
-async def test_new_leader_is_not_cut_between_two_steps_of_a_cut(tmp_path: Path) -> None:
-    """The recovery point is written first, in a thread."""
+async def test_partition_that_becomes_leader_during_a_truncation_is_not_truncated_further(
+    tmp_path: Path,
+) -> None:
+    """The first step writes the recovery point in a thread."""
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
         await filled(stage, 3)
         call = await stage.asked(FetchRequest)
@@ -119,7 +121,7 @@ async def test_new_leader_is_not_cut_between_two_steps_of_a_cut(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("leader", [1, LEADER])
-async def test_records_that_arrive_after_the_epoch_has_ended_are_dropped(
+async def test_records_that_arrive_after_their_epoch_ended_are_dropped(
     tmp_path: Path, leader: int
 ) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
@@ -132,8 +134,8 @@ async def test_records_that_arrive_after_the_epoch_has_ended_are_dropped(
         assert stage.partition(1).high_watermark == 0
 
 
-async def test_records_of_a_later_epoch_are_left_out(tmp_path: Path) -> None:
-    """Their leader is one that this broker does not follow yet (KAFKA-18723)."""
+async def test_records_of_a_later_leader_epoch_are_not_appended(tmp_path: Path) -> None:
+    """They are of a leader that this broker does not follow yet (KAFKA-18723)."""
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
         await filled(stage, 1)
         call = await stage.asked(FetchRequest)
@@ -141,7 +143,7 @@ async def test_records_of_a_later_epoch_are_left_out(tmp_path: Path) -> None:
         assert stage.end(0) == 2
 
 
-async def test_epochs_of_fetched_records_are_asked_for_by_their_own_starts(
+async def test_fetched_epochs_keep_their_own_start_offsets(
     tmp_path: Path,
 ) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
@@ -155,7 +157,7 @@ async def test_epochs_of_fetched_records_are_asked_for_by_their_own_starts(
         assert asked.current_leader_epoch == 4
 
 
-async def test_leader_is_asked_again_until_both_know_the_epoch(tmp_path: Path) -> None:
+async def test_leader_is_asked_again_until_both_logs_have_the_epoch(tmp_path: Path) -> None:
     async with following(tmp_path, ASKS_FOR_EPOCHS) as stage:
         stage.tell({0: LEADER}, 3)
         call = await stage.asked(FetchRequest)
@@ -171,7 +173,7 @@ async def test_leader_is_asked_again_until_both_know_the_epoch(tmp_path: Path) -
         assert asked_for(await stage.asked(FetchRequest))[0].fetch_offset == 1
 
 
-async def test_partition_that_needs_no_question_is_fetched_beside_one_that_does(
+async def test_partition_without_a_query_is_fetched_beside_one_with_a_query(
     tmp_path: Path,
 ) -> None:
     async with following(tmp_path, ASKS_FOR_EPOCHS) as stage:
@@ -182,7 +184,7 @@ async def test_partition_that_needs_no_question_is_fetched_beside_one_that_does(
         assert asked_for(await stage.asked(FetchRequest)).keys() == {0, 1}
 
 
-async def test_log_is_cut_and_its_high_watermark_is_not_beyond_its_end(tmp_path: Path) -> None:
+async def test_truncation_lowers_the_high_watermark_to_the_log_end(tmp_path: Path) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
         await filled(stage, 3, high_watermark=3)
         call = await stage.asked(FetchRequest)
@@ -191,7 +193,7 @@ async def test_log_is_cut_and_its_high_watermark_is_not_beyond_its_end(tmp_path:
         assert asked_for(await stage.asked(FetchRequest))[0].fetch_offset == 2
 
 
-async def test_high_watermark_of_a_leader_that_is_ahead_counts_up_to_the_end_of_the_log(
+async def test_follower_high_watermark_is_limited_by_its_log_end_offset(
     tmp_path: Path,
 ) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
@@ -199,7 +201,7 @@ async def test_high_watermark_of_a_leader_that_is_ahead_counts_up_to_the_end_of_
         assert stage.partition().high_watermark == 1
 
 
-async def test_log_without_epochs_is_cut_to_its_high_watermark(tmp_path: Path) -> None:
+async def test_log_without_epochs_is_truncated_to_its_high_watermark(tmp_path: Path) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
         await filled(stage, 3, high_watermark=1)
         stage.partition().log.epochs.clear()
@@ -213,7 +215,7 @@ async def test_log_without_epochs_is_cut_to_its_high_watermark(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("start", "end", "begins", "high_watermark"), [(7, 9, 7, 7), (0, 2, 2, 2), (0, 9, 3, 3)]
 )
-async def test_follower_that_is_out_of_range_asks_where_the_leader_begins_and_ends(
+async def test_out_of_range_follower_asks_for_the_leaders_log_offsets(
     tmp_path: Path, start: int, end: int, begins: int, high_watermark: int
 ) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
@@ -227,7 +229,7 @@ async def test_follower_that_is_out_of_range_asks_where_the_leader_begins_and_en
         assert stage.partition().high_watermark == high_watermark
 
 
-async def test_follower_of_an_epoch_that_is_over_waits_for_the_controller(
+async def test_follower_with_a_fenced_epoch_waits_for_the_controller(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
@@ -241,8 +243,8 @@ async def test_follower_of_an_epoch_that_is_over_waits_for_the_controller(
 
 
 @pytest.mark.parametrize("kind", ["damaged", "diverging", "of another epoch"])
-async def test_session_begins_anew_after_what_was_not_taken(tmp_path: Path, kind: str) -> None:
-    """In a session the leader tells high watermarks once, when they change."""
+async def test_ignored_response_data_starts_a_new_fetch_session(tmp_path: Path, kind: str) -> None:
+    """In a session the leader sends a high watermark only when it has changed."""
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
         stage.tell({0: LEADER, 1: LEADER}, 1)
         call = await stage.asked(FetchRequest)

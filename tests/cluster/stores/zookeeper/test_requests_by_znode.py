@@ -1,4 +1,4 @@
-"""What administrators and brokers ask of the controller by znodes, on a ZooKeeper in memory."""
+"""Requests and notifications to the controller by znodes, on a ZooKeeper in memory."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from trio.testing import wait_all_tasks_blocked
 from kwire.cluster.metadata.changes import AlterPartition, CreateTopic, MarkForDeletion
 from kwire.cluster.metadata.image import NO_CONTROLLER, TOPIC_RESOURCE, TopicImage
 from kwire.cluster.stores.contract import (
-    ElectionsAsked,
+    ElectionsRequested,
     IsrChanged,
     LogDirsFailed,
-    ReassignmentsAsked,
+    ReassignmentsRequested,
     StoreEvent,
 )
 from kwire.cluster.stores.zookeeper import reading, znodes
@@ -36,8 +36,8 @@ MOVED = (3, 1, 2)
 
 
 def told(store: Observed) -> list[StoreEvent]:
-    """What a store has told of what was asked, since the last time."""
-    kinds = (ReassignmentsAsked, ElectionsAsked, IsrChanged, LogDirsFailed)
+    """Events about requests that a store reported since the last call."""
+    kinds = (ReassignmentsRequested, ElectionsRequested, IsrChanged, LogDirsFailed)
     found: list[StoreEvent] = [each for each in store.events if isinstance(each, kinds)]
     store.events.clear()
     return found
@@ -54,18 +54,20 @@ def reassign(ensemble: Ensemble, asked: dict[tuple[str, int], tuple[int, ...]]) 
     ensemble.put(znodes.REASSIGN_PARTITIONS, znodes.encode_reassignments(asked))
 
 
-async def test_reassignment_that_is_asked_for_is_told_once_and_stays(ensemble: Ensemble) -> None:
+async def test_requested_reassignment_is_reported_once_and_stays_in_the_znode(
+    ensemble: Ensemble,
+) -> None:
     async with controlling(CREATE) as store:
         reassign(ensemble, {("t", 0): MOVED})
-        assert (await store.told(ReassignmentsAsked)).replicas == {("t", 0): MOVED}
+        assert (await store.told(ReassignmentsRequested)).replicas == {("t", 0): MOVED}
         reassign(ensemble, {("t", 0): MOVED, ("t", 1): MOVED})
-        assert (await store.told(ReassignmentsAsked)).replicas == {("t", 1): MOVED}
+        assert (await store.told(ReassignmentsRequested)).replicas == {("t", 1): MOVED}
         reassign(ensemble, {("t", 0): (2, 3), ("t", 1): MOVED})
-        assert (await store.told(ReassignmentsAsked)).replicas == {("t", 0): (2, 3)}
+        assert (await store.told(ReassignmentsRequested)).replicas == {("t", 0): (2, 3)}
         assert znodes.REASSIGN_PARTITIONS in ensemble.znodes
 
 
-async def test_reassignments_with_nothing_to_do_are_taken_out_of_the_znode(
+async def test_settled_reassignments_are_removed_from_the_znode(
     ensemble: Ensemble,
 ) -> None:
     deleting = (CreateTopic(OTHER), MarkForDeletion("u", OTHER.id))
@@ -80,7 +82,7 @@ async def test_reassignments_with_nothing_to_do_are_taken_out_of_the_znode(
             ("t", 0): STATE.replicas,
         }
         reassign(ensemble, {**asked, ("t", 0): MOVED})
-        assert (await store.told(ReassignmentsAsked)).replicas == {("t", 0): MOVED}
+        assert (await store.told(ReassignmentsRequested)).replicas == {("t", 0): MOVED}
         left = znodes.decode_reassignments(ensemble.znode(znodes.REASSIGN_PARTITIONS).content)
         assert left == {("t", 0): MOVED}
         reassign(ensemble, asked)
@@ -89,7 +91,9 @@ async def test_reassignments_with_nothing_to_do_are_taken_out_of_the_znode(
         assert znodes.REASSIGN_PARTITIONS not in ensemble.znodes
 
 
-async def test_reassignment_that_is_removing_replicas_is_under_way(ensemble: Ensemble) -> None:
+async def test_reassignment_that_only_removes_replicas_counts_as_in_progress(
+    ensemble: Ensemble,
+) -> None:
     leaving = replace(STATE, partition_epoch=1, removing=(2,))
     async with controlling(CREATE, AlterPartition("t", TOPIC.id, 0, 0, leaving)) as store:
         reassign(ensemble, {("t", 0): (1,)})
@@ -98,7 +102,7 @@ async def test_reassignment_that_is_removing_replicas_is_under_way(ensemble: Ens
         assert znodes.REASSIGN_PARTITIONS not in ensemble.znodes
 
 
-async def test_damaged_request_for_reassignments_is_removed_and_the_next_is_heard(
+async def test_damaged_reassignment_request_is_removed_and_the_next_is_reported(
     ensemble: Ensemble, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with controlling(CREATE) as store:
@@ -108,15 +112,15 @@ async def test_damaged_request_for_reassignments_is_removed_and_the_next_is_hear
         assert znodes.REASSIGN_PARTITIONS not in ensemble.znodes
         assert f"{znodes.REASSIGN_PARTITIONS} is damaged" in caplog.text
         reassign(ensemble, {("t", 0): MOVED})
-        assert (await store.told(ReassignmentsAsked)).replicas == {("t", 0): MOVED}
+        assert (await store.told(ReassignmentsRequested)).replicas == {("t", 0): MOVED}
 
 
-async def test_reassignment_that_was_dropped_is_told_again_only_when_it_is_asked_for_anew(
+async def test_dropped_reassignment_is_reported_again_only_after_a_new_request(
     ensemble: Ensemble,
 ) -> None:
     async with controlling(CREATE) as store:
         reassign(ensemble, {("t", 0): MOVED, ("t", 1): MOVED})
-        await store.told(ReassignmentsAsked)
+        await store.told(ReassignmentsRequested)
         await store.drop_reassignments([("t", 1)])
         left = znodes.decode_reassignments(ensemble.znode(znodes.REASSIGN_PARTITIONS).content)
         assert left == {("t", 0): MOVED}
@@ -127,19 +131,19 @@ async def test_reassignment_that_was_dropped_is_told_again_only_when_it_is_asked
         assert znodes.REASSIGN_PARTITIONS not in ensemble.znodes
         await wait_all_tasks_blocked()
         reassign(ensemble, {("t", 0): MOVED, ("t", 1): MOVED})
-        again = await store.told(ReassignmentsAsked)
+        again = await store.told(ReassignmentsRequested)
         assert again.replicas == {("t", 0): MOVED, ("t", 1): MOVED}
 
 
-async def test_reassignment_that_another_hand_began_is_taken_out_of_the_znode(
+async def test_reassignment_started_by_another_controller_is_removed_from_the_znode(
     ensemble: Ensemble,
 ) -> None:
-    """Only then are the topics read again, and the request after them."""
+    """Reading the topics again makes the store read the request again."""
     async with controlling(CREATE) as store:
         await store.resign()
         assert await store.campaign()
         reassign(ensemble, {("t", 0): MOVED})
-        await store.told(ReassignmentsAsked)
+        await store.told(ReassignmentsRequested)
         moving = replace(STATE, replicas=MOVED, adding=(3,))
         begun = replace(TOPIC, partitions=(moving, STATE))
         ensemble.put(znodes.topic_path("t"), znodes.encode_topic(begun))
@@ -152,18 +156,18 @@ async def test_reassignment_that_another_hand_began_is_taken_out_of_the_znode(
 
 
 @pytest.mark.parametrize("places", [(("t", 0), ("u", 3)), ()])
-async def test_elections_that_are_asked_for_are_told_and_removed(
+async def test_requested_elections_are_reported_and_removed(
     ensemble: Ensemble, places: tuple[tuple[str, int], ...]
 ) -> None:
     async with controlling(CREATE) as store:
         for _ in range(2):  # it is watched for again where it is not there
             ensemble.put(znodes.PREFERRED_ELECTION, znodes.encode_places(places))
             await wait_all_tasks_blocked()
-            assert told(store) == ([ElectionsAsked(places)] if places else [])
+            assert told(store) == ([ElectionsRequested(places)] if places else [])
             assert znodes.PREFERRED_ELECTION not in ensemble.znodes
 
 
-async def test_damaged_request_for_elections_is_removed(
+async def test_damaged_election_request_is_removed(
     ensemble: Ensemble, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with controlling(CREATE) as store:
@@ -177,7 +181,7 @@ async def test_damaged_request_for_elections_is_removed(
 # -- what brokers tell
 
 
-async def test_isr_that_a_leader_wrote_is_read_and_told_when_the_leader_says_so(
+async def test_isr_written_by_a_leader_is_read_and_reported_after_its_notification(
     ensemble: Ensemble,
 ) -> None:
     async with controlling(CREATE) as store:
@@ -196,7 +200,7 @@ async def test_isr_that_a_leader_wrote_is_read_and_told_when_the_leader_says_so(
         assert (await store.told(IsrChanged)).places == (("t", 0),)
 
 
-async def test_log_directories_that_failed_are_told_by_broker_and_the_notice_is_removed(
+async def test_failed_log_directories_are_reported_by_broker_and_their_notifications_removed(
     ensemble: Ensemble, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with controlling() as store:
@@ -213,7 +217,7 @@ async def test_log_directories_that_failed_are_told_by_broker_and_the_notice_is_
         assert not children(ensemble, znodes.LOG_DIR_EVENTS)
 
 
-async def test_broker_whose_log_directory_failed_tells_the_controller(ensemble: Ensemble) -> None:
+async def test_broker_notifies_the_controller_of_a_failed_log_directory(ensemble: Ensemble) -> None:
     async with controlling() as store, at_rest(2) as other:
         ensemble.links[other.session.id].loses_next_reply = True
         await other.log_dir_failed()
@@ -230,7 +234,7 @@ async def test_broker_whose_log_directory_failed_tells_the_controller(ensemble: 
 # -- deletions
 
 
-async def test_topics_that_an_administrator_deletes_are_marked_and_unknown_ones_are_passed_over(
+async def test_topics_deleted_by_znode_are_marked_and_unknown_names_ignored(
     ensemble: Ensemble,
 ) -> None:
     async with controlling(CREATE) as store:
@@ -243,7 +247,7 @@ async def test_topics_that_an_administrator_deletes_are_marked_and_unknown_ones_
         await store.shows(lambda image: not image.deleting)
 
 
-async def test_topic_that_was_made_a_moment_before_its_deletion_is_read_and_marked(
+async def test_topic_created_just_before_its_deletion_is_read_and_marked(
     ensemble: Ensemble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with controlling(CREATE) as store:
@@ -260,13 +264,13 @@ async def test_topic_that_was_made_a_moment_before_its_deletion_is_read_and_mark
 # -- who hears
 
 
-async def test_only_the_controller_hears_what_is_asked(ensemble: Ensemble) -> None:
+async def test_only_the_controller_reads_requests(ensemble: Ensemble) -> None:
     async with at_rest(2) as other:
         for path in (znodes.ISR_CHANGE, znodes.LOG_DIR_EVENT):
             ensemble.put_next(path, b"damaged")
         ensemble.put(znodes.PREFERRED_ELECTION, znodes.encode_places([("t", 0)]))
         reassign(ensemble, {("t", 0): MOVED})
-        other._follower.mark_what_is_asked()
+        other._follower.mark_requests()
         await wait_all_tasks_blocked()
         assert not told(other)
         assert children(ensemble, znodes.ISR_CHANGES)
@@ -275,7 +279,7 @@ async def test_only_the_controller_hears_what_is_asked(ensemble: Ensemble) -> No
         assert znodes.REASSIGN_PARTITIONS in ensemble.znodes
 
 
-async def test_new_controller_hears_what_administrators_asked_before_and_not_what_brokers_told(
+async def test_new_controller_reads_earlier_requests_and_drops_earlier_notifications(
     ensemble: Ensemble,
 ) -> None:
     async with controlling(CREATE) as store:
@@ -290,8 +294,8 @@ async def test_new_controller_hears_what_administrators_asked_before_and_not_wha
         assert await store.campaign()
         await wait_all_tasks_blocked()
         assert told(store) == [
-            ReassignmentsAsked({("t", 0): MOVED}),
-            ElectionsAsked((("t", 0),)),
+            ReassignmentsRequested({("t", 0): MOVED}),
+            ElectionsRequested((("t", 0),)),
         ]
         assert not children(ensemble, znodes.ISR_CHANGES)
         assert not children(ensemble, znodes.LOG_DIR_EVENTS)
@@ -299,10 +303,10 @@ async def test_new_controller_hears_what_administrators_asked_before_and_not_wha
         await store.resign()
         assert await store.campaign()
         await wait_all_tasks_blocked()
-        assert told(store) == [ReassignmentsAsked({("t", 0): MOVED})]
+        assert told(store) == [ReassignmentsRequested({("t", 0): MOVED})]
 
 
-async def test_first_controller_says_that_no_features_are_agreed_on(ensemble: Ensemble) -> None:
+async def test_first_controller_creates_an_empty_feature_znode(ensemble: Ensemble) -> None:
     async with at_rest() as store:
         assert znodes.FEATURE not in ensemble.znodes
         await leading(store)
@@ -313,7 +317,7 @@ async def test_first_controller_says_that_no_features_are_agreed_on(ensemble: En
         assert ensemble.znode(znodes.FEATURE).version == 0
 
 
-async def test_controller_whose_epoch_is_over_removes_no_notice_and_looks_who_it_is(
+async def test_fenced_controller_removes_no_notification_and_reads_the_controller(
     ensemble: Ensemble,
 ) -> None:
     async with controlling(CREATE) as store:
@@ -327,11 +331,11 @@ async def test_controller_whose_epoch_is_over_removes_no_notice_and_looks_who_it
         ensemble.before_write = elect
         ensemble.put(znodes.PREFERRED_ELECTION, znodes.encode_places([("t", 0)]))
         await store.shows(lambda image: image.controller_epoch == 9)
-        assert not store.leads
+        assert not store.is_controller
         assert znodes.PREFERRED_ELECTION in ensemble.znodes
 
 
-async def test_notice_that_somebody_removed_meanwhile_is_in_nobodys_way(
+async def test_notification_removed_by_another_broker_is_no_error(
     ensemble: Ensemble, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -346,11 +350,11 @@ async def test_notice_that_somebody_removed_meanwhile_is_in_nobodys_way(
         ensemble.put_next(znodes.LOG_DIR_EVENT, znodes.encode_log_dir_event(3))
         await wait_all_tasks_blocked()
         assert told(store) == [LogDirsFailed((3,))]
-        assert store.leads
+        assert store.is_controller
         assert "was not removed" not in caplog.text
 
 
-async def test_office_that_ends_without_a_successor_is_told_as_nobodys(
+async def test_term_that_ends_without_successor_reports_controller_gone(
     ensemble: Ensemble,
 ) -> None:
     async with controlling(CREATE) as store:
@@ -358,4 +362,4 @@ async def test_office_that_ends_without_a_successor_is_told_as_nobodys(
         image = await store.shows(lambda image: image.controller_id == NO_CONTROLLER)
         assert image.controller_epoch == 1
         assert not image.topics
-        assert not store.leads
+        assert not store.is_controller

@@ -1,4 +1,4 @@
-"""The shared store while its disk is slow or fails, and while its holder goes."""
+"""Shared store with a slow or failing disk, and with a holder that ends."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ GROUP_RESOURCE = 32
 
 
 def setting(name: str, *, instead_of: str | None = None) -> SetConfigs:
-    """What is set on the group `g` becomes `name`."""
+    """The change that sets a config of the group `g` to `name`."""
     before = {} if instead_of is None else {"a": instead_of}
     return SetConfigs(GROUP_RESOURCE, "g", before, {"a": name})
 
 
 class GatedFiles(Files):
-    """An fsync waits until it may end, and may fail."""
+    """Files whose fsync waits until the test ends it, and may fail."""
 
     def __init__(self) -> None:
         self.asked, self.may_end = threading.Event(), threading.Event()
@@ -66,8 +66,8 @@ async def in_a_write(
     await files.reached()
 
 
-async def test_brokers_and_controller_change_although_the_disk_fails(tmp_path: Path) -> None:
-    """They share the write of a lasting change, and no file has them."""
+async def test_registrations_and_elections_succeed_although_the_disk_fails(tmp_path: Path) -> None:
+    """They share the write of a durable change, but are never in the file."""
     files = GatedFiles()
     store = LocalStore(tmp_path / "metadata.log", files=files)
     versions = [(await store.load()).version]
@@ -100,10 +100,10 @@ async def test_brokers_and_controller_change_although_the_disk_fails(tmp_path: P
     store.close()
 
 
-async def test_commit_that_waits_is_made_although_a_refused_one_is_cancelled(
+async def test_waiting_commit_is_made_although_a_conflicting_one_is_cancelled(
     tmp_path: Path,
 ) -> None:
-    """It was acknowledged and never made: the cancelled one had taken it out of the queue."""
+    """It was once acknowledged and never made: the cancelled one had removed it from the queue."""
     files = GatedFiles()
     store = LocalStore(tmp_path / "metadata.log", files=files)
     refused = trio.CancelScope()
@@ -133,7 +133,7 @@ async def test_commit_that_waits_is_made_although_a_refused_one_is_cancelled(
 async def test_restarted_broker_waits_while_a_write_of_its_earlier_process_is_under_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was refused, as a second broker of one id: its earlier process had not quite left."""
+    """It was once refused as a second broker with the same id."""
     async with holding(tmp_path) as holder, trio.open_nursery() as nursery:
         commit = holder.local.commit
         under_way, may_end = trio.Event(), trio.Event()
@@ -149,7 +149,7 @@ async def test_restarted_broker_waits_while_a_write_of_its_earlier_process_is_un
         monkeypatch.setattr(holder.local, "commit", slow)
 
         async def write() -> None:
-            with pytest.raises(StoreError, match="is gone"):
+            with pytest.raises(StoreError, match="has ended"):
                 await first.commit([setting("1")])
 
         nursery.start_soon(write)
@@ -172,7 +172,7 @@ async def test_restarted_broker_waits_while_a_write_of_its_earlier_process_is_un
         b'{"begin": {"clus',
     ],
 )
-async def test_broker_whose_holder_ends_before_it_told_all_does_not_join(
+async def test_broker_does_not_join_a_holder_that_ends_during_the_snapshot(
     told: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours, theirs = trio.testing.memory_stream_pair()
@@ -185,6 +185,6 @@ async def test_broker_whose_holder_ends_before_it_told_all_does_not_join(
     monkeypatch.setattr(trio, "open_unix_socket", connect)
     monkeypatch.setattr(ours, "socket", ours.send_stream, raising=False)
     async with trio.open_nursery() as nursery:
-        with pytest.raises(StoreError, match="ended before it told all"):
+        with pytest.raises(StoreError, match="ended before it sent all"):
             await SharedStore.connect(Path("s"), nursery)
         nursery.cancel_scope.cancel()

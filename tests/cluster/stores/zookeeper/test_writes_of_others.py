@@ -1,4 +1,4 @@
-"""What others write into ZooKeeper, sound or damaged, as a store reads it: on one in memory."""
+"""How a store reads what others write to ZooKeeper, valid or damaged, in memory."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ BROKER = znodes.BROKER_RESOURCE
 
 
 def put_topic(ensemble: Ensemble, topic: TopicImage, *states: PartitionImage) -> None:
-    """A topic as another controller makes it, with the states of its first partitions."""
+    """Create a topic as another controller does, with the states of its first partitions."""
     ensemble.put(znodes.topic_path(topic.name), znodes.encode_topic(topic))
     if states:
         ensemble.put(znodes.partitions_path(topic.name), b"")
@@ -61,7 +61,7 @@ def put_topic(ensemble: Ensemble, topic: TopicImage, *states: PartitionImage) ->
 
 
 def is_set(configs: dict[str, str], image: ClusterImage) -> bool:
-    """Whether that is what is set on broker 1."""
+    """A check that broker 1 has these configs."""
     return image.configs_of(BROKER, "1") == configs
 
 
@@ -76,7 +76,7 @@ def are_features(features: FinalizedFeatures, image: ClusterImage) -> bool:
 # -- topics
 
 
-async def test_topic_of_another_hand_is_read_with_its_settings_and_watched(
+async def test_topic_created_by_another_broker_is_read_with_its_configs_and_watched(
     ensemble: Ensemble,
 ) -> None:
     async with controlling() as store:
@@ -97,7 +97,7 @@ async def test_topic_of_another_hand_is_read_with_its_settings_and_watched(
         await store.shows(lambda image: "u" not in image.topics)
 
 
-async def test_topic_that_another_hand_replaced_is_another_for_who_watches(
+async def test_topic_replaced_by_another_broker_is_published_as_deletion_and_creation(
     ensemble: Ensemble,
 ) -> None:
     async with controlling() as store:
@@ -111,8 +111,8 @@ async def test_topic_that_another_hand_replaced_is_another_for_who_watches(
         assert set(delta.deleted) == {"u"}
 
 
-async def test_who_is_offline_stays_so_when_the_topic_is_read_again(ensemble: Ensemble) -> None:
-    """It is the controller's own knowledge: no znode has it."""
+async def test_offline_replicas_are_kept_when_the_topic_is_read_again(ensemble: Ensemble) -> None:
+    """Only the controller knows them: no znode has them."""
     away = replace(STATE, partition_epoch=1, isr=(1,), offline=(2,))
     async with controlling() as store:
         put_topic(ensemble, OTHER, STATE, STATE)
@@ -124,8 +124,8 @@ async def test_who_is_offline_stays_so_when_the_topic_is_read_again(ensemble: En
         await store.shows(lambda image: image.topics["u"] == grown)
 
 
-async def test_topic_without_an_id_is_given_one(ensemble: Ensemble) -> None:
-    """As brokers before 2.8 make them."""
+async def test_topic_without_an_id_gets_one(ensemble: Ensemble) -> None:
+    """Brokers before 2.8 create such topics."""
     content = b'{"version":1,"partitions":{"0":[1,2],"1":[2,1]}}'
     async with controlling() as store:
         ensemble.writes.clear()
@@ -146,7 +146,7 @@ async def test_topic_without_an_id_is_given_one(ensemble: Ensemble) -> None:
         assert len(grown.topics["u"].partitions) == 3
 
 
-async def test_topic_that_others_write_while_it_is_given_an_id_is_read_again(
+async def test_topic_written_by_others_while_it_gets_an_id_is_read_again(
     ensemble: Ensemble,
 ) -> None:
     async with controlling() as store:
@@ -161,7 +161,7 @@ async def test_topic_that_others_write_while_it_is_given_an_id_is_read_again(
         assert image.topics["u"].id == OTHER.id
 
 
-async def test_topic_that_is_damaged_is_none_until_it_is_written_anew(
+async def test_damaged_topic_is_missing_until_it_is_written_again(
     ensemble: Ensemble, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with controlling() as store:
@@ -175,7 +175,7 @@ async def test_topic_that_is_damaged_is_none_until_it_is_written_anew(
         await store.shows(lambda image: "d" in image.topics)
 
 
-async def test_partition_whose_state_is_damaged_has_no_leader_and_is_written_over(
+async def test_partition_with_a_damaged_state_has_no_leader_and_is_overwritten(
     ensemble: Ensemble, caplog: pytest.LogCaptureFixture
 ) -> None:
     moving = replace(STATE, replicas=(3, 1, 2), adding=(3,), removing=(2,))
@@ -202,14 +202,14 @@ async def test_partition_whose_state_is_damaged_has_no_leader_and_is_written_ove
 
 
 def _folders(topic: str, index: int) -> list[str]:
-    """Those above the state of a partition that are not there yet."""
+    """The folders above a partition state that do not exist."""
     if index:
         return [znodes.partition_path(topic, index)]
     top = znodes.topic_path(topic)
     return [top, znodes.partitions_path(topic), znodes.partition_path(topic, index)]
 
 
-async def test_partition_that_the_topic_does_not_assign_has_no_replicas(
+async def test_unassigned_partition_has_no_replicas(
     ensemble: Ensemble,
 ) -> None:
     content = b'{"version":1,"partitions":{"2":[1,2]}}'
@@ -222,10 +222,10 @@ async def test_partition_that_the_topic_does_not_assign_has_no_replicas(
 
 
 @pytest.mark.parametrize("there", range(4))
-async def test_first_state_of_a_partition_is_made_with_the_folders_that_are_missing(
+async def test_first_state_of_a_partition_creates_only_missing_folders(
     ensemble: Ensemble, there: int
 ) -> None:
-    """A controller that was interrupted has made some of the folders."""
+    """An interrupted controller has created some of the folders."""
     folders = [znodes.partitions_path("u"), *(znodes.partition_path("u", at) for at in (0, 1))]
     async with controlling() as store:
         for folder in (znodes.topic_path("u"), *folders[:there]):
@@ -248,7 +248,7 @@ async def test_first_state_of_a_partition_is_made_with_the_folders_that_are_miss
         assert sorted(made) == sorted([*folders[there:], *states])
 
 
-async def test_list_of_topics_is_read_again_after_ten_times_what_reading_it_took(
+async def test_topic_list_is_read_again_after_ten_times_its_reading_time(
     ensemble: Ensemble, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with controlling() as store:
@@ -282,10 +282,10 @@ def change_of(resource: int, name: str) -> bytes:
     return znodes.encode_config_change((resource, name))
 
 
-async def test_settings_of_another_hand_are_read_when_they_are_told(
+async def test_configs_changed_by_another_broker_are_read_after_their_notification(
     ensemble: Ensemble, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """By what stands in ZooKeeper, not by what the notice says."""
+    """The store reads the configs themselves, not the content of the notification."""
     user = "users/bob/clients/c"
     async with at_rest() as store:
         keys = [(BROKER, "1"), (ENTITY_RESOURCE, user), (TOPIC_RESOURCE, "t")]
@@ -310,7 +310,7 @@ async def test_settings_of_another_hand_are_read_when_they_are_told(
         await store.commit([SetConfigs(BROKER, "1", {}, {"b": "1"})])
 
 
-async def test_member_that_starts_reads_all_settings_there_are(ensemble: Ensemble) -> None:
+async def test_starting_broker_reads_all_configs(ensemble: Ensemble) -> None:
     async with at_rest() as first:
         await leading(first)
         await first.commit([CreateTopic(TOPIC, {"a": "1"})])
@@ -331,7 +331,7 @@ async def test_member_that_starts_reads_all_settings_there_are(ensemble: Ensembl
                 await second.commit([SetConfigs(ENTITY_RESOURCE, name, {"c": name}, after)])
 
 
-async def test_settings_that_went_while_the_connection_was_gone_are_gone(
+async def test_configs_deleted_while_disconnected_are_removed_from_the_image(
     ensemble: Ensemble,
 ) -> None:
     async with at_rest() as store:
@@ -347,7 +347,7 @@ async def test_settings_that_went_while_the_connection_was_gone_are_gone(
 
 
 @pytest.mark.parametrize(("age_s", "stays"), [(CHANGES_KEPT_S, True), (CHANGES_KEPT_S + 1, False)])
-async def test_notice_of_settings_stays_for_a_quarter_of_an_hour(
+async def test_config_notification_is_deleted_after_15_minutes(
     ensemble: Ensemble, monkeypatch: pytest.MonkeyPatch, age_s: int, stays: bool
 ) -> None:
     ensemble.now_ms = lambda: 5_000_000
@@ -363,7 +363,7 @@ async def test_notice_of_settings_stays_for_a_quarter_of_an_hour(
         assert last.content == change_of(BROKER, "2")
 
 
-async def test_notice_of_settings_that_another_removed_first_is_in_nobodys_way(
+async def test_config_notification_removed_by_another_broker_is_no_error(
     ensemble: Ensemble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ensemble.now_ms = lambda: 0
@@ -387,7 +387,7 @@ async def test_notice_of_settings_that_another_removed_first_is_in_nobodys_way(
 # -- members, the controller, features
 
 
-async def test_members_that_come_change_and_go_are_told_as_such(
+async def test_brokers_that_join_change_and_leave_are_published(
     ensemble: Ensemble, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with at_rest() as store:
@@ -409,7 +409,7 @@ async def test_members_that_come_change_and_go_are_told_as_such(
         await store.shows(lambda image: 11 in image.brokers)
 
 
-async def test_members_are_published_as_changes_of_those_alone_that_differ(
+async def test_delta_has_only_the_brokers_that_differ(
     ensemble: Ensemble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with at_rest() as store:
@@ -431,7 +431,7 @@ async def test_members_are_published_as_changes_of_those_alone_that_differ(
         assert told == [*map(RegisterBroker, known), UnregisterBroker(8)]
 
 
-async def test_controller_that_is_damaged_is_nobody_and_the_next_is_seen(
+async def test_damaged_controller_znode_means_no_controller_until_the_next_one(
     ensemble: Ensemble, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with at_rest() as store:
@@ -446,7 +446,7 @@ async def test_controller_that_is_damaged_is_nobody_and_the_next_is_seen(
         await store.shows(lambda image: image.controller_id == 5)
 
 
-async def test_features_that_are_damaged_are_none_and_may_be_agreed_on_anew(
+async def test_damaged_features_are_empty_and_can_be_set_again(
     ensemble: Ensemble, caplog: pytest.LogCaptureFixture
 ) -> None:
     agreed = FinalizedFeatures({"f": 1}, {"g": 2}, 1)

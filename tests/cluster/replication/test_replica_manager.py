@@ -1,4 +1,4 @@
-"""What a broker does with the words of controllers, and with what its followers fetch."""
+"""How a broker carries out controllers' requests, and counts its followers' Fetches."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.cluster.replication.following_stage import (
 
 FOLLOWER = 2
 TOPICS_BY_NAME = 12
-"""A version of Fetch for which this broker need not know of the topic's id."""
+"""A version of Fetch that names topics by name, not by id."""
 
 
 def error_of(answer: LeaderAndIsrResponse) -> ErrorCode:
@@ -42,7 +42,7 @@ def error_of(answer: LeaderAndIsrResponse) -> ErrorCode:
     return ErrorCode(answer.error_code or told)
 
 
-async def test_controller_of_an_earlier_epoch_is_refused(tmp_path: Path) -> None:
+async def test_request_of_an_earlier_controller_is_refused(tmp_path: Path) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
         assert error_of(stage.tell({0: 1}, 1, controller_epoch=5)) == ErrorCode.NONE
         told = stage.tell({0: LEADER}, 2, controller_epoch=4)
@@ -50,7 +50,7 @@ async def test_controller_of_an_earlier_epoch_is_refused(tmp_path: Path) -> None
         assert (stage.partition().leader, stage.partition().leader_epoch) == (1, 1)
 
 
-async def test_word_to_an_earlier_registration_is_refused(tmp_path: Path) -> None:
+async def test_request_to_an_earlier_registration_is_refused(tmp_path: Path) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
         stage.tell({0: 1}, 1)
         told = stage.tell({0: LEADER}, 2, broker_epoch=stage.broker.epoch - 1)
@@ -58,8 +58,8 @@ async def test_word_to_an_earlier_registration_is_refused(tmp_path: Path) -> Non
         assert stage.partition().is_leader
 
 
-async def test_copy_of_what_was_told_changes_nothing(tmp_path: Path) -> None:
-    """It comes after the leader has heard of a later ISR."""
+async def test_repeated_leader_and_isr_changes_nothing(tmp_path: Path) -> None:
+    """The copy arrives after the leader has got a later ISR."""
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
         stage.tell({0: 1}, 1, isr=(1,))
         leading = stage.partition().leading
@@ -70,7 +70,7 @@ async def test_copy_of_what_was_told_changes_nothing(tmp_path: Path) -> None:
         assert (stage.partition().isr, stage.partition().partition_epoch) == ((1, 2), 4)
 
 
-async def test_new_leader_epoch_brings_its_isr_and_partition_epoch(tmp_path: Path) -> None:
+async def test_new_leader_epoch_sets_isr_and_partition_epoch(tmp_path: Path) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
         stage.tell({0: 1}, 1, isr=(1, 2), partition_epoch=3)
         stage.tell({0: 1}, 2, isr=(1,), partition_epoch=7)
@@ -79,7 +79,7 @@ async def test_new_leader_epoch_brings_its_isr_and_partition_epoch(tmp_path: Pat
         assert partition.log.epochs.entries == [(2, 0)]
 
 
-async def test_broker_that_stepped_down_fetches_nothing_until_it_is_told_the_same_epoch(
+async def test_stepped_down_broker_fetches_nothing_until_leader_and_isr(
     tmp_path: Path,
 ) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
@@ -98,7 +98,7 @@ async def test_broker_that_stepped_down_fetches_nothing_until_it_is_told_the_sam
 
 
 def waited_for(stage: FollowingStage) -> tuple[list[ErrorCode], list[bool]]:
-    """Have broker 1 lead partition 0, with a producer that waits for a record to be replicated.
+    """Make broker 1 lead partition 0, with a producer that waits for acks=all.
 
     Returns what the producer is told, and whether the broker leads after each later change.
     """
@@ -111,7 +111,7 @@ def waited_for(stage: FollowingStage) -> tuple[list[ErrorCode], list[bool]]:
     return told, changes
 
 
-async def test_leader_that_steps_down_answers_who_waits_and_tells_that_it_leads_no_more(
+async def test_stepping_down_leader_answers_waiting_requests_and_reports_the_change(
     tmp_path: Path,
 ) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
@@ -123,7 +123,9 @@ async def test_leader_that_steps_down_answers_who_waits_and_tells_that_it_leads_
 
 
 @pytest.mark.parametrize("leader", [LEADER, 3])
-async def test_leader_that_is_to_follow_answers_who_waits(tmp_path: Path, leader: int) -> None:
+async def test_leader_that_becomes_a_follower_answers_waiting_requests(
+    tmp_path: Path, leader: int
+) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
         told, changes = waited_for(stage)
         stage.tell({0: leader}, 2)
@@ -133,7 +135,7 @@ async def test_leader_that_is_to_follow_answers_who_waits(tmp_path: Path, leader
         assert told == [ErrorCode.NOT_LEADER_OR_FOLLOWER], "it is answered once"
 
 
-async def test_partition_that_is_stopped_is_fetched_no_longer(tmp_path: Path) -> None:
+async def test_stopped_partition_is_no_longer_fetched(tmp_path: Path) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
         stage.tell({0: LEADER, 1: LEADER}, 1)
         call = await stage.asked(FetchRequest)
@@ -143,7 +145,7 @@ async def test_partition_that_is_stopped_is_fetched_no_longer(tmp_path: Path) ->
         assert asked_for(await stage.asked(FetchRequest)).keys() == {0}
 
 
-async def test_partition_is_not_stopped_by_who_knows_an_earlier_leader_epoch(
+async def test_stop_replica_with_an_earlier_leader_epoch_is_refused(
     tmp_path: Path,
 ) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
@@ -156,7 +158,7 @@ async def test_partition_is_not_stopped_by_who_knows_an_earlier_leader_epoch(
         assert stage.network.calls == []
 
 
-async def test_nothing_is_fetched_once_all_is_led_here(tmp_path: Path) -> None:
+async def test_fetcher_ends_when_this_broker_leads_all_partitions(tmp_path: Path) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
         stage.tell({0: LEADER, 1: LEADER}, 1)
         await stage.asked(FetchRequest)
@@ -165,7 +167,7 @@ async def test_nothing_is_fetched_once_all_is_led_here(tmp_path: Path) -> None:
         assert stage.network.calls == []
 
 
-async def test_everything_counts_at_once_for_the_only_replica(tmp_path: Path) -> None:
+async def test_only_replica_advances_its_high_watermark_at_once(tmp_path: Path) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
         stage.tell({0: LEADER}, 1)
         call = await stage.asked(FetchRequest)
@@ -175,7 +177,7 @@ async def test_everything_counts_at_once_for_the_only_replica(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("checkpoint", "start", "counts"), [(2, 0, 2), (1, 2, 2), (9, 0, 3)])
-async def test_replica_that_is_opened_goes_by_its_checkpoint_and_start(
+async def test_opened_replica_has_the_high_watermark_of_checkpoint_and_log_start(
     tmp_path: Path, checkpoint: int, start: int, counts: int
 ) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
@@ -208,7 +210,7 @@ async def fetch(
     max_wait_ms: int = 0,
     min_bytes: int = 1,
 ) -> PartitionData:
-    """What broker 2 is answered, at once unless it waits."""
+    """The answer to a Fetch of broker 2; waits as long as the Fetch waits."""
     asked = FetchPartition(
         partition=0,
         current_leader_epoch=leader_epoch,
@@ -230,7 +232,7 @@ async def fetch(
 
 
 async def led_by_this(stage: FollowingStage) -> Partition:
-    """In epoch 3 with two records of epoch 1 and one of 3; broker 2 is in sync."""
+    """Lead in epoch 3, with two records of epoch 1 and one of epoch 3; broker 2 is in sync."""
     stage.tell({0: LEADER}, 1)
     call = await stage.asked(FetchRequest)
     await stage.answer(call, fetched(data(0, batch(0, 1), batch(1, 1))))
@@ -239,7 +241,7 @@ async def led_by_this(stage: FollowingStage) -> Partition:
     return stage.partition()
 
 
-async def test_follower_is_sent_what_does_not_count_yet(tmp_path: Path) -> None:
+async def test_follower_fetches_records_above_the_high_watermark(tmp_path: Path) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
         partition = await led_by_this(stage)
         told = await fetch(stage, 2, last_epoch=1)
@@ -248,7 +250,7 @@ async def test_follower_is_sent_what_does_not_count_yet(tmp_path: Path) -> None:
         assert partition.high_watermark == 2, "what it fetched before it has"
 
 
-async def test_follower_whose_log_diverges_is_not_counted(tmp_path: Path) -> None:
+async def test_fetch_of_a_diverging_follower_does_not_count_as_progress(tmp_path: Path) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
         partition = await led_by_this(stage)
         told = await fetch(stage, 3, last_epoch=1)
@@ -261,7 +263,7 @@ async def test_follower_whose_log_diverges_is_not_counted(tmp_path: Path) -> Non
     ("epoch", "error"),
     [(2, ErrorCode.FENCED_LEADER_EPOCH), (4, ErrorCode.UNKNOWN_LEADER_EPOCH)],
 )
-async def test_follower_of_another_epoch_is_not_counted(
+async def test_fetch_in_another_leader_epoch_does_not_count_as_progress(
     tmp_path: Path, epoch: int, error: ErrorCode
 ) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
@@ -270,7 +272,7 @@ async def test_follower_of_another_epoch_is_not_counted(
         assert partition.high_watermark == 0
 
 
-async def test_follower_that_asks_beyond_the_end_is_not_counted(tmp_path: Path) -> None:
+async def test_fetch_beyond_the_log_end_does_not_count_as_progress(tmp_path: Path) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
         partition = await led_by_this(stage)
         told = await fetch(stage, 7)
@@ -282,10 +284,10 @@ async def test_follower_that_asks_beyond_the_end_is_not_counted(tmp_path: Path) 
         assert follower.log_end_offset == -1
 
 
-async def test_fetch_that_waits_tells_its_leader_where_its_follower_is_when_it_comes_alone(
+async def test_waiting_fetch_counts_as_progress_only_on_arrival(
     tmp_path: Path, autojump_clock: MockClock
 ) -> None:
-    """What is appended has it read again, by when the follower may be gone."""
+    """An append makes the waiting Fetch read again, but the follower may be gone by then."""
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
         partition = await led_by_this(stage)
         assert partition.leading is not None
@@ -310,8 +312,8 @@ async def test_fetch_that_waits_tells_its_leader_where_its_follower_is_when_it_c
         assert follower.last_caught_up_ms == fetched_ms
 
 
-async def test_follower_that_has_all_joins_the_isr(tmp_path: Path) -> None:
-    """All that the leader had when its epoch began, be it a new leader's or the same one's."""
+async def test_follower_with_all_records_joins_the_isr(tmp_path: Path) -> None:
+    """It joins at the leader's epoch start offset, whether the leader is new or the same."""
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
         stage.show()
         stage.tell({0: 1}, 1, isr=(1,))
@@ -326,8 +328,8 @@ async def test_follower_that_has_all_joins_the_isr(tmp_path: Path) -> None:
             assert leading.proposed == (1, FOLLOWER)
 
 
-async def test_next_epoch_of_a_leader_knows_what_its_followers_have(tmp_path: Path) -> None:
-    """What all have that are in sync by then counts at once."""
+async def test_next_epoch_of_the_same_leader_knows_its_followers_offsets(tmp_path: Path) -> None:
+    """Records that all in-sync replicas have are committed at once."""
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
         stage.tell({0: 1}, 1, isr=(1, FOLLOWER, 3), replicas=(1, FOLLOWER, 3))
         append(stage.partition())
@@ -337,7 +339,7 @@ async def test_next_epoch_of_a_leader_knows_what_its_followers_have(tmp_path: Pa
         assert stage.partition().high_watermark == 1
 
 
-async def test_first_epoch_of_all_is_compared_too(tmp_path: Path) -> None:
+async def test_fetch_that_names_epoch_zero_is_checked_for_divergence(tmp_path: Path) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
         stage.tell({0: LEADER}, 0)
         call = await stage.asked(FetchRequest)
@@ -360,10 +362,10 @@ async def test_first_epoch_of_all_is_compared_too(tmp_path: Path) -> None:
         (ErrorCode.FENCED_LEADER_EPOCH, False),
     ],
 )
-async def test_follower_asks_again_unless_its_leader_epoch_is_over(
+async def test_follower_retries_unless_its_leader_epoch_is_fenced(
     tmp_path: Path, autojump_clock: MockClock, error: ErrorCode, asks_again: bool
 ) -> None:
-    """Then it waits until the controller tells it of the next one."""
+    """After FENCED_LEADER_EPOCH it waits for the controller's LeaderAndIsr."""
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
         stage.tell({0: LEADER}, 1)
         call = await stage.asked(FetchRequest)
