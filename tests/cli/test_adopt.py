@@ -188,7 +188,7 @@ def test_somebody_elses_zookeeper_is_refused(
         other = b'{"version":3,"topic_id":"AAAAAAAAQACEAgAAAAAAAA","partitions":{"0":[7]}}'
         client.create("/adopt-other/brokers/topics/t", other, makepath=True)
         refused = kwire(*words, status=1).stderr
-        assert "a topic t with the id AAAAAAAAQACEAgAAAAAAAA" in refused
+        assert "another topic t, with the id AAAAAAAAQACEAgAAAAAAAA" in refused
         assert client.get_children("/adopt-other/brokers/topics") == ["t"]
         assert client.exists("/adopt-other/cluster/id") is None
 

@@ -83,7 +83,7 @@ class Leading:
         self._watchers: list[Watcher] = []
         self._opened = trio.Event()
         self._closed = trio.Event()
-        self._office = trio.Lock()
+        self._electing = trio.Lock()
         self.ended = trio.Event()
 
     async def live(self) -> None:
@@ -113,7 +113,7 @@ class Leading:
 
     async def commit(self, changes: Sequence[Change]) -> ClusterImage:
         await self.load()
-        async with self._office:
+        async with self._electing:
             if self._store.image.controller_id == NO_CONTROLLER:
                 await self.register(broker(1))
         return await self._store.commit(changes)

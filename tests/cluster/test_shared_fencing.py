@@ -166,7 +166,7 @@ async def test_restarted_broker_waits_until_its_earlier_connection_is_removed(
             await registered.wait()
         image = await again.load()
         assert image.brokers[1].epoch > old_epoch
-        assert await again.campaign(), "the office went with the earlier connection"
+        assert await again.campaign(), "the term ended with the earlier connection"
 
 
 async def test_holder_ends_only_after_its_last_broker(tmp_path: Path) -> None:

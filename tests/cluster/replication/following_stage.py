@@ -76,7 +76,7 @@ class FollowingStage:
 
     # -- the controller
 
-    def tell(
+    def send_leader_and_isr(
         self,
         leaders: dict[int, int],
         epoch: int,
@@ -112,7 +112,7 @@ class FollowingStage:
         )
         return answer
 
-    def stop(
+    def send_stop_replica(
         self,
         index: int,
         leader_epoch: int,
@@ -131,7 +131,7 @@ class FollowingStage:
             )
         )
 
-    def show(
+    def send_update_metadata(
         self, *, controller_epoch: int | None = None, broker_epoch: int | None = None
     ) -> UpdateMetadataResponse:
         """Send UpdateMetadata, in which broker 2 is alive."""
@@ -147,7 +147,7 @@ class FollowingStage:
 
     # -- the leader
 
-    async def asked(self, kind: type[Message]) -> Call:
+    async def next_request(self, kind: type[Message]) -> Call:
         """The broker's next request to its leader, which must be of this kind."""
         await wait_all_tasks_blocked()
         calls = [each for each in self.network.calls if not each.done.is_set()]
@@ -195,7 +195,7 @@ def epoch_ends(ends: dict[int, tuple[int, int]]) -> OffsetForLeaderEpochResponse
     return OffsetForLeaderEpochResponse(topics=[OffsetForLeaderTopicResult(TOPIC, told)])
 
 
-def asked_for(call: Call) -> dict[int, FetchPartition]:
+def requested_partitions(call: Call) -> dict[int, FetchPartition]:
     assert isinstance(call.request, FetchRequest)
     return {each.partition: each for topic in call.request.topics for each in topic.partitions}
 

@@ -18,11 +18,11 @@ from tests.cluster.replication.following_stage import (
     TOPIC,
     TRUNCATES_ON_FETCH,
     FollowingStage,
-    asked_for,
     batch,
     data,
     fetched,
     following,
+    requested_partitions,
 )
 
 CONTROLLER_EPOCH = 5
@@ -37,14 +37,16 @@ def told_error(response: LeaderAndIsrResponse) -> ErrorCode:
 
 
 def leads(stage: FollowingStage, controller_epoch: int, broker_epoch: int) -> ErrorCode:
-    told = stage.tell({0: 1}, 9, controller_epoch=controller_epoch, broker_epoch=broker_epoch)
+    told = stage.send_leader_and_isr(
+        {0: 1}, 9, controller_epoch=controller_epoch, broker_epoch=broker_epoch
+    )
     if told.error_code:
         assert told_error(told) == told.error_code, "of the request, and of each partition"
     return ErrorCode(told.error_code)
 
 
 def deletes(stage: FollowingStage, controller_epoch: int, broker_epoch: int) -> ErrorCode:
-    told = stage.stop(
+    told = stage.send_stop_replica(
         0, -1, delete=True, controller_epoch=controller_epoch, broker_epoch=broker_epoch
     )
     assert bool(told.partition_errors) == (not told.error_code)
@@ -52,7 +54,7 @@ def deletes(stage: FollowingStage, controller_epoch: int, broker_epoch: int) -> 
 
 
 def shows(stage: FollowingStage, controller_epoch: int, broker_epoch: int) -> ErrorCode:
-    told = stage.show(controller_epoch=controller_epoch, broker_epoch=broker_epoch)
+    told = stage.send_update_metadata(controller_epoch=controller_epoch, broker_epoch=broker_epoch)
     return ErrorCode(told.error_code)
 
 
@@ -86,7 +88,7 @@ async def test_request_is_accepted_only_from_the_latest_controller_to_the_latest
     tmp_path: Path, word: Word, controller: int, registration: int | None, error: ErrorCode
 ) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
-        stage.tell({0: LEADER}, 3, controller_epoch=CONTROLLER_EPOCH)
+        stage.send_leader_and_isr({0: LEADER}, 3, controller_epoch=CONTROLLER_EPOCH)
         before = state(stage)
         epoch = ANY_REGISTRATION if registration is None else stage.broker.epoch + registration
         assert word(stage, CONTROLLER_EPOCH + controller, epoch) == error
@@ -120,7 +122,7 @@ async def test_request_to_an_ended_registration_is_refused_before_and_after_the_
 ) -> None:
     """The broker steps down before it registers again; earlier requests arrive late."""
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
-        stage.tell({0: LEADER}, 3, controller_epoch=CONTROLLER_EPOCH)
+        stage.send_leader_and_isr({0: LEADER}, 3, controller_epoch=CONTROLLER_EPOCH)
         stage.broker.manager.step_down()
         before, ended = state(stage), stage.broker.epoch
         assert word(stage, CONTROLLER_EPOCH, ended) == ErrorCode.STALE_BROKER_EPOCH
@@ -147,9 +149,9 @@ async def test_stop_replica_is_fenced_only_by_an_earlier_leader_epoch(
     tmp_path: Path, leader_epoch: int, error: ErrorCode, delete: bool
 ) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
-        stage.tell({0: LEADER, 1: LEADER}, 3)
-        call = await stage.asked(FetchRequest)
-        told = stage.stop(0, leader_epoch, delete=delete)
+        stage.send_leader_and_isr({0: LEADER, 1: LEADER}, 3)
+        call = await stage.next_request(FetchRequest)
+        told = stage.send_stop_replica(0, leader_epoch, delete=delete)
         assert told.partition_errors[0].error_code == error
         broker = stage.broker.broker
         assert broker is not None
@@ -158,13 +160,13 @@ async def test_stop_replica_is_fenced_only_by_an_earlier_leader_epoch(
         assert {index for _, index in broker.logs.logs} == left
         await stage.answer(call, fetched(data(0, batch(0, 3)), data(1, batch(0, 3))))
         followed = {0, 1} if error else {1}
-        assert asked_for(await stage.asked(FetchRequest)).keys() == followed
+        assert requested_partitions(await stage.next_request(FetchRequest)).keys() == followed
 
 
 async def test_stop_replica_of_an_unknown_partition_is_no_error(tmp_path: Path) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
         for delete in (True, False):
-            [told] = stage.stop(4, 3, delete=delete).partition_errors
+            [told] = stage.send_stop_replica(4, 3, delete=delete).partition_errors
             assert (told.topic_name, told.partition_index) == (TOPIC, 4)
             assert told.error_code == ErrorCode.NONE
 
@@ -184,8 +186,8 @@ async def test_leader_and_isr_is_applied_only_with_a_later_leader_epoch(
     tmp_path: Path, leader_epoch: int, error: ErrorCode
 ) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
-        stage.tell({0: LEADER}, 3)
-        assert told_error(stage.tell({0: 1}, leader_epoch)) == error
+        stage.send_leader_and_isr({0: LEADER}, 3)
+        assert told_error(stage.send_leader_and_isr({0: 1}, leader_epoch)) == error
         assert stage.partition().is_leader == (not error)
 
 
@@ -197,8 +199,10 @@ async def test_next_registration_accepts_the_same_leader_epoch_but_no_earlier_on
     tmp_path: Path, leader_epoch: int, error: ErrorCode
 ) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
-        stage.tell({0: LEADER}, 3)
+        stage.send_leader_and_isr({0: LEADER}, 3)
         stage.broker.manager.step_down()
-        told = stage.tell({0: LEADER}, leader_epoch, broker_epoch=stage.broker.epoch + 1)
+        told = stage.send_leader_and_isr(
+            {0: LEADER}, leader_epoch, broker_epoch=stage.broker.epoch + 1
+        )
         assert told_error(told) == error
         assert stage.partition().following == (not error)

@@ -25,11 +25,11 @@ from tests.cluster.replication.following_stage import (
     TOPIC_ID,
     TRUNCATES_ON_FETCH,
     FollowingStage,
-    asked_for,
     batch,
     data,
     fetched,
     following,
+    requested_partitions,
 )
 
 FOLLOWER = 2
@@ -44,16 +44,16 @@ def error_of(answer: LeaderAndIsrResponse) -> ErrorCode:
 
 async def test_request_of_an_earlier_controller_is_refused(tmp_path: Path) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
-        assert error_of(stage.tell({0: 1}, 1, controller_epoch=5)) == ErrorCode.NONE
-        told = stage.tell({0: LEADER}, 2, controller_epoch=4)
+        assert error_of(stage.send_leader_and_isr({0: 1}, 1, controller_epoch=5)) == ErrorCode.NONE
+        told = stage.send_leader_and_isr({0: LEADER}, 2, controller_epoch=4)
         assert error_of(told) == ErrorCode.STALE_CONTROLLER_EPOCH
         assert (stage.partition().leader, stage.partition().leader_epoch) == (1, 1)
 
 
 async def test_request_to_an_earlier_registration_is_refused(tmp_path: Path) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
-        stage.tell({0: 1}, 1)
-        told = stage.tell({0: LEADER}, 2, broker_epoch=stage.broker.epoch - 1)
+        stage.send_leader_and_isr({0: 1}, 1)
+        told = stage.send_leader_and_isr({0: LEADER}, 2, broker_epoch=stage.broker.epoch - 1)
         assert error_of(told) == ErrorCode.STALE_BROKER_EPOCH
         assert stage.partition().is_leader
 
@@ -61,19 +61,19 @@ async def test_request_to_an_earlier_registration_is_refused(tmp_path: Path) -> 
 async def test_repeated_leader_and_isr_changes_nothing(tmp_path: Path) -> None:
     """The copy arrives after the leader has got a later ISR."""
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
-        stage.tell({0: 1}, 1, isr=(1,))
+        stage.send_leader_and_isr({0: 1}, 1, isr=(1,))
         leading = stage.partition().leading
         assert leading is not None
         leading.settled((1, 2), 4)
-        told = stage.tell({0: 1}, 1, isr=(1,))
+        told = stage.send_leader_and_isr({0: 1}, 1, isr=(1,))
         assert error_of(told) == ErrorCode.STALE_CONTROLLER_EPOCH
         assert (stage.partition().isr, stage.partition().partition_epoch) == ((1, 2), 4)
 
 
 async def test_new_leader_epoch_sets_isr_and_partition_epoch(tmp_path: Path) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
-        stage.tell({0: 1}, 1, isr=(1, 2), partition_epoch=3)
-        stage.tell({0: 1}, 2, isr=(1,), partition_epoch=7)
+        stage.send_leader_and_isr({0: 1}, 1, isr=(1, 2), partition_epoch=3)
+        stage.send_leader_and_isr({0: 1}, 2, isr=(1,), partition_epoch=7)
         partition = stage.partition()
         assert (partition.isr, partition.partition_epoch, partition.leader_epoch) == ((1,), 7, 2)
         assert partition.log.epochs.entries == [(2, 0)]
@@ -83,26 +83,28 @@ async def test_stepped_down_broker_fetches_nothing_until_leader_and_isr(
     tmp_path: Path,
 ) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
-        stage.tell({0: LEADER}, 1)
-        await stage.asked(FetchRequest)
+        stage.send_leader_and_isr({0: LEADER}, 1)
+        await stage.next_request(FetchRequest)
         manager = stage.broker.manager
         manager.step_down()
         await wait_all_tasks_blocked()
         assert stage.network.calls == []
-        assert error_of(stage.tell({0: LEADER}, 1)) == ErrorCode.STALE_BROKER_EPOCH
+        assert error_of(stage.send_leader_and_isr({0: LEADER}, 1)) == ErrorCode.STALE_BROKER_EPOCH
         stage.broker.epoch += 1
         manager._host.broker_epoch = stage.broker.epoch
-        assert error_of(stage.tell({0: LEADER}, 1)) == ErrorCode.NONE
-        await stage.asked(FetchRequest)
-        assert error_of(stage.tell({0: LEADER}, 1)) == ErrorCode.STALE_CONTROLLER_EPOCH
+        assert error_of(stage.send_leader_and_isr({0: LEADER}, 1)) == ErrorCode.NONE
+        await stage.next_request(FetchRequest)
+        assert (
+            error_of(stage.send_leader_and_isr({0: LEADER}, 1)) == ErrorCode.STALE_CONTROLLER_EPOCH
+        )
 
 
-def waited_for(stage: FollowingStage) -> tuple[list[ErrorCode], list[bool]]:
+def leader_with_a_waiting_producer(stage: FollowingStage) -> tuple[list[ErrorCode], list[bool]]:
     """Make broker 1 lead partition 0, with a producer that waits for acks=all.
 
     Returns what the producer is told, and whether the broker leads after each later change.
     """
-    stage.tell({0: 1}, 1)
+    stage.send_leader_and_isr({0: 1}, 1)
     partition, changes = stage.partition(), list[bool]()
     stage.broker.led = lambda changed: changes.append(changed.is_leader)
     append(partition)
@@ -115,7 +117,7 @@ async def test_stepping_down_leader_answers_waiting_requests_and_reports_the_cha
     tmp_path: Path,
 ) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
-        told, changes = waited_for(stage)
+        told, changes = leader_with_a_waiting_producer(stage)
         partition = stage.partition()
         stage.broker.manager.step_down()
         assert (told, changes) == ([ErrorCode.NOT_LEADER_OR_FOLLOWER], [False])
@@ -127,52 +129,55 @@ async def test_leader_that_becomes_a_follower_answers_waiting_requests(
     tmp_path: Path, leader: int
 ) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
-        told, changes = waited_for(stage)
-        stage.tell({0: leader}, 2)
+        told, changes = leader_with_a_waiting_producer(stage)
+        stage.send_leader_and_isr({0: leader}, 2)
         assert (told, changes) == ([ErrorCode.NOT_LEADER_OR_FOLLOWER], [False])
         assert stage.partition().leading is None
-        stage.tell({0: 1}, 3, isr=(1,))
+        stage.send_leader_and_isr({0: 1}, 3, isr=(1,))
         assert told == [ErrorCode.NOT_LEADER_OR_FOLLOWER], "it is answered once"
 
 
 async def test_stopped_partition_is_no_longer_fetched(tmp_path: Path) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
-        stage.tell({0: LEADER, 1: LEADER}, 1)
-        call = await stage.asked(FetchRequest)
-        stage.stop(1, 1, delete=False)
+        stage.send_leader_and_isr({0: LEADER, 1: LEADER}, 1)
+        call = await stage.next_request(FetchRequest)
+        stage.send_stop_replica(1, 1, delete=False)
         await stage.answer(call, fetched(data(0, batch(0, 1)), data(1, batch(0, 1))))
         assert (stage.end(0), stage.end(1)) == (1, 0)
-        assert asked_for(await stage.asked(FetchRequest)).keys() == {0}
+        assert requested_partitions(await stage.next_request(FetchRequest)).keys() == {0}
 
 
 async def test_stop_replica_with_an_earlier_leader_epoch_is_refused(
     tmp_path: Path,
 ) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
-        stage.tell({0: LEADER}, 2)
-        told = stage.stop(0, 1, delete=True)
+        stage.send_leader_and_isr({0: LEADER}, 2)
+        told = stage.send_stop_replica(0, 1, delete=True)
         assert told.partition_errors[0].error_code == ErrorCode.FENCED_LEADER_EPOCH
-        await stage.asked(FetchRequest)
-        assert stage.stop(0, -2, delete=True).partition_errors[0].error_code == ErrorCode.NONE
+        await stage.next_request(FetchRequest)
+        assert (
+            stage.send_stop_replica(0, -2, delete=True).partition_errors[0].error_code
+            == ErrorCode.NONE
+        )
         await wait_all_tasks_blocked()
         assert stage.network.calls == []
 
 
 async def test_fetcher_ends_when_this_broker_leads_all_partitions(tmp_path: Path) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
-        stage.tell({0: LEADER, 1: LEADER}, 1)
-        await stage.asked(FetchRequest)
-        stage.tell({0: 1, 1: 1}, 2)
+        stage.send_leader_and_isr({0: LEADER, 1: LEADER}, 1)
+        await stage.next_request(FetchRequest)
+        stage.send_leader_and_isr({0: 1, 1: 1}, 2)
         await wait_all_tasks_blocked()
         assert stage.network.calls == []
 
 
 async def test_only_replica_advances_its_high_watermark_at_once(tmp_path: Path) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
-        stage.tell({0: LEADER}, 1)
-        call = await stage.asked(FetchRequest)
+        stage.send_leader_and_isr({0: LEADER}, 1)
+        call = await stage.next_request(FetchRequest)
         await stage.answer(call, fetched(data(0, batch(0, 1), high_watermark=0)))
-        stage.tell({0: 1}, 2, isr=(1,), replicas=(1,))
+        stage.send_leader_and_isr({0: 1}, 2, isr=(1,), replicas=(1,))
         assert stage.partition().high_watermark == 1
 
 
@@ -181,8 +186,8 @@ async def test_opened_replica_has_the_high_watermark_of_checkpoint_and_log_start
     tmp_path: Path, checkpoint: int, start: int, counts: int
 ) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
-        stage.tell({0: LEADER}, 1)
-        call = await stage.asked(FetchRequest)
+        stage.send_leader_and_isr({0: LEADER}, 1)
+        call = await stage.next_request(FetchRequest)
         await stage.answer(call, fetched(data(0, *[batch(each, 1) for each in range(3)])))
         broker = stage.broker.broker
         assert broker is not None
@@ -190,7 +195,7 @@ async def test_opened_replica_has_the_high_watermark_of_checkpoint_and_log_start
         log = broker.logs.logs[TOPIC, 0]
         log.log_start_offset = start
         broker.logs.high_watermarks[TOPIC, 0] = checkpoint
-        stage.tell({0: LEADER}, 2)
+        stage.send_leader_and_isr({0: LEADER}, 2)
         assert stage.partition().high_watermark == counts
 
 
@@ -231,19 +236,19 @@ async def fetch(
     return reply.responses[0].partitions[0]
 
 
-async def led_by_this(stage: FollowingStage) -> Partition:
+async def led_partition(stage: FollowingStage) -> Partition:
     """Lead in epoch 3, with two records of epoch 1 and one of epoch 3; broker 2 is in sync."""
-    stage.tell({0: LEADER}, 1)
-    call = await stage.asked(FetchRequest)
+    stage.send_leader_and_isr({0: LEADER}, 1)
+    call = await stage.next_request(FetchRequest)
     await stage.answer(call, fetched(data(0, batch(0, 1), batch(1, 1))))
-    stage.tell({0: 1}, 3)
+    stage.send_leader_and_isr({0: 1}, 3)
     append(stage.partition())
     return stage.partition()
 
 
 async def test_follower_fetches_records_above_the_high_watermark(tmp_path: Path) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
-        partition = await led_by_this(stage)
+        partition = await led_partition(stage)
         told = await fetch(stage, 2, last_epoch=1)
         assert (told.error_code, told.high_watermark) == (ErrorCode.NONE, 0)
         assert told.records
@@ -252,7 +257,7 @@ async def test_follower_fetches_records_above_the_high_watermark(tmp_path: Path)
 
 async def test_fetch_of_a_diverging_follower_does_not_count_as_progress(tmp_path: Path) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
-        partition = await led_by_this(stage)
+        partition = await led_partition(stage)
         told = await fetch(stage, 3, last_epoch=1)
         assert told.diverging_epoch is not None
         assert (told.diverging_epoch.epoch, told.diverging_epoch.end_offset) == (1, 2)
@@ -267,14 +272,14 @@ async def test_fetch_in_another_leader_epoch_does_not_count_as_progress(
     tmp_path: Path, epoch: int, error: ErrorCode
 ) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
-        partition = await led_by_this(stage)
+        partition = await led_partition(stage)
         assert (await fetch(stage, 3, leader_epoch=epoch, last_epoch=3)).error_code == error
         assert partition.high_watermark == 0
 
 
 async def test_fetch_beyond_the_log_end_does_not_count_as_progress(tmp_path: Path) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
-        partition = await led_by_this(stage)
+        partition = await led_partition(stage)
         told = await fetch(stage, 7)
         assert told.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
         assert partition.high_watermark == 0
@@ -289,7 +294,7 @@ async def test_waiting_fetch_counts_as_progress_only_on_arrival(
 ) -> None:
     """An append makes the waiting Fetch read again, but the follower may be gone by then."""
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
-        partition = await led_by_this(stage)
+        partition = await led_partition(stage)
         assert partition.leading is not None
         follower = partition.leading.follower(FOLLOWER)
         assert follower is not None
@@ -315,11 +320,11 @@ async def test_waiting_fetch_counts_as_progress_only_on_arrival(
 async def test_follower_with_all_records_joins_the_isr(tmp_path: Path) -> None:
     """It joins at the leader's epoch start offset, whether the leader is new or the same."""
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
-        stage.show()
-        stage.tell({0: 1}, 1, isr=(1,))
+        stage.send_update_metadata()
+        stage.send_leader_and_isr({0: 1}, 1, isr=(1,))
         for epoch in (1, 2):
             append(stage.partition())
-            stage.tell({0: 1}, epoch, isr=(1,))
+            stage.send_leader_and_isr({0: 1}, epoch, isr=(1,))
             leading = stage.partition().leading
             assert leading is not None
             await fetch(stage, epoch - 1, leader_epoch=epoch)
@@ -331,20 +336,20 @@ async def test_follower_with_all_records_joins_the_isr(tmp_path: Path) -> None:
 async def test_next_epoch_of_the_same_leader_knows_its_followers_offsets(tmp_path: Path) -> None:
     """Records that all in-sync replicas have are committed at once."""
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
-        stage.tell({0: 1}, 1, isr=(1, FOLLOWER, 3), replicas=(1, FOLLOWER, 3))
+        stage.send_leader_and_isr({0: 1}, 1, isr=(1, FOLLOWER, 3), replicas=(1, FOLLOWER, 3))
         append(stage.partition())
         await fetch(stage, 1, leader_epoch=1)
         assert stage.partition().high_watermark == 0
-        stage.tell({0: 1}, 2, isr=(1, FOLLOWER), replicas=(1, FOLLOWER, 3))
+        stage.send_leader_and_isr({0: 1}, 2, isr=(1, FOLLOWER), replicas=(1, FOLLOWER, 3))
         assert stage.partition().high_watermark == 1
 
 
 async def test_fetch_that_names_epoch_zero_is_checked_for_divergence(tmp_path: Path) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
-        stage.tell({0: LEADER}, 0)
-        call = await stage.asked(FetchRequest)
+        stage.send_leader_and_isr({0: LEADER}, 0)
+        call = await stage.next_request(FetchRequest)
         await stage.answer(call, fetched(data(0, batch(0, 0))))
-        stage.tell({0: 1}, 3)
+        stage.send_leader_and_isr({0: 1}, 3)
         append(stage.partition())
         told = await fetch(stage, 2, last_epoch=0)
         assert told.diverging_epoch is not None
@@ -367,8 +372,8 @@ async def test_follower_retries_unless_its_leader_epoch_is_fenced(
 ) -> None:
     """After FENCED_LEADER_EPOCH it waits for the controller's LeaderAndIsr."""
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
-        stage.tell({0: LEADER}, 1)
-        call = await stage.asked(FetchRequest)
+        stage.send_leader_and_isr({0: LEADER}, 1)
+        call = await stage.next_request(FetchRequest)
         await stage.answer(call, fetched(data(0, error_code=error)))
         await trio.sleep(2)
         await wait_all_tasks_blocked()

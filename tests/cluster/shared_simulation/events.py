@@ -54,7 +54,7 @@ class Events:
             *[self.fail_log_dir] * 2, self.kill_holder, *[self.start_holder] * 6, self.stop_holder,
             self.orphan_holder, *[self.restart_quickly] * 3, *[self.depose_with_writes] * 4,
             *[self.kill_holder_in_a_write] * 2, *[self.join_while_others_write] * 2,
-            self.kill_holder_in_a_snapshot, *[self.fail_in_a_change_of_office] * 2,
+            self.kill_holder_in_a_snapshot, *[self.fail_during_an_election] * 2,
             *[self.write_in_an_earlier_epoch] * 3, *[self.contend] * 2,
         ]  # fmt: skip
 
@@ -175,7 +175,7 @@ class Events:
 
     def write_as_controller(self, one: int, two: int) -> None:
         if (controller := self.controller()) is not None:
-            self._write_topic(controller, controller.office_epochs[-1], one, two)
+            self._write_topic(controller, controller.controller_epochs[-1], one, two)
 
     def usurp(self, one: int, two: int) -> None:
         """A broker writes in the epoch of another broker, the controller."""
@@ -353,7 +353,7 @@ class Events:
         for _ in range(self.chance.randrange(9)):
             await trio.lowlevel.checkpoint()
 
-    async def fail_in_a_change_of_office(self, one: int, two: int) -> None:
+    async def fail_during_an_election(self, one: int, two: int) -> None:
         """The disk refuses a write while the controller, or another broker, leaves or joins."""
         if (process := self.process(one)) is None:
             return
@@ -384,14 +384,14 @@ class Events:
         controller = self.controller()
         if controller is None or controller.is_paused:
             return
-        epoch = controller.office_epochs[-1]
+        epoch = controller.controller_epochs[-1]
         for work in (controller.resign, controller.campaign):
             controller.start(work)
             await self.world.calm_down()
-        if controller.is_controller and controller.office_epochs[-1] > epoch:
+        if controller.is_controller and controller.controller_epochs[-1] > epoch:
             self.seen["wrote in an earlier epoch"] += 1
             self._write_topic(controller, epoch, one, two)
-            self._write_topic(controller, controller.office_epochs[-1], one + 1, two)
+            self._write_topic(controller, controller.controller_epochs[-1], one + 1, two)
 
     async def kill_holder_in_a_snapshot(self, one: int, two: int) -> None:
         """A broker that has got part of the snapshot, or none, must not join."""

@@ -107,7 +107,7 @@ class Laws:
             before.controller_id,
             before.controller_epoch,
         ):
-            self._check_office(before, after)
+            self._check_controller(before, after)
         elif after.next_producer_id != before.next_producer_id:
             assert after.next_producer_id > before.next_producer_id
             assert after == before.with_next_producer_id(after.next_producer_id)
@@ -126,7 +126,9 @@ class Laws:
             assert process.is_forgotten, f"{process} is unregistered although it is connected"
             del self._registered[broker_id]
             assert after == before.without_broker(broker_id)
-            assert after.controller_id != broker_id, "the office goes before its broker"
+            assert after.controller_id != broker_id, (
+                "the controller resigns before its broker leaves"
+            )
             return
         self._check_registration(broker, process)
         assert after == before.with_broker(broker)
@@ -144,13 +146,13 @@ class Laws:
         self._registered[broker.id] = process
         process.was_registered = True
 
-    def _check_office(self, before: ClusterImage, after: ClusterImage) -> None:
+    def _check_controller(self, before: ClusterImage, after: ClusterImage) -> None:
         epoch = after.controller_epoch
         assert after == before.with_controller(after.controller_id, epoch)
         if after.controller_id == NO_CONTROLLER:
             process = self._registered[before.controller_id]
-            goes = process.is_forgotten or process.gives_up_the_office
-            assert goes, f"{process} loses the office"
+            goes = process.is_forgotten or process.resigns_or_leaves
+            assert goes, f"{process} stops being the controller"
             assert epoch == before.controller_epoch
             return
         assert before.controller_id == NO_CONTROLLER, "there is a controller already"
@@ -171,7 +173,7 @@ class Laws:
         assert apply_all(before, write.changes) == after, write
         if write.is_controllers:
             assert before.controller_id == write.writer.id, ("another is the controller", write)
-            assert before.controller_epoch == write.epoch, ("its office is over", write)
+            assert before.controller_epoch == write.epoch, ("its term is over", write)
             assert self._registered[write.writer.id] is write.writer, write
 
     @staticmethod
@@ -208,7 +210,7 @@ class Laws:
             write.epoch,
         )
         is_controller &= self._registered.get(write.writer.id) is write.writer
-        assert not is_controller or write.writer.gives_up_the_office, (
+        assert not is_controller or write.writer.resigns_or_leaves, (
             "it is the controller",
             write,
         )

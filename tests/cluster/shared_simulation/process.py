@@ -55,7 +55,7 @@ class Process:
         self.was_told_lost = False
         self.is_vacant = False
         """Whether it got ControllerGone and has not campaigned since."""
-        self.office_epochs: list[int] = []
+        self.controller_epochs: list[int] = []
         """Controller epochs in which its image named it the controller."""
         self.pending: Counter[str] = Counter()
         """The requests that it waits for."""
@@ -83,13 +83,13 @@ class Process:
         return gone or self.world.holder is None or self.world.holder.is_stopping
 
     @property
-    def gives_up_the_office(self) -> bool:
+    def resigns_or_leaves(self) -> bool:
         """Whether it has resigned, or may have."""
         return self.is_over or self.pending["resign"] > 0
 
     @property
     def is_controller(self) -> bool:
-        return self.image.controller_id == self.id and bool(self.office_epochs)
+        return self.image.controller_id == self.id and bool(self.controller_epochs)
 
     # -- its life
 
@@ -151,7 +151,7 @@ class Process:
         if before.controller_id != NO_CONTROLLER and image.controller_id == NO_CONTROLLER:
             self.controllers_seen_gone += 1
         if image.controller_id == self.id and image.controller_id != before.controller_id:
-            self.office_epochs.append(image.controller_epoch)
+            self.controller_epochs.append(image.controller_epoch)
 
     def _heard(self, event: StoreEvent) -> None:
         if self.world.is_over:
@@ -229,11 +229,11 @@ class Process:
     async def campaign(self) -> None:
         self.is_vacant = False
         self.campaigns = True
-        before, resigns = len(self.office_epochs), self._resigns - self.pending["resign"]
+        before, resigns = len(self.controller_epochs), self._resigns - self.pending["resign"]
         elected = await self._ask("campaign", SharedStore.campaign, lasts=False)
         if elected:
             self.world.seen["elected"] += 1
-            was_elected = before < len(self.office_epochs) or self.is_controller
+            was_elected = before < len(self.controller_epochs) or self.is_controller
             assert was_elected or resigns < self._resigns, f"{self} is elected and has not seen it"
 
     async def resign(self) -> None:
@@ -242,11 +242,11 @@ class Process:
 
     async def leave(self) -> None:
         """Stop like a broker: resign, then disconnect."""
-        office = self.image.controller_id, self.image.controller_epoch
+        term = self.image.controller_id, self.image.controller_epoch
         await self.resign()
         if self.is_open:
             now = self.image.controller_id, self.image.controller_epoch
-            still = now == office and self.is_controller and self.is_registered
+            still = now == term and self.is_controller and self.is_registered
             still &= self.pending["resign"] == 0
             assert not still, f"{self} has resigned and still is it"
         self.world.seen["left"] += 1

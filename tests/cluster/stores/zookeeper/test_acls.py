@@ -168,7 +168,7 @@ async def test_damaged_acl_keeps_its_previous_entries_and_stops_a_starting_broke
         client.create("/kafka-acl-changes/acl_changes_", b"TOPIC:u", sequence=True)
         image = await store.shows(lambda image: image.acls_on(other) == {entries[0]})
         assert image.acls_on(pattern) == {*entries}
-        assert f"{path} in ZooKeeper is no access control list" in caplog.text
+        assert f"{path} in ZooKeeper cannot be decoded as an access control list" in caplog.text
         refused = pytest.RaisesExc(StoreError, match=path)
         with pytest.RaisesGroup(refused, flatten_subgroups=True):
             async with opened(zookeeper.connect(f"/{unique}"), 2, has_acls=True):

@@ -203,6 +203,6 @@ async def test_adoption_refuses_an_acl_that_zookeeper_cannot_keep(
     pattern = ResourcePattern(ResourceType.GROUP, LITERAL, name)
     entry = AccessControlEntry("User:eve", "*", operation, AclPermissionType.DENY)
     image = ClusterImage("c").with_acls(pattern, frozenset({entry}))
-    with pytest.RaisesGroup(pytest.RaisesExc(CannotAdopt, match=f"'{name}' that names User:eve")):
+    with pytest.RaisesGroup(pytest.RaisesExc(CannotAdopt, match=f"'{name}' for User:eve")):
         await adopt(config_of(zookeeper, unique), image, NODE)
     assert not client.exists("/")

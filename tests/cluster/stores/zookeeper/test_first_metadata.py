@@ -41,11 +41,11 @@ class Rival:
         self._client = KazooClient(address, timeout=PATIENCE_S)  # else another might be elected
         self._client.start(timeout=PATIENCE_S)
         self._chroot = chroot
-        self._office = f"{chroot}/controller"
-        self._client.create(self._office, ANOTHER, ephemeral=True, makepath=True)
+        self._controller_path = f"{chroot}/controller"
+        self._client.create(self._controller_path, ANOTHER, ephemeral=True, makepath=True)
 
     def resign(self) -> None:
-        self._client.delete(self._office)
+        self._client.delete(self._controller_path)
 
     def make_topic(self, name: str) -> None:
         self._client.create(f"{self._chroot}/brokers/topics/{name}", b"{}", makepath=True)

@@ -228,7 +228,7 @@ async def test_first_controller_has_epoch_one(ensemble: Ensemble) -> None:
             assert not store.is_own_term(*other)
         await store.resign()
         assert not store.is_own_term(1, 1, store.session.id)
-        await store.resign()  # of who holds no office: nothing
+        await store.resign()  # it is not the controller: nothing happens
         assert znodes.CONTROLLER not in ensemble.znodes
 
 

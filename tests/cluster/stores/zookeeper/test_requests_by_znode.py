@@ -299,7 +299,7 @@ async def test_new_controller_reads_earlier_requests_and_drops_earlier_notificat
         ]
         assert not children(ensemble, znodes.ISR_CHANGES)
         assert not children(ensemble, znodes.LOG_DIR_EVENTS)
-        # In its next office it is told again what is left.
+        # Its next term reports again what is left.
         await store.resign()
         assert await store.campaign()
         await wait_all_tasks_blocked()
@@ -351,7 +351,7 @@ async def test_notification_removed_by_another_broker_is_no_error(
         await wait_all_tasks_blocked()
         assert told(store) == [LogDirsFailed((3,))]
         assert store.is_controller
-        assert "was not removed" not in caplog.text
+        assert "Cannot remove a notification" not in caplog.text
 
 
 async def test_term_that_ends_without_successor_reports_controller_gone(
