@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby
 
 from kwire.cluster.controller.effects import ControllerEffects
 from kwire.cluster.controller.state import ControllerState, TopicPartition, partition_of
@@ -236,7 +236,8 @@ def alter_reassignments(
 
     def reply() -> ControllerEffects:
         responses = [
-            _answered(topic, its) for topic, its in zip(request.topics, outcomes, strict=True)
+            _answered(topic, of_topic)
+            for topic, of_topic in zip(request.topics, outcomes, strict=True)
         ]
         return ControllerEffects(
             reply=AlterPartitionReassignmentsResponse(
@@ -246,7 +247,7 @@ def alter_reassignments(
             )
         )
 
-    return ControllerEffects(decisions=[each for its in outcomes for each in its], then=reply)
+    return ControllerEffects(decisions=list(chain.from_iterable(outcomes)), then=reply)
 
 
 def _answered(
@@ -257,11 +258,11 @@ def _answered(
         topic.name,
         [
             ReassignablePartitionResponse(
-                asked.partition_index,
+                request.partition_index,
                 ErrorCode.NONE if outcome.refusal is None else outcome.refusal.error,
                 None if outcome.refusal is None else outcome.refusal.message,
             )
-            for asked, outcome in zip(topic.partitions, outcomes, strict=True)
+            for request, outcome in zip(topic.partitions, outcomes, strict=True)
         ],
     )
 
@@ -270,16 +271,16 @@ def reassignments_requested(
     state: ControllerState, replicas: Mapping[TopicPartition, tuple[int, ...]]
 ) -> ControllerEffects:
     """Begin reassignments that a tool wrote into the store; `reply` lists those refused."""
-    asked = [
+    decisions = [
         PartitionReassignment(state, topic_partition, target, may_be_away=True)
         for topic_partition, target in replicas.items()
     ]
-    outcomes = [DecisionOutcome(each) for each in asked]
+    outcomes = [DecisionOutcome(each) for each in decisions]
 
     def reply() -> ControllerEffects:
-        pairs = zip(asked, outcomes, strict=True)
+        pairs = zip(decisions, outcomes, strict=True)
         return ControllerEffects(
-            reply=[each.topic_partition for each, its in pairs if its.refusal is not None]
+            reply=[each.topic_partition for each, outcome in pairs if outcome.refusal is not None]
         )
 
     return ControllerEffects(decisions=list(outcomes), then=reply)
@@ -292,12 +293,14 @@ def list_reassignments(
     if request.topics is None:
         topic_partitions = sorted(state.reassigned)
     else:
-        asked = {(topic.name, each) for topic in request.topics for each in topic.partition_indexes}
-        topic_partitions = sorted(asked & state.reassigned)
+        named = {(topic.name, each) for topic in request.topics for each in topic.partition_indexes}
+        topic_partitions = sorted(named & state.reassigned)
     topics = []
-    for topic, its in groupby(topic_partitions, key=lambda topic_partition: topic_partition[0]):
+    for topic, of_topic in groupby(
+        topic_partitions, key=lambda topic_partition: topic_partition[0]
+    ):
         partitions = []
-        for topic_partition in its:
+        for topic_partition in of_topic:
             partition = state.partition(topic_partition)
             assert partition is not None, "the index follows the image"
             partitions.append(

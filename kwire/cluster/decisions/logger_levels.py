@@ -15,13 +15,19 @@ NOT_SET = 0  # logging.NOTSET: a logger takes its parent's level
 
 
 def levels(
-    settings: LiveSettings, resource_name: str, edits: Sequence[ConfigEdit], known: Collection[str]
+    settings: LiveSettings,
+    resource_name: str,
+    edits: Sequence[ConfigEdit],
+    logger_names: Collection[str],
 ) -> dict[str, int]:
-    """The new level of each logger that `edits` name, of those `known`.  Raises Refusal."""
+    """The new level of each logger that `edits` name.
+
+    Raises Refusal, also for a name that is not one of `logger_names`.
+    """
     refuse_unclear_edits(edits)
     check_node_id(settings, resource_name, "Unexpected node id. Expected {0}, but received {1}")
     for edit in edits:
-        _check(edit, known)
+        _check(edit, logger_names)
     return {
         edit.name: NOT_SET
         if edit.operation == ConfigOperation.DELETE
@@ -30,14 +36,14 @@ def levels(
     }
 
 
-def _check(edit: ConfigEdit, known: Collection[str]) -> None:
+def _check(edit: ConfigEdit, logger_names: Collection[str]) -> None:
     operation = ConfigOperation(edit.operation)
     if operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
         raise Refusal(
             ErrorCode.INVALID_REQUEST,
             f"{operation.name} operation is not allowed for the BROKER_LOGGER resource",
         )
-    if edit.name not in known:
+    if edit.name not in logger_names:
         raise Refusal(ErrorCode.INVALID_CONFIG, f"Logger {edit.name} does not exist!")
     if operation is ConfigOperation.DELETE:
         if edit.name == ROOT_LOGGER:

@@ -46,13 +46,13 @@ class CredentialChange:
     """
 
     user: str
-    asked: list[CredentialDeletion | CredentialUpsertion] = field(default_factory=list)
+    alterations: list[CredentialDeletion | CredentialUpsertion] = field(default_factory=list)
 
     def decide(self, image: ClusterImage) -> SetConfigs | None:
         key = user_key(self.user)
         before = image.configs_of(*key)
         after = dict(before)
-        first = self.asked[0]
+        first = self.alterations[0]
         mechanism = self._mechanism(first.mechanism)
         if isinstance(first, CredentialUpsertion):
             after[mechanism] = _credential(mechanism, first)
@@ -61,7 +61,7 @@ class CredentialChange:
                 ErrorCode.RESOURCE_NOT_FOUND,
                 "Attempt to delete a user credential that does not exist",
             )
-        if len(self.asked) > 1:
+        if len(self.alterations) > 1:
             raise Refusal(ErrorCode.DUPLICATE_RESOURCE, _TWICE)
         return SetConfigs(*key, before, after) if after != before else None
 
@@ -85,10 +85,10 @@ def _credential(mechanism: str, wanted: CredentialUpsertion) -> str:
 
 
 def by_user(
-    asked: Iterable[tuple[str, CredentialDeletion | CredentialUpsertion]],
+    requested: Iterable[tuple[str, CredentialDeletion | CredentialUpsertion]],
 ) -> list[CredentialChange]:
     """The changes of each user, in the order in which the request first names them."""
     changes: dict[str, CredentialChange] = {}
-    for user, each in asked:
-        changes.setdefault(user, CredentialChange(user)).asked.append(each)
+    for user, alteration in requested:
+        changes.setdefault(user, CredentialChange(user)).alterations.append(alteration)
     return list(changes.values())

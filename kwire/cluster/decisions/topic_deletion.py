@@ -43,7 +43,7 @@ class TopicDeletion:
 def deletions(image: ClusterImage, requested: Sequence[TopicDeletion]) -> list[TopicDeletion]:
     """The results for the topics of a request; those without a refusal are to be deleted."""
     results: list[TopicDeletion] = []
-    known: dict[str, TopicDeletion] = {}
+    results_by_name: dict[str, TopicDeletion] = {}
     by_name = Counter(topic.name for topic in requested if topic.name is not None)
     by_id = Counter(topic.topic_id for topic in requested if topic.name is None)
     reported: set[str | bytes] = set()
@@ -58,13 +58,13 @@ def deletions(image: ClusterImage, requested: Sequence[TopicDeletion]) -> list[T
         result = _looked_up(image, topic)
         name = result.name
         if result.refusal is None and name is not None:
-            if name in known:
-                known[name].refusal = Refusal(
+            if name in results_by_name:
+                results_by_name[name].refusal = Refusal(
                     ErrorCode.INVALID_REQUEST,
                     "The provided topic name maps to an ID that was already supplied.",
                 )
                 continue
-            known[name] = result
+            results_by_name[name] = result
         results.append(result)
     return results
 
@@ -87,11 +87,11 @@ def _mistake(topic: TopicDeletion, by_name: Counter[str], by_id: Counter[bytes])
 def _looked_up(image: ClusterImage, topic: TopicDeletion) -> TopicDeletion:
     """The topic with name and id, or with a refusal if it does not exist."""
     if topic.name is None:
-        known = image.topic_by_id(topic.topic_id)
-        if known is None:
+        topic_image = image.topic_by_id(topic.topic_id)
+        if topic_image is None:
             return _refused(topic, ErrorCode.UNKNOWN_TOPIC_ID, _UNKNOWN_ID)
     else:
-        known = image.topics.get(topic.name)
-        if known is None:
+        topic_image = image.topics.get(topic.name)
+        if topic_image is None:
             return _refused(topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _UNKNOWN_NAME)
-    return TopicDeletion(known.name, known.id)
+    return TopicDeletion(topic_image.name, topic_image.id)

@@ -204,11 +204,11 @@ class LoneMembership:
         machine = ClusterController(self._node.settings, image)
         machine.state.members = {each.id: each.epoch for each in image.brokers.values()}
         for name, topic in image.topics.items():
-            for index, known in enumerate(topic.partitions):
-                for broker_id in known.offline:
+            for index, partition in enumerate(topic.partitions):
+                for broker_id in partition.offline:
                     machine.state.offline.setdefault(broker_id, set()).add((name, index))
-                if known.adding or known.removing:
-                    machine.state.add_to_indexes((name, index), known)
+                if partition.adding or partition.removing:
+                    machine.state.add_to_indexes((name, index), partition)
         return machine
 
     async def create_internal_topic(self, name: str) -> None:

@@ -183,9 +183,9 @@ class ClusterMember:
         The brokers and topics there stay: the controller sends those.
         """
         before = self._node.image
-        new_configs = {key: its for key, its in configs.items() if before.configs_of(*key) != its}
-        new_acls = {key: its for key, its in acls.items() if before.acls_on(key) != its}
-        new_tokens = {key: its for key, its in tokens.items() if before.tokens.get(key) != its}
+        new_configs = {key: new for key, new in configs.items() if before.configs_of(*key) != new}
+        new_acls = {key: new for key, new in acls.items() if before.acls_on(key) != new}
+        new_tokens = {key: new for key, new in tokens.items() if before.tokens.get(key) != new}
         if not new_configs and not new_acls and not new_tokens and before.features == features:
             return
         delta = ClusterDelta(

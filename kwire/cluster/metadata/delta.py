@@ -212,8 +212,10 @@ def changes_for(before: ClusterImage, delta: ClusterDelta) -> Iterator[Change]:
             yield from _changed_states(old, topic, delta.partitions[name])
     yield from _changed_configs(before, delta)
     for pattern, entries in delta.acls.items():
-        known = before.acls_on(pattern)
-        yield ChangeAcls(pattern, (*sorted(entries - known),), (*sorted(known - entries),))
+        old_entries = before.acls_on(pattern)
+        yield ChangeAcls(
+            pattern, (*sorted(entries - old_entries),), (*sorted(old_entries - entries),)
+        )
     for token_id, token in delta.tokens.items():
         yield SetToken(token_id, before.tokens.get(token_id), token)
     yield from _changed_members(before, delta)

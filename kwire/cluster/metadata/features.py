@@ -91,6 +91,6 @@ class FinalizedFeatures:
         """The features after an administrator sets a level that all members support."""
         agreed = None
         if self.agreed is not None:
-            kept = {key: its for key, its in self.agreed.items() if key != name}
+            kept = {key: old for key, old in self.agreed.items() if key != name}
             agreed = {**kept, name: level} if level else kept
         return FinalizedFeatures({**self.asked, name: level}, agreed, epoch)
