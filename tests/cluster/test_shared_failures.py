@@ -188,3 +188,19 @@ async def test_broker_does_not_join_a_holder_that_ends_during_the_snapshot(
         with pytest.raises(StoreError, match="ended before it sent all"):
             await SharedStore.connect(Path("s"), nursery)
         nursery.cancel_scope.cancel()
+
+
+async def test_task_that_is_cancelled_with_its_connection_ends_without_an_error(
+    tmp_path: Path,
+) -> None:
+    """A StoreError would be the exit status of a broker that is stopped while it starts."""
+    async with holding(tmp_path) as holder, trio.open_nursery() as nursery:
+        store = await SharedStore.connect(holder.path, nursery)
+        store.close()
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await store.register(broker(1))
+        assert scope.cancelled_caught
+        with pytest.raises(StoreError, match="has ended"):
+            await store.register(broker(1))
+        nursery.cancel_scope.cancel()

@@ -131,7 +131,7 @@ class SharedStore:
     async def _ask(self, request: JsonObject) -> JsonObject:
         """Send `request`; returns the answer.  Raises StoreError."""
         if self._gone:
-            raise StoreError("the process that held the metadata has ended")
+            raise await self._ended()
         number, pending = next(self._ids), _PendingRequest()
         self._pending[number] = pending
         try:
@@ -140,10 +140,20 @@ class SharedStore:
         finally:
             self._pending.pop(number, None)
         if pending.answer is None:
-            raise StoreError("the process that held the metadata has ended")
+            raise await self._ended()
         if "error" in pending.answer:
             raise StoreError(pending.answer["error"])
         return pending.answer
+
+    @staticmethod
+    async def _ended() -> StoreError:
+        """The error after the connection has ended.
+
+        A broker that is stopped while it starts cancels the connection and the task that asks.
+        That task must end by its cancellation: a StoreError would be the broker's exit status.
+        """
+        await trio.lowlevel.checkpoint_if_cancelled()
+        return StoreError("the process that held the metadata has ended")
 
     async def _listen(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Process lines until the connection ends; started once the snapshot has come whole."""
