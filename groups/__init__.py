@@ -1,24 +1,25 @@
-"""Groups as pure machines: who is in them, which state they are in, what they have committed.
+"""Groups as pure state machines: their members, states and committed offsets.
 
-Nothing here knows a socket, a file, a clock or chance: time and ids are arguments.  A machine is
-one partition of `__consumer_offsets`; reading order is
+Nothing here uses a socket, a file, a clock or randomness: time and ids are arguments.  One machine
+holds the groups of one partition of `__consumer_offsets`.  Reading order:
 
-    limits        what the broker's settings allow
-    surroundings  what groups look at outside: topics, settings of a group
-    record_format, records    what `__consumer_offsets` holds, byte for byte Apache Kafka's
-    timers        what groups wait for
-    effects, decision    what a decision comes to, before any of it has happened
-    group, kind   what all groups have in common, and what each kind brings
-    metadata_hash, assigning    what those have in common whose coordinator assigns
-    member_epochs    who may commit where members have epochs
-    java, java_queue    hashing and queueing as Java does it, where clients can see it
-    offsets       committed offsets: commit, fetch, delete, expire
-    pending_offsets, txn_offsets    those of transactions: committed, and not yet ended
-    machine       the way in: one partition's groups, the operations on offsets, `apply`, the timers
-    classic/      the classic protocol (JoinGroup, SyncGroup ...), with its own operations
-    consumer/     the consumer protocol (KIP-848): the coordinator deals out the partitions
-    share/        share groups (KIP-932): members share the records of partitions
-    streams/      streams groups (KIP-1071): the coordinator deals out tasks
+    limits           the broker's settings that limit groups
+    surroundings     what groups read from outside: topics and the settings of a group
+    record_format, records    the records of `__consumer_offsets`, byte for byte Apache Kafka's
+    timers           the timers of groups
+    effects, decision    the effects of a decision, and a decision while it is made
+    group, kind      the interface of all groups, and of a kind of groups
+    java, java_queue    Java's hashing and queueing, where clients can see the order
+    assignment       assignments as values
+    metadata_hash, assigning    shared by groups whose coordinator assigns partitions or tasks
+    member_epochs    which commits and fetches are allowed in groups whose members have epochs
+    offsets          committed offsets: commit, fetch, delete, expire
+    pending_offsets, txn_offsets    offsets committed in transactions that are still open
+    machine          start here: one partition's groups, operations on offsets, `apply`, timers
+    classic/         the classic protocol (JoinGroup, SyncGroup ...)
+    consumer/        the consumer protocol (KIP-848): the coordinator assigns the partitions
+    share/           share groups (KIP-932): members share the records of partitions
+    streams/         streams groups (KIP-1071): the coordinator assigns tasks
 
-The contract between a machine and what drives it is kwire.coordinators.contract's.
+kwire.coordinators.contract defines the contract between a machine and its driver.
 """

@@ -1,7 +1,8 @@
-"""What groups have in common whose coordinator assigns: those of KIP-848 and share groups.
+"""Shared by groups whose coordinator assigns: consumer, share and streams groups.
 
-Their epoch grows with what they are subscribed to; a target assignment follows it, which says for
-each member what it is to have, as Apache Kafka's maps and sets would order it.
+Such a group has an epoch, which rises when its members, their subscriptions or the subscribed
+topics change.  A target assignment is computed for an epoch: it says what each member shall have,
+in the iteration order of Apache Kafka's maps and sets.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from typing import Generic, Protocol, TypeVar
 
 from kwire.cluster.metadata.image import ClusterImage
 from kwire.coordinators.contract.machine import MachineRecord
-from kwire.groups.consumer.assignors.spec import Assignment, as_read
+from kwire.groups.assignment import Assignment, as_read
 from kwire.groups.decision import GroupDecision
-from kwire.groups.effects import Effects
+from kwire.groups.effects import GroupEffects
 from kwire.groups.java import HashTable, string_hash, uuid_hash
 from kwire.groups.kind import Groups
 from kwire.groups.limits import GroupLimits
@@ -23,7 +24,7 @@ from kwire.groups.surroundings import Surroundings
 
 
 class AssignedGroup(Protocol):
-    """A group, as far as decisions of both kinds look at it."""
+    """The part of a group that all these decisions use."""
 
     @property
     def group_id(self) -> str: ...
@@ -36,7 +37,7 @@ G = TypeVar("G", bound=AssignedGroup)
 
 
 class AssigningDecision(GroupDecision, ABC, Generic[G]):
-    """The group as it is, and what would follow; nothing has happened yet."""
+    """A decision about such a group: the current group, and the effects collected so far."""
 
     __slots__ = ("group", "hashes", "surroundings")
 
@@ -48,7 +49,7 @@ class AssigningDecision(GroupDecision, ABC, Generic[G]):
         hashes: MetadataHashes,
         now_ms: int,
     ) -> None:
-        super().__init__(group.group_id, limits, now_ms, Effects())
+        super().__init__(group.group_id, limits, now_ms, GroupEffects())
         self.group = group
         self.surroundings = surroundings
         self.hashes = hashes
@@ -62,7 +63,7 @@ class AssigningDecision(GroupDecision, ABC, Generic[G]):
         return self.hashes.of_group(self.group_id, topic_names, self.surroundings.image)
 
     def next_epoch(self, metadata_hash: int) -> int:
-        """Begin the group's next epoch, in which the target is computed anew."""
+        """Begin the group's next epoch, which needs a new target assignment.  Returns it."""
         epoch = self.group.epoch + 1
         self.append(self.epoch_record(epoch, metadata_hash))
         self.note(f"epoch {epoch} begins")
@@ -70,7 +71,7 @@ class AssigningDecision(GroupDecision, ABC, Generic[G]):
 
     @abstractmethod
     def epoch_record(self, epoch: int, metadata_hash: int) -> MachineRecord:
-        """The record of the group's kind that says its epoch."""
+        """The record that stores the group's epoch, in the group's kind."""
 
 
 # -- the kind
@@ -80,7 +81,7 @@ K = TypeVar("K")
 
 
 class AssigningKind(Generic[K]):
-    """Such a `kwire.groups.kind.Kind` in part.  `groups` are the machine's, of all kinds."""
+    """Part of a `kwire.groups.kind.GroupKind`.  `groups` are the machine's groups of all kinds."""
 
     group_class: type[K]
 
@@ -91,42 +92,42 @@ class AssigningKind(Generic[K]):
         self._hashes = MetadataHashes()
 
     def find(self, group_id: str) -> K | None:
-        """None also where the group is of another kind."""
+        """The group, or None if it does not exist or is of another kind."""
         group = self._groups.get(group_id)
         return group if isinstance(group, self.group_class) else None
 
-    def unloaded(self, group: K, now_ms: int) -> Effects:
-        """Nobody waits here."""
-        return Effects()
+    def unloaded(self, group: K, now_ms: int) -> GroupEffects:
+        """No request waits in such a group."""
+        return GroupEffects()
 
-    def committed(self, group: K, member_id: str, effects: Effects) -> None:
-        """Only heartbeats keep a member."""
+    def member_committed(self, group: K, member_id: str, effects: GroupEffects) -> None:
+        """A commit does not extend a session here: only heartbeats do."""
 
 
 # -- the target assignment
 
 
 class TopicPartitions(Protocol):
-    """A topic in a record of an assignment."""
+    """A topic in the record of an assignment."""
 
     topic_id: bytes
     partitions: list[int]
 
 
 def assignment_of(topics: Iterable[TopicPartitions]) -> Assignment:
-    """What a record lists."""
+    """The assignment that a record lists."""
     return as_read((topic.topic_id, topic.partitions) for topic in topics)
 
 
 class TargetValue(Protocol):
-    """The value of a record of one member's target."""
+    """The value of the record of one member's target assignment."""
 
     @property
     def topic_partitions(self) -> Sequence[TopicPartitions]: ...
 
 
 def follow_target(target: dict[str, Assignment], member_id: str, value: TargetValue | None) -> None:
-    """Change who is to have what as a record says it."""
+    """Apply a record of one member's target assignment; no value removes the member."""
     if value is None:
         target.pop(member_id, None)
     else:
@@ -134,21 +135,24 @@ def follow_target(target: dict[str, Assignment], member_id: str, value: TargetVa
 
 
 def may_be_computed(last_ms: int, interval_ms: int, now_ms: int) -> bool:
-    """`consumer.assignment.interval.ms`, `share.assignment.interval.ms`: many who join at once
-    share an assignment."""
+    """Whether a new target assignment may be computed now.
+
+    `interval_ms` is `consumer.assignment.interval.ms` or its like of the other kinds: members that
+    join at about the same time share one computation.
+    """
     return last_ms == 0 or interval_ms == 0 or now_ms >= last_ms + interval_ms
 
 
 def topic_ids(names: Collection[str], image: ClusterImage) -> dict[bytes, None]:
-    """Of those that exist, as the keys, in the order in which Java's set would be walked."""
-    walked = HashTable.of_collection(string_hash, sorted(names))
-    topics = (image.topics.get(name) for name in walked)
+    """Ids of the topics that exist, as keys in the iteration order of Java's set."""
+    ordered_names = HashTable.of_collection(string_hash, sorted(names))
+    topics = (image.topics.get(name) for name in ordered_names)
     ids = (topic.id for topic in topics if topic is not None)
     return dict.fromkeys(HashTable.of_collection(uuid_hash, ids))
 
 
 def is_same(assignment: Assignment, other: Assignment) -> bool:
-    """Whatever the order."""
+    """Whether two assignments are equal, in any order."""
     if assignment.keys() != other.keys():
         return False
     return all(set(other[topic_id]) == set(these) for topic_id, these in assignment.items())

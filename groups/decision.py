@@ -1,24 +1,26 @@
-"""What decisions about one group of any kind have in common: its effects, while they are made."""
+"""A decision about one group of any kind, while it is made: it collects the effects."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
 from kwire.coordinators.contract.effects import TimerKey
-from kwire.groups.effects import Effects, Ticket
+from kwire.groups.effects import GroupEffects, Ticket
 from kwire.groups.limits import GroupLimits
 from kwire.groups.timers import GroupTimer, SessionTimer
 
 
 class GroupDecision:
-    """What would follow; nothing has happened yet."""
+    """The base of each kind's decision.  Until `effects` are carried out, nothing changes."""
 
     __slots__ = ("effects", "group_id", "limits", "now_ms")
 
     NOUN: ClassVar[str] = "group"
-    """What the broker's log calls it."""
+    """The word for the group in the broker's log."""
 
-    def __init__(self, group_id: str, limits: GroupLimits, now_ms: int, effects: Effects) -> None:
+    def __init__(
+        self, group_id: str, limits: GroupLimits, now_ms: int, effects: GroupEffects
+    ) -> None:
         self.group_id = group_id
         self.limits = limits
         self.now_ms = now_ms
@@ -34,11 +36,11 @@ class GroupDecision:
         self.effects.timers.append((key, None, 0))
 
     def note(self, text: str) -> None:
-        """Tell the operator; the runtime puts it into the broker's log."""
+        """Add a sentence for the operator to the broker's log."""
         self.effects.notes.append(f"{self.NOUN} {self.group_id}: {text}")
 
     def begin_session(self, member_id: str, timeout_ms: int) -> None:
-        """Start a session over: its member is out unless it is heard of in time."""
+        """Start or restart a session: without a request, its member is removed after it."""
         self.set_timer(SessionTimer(self.group_id, member_id), timeout_ms)
 
     def end_session(self, member_id: str) -> None:

@@ -1,4 +1,4 @@
-"""What a decision about a group comes to; see kwire.coordinators.contract.effects."""
+"""The effects of a decision about a group; see kwire.coordinators.contract.effects."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from kwire.coordinators.contract.machine import MachineRecord
 from kwire.groups.group import Group
 from kwire.groups.timers import Timer
 
-__all__ = ["Effects", "Soft", "Ticket", "TimerKey"]
+__all__ = ["GroupEffects", "SoftState", "Ticket", "TimerKey"]
 
 
-class Soft(Protocol):
-    """State that is not in records."""
+class SoftState(Protocol):
+    """New state of a group that is not in records."""
 
-    def settle(self, groups: dict[str, Group]) -> None:
-        """Lay it over what the groups' records say."""
+    def install(self, groups: dict[str, Group]) -> None:
+        """Set this state in `groups`, after the records have been applied."""
 
 
-class Effects(coordinator.Effects[MachineRecord, Timer, Soft]):
-    """`soft` is the session of a group as it is from now on."""
+class GroupEffects(coordinator.Effects[MachineRecord, Timer, SoftState]):
+    """`soft` is the new state of one group that is not in the log."""
 
     __slots__ = ()

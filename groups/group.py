@@ -1,4 +1,4 @@
-"""What all kinds of groups have in common, as the machine of their partition sees them."""
+"""The interface of a group of any kind, as the machine of its partition uses it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from kwire.codecs.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 
 class Group(Protocol):
-    """A group as it is now: what may be done with it, and what is told of it.
+    """A group in its current state.
 
-    It is never changed but by its record, or by effects that have happened.
+    It changes only by `apply` of its records, and by effects that have been carried out.
     """
 
     @property
@@ -23,14 +23,14 @@ class Group(Protocol):
 
     @property
     def type_name(self) -> str:
-        """As ListGroups calls the kind: its `kwire.groups.kind.Kind`."""
+        """The group's type in ListGroups; identifies its `kwire.groups.kind.GroupKind`."""
 
     @property
     def state_name(self) -> str: ...
 
     def listed(self) -> ListedGroup: ...
 
-    # -- may it be done?  NONE, or why not
+    # -- checks of requests: NONE, or the error
 
     def check_commit(self, request: OffsetCommitRequest, api_version: int) -> ErrorCode: ...
 
@@ -45,20 +45,20 @@ class Group(Protocol):
     def check_delete(self) -> ErrorCode: ...
 
     @property
-    def may_turn_classic(self) -> bool:
-        """Whether a member of the classic protocol may have it begin anew as one of its kind."""
+    def may_become_classic(self) -> bool:
+        """Whether a JoinGroup of a new member may replace it with a classic group."""
 
     def is_subscribed_to(self, topic: str) -> bool: ...
 
-    # -- the life of its offsets (KIP-211)
+    # -- expiry of offsets (KIP-211)
 
     @property
     def offsets_may_expire(self) -> bool:
-        """Whether it can be known that nobody in the group uses an offset."""
+        """Whether it is known which offsets no member uses."""
 
-    def unused_since_ms(self, commit_timestamp_ms: int) -> int:
-        """When the retention of an offset began that was committed then."""
+    def retention_start_ms(self, commit_timestamp_ms: int) -> int:
+        """When the retention of an offset starts that was committed at this time."""
 
     @property
-    def goes_with_its_offsets(self) -> bool:
-        """Whether the group is forgotten once it has no offsets left."""
+    def is_deleted_without_offsets(self) -> bool:
+        """Whether the group is deleted when its last offset expires."""

@@ -1,4 +1,8 @@
-"""What clients can see of Java's hashing: who coordinates a group, who wins, who gets what."""
+"""Java's string hashes and HashMap order, where clients can see their results.
+
+They decide which partition (and so which broker) stores a group, which assignor wins a tie, and the
+order in which partitions are assigned.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ _INT_MIN = -(1 << 31)
 
 
 def utf16(text: str) -> bytes:
-    """The units that Java's strings are of: by them it counts, compares and hashes."""
+    """The UTF-16 units of a string (big-endian), by which Java counts, compares and hashes."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
@@ -25,9 +29,9 @@ def string_hash(text: str) -> int:
 
 
 def hash_bucket(text: str, capacity: int = 16) -> int:
-    """The bucket of a `HashMap` of `capacity` (a power of two) that `text` falls into.
+    """The bucket of `text` in a HashMap of `capacity` (a power of two).
 
-    A HashMap is walked bucket by bucket, so this is the order in which Apache Kafka meets the
+    A HashMap is iterated bucket by bucket, so this is the order in which Apache Kafka sees the
     names of up to twelve assignors.
     """
     value = string_hash(text) & 0xFFFFFFFF
@@ -36,16 +40,16 @@ def hash_bucket(text: str, capacity: int = 16) -> int:
 
 @lru_cache(maxsize=8192)
 def partition_for(group_id: str, partitions: int) -> int:
-    """The partition of `__consumer_offsets` that holds a group.
+    """The partition of an internal topic that stores a group (or another key, such as an id).
 
-    The cache is as large as the number of groups that a busy broker sees at one time; hashing a
-    long group id takes longer than the rest of a heartbeat.
+    It is cached for as many groups as a busy broker has active: hashing a long group id takes
+    longer than the rest of a heartbeat.
     """
     value = string_hash(group_id)
     return (0 if value == _INT_MIN else abs(value)) % partitions
 
 
-# -- the order in which a HashMap is walked
+# -- the iteration order of a HashMap
 
 K = TypeVar("K")
 
@@ -53,15 +57,16 @@ TABLE_SIZE = 16
 LOAD = 0.75
 _CROWDED_BUCKET = 8
 _CROWDED_TABLE = 64
-"""A smaller table with more keys in one bucket grows; a larger one makes a tree of them."""
+"""If a bucket has more than _CROWDED_BUCKET keys, a smaller table grows; a larger one turns the
+bucket into a tree."""
 
 
 class HashTable(Generic[K]):
-    """Keys in the order in which Java's HashMap, and so its HashSet, would walk them.
+    """Keys in the iteration order of Java's HashMap, and so of its HashSet.
 
-    That is bucket by bucket, and within one in the order in which they came, but what came by
-    `computeIfAbsent` is in front; the table doubles as it fills and never shrinks.  Not told apart
-    is a bucket of more than eight keys in a table of 64 or more, which Java turns into a tree.
+    The order is bucket by bucket, and within a bucket the order of insertion; `computeIfAbsent`
+    inserts at the front.  The table doubles as it fills and never shrinks.  Not modelled: a bucket
+    of more than eight keys in a table of 64 or more, which Java turns into a tree.
     """
 
     __slots__ = ("_buckets", "_hash", "_keys", "_ranks", "_size")
@@ -69,11 +74,11 @@ class HashTable(Generic[K]):
     def __init__(
         self, hash_code: Callable[[K], int], keys: Iterable[K] = (), size: int = TABLE_SIZE
     ) -> None:
-        """`size`: of the table, a power of two."""
+        """`size` is the initial table size, a power of two."""
         self._hash = hash_code
         self._size = size
         self._keys: dict[K, tuple[int, int]] = {}
-        """Its spread hash, and its rank in any bucket."""
+        """Key -> its spread hash and its rank within its bucket."""
         self._ranks = count()
         self._buckets: dict[int, int] = {}
         for key in keys:
@@ -81,9 +86,9 @@ class HashTable(Generic[K]):
 
     @classmethod
     def of_collection(cls, hash_code: Callable[[K], int], keys: Iterable[K]) -> HashTable[K]:
-        """`new HashSet<>(collection)`: large enough from the beginning."""
-        known = list(keys)
-        return cls(hash_code, known, max(table_size(int(len(known) / LOAD) + 1), TABLE_SIZE))
+        """`new HashSet<>(collection)`, which is sized for the collection."""
+        listed = list(keys)
+        return cls(hash_code, listed, max(table_size(int(len(listed) / LOAD) + 1), TABLE_SIZE))
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -97,8 +102,11 @@ class HashTable(Generic[K]):
         return iter(sorted(keys, key=lambda key: (keys[key][0] & mask, keys[key][1])))
 
     def add(self, key: K, *, in_front: bool = False) -> None:
-        """`in_front`: by `computeIfAbsent`, which has a full table grow before it looks for the
-        key, not behind it, and finds a bucket crowded with one key less."""
+        """Add a key, unless present; `in_front` as `computeIfAbsent` does.
+
+        `computeIfAbsent` grows a full table before it looks for the key, not afterwards, and its
+        limit for a crowded bucket is one key lower.
+        """
         if in_front:
             self._grow_when_full()
         if key in self._keys:
@@ -119,9 +127,9 @@ class HashTable(Generic[K]):
             self._double()
 
     def discard(self, key: K) -> None:
-        known = self._keys.pop(key, None)
-        if known is not None:
-            self._buckets[known[0] & (self._size - 1)] -= 1
+        entry = self._keys.pop(key, None)
+        if entry is not None:
+            self._buckets[entry[0] & (self._size - 1)] -= 1
 
     def _double(self) -> None:
         self._size *= 2
@@ -132,9 +140,9 @@ class HashTable(Generic[K]):
 
 
 def table_size(capacity: int) -> int:
-    """The table that a HashMap makes for a capacity that is asked for.
+    """The table size that a HashMap chooses for a requested capacity.
 
-    For none it is of two: one of a single place, as Java's, grows to that with its first key.
+    Capacity 0 gives 2 here: Java's table of size 1 grows to 2 with its first key.
     """
     return 1 << (capacity - 1).bit_length()
 
@@ -145,6 +153,6 @@ def integer_hash(value: int) -> int:
 
 @lru_cache(maxsize=8192)
 def uuid_hash(uuid: bytes) -> int:
-    """`hashCode` of Kafka's Uuid and of Java's: both halves of both halves, XORed."""
+    """`hashCode` of Kafka's Uuid and of Java's UUID: the four 32-bit parts, XORed; unsigned."""
     value = int.from_bytes(uuid[:8]) ^ int.from_bytes(uuid[8:])
     return (value >> 32 ^ value) & 0xFFFFFFFF

@@ -1,4 +1,4 @@
-"""Java's PriorityQueue: which of several that are equally small comes first can be seen."""
+"""Java's PriorityQueue, with its order of equal items: clients can see that order."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ T = TypeVar("T")
 
 
 class PriorityQueue(Generic[T]):
-    """A binary heap that sifts as Java's does; `weight` may change while an item is out of it."""
+    """A binary heap that sifts like Java's.
+
+    The weight of an item must not change while the item is in the queue.
+    """
 
     __slots__ = ("_items", "_weight")
 
@@ -35,7 +38,7 @@ class PriorityQueue(Generic[T]):
         items[place] = item
 
     def poll(self) -> T | None:
-        """Take the first one out."""
+        """Remove and return an item of the lowest weight, or None if the queue is empty."""
         items = self._items
         if not items:
             return None

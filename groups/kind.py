@@ -1,41 +1,41 @@
-"""A kind of groups: its records and its clock.  Its requests are methods of each kind's own."""
+"""The interface of a kind of groups: records and timers.  Requests are methods of each kind."""
 
 from __future__ import annotations
 
 from typing import Any, Protocol
 
 from kwire.coordinators.contract.machine import MachineRecord
-from kwire.groups.effects import Effects
+from kwire.groups.effects import GroupEffects
 from kwire.groups.group import Group
 from kwire.groups.timers import GroupTimer
 
 
-class Kind(Protocol):
-    """What the machine asks of the kind that a group or a record is of."""
+class GroupKind(Protocol):
+    """The methods that the machine calls for a group or a record of this kind."""
 
     type_name: str
 
     record_types: tuple[type[MachineRecord], ...]
-    """Those that say what a group of this kind is."""
+    """The records that store a group of this kind."""
 
     def apply(self, record: Any) -> None:  # noqa: ANN401 - of its record_types
-        """Have the machine's groups follow one of its records."""
+        """Apply one of this kind's records to the machine's groups."""
 
     def tombstones(self, group: Any) -> list[MachineRecord]:  # noqa: ANN401 - of its kind
-        """The records that delete a group, behind those that delete its offsets."""
+        """The records that delete a group; the caller writes tombstones of its offsets before."""
 
-    def loaded(self, group: Any, now_ms: int) -> Effects:  # noqa: ANN401 - of its kind
-        """All records have been applied: the sessions of its members begin."""
+    def loaded(self, group: Any, now_ms: int) -> GroupEffects:  # noqa: ANN401 - of its kind
+        """Effects after the last record was applied: the sessions of the members start."""
 
-    def unloaded(self, group: Any, now_ms: int) -> Effects:  # noqa: ANN401 - of its kind
-        """The partition is led elsewhere: who waits shall look for its coordinator."""
+    def unloaded(self, group: Any, now_ms: int) -> GroupEffects:  # noqa: ANN401 - of its kind
+        """Effects when another broker leads the partition: parked requests get an error."""
 
-    def due(self, group: Any, timer: GroupTimer, now_ms: int) -> Effects:  # noqa: ANN401 - its own
-        """A timer of a group has come due."""
+    def timer_fired(self, group: Any, timer: GroupTimer, now_ms: int) -> GroupEffects:  # noqa: ANN401 - its own
+        """Effects of a timer of a group that fires."""
 
-    def committed(self, group: Any, member_id: str, effects: Effects) -> None:  # noqa: ANN401 - its
-        """A member commits offsets, which shows that it is alive."""
+    def member_committed(self, group: Any, member_id: str, effects: GroupEffects) -> None:  # noqa: ANN401 - its
+        """Add to `effects` that a member commits offsets, which shows that it is alive."""
 
 
 Groups = dict[str, Group]
-"""The groups of one partition by id, of all kinds."""
+"""The groups of one partition, of all kinds, by id."""

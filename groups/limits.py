@@ -1,4 +1,4 @@
-"""What the broker's settings allow groups to do."""
+"""The broker's settings that limit groups."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from enum import Flag
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
-"""How long a member that does not yet know its id may wait for its join to complete.
+"""How long a new member that does not know its id yet may wait for its join to complete.
 
-Its session cannot run, for it cannot send heartbeats, and a parked connection is not read, so a
-client that gave up cannot be told from one that waits; it is expected to come again.  Apache Kafka
-has five minutes, which no setting changes.
+It cannot send heartbeats, so it has no session.  The broker does not read from a connection whose
+request is parked, so it cannot see that a client gave up.  Apache Kafka uses five minutes as well,
+and has no setting for it.
 """
 
 
@@ -26,7 +26,7 @@ class MigrationPolicy(Flag):
 
 @dataclass(frozen=True, slots=True)
 class GroupLimits:
-    """The settings of the same names; times in ms, with Apache Kafka's defaults."""
+    """The broker's settings of the same names, with Apache Kafka's defaults; times in ms."""
 
     group_initial_rebalance_delay_ms: int = 3_000
     group_min_session_timeout_ms: int = 6_000

@@ -1,6 +1,6 @@
-"""Groups whose members have epochs: who may commit their offsets, look at them, delete them.
+"""Checks of commits and fetches in groups whose members have epochs.
 
-Consumer groups (KIP-848) and streams groups (KIP-1071) say the same of it.
+Used by consumer groups (KIP-848) and streams groups (KIP-1071).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class MemberOfEpoch(Protocol):
 M = TypeVar("M", bound=MemberOfEpoch)
 
 
-class Place(NamedTuple):
-    """A partition of which somebody commits an offset."""
+class CommitPartition(NamedTuple):
+    """A partition in a commit request."""
 
     topic: str
     topic_id: bytes
@@ -34,40 +34,44 @@ class Place(NamedTuple):
 
 
 class MemberEpochs(ABC, Generic[M]):
-    """See the module; in part what `kwire.groups.group.Group` asks for."""
+    """See the module.  Implements part of `kwire.groups.group.Group`."""
 
     __slots__ = ()
     members: dict[str, M]
 
     @abstractmethod
-    def given_since(self, member: M, place: Place) -> int | None:
-        """In which epoch the member was given what a partition is for; None: it has not."""
+    def assigned_since_epoch(self, member: M, partition: CommitPartition) -> int | None:
+        """The epoch in which the partition was assigned to the member; None if it is not."""
 
-    def speaks_of_epochs(self, member: M) -> bool:
-        """Or of generations, as the classic protocol does."""
+    def uses_member_epochs(self, member: M) -> bool:
+        """False for a member of the classic protocol, which sends generations instead."""
         return True
 
     def check_commit(self, request: OffsetCommitRequest, api_version: int) -> ErrorCode:
-        """A member of an earlier epoch may commit for what it was given by then (KIP-1251)."""
+        """Check OffsetCommit.
+
+        A member may commit with an earlier epoch if it has had all the partitions since that epoch
+        or longer (KIP-1251).
+        """
         epoch = request.generation_id_or_member_epoch
         if epoch < 0 and not self.members:
             return ErrorCode.NONE
         member = self.members.get(request.member_id)
         if member is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        if self.speaks_of_epochs(member) and api_version < MEMBER_EPOCHS_SINCE:
+        if self.uses_member_epochs(member) and api_version < MEMBER_EPOCHS_SINCE:
             return ErrorCode.UNSUPPORTED_VERSION
-        places = (
-            Place(t.name, t.topic_id, p.partition_index)
+        partitions = (
+            CommitPartition(t.name, t.topic_id, p.partition_index)
             for t in request.topics
             for p in t.partitions
         )
-        return self._check_epoch(member, epoch, places)
+        return self._check_epoch(member, epoch, partitions)
 
     def check_transactional_commit(
         self, request: TxnOffsetCommitRequest, topic_id_of: Callable[[str], bytes]
     ) -> ErrorCode:
-        """KIP-447: a producer that names no member may commit to any group."""
+        """Check TxnOffsetCommit.  A producer that names no member may commit (KIP-447)."""
         epoch = request.generation_id
         if epoch < 0 and not self.members:
             return ErrorCode.NONE
@@ -76,33 +80,35 @@ class MemberEpochs(ABC, Generic[M]):
         member = self.members.get(request.member_id)
         if member is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        places = (
-            Place(t.name, topic_id_of(t.name), p.partition_index)
+        partitions = (
+            CommitPartition(t.name, topic_id_of(t.name), p.partition_index)
             for t in request.topics
             for p in t.partitions
         )
-        error = self._check_epoch(member, epoch, places)
+        error = self._check_epoch(member, epoch, partitions)
         stale = error is ErrorCode.STALE_MEMBER_EPOCH
         return ErrorCode.ILLEGAL_GENERATION if stale else error
 
-    def _check_epoch(self, member: M, epoch: int, places: Iterable[Place]) -> ErrorCode:
+    def _check_epoch(
+        self, member: M, epoch: int, partitions: Iterable[CommitPartition]
+    ) -> ErrorCode:
         if epoch == member.epoch:
             return ErrorCode.NONE
         if epoch > member.epoch:
             return self._stale(member)
-        for place in places:
-            since = self.given_since(member, place)
+        for partition in partitions:
+            since = self.assigned_since_epoch(member, partition)
             if since is None or epoch < since:
                 return self._stale(member)
         return ErrorCode.NONE
 
     def _stale(self, member: M) -> ErrorCode:
-        """As the protocol that the member speaks calls it."""
-        of_epochs = self.speaks_of_epochs(member)
+        """The error for a wrong epoch, in the protocol that the member uses."""
+        of_epochs = self.uses_member_epochs(member)
         return ErrorCode.STALE_MEMBER_EPOCH if of_epochs else ErrorCode.ILLEGAL_GENERATION
 
     def check_fetch(self, request: OffsetFetchRequestGroup) -> ErrorCode:
-        """Who names neither member nor epoch may look."""
+        """Check OffsetFetch.  A request without member id and epoch is allowed."""
         if request.member_id is None and request.member_epoch < 0:
             return ErrorCode.NONE
         member = self.members.get(request.member_id or "")
@@ -119,16 +125,16 @@ class MemberEpochs(ABC, Generic[M]):
         return ErrorCode.NON_EMPTY_GROUP if self.members else ErrorCode.NONE
 
     @property
-    def may_turn_classic(self) -> bool:
+    def may_become_classic(self) -> bool:
         return not self.members
 
     @property
     def offsets_may_expire(self) -> bool:
         return True
 
-    def unused_since_ms(self, commit_timestamp_ms: int) -> int:
+    def retention_start_ms(self, commit_timestamp_ms: int) -> int:
         return commit_timestamp_ms
 
     @property
-    def goes_with_its_offsets(self) -> bool:
+    def is_deleted_without_offsets(self) -> bool:
         return not self.members

@@ -1,9 +1,9 @@
-"""A hash of the topics that a group is subscribed to: what tells it that one has changed.
+"""The hash of the topics that a group subscribes to; it changes when a topic changes.
 
-A topic's hash is XXH3 over a byte 0 (the format), its id, name, number of partitions and, of each
-partition, its index and the racks of its replicas, sorted.  A group's is XXH3 over those of its
-topics by name; 0 without any.  Numbers are little-endian; a string is its UTF-16 units and how many
-they are, and in front of that of a rack stands its length once more.
+A topic's hash is XXH3 over a byte 0 (the format), its id, name and partition count and, for each
+partition, its index and the sorted racks of its replicas.  A group's hash is XXH3 over the hashes
+of its topics, ordered by name, or 0 without topics.  Numbers are little-endian.  A string is its
+UTF-16 units followed by their count; a rack has the count in front as well.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _string(text: str) -> bytes:
 
 
 def topic_hash(topic: TopicImage, image: ClusterImage) -> int:
-    """As an unsigned number."""
+    """The hash of one topic, as an unsigned 64-bit number."""
     parts = [_FORMAT, topic.id[7::-1], topic.id[:7:-1], _string(topic.name)]
     parts.append(_INT.pack(len(topic.partitions)))
     for index, partition in enumerate(topic.partitions):
@@ -40,17 +40,17 @@ def topic_hash(topic: TopicImage, image: ClusterImage) -> int:
 
 
 class MetadataHashes:
-    """Hashes of groups; what was computed of a topic is kept as long as the topic is the same."""
+    """Computes the hashes of groups, and caches them as long as the topics are unchanged."""
 
     def __init__(self) -> None:
         self._topics: dict[str, tuple[TopicImage, object, int]] = {}
         self._groups: dict[str, tuple[ClusterImage, frozenset[str], int]] = {}
 
     def of_group(self, group_id: str, names: frozenset[str], image: ClusterImage) -> int:
-        """As its record has it: a signed number.  `names` that are no topics do not count."""
-        known = self._groups.get(group_id)
-        if known is not None and known[0] is image and known[1] == names:
-            return known[2]
+        """The hash of a group as in its record: signed.  Names without a topic are ignored."""
+        entry = self._groups.get(group_id)
+        if entry is not None and entry[0] is image and entry[1] == names:
+            return entry[2]
         value = self._computed(names, image)
         self._groups[group_id] = image, names, value
         return value
@@ -59,17 +59,17 @@ class MetadataHashes:
         self._groups.pop(group_id, None)
 
     def _computed(self, names: Iterable[str], image: ClusterImage) -> int:
-        there = sorted((name for name in names if name in image.topics), key=utf16)
-        if not there:
+        existing = sorted((name for name in names if name in image.topics), key=utf16)
+        if not existing:
             return 0
-        hashes = (self._of_topic(image.topics[name], image) for name in there)
+        hashes = (self._of_topic(image.topics[name], image) for name in existing)
         value = xxh3_64(b"".join(map(_LONG.pack, hashes)))
         return value - (1 << 64) if value >> 63 else value
 
     def _of_topic(self, topic: TopicImage, image: ClusterImage) -> int:
-        known = self._topics.get(topic.name)
-        if known is not None and known[0] is topic and known[1] is image.brokers:
-            return known[2]
+        entry = self._topics.get(topic.name)
+        if entry is not None and entry[0] is topic and entry[1] is image.brokers:
+            return entry[2]
         value = topic_hash(topic, image)
         self._topics[topic.name] = topic, image.brokers, value
         return value

@@ -1,9 +1,9 @@
-"""Committed offsets: what each group has committed for each partition.
+"""Committed offsets of the groups of one partition of `__consumer_offsets`.
 
-All of it is durable: an entry is what the last OffsetCommit record of its key says, apart from
-those of open transactions (kwire.groups.pending_offsets).  Offsets are forgotten by OffsetDelete,
-with their group, with their topic, and by time: `offsets.retention.ms` after the commit or after
-the group lost its last member, or when the client said (v2-4).
+All of it is durable: an entry is the last OffsetCommit record of its key.  Offsets of open
+transactions are kept apart (kwire.groups.pending_offsets).  An offset is deleted by OffsetDelete,
+with its group, with its topic, or by time: `offsets.retention.minutes` after the commit or after
+the group lost its last member, or at the time that the client asked for (v2-4).
 """
 
 from __future__ import annotations
@@ -28,18 +28,21 @@ from kwire.codecs.messages.offset_fetch import (
 )
 from kwire.codecs.primitives import ZERO_UUID
 from kwire.groups.java import utf16
-from kwire.groups.pending_offsets import OffsetPlace, PendingOffsets
+from kwire.groups.pending_offsets import OffsetKey, PendingOffsets
 from kwire.groups.records import OffsetCommit, offset_tombstone
 
 NO_OFFSET = -1
 NO_EXPIRY = -1
 EXPIRY_MS_MAX = (1 << 63) - 1
-"""What its record can hold: a client may ask for a retention of as much."""
+"""The highest time that the record can hold; a client may ask for any retention."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommittedOffset:
-    """Times in ms since the epoch; `expire_timestamp_ms` -1: by the broker's retention."""
+    """An offset with its metadata.
+
+    Times are in ms since the epoch; `expire_timestamp_ms` -1 means the broker's retention.
+    """
 
     offset: int
     leader_epoch: int
@@ -47,7 +50,7 @@ class CommittedOffset:
     commit_timestamp_ms: int
     expire_timestamp_ms: int
     topic_id: bytes
-    """Of the topic when the offset was committed; zero where an old version did not say."""
+    """Id of the topic when the offset was committed; zero if the request had no topic ids."""
 
 
 Partitions = dict[int, CommittedOffset]
@@ -62,33 +65,35 @@ class Offsets:
         self.pending = PendingOffsets()
 
     def apply(self, record: OffsetCommit) -> None:
-        place = _place(record)
+        """Apply a record that is not part of an open transaction."""
+        key = _key(record)
         if record.value is None:
-            self._remove(*place)
-            self.pending.remove(place)
+            self._remove(*key)
+            self.pending.remove(key)
         else:
-            self._put(place, _committed(record.value))
-            self.pending.overtake(place)
+            self._put(key, _committed(record.value))
+            self.pending.overtake(key)
 
     def apply_pending(self, record: OffsetCommit, producer_id: int) -> None:
-        """As `apply`, for a record of the producer's open transaction."""
+        """Apply a record of the producer's open transaction."""
         if record.value is None:
             self.apply(record)
         else:
-            self.pending.add(producer_id, _place(record), _committed(record.value))
+            self.pending.add(producer_id, _key(record), _committed(record.value))
 
     def end_transaction(self, producer_id: int, commit: bool) -> None:
-        for place, committed in self.pending.end(producer_id, commit):
-            self._put(place, committed)
+        """Apply the pending offsets of the producer, or drop them."""
+        for key, committed in self.pending.end(producer_id, commit):
+            self._put(key, committed)
 
-    def _put(self, place: OffsetPlace, committed: CommittedOffset) -> None:
-        topics = self.by_group.get(place.group_id)
+    def _put(self, key: OffsetKey, committed: CommittedOffset) -> None:
+        topics = self.by_group.get(key.group_id)
         if topics is None:
-            topics = self.by_group[place.group_id] = {}
-        partitions = topics.get(place.topic)
+            topics = self.by_group[key.group_id] = {}
+        partitions = topics.get(key.topic)
         if partitions is None:
-            partitions = topics[place.topic] = {}
-        partitions[place.partition] = committed
+            partitions = topics[key.topic] = {}
+        partitions[key.partition] = committed
 
     def _remove(self, group_id: str, topic: str, partition: int) -> None:
         topics = self.by_group.get(group_id)
@@ -102,10 +107,10 @@ class Offsets:
             del self.by_group[group_id]
 
     def has_any(self, group_id: str, topic: str, partition: int) -> bool:
-        """Whether an offset is committed there, be it in an open transaction."""
+        """Whether an offset is committed for the partition, also in an open transaction."""
         if self.get(group_id, topic, partition) is not None:
             return True
-        return OffsetPlace(group_id, topic, partition) in self.pending
+        return OffsetKey(group_id, topic, partition) in self.pending
 
     def get(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:
         topics = self.by_group.get(group_id)
@@ -118,39 +123,43 @@ class Offsets:
                 yield topic, partition, committed
 
     def tombstones(self, group_id: str) -> list[OffsetCommit]:
-        places = {OffsetPlace(group_id, topic, p): None for topic, p, _ in self.all_of(group_id)}
-        places.update(dict.fromkeys(self.pending.of_group(group_id)))
-        return [offset_tombstone(*place) for place in places]
+        """The records that delete all offsets of a group, pending ones too."""
+        keys = {OffsetKey(group_id, topic, p): None for topic, p, _ in self.all_of(group_id)}
+        keys.update(dict.fromkeys(self.pending.of_group(group_id)))
+        return [offset_tombstone(*key) for key in keys]
 
     def tombstones_of_topics(self, deleted: Iterable[tuple[str, bytes]]) -> list[OffsetCommit]:
-        """The offsets of deleted (name, id) topics, but not those of a successor of that name."""
-        places: dict[OffsetPlace, None] = {}
+        """The records that delete the offsets of deleted topics (name, id).
+
+        Offsets of a newer topic with the same name stay.
+        """
+        keys: dict[OffsetKey, None] = {}
         for name, topic_id in deleted:
             for group_id, topics in self.by_group.items():
                 for partition, committed in topics.get(name, {}).items():
                     if committed.topic_id in (ZERO_UUID, topic_id):
-                        places[OffsetPlace(group_id, name, partition)] = None
-            places.update(dict.fromkeys(self.pending.of_topic(name)))
-        return [offset_tombstone(*place) for place in places]
+                        keys[OffsetKey(group_id, name, partition)] = None
+            keys.update(dict.fromkeys(self.pending.of_topic(name)))
+        return [offset_tombstone(*key) for key in keys]
 
     def expired(
         self, group_id: str, now_ms: int, retention_ms: int, base: Callable[[CommittedOffset], int]
     ) -> list[tuple[str, int]]:
-        """(topic, partition) of what is out of time; `base` says when its time began.
+        """(topic, partition) of each expired offset; `base` returns when its retention started.
 
-        Where a transaction is open nothing expires.
+        Partitions with a pending offset do not expire.
         """
         return [
             (topic, partition)
             for topic, partition, committed in self.all_of(group_id)
             if _is_expired(committed, now_ms, retention_ms, base)
-            and OffsetPlace(group_id, topic, partition) not in self.pending
+            and OffsetKey(group_id, topic, partition) not in self.pending
         ]
 
 
-def _place(record: OffsetCommit) -> OffsetPlace:
+def _key(record: OffsetCommit) -> OffsetKey:
     key = record.key
-    return OffsetPlace(key.group, key.topic, key.partition)
+    return OffsetKey(key.group, key.topic, key.partition)
 
 
 def _committed(value: OffsetCommitValue) -> CommittedOffset:
@@ -179,7 +188,7 @@ def _is_expired(
 
 
 class CommittedPartition(Protocol):
-    """What a client says of a partition, in a transaction or not."""
+    """A partition in OffsetCommit or TxnOffsetCommit."""
 
     committed_offset: int
     committed_leader_epoch: int
@@ -209,7 +218,7 @@ def record_of(
 def commit(
     request: OffsetCommitRequest, metadata_max_bytes: int, now_ms: int
 ) -> tuple[list[OffsetCommit], OffsetCommitResponse]:
-    """The records of a commit that was found valid, and its answer."""
+    """The records of a validated commit, and its response."""
     expiry = NO_EXPIRY
     if request.retention_time_ms != -1:
         expiry = min(now_ms + request.retention_time_ms, EXPIRY_MS_MAX)
@@ -249,7 +258,7 @@ def commit_error(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommit
 
 
 def exceeds(metadata: str, length_max: int) -> bool:
-    """`offset.metadata.max.bytes` counts, in spite of its name, UTF-16 units."""
+    """Whether metadata is longer than `offset.metadata.max.bytes`, counted in UTF-16 units."""
     if len(metadata) > length_max:
         return True
     return 2 * len(metadata) > length_max and len(utf16(metadata)) // 2 > length_max
@@ -261,16 +270,17 @@ def exceeds(metadata: str, length_max: int) -> bool:
 def fetch(
     offsets: Offsets, request: OffsetFetchRequestGroup, require_stable: bool = False
 ) -> OffsetFetchResponseGroup:
-    """The offsets asked for, -1 where there is none; all of them where no topics are named.
+    """The requested offsets, or all of the group if the request has no topics.
 
-    `require_stable`: UNSTABLE_OFFSET_COMMIT where an open transaction has committed one (KIP-447).
+    A partition without a committed offset has offset -1.  With `require_stable`, a partition with a
+    pending offset has the error UNSTABLE_OFFSET_COMMIT (KIP-447).
     """
     group_id = request.group_id
 
-    def told(
+    def fetched(
         topic: str, index: int, committed: CommittedOffset | None
     ) -> OffsetFetchResponsePartitions:
-        if require_stable and OffsetPlace(group_id, topic, index) in offsets.pending:
+        if require_stable and OffsetKey(group_id, topic, index) in offsets.pending:
             return _fetched(index, None, ErrorCode.UNSTABLE_OFFSET_COMMIT)
         return _fetched(index, committed)
 
@@ -278,7 +288,9 @@ def fetch(
         topics = [
             OffsetFetchResponseTopics(
                 name=name,
-                partitions=[told(name, index, found) for index, found in partitions.items()],
+                partitions=[
+                    fetched(name, index, committed) for index, committed in partitions.items()
+                ],
             )
             for name, partitions in offsets.by_group.get(group_id, {}).items()
         ]
@@ -290,16 +302,16 @@ def fetch(
             committed = offsets.get(group_id, topic.name, index)
             if committed is not None and _other_topic(committed.topic_id, topic.topic_id):
                 committed = None
-            answers.append(told(topic.name, index, committed))
+            answers.append(fetched(topic.name, index, committed))
         topics.append(
             OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id, partitions=answers)
         )
     return OffsetFetchResponseGroup(group_id=group_id, topics=topics)
 
 
-def _other_topic(committed: bytes, asked: bytes) -> bool:
-    """Whether the offset belongs to an earlier topic of the same name, as far as ids are known."""
-    return ZERO_UUID not in (committed, asked) and committed != asked
+def _other_topic(committed_id: bytes, requested_id: bytes) -> bool:
+    """Whether the offset belongs to another topic of the same name; False if an id is unknown."""
+    return ZERO_UUID not in (committed_id, requested_id) and committed_id != requested_id
 
 
 def _fetched(

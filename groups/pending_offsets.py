@@ -1,9 +1,9 @@
-"""Offsets that were committed in transactions which are not ended yet (KIP-98, KIP-447).
+"""Pending offsets: committed in transactions that are still open (KIP-98, KIP-447).
 
-They are invisible until their producer's marker is in the log: a commit makes them count, an abort
-drops them.  Until then their partitions are unstable for who asks with `require_stable`.  What was
-written later to the log wins: an offset that another commit has overtaken meanwhile does not count
-when its transaction is committed, but keeps its partition unstable as long as that is open.
+A pending offset is invisible until its producer's marker is in the log: COMMIT applies it, ABORT
+drops it.  Until then the partition is unstable for OffsetFetch with `require_stable`.  The order in
+the log decides: a pending offset that a later commit has overtaken is not applied when its
+transaction commits, but its partition stays unstable until the transaction ends.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from kwire.groups.offsets import CommittedOffset
 
 
-class OffsetPlace(NamedTuple):
-    """What an offset is committed for."""
+class OffsetKey(NamedTuple):
+    """Identifies a committed offset."""
 
     group_id: str
     topic: str
@@ -24,70 +24,70 @@ class OffsetPlace(NamedTuple):
 
 
 class PendingOffsets:
-    """The offsets of open transactions in one partition of `__consumer_offsets`."""
+    """The pending offsets of one partition of `__consumer_offsets`."""
 
     def __init__(self) -> None:
-        self._of_group: dict[str, dict[OffsetPlace, dict[int, CommittedOffset | None]]] = {}
-        """By producer id, in the order in which the log has them; None: overtaken."""
-        self._of_producer: dict[int, set[OffsetPlace]] = {}
+        self._of_group: dict[str, dict[OffsetKey, dict[int, CommittedOffset | None]]] = {}
+        """Group -> key -> producer id -> offset, in log order; None if it was overtaken."""
+        self._of_producer: dict[int, set[OffsetKey]] = {}
 
-    # -- what is pending
+    # -- queries
 
-    def __contains__(self, place: OffsetPlace) -> bool:
-        return place in self._of_group.get(place.group_id, ())
+    def __contains__(self, key: OffsetKey) -> bool:
+        return key in self._of_group.get(key.group_id, ())
 
-    def of_group(self, group_id: str) -> Iterable[OffsetPlace]:
+    def of_group(self, group_id: str) -> Iterable[OffsetKey]:
         return self._of_group.get(group_id, ())
 
-    def of_topic(self, topic: str) -> Iterator[OffsetPlace]:
-        for places in self._of_group.values():
-            yield from (place for place in places if place.topic == topic)
+    def of_topic(self, topic: str) -> Iterator[OffsetKey]:
+        for keys in self._of_group.values():
+            yield from (key for key in keys if key.topic == topic)
 
-    # -- what the log says
+    # -- changes by records of the log
 
-    def add(self, producer_id: int, place: OffsetPlace, committed: CommittedOffset) -> None:
-        """The producer has committed an offset, perhaps not for the first time."""
-        offers = self._of_group.setdefault(place.group_id, {}).setdefault(place, {})
+    def add(self, producer_id: int, key: OffsetKey, committed: CommittedOffset) -> None:
+        """Add a producer's offset; it rekeys an earlier one of the same transaction."""
+        offers = self._of_group.setdefault(key.group_id, {}).setdefault(key, {})
         offers.pop(producer_id, None)
         offers[producer_id] = committed
-        self._of_producer.setdefault(producer_id, set()).add(place)
+        self._of_producer.setdefault(producer_id, set()).add(key)
 
-    def overtake(self, place: OffsetPlace) -> None:
-        """An offset was committed outside of transactions: those before it do not count."""
-        offers = self._of_group.get(place.group_id, {}).get(place)
+    def overtake(self, key: OffsetKey) -> None:
+        """Mark the pending offsets of a key as overtaken by a commit outside of transactions."""
+        offers = self._of_group.get(key.group_id, {}).get(key)
         if offers is not None:
             for producer_id in offers:
                 offers[producer_id] = None
 
-    def remove(self, place: OffsetPlace) -> None:
-        """The offset is deleted, whoever has committed it."""
-        for producer_id in self._of_group.get(place.group_id, {}).get(place, ()):
-            places = self._of_producer[producer_id]
-            places.discard(place)
-            if not places:
+    def remove(self, key: OffsetKey) -> None:
+        """Remove the pending offsets of a key, of all producers."""
+        for producer_id in self._of_group.get(key.group_id, {}).get(key, ()):
+            keys = self._of_producer[producer_id]
+            keys.discard(key)
+            if not keys:
                 del self._of_producer[producer_id]
-        self._forget(place)
+        self._forget(key)
 
-    def end(self, producer_id: int, commit: bool) -> list[tuple[OffsetPlace, CommittedOffset]]:
-        """A marker was written; gives the offsets that count from now on."""
-        counting = []
-        for place in self._of_producer.pop(producer_id, ()):
-            offers = self._of_group[place.group_id][place]
+    def end(self, producer_id: int, commit: bool) -> list[tuple[OffsetKey, CommittedOffset]]:
+        """End a producer's transaction.  Returns the offsets to apply: none on abort."""
+        applied = []
+        for key in self._of_producer.pop(producer_id, ()):
+            offers = self._of_group[key.group_id][key]
             committed = offers[producer_id]
             if commit and committed is not None:
-                counting.append((place, committed))
+                applied.append((key, committed))
                 _overtake_before(offers, producer_id)
             del offers[producer_id]
             if not offers:
-                self._forget(place)
-        return counting
+                self._forget(key)
+        return applied
 
-    def _forget(self, place: OffsetPlace) -> None:
-        places = self._of_group.get(place.group_id)
-        if places is not None:
-            places.pop(place, None)
-            if not places:
-                del self._of_group[place.group_id]
+    def _forget(self, key: OffsetKey) -> None:
+        keys = self._of_group.get(key.group_id)
+        if keys is not None:
+            keys.pop(key, None)
+            if not keys:
+                del self._of_group[key.group_id]
 
 
 def _overtake_before(offers: dict[int, CommittedOffset | None], producer_id: int) -> None:

@@ -1,9 +1,9 @@
-"""What all records of `__consumer_offsets` share.
+"""The format that all records of `__consumer_offsets` share.
 
 Layout (Apache Kafka's; its tools and other brokers read these bytes):
 
     key    int16 record type, then the key's fields
-    value  int16 version, then the value's fields; a null value deletes what the key names
+    value  int16 version, then the value's fields; a null value deletes the key's entry
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ VALUE_PREFIX = [VERSION.pack(version) for version in range(8)]
 
 
 class UnreadableRecord(ValueError):
-    """A record of a known type in a version that this broker does not know, or torn."""
+    """A record of a known type that is damaged or in an unknown version."""
 
 
 def version_of(value: bytes, kind: type[Message]) -> int:
-    """The version that a value says it is in.  Raises UnreadableRecord."""
+    """The version of a value.  Raises UnreadableRecord if it is unknown."""
     if len(value) < 2:
         raise UnreadableRecord(f"{kind.__name__} of {len(value)} bytes")
     version: int = VERSION.unpack_from(value)[0]
@@ -42,7 +42,7 @@ V = TypeVar("V", bound=Message)
 
 @dataclass(slots=True)
 class KeyedRecord(Generic[K, V]):
-    """A record whose key and value are written as version 0; no value: its key is deleted."""
+    """A record whose key and value are written as version 0; value None is a tombstone."""
 
     key: K
     value: V | None

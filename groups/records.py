@@ -1,4 +1,4 @@
-"""The records of `__consumer_offsets`: committed offsets, and those of each kind of groups.
+"""The records of `__consumer_offsets`: committed offsets, and the records of each kind of groups.
 
     type  key                      value                    written as version
     ----  -----------------------  -----------------------  ---------------------------
@@ -9,9 +9,8 @@
     10-15      kwire.groups.share.records
     17, 19-23  kwire.groups.streams.records
 
-Version 4 of OffsetCommitValue carries the topic's id; version 1 is the only one that can say when
-an offset expires, which clients of OffsetCommit v2-4 may ask for.  The bytes that all share are in
-kwire.groups.record_format.
+Version 4 of OffsetCommitValue has the topic id.  Version 1 is the only one with an expiry time,
+which clients may set in OffsetCommit v2-4.  kwire.groups.record_format has the common format.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _OFFSET_COMMIT_PREFIX = VERSION.pack(OFFSET_COMMIT)
 
 @dataclass(slots=True)
 class OffsetCommit:
-    """A committed offset of one partition; no value: the offset is forgotten."""
+    """A committed offset of one partition; value None deletes it."""
 
     key: OffsetCommitKey
     value: OffsetCommitValue | None
@@ -58,7 +57,7 @@ class OffsetCommit:
 
     @classmethod
     def decode(cls, key: bytes, value: bytes | None) -> OffsetCommit:
-        """LegacyOffsetCommitValue is laid out as version 0 of OffsetCommitValue.
+        """Decode either type: LegacyOffsetCommitValue has the layout of OffsetCommitValue 0.
 
         Raises DecodeError, UnreadableRecord.
         """
@@ -90,7 +89,7 @@ def decode(key: bytes | None, value: bytes | None) -> MachineRecord | None:
     record_type = VERSION.unpack_from(key)[0]
     decoder = _DECODERS.get(record_type)
     if decoder is None:
-        decoder = _decoder_of_later_kind(record_type)
+        decoder = _imported_decoder(record_type)
     if decoder is None:
         return None
     try:
@@ -99,8 +98,8 @@ def decode(key: bytes | None, value: bytes | None) -> MachineRecord | None:
         raise UnreadableRecord(f"a record of __consumer_offsets cannot be read: {error}") from error
 
 
-def _decoder_of_later_kind(record_type: int) -> Decoder | None:
-    """Imported with the first record of its kind: many brokers have none."""
+def _imported_decoder(record_type: int) -> Decoder | None:
+    """Import the decoders of a record's kind with its first record: many brokers have none."""
     if record_type in CONSUMER_GROUP:
         from kwire.groups.consumer.records import RECORDS as CONSUMER_RECORDS
 

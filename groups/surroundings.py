@@ -1,4 +1,4 @@
-"""What groups look at outside their partition: the cluster's topics, and settings of a group."""
+"""What groups read from outside their partition: the metadata image and settings of a group."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from kwire.cluster.metadata.image import ClusterImage
 
 @dataclass(frozen=True, slots=True)
 class ConsumerSettings:
-    """The settings of a group, or the broker's that are their defaults; times in ms."""
+    """The settings of a consumer group, or the broker's settings that are their defaults."""
 
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 5_000
     assignment_interval_ms: int = 1_000
-    """At least so long from one target assignment to the next."""
+    """Minimum time between two target assignments."""
     default_assignor: str = "uniform"
-    """Where no member asks for one."""
+    """Used if no member asks for an assignor."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShareSettings:
-    """The same of a share group."""
+    """The same settings of a share group."""
 
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 5_000
@@ -31,7 +31,7 @@ class ShareSettings:
 
 @dataclass(frozen=True, slots=True)
 class StreamsSettings:
-    """The same of a streams group."""
+    """The same settings of a streams group."""
 
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 5_000
@@ -42,7 +42,7 @@ class StreamsSettings:
 
 
 class Surroundings(Protocol):
-    """As they are now: whoever looks twice may see two images."""
+    """The current image and settings; two reads may return different images."""
 
     @property
     def image(self) -> ClusterImage: ...
@@ -56,7 +56,7 @@ class Surroundings(Protocol):
 
 @dataclass(slots=True)
 class FixedSurroundings:
-    """A cluster that changes only where somebody says so."""
+    """Surroundings that change only if their attributes are set: for tests."""
 
     image: ClusterImage
     consumer_settings: ConsumerSettings = ConsumerSettings()
@@ -74,4 +74,4 @@ class FixedSurroundings:
 
 
 NOWHERE = FixedSurroundings(ClusterImage(cluster_id=""))
-"""A cluster without topics: for groups that deal out nothing."""
+"""A cluster without topics: enough for classic groups."""

@@ -1,9 +1,8 @@
-"""What groups wait for.
+"""The timers of groups.
 
-A timer is known by its `key`: setting one with the key of another replaces it.  The driver gives
-the timer back to the machine when its time has come; the machine looks then whether it still
-matters.  Each kind of groups has timers of its own beside
-those here.
+A timer is identified by its `key`: setting a timer replaces the one with the same key.  When it
+fires, the driver passes it to the machine, which checks whether it still matters.  Each kind of
+groups has more timers of its own.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ class GroupTimer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SessionTimer:
-    """A member, or one that was only given an id, was not heard of for its session timeout."""
+    """A member, or a pending member id, sent no heartbeat within its session timeout."""
 
     group_id: str
     member_id: str
@@ -37,8 +36,29 @@ class SessionTimer:
 
 
 @dataclass(frozen=True, slots=True)
+class RebalanceTimer:
+    """A member did not give up partitions within its rebalance timeout.
+
+    Used by consumer and streams groups, whose members have epochs.
+    """
+
+    group_id: str
+    member_id: str
+    member_epoch: int
+
+    @property
+    def key(self) -> TimerKey:
+        return rebalance_key(self.group_id, self.member_id)
+
+
+def rebalance_key(group_id: str, member_id: str) -> TimerKey:
+    """The key of a member's RebalanceTimer in any epoch."""
+    return ("rebalance", group_id, member_id)
+
+
+@dataclass(frozen=True, slots=True)
 class RetentionTimer:
-    """`offsets.retention.check.interval.ms` passed."""
+    """`offsets.retention.check.interval.ms` has passed."""
 
     @property
     def key(self) -> TimerKey:

@@ -1,4 +1,4 @@
-"""TxnOffsetCommit: the offsets that a transaction commits, as records and as an answer."""
+"""TxnOffsetCommit: the records and the response of offsets committed in a transaction."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kwire.groups.records import OffsetCommit
 def commit(
     request: TxnOffsetCommitRequest, metadata_max_bytes: int, now_ms: int
 ) -> tuple[list[OffsetCommit], TxnOffsetCommitResponse]:
-    """The records of a commit that was found valid, and its answer."""
+    """The records of a validated commit, and its response."""
     records = []
     topics = []
     for topic in request.topics:

@@ -1,18 +1,18 @@
-"""Transactions as pure machines, and the producer ids that they hand out.
+"""Transactions as pure state machines, and the producer ids that they assign.
 
-Nothing here knows a socket, a file, a clock or chance: time and ids are arguments.  A machine is
-one partition of `__transaction_state`; reading order is
+Nothing here uses a socket, a file, a clock or randomness: time and ids are arguments.  One machine
+holds the transactional ids of one partition of `__transaction_state`.  Reading order:
 
-    producer_ids    the ids that this broker may give out
-    limits          what the broker's settings allow
-    transaction     one transactional id: its states and the steps between them
-    records         what `__transaction_state` holds, byte for byte Apache Kafka's
-    timers          what a machine waits for
-    effects         what a decision comes to; the markers that must be written
-    init_producer_id, end_txn    the two decisions that have many cases
+    producer_ids    the stock of producer ids of this broker
+    limits          the broker's settings that limit transactions
+    transaction     one transactional id: its states and the transitions between them
+    records         the records of `__transaction_state`, byte for byte Apache Kafka's
+    timers          the timers of a machine
+    effects         the effects of a decision; the markers to write
+    init_producer_id, end_txn    the two decisions with many cases
     listing         the filters of ListTransactions
-    api_versions    what the version of a request says, and what its client can be told
-    machine         the way in: one partition, its operations, `apply`, the timers
+    api_versions    transaction version and error codes by the version of a request
+    machine         start here: one partition's operations, `apply`, timers
 
-The contract between a machine and what drives it is kwire.coordinators.contract's.
+kwire.coordinators.contract defines the contract between a machine and its driver.
 """

@@ -1,6 +1,6 @@
-"""What the version of a request says about its client, and what its client can be told.
+"""What the version of a request means: the client's transaction version, and errors it knows.
 
-API                  PRODUCER_FENCED is told since   speaks transaction version 2 since
+API                  knows PRODUCER_FENCED since     uses transaction version 2 since
 InitProducerId       v4                              -
 AddPartitionsToTxn   v2                              v4
 AddOffsetsToTxn      v2                              never: v5 of TxnOffsetCommit adds them
@@ -22,14 +22,14 @@ _FENCED_SINCE = {
 _EPOCH_BUMP_SINCE = {ApiKey.ADD_PARTITIONS_TO_TXN: 4, ApiKey.END_TXN: 5}
 
 
-def told_error(api: ApiKey, version: int, error: ErrorCode) -> ErrorCode:
-    """`error` as a client of `version` knows it: before, a fenced producer had an invalid epoch."""
+def error_for_version(api: ApiKey, version: int, error: ErrorCode) -> ErrorCode:
+    """`error` for a client of `version`: older ones get INVALID_PRODUCER_EPOCH when fenced."""
     if error is ErrorCode.PRODUCER_FENCED and version < _FENCED_SINCE[api]:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return error
 
 
 def client_transaction_version(api: ApiKey, version: int) -> int:
-    """0 or 2: whether the client lets its epoch be bumped with each transaction (KIP-890)."""
+    """0 or 2: with 2, the producer epoch is bumped with each transaction (KIP-890)."""
     since = _EPOCH_BUMP_SINCE.get(api)
     return EPOCH_BUMP if since is not None and version >= since else 0

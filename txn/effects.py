@@ -1,4 +1,4 @@
-"""What a decision about a transaction comes to; see kwire.coordinators.contract.effects."""
+"""The effects of a decision about a transaction; see kwire.coordinators.contract.effects."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from kwire.txn.records import TransactionRecord
 from kwire.txn.timers import Timer
 from kwire.txn.transaction import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Partitions, Transaction
 
-__all__ = ["Effects", "Markers", "ProducerAnswer", "Ticket"]
+__all__ = ["Markers", "ProducerAnswer", "Ticket", "TransactionEffects"]
 
 
 class ProducerAnswer(NamedTuple):
-    """The reply to InitProducerId and EndTxn: the producer as it is from now on."""
+    """The reply to InitProducerId and EndTxn: an error, or the producer's new id and epoch."""
 
     error: ErrorCode
     producer_id: int = NO_PRODUCER_ID
@@ -25,9 +25,9 @@ class ProducerAnswer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Markers:
-    """What has to be written into the partitions of a transaction whose end is decided.
+    """The markers to write to the partitions of a transaction whose end is decided.
 
-    It goes to the outbox once that decision is committed, and again after a restart.
+    The outbox gets them once the decision is committed, and again after a restart.
     """
 
     transactional_id: str
@@ -37,11 +37,11 @@ class Markers:
     partitions: Partitions
     transaction_version: int
     prepared: Transaction | None = field(default=None, compare=False, repr=False)
-    """The decision itself, by which the shard knows these from those of another like it: before
-    version 2 all transactions of a producer have the same epoch."""
+    """The decided transaction.  It tells these markers from equal ones of another transaction:
+    before version 2 all transactions of a producer have the same epoch."""
 
 
-class Effects(coordinator.Effects[TransactionRecord, Timer, None]):
-    """Markers are replies to the outbox; they go out before the reply of who asked."""
+class TransactionEffects(coordinator.Effects[TransactionRecord, Timer, None]):
+    """Markers are replies to the outbox, which precede the reply to the request."""
 
     __slots__ = ()

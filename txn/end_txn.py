@@ -1,9 +1,9 @@
-"""EndTxn: what a transaction's end comes to, by its state and by who asks.
+"""EndTxn: decides the end of a transaction by its state and the request.
 
-Before transaction version 2 (EndTxn below v5) a producer keeps its epoch, so that an end that is
-asked for again looks like the first time.  Since version 2 (KIP-890) each end bumps the epoch:
-whoever asks with the epoch before asks again and is told the same, and one that was given the new
-epoch but has nothing to commit may still abort, for it cannot know whether anything was added.
+Before transaction version 2 (EndTxn below v5) a producer keeps its epoch, so a retry looks like a
+first request.  Since version 2 (KIP-890) each end bumps the epoch.  A request with the previous
+epoch is therefore a retry, and gets the same response.  A producer with the new epoch may abort
+without a transaction, because it cannot know whether a partition was added.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from kwire.txn.transaction import (
 )
 
 
-class End(NamedTuple):
-    """What a producer asks for."""
+class EndTransaction(NamedTuple):
+    """An EndTxn request."""
 
     transactional_id: str
     producer_id: int
@@ -38,76 +38,76 @@ class End(NamedTuple):
     client_transaction_version: int
 
 
-class _Way(Enum):
-    PREPARE = "prepare"
-    DONE = "it was done before"
+class _Action(Enum):
+    PREPARE = "prepare the end"
+    DONE = "the request was carried out before"
     INVALID = "invalid"
 
 
 _COMMIT, _ABORT = True, False
-_AGAIN, _FIRST = True, False
+_RETRY, _FIRST = True, False
 
-_WAYS: dict[tuple[TransactionState, bool], _Way] = {
-    (ONGOING, _COMMIT): _Way.PREPARE,
-    (ONGOING, _ABORT): _Way.PREPARE,
-    (EMPTY, _COMMIT): _Way.INVALID,
-    (EMPTY, _ABORT): _Way.INVALID,
-    (COMPLETE_COMMIT, _COMMIT): _Way.DONE,
-    (COMPLETE_COMMIT, _ABORT): _Way.INVALID,
-    (COMPLETE_ABORT, _COMMIT): _Way.INVALID,
-    (COMPLETE_ABORT, _ABORT): _Way.DONE,
+_ACTIONS: dict[tuple[TransactionState, bool], _Action] = {
+    (ONGOING, _COMMIT): _Action.PREPARE,
+    (ONGOING, _ABORT): _Action.PREPARE,
+    (EMPTY, _COMMIT): _Action.INVALID,
+    (EMPTY, _ABORT): _Action.INVALID,
+    (COMPLETE_COMMIT, _COMMIT): _Action.DONE,
+    (COMPLETE_COMMIT, _ABORT): _Action.INVALID,
+    (COMPLETE_ABORT, _COMMIT): _Action.INVALID,
+    (COMPLETE_ABORT, _ABORT): _Action.DONE,
 }
-"""Without epoch bumps, by state and result."""
+"""(state, commit) -> action, without epoch bumps."""
 
-_WAYS_WITH_BUMP: dict[tuple[TransactionState, bool, bool], _Way] = {
-    (ONGOING, _COMMIT, _FIRST): _Way.PREPARE,
-    (ONGOING, _ABORT, _FIRST): _Way.PREPARE,
-    (EMPTY, _COMMIT, _FIRST): _Way.INVALID,
-    (EMPTY, _ABORT, _FIRST): _Way.PREPARE,
-    (COMPLETE_COMMIT, _COMMIT, _FIRST): _Way.INVALID,
-    (COMPLETE_COMMIT, _COMMIT, _AGAIN): _Way.DONE,
-    (COMPLETE_COMMIT, _ABORT, _FIRST): _Way.PREPARE,
-    (COMPLETE_COMMIT, _ABORT, _AGAIN): _Way.INVALID,
-    (COMPLETE_ABORT, _COMMIT, _FIRST): _Way.INVALID,
-    (COMPLETE_ABORT, _COMMIT, _AGAIN): _Way.INVALID,
-    (COMPLETE_ABORT, _ABORT, _FIRST): _Way.PREPARE,
-    (COMPLETE_ABORT, _ABORT, _AGAIN): _Way.DONE,
+_ACTIONS_WITH_BUMP: dict[tuple[TransactionState, bool, bool], _Action] = {
+    (ONGOING, _COMMIT, _FIRST): _Action.PREPARE,
+    (ONGOING, _ABORT, _FIRST): _Action.PREPARE,
+    (EMPTY, _COMMIT, _FIRST): _Action.INVALID,
+    (EMPTY, _ABORT, _FIRST): _Action.PREPARE,
+    (COMPLETE_COMMIT, _COMMIT, _FIRST): _Action.INVALID,
+    (COMPLETE_COMMIT, _COMMIT, _RETRY): _Action.DONE,
+    (COMPLETE_COMMIT, _ABORT, _FIRST): _Action.PREPARE,
+    (COMPLETE_COMMIT, _ABORT, _RETRY): _Action.INVALID,
+    (COMPLETE_ABORT, _COMMIT, _FIRST): _Action.INVALID,
+    (COMPLETE_ABORT, _COMMIT, _RETRY): _Action.INVALID,
+    (COMPLETE_ABORT, _ABORT, _FIRST): _Action.PREPARE,
+    (COMPLETE_ABORT, _ABORT, _RETRY): _Action.DONE,
 }
-"""With epoch bumps, by state, result, and whether it is asked for again."""
+"""(state, commit, is retry) -> action, with epoch bumps."""
 
 
 def decide(
-    current: Transaction | None, request: End, producer_ids: ProducerIds, now_ms: int
+    current: Transaction | None, request: EndTransaction, producer_ids: ProducerIds, now_ms: int
 ) -> Transaction | ErrorCode:
-    """The transaction prepared; NONE if it was ended so before; else what is wrong."""
+    """The prepared transaction; NONE if it was ended in this action before; else the error."""
     if not request.transactional_id:
         return ErrorCode.INVALID_REQUEST
     if current is None:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     if request.client_transaction_version >= EPOCH_BUMP:
-        way = _way_with_bump(current, request)
+        action = _action_with_bump(current, request)
     else:
-        way = _way(current, request)
-    if isinstance(way, ErrorCode):
-        return way
-    if way is _Way.DONE:
+        action = _action(current, request)
+    if isinstance(action, ErrorCode):
+        return action
+    if action is _Action.DONE:
         return ErrorCode.NONE
-    if way is _Way.INVALID:
+    if action is _Action.INVALID:
         return ErrorCode.INVALID_TXN_STATE
     return _prepare(current, request, producer_ids, now_ms)
 
 
-def _way(current: Transaction, request: End) -> _Way | ErrorCode:
+def _action(current: Transaction, request: EndTransaction) -> _Action | ErrorCode:
     if request.producer_id != current.producer_id:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     if request.producer_epoch != current.producer_epoch:
         return ErrorCode.PRODUCER_FENCED
     if current.state in PREPARED:
         return ErrorCode.CONCURRENT_TRANSACTIONS
-    return _WAYS[current.state, request.commit]
+    return _ACTIONS[current.state, request.commit]
 
 
-def _way_with_bump(current: Transaction, request: End) -> _Way | ErrorCode:
+def _action_with_bump(current: Transaction, request: EndTransaction) -> _Action | ErrorCode:
     if current.state in PREPARED:
         return ErrorCode.CONCURRENT_TRANSACTIONS
     epoch = request.producer_epoch
@@ -121,12 +121,12 @@ def _way_with_bump(current: Transaction, request: End) -> _Way | ErrorCode:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     if epoch != current.producer_epoch and not again:
         return ErrorCode.PRODUCER_FENCED
-    # Nothing has been ended in a state without _AGAIN: the epoch before it was another producer's.
-    return _WAYS_WITH_BUMP.get((current.state, request.commit, again), ErrorCode.PRODUCER_FENCED)
+    # A state without _RETRY ended no transaction: the previous epoch was another producer's.
+    return _ACTIONS_WITH_BUMP.get((current.state, request.commit, again), ErrorCode.PRODUCER_FENCED)
 
 
 def _prepare(
-    current: Transaction, request: End, producer_ids: ProducerIds, now_ms: int
+    current: Transaction, request: EndTransaction, producer_ids: ProducerIds, now_ms: int
 ) -> Transaction | ErrorCode:
     version = request.client_transaction_version
     next_producer_id: int | None = NO_PRODUCER_ID

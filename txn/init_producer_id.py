@@ -1,9 +1,9 @@
-"""InitProducerId with a transactional id: who its producer is from now on (KIP-98, KIP-360).
+"""InitProducerId with a transactional id: decides its producer id and epoch (KIP-98, KIP-360).
 
-A producer that starts is given the next epoch, which fences all that had the id before.  If it
-left a transaction open, that is aborted first, and the producer is told CONCURRENT_TRANSACTIONS
-and comes again.  A producer that goes on after an error names the id and epoch it had, and is
-fenced itself if another has taken over since.
+A producer that starts gets the next epoch, which fences earlier producers with the transactional
+id.  If a transaction is open, it is aborted first: the producer gets CONCURRENT_TRANSACTIONS and
+retries.  A producer that recovers from an error sends its producer id and epoch; it is fenced if
+another producer has taken over since.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from kwire.txn.transaction import (
     ONGOING,
     PREPARED,
     Transaction,
-    born,
+    new_transaction,
 )
 
 NO_ID_IN_STOCK = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-"""What Apache Kafka says while it waits for a block of producer ids: clients come again."""
+"""Apache Kafka's error while it waits for a block of producer ids: clients retry."""
 
 
-class Initialization(NamedTuple):
-    """What a producer asks for."""
+class ProducerInitialization(NamedTuple):
+    """An InitProducerId request with a transactional id."""
 
     transactional_id: str
     timeout_ms: int
@@ -41,7 +41,7 @@ class Initialization(NamedTuple):
         return None if self.producer_id == NO_PRODUCER_ID else self.producer_epoch
 
     def invalid(self, limits: TransactionLimits) -> ErrorCode:
-        """What is wrong with the request whatever the id's state."""
+        """The error of a request that is invalid in every state, else NONE."""
         if (self.producer_id == NO_PRODUCER_ID) != (self.producer_epoch == NO_PRODUCER_EPOCH):
             return ErrorCode.INVALID_REQUEST
         if not self.transactional_id:
@@ -52,14 +52,17 @@ class Initialization(NamedTuple):
 
 
 def decide(
-    current: Transaction | None, request: Initialization, producer_ids: ProducerIds, now_ms: int
+    current: Transaction | None,
+    request: ProducerInitialization,
+    producer_ids: ProducerIds,
+    now_ms: int,
 ) -> Transaction | ErrorCode:
-    """The next step: initialized, or, of one that is ongoing, fenced.  Else what is wrong."""
+    """The next transaction state: initialized, or aborting if one is ongoing.  Else the error."""
     if current is None:
         producer_id = producer_ids.take()
         if producer_id is None:
             return NO_ID_IN_STOCK
-        return born(producer_id, request.timeout_ms, now_ms)
+        return new_transaction(producer_id, request.timeout_ms, now_ms)
     if current.state in PREPARED:
         return ErrorCode.CONCURRENT_TRANSACTIONS
     if not _is_valid_producer(current, request):
@@ -70,7 +73,7 @@ def decide(
 
 
 def fence(ongoing: Transaction, producer_ids: ProducerIds, now_ms: int) -> Transaction | ErrorCode:
-    """Abort a transaction in an epoch that its producer does not have."""
+    """Abort an ongoing transaction with a new epoch, which its producer does not have."""
     next_producer_id: int | None = NO_PRODUCER_ID
     if ongoing.is_epoch_exhausted:
         next_producer_id = producer_ids.take()
@@ -79,8 +82,9 @@ def fence(ongoing: Transaction, producer_ids: ProducerIds, now_ms: int) -> Trans
     return ongoing.prepared(False, EPOCH_BUMP, next_producer_id, now_ms)
 
 
-def _is_valid_producer(current: Transaction, request: Initialization) -> bool:
-    """Whether the id named is this producer's, or was before its epochs were used up."""
+def _is_valid_producer(current: Transaction, request: ProducerInitialization) -> bool:
+    """Whether the request's producer id is the current one, or the previous one whose epochs are
+    used up."""
     return request.producer_id in (NO_PRODUCER_ID, current.producer_id) or (
         request.producer_id == current.previous_producer_id
         and request.producer_epoch >= LAST_EPOCH_OF_CLIENTS
@@ -88,7 +92,7 @@ def _is_valid_producer(current: Transaction, request: Initialization) -> bool:
 
 
 def _initialize(
-    current: Transaction, request: Initialization, producer_ids: ProducerIds, now_ms: int
+    current: Transaction, request: ProducerInitialization, producer_ids: ProducerIds, now_ms: int
 ) -> Transaction | ErrorCode:
     expected, timeout_ms = request.expected_epoch, request.timeout_ms
     if expected not in (None, current.producer_epoch):

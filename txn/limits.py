@@ -1,4 +1,4 @@
-"""What the broker's settings allow transactions to do."""
+"""The broker's settings that limit transactions."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TransactionLimits:
-    """Times in ms, with Apache Kafka's defaults; the setting of each is named under it."""
+    """Times in ms, with Apache Kafka's defaults; each field names its setting."""
 
     transaction_max_timeout_ms: int = 900_000
-    """`transaction.max.timeout.ms`: the longest timeout that a producer may ask for."""
+    """`transaction.max.timeout.ms`: the longest timeout that a producer may set."""
     transactional_id_expiration_ms: int = 604_800_000
-    """`transactional.id.expiration.ms`: how long an id without a transaction is remembered."""
+    """`transactional.id.expiration.ms`: how long an id without an open transaction is kept."""
     abort_timed_out_interval_ms: int = 10_000
     """`transaction.abort.timed.out.transaction.cleanup.interval.ms`"""
     remove_expired_interval_ms: int = 3_600_000

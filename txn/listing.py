@@ -1,11 +1,11 @@
-"""Which transactions ListTransactions wants to hear of."""
+"""The filters of ListTransactions."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from kwire.codecs.messages.list_transactions import ListTransactionsRequest
-from kwire.coordinators.contract.pattern import Pattern
+from kwire.coordinators.contract.pattern import RegexPattern
 from kwire.txn.transaction import Transaction, TransactionState
 
 _STATES = {state.label: state for state in TransactionState}
@@ -13,26 +13,26 @@ _STATES = {state.label: state for state in TransactionState}
 
 @dataclass(frozen=True, slots=True)
 class TransactionFilter:
-    """What is not asked for is None: it does not matter."""
+    """A filter; a criterion that is None matches every transaction."""
 
     states: frozenset[TransactionState] | None = None
     producer_ids: frozenset[int] | None = None
     longer_than_ms: int | None = None
-    pattern: Pattern | None = None
-    """Matches whole transactional ids."""
+    pattern: RegexPattern | None = None
+    """Must match the whole transactional id."""
     unknown_states: tuple[str, ...] = ()
-    """Names of states that there are none of."""
+    """Names in the request that are not states."""
 
     @classmethod
     def of(cls, request: ListTransactionsRequest) -> TransactionFilter:
-        """Raises InvalidPattern."""
+        """The filter of a request.  Raises InvalidRegex."""
         names = request.state_filters
         pattern = request.transactional_id_pattern
         return cls(
             states=frozenset(_STATES[n] for n in names if n in _STATES) if names else None,
             producer_ids=frozenset(request.producer_id_filters) or None,
             longer_than_ms=request.duration_filter if request.duration_filter >= 0 else None,
-            pattern=Pattern(pattern) if pattern else None,
+            pattern=RegexPattern(pattern) if pattern else None,
             unknown_states=tuple(name for name in names if name not in _STATES),
         )
 

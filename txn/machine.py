@@ -1,12 +1,15 @@
-"""The transactional ids of one partition of `__transaction_state`.
+"""The transaction machine: the transactional ids of one partition of `__transaction_state`.
 
-Operations validate, decide and give Effects (see `effects`); `apply` is called for every record,
-live and on load; `verify`, `describe` and `list_transactions` only look.
+Operations validate and decide a request, and return TransactionEffects.  `apply` gets every record,
+live and on load.  `verify`, `describe` and `list_transactions` only read.
 
-What is decided is prepared first: the record of PrepareCommit or PrepareAbort says how the
-transaction ends, whatever happens from then on.  Once it is committed the outbox is given the
-Markers to write; when they are written, `markers_written` completes it.  After a restart `loaded`
-gives the outbox what was not completed.
+The end of a transaction takes these steps:
+
+1. The record of PrepareCommit or PrepareAbort decides how the transaction ends.
+2. Once the record is committed, the outbox gets the Markers to write.
+3. When all markers are written, `markers_written` completes the transaction.
+
+After a restart, `loaded` gives the outbox the markers of all transactions that are not complete.
 """
 
 from __future__ import annotations
@@ -19,9 +22,9 @@ from kwire.codecs.messages.describe_transactions import TopicData
 from kwire.codecs.messages.describe_transactions import TransactionState as DescribedTransaction
 from kwire.codecs.messages.list_transactions import TransactionState as ListedTransaction
 from kwire.txn import end_txn, init_producer_id
-from kwire.txn.effects import Effects, Markers, ProducerAnswer, Ticket
-from kwire.txn.end_txn import End
-from kwire.txn.init_producer_id import Initialization
+from kwire.txn.effects import Markers, ProducerAnswer, Ticket, TransactionEffects
+from kwire.txn.end_txn import EndTransaction
+from kwire.txn.init_producer_id import ProducerInitialization
 from kwire.txn.limits import TransactionLimits
 from kwire.txn.listing import TransactionFilter
 from kwire.txn.producer_ids import ProducerIds
@@ -38,18 +41,18 @@ from kwire.txn.transaction import (
 )
 
 EXPIRED_AT_ONCE = 500
-"""Tombstones of one timer: some milliseconds of work, then it is the turn of others."""
+"""Tombstones that one firing of the timer writes: some milliseconds of work."""
 
 
 class TransactionMachine:
     """See the module.
 
-    `outbox` is a ticket of the runtime's kind that is resolved with Markers, many times.  Producer
-    ids are taken from `producer_ids`, which whoever calls an operation keeps in stock.
+    `outbox` is a ticket that is resolved with Markers, once per transaction.  Producer ids are
+    taken from `producer_ids`; the caller of an operation keeps them in stock.
     """
 
     replaced_keys: ClassVar[tuple[bytes, ...]] = (KEY_PREFIX,)
-    """Each record says all of its transactional id."""
+    """All records: each has the whole state of its transactional id."""
 
     def __init__(
         self, limits: TransactionLimits, producer_ids: ProducerIds, outbox: Ticket
@@ -64,54 +67,56 @@ class TransactionMachine:
     decode = staticmethod(decode)
 
     def apply(self, record: TransactionRecord) -> None:
-        """Make the state follow one record."""
+        """Change the state by one record."""
         if record.transaction is None:
             self.transactions.pop(record.transactional_id, None)
         else:
             self.transactions[record.transactional_id] = record.transaction
 
-    def settle(self, effects: Effects) -> None:
-        """There is no state that is not in records."""
+    def install_soft_state(self, effects: TransactionEffects) -> None:
+        """All state is in records."""
 
-    def loaded(self, now_ms: int) -> Iterable[Effects]:
-        """All records have been applied: finish what was decided, begin to look at the clock."""
-        yield Effects(replies=[(self._outbox, markers) for markers in self.unfinished()])
-        yield Effects(
+    def loaded(self, now_ms: int) -> Iterable[TransactionEffects]:
+        """Effects after the last record was applied: send unfinished markers, start the timers."""
+        yield TransactionEffects(replies=[(self._outbox, markers) for markers in self.unfinished()])
+        yield TransactionEffects(
             timers=[
                 (AbortTimer.key, AbortTimer(), self.limits.abort_timed_out_interval_ms),
                 (ExpiryTimer.key, ExpiryTimer(), self.limits.remove_expired_interval_ms),
             ]
         )
 
-    def unloaded(self, now_ms: int) -> Iterable[Effects]:
-        """The partition is led elsewhere, or deleted: nobody waits for the machine itself."""
+    def unloaded(self, now_ms: int) -> Iterable[TransactionEffects]:
+        """No request waits in this machine."""
         return ()
 
     def topics_deleted(self, topics: Iterable[tuple[str, bytes]], now_ms: int) -> None:
-        """A transaction ends as it was decided; markers of partitions that are gone count as done.
+        """Nothing to do: the sender of markers skips partitions that no longer exist.
 
-        That is the sender's to see (kwire.coordinators.runtime.markers).
+        See kwire.coordinators.runtime.markers.
         """
 
     def unfinished(self) -> Iterator[Markers]:
-        """The markers of all transactions whose end is decided and not completed."""
+        """The markers of all transactions whose end is decided but not complete."""
         for transactional_id, transaction in self.transactions.items():
             if transaction.state in PREPARED:
                 yield _markers(transactional_id, transaction)
 
     # -- operations of producers
 
-    def init_producer_id(self, request: Initialization, ticket: Ticket, now_ms: int) -> Effects:
-        """The reply is a ProducerAnswer."""
+    def init_producer_id(
+        self, request: ProducerInitialization, ticket: Ticket, now_ms: int
+    ) -> TransactionEffects:
+        """Decide InitProducerId.  The reply is a ProducerAnswer."""
         error = request.invalid(self.limits)
         if error is not ErrorCode.NONE:
-            return Effects.reply(ticket, ProducerAnswer(error))
+            return TransactionEffects.reply(ticket, ProducerAnswer(error))
         transactional_id = request.transactional_id
         current = self.transactions.get(transactional_id)
         step = init_producer_id.decide(current, request, self._producer_ids, now_ms)
         if isinstance(step, ErrorCode):
-            return Effects.reply(ticket, ProducerAnswer(step))
-        effects = Effects([TransactionRecord(transactional_id, step)])
+            return TransactionEffects.reply(ticket, ProducerAnswer(step))
+        effects = TransactionEffects([TransactionRecord(transactional_id, step)])
         if step.state not in PREPARED:
             answer = ProducerAnswer(ErrorCode.NONE, step.producer_id, step.producer_epoch)
             effects.replies.append((ticket, answer))
@@ -134,39 +139,41 @@ class TransactionMachine:
         client_transaction_version: int,
         ticket: Ticket,
         now_ms: int,
-    ) -> Effects:
-        """The reply is an error code, the same for all `partitions`.
+    ) -> TransactionEffects:
+        """Decide AddPartitionsToTxn.  The reply is one error code for all `partitions`.
 
         AddOffsetsToTxn adds the group's partition of `__consumer_offsets`.
         """
         current = self.transactions.get(transactional_id)
         if not transactional_id:
-            return Effects.reply(ticket, ErrorCode.INVALID_REQUEST)
+            return TransactionEffects.reply(ticket, ErrorCode.INVALID_REQUEST)
         if current is not None and current.state in PREPARED:
-            # Before all else: with version 2 the producer may have the epoch that comes next.
-            return Effects.reply(ticket, ErrorCode.CONCURRENT_TRANSACTIONS)
+            # Check this first: with version 2 the producer may have the next epoch already.
+            return TransactionEffects.reply(ticket, ErrorCode.CONCURRENT_TRANSACTIONS)
         error = _check_producer(current, producer_id, producer_epoch)
         if current is None or error is not ErrorCode.NONE:
-            return Effects.reply(ticket, error)
+            return TransactionEffects.reply(ticket, error)
         if current.state is ONGOING and current.has_all(partitions):
-            return Effects.reply(ticket, ErrorCode.NONE)
+            return TransactionEffects.reply(ticket, ErrorCode.NONE)
         step = current.with_partitions(partitions, client_transaction_version, now_ms)
         record = TransactionRecord(transactional_id, step)
-        return Effects([record], [(ticket, ErrorCode.NONE)])
+        return TransactionEffects([record], [(ticket, ErrorCode.NONE)])
 
-    def end_txn(self, request: End, ticket: Ticket, now_ms: int) -> Effects:
-        """The reply is a ProducerAnswer, with a producer only in transaction version 2."""
+    def end_txn(self, request: EndTransaction, ticket: Ticket, now_ms: int) -> TransactionEffects:
+        """Decide EndTxn.  The reply is a ProducerAnswer; version 2 returns the new epoch."""
         transactional_id = request.transactional_id
         current = self.transactions.get(transactional_id)
         step = end_txn.decide(current, request, self._producer_ids, now_ms)
         if isinstance(step, ErrorCode):
             done = step is ErrorCode.NONE
-            return Effects.reply(ticket, _ended(request, step, current if done else None))
-        return Effects(
+            return TransactionEffects.reply(
+                ticket, _end_txn_answer(request, step, current if done else None)
+            )
+        return TransactionEffects(
             [TransactionRecord(transactional_id, step)],
             [
                 (self._outbox, _markers(transactional_id, step)),
-                (ticket, _ended(request, ErrorCode.NONE, step.completed(now_ms))),
+                (ticket, _end_txn_answer(request, ErrorCode.NONE, step.completed(now_ms))),
             ],
         )
 
@@ -187,29 +194,29 @@ class TransactionMachine:
             error = ErrorCode.CONCURRENT_TRANSACTIONS
         answers = {}
         for topic, indexes in partitions.items():
-            mine: frozenset[int] = frozenset()
+            included: frozenset[int] = frozenset()
             if current is not None:
-                mine = current.partitions.get(topic, mine)
+                included = current.partitions.get(topic, included)
             for index in indexes:
-                missing = error is ErrorCode.NONE and index not in mine
+                missing = error is ErrorCode.NONE and index not in included
                 answers[topic, index] = ErrorCode.TRANSACTION_ABORTABLE if missing else error
         return answers
 
     # -- the end of a transaction
 
-    def markers_written(self, markers: Markers, now_ms: int) -> Effects:
-        """All markers are in their partitions: the transaction is complete.
+    def markers_written(self, markers: Markers, now_ms: int) -> TransactionEffects:
+        """Complete a transaction whose markers are all written.
 
-        Nothing happens where that is so already, as when markers were sent twice, nor for markers
-        that are not of this machine's own: after a restart `loaded` has sent others.
+        No effects if it is complete already (its markers were sent twice), or if the markers are
+        those of an earlier machine: after a restart `loaded` has sent new ones.
         """
         current = self.transactions.get(markers.transactional_id)
         if current is None or current is not markers.prepared:
-            return Effects()
+            return TransactionEffects()
         step = current.completed(now_ms)
-        return Effects([TransactionRecord(markers.transactional_id, step)])
+        return TransactionEffects([TransactionRecord(markers.transactional_id, step)])
 
-    # -- looking
+    # -- queries
 
     def describe(self, transactional_id: str) -> DescribedTransaction:
         described = DescribedTransaction(transactional_id=transactional_id)
@@ -238,27 +245,29 @@ class TransactionMachine:
 
     # -- time
 
-    def timer(self, timer: Timer, now_ms: int) -> Effects:
-        """A timer that was set has come due."""
+    def timer_fired(self, timer: Timer, now_ms: int) -> TransactionEffects:
+        """Effects of a timer that fires."""
         if isinstance(timer, AbortTimer):
             return self._abort_timed_out(timer, now_ms)
         return self._expire(timer, now_ms)
 
-    def _abort_timed_out(self, timer: AbortTimer, now_ms: int) -> Effects:
-        """Abort the first of those that took too long, and the others in their turn.
+    def _abort_timed_out(self, timer: AbortTimer, now_ms: int) -> TransactionEffects:
+        """Abort the first timed-out transaction, and set the timer at once for the others.
 
-        One at a time: what cannot be appended is tried again with the next look, and keeps no
-        other back.
+        One at a time, so that an abort that cannot be appended does not block the others.  It is
+        repeated with the next check.
         """
         timed_out = timer.timed_out
         if timed_out is None:
             timed_out = tuple(i for i, t in self.transactions.items() if _is_timed_out(t, now_ms))
         if not timed_out:
             again = (AbortTimer.key, AbortTimer(), self.limits.abort_timed_out_interval_ms)
-            return Effects(timers=[again])
+            return TransactionEffects(timers=[again])
         transactional_id, *rest = timed_out
         again = (AbortTimer.key, AbortTimer(tuple(rest)), 0)
-        effects = Effects(timers=[again], refused=lambda _error: Effects(timers=[again]))
+        effects = TransactionEffects(
+            timers=[again], refused=lambda _error: TransactionEffects(timers=[again])
+        )
         current = self.transactions.get(transactional_id)
         if current is None or not _is_timed_out(current, now_ms):
             return effects
@@ -273,24 +282,24 @@ class TransactionMachine:
         )
         return effects
 
-    def _expire(self, timer: ExpiryTimer, now_ms: int) -> Effects:
-        """Forget ids that were not used for long, a slice at a time."""
+    def _expire(self, timer: ExpiryTimer, now_ms: int) -> TransactionEffects:
+        """Delete transactional ids that have expired, in slices."""
         expired = timer.expired
         if expired is None:
             expired = tuple(i for i, t in self.transactions.items() if self._is_expired(t, now_ms))
         if not expired:
             again = (ExpiryTimer.key, ExpiryTimer(), self.limits.remove_expired_interval_ms)
-            return Effects(timers=[again])
+            return TransactionEffects(timers=[again])
         again = (ExpiryTimer.key, ExpiryTimer(expired[EXPIRED_AT_ONCE:]), 0)
         records = [
             TransactionRecord(transactional_id, None)
             for transactional_id in expired[:EXPIRED_AT_ONCE]
             if self._is_expired(self.transactions.get(transactional_id), now_ms)
         ]
-        return Effects(
+        return TransactionEffects(
             records,
             timers=[again],
-            refused=lambda _error: Effects(timers=[again]),
+            refused=lambda _error: TransactionEffects(timers=[again]),
             atomic=False,
         )
 
@@ -323,7 +332,9 @@ def _markers(transactional_id: str, prepared: Transaction) -> Markers:
     )
 
 
-def _ended(request: End, error: ErrorCode, producer: Transaction | None) -> ProducerAnswer:
+def _end_txn_answer(
+    request: EndTransaction, error: ErrorCode, producer: Transaction | None
+) -> ProducerAnswer:
     if producer is None or request.client_transaction_version < EPOCH_BUMP:
         return ProducerAnswer(error)
     return ProducerAnswer(error, producer.producer_id, producer.producer_epoch)

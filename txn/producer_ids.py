@@ -1,7 +1,7 @@
-"""Producer ids: every idempotent producer gets one of its own, never given twice (KIP-98, KIP-730).
+"""Producer ids: each idempotent producer gets an id that is never used twice (KIP-98, KIP-730).
 
-The cluster's store hands a broker a block of ids, and the broker hands out the block one by one.
-What is left of a block when the broker stops is lost, as it is with Apache Kafka.
+A broker gets blocks of ids from the cluster's metadata store, and assigns the ids one by one.  The
+rest of a block is lost when the broker stops, as in Apache Kafka.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import deque
 
 BLOCK_SIZE = 1000
-"""Ids asked for at once, Kafka's own number: one write of the store for a thousand producers."""
+"""Ids in a block, as in Apache Kafka: one write to the store per thousand producers."""
 
 
 class ProducerIds:
-    """The ids this broker holds and has not given out yet."""
+    """The producer ids that this broker has and has not assigned yet."""
 
     __slots__ = ("_blocks",)
 
@@ -24,7 +24,7 @@ class ProducerIds:
         return sum(map(len, self._blocks))
 
     def take(self) -> int | None:
-        """The next id; None when another block must be added first."""
+        """The next id, or None if the stock is empty: add a block first."""
         if not self._blocks:
             return None
         block = self._blocks.popleft()
@@ -33,7 +33,7 @@ class ProducerIds:
         return block[0]
 
     def add(self, block: range) -> None:
-        """Hold `block`, fresh from the store; it is handed out after the blocks held already."""
+        """Add a block from the store; its ids come after those in stock."""
         assert block.start >= 0, block
         assert block.step == 1, block
         if block:

@@ -1,12 +1,12 @@
-"""The records of `__transaction_state`: a transactional id and how it stands.
+"""The records of `__transaction_state`: a transactional id and its state.
 
 Layout (Apache Kafka's; its tools and other brokers read these bytes):
 
     key    int16 record type 0, then TransactionLogKey: the transactional id
     value  int16 version, then TransactionLogValue; null: the id has expired
 
-Values are written as version 1, as since transaction version 1 (KIP-890); version 0 of older
-brokers is read too.
+Values are written as version 1, which transaction version 1 (KIP-890) introduced.  Version 0, which
+older brokers write, can be read.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ VALUE_VERSION = 1
 _VERSION = struct.Struct(">h")
 _HEAD = struct.Struct(">hqhib")  # version, producer id, epoch, timeout, state
 _TAIL = struct.Struct(">qqBBBqBBh")
-"""Last update, start; two tagged fields: 0, of 8 bytes, the previous producer id; 2, of 2 bytes,
-the client's transaction version."""
+"""Last update, start; two tagged fields: 0 (8 bytes) is the previous producer id, 2 (2 bytes) the
+client's transaction version."""
 _SHORT = 127
-"""Whose length and one more fits into a single byte."""
+"""Lengths below this have a one-byte compact encoding (length + 1)."""
 KEY_PREFIX = _VERSION.pack(TRANSACTION_LOG)
 _VALUE_PREFIX = _VERSION.pack(VALUE_VERSION)
 
 
-class UnreadableRecord(ValueError):
-    """A record of a known type in a version that this broker does not know, or torn."""
+class UnreadableTransactionRecord(ValueError):
+    """A record of a known type that is damaged or in an unknown version."""
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionRecord:
-    """How a transactional id stands from now on; no transaction: it is forgotten."""
+    """The new state of a transactional id; transaction None deletes it."""
 
     transactional_id: str
     transaction: Transaction | None
@@ -67,17 +67,17 @@ class TransactionRecord:
 def decode(key: bytes | None, value: bytes | None) -> TransactionRecord | None:
     """The record, or None for a type that this broker does not know (a newer broker wrote it).
 
-    Raises UnreadableRecord.
+    Raises UnreadableTransactionRecord.
     """
     if key is None or len(key) < 2:
-        raise UnreadableRecord("a record of __transaction_state without a key")
+        raise UnreadableTransactionRecord("a record of __transaction_state without a key")
     if _VERSION.unpack_from(key)[0] != TRANSACTION_LOG:
         return None
     try:
         transactional_id = TransactionLogKey.decode(key, 0, 2).transactional_id
         transaction = None if value is None else _from_value(_decode_value(value))
     except DecodeError as error:
-        raise UnreadableRecord(
+        raise UnreadableTransactionRecord(
             f"a record of __transaction_state cannot be read: {error}"
         ) from error
     return TransactionRecord(transactional_id, transaction)
@@ -85,18 +85,18 @@ def decode(key: bytes | None, value: bytes | None) -> TransactionRecord | None:
 
 def _decode_value(value: bytes) -> TransactionLogValue:
     if len(value) < 2:
-        raise UnreadableRecord(f"TransactionLogValue of {len(value)} bytes")
+        raise UnreadableTransactionRecord(f"TransactionLogValue of {len(value)} bytes")
     version = _VERSION.unpack_from(value)[0]
     if not TransactionLogValue.MIN_VERSION <= version <= TransactionLogValue.MAX_VERSION:
-        raise UnreadableRecord(f"TransactionLogValue of unknown version {version}")
+        raise UnreadableTransactionRecord(f"TransactionLogValue of unknown version {version}")
     return TransactionLogValue.decode(value, version, 2)
 
 
 def _plain_value(transaction: Transaction) -> bytes | None:
-    """The value written the quick way; None for what is not as nearly all values are.
+    """The value, encoded by a fast path; None if the fast path does not apply.
 
-    Plain: of a transaction of versions 1 and 2, whose producer id is not about to change, with few
-    partitions.  `_to_value` is right for all of them, and a test compares the two.
+    It applies to nearly all values: transaction version 1 or 2, no change of producer id, few
+    partitions.  `_to_value` handles all values; a test compares both.
     """
     previous, version = transaction.previous_producer_id, transaction.client_transaction_version
     if transaction.next_producer_id != NO_PRODUCER_ID or previous == NO_PRODUCER_ID or not version:
@@ -121,7 +121,7 @@ def _plain_value(transaction: Transaction) -> bytes | None:
 
 
 def _few_partitions(partitions: Partitions) -> bytes | None:
-    """Lengths are one byte each; None where one is not."""
+    """The encoded partitions if each length fits into one byte, else None."""
     if len(partitions) >= _SHORT:
         return None
     out = bytearray((len(partitions) + 1,))
@@ -162,9 +162,11 @@ def _from_value(value: TransactionLogValue) -> Transaction:
     try:
         state = TransactionState(value.transaction_status)
     except ValueError as error:
-        raise UnreadableRecord(f"unknown transaction status {value.transaction_status}") from error
+        raise UnreadableTransactionRecord(
+            f"unknown transaction status {value.transaction_status}"
+        ) from error
     producer_id, previous = value.producer_id, value.previous_producer_id
-    return Transaction(  # the same number is kept once: there may be very many transactional ids
+    return Transaction(  # equal numbers share one object: there may be many transactional ids
         producer_id=producer_id,
         producer_epoch=value.producer_epoch,
         timeout_ms=value.transaction_timeout_ms,

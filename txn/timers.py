@@ -1,7 +1,7 @@
-"""What a shard of transactions waits for.
+"""The timers of the transaction machine.
 
-A timer is known by its `key`: setting one with the key of another replaces it.  Each looks through
-all transactional ids once an interval, and then does a slice at a time of what it has found.
+A timer is identified by its `key`: setting a timer replaces the one with the same key.  Once per
+interval, each timer looks through all transactional ids, and then handles the result in slices.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ TimerKey = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class AbortTimer:
-    """Transactions that took longer than their timeout shall be aborted."""
+    """Abort transactions that are open longer than their timeout."""
 
     timed_out: tuple[str, ...] | None = None
-    """Transactional ids that were found and not seen to yet; None: it is time to look."""
+    """Transactional ids found and not handled yet; None: look through all of them."""
 
     key = ("abort",)
 
 
 @dataclass(frozen=True, slots=True)
 class ExpiryTimer:
-    """Transactional ids that were not used for `transactional.id.expiration.ms` shall go."""
+    """Delete transactional ids that were unused for `transactional.id.expiration.ms`."""
 
     expired: tuple[str, ...] | None = None
 

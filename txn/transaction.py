@@ -1,4 +1,4 @@
-"""One transactional id: who its producer is, and the transaction it is in.
+"""One transactional id: its producer, and the state of its transaction.
 
     Empty ── partitions added ──▶ Ongoing ── EndTxn ──▶ PrepareCommit ── markers ──▶ CompleteCommit
       │                             └──── or abort ──▶ PrepareAbort ── written ──▶ CompleteAbort
@@ -6,8 +6,8 @@
                                             └──────────── abort (version 2) ─────────────┤
     Empty or Ongoing again ◀── InitProducerId or partitions added ───────────────────────┘
 
-A Transaction never changes: each step makes a new one.  `last_producer_epoch` is what a record
-cannot say (Apache Kafka's has no field for it); a transaction read from the log has none.
+A Transaction is immutable: each transition makes a new one.  `last_producer_epoch` is not in the
+record (Apache Kafka's record has no field for it), so a transaction read from the log has none.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
 NO_TIMESTAMP = -1
 NO_TIMEOUT_MS = 2**31 - 1
-"""The transaction may stay open for ever: its end is decided elsewhere (KIP-939)."""
+"""The transaction may stay open forever: an external system decides its end (KIP-939)."""
 
 MAX_EPOCH = 32_767
 LAST_EPOCH_OF_CLIENTS = MAX_EPOCH - 1
-"""A client is never given the highest epoch, so that it can always be fenced by one more."""
+"""Clients never get the highest epoch, so that there is always a higher one to fence them with."""
 
 EPOCH_BUMP = 2
-"""The transaction version (KIP-890) since which each transaction has an epoch of its own."""
+"""The transaction version (KIP-890) in which each transaction has an epoch of its own."""
 
 Partitions = Mapping[str, frozenset[int]]
 NO_PARTITIONS: Partitions = {}
@@ -35,7 +35,7 @@ NO_INDEXES: frozenset[int] = frozenset()
 
 
 class TransactionState(IntEnum):
-    """The value is what records say, `label` what Describe- and ListTransactions say."""
+    """Values are those of records; `label` is the name in Describe- and ListTransactions."""
 
     EMPTY = 0
     ONGOING = 1
@@ -44,9 +44,9 @@ class TransactionState(IntEnum):
     COMPLETE_COMMIT = 4
     COMPLETE_ABORT = 5
     DEAD = 6
-    """About to be forgotten: never in a record, never seen here."""
+    """About to be deleted, in Apache Kafka only; never in a record."""
     PREPARE_EPOCH_FENCE = 7
-    """About to be aborted by the coordinator: same."""
+    """About to be aborted by the coordinator, in Apache Kafka only; never in a record."""
 
     @property
     def label(self) -> str:
@@ -63,9 +63,9 @@ COMPLETE_COMMIT = TransactionState.COMPLETE_COMMIT
 COMPLETE_ABORT = TransactionState.COMPLETE_ABORT
 
 IDLE = frozenset({EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT})
-"""No transaction is going on: another may begin, and the id may expire."""
+"""No transaction is open: one may begin, and the id may expire."""
 PREPARED = frozenset({PREPARE_COMMIT, PREPARE_ABORT})
-"""Decided: markers are being written, and nothing else can happen until they are."""
+"""The end is decided and markers are being written; nothing else is possible until they are."""
 
 MAY_FOLLOW: dict[TransactionState, frozenset[TransactionState]] = {
     EMPTY: frozenset({EMPTY, ONGOING, PREPARE_ABORT}),
@@ -87,15 +87,15 @@ class Transaction(NamedTuple):
     last_update_timestamp_ms: int
     partitions: Partitions = NO_PARTITIONS
     start_timestamp_ms: int = NO_TIMESTAMP
-    """When the first partition was added; kept when the transaction has ended."""
+    """When the first partition was added; it stays after the end of the transaction."""
     client_transaction_version: int = 0
-    """How the client (or the coordinator, aborting) spoke when it last began or ended one."""
+    """The version that the client (or the coordinator, for an abort) used at the last change."""
     previous_producer_id: int = NO_PRODUCER_ID
-    """The producer id before the last step, nearly always the same."""
+    """The producer id before the last transition, nearly always the same."""
     next_producer_id: int = NO_PRODUCER_ID
-    """The producer id from the end on of a transaction that used up the epochs of this one."""
+    """The producer id after this transaction, if it uses up the epochs of the current id."""
     last_producer_epoch: int = NO_PRODUCER_EPOCH
-    """The epoch that its producer had before the one it was given last: a retry may name it."""
+    """The producer's previous epoch: a retry may have it."""
 
     @property
     def is_epoch_exhausted(self) -> bool:
@@ -106,15 +106,17 @@ class Transaction(NamedTuple):
         return self.state is PREPARE_COMMIT
 
     def has_all(self, partitions: Partitions) -> bool:
-        mine = self.partitions
-        return all(indexes <= mine.get(topic, NO_INDEXES) for topic, indexes in partitions.items())
+        included = self.partitions
+        return all(
+            indexes <= included.get(topic, NO_INDEXES) for topic, indexes in partitions.items()
+        )
 
-    # -- steps
+    # -- transitions
 
     def initialized(self, timeout_ms: int, expected_epoch: int | None, now_ms: int) -> Transaction:
-        """The producer has (re)started: the next epoch is its own.
+        """After a producer has (re)started: it gets the next epoch.
 
-        `expected_epoch` is given by a producer that goes on after an error (KIP-360).
+        A producer that recovers from an error sends its `expected_epoch` (KIP-360).
         """
         assert not self.is_epoch_exhausted, self
         return self._emptied(timeout_ms, now_ms)._replace(
@@ -123,13 +125,13 @@ class Transaction(NamedTuple):
         )
 
     def initialized_again(self, timeout_ms: int, now_ms: int) -> Transaction:
-        """A retry of what succeeded: the same epoch."""
+        """After a retry of a request that succeeded: the same epoch."""
         return self._emptied(timeout_ms, now_ms)
 
     def rotated(
         self, producer_id: int, timeout_ms: int, expected_epoch: int | None, now_ms: int
     ) -> Transaction:
-        """Its epochs are used up: it begins anew under another producer id."""
+        """After the epochs are used up: epoch 0 of another producer id."""
         return self._emptied(timeout_ms, now_ms)._replace(
             producer_id=producer_id,
             producer_epoch=0,
@@ -137,7 +139,7 @@ class Transaction(NamedTuple):
         )
 
     def with_partitions(self, added: Partitions, version: int, now_ms: int) -> Transaction:
-        """Partitions are part of the transaction, which begins with the first of them."""
+        """After partitions were added; the first one begins the transaction."""
         partitions = dict(self.partitions)
         for topic, indexes in added.items():
             partitions[topic] = partitions.get(topic, NO_INDEXES) | indexes
@@ -153,9 +155,9 @@ class Transaction(NamedTuple):
     def prepared(
         self, commit: bool, version: int, next_producer_id: int, now_ms: int
     ) -> Transaction:
-        """It is decided how the transaction ends; in version 2 its markers end the epoch too.
+        """After the end was decided; in version 2 the markers have the next epoch.
 
-        Whoever aborts without having begun (version 2) begins and ends one without partitions.
+        An abort without an open transaction (version 2) ends one without partitions.
         """
         epoch, last = self.producer_epoch, self.last_producer_epoch
         if version >= EPOCH_BUMP:
@@ -172,7 +174,7 @@ class Transaction(NamedTuple):
         )
 
     def completed(self, now_ms: int) -> Transaction:
-        """All markers are written."""
+        """After all markers were written."""
         producer_id, epoch = self.producer_id, self.producer_epoch
         if self.next_producer_id != NO_PRODUCER_ID:
             producer_id, epoch = self.next_producer_id, 0
@@ -204,6 +206,6 @@ class Transaction(NamedTuple):
         return state
 
 
-def born(producer_id: int, timeout_ms: int, now_ms: int) -> Transaction:
-    """A transactional id that was never seen, with its producer's first epoch."""
+def new_transaction(producer_id: int, timeout_ms: int, now_ms: int) -> Transaction:
+    """A new transactional id, with epoch 0 of its producer id."""
     return Transaction(producer_id, 0, timeout_ms, EMPTY, now_ms, previous_producer_id=producer_id)

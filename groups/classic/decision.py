@@ -1,4 +1,4 @@
-"""A decision about one classic group while it is being made."""
+"""A decision about one classic group, while it is made."""
 
 from __future__ import annotations
 
@@ -7,34 +7,34 @@ from typing import NamedTuple
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from kwire.codecs.messages.sync_group import SyncGroupResponse
-from kwire.groups.classic.group import ClassicGroup, Member
+from kwire.groups.classic.group import ClassicGroup, ClassicMember
 from kwire.groups.decision import GroupDecision
-from kwire.groups.effects import Effects, Ticket
+from kwire.groups.effects import GroupEffects, Ticket
 from kwire.groups.limits import GroupLimits
 
 
-class Caller(NamedTuple):
-    """Who sends a request, as far as a group must know."""
+class ClassicCaller(NamedTuple):
+    """The client that sends a request."""
 
     client_id: str
     client_host: str
-    """As DescribeGroups prints it, with Java's leading slash."""
+    """As DescribeGroups shows it, with Java's leading slash."""
     api_version: int
 
 
-class Decision(GroupDecision):
-    """The group as it would be, and what would follow; `effects` hands both over."""
+class ClassicDecision(GroupDecision):
+    """A fork of the group, which the decision changes, and the effects that install the fork."""
 
     __slots__ = ("group",)
 
     def __init__(self, group: ClassicGroup, limits: GroupLimits, now_ms: int) -> None:
         self.group = group.fork()
-        super().__init__(group.group_id, limits, now_ms, Effects(soft=self.group))
+        super().__init__(group.group_id, limits, now_ms, GroupEffects(soft=self.group))
 
     # -- sessions
 
-    def expect_heartbeat(self, member: Member, timeout_ms: int | None = None) -> None:
-        """Start the member's session over; it is removed unless it is heard of in time."""
+    def expect_heartbeat(self, member: ClassicMember, timeout_ms: int | None = None) -> None:
+        """Restart the member's session; the member is removed if it sends nothing in that time."""
         if timeout_ms is None:
             timeout_ms = member.session_timeout_ms
         self.begin_session(member.member_id, timeout_ms)
@@ -42,27 +42,27 @@ class Decision(GroupDecision):
     # -- parked requests
 
     def park_join(self, member_id: str, ticket: Ticket) -> None:
-        """The reply waits for the generation.
+        """Park a JoinGroup until the next generation begins.
 
-        A second join of a member means that it gave up the first, usually with its connection;
-        whoever still reads there is told to try again.
+        A second join of a member means that it gave up the first, usually because its connection
+        was lost.  The first one is answered with REBALANCE_IN_PROGRESS.
         """
         self.answer_join(member_id, join_error(ErrorCode.REBALANCE_IN_PROGRESS, member_id))
         self.group.awaiting_join[member_id] = ticket
 
     def park_sync(self, member_id: str, ticket: Ticket) -> None:
-        """The reply waits for the leader's assignment; a second sync is as a second join."""
+        """Park a SyncGroup until the leader's assignment arrives; a second one as in park_join."""
         self.answer_sync(member_id, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
         self.group.awaiting_sync[member_id] = ticket
 
     def answer_join(self, member_id: str, response: JoinGroupResponse) -> None:
-        """Release the member's parked JoinGroup, if it has one."""
+        """Answer the member's parked JoinGroup, if it has one."""
         ticket = self.group.awaiting_join.pop(member_id, None)
         if ticket is not None:
             self.reply(ticket, response)
 
     def answer_sync(self, member_id: str, response: SyncGroupResponse) -> bool:
-        """Release the member's parked SyncGroup; False if it has none."""
+        """Answer the member's parked SyncGroup.  Returns False if it has none."""
         ticket = self.group.awaiting_sync.pop(member_id, None)
         if ticket is None:
             return False
@@ -70,7 +70,7 @@ class Decision(GroupDecision):
         return True
 
     def generation(self, member_id: str) -> JoinGroupResponse:
-        """What a member is told of the generation it is in; only the leader gets the members."""
+        """The JoinGroup response for the current generation; only the leader gets the members."""
         group = self.group
         assert group.leader_id is not None, "a group with members has a leader"
         return JoinGroupResponse(

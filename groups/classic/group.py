@@ -1,17 +1,17 @@
-"""A classic group: its members, its generation and how far its rebalance has come.
+"""A classic group: its members, its generation and the progress of its rebalance.
 
-What is durable and what is soft
-- Durable is what the group's GroupMetadata record says: generation, protocol, leader, the time of
-  the last transition and, of each member, its ids, client, timeouts, the metadata of the chosen
-  protocol and its assignment.  It is written when a group is first seen, when the leader's
-  assignment arrives, when a static member is replaced without a rebalance, and when the last
-  member is gone.  `from_record` makes a group of it: STABLE with members, else EMPTY.
-- Soft is the rest: the two rebalancing states, ids given out but not yet joined with, parked
-  requests, the protocols that were not chosen.  A broker that takes the group over starts from the
-  record; members find out by their heartbeats and join again.
+Durable and soft state
+- Durable state is in the group's GroupMetadata record: generation, protocol, leader, the time of
+  the last transition and, for each member, its ids, client, timeouts, the metadata of the chosen
+  protocol and its assignment.  The record is written when a group is created, when the leader's
+  assignment arrives, when a static member is replaced without a rebalance, and when the last member
+  leaves.  `from_record` restores a group: STABLE if it has members, else EMPTY.
+- Soft state is everything else: the two rebalancing states, member ids that were given out but not
+  used yet, parked requests, the protocols that were not chosen.  After a failover the new
+  coordinator starts from the record; the errors of their heartbeats make the members rejoin.
 
-A group that is in use is never changed: a decision changes a `fork` of it, which takes its place
-when the decision has happened.  Members are immutable, so forks share them.
+The current group object is never changed.  A decision changes a `fork` of it, which replaces the
+group when the decision is carried out.  Members are immutable, so forks share them.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ NO_TIMESTAMP = -1
 _SUBSCRIPTION_VERSION_SIZE_BYTES = 2
 
 Protocols = tuple[tuple[str, bytes], ...]
-"""(name, metadata) of each assignor a member supports, the one it likes best first."""
+"""(name, metadata) of each protocol (assignor) that a member supports, by preference."""
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class ClassicMember:
     """A member of a classic group."""
 
     member_id: str
@@ -76,36 +76,36 @@ class Member:
 
 @dataclass(slots=True)
 class ClassicGroup:
-    """See the module.  Dicts keep the order in which members came."""
+    """See the module.  Dicts keep the order in which members joined."""
 
     group_id: str
     state: ClassicState = ClassicState.EMPTY
     previous_state: ClassicState = ClassicState.DEAD
     state_timestamp_ms: int = NO_TIMESTAMP
     protocol_type: str | None = None
-    """None: a simple group, which only commits offsets."""
+    """None for a simple group, which only commits offsets."""
     protocol_name: str | None = None
     generation_id: int = 0
     leader_id: str | None = None
-    members: dict[str, Member] = field(default_factory=dict)
+    members: dict[str, ClassicMember] = field(default_factory=dict)
     static_members: dict[str, str] = field(default_factory=dict)
     """Group instance id -> member id."""
     supporters: dict[str, int] = field(default_factory=dict)
     """Protocol name -> how many members support it."""
     newcomers: set[str] = field(default_factory=set)
-    """Members that have not been told yet that they are: a heartbeat cannot be asked of them."""
+    """Members whose first join has no response yet: they cannot send heartbeats."""
     pending_joins: dict[str, None] = field(default_factory=dict)
-    """Ids given out with MEMBER_ID_REQUIRED, waiting for the member to join with them."""
+    """Member ids given out with MEMBER_ID_REQUIRED that have not joined yet."""
     pending_syncs: dict[str, None] = field(default_factory=dict)
     """Members of this generation that have not synced yet."""
     awaiting_join: dict[str, Ticket] = field(default_factory=dict)
     awaiting_sync: dict[str, Ticket] = field(default_factory=dict)
     subscribed_topics: frozenset[str] | None = None
-    """None where it cannot be known: another protocol type, or metadata that does not parse."""
+    """None if unknown: another protocol type, or metadata that cannot be parsed."""
     new_member_added: bool = False
-    """Whether the first rebalance is worth more delay."""
+    """Whether a member joined during the delay of the first rebalance, which extends the delay."""
 
-    # -- between the log and memory
+    # -- records
 
     @classmethod
     def from_record(cls, group_id: str, value: GroupMetadataValue) -> ClassicGroup:
@@ -124,7 +124,7 @@ class ClassicGroup:
         return group
 
     def to_record(self, assignments: dict[str, bytes]) -> GroupMetadata:
-        """The record that says what the group is once the members have these assignments."""
+        """The record of the group with these assignments (member id -> bytes)."""
         return GroupMetadata(
             GroupMetadataKey(group=self.group_id),
             GroupMetadataValue(
@@ -141,7 +141,7 @@ class ClassicGroup:
         )
 
     def fork(self) -> ClassicGroup:
-        """A copy that may be changed while the original stays as it is."""
+        """A copy that can be changed without changing the original."""
         fork = copy(self)
         fork.members = self.members.copy()
         fork.static_members = self.static_members.copy()
@@ -153,7 +153,7 @@ class ClassicGroup:
         fork.awaiting_sync = self.awaiting_sync.copy()
         return fork
 
-    # -- as any group (kwire.groups.group)
+    # -- the interface of any group (kwire.groups.group)
 
     @property
     def type_name(self) -> str:
@@ -163,7 +163,7 @@ class ClassicGroup:
     def state_name(self) -> str:
         return self.state.value
 
-    def settle(self, groups: dict[str, Group]) -> None:
+    def install(self, groups: dict[str, Group]) -> None:
         """It is what it was made from, with another session."""
         groups[self.group_id] = self
 
@@ -180,7 +180,7 @@ class ClassicGroup:
         if self.state is ClassicState.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if generation_id < 0 and self.state is ClassicState.EMPTY:
-            return ErrorCode.NONE  # only an empty group lets anyone commit
+            return ErrorCode.NONE  # commits without a generation need an empty group
         error = self.check_member(request.member_id, request.group_instance_id)
         if error is not ErrorCode.NONE:
             return error
@@ -193,7 +193,7 @@ class ClassicGroup:
     def check_transactional_commit(
         self, request: TxnOffsetCommitRequest, topic_id_of: Callable[[str], bytes]
     ) -> ErrorCode:
-        """KIP-447: a producer that names no member may commit to any group, as before v3."""
+        """Check TxnOffsetCommit.  A producer that names no member may commit (KIP-447)."""
         generation_id = request.generation_id
         if self.state is ClassicState.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -208,7 +208,7 @@ class ClassicGroup:
         return ErrorCode.NONE if same else ErrorCode.ILLEGAL_GENERATION
 
     def check_fetch(self, request: OffsetFetchRequestGroup) -> ErrorCode:
-        """Members of the classic protocol do not say who they are."""
+        """Allow every OffsetFetch: members of the classic protocol do not name themselves."""
         return ErrorCode.NONE
 
     def check_offset_delete(self) -> ErrorCode:
@@ -230,15 +230,15 @@ class ClassicGroup:
             return True
         return self.state is ClassicState.STABLE and self.subscribed_topics is not None
 
-    def unused_since_ms(self, commit_timestamp_ms: int) -> int:
-        """From when the last member was gone; in a simple group, from the commit."""
+    def retention_start_ms(self, commit_timestamp_ms: int) -> int:
+        """When the last member left; in a simple group, the time of the commit."""
         empty = self.protocol_type is not None and self.state is ClassicState.EMPTY
         if empty and self.state_timestamp_ms != NO_TIMESTAMP:
             return self.state_timestamp_ms
         return commit_timestamp_ms
 
     @property
-    def goes_with_its_offsets(self) -> bool:
+    def is_deleted_without_offsets(self) -> bool:
         return self.state is ClassicState.EMPTY
 
     # -- state
@@ -285,7 +285,7 @@ class ClassicGroup:
         return max((m.rebalance_timeout_ms for m in self.members.values()), default=0)
 
     def check_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
-        """Whether this is a member, and the present holder of its group instance id."""
+        """NONE if this is a member and, if it is static, the holder of its group instance id."""
         if group_instance_id is not None:
             holder = self.static_members.get(group_instance_id)
             if holder is None:
@@ -294,7 +294,7 @@ class ClassicGroup:
                 return ErrorCode.FENCED_INSTANCE_ID
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
-    def add(self, member: Member) -> None:
+    def add(self, member: ClassicMember) -> None:
         if self.leader_id is None:
             self.leader_id = member.member_id
         self.members[member.member_id] = member
@@ -303,14 +303,14 @@ class ClassicGroup:
         self._count_support(member, 1)
         self.pending_joins.pop(member.member_id, None)
 
-    def update(self, member: Member) -> None:
-        """Put `member` in the place of the one with its id."""
+    def update(self, member: ClassicMember) -> None:
+        """Replace the member that has the same id."""
         self._count_support(self.members[member.member_id], -1)
         self.members[member.member_id] = member
         self._count_support(member, 1)
 
     def remove(self, member_id: str) -> None:
-        """Forget a member or a pending id; nothing if it is neither."""
+        """Remove a member or a pending member id, if it is one."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._count_support(member, -1)
@@ -324,8 +324,8 @@ class ClassicGroup:
         self.pending_joins.pop(member_id, None)
         self.pending_syncs.pop(member_id, None)
 
-    def rename(self, old_member_id: str, new_member_id: str) -> Member:
-        """A static member came back under a new id: it takes over all but parked requests."""
+    def rename(self, old_member_id: str, new_member_id: str) -> ClassicMember:
+        """Give a static member that came back its new id.  Parked requests are not taken over."""
         member = replace(self.members.pop(old_member_id), member_id=new_member_id)
         self.members[new_member_id] = member
         if self.leader_id == old_member_id:
@@ -336,7 +336,7 @@ class ClassicGroup:
         return member
 
     def elect_joined_leader(self) -> bool:
-        """Keep the leader if it has joined, else take a member that has; False if none has."""
+        """Choose a new leader if the current one has not joined.  False if no member has joined."""
         if self.leader_id not in self.awaiting_join:
             joined = next((m for m in self.members if m in self.awaiting_join), None)
             if joined is None:
@@ -347,7 +347,7 @@ class ClassicGroup:
     # -- protocols
 
     def supports(self, protocol_type: str, protocols: Iterable[tuple[str, bytes]]) -> bool:
-        """Whether a member with these protocols could be in one generation with the others."""
+        """Whether all members would still have a protocol in common with these protocols."""
         if self.state is ClassicState.EMPTY:
             return bool(protocol_type) and any(True for _ in protocols)
         return self.protocol_type == protocol_type and any(
@@ -355,9 +355,9 @@ class ClassicGroup:
         )
 
     def select_protocol(self) -> str:
-        """The protocol that most members like best of those that all support.
+        """The protocol with the most votes of those that all members support.
 
-        A draw is won by the name that comes first in Java's HashMap, as it is in Apache Kafka.
+        Of equal ones the first in Java's HashMap wins, as in Apache Kafka.
         """
         everyone = len(self.members)
         candidates = {name for name, count in self.supporters.items() if count == everyone}
@@ -388,23 +388,23 @@ class ClassicGroup:
         return frozenset(topics)
 
     @property
-    def may_turn_classic(self) -> bool:
+    def may_become_classic(self) -> bool:
         return True
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """With consumers whose metadata is not understood, any topic may be subscribed."""
+        """Whether the group subscribes to a topic; True if members' metadata is unreadable."""
         if self.subscribed_topics is None:
             return self.uses_consumer_protocol
         return topic in self.subscribed_topics
 
-    def _count_support(self, member: Member, change: int) -> None:
+    def _count_support(self, member: ClassicMember, change: int) -> None:
         for name in {name for name, _ in member.protocols}:
             self.supporters[name] = self.supporters.get(name, 0) + change
 
 
-def _member_from_record(value: GroupMetadataValue, member: MemberMetadata) -> Member:
+def _member_from_record(value: GroupMetadataValue, member: MemberMetadata) -> ClassicMember:
     timeout_ms = member.rebalance_timeout
-    return Member(
+    return ClassicMember(
         member_id=member.member_id,
         group_instance_id=member.group_instance_id,
         client_id=member.client_id,
@@ -417,7 +417,7 @@ def _member_from_record(value: GroupMetadataValue, member: MemberMetadata) -> Me
 
 
 def _member_to_record(
-    member: Member, protocol_name: str | None, assignment: bytes
+    member: ClassicMember, protocol_name: str | None, assignment: bytes
 ) -> MemberMetadata:
     return MemberMetadata(
         member_id=member.member_id,

@@ -1,4 +1,4 @@
-"""JoinGroup for classic groups: who may come in, and whether that starts a rebalance."""
+"""JoinGroup for classic groups: which members may join, and whether that starts a rebalance."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from dataclasses import replace
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kwire.codecs.messages.sync_group import SyncGroupResponse
-from kwire.groups.classic.decision import Caller, Decision, join_error
-from kwire.groups.classic.group import ClassicGroup, Member, Protocols
+from kwire.groups.classic.decision import ClassicCaller, ClassicDecision, join_error
+from kwire.groups.classic.group import ClassicGroup, ClassicMember, Protocols
 from kwire.groups.classic.rebalance import complete_if_all_joined, prepare, prepare_or_complete
 from kwire.groups.classic.state import ClassicState
-from kwire.groups.effects import Effects, Ticket
+from kwire.groups.effects import GroupEffects, Ticket
 from kwire.groups.limits import NEW_MEMBER_JOIN_TIMEOUT_MS, GroupLimits
 
 MEMBER_ID_REQUIRED_SINCE = 4
-"""KIP-394: a member without an id is given one and must come again with it."""
+"""KIP-394: a member without an id gets one, and must join again with it."""
 SKIP_ASSIGNMENT_SINCE = 9
-"""KIP-814: a static leader that came back is told the members but not to assign."""
+"""KIP-814: a static leader that came back gets the members, but must not assign."""
 
 
 def invalid(request: JoinGroupRequest, limits: GroupLimits) -> JoinGroupResponse | None:
-    """What is wrong with the request whatever the group is."""
+    """The error response of a request that is invalid for every group, else None."""
     shortest_ms = limits.group_min_session_timeout_ms
     longest_ms = limits.group_max_session_timeout_ms
     if not request.group_id:
@@ -31,14 +31,14 @@ def invalid(request: JoinGroupRequest, limits: GroupLimits) -> JoinGroupResponse
     return None
 
 
-class Join:
-    """One JoinGroup request on its way into a group."""
+class ClassicJoin:
+    """The decision about one JoinGroup request."""
 
     def __init__(
         self,
-        decision: Decision,
+        decision: ClassicDecision,
         request: JoinGroupRequest,
-        caller: Caller,
+        caller: ClassicCaller,
         ticket: Ticket,
         new_member_id: str,
     ) -> None:
@@ -50,8 +50,8 @@ class Join:
         self.new_member_id = new_member_id
         self.protocols: Protocols = tuple((p.name, p.metadata) for p in request.protocols)
 
-    def decide(self) -> Effects:
-        """What joining comes to; the reply may come at once or, parked, with the generation."""
+    def decide(self) -> GroupEffects:
+        """The effects of the join.  The reply comes at once or, if parked, with the generation."""
         request, group = self.request, self.group
         if not self._has_room():
             group.remove(request.member_id)
@@ -72,7 +72,10 @@ class Join:
         return self.decision.effects
 
     def _has_room(self) -> bool:
-        """`group.max.size`.  While members rejoin, the last ones of too many are kept out."""
+        """Whether `group.max.size` allows the member.
+
+        In a rebalance the members that rejoin first are accepted, and those over the limit are not.
+        """
         group, size_max = self.group, self.decision.limits.group_max_size
         member_id = self.request.member_id
         if group.state in (ClassicState.EMPTY, ClassicState.DEAD):
@@ -84,7 +87,7 @@ class Join:
     def _refuse(self, error: ErrorCode, member_id: str) -> None:
         self.decision.reply(self.ticket, join_error(error, member_id))
 
-    def _tell_generation(self) -> None:
+    def _reply_generation(self) -> None:
         self.decision.reply(self.ticket, self.decision.generation(self.request.member_id))
 
     # -- without an id
@@ -111,7 +114,7 @@ class Join:
         if member_id in group.pending_joins:
             if request.group_instance_id is None:
                 self._add(member_id)
-            else:  # ids are given out to dynamic members only
+            else:  # only dynamic members get a pending id
                 self._refuse(ErrorCode.UNKNOWN_SERVER_ERROR, "")
             return
         error = group.check_member(member_id, request.group_instance_id)
@@ -120,20 +123,20 @@ class Join:
             return
         unchanged = group.members[member_id].protocols == self.protocols
         in_generation = group.state is ClassicState.COMPLETING_REBALANCE or (
-            # The leader may know of a change that its own metadata does not show.
+            # A rejoin of the leader means a change that its own metadata may not show.
             group.state is ClassicState.STABLE and member_id != group.leader_id
         )
         if unchanged and in_generation:
-            self._tell_generation()
+            self._reply_generation()
         else:
             self._update(group.members[member_id])
             prepare_or_complete(self.decision, self._reason(f"member {member_id} rejoins"))
 
-    # -- what joining changes
+    # -- changes of the group
 
-    def _member(self, member_id: str) -> Member:
+    def _member(self, member_id: str) -> ClassicMember:
         request = self.request
-        return Member(
+        return ClassicMember(
             member_id=member_id,
             group_instance_id=request.group_instance_id,
             client_id=self.caller.client_id,
@@ -144,7 +147,7 @@ class Join:
         )
 
     def _reason(self, what: str) -> str:
-        """KIP-800: clients may say why they join."""
+        """A note with the client's reason for joining, if it sent one (KIP-800)."""
         return f"{what} ({self.request.reason})" if self.request.reason else what
 
     def _add(self, member_id: str) -> None:
@@ -160,8 +163,8 @@ class Join:
         decision.expect_heartbeat(member, NEW_MEMBER_JOIN_TIMEOUT_MS)
         prepare_or_complete(decision, self._reason(f"member {member_id} joins"))
 
-    def _update(self, member: Member) -> None:
-        """Park the member's join with what it says now."""
+    def _update(self, member: ClassicMember) -> None:
+        """Store the request's protocols and timeouts in the member, and park its join."""
         request = self.request
         updated = replace(
             member,
@@ -173,7 +176,7 @@ class Join:
         self.decision.park_join(member.member_id, self.ticket)
 
     def _replace(self, old_member_id: str) -> None:
-        """A static member came back without its id: it gets a new one, the old one is fenced."""
+        """A static member came back without its id: give it a new one, and fence the old one."""
         decision, group = self.decision, self.group
         leader_id = group.leader_id
         assert leader_id is not None, "a group with members has a leader"
@@ -193,26 +196,26 @@ class Join:
             else:
                 prepare_or_complete(decision, self._reason("a static member changed its protocol"))
         elif group.state is ClassicState.COMPLETING_REBALANCE:
-            # The leader may have been told the old id and would assign to it.
+            # The leader may have received the old id already and would assign partitions to it.
             prepare(decision, self._reason("a static member came back"))
         else:
             complete_if_all_joined(decision)
 
     def _return_to_generation(self, old_leader_id: str) -> None:
-        """Nothing changes but the id: the generation goes on, once the log knows the new id."""
+        """Keep the generation: only the member id changes.  The reply waits for the record."""
         decision, group, member_id = self.decision, self.group, self.new_member_id
         response = decision.generation(member_id)
         if self.caller.api_version >= SKIP_ASSIGNMENT_SINCE:
             response.skip_assignment = member_id == group.leader_id
         else:
-            # A client that cannot skip must not take itself for the leader: it would assign.
+            # A client without SkipAssignment would assign if it saw that it is the leader.
             response.leader = old_leader_id
             response.members = []
         decision.answer_join(member_id, response)
         decision.effects.records.append(
             group.to_record({m.member_id: m.assignment for m in group.members.values()})
         )
-        decision.effects.refused = lambda error: Effects.reply(
+        decision.effects.refused = lambda error: GroupEffects.reply(
             self.ticket,
             replace(
                 response,

@@ -1,4 +1,4 @@
-"""The classic kind of groups: its requests, its records, its timers."""
+"""The classic kind of groups: its requests, records and timers."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ from kwire.codecs.messages.leave_group import (
 from kwire.codecs.messages.sync_group import SyncGroupRequest
 from kwire.coordinators.contract.machine import MachineRecord
 from kwire.groups.classic import members, rebalance
-from kwire.groups.classic.decision import Caller, Decision, join_error, sync_error
-from kwire.groups.classic.group import CLASSIC_TYPE, ClassicGroup, Member
-from kwire.groups.classic.join import Join
+from kwire.groups.classic.decision import ClassicCaller, ClassicDecision, join_error, sync_error
+from kwire.groups.classic.group import CLASSIC_TYPE, ClassicGroup, ClassicMember
+from kwire.groups.classic.join import ClassicJoin
 from kwire.groups.classic.records import GroupMetadata, group_tombstone
 from kwire.groups.classic.state import ClassicState
 from kwire.groups.classic.timers import InitialJoinTimer, JoinTimer, SyncTimer
-from kwire.groups.effects import Effects, Ticket
+from kwire.groups.effects import GroupEffects, Ticket
 from kwire.groups.group import Group
-from kwire.groups.kind import Groups, Kind
+from kwire.groups.kind import GroupKind, Groups
 from kwire.groups.limits import GroupLimits
 from kwire.groups.timers import GroupTimer, SessionTimer
 
 NOT_FOUND_IS_AN_ERROR_SINCE = 6  # DescribeGroups
-"""Before, a group that does not exist was described as Dead, without an error (KIP-1043)."""
+"""In earlier versions a missing group is described as Dead, without an error (KIP-1043)."""
 
 
 @runtime_checkable
-class Host(Protocol):
-    """A kind whose groups also take in members that speak the classic protocol."""
+class ClassicHost(Protocol):
+    """A kind whose groups also accept members that use the classic protocol."""
 
     def classic_join(
         self,
         group: Any,  # noqa: ANN401 - of its kind
         request: JoinGroupRequest,
-        caller: Caller,
+        caller: ClassicCaller,
         new_member_id: str,
         ticket: Ticket,
         now_ms: int,
-    ) -> Effects: ...
+    ) -> GroupEffects: ...
 
     def classic_sync(
         self,
@@ -53,7 +53,7 @@ class Host(Protocol):
         request: SyncGroupRequest,
         ticket: Ticket,
         now_ms: int,
-    ) -> Effects: ...
+    ) -> GroupEffects: ...
 
     def classic_heartbeat(
         self,
@@ -61,7 +61,7 @@ class Host(Protocol):
         request: HeartbeatRequest,
         ticket: Ticket,
         now_ms: int,
-    ) -> Effects: ...
+    ) -> GroupEffects: ...
 
     def classic_leave(
         self,
@@ -69,11 +69,11 @@ class Host(Protocol):
         request: LeaveGroupRequest,
         ticket: Ticket,
         now_ms: int,
-    ) -> Effects: ...
+    ) -> GroupEffects: ...
 
 
-class Classic:
-    """A `kwire.groups.kind.Kind`; `groups` are the machine's, of all kinds."""
+class ClassicKind:
+    """Implements `kwire.groups.kind.GroupKind`; `groups` are the machine's groups of all kinds."""
 
     type_name = CLASSIC_TYPE
     record_types: tuple[type[MachineRecord], ...] = (GroupMetadata,)
@@ -82,9 +82,9 @@ class Classic:
         self,
         groups: Groups,
         limits: GroupLimits,
-        kind_of: Callable[[Group], Kind],
+        kind_of: Callable[[Group], GroupKind],
     ) -> None:
-        """`kind_of` a group that is of another kind."""
+        """`kind_of` returns the kind of a group that is not a classic one."""
         self._groups = groups
         self._limits = limits
         self._kind_of = kind_of
@@ -93,56 +93,56 @@ class Classic:
         group = self._groups.get(group_id)
         return group if isinstance(group, ClassicGroup) else None
 
-    def _hosted(self, group_id: str) -> tuple[Host, Group] | None:
-        """A group of another kind whose members may speak the classic protocol, and the kind."""
+    def _hosted(self, group_id: str) -> tuple[ClassicHost, Group] | None:
+        """The kind and the group, if it is of another kind that accepts classic members."""
         group = self._groups.get(group_id)
         if group is None or isinstance(group, ClassicGroup):
             return None
         kind = self._kind_of(group)
-        return (kind, group) if isinstance(kind, Host) else None
+        return (kind, group) if isinstance(kind, ClassicHost) else None
 
     def is_hosted(self, group_id: str) -> bool:
-        """Whether who joins now comes into a group of another kind, where ids look otherwise."""
+        """Whether a join goes to a group of another kind, which has another form of member ids."""
         hosted = self._hosted(group_id)
-        return hosted is not None and not hosted[1].may_turn_classic
+        return hosted is not None and not hosted[1].may_become_classic
 
-    def _decision(self, group: ClassicGroup, now_ms: int) -> Decision:
-        return Decision(group, self._limits, now_ms)
+    def _decision(self, group: ClassicGroup, now_ms: int) -> ClassicDecision:
+        return ClassicDecision(group, self._limits, now_ms)
 
     # -- membership
 
     def join(
         self,
         request: JoinGroupRequest,
-        caller: Caller,
+        caller: ClassicCaller,
         new_member_id: str,
         ticket: Ticket,
         now_ms: int,
-    ) -> Effects:
-        """`new_member_id` is used where the member has none yet."""
+    ) -> GroupEffects:
+        """Decide JoinGroup.  `new_member_id` is used if the request has no member id."""
         group = self._find(request.group_id)
         if group is not None:
             decision = self._decision(group, now_ms)
-            return Join(decision, request, caller, ticket, new_member_id).decide()
+            return ClassicJoin(decision, request, caller, ticket, new_member_id).decide()
         other = self._groups.get(request.group_id)
-        if other is not None and not other.may_turn_classic:
+        if other is not None and not other.may_become_classic:
             hosted = self._hosted(request.group_id)
             if hosted is not None:
                 host, other = hosted
                 return host.classic_join(other, request, caller, new_member_id, ticket, now_ms)
-            return Effects.reply(ticket, join_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+            return GroupEffects.reply(ticket, join_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
         if request.member_id:
             error = join_error(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
-            return Effects.reply(ticket, error)
+            return GroupEffects.reply(ticket, error)
         group = ClassicGroup(request.group_id, state_timestamp_ms=now_ms)
         decision = self._decision(group, now_ms)
-        effects = Join(decision, request, caller, ticket, new_member_id).decide()
+        effects = ClassicJoin(decision, request, caller, ticket, new_member_id).decide()
         if other is not None:
             effects.records += self._kind_of(other).tombstones(other)
-        effects.records.append(group.to_record({}))  # the group exists, whatever comes of the join
+        effects.records.append(group.to_record({}))  # create the group, even if the join is refused
         return effects
 
-    def sync(self, request: SyncGroupRequest, ticket: Ticket, now_ms: int) -> Effects:
+    def sync(self, request: SyncGroupRequest, ticket: Ticket, now_ms: int) -> GroupEffects:
         group = self._find(request.group_id)
         if group is not None:
             return members.sync(self._decision(group, now_ms), request, ticket)
@@ -150,9 +150,9 @@ class Classic:
         if hosted is not None:
             host, other = hosted
             return host.classic_sync(other, request, ticket, now_ms)
-        return Effects.reply(ticket, sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
+        return GroupEffects.reply(ticket, sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
 
-    def heartbeat(self, request: HeartbeatRequest, ticket: Ticket, now_ms: int) -> Effects:
+    def heartbeat(self, request: HeartbeatRequest, ticket: Ticket, now_ms: int) -> GroupEffects:
         group = self._find(request.group_id)
         if group is not None:
             return members.heartbeat(group, request, ticket)
@@ -161,9 +161,9 @@ class Classic:
             host, other = hosted
             return host.classic_heartbeat(other, request, ticket, now_ms)
         error = ErrorCode.UNKNOWN_MEMBER_ID
-        return Effects.reply(ticket, HeartbeatResponse(error_code=error))
+        return GroupEffects.reply(ticket, HeartbeatResponse(error_code=error))
 
-    def leave(self, request: LeaveGroupRequest, ticket: Ticket, now_ms: int) -> Effects:
+    def leave(self, request: LeaveGroupRequest, ticket: Ticket, now_ms: int) -> GroupEffects:
         group = self._find(request.group_id)
         if group is not None:
             return members.leave(self._decision(group, now_ms), request, ticket)
@@ -175,7 +175,7 @@ class Classic:
             MemberResponse(m.member_id, m.group_instance_id, ErrorCode.UNKNOWN_MEMBER_ID)
             for m in request.members
         ]
-        return Effects.reply(ticket, LeaveGroupResponse(members=answers))
+        return GroupEffects.reply(ticket, LeaveGroupResponse(members=answers))
 
     def describe(self, group_id: str, api_version: int) -> DescribedGroup:
         group = self._find(group_id)
@@ -188,10 +188,10 @@ class Classic:
             described.error_message = f"Group {group_id} {what}."
         return described
 
-    # -- the kind
+    # -- the interface of a kind
 
     def begin(self, group_id: str) -> None:
-        """A simple group, which only commits offsets."""
+        """Create a simple group, which only commits offsets."""
         self._groups[group_id] = ClassicGroup(group_id)
 
     def apply(self, record: GroupMetadata) -> None:
@@ -205,16 +205,16 @@ class Classic:
     def tombstones(self, group: ClassicGroup) -> list[MachineRecord]:
         return [group_tombstone(group.group_id)]
 
-    def loaded(self, group: ClassicGroup, now_ms: int) -> Effects:
+    def loaded(self, group: ClassicGroup, now_ms: int) -> GroupEffects:
         decision = self._decision(group, now_ms)
         for member in group.members.values():
             decision.expect_heartbeat(member)
         if len(group.members) > self._limits.group_max_size:
-            # A chance to commit before the members that are too many are kept out.
+            # The members can commit before the rebalance removes the ones over the limit.
             rebalance.prepare(decision, "it is over group.max.size")
         return decision.effects
 
-    def unloaded(self, group: ClassicGroup, now_ms: int) -> Effects:
+    def unloaded(self, group: ClassicGroup, now_ms: int) -> GroupEffects:
         decision = self._decision(group, now_ms)
         for member_id in group.members:
             decision.answer_join(member_id, join_error(ErrorCode.NOT_COORDINATOR, member_id))
@@ -222,9 +222,9 @@ class Classic:
         decision.group.transition_to(ClassicState.DEAD, now_ms)
         return decision.effects
 
-    def due(self, group: ClassicGroup, timer: GroupTimer, now_ms: int) -> Effects:
+    def timer_fired(self, group: ClassicGroup, timer: GroupTimer, now_ms: int) -> GroupEffects:
         if group.state is ClassicState.DEAD:
-            return Effects()
+            return GroupEffects()
         decision = self._decision(group, now_ms)
         match timer:
             case SessionTimer(member_id=member_id):
@@ -235,15 +235,15 @@ class Classic:
                 return rebalance.join_due(decision)
             case SyncTimer():
                 return rebalance.sync_due(decision, timer)
-        return Effects()  # of a group of another kind, which this one has followed
+        return GroupEffects()  # a timer of another kind's group that this group has replaced
 
-    def committed(self, group: ClassicGroup, member_id: str, effects: Effects) -> None:
+    def member_committed(self, group: ClassicGroup, member_id: str, effects: GroupEffects) -> None:
         if group.state is not ClassicState.EMPTY:
             members.keep_session(effects, group, member_id)
 
 
 def _described(group: ClassicGroup) -> DescribedGroup:
-    """The protocol and the members' metadata of it are known of a stable group only."""
+    """The description of a group; only a stable group has a protocol and member metadata."""
     stable = group.state is ClassicState.STABLE
     return DescribedGroup(
         group_id=group.group_id,
@@ -257,7 +257,7 @@ def _described(group: ClassicGroup) -> DescribedGroup:
     )
 
 
-def _described_member(member: Member, protocol_name: str | None) -> DescribedGroupMember:
+def _described_member(member: ClassicMember, protocol_name: str | None) -> DescribedGroupMember:
     return DescribedGroupMember(
         member_id=member.member_id,
         group_instance_id=member.group_instance_id,

@@ -13,7 +13,7 @@ from kwire.codecs.messages.leave_group import (
     MemberResponse,
 )
 from kwire.codecs.messages.sync_group import SyncGroupRequest
-from kwire.groups.classic.decision import Decision, sync_error
+from kwire.groups.classic.decision import ClassicDecision, sync_error
 from kwire.groups.classic.group import ClassicGroup
 from kwire.groups.classic.rebalance import (
     assign,
@@ -24,14 +24,14 @@ from kwire.groups.classic.rebalance import (
 )
 from kwire.groups.classic.state import ClassicState
 from kwire.groups.classic.timers import SyncTimer
-from kwire.groups.effects import Effects, Ticket
+from kwire.groups.effects import GroupEffects, Ticket
 from kwire.groups.timers import SessionTimer
 
 # -- SyncGroup
 
 
-def sync(decision: Decision, request: SyncGroupRequest, ticket: Ticket) -> Effects:
-    """Park the member until the leader's assignment is in the log, or hand out what is."""
+def sync(decision: ClassicDecision, request: SyncGroupRequest, ticket: Ticket) -> GroupEffects:
+    """Decide SyncGroup: answer it in a stable group, else park it until the leader's assignment."""
     group = decision.group
     error = _check_sync(group, request)
     if error is not ErrorCode.NONE:
@@ -70,22 +70,22 @@ def _differs(theirs: str | None, ours: str | None) -> bool:
     return theirs is not None and ours is not None and theirs != ours
 
 
-def _has_synced(decision: Decision, member_id: str) -> None:
+def _has_synced(decision: ClassicDecision, member_id: str) -> None:
     group = decision.group
     group.pending_syncs.pop(member_id, None)
     if not group.pending_syncs:
         decision.cancel_timer(SyncTimer(group.group_id, group.generation_id).key)
 
 
-def _take_assignment(decision: Decision, request: SyncGroupRequest) -> None:
-    """The leader has spoken: write it down, then tell everyone; members left out get nothing."""
+def _take_assignment(decision: ClassicDecision, request: SyncGroupRequest) -> None:
+    """Write the leader's assignment, then answer all members; unassigned members get b""."""
     assignments = {a.member_id: a.assignment for a in request.assignments}
-    undone = Decision(decision.group, decision.limits, decision.now_ms)
+    undone = ClassicDecision(decision.group, decision.limits, decision.now_ms)
     undone.effects.timers += decision.effects.timers
     decision.effects.records.append(decision.group.to_record(assignments))
     assign(decision, assignments)
 
-    def refused(error: ErrorCode) -> Effects:
+    def refused(error: ErrorCode) -> GroupEffects:
         fail_syncs(undone, error)
         prepare_or_complete(undone, f"its assignment could not be stored: {error.name}")
         return undone.effects
@@ -96,14 +96,14 @@ def _take_assignment(decision: Decision, request: SyncGroupRequest) -> None:
 # -- Heartbeat
 
 
-def heartbeat(group: ClassicGroup, request: HeartbeatRequest, ticket: Ticket) -> Effects:
-    """Keep the member's session; REBALANCE_IN_PROGRESS tells it to join again."""
+def heartbeat(group: ClassicGroup, request: HeartbeatRequest, ticket: Ticket) -> GroupEffects:
+    """Decide Heartbeat: restart the session; REBALANCE_IN_PROGRESS makes the member rejoin."""
     error = check_heartbeat(group, request)
     if error is not ErrorCode.NONE:
-        return Effects.reply(ticket, HeartbeatResponse(error_code=error))
+        return GroupEffects.reply(ticket, HeartbeatResponse(error_code=error))
     if group.state is ClassicState.PREPARING_REBALANCE:
         error = ErrorCode.REBALANCE_IN_PROGRESS
-    effects = Effects.reply(ticket, HeartbeatResponse(error_code=error))
+    effects = GroupEffects.reply(ticket, HeartbeatResponse(error_code=error))
     keep_session(effects, group, request.member_id)
     return effects
 
@@ -119,7 +119,7 @@ def check_heartbeat(group: ClassicGroup, request: HeartbeatRequest) -> ErrorCode
     return ErrorCode.NONE
 
 
-def keep_session(effects: Effects, group: ClassicGroup, member_id: str) -> None:
+def keep_session(effects: GroupEffects, group: ClassicGroup, member_id: str) -> None:
     timer = SessionTimer(group.group_id, member_id)
     effects.timers.append((timer.key, timer, group.members[member_id].session_timeout_ms))
 
@@ -127,12 +127,12 @@ def keep_session(effects: Effects, group: ClassicGroup, member_id: str) -> None:
 # -- LeaveGroup
 
 
-def leave(decision: Decision, request: LeaveGroupRequest, ticket: Ticket) -> Effects:
-    """Take members out, each with its own answer; one rebalance for all of them."""
+def leave(decision: ClassicDecision, request: LeaveGroupRequest, ticket: Ticket) -> GroupEffects:
+    """Decide LeaveGroup: remove each member, with one result each and one rebalance for all."""
     group = decision.group
     if group.state is ClassicState.DEAD:
         error = ErrorCode.COORDINATOR_NOT_AVAILABLE
-        return Effects.reply(ticket, LeaveGroupResponse(error_code=error))
+        return GroupEffects.reply(ticket, LeaveGroupResponse(error_code=error))
     answers = [_leave_one(decision, identity) for identity in request.members]
     if any(answer.error_code == ErrorCode.NONE for answer in answers):
         if group.state in (ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE):
@@ -143,7 +143,7 @@ def leave(decision: Decision, request: LeaveGroupRequest, ticket: Ticket) -> Eff
     others = effects.replies.copy()
     decision.reply(ticket, LeaveGroupResponse(members=answers))
     if effects.records:
-        # The members are out all the same; see rebalance.keep_when_refused.
+        # The members are removed even if the append fails; see rebalance.keep_when_refused.
         effects.refused = lambda error: replace(
             effects,
             records=[],
@@ -152,8 +152,8 @@ def leave(decision: Decision, request: LeaveGroupRequest, ticket: Ticket) -> Eff
     return effects
 
 
-def _leave_one(decision: Decision, identity: MemberIdentity) -> MemberResponse:
-    """Administrators remove static members by instance id alone (KIP-345)."""
+def _leave_one(decision: ClassicDecision, identity: MemberIdentity) -> MemberResponse:
+    """Remove one member; a request without member id removes a static member (KIP-345)."""
     group = decision.group
     answer = MemberResponse(
         member_id=identity.member_id, group_instance_id=identity.group_instance_id

@@ -1,10 +1,10 @@
-"""How a classic group gets from one generation to the next.
+"""The rebalance of a classic group: from one generation to the next.
 
-prepare      members are asked to rejoin (heartbeats answer REBALANCE_IN_PROGRESS) and are parked
-complete     all joined, or the rebalance timeout passed: the next generation begins, its members
-             are told, and must sync within another rebalance timeout
-first        a group without members waits `group.initial.rebalance.delay.ms` for more to come,
-             again as long as some came, at most the rebalance timeout
+prepare      heartbeats get REBALANCE_IN_PROGRESS, so members rejoin; their JoinGroups are parked
+complete     all have joined, or the rebalance timeout has passed: the next generation begins.
+             JoinGroups are answered, and members must sync within another rebalance timeout
+first        the first rebalance of an empty group waits `group.initial.rebalance.delay.ms` for
+             more members; each new member extends the delay, at most to the rebalance timeout
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kwire.codecs.errors import ErrorCode
-from kwire.groups.classic.decision import Decision, join_error, sync_error
+from kwire.groups.classic.decision import ClassicDecision, join_error, sync_error
 from kwire.groups.classic.state import ClassicState
 from kwire.groups.classic.timers import InitialJoinTimer, JoinTimer, SyncTimer
-from kwire.groups.effects import Effects
+from kwire.groups.effects import GroupEffects
 
 
-def prepare_or_complete(decision: Decision, reason: str) -> None:
-    """Something about the members changed: start a rebalance, or finish the one under way."""
+def prepare_or_complete(decision: ClassicDecision, reason: str) -> None:
+    """After a change of members: start a rebalance, or complete the current one if possible."""
     if decision.group.can_rebalance:
         prepare(decision, reason)
     else:
         complete_if_all_joined(decision)
 
 
-def prepare(decision: Decision, reason: str) -> None:
+def prepare(decision: ClassicDecision, reason: str) -> None:
     """Start a rebalance."""
     group = decision.group
     decision.note(f"generation {group.generation_id} ends, {reason}")
@@ -46,8 +46,8 @@ def prepare(decision: Decision, reason: str) -> None:
         decision.set_timer(JoinTimer(group.group_id), group.rebalance_timeout_ms)
 
 
-def complete_if_all_joined(decision: Decision) -> None:
-    """Finish the rebalance under way, but a first one only by its timer."""
+def complete_if_all_joined(decision: ClassicDecision) -> None:
+    """Complete the current rebalance, except a first one, which only its timer completes."""
     group = decision.group
     if (
         group.state is ClassicState.PREPARING_REBALANCE
@@ -57,8 +57,8 @@ def complete_if_all_joined(decision: Decision) -> None:
         complete(decision)
 
 
-def complete(decision: Decision) -> None:
-    """Begin the next generation with those who joined; static members may be late."""
+def complete(decision: ClassicDecision) -> None:
+    """Begin the next generation with the members that joined and all static members."""
     group = decision.group
     decision.cancel_timer(JoinTimer(group.group_id).key)
     for member in list(group.members.values()):
@@ -67,7 +67,7 @@ def complete(decision: Decision) -> None:
             group.remove(member.member_id)
             decision.end_session(member.member_id)
     if group.members and not group.elect_joined_leader():
-        # Static members only, all of them away: wait on until one comes or their sessions end.
+        # Only static members are left and none has joined: wait until one does or is removed.
         decision.set_timer(JoinTimer(group.group_id), group.rebalance_timeout_ms)
         return
     group.start_next_generation(decision.now_ms)
@@ -87,8 +87,8 @@ def complete(decision: Decision) -> None:
     decision.set_timer(SyncTimer(group.group_id, group.generation_id), group.rebalance_timeout_ms)
 
 
-def fail_syncs(decision: Decision, error: ErrorCode) -> None:
-    """Take back what was assigned and release the parked SyncGroups with an error."""
+def fail_syncs(decision: ClassicDecision, error: ErrorCode) -> None:
+    """Clear the assignments, and answer parked SyncGroups with an error."""
     group = decision.group
     for member_id, member in list(group.members.items()):
         group.members[member_id] = replace(member, assignment=b"")
@@ -96,29 +96,29 @@ def fail_syncs(decision: Decision, error: ErrorCode) -> None:
             decision.expect_heartbeat(member)
 
 
-def assign(decision: Decision, assignments: dict[str, bytes]) -> None:
-    """The leader's assignment is in the log: the group is stable and its members are told."""
+def assign(decision: ClassicDecision, assignments: dict[str, bytes]) -> None:
+    """Make the group stable with the leader's assignment, and answer parked SyncGroups."""
     group = decision.group
     for member_id, member in list(group.members.items()):
         group.members[member_id] = replace(member, assignment=assignments.get(member_id, b""))
         if decision.answer_sync(member_id, decision.assignment(member_id)):
-            # Nobody is expected to be heard of while parked, so the session starts here.
+            # A parked member cannot send heartbeats, so its session starts here.
             decision.expect_heartbeat(member)
     group.transition_to(ClassicState.STABLE, decision.now_ms)
 
 
-def remove_member(decision: Decision, member_id: str) -> None:
-    """Take a member out.  A parked join is told UNKNOWN_MEMBER_ID: who still waits comes again."""
+def remove_member(decision: ClassicDecision, member_id: str) -> None:
+    """Remove a member.  Its parked requests get UNKNOWN_MEMBER_ID, so a live client rejoins."""
     decision.answer_join(member_id, join_error(ErrorCode.UNKNOWN_MEMBER_ID))
     decision.answer_sync(member_id, sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
     decision.group.remove(member_id)
 
 
-def keep_when_refused(decision: Decision) -> Effects:
-    """The decision stands even if its record cannot be written.
+def keep_when_refused(decision: ClassicDecision) -> GroupEffects:
+    """The effects of the decision, which are carried out even if the record cannot be written.
 
-    For the record of a group that has become empty: were it lost, the last generation would come
-    back with the next load and its members time out.
+    Its record says that the group has become empty.  If that is lost, a load restores the last
+    generation, and its members time out then.
     """
     effects = decision.effects
     if effects.records:
@@ -129,7 +129,7 @@ def keep_when_refused(decision: Decision) -> Effects:
 # -- timers
 
 
-def initial_join_due(decision: Decision, timer: InitialJoinTimer) -> Effects:
+def initial_join_due(decision: ClassicDecision, timer: InitialJoinTimer) -> GroupEffects:
     group = decision.group
     if group.new_member_added and timer.remaining_ms != 0:
         group.new_member_added = False
@@ -140,14 +140,14 @@ def initial_join_due(decision: Decision, timer: InitialJoinTimer) -> Effects:
     return join_due(decision)
 
 
-def join_due(decision: Decision) -> Effects:
+def join_due(decision: ClassicDecision) -> GroupEffects:
     if decision.group.state is ClassicState.PREPARING_REBALANCE:
         complete(decision)
     return keep_when_refused(decision)
 
 
-def sync_due(decision: Decision, timer: SyncTimer) -> Effects:
-    """Members that did not sync in time are out, and the others start over without them."""
+def sync_due(decision: ClassicDecision, timer: SyncTimer) -> GroupEffects:
+    """Remove the members that did not sync in time, and rebalance the others."""
     group = decision.group
     syncing = group.state in (ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE)
     if timer.generation_id == group.generation_id and syncing and group.pending_syncs:
@@ -158,8 +158,8 @@ def sync_due(decision: Decision, timer: SyncTimer) -> Effects:
     return keep_when_refused(decision)
 
 
-def session_due(decision: Decision, member_id: str) -> Effects:
-    """A member, or an id that was given out, was not heard of in time."""
+def session_due(decision: ClassicDecision, member_id: str) -> GroupEffects:
+    """Remove a member, or a pending member id, whose session has timed out."""
     group = decision.group
     if member_id in group.pending_joins:
         group.remove(member_id)
@@ -173,18 +173,18 @@ def session_due(decision: Decision, member_id: str) -> Effects:
     return keep_when_refused(decision)
 
 
-def _is_parked(decision: Decision, member_id: str) -> bool:
-    """Whether a member cannot send heartbeats because it waits for us.
+def _is_parked(decision: ClassicDecision, member_id: str) -> bool:
+    """Whether a member cannot send heartbeats because its request is parked here.
 
-    One that waits to learn its id does not count: nobody else would ever take it out.
+    A new member that waits for its id does not count: only its session timeout removes it.
     """
     group = decision.group
     parked = member_id in group.awaiting_join or member_id in group.awaiting_sync
     return parked and member_id not in group.newcomers
 
 
-def _complete_preparing(decision: Decision) -> None:
-    """Finish the rebalance, a first one too, if the one who left was the last to be waited for."""
+def _complete_preparing(decision: ClassicDecision) -> None:
+    """Complete a rebalance, also a first one, if it waited only for the member that left."""
     group = decision.group
     if group.state is ClassicState.PREPARING_REBALANCE and group.all_members_joined:
         complete(decision)

@@ -2,7 +2,7 @@
 
 type  key    value               written as version
 ----  -----  ------------------  ---------------------------
-2     group  GroupMetadataValue  3, the last inflexible one
+2     group  GroupMetadataValue  3, the last version without tagged fields
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PREFIX = VERSION.pack(GROUP_METADATA)
 
 @dataclass(slots=True)
 class GroupMetadata:
-    """A classic group as of its last completed rebalance; no value: the group is deleted."""
+    """A classic group as of its last completed rebalance; value None deletes the group."""
 
     key: GroupMetadataKey
     value: GroupMetadataValue | None

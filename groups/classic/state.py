@@ -1,8 +1,8 @@
 """The states of a classic group and the transitions between them.
 
-state                 what a request gets
+state                 what requests get in this state
 --------------------  ----------------------------------------------------------------------
-EMPTY                 no members; holds offsets until they expire.  Join starts a rebalance;
+EMPTY                 no members; has offsets until they expire.  Join starts a rebalance;
                       sync, heartbeat and leave: UNKNOWN_MEMBER_ID; offset commits without a
                       generation are accepted.
 PREPARING_REBALANCE   members (re)join and are parked.  Heartbeat and sync:
@@ -13,11 +13,11 @@ COMPLETING_REBALANCE  the members know their generation and wait for the leader'
                       offset commit: REBALANCE_IN_PROGRESS.
 STABLE                sync is answered with the assignment.  A join of the leader, or of a
                       member with other protocols, starts a rebalance.
-DEAD                  deleted or led by another broker: COORDINATOR_NOT_AVAILABLE.
+DEAD                  deleted, or led by another broker: COORDINATOR_NOT_AVAILABLE.
 
 EMPTY -> PREPARING_REBALANCE                  the first member joins
 PREPARING_REBALANCE -> COMPLETING_REBALANCE   all have joined, or the rebalance timed out
-PREPARING_REBALANCE -> EMPTY                  nobody is left
+PREPARING_REBALANCE -> EMPTY                  no member is left
 COMPLETING_REBALANCE -> STABLE                the leader's assignment is in the log
 COMPLETING_REBALANCE, STABLE -> PREPARING_REBALANCE
                                               a member joins, leaves, fails or changes

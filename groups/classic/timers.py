@@ -1,4 +1,4 @@
-"""What a classic group waits for, beside sessions."""
+"""The timers of a classic group, besides sessions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kwire.coordinators.contract.effects import TimerKey
 
 @dataclass(frozen=True, slots=True)
 class InitialJoinTimer:
-    """A new group waited `delay_ms` for its first members; `remaining_ms` more would be allowed."""
+    """A new group has waited `delay_ms` for more members; it may wait `remaining_ms` longer."""
 
     group_id: str
     delay_ms: int
@@ -22,7 +22,7 @@ class InitialJoinTimer:
 
 @dataclass(frozen=True, slots=True)
 class JoinTimer:
-    """The rebalance timeout passed while members still had to rejoin."""
+    """The rebalance timeout has passed, and some members have not rejoined."""
 
     group_id: str
 
@@ -33,7 +33,7 @@ class JoinTimer:
 
 @dataclass(frozen=True, slots=True)
 class SyncTimer:
-    """The rebalance timeout passed while members of this generation still had to sync."""
+    """The rebalance timeout has passed, and some members of the generation have not synced."""
 
     group_id: str
     generation_id: int

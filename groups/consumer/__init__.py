@@ -1,16 +1,16 @@
-"""Groups of the consumer protocol (KIP-848): the coordinator deals out the partitions.
+"""Groups of the consumer protocol (KIP-848): the coordinator assigns the partitions.
 
-Reading order is
+Reading order:
 
-    records                  what `__consumer_offsets` says of such a group
-    assignors/, target       who is to have which partitions
-    member, group            what the records come to
-    reconciliation           how a member gets from what it has to what it is to have
+    records                  the records of such a group in `__consumer_offsets`
+    assignors/, target       the target assignment
+    member, group            the state that the records hold
+    reconciliation           one member's steps from its partitions to its target
     patterns                 subscriptions by a regular expression
-    following                how the group follows its records
-    decision, update         a decision while it is made, and what any member's word leads to
+    following                applies records to a group
+    decision, update         a decision while it is made; the effects of any member's request
     heartbeat, leaving, describing   the requests of the consumer protocol
-    embedded, classic_join, classic_members   those of members that speak the classic one
-    upgrade, downgrade, removal   how a classic group becomes one of these, and goes back or ends
-    kind                     the way in: requests, `apply`, timers
+    embedded, classic_join, classic_members   the requests of members of the classic protocol
+    upgrade, downgrade, removal   conversion from and to a classic group; removal of members
+    kind                     start here: requests, `apply`, timers
 """

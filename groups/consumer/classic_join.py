@@ -1,7 +1,8 @@
-"""JoinGroup in a consumer group: a member that speaks the classic protocol comes, or comes again.
+"""JoinGroup in a consumer group: a member of the classic protocol joins or rejoins.
 
-It is answered at once, and alone: its generation is its member epoch, and nobody is the leader, for
-the coordinator deals out the partitions.  What it has it is told when it syncs.
+The request is answered at once, without waiting for other members.  The generation in the response
+is the member epoch, and there is no leader, because the coordinator assigns the partitions.  The
+member gets its assignment with SyncGroup.
 """
 
 from __future__ import annotations
@@ -16,55 +17,59 @@ from kwire.codecs.messages.coordinator.consumer_group_member_metadata import (
 )
 from kwire.codecs.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kwire.codecs.primitives import DecodeError
-from kwire.groups.classic.decision import Caller, join_error
+from kwire.groups.classic.decision import ClassicCaller, join_error
 from kwire.groups.classic.join import MEMBER_ID_REQUIRED_SINCE
 from kwire.groups.consumer import downgrade, embedded
-from kwire.groups.consumer.decision import Decision
+from kwire.groups.consumer.decision import ConsumerDecision
 from kwire.groups.consumer.group import CONSUMER_PROTOCOL_TYPE
 from kwire.groups.consumer.member import ConsumerMember
 from kwire.groups.consumer.removal import tombstones
 from kwire.groups.consumer.timers import ClassicJoinTimer, ClassicSyncTimer
-from kwire.groups.consumer.update import Update
-from kwire.groups.effects import Effects, Ticket
+from kwire.groups.consumer.update import ConsumerUpdate
+from kwire.groups.effects import GroupEffects, Ticket
 
 
-class ClassicJoin(Update):
-    """One JoinGroup request on its way into a consumer group that has members."""
+class HostedClassicJoin(ConsumerUpdate):
+    """The decision about one JoinGroup request in a consumer group that has members."""
 
     def __init__(
-        self, decision: Decision, request: JoinGroupRequest, caller: Caller, new_member_id: str
+        self,
+        decision: ConsumerDecision,
+        request: JoinGroupRequest,
+        caller: ClassicCaller,
+        new_member_id: str,
     ) -> None:
-        """`new_member_id` is used where the member has none yet."""
+        """`new_member_id` is used if the request has no member id."""
         super().__init__(decision)
         self._request = request
         self._caller = caller
         self._member_id = request.member_id or new_member_id
 
-    def decide(self, ticket: Ticket) -> Effects:
+    def decide(self, ticket: Ticket) -> GroupEffects:
         error = self._refused()
         if error is not ErrorCode.NONE:
-            return Effects.reply(ticket, join_error(error))
+            return GroupEffects.reply(ticket, join_error(error))
         if self._needs_id():
             required = join_error(ErrorCode.MEMBER_ID_REQUIRED, self._member_id)
-            return Effects.reply(ticket, required)
+            return GroupEffects.reply(ticket, required)
         try:
-            said = embedded.subscription(self._request.protocols[0].metadata)
+            subscription = embedded.subscription(self._request.protocols[0].metadata)
         except DecodeError:
-            return Effects.reply(ticket, join_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+            return GroupEffects.reply(ticket, join_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
         member = self._member()
         if isinstance(member, ErrorCode):
-            return Effects.reply(ticket, join_error(member))
-        joined = self._join(member, said)
+            return GroupEffects.reply(ticket, join_error(member))
+        joined = self._join(member, subscription)
         if joined is None:
-            return Effects.reply(ticket, join_error(ErrorCode.FENCED_MEMBER_EPOCH))
+            return GroupEffects.reply(ticket, join_error(ErrorCode.FENCED_MEMBER_EPOCH))
         self.decision.reply(ticket, self._response(joined))
         return self.decision.effects
 
-    # -- may it, and who is it?
+    # -- check the request, identify the member
 
     def _refused(self) -> ErrorCode:
-        group, most = self.group, self.decision.limits.group_consumer_max_size
-        if len(group.members) >= most and self._member_id not in group.members:
+        group, size_max = self.group, self.decision.limits.group_consumer_max_size
+        if len(group.members) >= size_max and self._member_id not in group.members:
             return ErrorCode.GROUP_MAX_SIZE_REACHED
         names = [protocol.name for protocol in self._request.protocols]
         if not group.supports_classic(self._request.protocol_type, names):
@@ -72,7 +77,7 @@ class ClassicJoin(Update):
         return ErrorCode.NONE
 
     def _needs_id(self) -> bool:
-        """KIP-394; nothing is kept of an id that was only given out."""
+        """Whether the member gets an id first (KIP-394).  The group does not store such ids."""
         request = self._request
         dynamic = request.group_instance_id is None and not request.member_id
         return dynamic and self._caller.api_version >= MEMBER_ID_REQUIRED_SINCE
@@ -87,20 +92,20 @@ class ClassicJoin(Update):
         if holder is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
         if not request.member_id:
-            return self.take_the_place_of(holder, self._member_id)
+            return self.replace_static_member(holder, self._member_id)
         same = holder.member_id == request.member_id
         return holder if same else ErrorCode.FENCED_INSTANCE_ID
 
-    # -- what follows?
+    # -- decide
 
     def _join(
-        self, member: ConsumerMember, said: ConsumerProtocolSubscription
+        self, member: ConsumerMember, subscription: ConsumerProtocolSubscription
     ) -> ConsumerMember | None:
-        updated = self._told(member, said)
+        updated = self._updated_member(member, subscription)
         if updated != member:
             self.decision.append(updated.to_metadata(self.group.group_id))
         changed = updated.topic_names != member.topic_names
-        owned = embedded.owned(said, self.decision.surroundings.image)
+        owned = embedded.owned(subscription, self.decision.surroundings.image)
         downgrades = self._downgrades(updated)
         epoch = self.epoch(updated, begin=changed)
         if downgrades and changed:
@@ -114,25 +119,30 @@ class ClassicJoin(Update):
             self._await_sync(joined)
         return joined
 
-    def _told(self, member: ConsumerMember, said: ConsumerProtocolSubscription) -> ConsumerMember:
+    def _updated_member(
+        self, member: ConsumerMember, subscription: ConsumerProtocolSubscription
+    ) -> ConsumerMember:
         request = self._request
         instance_id = request.group_instance_id
         return replace(
             member,
             instance_id=member.instance_id if instance_id is None else instance_id,
-            rack_id=member.rack_id if said.rack_id is None else said.rack_id,
+            rack_id=member.rack_id if subscription.rack_id is None else subscription.rack_id,
             rebalance_timeout_ms=request.rebalance_timeout_ms,
-            topic_names=frozenset(said.topics),
+            topic_names=frozenset(subscription.topics),
             client_id=self._caller.client_id,
             client_host=self._caller.client_host,
             classic=ClassicMemberMetadata(
                 request.session_timeout_ms,
-                [ClassicProtocol(each.name, each.metadata) for each in request.protocols],
+                [
+                    ClassicProtocol(protocol.name, protocol.metadata)
+                    for protocol in request.protocols
+                ],
             ),
         )
 
     def _downgrades(self, updated: ConsumerMember) -> bool:
-        """Whether the last member of the consumer protocol comes back with the classic one."""
+        """Whether the last member of the consumer protocol rejoins with the classic protocol."""
         instance_id = self._request.group_instance_id
         holder = None if instance_id is None else self.group.static_member(instance_id)
         if holder is None or holder.classic is not None:
@@ -140,7 +150,7 @@ class ClassicJoin(Update):
         return downgrade.is_due(self.decision, self.members(updated))
 
     def _downgrade(self, joined: ConsumerMember, *, changed: bool) -> None:
-        """Where it wants what it wanted before, the others need not know."""
+        """Convert to a classic group; it rebalances only if the member's topics changed."""
         renamed = None if self.replaced is None else (self.replaced, joined.member_id)
         self.decision.append(*tombstones(self.group, renamed))
         why = f"static member {joined.member_id} came back with other topics" if changed else None

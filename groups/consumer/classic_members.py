@@ -13,21 +13,21 @@ from kwire.codecs.messages.leave_group import (
 from kwire.codecs.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kwire.groups.classic.decision import sync_error
 from kwire.groups.consumer import embedded
-from kwire.groups.consumer.decision import Decision
+from kwire.groups.consumer.decision import ConsumerDecision
 from kwire.groups.consumer.group import CONSUMER_PROTOCOL_TYPE, ConsumerGroup
-from kwire.groups.consumer.member import ConsumerMember, MemberState
+from kwire.groups.consumer.member import ConsumerMember, ConsumerMemberState
 from kwire.groups.consumer.removal import remove
 from kwire.groups.consumer.timers import ClassicJoinTimer, ClassicSyncTimer
-from kwire.groups.effects import Effects, Ticket
+from kwire.groups.effects import GroupEffects, Ticket
 
 # -- SyncGroup
 
 
-def sync(decision: Decision, request: SyncGroupRequest, ticket: Ticket) -> Effects:
-    """What the member has; it is in the log already."""
-    member = _speaking(decision.group, request.member_id, request.group_instance_id)
+def sync(decision: ConsumerDecision, request: SyncGroupRequest, ticket: Ticket) -> GroupEffects:
+    """Decide SyncGroup: answer with the member's partitions, which are in the log already."""
+    member = _classic_member(decision.group, request.member_id, request.group_instance_id)
     if not isinstance(member, ConsumerMember):
-        return Effects.reply(ticket, sync_error(member))
+        return GroupEffects.reply(ticket, sync_error(member))
     error = _check_sync(decision.group, member, request)
     decision.reply(ticket, sync_error(error) if error else _assignment(decision, member, request))
     if error is ErrorCode.REBALANCE_IN_PROGRESS:
@@ -41,20 +41,23 @@ def sync(decision: Decision, request: SyncGroupRequest, ticket: Ticket) -> Effec
 def _check_sync(
     group: ConsumerGroup, member: ConsumerMember, request: SyncGroupRequest
 ) -> ErrorCode:
-    """Who is to give partitions up first comes again without being asked to."""
+    """Check SyncGroup.  REBALANCE_IN_PROGRESS if the group has a newer epoch.
+
+    A member that has to give up partitions gets its assignment instead: it rejoins after that.
+    """
     if request.generation_id != member.epoch:
         return ErrorCode.ILLEGAL_GENERATION
     if request.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     if request.protocol_name not in (None, member.protocol.name):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    if group.epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
+    if group.epoch > member.epoch and member.state is not ConsumerMemberState.UNREVOKED_PARTITIONS:
         return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.NONE
 
 
 def _assignment(
-    decision: Decision, member: ConsumerMember, request: SyncGroupRequest
+    decision: ConsumerDecision, member: ConsumerMember, request: SyncGroupRequest
 ) -> SyncGroupResponse:
     version = embedded.version_of(member.protocol.metadata)
     image = decision.surroundings.image
@@ -68,14 +71,16 @@ def _assignment(
 # -- Heartbeat
 
 
-def heartbeat(decision: Decision, request: HeartbeatRequest, ticket: Ticket) -> Effects:
-    """REBALANCE_IN_PROGRESS tells the member to join again, which brings it a step further."""
-    member = _speaking(decision.group, request.member_id, request.group_instance_id)
+def heartbeat(
+    decision: ConsumerDecision, request: HeartbeatRequest, ticket: Ticket
+) -> GroupEffects:
+    """Decide Heartbeat.  REBALANCE_IN_PROGRESS makes the member rejoin, which is its next step."""
+    member = _classic_member(decision.group, request.member_id, request.group_instance_id)
     if not isinstance(member, ConsumerMember):
-        return Effects.reply(ticket, HeartbeatResponse(error_code=member))
+        return GroupEffects.reply(ticket, HeartbeatResponse(error_code=member))
     if request.generation_id != member.epoch:
         error = ErrorCode.ILLEGAL_GENERATION
-        return Effects.reply(ticket, HeartbeatResponse(error_code=error))
+        return GroupEffects.reply(ticket, HeartbeatResponse(error_code=error))
     decision.expect_heartbeat(member)
     error = ErrorCode.NONE
     if _should_join(decision.group, member):
@@ -86,10 +91,11 @@ def heartbeat(decision: Decision, request: HeartbeatRequest, ticket: Ticket) -> 
 
 
 def _should_join(group: ConsumerGroup, member: ConsumerMember) -> bool:
-    """It is behind, is to give partitions up, or those that it waits for are free."""
-    if member.epoch < group.epoch or member.state is MemberState.UNREVOKED_PARTITIONS:
+    """Whether the member must rejoin: its epoch is old, it has to give up partitions, or all the
+    partitions that it waits for are free."""
+    if member.epoch < group.epoch or member.state is ConsumerMemberState.UNREVOKED_PARTITIONS:
         return True
-    if member.state is not MemberState.UNRELEASED_PARTITIONS:
+    if member.state is not ConsumerMemberState.UNRELEASED_PARTITIONS:
         return False
     return not any(
         group.is_held(topic_id, partition)
@@ -99,8 +105,8 @@ def _should_join(group: ConsumerGroup, member: ConsumerMember) -> bool:
     )
 
 
-def _await_join(decision: Decision, member: ConsumerMember) -> None:
-    """From the first time on that it was told."""
+def _await_join(decision: ConsumerDecision, member: ConsumerMember) -> None:
+    """Set the timer that removes the member if it does not rejoin, unless it is set already."""
     timer = ClassicJoinTimer(decision.group_id, member.member_id)
     decision.effects.timers_unless_set.append((timer.key, timer, member.rebalance_timeout_ms))
 
@@ -108,9 +114,9 @@ def _await_join(decision: Decision, member: ConsumerMember) -> None:
 # -- LeaveGroup
 
 
-def leave(decision: Decision, request: LeaveGroupRequest, ticket: Ticket) -> Effects:
-    """Members of both kinds, each with its own answer; administrators name static ones only."""
-    gone: dict[str, ConsumerMember] = {}
+def leave(decision: ConsumerDecision, request: LeaveGroupRequest, ticket: Ticket) -> GroupEffects:
+    """Decide LeaveGroup: members of both protocols may leave, each with its own result."""
+    leaving: dict[str, ConsumerMember] = {}
     answers = []
     for identity in request.members:
         member = _leaving(decision.group, identity)
@@ -118,12 +124,12 @@ def leave(decision: Decision, request: LeaveGroupRequest, ticket: Ticket) -> Eff
         if isinstance(member, ConsumerMember):
             reason = identity.reason or "it gave no reason"
             decision.note(f"member {member.member_id} leaves ({reason})")
-            gone[member.member_id] = member
+            leaving[member.member_id] = member
         else:
             answer.error_code = member
         answers.append(answer)
-    if gone:
-        remove(decision, gone.values())
+    if leaving:
+        remove(decision, leaving.values())
     decision.reply(ticket, LeaveGroupResponse(members=answers))
     return decision.effects
 
@@ -139,13 +145,13 @@ def _leaving(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMember |
     return holder if same else ErrorCode.FENCED_INSTANCE_ID
 
 
-# -- who is it?
+# -- identify the member
 
 
-def _speaking(
+def _classic_member(
     group: ConsumerGroup, member_id: str, instance_id: str | None
 ) -> ConsumerMember | ErrorCode:
-    """The member that asks, if it is one of the classic protocol."""
+    """The member of the classic protocol that sends the request, else an error."""
     member = group.members.get(member_id)
     if instance_id is not None:
         member = group.static_member(instance_id)

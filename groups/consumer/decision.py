@@ -1,4 +1,4 @@
-"""A decision about one consumer group while it is being made."""
+"""A decision about one consumer group, while it is made."""
 
 from __future__ import annotations
 
@@ -30,35 +30,30 @@ from kwire.groups.assigning import AssigningDecision
 from kwire.groups.consumer.group import ConsumerGroup
 from kwire.groups.consumer.member import ConsumerMember
 from kwire.groups.consumer.records import (
-    CurrentAssignment,
-    Epoch,
-    MemberMetadata,
+    ConsumerCurrentAssignment,
+    ConsumerGroupEpoch,
+    ConsumerMemberMetadata,
+    ConsumerTargetAssignment,
     PartitionMetadata,
     RegularExpression,
-    TargetAssignment,
 )
-from kwire.groups.consumer.timers import (
-    ClassicJoinTimer,
-    ClassicSyncTimer,
-    MayDescribe,
-    RebalanceTimer,
-    rebalance_key,
-)
+from kwire.groups.consumer.timers import ClassicJoinTimer, ClassicSyncTimer, MayDescribe
+from kwire.groups.timers import RebalanceTimer, rebalance_key
 
 
 class ConsumerCaller(NamedTuple):
-    """Who sends a heartbeat, as far as a group must know."""
+    """The client that sends a heartbeat."""
 
     client_id: str
     client_host: str
-    """As ConsumerGroupDescribe prints it, with Java's leading slash."""
+    """As ConsumerGroupDescribe shows it, with Java's leading slash."""
     may_describe: MayDescribe | None = None
-    """Which topics a pattern of the sender's may match; None: all."""
+    """Whether a pattern of this client may match a topic; None if it may match all."""
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why a heartbeat comes to nothing, with Apache Kafka's words for it."""
+class ConsumerRefusal:
+    """The error of a refused heartbeat, with Apache Kafka's message."""
 
     error: ErrorCode
     message: str
@@ -67,17 +62,17 @@ class Refusal:
         return ConsumerGroupHeartbeatResponse(error_code=self.error, error_message=self.message)
 
 
-class Decision(AssigningDecision[ConsumerGroup]):
-    """A decision about a consumer group: what would follow; nothing has happened yet."""
+class ConsumerDecision(AssigningDecision[ConsumerGroup]):
+    """A decision about a consumer group; it collects records and timers, and changes nothing."""
 
     __slots__ = ()
 
     # -- sessions
 
     def expect_heartbeat(self, member: ConsumerMember) -> None:
-        """Start the member's session over; it is removed unless it is heard of in time.
+        """Restart the member's session; the member is removed if it sends nothing in that time.
 
-        Members of the classic protocol have said how long theirs is.
+        A member of the classic protocol has a session timeout of its own.
         """
         if member.classic is None:
             timeout_ms = self.surroundings.settings(self.group_id).session_timeout_ms
@@ -86,7 +81,7 @@ class Decision(AssigningDecision[ConsumerGroup]):
         self.begin_session(member.member_id, timeout_ms)
 
     def expect_revocation(self, member: ConsumerMember) -> None:
-        """It must have given up its partitions within its rebalance timeout."""
+        """Set the timer that removes the member if it does not give up its partitions."""
         timer = RebalanceTimer(self.group_id, member.member_id, member.epoch)
         self.set_timer(timer, member.rebalance_timeout_ms)
 
@@ -95,13 +90,13 @@ class Decision(AssigningDecision[ConsumerGroup]):
 
     # -- the epoch
 
-    def epoch_record(self, epoch: int, metadata_hash: int) -> Epoch:
+    def epoch_record(self, epoch: int, metadata_hash: int) -> ConsumerGroupEpoch:
         return epoch_record(self.group_id, epoch, metadata_hash)
 
     # -- leaving
 
     def forget_member(self, member_id: str) -> None:
-        """The records that take a member out, and its timers."""
+        """Add the tombstones of a member, and cancel its timers."""
         self.append(*member_tombstones(self.group_id, member_id))
         self.cancel_timers(member_id)
 
@@ -114,17 +109,19 @@ class Decision(AssigningDecision[ConsumerGroup]):
 
 def member_tombstones(
     group_id: str, member_id: str
-) -> tuple[CurrentAssignment, TargetAssignment, MemberMetadata]:
+) -> tuple[ConsumerCurrentAssignment, ConsumerTargetAssignment, ConsumerMemberMetadata]:
     return (
-        CurrentAssignment(ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), None),
-        TargetAssignment(ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), None),
-        MemberMetadata(ConsumerGroupMemberMetadataKey(group_id, member_id), None),
+        ConsumerCurrentAssignment(
+            ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), None
+        ),
+        ConsumerTargetAssignment(ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), None),
+        ConsumerMemberMetadata(ConsumerGroupMemberMetadataKey(group_id, member_id), None),
     )
 
 
-def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> Epoch:
+def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> ConsumerGroupEpoch:
     value = ConsumerGroupMetadataValue(epoch, metadata_hash)
-    return Epoch(ConsumerGroupMetadataKey(group_id), value)
+    return ConsumerGroupEpoch(ConsumerGroupMetadataKey(group_id), value)
 
 
 def partition_metadata_tombstone(group_id: str) -> PartitionMetadata:

@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe: a group and its members, as they are."""
+"""ConsumerGroupDescribe: the description of a group and its members."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from kwire.cluster.metadata.image import ClusterImage
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.consumer_group_describe import (
-    Assignment as ToldAssignment,
+    Assignment as DescribedAssignment,
 )
 from kwire.codecs.messages.consumer_group_describe import (
     DescribedGroup,
@@ -32,7 +32,7 @@ def not_found(group_id: str, *, exists: bool) -> DescribedGroup:
 
 
 def described(group: ConsumerGroup, image: ClusterImage, default_assignor: str) -> DescribedGroup:
-    """Topics that are gone meanwhile are left out."""
+    """The description of a group, without topics that were deleted."""
     return DescribedGroup(
         group_id=group.group_id,
         group_state=group.state_name,
@@ -44,10 +44,10 @@ def described(group: ConsumerGroup, image: ClusterImage, default_assignor: str) 
 
 
 def _member(group: ConsumerGroup, member: ConsumerMember, image: ClusterImage) -> Member:
-    has: dict[bytes, list[int]] = {}
+    current: dict[bytes, list[int]] = {}
     for held in (member.assigned, member.revoking):
         for topic_id, partitions in held.items():
-            has.setdefault(topic_id, []).extend(sorted(partitions))
+            current.setdefault(topic_id, []).extend(sorted(partitions))
     return Member(
         member_id=member.member_id,
         instance_id=member.instance_id,
@@ -57,15 +57,17 @@ def _member(group: ConsumerGroup, member: ConsumerMember, image: ClusterImage) -
         client_host=member.client_host,
         subscribed_topic_names=sorted(member.topic_names),
         subscribed_topic_regex=member.pattern,
-        assignment=_told(has, image),
-        target_assignment=_told(group.target.get(member.member_id, {}), image),
+        assignment=_assignment(current, image),
+        target_assignment=_assignment(group.target.get(member.member_id, {}), image),
         member_type=CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,
     )
 
 
-def _told(assignment: Mapping[bytes, Iterable[int]], image: ClusterImage) -> ToldAssignment:
+def _assignment(
+    assignment: Mapping[bytes, Iterable[int]], image: ClusterImage
+) -> DescribedAssignment:
     names = ((topic_id, image.names_by_id.get(topic_id)) for topic_id in assignment)
-    return ToldAssignment(
+    return DescribedAssignment(
         [
             TopicPartitions(topic_id, name, list(assignment[topic_id]))
             for topic_id, name in names

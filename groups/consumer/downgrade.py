@@ -1,7 +1,8 @@
-"""Back to the classic protocol: of a consumer group whose members speak it becomes a classic one.
+"""Downgrade: turns a consumer group into a classic group when only classic members are left.
 
-It is stable, in the generation that is the group's epoch, with the assignments of the target; then
-its members are asked to join anew, for partitions of whoever is gone are nobody's.
+The classic group is stable; its generation is the consumer group's epoch, and its assignments are
+the target assignment.  A rebalance follows, because no member has the partitions of the members
+that left.
 """
 
 from __future__ import annotations
@@ -10,20 +11,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from kwire.cluster.metadata.image import ClusterImage
-from kwire.groups.classic.decision import Decision as ClassicDecision
-from kwire.groups.classic.group import ClassicGroup, Member
+from kwire.groups.classic.decision import ClassicDecision
+from kwire.groups.classic.group import ClassicGroup, ClassicMember
 from kwire.groups.classic.rebalance import prepare
 from kwire.groups.classic.state import ClassicState
 from kwire.groups.consumer import embedded
-from kwire.groups.consumer.decision import Decision
+from kwire.groups.consumer.decision import ConsumerDecision
 from kwire.groups.consumer.group import CONSUMER_PROTOCOL_TYPE, ConsumerGroup
 from kwire.groups.consumer.member import ConsumerMember
 from kwire.groups.consumer.timers import PatternTimer
 from kwire.groups.limits import MigrationPolicy
 
 
-def is_due(decision: Decision, left: Sequence[ConsumerMember]) -> bool:
-    """Whether nobody but members of the classic protocol is left, and they may go back to it."""
+def is_due(decision: ConsumerDecision, left: Sequence[ConsumerMember]) -> bool:
+    """Whether only classic members are left, and settings allow the downgrade."""
     if not left or any(member.classic is None for member in left):
         return False
     limits = decision.limits
@@ -37,10 +38,13 @@ def is_due(decision: Decision, left: Sequence[ConsumerMember]) -> bool:
     return why is None
 
 
-def to_classic(decision: Decision, left: Sequence[ConsumerMember], rebalance: str | None) -> None:
-    """Behind the records that delete the consumer group; `left` are the members of the classic one.
+def to_classic(
+    decision: ConsumerDecision, left: Sequence[ConsumerMember], rebalance: str | None
+) -> None:
+    """Add the record of the classic group with the members `left`.
 
-    `rebalance`: why they are to join anew; None: nothing has changed for them.
+    The caller has added the records that delete the consumer group.  `rebalance` is the reason for
+    a rebalance, or None if nothing has changed for the members.
     """
     group, image = decision.group, decision.surroundings.image
     classic = _classic_group(group, left, image, decision.now_ms)
@@ -76,17 +80,17 @@ def _classic_group(
         classic.add(_classic_member(member))
     classic.protocol_name = classic.select_protocol()
     classic.subscribed_topics = classic.subscribed_topics_now()
-    for each in list(classic.members.values()):
-        version = embedded.version_of(each.metadata(classic.protocol_name))
-        target = group.target_of(each.member_id, each.group_instance_id)
-        told = embedded.encoded_assignment(target, image, version)
-        classic.members[each.member_id] = replace(each, assignment=told)
+    for classic_member in list(classic.members.values()):
+        version = embedded.version_of(classic_member.metadata(classic.protocol_name))
+        target = group.target_of(classic_member.member_id, classic_member.group_instance_id)
+        assignment = embedded.encoded_assignment(target, image, version)
+        classic.members[classic_member.member_id] = replace(classic_member, assignment=assignment)
     return classic
 
 
-def _classic_member(member: ConsumerMember) -> Member:
+def _classic_member(member: ConsumerMember) -> ClassicMember:
     assert member.classic is not None, "only members of the classic protocol are left"
-    return Member(
+    return ClassicMember(
         member_id=member.member_id,
         group_instance_id=member.instance_id,
         client_id=member.client_id,

@@ -1,8 +1,7 @@
-"""What members of the classic protocol say, and are told, within its messages.
+"""The subscriptions and assignments of consumers, embedded in classic messages as bytes.
 
-Their subscriptions and assignments are messages of the clients' own, "embedded" in the classic
-protocol's as bytes: a version, then the message.  A newer version than is known here is read as
-the newest that is.
+They are messages of the clients ("embedded protocol"): a version, then the message.  A version that
+is newer than the known ones is read as the newest known one.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ M = TypeVar("M", bound=Message)
 
 
 def subscription(data: bytes) -> ConsumerProtocolSubscription:
-    """Raises DecodeError."""
+    """A decoded subscription.  Raises DecodeError."""
     return _decode(data, ConsumerProtocolSubscription)
 
 
 def assignment(data: bytes) -> ConsumerProtocolAssignment:
-    """Raises DecodeError."""
+    """A decoded assignment.  Raises DecodeError."""
     return _decode(data, ConsumerProtocolAssignment)
 
 
@@ -41,7 +40,7 @@ def _decode(data: bytes, kind: type[M]) -> M:
 
 
 def version_of(data: bytes) -> int:
-    """Raises DecodeError."""
+    """The version of an embedded message.  Raises DecodeError."""
     if len(data) < _VERSION.size:
         raise DecodeError("an embedded message without a version")
     version: int = _VERSION.unpack_from(data)[0]
@@ -53,7 +52,7 @@ def version_of(data: bytes) -> int:
 def encoded_assignment(
     partitions: Mapping[bytes, Iterable[int]], image: ClusterImage, version: int
 ) -> bytes:
-    """Partitions by topic id, for a member that speaks this version; topics that are gone: not."""
+    """An encoded assignment of partitions (by topic id), without topics that were deleted."""
     version = min(version, ConsumerProtocolAssignment.MAX_VERSION)
     names = ((topic_id, image.names_by_id.get(topic_id)) for topic_id in partitions)
     topics = [
@@ -64,19 +63,19 @@ def encoded_assignment(
     return _VERSION.pack(version) + ConsumerProtocolAssignment(topics).encode(version)
 
 
-def owned(said: ConsumerProtocolSubscription, image: ClusterImage) -> list[TopicPartitions]:
-    """What a member says it owns, by topic id."""
+def owned(subscription: ConsumerProtocolSubscription, image: ClusterImage) -> list[TopicPartitions]:
+    """The owned partitions in a subscription, by topic id."""
     return [
         TopicPartitions(image.topics[topic.topic].id, list(topic.partitions))
-        for topic in said.owned_partitions
+        for topic in subscription.owned_partitions
         if topic.topic in image.topics
     ]
 
 
-def assigned(told: ConsumerProtocolAssignment, image: ClusterImage) -> dict[bytes, list[int]]:
-    """What a member was told to own, by topic id."""
+def assigned(assignment: ConsumerProtocolAssignment, image: ClusterImage) -> dict[bytes, list[int]]:
+    """The partitions of an assignment, by topic id."""
     partitions: dict[bytes, list[int]] = {}
-    for topic in told.assigned_partitions:
+    for topic in assignment.assigned_partitions:
         if topic.topic in image.topics:
             partitions.setdefault(image.topics[topic.topic].id, []).extend(topic.partitions)
     return partitions

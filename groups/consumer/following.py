@@ -1,4 +1,4 @@
-"""How a consumer group follows its records."""
+"""Applies the records of a consumer group to the group."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from kwire.groups.assigning import follow_target
 from kwire.groups.consumer.group import ConsumerGroup, ResolvedPattern
 from kwire.groups.consumer.member import ConsumerMember
 from kwire.groups.consumer.records import (
-    CurrentAssignment,
-    Epoch,
-    MemberMetadata,
+    ConsumerCurrentAssignment,
+    ConsumerGroupEpoch,
+    ConsumerMemberMetadata,
+    ConsumerTargetAssignment,
+    ConsumerTargetEpoch,
     PartitionMetadata,
     RegularExpression,
-    TargetAssignment,
-    TargetEpoch,
 )
 
 ConsumerGroupRecord = (
-    Epoch
+    ConsumerGroupEpoch
     | PartitionMetadata
-    | MemberMetadata
-    | TargetEpoch
-    | TargetAssignment
-    | CurrentAssignment
+    | ConsumerMemberMetadata
+    | ConsumerTargetEpoch
+    | ConsumerTargetAssignment
+    | ConsumerCurrentAssignment
     | RegularExpression
 )
 
@@ -31,21 +31,21 @@ NO_TARGET_EPOCH = -1
 
 
 def follow(group: ConsumerGroup, record: ConsumerGroupRecord) -> None:
-    """Change the group as the record says; that of its end is for whoever holds the group."""
+    """Apply one record.  The caller handles the tombstone that deletes the group."""
     match record:
-        case Epoch(value=value):
+        case ConsumerGroupEpoch(value=value):
             if value is not None:
                 group.epoch, group.metadata_hash = value.epoch, value.metadata_hash
         case PartitionMetadata():
             group.has_partition_metadata = record.value is not None
-        case MemberMetadata():
+        case ConsumerMemberMetadata():
             _follow_metadata(group, record)
-        case TargetEpoch(value=value):
+        case ConsumerTargetEpoch(value=value):
             group.target_epoch = NO_TARGET_EPOCH if value is None else value.assignment_epoch
             group.target_timestamp_ms = 0 if value is None else value.assignment_timestamp
-        case TargetAssignment():
+        case ConsumerTargetAssignment():
             follow_target(group.target, record.key.member_id, record.value)
-        case CurrentAssignment():
+        case ConsumerCurrentAssignment():
             _follow_assignment(group, record)
         case RegularExpression():
             _follow_pattern(group, record)
@@ -53,7 +53,7 @@ def follow(group: ConsumerGroup, record: ConsumerGroupRecord) -> None:
             assert_never(record)
 
 
-def _follow_metadata(group: ConsumerGroup, record: MemberMetadata) -> None:
+def _follow_metadata(group: ConsumerGroup, record: ConsumerMemberMetadata) -> None:
     member_id = record.key.member_id
     if record.value is None:
         group.remove(member_id)
@@ -62,7 +62,7 @@ def _follow_metadata(group: ConsumerGroup, record: MemberMetadata) -> None:
         group.put(member.with_metadata(record.value))
 
 
-def _follow_assignment(group: ConsumerGroup, record: CurrentAssignment) -> None:
+def _follow_assignment(group: ConsumerGroup, record: ConsumerCurrentAssignment) -> None:
     member_id = record.key.member_id
     member = group.members.get(member_id)
     if record.value is not None:

@@ -1,12 +1,12 @@
-"""A consumer group: everything that its records say of it, and what follows from that.
+"""A consumer group: the state that its records hold.
 
-- `epoch` grows with each change of who is in the group, of what they are subscribed to, and of
-  those topics themselves (`metadata_hash`).
-- `target` says who is to have which partitions as of `target_epoch`, which follows the epoch.
-- Each member gets there on its own (kwire.groups.consumer.reconciliation).
+- `epoch` rises with each change of the members, of their subscriptions, and of the subscribed
+  topics themselves (`metadata_hash`).
+- `target` is the target assignment, computed for `target_epoch`, which follows the epoch.
+- Each member moves to its target on its own (kwire.groups.consumer.reconciliation).
 
-All of it is durable: a decision changes nothing here, only `kwire.groups.consumer.kind` does when
-it applies records.  Sessions and rebalance timeouts begin anew when a partition has been loaded.
+All of it is durable.  A decision changes nothing here; only `kwire.groups.consumer.kind` does, when
+it applies records.  After a load, sessions and rebalance timeouts start again.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from kwire.codecs.messages.list_groups import ListedGroup
-from kwire.groups.consumer.assignors.spec import Assignment
+from kwire.groups.assignment import Assignment
 from kwire.groups.consumer.member import ConsumerMember
-from kwire.groups.member_epochs import MemberEpochs, Place
+from kwire.groups.member_epochs import CommitPartition, MemberEpochs
 
 CONSUMER_TYPE = "consumer"
 CONSUMER_PROTOCOL_TYPE = "consumer"
 
 FIRST_EPOCH = 1
-"""Of a group that nobody is subscribed to anything in, nor was; 0 is a member's that joins."""
+"""Epoch of a group before its first subscription; 0 is the epoch of a member that joins."""
 
 
 class ConsumerState(Enum):
@@ -32,14 +32,14 @@ class ConsumerState(Enum):
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"
-    """The target assignment is to be computed for the group's epoch."""
+    """The target assignment for the group's epoch is not computed yet."""
     RECONCILING = "Reconciling"
     STABLE = "Stable"
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedPattern:
-    """The topics that a regular expression matched, in which image and when (ms)."""
+    """The topics that matched a regular expression, in which image and at what time (ms)."""
 
     topic_names: frozenset[str]
     image_version: int
@@ -48,7 +48,7 @@ class ResolvedPattern:
 
 @dataclass(slots=True)
 class ConsumerGroup(MemberEpochs[ConsumerMember]):
-    """See the module.  Dicts keep the order in which members came."""
+    """See the module.  Dicts keep the order in which members joined."""
 
     group_id: str
     epoch: int = FIRST_EPOCH
@@ -58,21 +58,21 @@ class ConsumerGroup(MemberEpochs[ConsumerMember]):
     """Group instance id -> member id."""
     target_epoch: int = FIRST_EPOCH
     target_timestamp_ms: int = 0
-    """When the target was computed last; 0: never, or by a broker that did not write it."""
+    """Time of the last computation; 0 if never, or if a broker did not write the time."""
     target: dict[str, Assignment] = field(default_factory=dict)
     patterns: dict[str, ResolvedPattern] = field(default_factory=dict)
     pattern_members: dict[str, int] = field(default_factory=dict)
-    """How many members are subscribed to each pattern: a heartbeat must not ask them all."""
+    """Pattern -> number of members with it, so that a heartbeat need not look at all members."""
     has_partition_metadata: bool = False
-    """Whether there is still a record that brokers before 4.1 wrote."""
+    """Whether a PartitionMetadata record of a broker before 4.1 still exists."""
     owners: dict[tuple[bytes, int], str] = field(default_factory=dict)
-    """(topic id, partition) -> the member that holds it."""
+    """(topic id, partition) -> id of the member that holds it."""
     _topic_names: frozenset[str] | None = field(default=None, compare=False)
 
-    # -- following its records
+    # -- changes by records
 
     def put(self, member: ConsumerMember) -> None:
-        """A member that is new, or takes the place of the one with its id."""
+        """Add a member, or replace the one with the same id."""
         before = self.members.get(member.member_id)
         self.members[member.member_id] = member
         if before is not None:
@@ -105,14 +105,14 @@ class ConsumerGroup(MemberEpochs[ConsumerMember]):
                 del self.owners[place]
 
     def put_pattern(self, pattern: str, resolved: ResolvedPattern | None) -> None:
-        """None: nobody is subscribed to it any longer."""
+        """Store the topics of a pattern; None removes the pattern: no member has it any more."""
         if resolved is None:
             self.patterns.pop(pattern, None)
         else:
             self.patterns[pattern] = resolved
         self._topic_names = None
 
-    # -- who is in it
+    # -- members
 
     def static_member(self, instance_id: str) -> ConsumerMember | None:
         member_id = self.static_members.get(instance_id)
@@ -127,10 +127,10 @@ class ConsumerGroup(MemberEpochs[ConsumerMember]):
             for member in self.members.values()
             if member.classic is not None
         ]
-        return any(all(name in theirs for theirs in supported) for name in names)
+        return any(all(name in member_names for member_names in supported) for name in names)
 
     def target_of(self, member_id: str, instance_id: str | None) -> Assignment:
-        """What a member is to have, or what the static member had whose place it takes."""
+        """The target of a member, or of the static member with the same instance id."""
         if instance_id is not None:
             member_id = self.static_members.get(instance_id, member_id)
         return self.target.get(member_id, {})
@@ -141,7 +141,7 @@ class ConsumerGroup(MemberEpochs[ConsumerMember]):
     def subscribers_of(self, pattern: str) -> int:
         return self.pattern_members.get(pattern, 0)
 
-    # -- what it is subscribed to
+    # -- subscriptions
 
     @property
     def topic_names(self) -> frozenset[str]:
@@ -152,7 +152,7 @@ class ConsumerGroup(MemberEpochs[ConsumerMember]):
     def topic_names_of(
         self, members: Iterable[ConsumerMember], without: Collection[str] = ()
     ) -> frozenset[str]:
-        """By name and by patterns, of which those in `without` count no longer."""
+        """Topics that members subscribe to by name or pattern, except patterns in `without`."""
         names: set[str] = set()
         patterns: set[str] = set()
         for member in members:
@@ -166,11 +166,11 @@ class ConsumerGroup(MemberEpochs[ConsumerMember]):
         return frozenset(names)
 
     def topic_names_by(self, member: ConsumerMember) -> frozenset[str]:
-        """What one member is subscribed to."""
+        """Topics that one member subscribes to, by name and pattern."""
         resolved = self.patterns.get(member.pattern) if member.pattern else None
         return member.topic_names if resolved is None else member.topic_names | resolved.topic_names
 
-    # -- as any group (kwire.groups.group)
+    # -- the interface of any group (kwire.groups.group)
 
     @property
     def type_name(self) -> str:
@@ -197,10 +197,12 @@ class ConsumerGroup(MemberEpochs[ConsumerMember]):
             group_type=CONSUMER_TYPE,
         )
 
-    def given_since(self, member: ConsumerMember, place: Place) -> int | None:
-        return member.assignment_epoch(place.topic_id, place.partition)
+    def assigned_since_epoch(
+        self, member: ConsumerMember, partition: CommitPartition
+    ) -> int | None:
+        return member.assignment_epoch(partition.topic_id, partition.partition)
 
-    def speaks_of_epochs(self, member: ConsumerMember) -> bool:
+    def uses_member_epochs(self, member: ConsumerMember) -> bool:
         return member.classic is None
 
     def is_subscribed_to(self, topic: str) -> bool:

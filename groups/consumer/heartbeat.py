@@ -1,82 +1,83 @@
-"""ConsumerGroupHeartbeat: a member joins, says what it wants and owns, and is told what it has.
+"""ConsumerGroupHeartbeat: a member joins, subscribes, reports its partitions and gets new ones.
 
-A heartbeat with epoch 0 joins.  Any other must be of the member's epoch, or of the one before where
-the reply was lost.  It may change what the member is subscribed to and so begin the group's next
-epoch; whoever comes first afterwards has the target computed; each heartbeat brings its member one
-step nearer to it.  A member of a pattern is told of topics once they have been found, behind the
-reply.
+- A heartbeat with epoch 0 joins.  Any other must have the member's epoch, or the previous epoch if
+  the last response was lost.
+- A change of the subscription begins the group's next epoch.
+- The first heartbeat after that computes the target assignment.
+- Each heartbeat moves its member one step towards the target.
+- The topics of a new pattern are looked up after the response, so the member gets them later.
 """
 
 from __future__ import annotations
 
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.consumer_group_heartbeat import (
-    Assignment as ToldAssignment,
+    Assignment as ResponseAssignment,
 )
 from kwire.codecs.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from kwire.coordinators.contract.pattern import InvalidPattern, Pattern
+from kwire.coordinators.contract.pattern import InvalidRegex, RegexPattern
 from kwire.groups.consumer.decision import (
     ConsumerCaller,
-    Decision,
-    Refusal,
+    ConsumerDecision,
+    ConsumerRefusal,
     pattern_tombstone,
 )
 from kwire.groups.consumer.member import (
     JOIN_EPOCH,
     LEAVE_FOR_A_WHILE_EPOCH,
     NO_REBALANCE_TIMEOUT,
+    AssignedPartitions,
     ConsumerMember,
-    Held,
-    MemberState,
+    ConsumerMemberState,
 )
 from kwire.groups.consumer.patterns import refresh_when_due
-from kwire.groups.consumer.reconciliation import Owned
-from kwire.groups.consumer.update import Update
-from kwire.groups.effects import Effects, Ticket
+from kwire.groups.consumer.reconciliation import OwnedPartitions
+from kwire.groups.consumer.update import ConsumerUpdate
+from kwire.groups.effects import GroupEffects, Ticket
 
 REJOIN = "The member must abandon all its partitions and rejoin."
 
 
-class Heartbeat(Update):
-    """One heartbeat, of a member that does not leave."""
+class ConsumerHeartbeat(ConsumerUpdate):
+    """The decision about one heartbeat of a member that does not leave."""
 
     def __init__(
         self,
-        decision: Decision,
+        decision: ConsumerDecision,
         request: ConsumerGroupHeartbeatRequest,
         caller: ConsumerCaller,
         new_member_id: str,
     ) -> None:
-        """`new_member_id` is used where the member has none yet."""
+        """`new_member_id` is used if the request has no member id."""
         super().__init__(decision)
         self._request = request
         self._caller = caller
         self._member_id = request.member_id or new_member_id
 
-    def decide(self, ticket: Ticket) -> Effects:
-        known = self._refused_when_full() or self._known()
-        outcome = known if isinstance(known, Refusal) else self._beat(known)
-        if isinstance(outcome, Refusal):
-            return Effects.reply(ticket, outcome.response())
+    def decide(self, ticket: Ticket) -> GroupEffects:
+        member = self._refused_when_full() or self._find_or_create()
+        outcome = member if isinstance(member, ConsumerRefusal) else self._beat(member)
+        if isinstance(outcome, ConsumerRefusal):
+            return GroupEffects.reply(ticket, outcome.response())
         self.decision.effects.replies.append((ticket, outcome))
         return self.decision.effects
 
-    # -- who is it?
+    # -- identify the member
 
-    def _refused_when_full(self) -> Refusal | None:
-        group, most = self.group, self.decision.limits.group_consumer_max_size
-        if len(group.members) < most or self._request.member_id in group.members:
+    def _refused_when_full(self) -> ConsumerRefusal | None:
+        group, size_max = self.group, self.decision.limits.group_consumer_max_size
+        if len(group.members) < size_max or self._request.member_id in group.members:
             return None
-        return Refusal(
+        return ConsumerRefusal(
             ErrorCode.GROUP_MAX_SIZE_REACHED,
-            f"The consumer group has reached its maximum capacity of {most} members.",
+            f"The consumer group has reached its maximum capacity of {size_max} members.",
         )
 
-    def _known(self) -> ConsumerMember | Refusal:
+    def _find_or_create(self) -> ConsumerMember | ConsumerRefusal:
         if self._request.instance_id is not None:
             return self._static(self._request.instance_id)
         member = self.group.members.get(self._member_id)
@@ -87,63 +88,63 @@ class Heartbeat(Update):
             return ConsumerMember(self._member_id)
         return unknown_member(self._member_id, self.group.group_id)
 
-    def _static(self, instance_id: str) -> ConsumerMember | Refusal:
+    def _static(self, instance_id: str) -> ConsumerMember | ConsumerRefusal:
         member = self.group.static_member(instance_id)
         if self._request.member_epoch == JOIN_EPOCH:
             return self._static_joins(instance_id, member)
         return check_static(member, instance_id, self._member_id) or self._held_by(member)
 
-    def _held_by(self, member: ConsumerMember | None) -> ConsumerMember | Refusal:
+    def _held_by(self, member: ConsumerMember | None) -> ConsumerMember | ConsumerRefusal:
         assert member is not None, "it was found to be a member"
         return self._fenced(member) or member
 
     def _static_joins(
         self, instance_id: str, holder: ConsumerMember | None
-    ) -> ConsumerMember | Refusal:
+    ) -> ConsumerMember | ConsumerRefusal:
         if holder is None:
             self.decision.note(f"member {self._member_id} joins as {instance_id}")
             return self.group.members.get(self._member_id) or ConsumerMember(self._member_id)
         if holder.classic is None and holder.epoch != LEAVE_FOR_A_WHILE_EPOCH:
-            return Refusal(
+            return ConsumerRefusal(
                 ErrorCode.UNRELEASED_INSTANCE_ID,
                 f"Static member {self._member_id} with instance id {instance_id} cannot join the "
                 f"group because the instance id is owned by {holder.member_id} member.",
             )
-        return self.take_the_place_of(holder, self._member_id)
+        return self.replace_static_member(holder, self._member_id)
 
-    def _fenced(self, member: ConsumerMember) -> Refusal | None:
-        """Whether the member's word is not of its epoch."""
+    def _fenced(self, member: ConsumerMember) -> ConsumerRefusal | None:
+        """The refusal of a heartbeat whose epoch is not the member's, else None."""
         received = self._request.member_epoch
         if received in (JOIN_EPOCH, member.epoch):
             return None
         if received < member.epoch:
             owned = self._request.topic_partitions
             if received == member.previous_epoch and _is_part_of(owned, member.assigned):
-                return None  # the reply that told it of its epoch was lost
+                return None  # the response with the new epoch was lost
         than = "greater" if received > member.epoch else "smaller"
-        return Refusal(
+        return ConsumerRefusal(
             ErrorCode.FENCED_MEMBER_EPOCH,
             f"The consumer group member has a {than} member epoch ({received}) than the one known "
             f"by the group coordinator ({member.epoch}). {REJOIN}",
         )
 
-    # -- what does it say?
+    # -- decide
 
-    def _beat(self, member: ConsumerMember) -> ConsumerGroupHeartbeatResponse | Refusal:
+    def _beat(self, member: ConsumerMember) -> ConsumerGroupHeartbeatResponse | ConsumerRefusal:
         if self._is_quiet(member):
             self.decision.expect_heartbeat(member)
-            return self._answer(member, told=False)
-        return self._considered(member)
+            return self._answer(member, with_assignment=False)
+        return self._decide_in_full(member)
 
     def _is_quiet(self, member: ConsumerMember) -> bool:
-        """Whether it says nothing and there is nothing to tell it: so are nearly all heartbeats.
+        """Whether the heartbeat changes nothing and needs no assignment: nearly all are like that.
 
-        What `_considered` would find is the same; it takes twice the time.
+        `_decide_in_full` would give the same response in twice the time.
         """
         request, group, caller = self._request, self.group, self._caller
         return (
             request.member_epoch == member.epoch == group.epoch == group.target_epoch
-            and member.state is MemberState.STABLE
+            and member.state is ConsumerMemberState.STABLE
             and request.topic_partitions is None
             and request.subscribed_topic_names is None
             and request.subscribed_topic_regex is None
@@ -157,9 +158,11 @@ class Heartbeat(Update):
             and group.metadata_hash == self.decision.metadata_hash(group.topic_names)
         )
 
-    def _considered(self, member: ConsumerMember) -> ConsumerGroupHeartbeatResponse | Refusal:
+    def _decide_in_full(
+        self, member: ConsumerMember
+    ) -> ConsumerGroupHeartbeatResponse | ConsumerRefusal:
         caller = self._caller
-        updated = member.told(self._request, caller.client_id, caller.client_host)
+        updated = member.updated_by(self._request, caller.client_id, caller.client_host)
         if updated != member:
             self.decision.append(updated.to_metadata(self.group.group_id))
         changed = updated.topic_names != member.topic_names
@@ -178,7 +181,7 @@ class Heartbeat(Update):
             subscription_changed=changed or new_pattern,
         )
         if reconciled is None:
-            return Refusal(
+            return ConsumerRefusal(
                 ErrorCode.FENCED_MEMBER_EPOCH,
                 f"The consumer group member is in a unknown state. {REJOIN}",
             )
@@ -187,8 +190,10 @@ class Heartbeat(Update):
         self.decision.expect_heartbeat(reconciled)
         return self._response(member, reconciled)
 
-    def _change_pattern(self, member: ConsumerMember, updated: ConsumerMember) -> Refusal | None:
-        """Who was the last of a pattern takes it along."""
+    def _change_pattern(
+        self, member: ConsumerMember, updated: ConsumerMember
+    ) -> ConsumerRefusal | None:
+        """Check a new pattern, and delete the member's old one if no other member has it."""
         group, new = self.group, updated.pattern
         if new and not group.subscribers_of(new):
             refusal = _refused_pattern(new)
@@ -201,7 +206,8 @@ class Heartbeat(Update):
     def _response(
         self, member: ConsumerMember, reconciled: ConsumerMember
     ) -> ConsumerGroupHeartbeatResponse:
-        """The assignment is told who joins, asks for it, or gets another than before."""
+        """The response.  It has the assignment if the member joins, sent all its fields, or has a
+        new assignment."""
         request = self._request
         full = (
             request.rebalance_timeout_ms != NO_REBALANCE_TIMEOUT
@@ -211,31 +217,37 @@ class Heartbeat(Update):
             )
             and request.topic_partitions is not None
         )
-        told = request.member_epoch == JOIN_EPOCH or full or reconciled.assigned != member.assigned
-        return self._answer(reconciled, told=told)
+        joins, changed = request.member_epoch == JOIN_EPOCH, reconciled.assigned != member.assigned
+        return self._answer(reconciled, with_assignment=joins or full or changed)
 
-    def _answer(self, member: ConsumerMember, *, told: bool) -> ConsumerGroupHeartbeatResponse:
+    def _answer(
+        self, member: ConsumerMember, *, with_assignment: bool
+    ) -> ConsumerGroupHeartbeatResponse:
         settings = self.decision.surroundings.settings(self.group.group_id)
         return ConsumerGroupHeartbeatResponse(
             member_id=member.member_id,
             member_epoch=member.epoch,
             heartbeat_interval_ms=settings.heartbeat_interval_ms,
-            assignment=_told(member.assigned) if told else None,
+            assignment=_assignment_of(member.assigned) if with_assignment else None,
         )
 
 
-def unknown_member(member_id: str, group_id: str) -> Refusal:
-    return Refusal(
+def unknown_member(member_id: str, group_id: str) -> ConsumerRefusal:
+    return ConsumerRefusal(
         ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group_id}."
     )
 
 
-def check_static(holder: ConsumerMember | None, instance_id: str, member_id: str) -> Refusal | None:
-    """Whether a member is the holder of its instance id."""
+def check_static(
+    holder: ConsumerMember | None, instance_id: str, member_id: str
+) -> ConsumerRefusal | None:
+    """The refusal if the member is not the holder of its instance id, else None."""
     if holder is None:
-        return Refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+        return ConsumerRefusal(
+            ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown."
+        )
     if holder.member_id != member_id:
-        return Refusal(
+        return ConsumerRefusal(
             ErrorCode.FENCED_INSTANCE_ID,
             f"Static member {member_id} with instance id {instance_id} was fenced by member "
             f"{holder.member_id}.",
@@ -243,19 +255,19 @@ def check_static(holder: ConsumerMember | None, instance_id: str, member_id: str
     return None
 
 
-def _refused_pattern(pattern: str) -> Refusal | None:
+def _refused_pattern(pattern: str) -> ConsumerRefusal | None:
     try:
-        Pattern(pattern)
-    except InvalidPattern as problem:
-        return Refusal(
+        RegexPattern(pattern)
+    except InvalidRegex as problem:
+        return ConsumerRefusal(
             ErrorCode.INVALID_REGULAR_EXPRESSION,
             f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {problem}.",
         )
     return None
 
 
-def _is_part_of(owned: Owned, assigned: Held) -> bool:
-    """Whether it says what it owns, and has been given all of that."""
+def _is_part_of(owned: OwnedPartitions, assigned: AssignedPartitions) -> bool:
+    """Whether the request lists owned partitions, and all of them are assigned to the member."""
     if owned is None:
         return False
     return all(
@@ -265,7 +277,7 @@ def _is_part_of(owned: Owned, assigned: Held) -> bool:
     )
 
 
-def _told(assigned: Held) -> ToldAssignment:
-    return ToldAssignment(
+def _assignment_of(assigned: AssignedPartitions) -> ResponseAssignment:
+    return ResponseAssignment(
         [TopicPartitions(topic_id, sorted(these)) for topic_id, these in assigned.items()]
     )

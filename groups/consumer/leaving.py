@@ -1,4 +1,4 @@
-"""How a member leaves: it says so, for good or, a static one, for a while."""
+"""A heartbeat that leaves the group: for good or, for a static member, for a while."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ from kwire.codecs.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from kwire.groups.consumer.decision import Decision, Refusal
+from kwire.groups.consumer.decision import ConsumerDecision, ConsumerRefusal
 from kwire.groups.consumer.group import ConsumerGroup
 from kwire.groups.consumer.heartbeat import check_static, unknown_member
 from kwire.groups.consumer.member import LEAVE_FOR_A_WHILE_EPOCH, NOTHING_HELD, ConsumerMember
 from kwire.groups.consumer.removal import remove
-from kwire.groups.effects import Effects, Ticket
+from kwire.groups.effects import GroupEffects, Ticket
 
 
-def leave(decision: Decision, request: ConsumerGroupHeartbeatRequest, ticket: Ticket) -> Effects:
+def leave(
+    decision: ConsumerDecision, request: ConsumerGroupHeartbeatRequest, ticket: Ticket
+) -> GroupEffects:
     member = _leaving(decision.group, request)
-    if isinstance(member, Refusal):
-        return Effects.reply(ticket, member.response())
+    if isinstance(member, ConsumerRefusal):
+        return GroupEffects.reply(ticket, member.response())
     if request.instance_id is not None and request.member_epoch == LEAVE_FOR_A_WHILE_EPOCH:
         _leave_for_a_while(decision, member)
     else:
@@ -34,7 +36,7 @@ def leave(decision: Decision, request: ConsumerGroupHeartbeatRequest, ticket: Ti
 
 def _leaving(
     group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest
-) -> ConsumerMember | Refusal:
+) -> ConsumerMember | ConsumerRefusal:
     member_id, instance_id = request.member_id, request.instance_id
     if instance_id is None:
         member = group.members.get(member_id)
@@ -47,8 +49,8 @@ def _leaving(
     return holder
 
 
-def _leave_for_a_while(decision: Decision, member: ConsumerMember) -> None:
-    """Its session goes on: nobody else gets its partitions until that ends."""
+def _leave_for_a_while(decision: ConsumerDecision, member: ConsumerMember) -> None:
+    """Keep the member and its session: no other member gets its partitions until that ends."""
     decision.note(f"member {member.member_id} leaves for a while")
     assigned = {topic_id: dict.fromkeys(these, 0) for topic_id, these in member.assigned.items()}
     away = replace(member, epoch=LEAVE_FOR_A_WHILE_EPOCH, assigned=assigned, revoking=NOTHING_HELD)

@@ -1,12 +1,12 @@
-"""A member of a consumer group: what it has said of itself, and which partitions it holds.
+"""A member of a consumer group: its subscription and the partitions that it holds.
 
-state                  what the member does
+state                  meaning
 ---------------------  ---------------------------------------------------------------------
-STABLE                 it has all that its epoch's target gives it
-UNREVOKED_PARTITIONS   it must give up partitions before it gets to the next epoch; it is known to
-                       have done so once it does not own them any longer, by its own word
-UNRELEASED_PARTITIONS  it is in the new epoch, and waits for partitions that others still hold
-UNKNOWN                a newer broker wrote a state that is not known here
+STABLE                 it has all partitions of its target
+UNREVOKED_PARTITIONS   it must give up partitions before it moves to the next epoch; it has done so
+                       when a heartbeat does not list them as owned any more
+UNRELEASED_PARTITIONS  it is in the new epoch, and waits for partitions that other members hold
+UNKNOWN                a newer broker wrote a state that is unknown here
 """
 
 from __future__ import annotations
@@ -28,23 +28,24 @@ from kwire.codecs.messages.coordinator.consumer_group_member_metadata import (
     ConsumerGroupMemberMetadataKey,
     ConsumerGroupMemberMetadataValue,
 )
-from kwire.groups.consumer.records import CurrentAssignment, MemberMetadata
+from kwire.groups.consumer.records import ConsumerCurrentAssignment, ConsumerMemberMetadata
 
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
 LEAVE_FOR_A_WHILE_EPOCH = -2
-"""A static member goes and keeps its partitions; who comes with its instance id gets them."""
+"""A static member leaves but keeps its partitions; the next member with its instance id gets
+them."""
 
 NO_REBALANCE_TIMEOUT = -1
 
-Held = Mapping[bytes, Mapping[int, int]]
-"""Topic id -> partition -> the epoch in which the member was given it."""
+AssignedPartitions = Mapping[bytes, Mapping[int, int]]
+"""Topic id -> partition -> the epoch in which it was assigned to the member."""
 
-NOTHING_HELD: Held = {}
+NOTHING_HELD: AssignedPartitions = {}
 
 
-class MemberState(IntEnum):
-    """See the module; the numbers are those of the record."""
+class ConsumerMemberState(IntEnum):
+    """See the module; the values are those of the record."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -54,39 +55,39 @@ class MemberState(IntEnum):
 
 @dataclass(frozen=True)
 class ConsumerMember:
-    """See the module.  It is never changed, only replaced."""
+    """See the module.  Immutable: a change makes a new one."""
 
     member_id: str
     instance_id: str | None = None
     rack_id: str | None = None
     client_id: str = ""
     client_host: str = ""
-    """As it is printed, with Java's leading slash."""
+    """As ConsumerGroupDescribe shows it, with Java's leading slash."""
     topic_names: frozenset[str] = frozenset()
     pattern: str | None = ""
     rebalance_timeout_ms: int = NO_REBALANCE_TIMEOUT
     server_assignor: str | None = None
     classic: ClassicMemberMetadata | None = None
-    """Of a member that speaks the classic protocol."""
+    """Set for a member that uses the classic protocol."""
     epoch: int = 0
     previous_epoch: int = -1
-    state: MemberState = MemberState.STABLE
-    assigned: Held = field(default_factory=dict)
-    revoking: Held = field(default_factory=dict)
-    """What it must give up."""
+    state: ConsumerMemberState = ConsumerMemberState.STABLE
+    assigned: AssignedPartitions = field(default_factory=dict)
+    revoking: AssignedPartitions = field(default_factory=dict)
+    """Partitions that the member must give up."""
 
     @property
     def protocol(self) -> ClassicProtocol:
-        """The one that a member of the classic protocol was told is the group's: its first."""
+        """The protocol that a classic member got as the group's: the first one that it sent."""
         assert self.classic is not None, "a member of the consumer protocol"
         return self.classic.supported_protocols[0]
 
     def reconciled_to(self, epoch: int) -> bool:
-        return self.state is MemberState.STABLE and self.epoch == epoch
+        return self.state is ConsumerMemberState.STABLE and self.epoch == epoch
 
     @cached_property
     def held(self) -> frozenset[tuple[bytes, int]]:
-        """The partitions that nobody else may have yet."""
+        """(topic id, partition) of all partitions that no other member may have yet."""
         return frozenset(
             (topic_id, partition)
             for held in (self.assigned, self.revoking)
@@ -95,16 +96,16 @@ class ConsumerMember:
         )
 
     def assignment_epoch(self, topic_id: bytes, partition: int) -> int | None:
-        """In which epoch it was given a partition that it has or is to give up."""
+        """The epoch in which a held partition was assigned; None if it is not held."""
         epoch = self.assigned.get(topic_id, {}).get(partition)
         return self.revoking.get(topic_id, {}).get(partition) if epoch is None else epoch
 
-    # -- what it says of itself
+    # -- metadata
 
-    def told(
+    def updated_by(
         self, request: ConsumerGroupHeartbeatRequest, client_id: str, client_host: str
     ) -> ConsumerMember:
-        """As a heartbeat has it: what is left out stays as it was."""
+        """The member after a heartbeat: fields that the request leaves out stay unchanged."""
         names = request.subscribed_topic_names
         pattern = request.subscribed_topic_regex
         timeout_ms = request.rebalance_timeout_ms
@@ -125,8 +126,8 @@ class ConsumerMember:
             classic=None,
         )
 
-    def to_metadata(self, group_id: str) -> MemberMetadata:
-        return MemberMetadata(
+    def to_metadata(self, group_id: str) -> ConsumerMemberMetadata:
+        return ConsumerMemberMetadata(
             ConsumerGroupMemberMetadataKey(group_id, self.member_id),
             ConsumerGroupMemberMetadataValue(
                 instance_id=self.instance_id,
@@ -155,10 +156,10 @@ class ConsumerMember:
             classic=value.classic_member_metadata,
         )
 
-    # -- what it holds
+    # -- partitions
 
-    def to_assignment(self, group_id: str) -> CurrentAssignment:
-        return CurrentAssignment(
+    def to_assignment(self, group_id: str) -> ConsumerCurrentAssignment:
+        return ConsumerCurrentAssignment(
             ConsumerGroupCurrentMemberAssignmentKey(group_id, self.member_id),
             ConsumerGroupCurrentMemberAssignmentValue(
                 member_epoch=self.epoch,
@@ -170,32 +171,33 @@ class ConsumerMember:
         )
 
     def without_assignment(self) -> ConsumerMember:
-        """Its record was deleted, as that of who leaves is."""
+        """The member after the tombstone of its current assignment."""
         return replace(
             self, epoch=-1, previous_epoch=-1, assigned=NOTHING_HELD, revoking=NOTHING_HELD
         )
 
     def with_assignment(self, value: ConsumerGroupCurrentMemberAssignmentValue) -> ConsumerMember:
-        known = value.state in MemberState.__members__.values()
+        known = value.state in ConsumerMemberState.__members__.values()
         return replace(
             self,
             epoch=value.member_epoch,
             previous_epoch=value.previous_member_epoch,
-            state=MemberState(value.state) if known else MemberState.UNKNOWN,
+            state=ConsumerMemberState(value.state) if known else ConsumerMemberState.UNKNOWN,
             assigned=_held(value.assigned_partitions, value.member_epoch),
             revoking=_held(value.partitions_pending_revocation, value.member_epoch),
         )
 
 
-def _listed(held: Held) -> list[TopicPartitions]:
+def _listed(held: AssignedPartitions) -> list[TopicPartitions]:
     return [
         TopicPartitions(topic_id, sorted(partitions), [partitions[p] for p in sorted(partitions)])
         for topic_id, partitions in held.items()
     ]
 
 
-def _held(listed: Iterable[TopicPartitions], member_epoch: int) -> Held:
-    """Brokers before 4.3 did not write in which epoch a partition was given."""
+def _held(listed: Iterable[TopicPartitions], member_epoch: int) -> AssignedPartitions:
+    """The partitions in a record.  Brokers before 4.3 wrote no epochs of partitions: the member
+    epoch is used then."""
     held: dict[bytes, dict[int, int]] = {}
     for topic in listed:
         epochs = topic.assignment_epochs

@@ -1,8 +1,11 @@
-"""How a member gets from the partitions that it has to those of the target assignment.
+"""Reconciliation: moves a member from its current partitions to its target, step by step.
 
-It gives up first what it is not to have: until it says that it does not own that any more it stays
-in its epoch (UNREVOKED_PARTITIONS).  Then it is in the target's epoch, with all of the target that
-nobody else holds; for the rest it waits (UNRELEASED_PARTITIONS).  So no partition has two owners.
+1. The member gives up the partitions that are not in its target.  It stays in its epoch
+   (UNREVOKED_PARTITIONS) until a request shows that it does not own them any more.
+2. It moves to the target's epoch and gets the partitions of its target that no other member holds.
+   It waits for the others (UNRELEASED_PARTITIONS).
+
+So no partition ever has two owners.
 """
 
 from __future__ import annotations
@@ -11,47 +14,52 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kwire.codecs.messages.consumer_group_heartbeat import TopicPartitions
-from kwire.groups.consumer.assignors.spec import Assignment
-from kwire.groups.consumer.member import NOTHING_HELD, ConsumerMember, Held, MemberState
+from kwire.groups.assignment import Assignment
+from kwire.groups.consumer.member import (
+    NOTHING_HELD,
+    AssignedPartitions,
+    ConsumerMember,
+    ConsumerMemberState,
+)
 
-Owned = Sequence[TopicPartitions] | None
-"""What a member says it owns; None: nothing has changed since it said so last."""
+OwnedPartitions = Sequence[TopicPartitions] | None
+"""The partitions that a request lists as owned; None: unchanged since the last list."""
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """What a member is to have, since which epoch."""
+class ConsumerTarget:
+    """One member's target and the epoch that it was computed for."""
 
     epoch: int
     assignment: Assignment
 
 
 @dataclass(frozen=True, slots=True)
-class Reconciliation:
-    """One heartbeat's step of one member."""
+class ConsumerReconciliation:
+    """The step of one member with one request."""
 
     member: ConsumerMember
-    target: Target
+    target: ConsumerTarget
     topic_ids: Mapping[bytes, None]
-    """Of the topics that it is subscribed to."""
-    owned: Owned
+    """Ids of the topics that the member subscribes to, as keys."""
+    owned: OwnedPartitions
     is_held: Callable[[bytes, int], bool]
     """Whether any member holds a partition."""
 
     def step(self, *, subscription_changed: bool) -> ConsumerMember | None:
-        """The member as it is next; None: it must let go of everything and join anew."""
+        """The member after the step, or None if it must give up everything and rejoin."""
         member = self.member
         match member.state:
-            case MemberState.STABLE if member.epoch == self.target.epoch:
+            case ConsumerMemberState.STABLE if member.epoch == self.target.epoch:
                 return self._without_unsubscribed() if subscription_changed else member
-            case MemberState.UNREVOKED_PARTITIONS if self._owns_any(member.revoking):
+            case ConsumerMemberState.UNREVOKED_PARTITIONS if self._owns_any(member.revoking):
                 return self._without_unsubscribed() if subscription_changed else member
-            case MemberState.UNKNOWN if self.owned is None or self.owned:
+            case ConsumerMemberState.UNKNOWN if self.owned is None or self.owned:
                 return None
         return self._next()
 
-    def _owns_any(self, revoked: Held) -> bool:
-        """Who does not say what it owns may own it still."""
+    def _owns_any(self, revoked: AssignedPartitions) -> bool:
+        """Whether the member may still own some of these; True if the request has no list."""
         if self.owned is None:
             return True
         return any(
@@ -61,7 +69,7 @@ class Reconciliation:
         )
 
     def _without_unsubscribed(self) -> ConsumerMember:
-        """Only topics that it has unsubscribed from are taken away, at once."""
+        """The member without topics that it has unsubscribed from: these are revoked at once."""
         member = self.member
         gone = {t: held for t, held in member.assigned.items() if t not in self.topic_ids}
         if not gone and (self.topic_ids or member.revoking):
@@ -73,7 +81,7 @@ class Reconciliation:
         if revoking and self._owns_any(revoking):
             return replace(
                 member,
-                state=MemberState.UNREVOKED_PARTITIONS,
+                state=ConsumerMemberState.UNREVOKED_PARTITIONS,
                 previous_epoch=member.epoch,
                 assigned=assigned,
                 revoking=revoking,
@@ -81,51 +89,63 @@ class Reconciliation:
         return replace(member, previous_epoch=member.epoch, assigned=assigned)
 
     def _next(self) -> ConsumerMember:
-        kept, revoked, free, waiting = self._sorted_out()
+        kept, revoked, free, waiting = self._compare_with_target()
         if revoked and self._owns_any(revoked):
-            return self._at(self.member.epoch, MemberState.UNREVOKED_PARTITIONS, kept, revoked)
+            return self._at(
+                self.member.epoch, ConsumerMemberState.UNREVOKED_PARTITIONS, kept, revoked
+            )
         for topic_id, partitions in free.items():
             given = dict.fromkeys(partitions, self.target.epoch)
             kept[topic_id] = {**kept.get(topic_id, {}), **given}
-        state = MemberState.UNRELEASED_PARTITIONS if waiting else MemberState.STABLE
+        state = ConsumerMemberState.UNRELEASED_PARTITIONS if waiting else ConsumerMemberState.STABLE
         return self._at(self.target.epoch, state, kept, NOTHING_HELD)
 
-    def _sorted_out(
+    def _compare_with_target(
         self,
-    ) -> tuple[dict[bytes, Mapping[int, int]], Held, dict[bytes, list[int]], bool]:
-        """What it keeps, gives up and gets, and whether it waits for more."""
+    ) -> tuple[dict[bytes, Mapping[int, int]], AssignedPartitions, dict[bytes, list[int]], bool]:
+        """Partitions to keep, to revoke and to add, and whether others are not released yet."""
         kept: dict[bytes, Mapping[int, int]] = {}
         revoked: dict[bytes, Mapping[int, int]] = {}
         free: dict[bytes, list[int]] = {}
         waiting = False
         assigned = self.member.assigned
         for topic_id in {**self.target.assignment, **assigned}:
-            wanted = self._wanted(topic_id)
-            has = assigned.get(topic_id, {})
-            keeps = {p: epoch for p, epoch in has.items() if p in wanted}
-            gives = {p: epoch for p, epoch in has.items() if p not in wanted}
-            missing = [p for p in sorted(wanted) if p not in keeps]
-            gets = [p for p in missing if not self._is_unreleased(topic_id, p)]
-            waiting = waiting or len(gets) < len(missing)
-            for place, what in ((kept, keeps), (revoked, gives)):
-                if what:
-                    place[topic_id] = what
-            if gets:
-                free[topic_id] = gets
+            target = self._target_of(topic_id)
+            current = assigned.get(topic_id, {})
+            keeps = {p: epoch for p, epoch in current.items() if p in target}
+            revokes = {p: epoch for p, epoch in current.items() if p not in target}
+            missing = [p for p in sorted(target) if p not in keeps]
+            adds = [p for p in missing if not self._is_unreleased(topic_id, p)]
+            waiting = waiting or len(adds) < len(missing)
+            for topics, partitions in ((kept, keeps), (revoked, revokes)):
+                if partitions:
+                    topics[topic_id] = partitions
+            if adds:
+                free[topic_id] = adds
         return kept, revoked, free, waiting
 
-    def _wanted(self, topic_id: bytes) -> frozenset[int]:
+    def _target_of(self, topic_id: bytes) -> frozenset[int]:
+        """The target's partitions of a topic; none if the member has unsubscribed from it."""
         if topic_id not in self.topic_ids:
             return frozenset()
         return frozenset(self.target.assignment.get(topic_id, ()))
 
     def _is_unreleased(self, topic_id: bytes, partition: int) -> bool:
-        """What the member itself is giving up it may have at once."""
+        """Whether another member holds the partition.
+
+        A partition that this member itself gives up can be assigned to it again at once.
+        """
         if partition in self.member.revoking.get(topic_id, ()):
             return False
         return self.is_held(topic_id, partition)
 
-    def _at(self, epoch: int, state: MemberState, assigned: Held, revoking: Held) -> ConsumerMember:
+    def _at(
+        self,
+        epoch: int,
+        state: ConsumerMemberState,
+        assigned: AssignedPartitions,
+        revoking: AssignedPartitions,
+    ) -> ConsumerMember:
         return replace(
             self.member,
             epoch=epoch,

@@ -4,11 +4,11 @@ type  key            value
 ----  -------------  -------------------------------------------------------------------------
 3     group          the group's epoch, and a hash of the topics that it is subscribed to
 4     group          the topics themselves: Apache Kafka wrote it before 4.1; later ones delete it
-5     group, member  what a member has said of itself
+5     group, member  a member's subscription and client
 6     group          the epoch that the target assignment was computed for, and when
-7     group, member  the partitions that a member is to have
-8     group, member  those that it has now and must give up, its epoch and state
-16    group, pattern  the topics that a regular expression was found to match
+7     group, member  a member's target assignment
+8     group, member  a member's current partitions, those to give up, its epoch and state
+16    group, pattern  the topics that match a regular expression
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from kwire.codecs.messages.coordinator.consumer_group_target_assignment_metadata
 from kwire.groups.record_format import KeyedRecord
 
 
-class Epoch(KeyedRecord[ConsumerGroupMetadataKey, ConsumerGroupMetadataValue]):
+class ConsumerGroupEpoch(KeyedRecord[ConsumerGroupMetadataKey, ConsumerGroupMetadataValue]):
     TYPE = 3
     KEY = ConsumerGroupMetadataKey
     VALUE = ConsumerGroupMetadataValue
@@ -60,13 +60,15 @@ class PartitionMetadata(
     VALUE = ConsumerGroupPartitionMetadataValue
 
 
-class MemberMetadata(KeyedRecord[ConsumerGroupMemberMetadataKey, ConsumerGroupMemberMetadataValue]):
+class ConsumerMemberMetadata(
+    KeyedRecord[ConsumerGroupMemberMetadataKey, ConsumerGroupMemberMetadataValue]
+):
     TYPE = 5
     KEY = ConsumerGroupMemberMetadataKey
     VALUE = ConsumerGroupMemberMetadataValue
 
 
-class TargetEpoch(
+class ConsumerTargetEpoch(
     KeyedRecord[
         ConsumerGroupTargetAssignmentMetadataKey, ConsumerGroupTargetAssignmentMetadataValue
     ]
@@ -76,7 +78,7 @@ class TargetEpoch(
     VALUE = ConsumerGroupTargetAssignmentMetadataValue
 
 
-class TargetAssignment(
+class ConsumerTargetAssignment(
     KeyedRecord[ConsumerGroupTargetAssignmentMemberKey, ConsumerGroupTargetAssignmentMemberValue]
 ):
     TYPE = 7
@@ -84,7 +86,7 @@ class TargetAssignment(
     VALUE = ConsumerGroupTargetAssignmentMemberValue
 
 
-class CurrentAssignment(
+class ConsumerCurrentAssignment(
     KeyedRecord[ConsumerGroupCurrentMemberAssignmentKey, ConsumerGroupCurrentMemberAssignmentValue]
 ):
     TYPE = 8
@@ -101,11 +103,11 @@ class RegularExpression(
 
 
 RECORDS: tuple[type[KeyedRecord[Any, Any]], ...] = (
-    Epoch,
+    ConsumerGroupEpoch,
     PartitionMetadata,
-    MemberMetadata,
-    TargetEpoch,
-    TargetAssignment,
-    CurrentAssignment,
+    ConsumerMemberMetadata,
+    ConsumerTargetEpoch,
+    ConsumerTargetAssignment,
+    ConsumerCurrentAssignment,
     RegularExpression,
 )

@@ -1,4 +1,4 @@
-"""How members are taken out of a group, and how the group itself ends."""
+"""Removes members from a consumer group, and the records that delete the group."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from kwire.codecs.messages.coordinator.consumer_group_target_assignment_metadata
 from kwire.coordinators.contract.machine import MachineRecord
 from kwire.groups.consumer import downgrade
 from kwire.groups.consumer.decision import (
-    Decision,
+    ConsumerDecision,
     member_tombstones,
     partition_metadata_tombstone,
     pattern_tombstone,
 )
 from kwire.groups.consumer.group import ConsumerGroup
 from kwire.groups.consumer.member import ConsumerMember
-from kwire.groups.consumer.records import Epoch, TargetEpoch
+from kwire.groups.consumer.records import ConsumerGroupEpoch, ConsumerTargetEpoch
 
 
-def remove(decision: Decision, gone: Collection[ConsumerMember]) -> None:
-    """Take members out: what they had is for others, in the next epoch.
+def remove(decision: ConsumerDecision, gone: Collection[ConsumerMember]) -> None:
+    """Remove members; the next epoch assigns their partitions to others.
 
-    Where only members of the classic protocol are left the group goes back to it.
+    If only members of the classic protocol are left, the group becomes a classic group.
     """
     group = decision.group
     ids = {member.member_id for member in gone}
@@ -40,9 +40,9 @@ def remove(decision: Decision, gone: Collection[ConsumerMember]) -> None:
 
 
 def _forget_patterns(
-    decision: Decision, gone: Iterable[ConsumerMember], left: Iterable[ConsumerMember]
+    decision: ConsumerDecision, gone: Iterable[ConsumerMember], left: Iterable[ConsumerMember]
 ) -> set[str]:
-    """Those that only members had who are gone."""
+    """Delete the patterns that only the removed members had.  Returns them."""
     patterns = {member.pattern for member in gone if member.pattern}
     patterns -= {member.pattern for member in left}
     without = {pattern for pattern in patterns if pattern is not None}
@@ -54,7 +54,8 @@ def _forget_patterns(
 def tombstones(group: ConsumerGroup, renamed: tuple[str, str] | None = None) -> list[MachineRecord]:
     """The records that delete a group and all of its members.
 
-    `renamed`: (member id, the one of the member that has taken its place by records before these).
+    `renamed`: (old id, new id) of a static member that earlier records of the same decision
+    replace.
     """
     group_id = group.group_id
     old, new = renamed or ("", "")
@@ -63,9 +64,9 @@ def tombstones(group: ConsumerGroup, renamed: tuple[str, str] | None = None) -> 
     return [
         *(held for held, _, _ in by_member),
         *(target for _, target, _ in by_member),
-        TargetEpoch(ConsumerGroupTargetAssignmentMetadataKey(group_id), None),
+        ConsumerTargetEpoch(ConsumerGroupTargetAssignmentMetadataKey(group_id), None),
         *(metadata for _, _, metadata in by_member),
         *(pattern_tombstone(group_id, pattern) for pattern in group.patterns),
         partition_metadata_tombstone(group_id),
-        Epoch(ConsumerGroupMetadataKey(group_id), None),
+        ConsumerGroupEpoch(ConsumerGroupMetadataKey(group_id), None),
     ]

@@ -1,4 +1,4 @@
-"""The target assignment: who is to have which partitions as of the group's epoch."""
+"""Computes the target assignment of a consumer group for its epoch."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from kwire.codecs.messages.coordinator.consumer_group_target_assignment_metadata
     ConsumerGroupTargetAssignmentMetadataValue,
 )
 from kwire.groups.assigning import topic_ids
+from kwire.groups.assignment import Assignment, MemberSpec, in_java_order
 from kwire.groups.consumer.assignors import range as range_assignor
 from kwire.groups.consumer.assignors import uniform
-from kwire.groups.consumer.assignors.spec import Assignment, GroupSpec, MemberSpec, in_java_order
+from kwire.groups.consumer.assignors.spec import ConsumerGroupSpec
 from kwire.groups.consumer.group import ConsumerGroup
 from kwire.groups.consumer.member import ConsumerMember
-from kwire.groups.consumer.records import TargetAssignment, TargetEpoch
+from kwire.groups.consumer.records import ConsumerTargetAssignment, ConsumerTargetEpoch
 from kwire.groups.java import HashTable, string_hash
 
 ASSIGNORS = {uniform.NAME: uniform.assign, range_assignor.NAME: range_assignor.assign}
@@ -32,7 +33,10 @@ def compute(
     image: ClusterImage,
     default_assignor: str,
 ) -> dict[str, Assignment]:
-    """By member id, in the order in which Apache Kafka writes them; `members`: as they will be."""
+    """The target of each member id, in the order in which Apache Kafka writes the records.
+
+    `members` are the members after the current request.
+    """
     specs = in_java_order(_spec(group, member, image) for member in members)
     counts = {
         topic_id: len(image.topics[image.names_by_id[topic_id]].partitions)
@@ -40,9 +44,9 @@ def compute(
         for topic_id in spec.topic_ids
     }
     name = preferred_assignor(members) or default_assignor
-    spec = GroupSpec(specs, _is_homogeneous(members), counts)
+    spec = ConsumerGroupSpec(specs, _is_homogeneous(members), counts)
     assigned = ASSIGNORS[name](spec)
-    return {each.member_id: assigned.get(each.member_id, {}) for each in specs}
+    return {member.member_id: assigned.get(member.member_id, {}) for member in specs}
 
 
 def _spec(group: ConsumerGroup, member: ConsumerMember, image: ClusterImage) -> MemberSpec:
@@ -55,7 +59,7 @@ def _spec(group: ConsumerGroup, member: ConsumerMember, image: ClusterImage) -> 
 
 
 def _is_homogeneous(members: Collection[ConsumerMember]) -> bool:
-    """Whether all are subscribed to the same, by names alone or by one pattern alone."""
+    """Whether all members have the same subscription: only names, or only one pattern."""
     patterns = {member.pattern for member in members if member.pattern}
     if not patterns:
         return len({member.topic_names for member in members}) <= 1
@@ -65,7 +69,7 @@ def _is_homogeneous(members: Collection[ConsumerMember]) -> bool:
 
 
 def preferred_assignor(members: Iterable[ConsumerMember]) -> str | None:
-    """The one that most members ask for; of several the first in Java's HashMap."""
+    """The assignor that most members ask for; of equal ones the first in Java's HashMap."""
     votes: dict[str, int] = {}
     for member in members:
         if member.server_assignor is not None:
@@ -73,8 +77,8 @@ def preferred_assignor(members: Iterable[ConsumerMember]) -> str | None:
     return max(HashTable(string_hash, votes), key=lambda name: votes[name], default=None)
 
 
-def record(group_id: str, member_id: str, assignment: Assignment) -> TargetAssignment:
-    return TargetAssignment(
+def record(group_id: str, member_id: str, assignment: Assignment) -> ConsumerTargetAssignment:
+    return ConsumerTargetAssignment(
         ConsumerGroupTargetAssignmentMemberKey(group_id, member_id),
         ConsumerGroupTargetAssignmentMemberValue(
             [TopicPartition(topic_id, list(these)) for topic_id, these in assignment.items()]
@@ -82,8 +86,8 @@ def record(group_id: str, member_id: str, assignment: Assignment) -> TargetAssig
     )
 
 
-def epoch_record(group_id: str, epoch: int, now_ms: int) -> TargetEpoch:
-    return TargetEpoch(
+def epoch_record(group_id: str, epoch: int, now_ms: int) -> ConsumerTargetEpoch:
+    return ConsumerTargetEpoch(
         ConsumerGroupTargetAssignmentMetadataKey(group_id),
         ConsumerGroupTargetAssignmentMetadataValue(epoch, now_ms),
     )

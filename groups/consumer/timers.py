@@ -1,4 +1,4 @@
-"""What a consumer group waits for, beside sessions."""
+"""The timers of a consumer group, besides those in kwire.groups.timers."""
 
 from __future__ import annotations
 
@@ -8,30 +8,12 @@ from dataclasses import dataclass
 from kwire.coordinators.contract.effects import TimerKey
 
 MayDescribe = Callable[[str], bool]
-"""Whether who asked may know of a topic."""
-
-
-@dataclass(frozen=True, slots=True)
-class RebalanceTimer:
-    """The rebalance timeout passed while a member still had to give up partitions."""
-
-    group_id: str
-    member_id: str
-    member_epoch: int
-
-    @property
-    def key(self) -> TimerKey:
-        return rebalance_key(self.group_id, self.member_id)
-
-
-def rebalance_key(group_id: str, member_id: str) -> TimerKey:
-    """Whatever the member's epoch is."""
-    return ("rebalance", group_id, member_id)
+"""Whether the client may see a topic."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClassicJoinTimer:
-    """The rebalance timeout passed since a member of the classic protocol was told to join anew."""
+    """A member of the classic protocol did not rejoin within its rebalance timeout."""
 
     group_id: str
     member_id: str
@@ -43,7 +25,7 @@ class ClassicJoinTimer:
 
 @dataclass(frozen=True, slots=True)
 class ClassicSyncTimer:
-    """The rebalance timeout passed since such a member joined, and it has not synced."""
+    """A member of the classic protocol did not sync within its rebalance timeout after a join."""
 
     group_id: str
     member_id: str
@@ -55,14 +37,14 @@ class ClassicSyncTimer:
 
 @dataclass(frozen=True, slots=True)
 class PatternTimer:
-    """The topics that match the group's patterns are to be found, behind the heartbeat's reply.
+    """Look up the topics of the group's patterns, after the response of a heartbeat.
 
-    By the rights of the member whose heartbeat it was.
+    The rights of the client that sent the heartbeat limit the topics.
     """
 
     group_id: str
     may_describe: MayDescribe | None
-    """None: everything may be known."""
+    """None if the client may see all topics."""
 
     @property
     def key(self) -> TimerKey:

@@ -1,7 +1,7 @@
-"""What follows for a group and a member from what the member has said, whatever it speaks.
+"""The effects of a member's heartbeat or join on its consumer group, for both protocols.
 
-The group's next epoch, if it is subscribed to other topics than before; its target, computed anew
-if it is time; and the member's own next step towards it.
+They are: the group's next epoch, if it subscribes to other topics than before; a new target
+assignment, if one is due; and the member's next step towards its target.
 """
 
 from __future__ import annotations
@@ -9,24 +9,28 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kwire.groups.assigning import is_same, may_be_computed, topic_ids
+from kwire.groups.assignment import as_read
 from kwire.groups.consumer import target
-from kwire.groups.consumer.assignors.spec import as_read
-from kwire.groups.consumer.decision import Decision, partition_metadata_tombstone
-from kwire.groups.consumer.member import ConsumerMember, MemberState
-from kwire.groups.consumer.reconciliation import Owned, Reconciliation, Target
+from kwire.groups.consumer.decision import ConsumerDecision, partition_metadata_tombstone
+from kwire.groups.consumer.member import ConsumerMember, ConsumerMemberState
+from kwire.groups.consumer.reconciliation import (
+    ConsumerReconciliation,
+    ConsumerTarget,
+    OwnedPartitions,
+)
 
 
-class Update:
-    """One request of one member on its way into a group."""
+class ConsumerUpdate:
+    """The decision about one request of one member."""
 
-    def __init__(self, decision: Decision) -> None:
+    def __init__(self, decision: ConsumerDecision) -> None:
         self.decision = decision
         self.group = decision.group
         self.replaced: str | None = None
-        """The static member whose place this one takes."""
+        """Id of the static member that this member replaces."""
 
-    def take_the_place_of(self, holder: ConsumerMember, member_id: str) -> ConsumerMember:
-        """A static member comes back by another member id."""
+    def replace_static_member(self, holder: ConsumerMember, member_id: str) -> ConsumerMember:
+        """Replace a static member that comes back with another member id.  Returns the new one."""
         member = replace(holder, member_id=member_id, epoch=0, previous_epoch=0)
         decision, group_id = self.decision, self.group.group_id
         decision.note(f"member {member_id} comes back as {holder.instance_id}")
@@ -40,7 +44,7 @@ class Update:
         return member
 
     def members(self, updated: ConsumerMember) -> list[ConsumerMember]:
-        """As they will be."""
+        """The group's members after the request."""
         members = dict(self.group.members)
         if self.replaced is not None:
             del members[self.replaced]
@@ -48,7 +52,7 @@ class Update:
         return list(members.values())
 
     def epoch(self, updated: ConsumerMember, *, begin: bool) -> int:
-        """The group's epoch, the next one where topics are others than they were."""
+        """The group's epoch after the request: the next one if the subscribed topics changed."""
         group, decision = self.group, self.decision
         names = group.topic_names_of(self.members(updated)) if begin else group.topic_names
         metadata_hash = decision.metadata_hash(names)
@@ -59,13 +63,14 @@ class Update:
             decision.append(partition_metadata_tombstone(group.group_id))
         return epoch
 
-    def last_target(self, updated: ConsumerMember) -> Target:
+    def last_target(self, updated: ConsumerMember) -> ConsumerTarget:
+        """The member's target that was computed last."""
         group = self.group
         last = group.target_of(updated.member_id, updated.instance_id)
-        return Target(group.target_epoch, last)
+        return ConsumerTarget(group.target_epoch, last)
 
-    def target(self, updated: ConsumerMember, epoch: int) -> Target:
-        """What the member is to have, computed for everybody if it is time."""
+    def target(self, updated: ConsumerMember, epoch: int) -> ConsumerTarget:
+        """The member's target; a new target assignment of the group is computed if it is due."""
         group, decision = self.group, self.decision
         settings = decision.surroundings.settings(group.group_id)
         interval_ms, now_ms = settings.assignment_interval_ms, decision.now_ms
@@ -82,18 +87,23 @@ class Update:
             if not is_same(group.target.get(member_id, {}), assignment):
                 decision.append(target.record(group.group_id, member_id, assignment))
         decision.append(target.epoch_record(group.group_id, epoch, now_ms))
-        return Target(epoch, as_read(assigned[updated.member_id].items()))
+        return ConsumerTarget(epoch, as_read(assigned[updated.member_id].items()))
 
     def reconcile(
-        self, updated: ConsumerMember, goal: Target, owned: Owned, *, subscription_changed: bool
+        self,
+        updated: ConsumerMember,
+        goal: ConsumerTarget,
+        owned: OwnedPartitions,
+        *,
+        subscription_changed: bool,
     ) -> ConsumerMember | None:
-        """The member as it is next; None: it must let go of everything and join anew."""
+        """The member after its next step, or None if it must give up everything and rejoin."""
         if not subscription_changed and updated.reconciled_to(goal.epoch):
             return updated
         group, decision = self.group, self.decision
         names = group.topic_names_by(updated)
         subscribed = topic_ids(names, decision.surroundings.image)
-        step = Reconciliation(updated, goal, subscribed, owned, group.is_held)
+        step = ConsumerReconciliation(updated, goal, subscribed, owned, group.is_held)
         reconciled = step.step(subscription_changed=subscription_changed)
         if reconciled is not None and reconciled != updated:
             decision.append(reconciled.to_assignment(group.group_id))
@@ -102,8 +112,8 @@ class Update:
         return reconciled
 
     def _await_revocation(self, member: ConsumerMember) -> None:
-        """Of a member of the classic protocol other things are awaited: a join, a sync."""
-        if member.state is MemberState.UNREVOKED_PARTITIONS:
+        """Set or cancel the revocation timer.  Classic members have timers for join and sync."""
+        if member.state is ConsumerMemberState.UNREVOKED_PARTITIONS:
             self.decision.expect_revocation(member)
         else:
             self.decision.end_revocation(member.member_id)

@@ -1,7 +1,8 @@
-"""To the consumer protocol: a classic group that a member of the other kind joins.
+"""Upgrade: turns a classic group into a consumer group when a consumer-protocol member joins.
 
-Its members stay, each with what its leader gave it last, and are answered by the consumer group
-from now on; those who wait for a generation are told to join anew.
+The members stay, each with the partitions that the leader assigned last.  From now on the consumer
+group handles their requests.  Members that wait for a generation get an error that makes them
+rejoin.
 """
 
 from __future__ import annotations
@@ -16,26 +17,26 @@ from kwire.codecs.messages.coordinator.consumer_group_member_metadata import (
 )
 from kwire.codecs.primitives import DecodeError
 from kwire.groups.classic.decision import join_error, sync_error
-from kwire.groups.classic.group import ClassicGroup, Member
+from kwire.groups.classic.group import ClassicGroup, ClassicMember
 from kwire.groups.classic.records import group_tombstone
 from kwire.groups.classic.timers import JoinTimer, SyncTimer
 from kwire.groups.consumer import embedded, target
-from kwire.groups.consumer.decision import Decision, Refusal, epoch_record
+from kwire.groups.consumer.decision import ConsumerDecision, ConsumerRefusal, epoch_record
 from kwire.groups.consumer.following import ConsumerGroupRecord, follow
 from kwire.groups.consumer.member import ConsumerMember
 from kwire.groups.limits import MigrationPolicy
 
 NO_TIME = 0
-"""When the target was computed: not by an assignor of this broker's, so the next is not put off."""
+"""Time of the target: the classic leader computed it, so the next computation is not delayed."""
 
 
 class _Impossible(Exception):
-    """Why its members cannot be those of a consumer group."""
+    """The members cannot be members of a consumer group; the message says why."""
 
 
-def upgrade(decision: Decision, classic: ClassicGroup) -> Refusal | None:
-    """Make the decision's group, a new one, of `classic`, which it takes the place of."""
-    if classic.check_delete() is ErrorCode.NONE:  # nobody is in it: whatever it was
+def upgrade(decision: ConsumerDecision, classic: ClassicGroup) -> ConsumerRefusal | None:
+    """Convert `classic` into the decision's group, which is new.  Returns why not, else None."""
+    if classic.check_delete() is ErrorCode.NONE:  # an empty group can always be replaced
         _end(decision, classic)
         return None
     why = _why_not(decision, classic)
@@ -49,14 +50,14 @@ def upgrade(decision: Decision, classic: ClassicGroup) -> Refusal | None:
         message = (
             f"Cannot upgrade classic group {classic.group_id} to consumer group because {why}."
         )
-        return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, message)
+        return ConsumerRefusal(ErrorCode.GROUP_ID_NOT_FOUND, message)
     decision.note(f"to the consumer protocol, with {len(members)} members")
     _end(decision, classic)
     _begin(decision, classic.generation_id, members)
     return None
 
 
-def _why_not(decision: Decision, classic: ClassicGroup) -> str | None:
+def _why_not(decision: ConsumerDecision, classic: ClassicGroup) -> str | None:
     limits = decision.limits
     if MigrationPolicy.UPGRADE not in limits.group_consumer_migration_policy:
         return "online upgrade is disabled"
@@ -68,7 +69,7 @@ def _why_not(decision: Decision, classic: ClassicGroup) -> str | None:
 
 
 def _members(classic: ClassicGroup, image: ClusterImage) -> list[ConsumerMember]:
-    """Before the first generation no protocol is chosen yet."""
+    """The members as consumer members.  Raises _Impossible."""
     members = classic.members.values()
     protocol = classic.protocol_name
     if protocol is None and members:
@@ -80,16 +81,16 @@ def _members(classic: ClassicGroup, image: ClusterImage) -> list[ConsumerMember]
 
 
 def _member(
-    epoch: int, member: Member, protocol: str | None, image: ClusterImage
+    epoch: int, member: ClassicMember, protocol: str | None, image: ClusterImage
 ) -> ConsumerMember:
-    said = embedded.subscription(member.metadata(protocol))
+    subscription = embedded.subscription(member.metadata(protocol))
     return ConsumerMember(
         member.member_id,
         instance_id=member.group_instance_id,
-        rack_id=said.rack_id,
+        rack_id=subscription.rack_id,
         client_id=member.client_id,
         client_host=member.client_host,
-        topic_names=frozenset(said.topics),
+        topic_names=frozenset(subscription.topics),
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         classic=ClassicMemberMetadata(
             member.session_timeout_ms,
@@ -104,20 +105,20 @@ def _member(
     )
 
 
-def _assigned(member: Member, image: ClusterImage) -> dict[bytes, list[int]]:
+def _assigned(member: ClassicMember, image: ClusterImage) -> dict[bytes, list[int]]:
     if not member.assignment:
         return {}
-    told = embedded.assignment(member.assignment)
-    if told.user_data:
+    assignment = embedded.assignment(member.assignment)
+    if assignment.user_data:
         raise _Impossible(
             "an unsupported custom assignor is in use. Please refer to the documentation or "
             "switch to a default assignor before re-attempting the upgrade"
         )
-    return embedded.assigned(told, image)
+    return embedded.assigned(assignment, image)
 
 
-def _end(decision: Decision, classic: ClassicGroup) -> None:
-    """Of the classic group: who waits is told so, and nothing else is waited for."""
+def _end(decision: ConsumerDecision, classic: ClassicGroup) -> None:
+    """End the classic group: answer parked requests, cancel timers, add its tombstone."""
     for member_id, ticket in classic.awaiting_join.items():
         decision.reply(ticket, join_error(ErrorCode.REBALANCE_IN_PROGRESS, member_id))
     for ticket in classic.awaiting_sync.values():
@@ -129,15 +130,18 @@ def _end(decision: Decision, classic: ClassicGroup) -> None:
     decision.append(group_tombstone(classic.group_id))
 
 
-def _begin(decision: Decision, epoch: int, members: Iterable[ConsumerMember]) -> None:
-    """The records of the consumer group, which the decision's group follows at once."""
+def _begin(decision: ConsumerDecision, epoch: int, members: Iterable[ConsumerMember]) -> None:
+    """Add the records of the consumer group, and apply them to the decision's new group."""
     group, group_id = decision.group, decision.group_id
     names = frozenset[str]().union(*(member.topic_names for member in members))
     targets = {member.member_id: _target(member) for member in members}
     records: list[ConsumerGroupRecord] = [
         *(member.to_metadata(group_id) for member in members),
         epoch_record(group_id, epoch, decision.metadata_hash(names)),
-        *(target.record(group_id, member_id, what) for member_id, what in targets.items()),
+        *(
+            target.record(group_id, member_id, assignment)
+            for member_id, assignment in targets.items()
+        ),
         target.epoch_record(group_id, epoch, NO_TIME),
         *(member.to_assignment(group_id) for member in members),
     ]

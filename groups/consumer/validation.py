@@ -1,4 +1,4 @@
-"""What a heartbeat is refused for before anybody looks for its group."""
+"""Validates ConsumerGroupHeartbeat before its group is looked up."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from kwire.groups.consumer.decision import Refusal
+from kwire.groups.consumer.decision import ConsumerRefusal
 from kwire.groups.consumer.member import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
@@ -19,14 +19,14 @@ MEMBERS_NAME_THEMSELVES_SINCE = 1
 
 def refused(
     request: ConsumerGroupHeartbeatRequest, api_version: int, assignors: Sequence[str]
-) -> Refusal | None:
-    """`assignors`: `group.consumer.assignors`."""
-    sentence = _empty(request, api_version) or _of_epoch(request)
-    if sentence is not None:
-        return Refusal(ErrorCode.INVALID_REQUEST, sentence)
+) -> ConsumerRefusal | None:
+    """The refusal of an invalid request, else None.  `assignors`: `group.consumer.assignors`."""
+    message = _empty(request, api_version) or _of_epoch(request)
+    if message is not None:
+        return ConsumerRefusal(ErrorCode.INVALID_REQUEST, message)
     name = request.server_assignor
     if name is not None and name not in assignors:
-        return Refusal(
+        return ConsumerRefusal(
             ErrorCode.UNSUPPORTED_ASSIGNOR,
             f"ServerAssignor {name} is not supported. Supported assignors: {', '.join(assignors)}.",
         )
@@ -34,7 +34,8 @@ def refused(
 
 
 def _empty(request: ConsumerGroupHeartbeatRequest, api_version: int) -> str | None:
-    """Before v1 the coordinator chose a member's id."""
+    """The message about an empty field, else None.  Before v1 the coordinator chose the member id,
+    so it may be empty in a join."""
     named = api_version >= MEMBERS_NAME_THEMSELVES_SINCE
     fields = (
         ("MemberId", request.member_id or (not named and request.member_epoch == JOIN_EPOCH)),
@@ -42,7 +43,7 @@ def _empty(request: ConsumerGroupHeartbeatRequest, api_version: int) -> str | No
         ("InstanceId", request.instance_id != ""),
         ("RackId", request.rack_id != ""),
     )
-    return next((f"{name} can't be empty." for name, there in fields if not there), None)
+    return next((f"{name} can't be empty." for name, is_valid in fields if not is_valid), None)
 
 
 def _of_epoch(request: ConsumerGroupHeartbeatRequest) -> str | None:

@@ -1,11 +1,12 @@
-"""Share groups (KIP-932): members share partitions, and each record is for one of them.
+"""Share groups (KIP-932): several members read a partition, and each record goes to one of them.
 
-The coordinator says who reads which partitions; who has which records is decided by the leaders of
-the partitions (kwire.coordinators.share).  Reading order is
+The group coordinator assigns partitions to members.  The leaders of the partitions decide which
+member gets which records (kwire.coordinators.share).  Reading order:
 
-    records                  what `__consumer_offsets` says of such a group
-    assignor, target         who is to read which partitions
-    member, initializing, group    what the records come to
-    decision, heartbeat, describing   the requests
-    kind                     the way in: requests, `apply`, timers
+    records                  the records of such a group in `__consumer_offsets`
+    assignor, target         the target assignment
+    member, initializing, group    the state that the records hold
+    decision, heartbeat, describing   the requests of members
+    offsets                  the requests of administrators
+    kind                     start here: requests, `apply`, timers
 """

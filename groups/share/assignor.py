@@ -1,11 +1,11 @@
-"""The assignor `simple`: partitions are shared by as many members as it takes to have all at work.
+"""The assignor `simple`: gives each partition to as many members as needed to employ all members.
 
-With P partitions and M members each partition is to have ceil(M / P) of them, and each member as
-many partitions as any other, or one less.  What a member has it keeps where that fits.  Where all
-are subscribed to the same topics, they are shared out at once; else one topic after the other.
+With P partitions and M members, each partition gets ceil(M / P) members, and the partition counts
+of members differ by at most one.  Members keep their partitions where that is possible.  If all
+members subscribe to the same topics, all topics are assigned together, else topic by topic.
 
-It gives what Apache Kafka's does, down to the order in which Java walks its maps and sets, for
-that decides who is given what.
+The result equals Apache Kafka's.  Therefore it follows the iteration order of Java's maps and sets,
+which decides which member gets which partition.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from kwire.groups.consumer.assignors.spec import Assignment, Draft, MemberSpec
+from kwire.groups.assignment import Assignment, Draft, MemberSpec
 from kwire.groups.java import LOAD, HashTable, integer_hash, table_size, uuid_hash
 
 NAME = "simple"
@@ -24,7 +24,7 @@ Place = tuple[bytes, int]
 
 @dataclass(frozen=True, slots=True)
 class ShareSpec:
-    """A group; `partitions` has, of each topic that somebody is subscribed to, what may be read."""
+    """A share group; `partitions` has the readable partitions of each subscribed topic."""
 
     members: Sequence[MemberSpec]
     homogeneous: bool
@@ -32,7 +32,7 @@ class ShareSpec:
 
 
 def assign(spec: ShareSpec) -> dict[str, Assignment]:
-    """By member id; nobody is named where nobody is subscribed to anything."""
+    """Member id -> assignment; empty if no member subscribes to a topic."""
     drafts = _Drafts(spec.members)
     everything = HashTable(uuid_hash, (t for member in spec.members for t in member.topic_ids))
     if not len(everything):
@@ -58,7 +58,7 @@ def _share_all(spec: ShareSpec, topic_ids: Sequence[bytes], drafts: _Drafts) -> 
 
 
 def _share_topic(spec: ShareSpec, topic_id: bytes, drafts: _Drafts) -> None:
-    """Who was given the topic and is no longer subscribed to it is to have nothing of it."""
+    """Assign one topic.  A member that has unsubscribed from it loses its partitions."""
     subscribed = [i for i, member in enumerate(spec.members) if topic_id in member.topic_ids]
     places = [(topic_id, partition) for partition in spec.partitions[topic_id]]
     sharing = _Sharing(subscribed, places, lambda place: integer_hash(place[1]), drafts)
@@ -78,10 +78,10 @@ def _java_table(expected: int) -> int:
 
 
 class _Draft(Draft):
-    """In which a topic stays that nothing is left of."""
+    """A draft that keeps a topic whose last partition was removed."""
 
     def take(self, place: Place) -> bool:
-        """Whether it was there."""
+        """Remove a partition.  Returns whether the member had it."""
         partitions = self._topics.get(place[0])
         if partitions is None or place[1] not in partitions:
             return False
@@ -90,7 +90,7 @@ class _Draft(Draft):
 
 
 class _Drafts:
-    """What members are to have, by their place in the group, once it is another than before."""
+    """The changed assignments, by the member's index in the group."""
 
     def __init__(self, members: Sequence[MemberSpec]) -> None:
         self._members = members
@@ -112,7 +112,7 @@ class _Drafts:
 
 
 class _Sharing:
-    """Sharing out `places` among members, who are known by their place in the group."""
+    """The distribution of `places` among members, which are identified by index in the group."""
 
     def __init__(
         self,
@@ -126,7 +126,7 @@ class _Sharing:
         self._place_hash = place_hash
         self._drafts = drafts
         self._sharers = -(-len(members) // len(places)) if places else 0
-        """How many members a partition is to have."""
+        """Number of members that each partition gets."""
         each = self._sharers * len(places) / len(members)
         self._wanted = {
             member: ceil(each * (position + 1)) - ceil(each * position)
@@ -163,7 +163,8 @@ class _Sharing:
         return places
 
     def share(self, unfilled: Sequence[int] | None = None) -> None:
-        """`unfilled`: who wants more; else it is looked up once others have been relieved."""
+        """Distribute.  `unfilled` are the members that lack partitions; None: find them here,
+        after surplus partitions have been taken from members."""
         self._relieve_members()
         relieved = self._relieve_places()
         if unfilled is None:
@@ -181,7 +182,7 @@ class _Sharing:
                 self._take(member, place)
 
     def _relieve_places(self) -> list[int]:
-        """The members that gave up a partition which has too many."""
+        """Take members from partitions that have too many.  Returns the members."""
         relieved = []
         for place in self._known_places:
             too_many = len(self._by_place[place]) - self._sharers
@@ -196,7 +197,7 @@ class _Sharing:
         self._by_member[member].discard(place)
 
     def _fill(self, unfilled: list[int]) -> None:
-        """Deal to one after the other; a partition that all of them have already stays so."""
+        """Give the missing members to partitions in turn, until all members are filled."""
         if not unfilled:
             return
         ahead, dealt = list(unfilled), False

@@ -1,4 +1,4 @@
-"""A decision about one share group while it is being made."""
+"""A decision about one share group, while it is made."""
 
 from __future__ import annotations
 
@@ -22,14 +22,19 @@ from kwire.codecs.messages.coordinator.share_group_target_assignment_member impo
 from kwire.codecs.messages.share_group_heartbeat import ShareGroupHeartbeatResponse
 from kwire.groups.assigning import AssigningDecision
 from kwire.groups.share.group import ShareGroup, topic_names_of
-from kwire.groups.share.initializing import NOTHING, Topics
-from kwire.groups.share.member import ShareMember
-from kwire.groups.share.records import CurrentAssignment, Epoch, MemberMetadata, TargetAssignment
+from kwire.groups.share.initializing import NOTHING, StateTopicPartitions
+from kwire.groups.share.member import ShareGroupMember
+from kwire.groups.share.records import (
+    ShareCurrentAssignment,
+    ShareGroupEpoch,
+    ShareMemberMetadata,
+    ShareTargetAssignment,
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why a heartbeat comes to nothing, with Apache Kafka's words for it."""
+class ShareRefusal:
+    """The error of a refused heartbeat, with Apache Kafka's message."""
 
     error: ErrorCode
     message: str | None
@@ -38,23 +43,23 @@ class Refusal:
         return ShareGroupHeartbeatResponse(error_code=self.error, error_message=self.message)
 
 
-class Initialization(NamedTuple):
-    """What the share coordinator is to be told: these partitions are read by the group now."""
+class ShareInitialization(NamedTuple):
+    """A request to the share coordinator: initialize the state of these partitions."""
 
     group_id: str
     group_epoch: int
-    topics: Topics
+    topics: StateTopicPartitions
 
 
-class HeartbeatReply(NamedTuple):
-    """What a heartbeat is told, and what has to be done behind it."""
+class ShareHeartbeatReply(NamedTuple):
+    """The response of a heartbeat, and the initialization to start after it."""
 
     response: ShareGroupHeartbeatResponse
-    initialization: Initialization | None = None
+    initialization: ShareInitialization | None = None
 
 
-class Decision(AssigningDecision[ShareGroup]):
-    """A decision about a share group: what would follow; nothing has happened yet."""
+class ShareDecision(AssigningDecision[ShareGroup]):
+    """A decision about a share group; it collects records and timers, and changes nothing."""
 
     __slots__ = ()
 
@@ -63,36 +68,36 @@ class Decision(AssigningDecision[ShareGroup]):
     # -- sessions
 
     def expect_heartbeat(self, member_id: str) -> None:
-        """Start the member's session over; it is removed unless it is heard of in time."""
+        """Restart the member's session; the member is removed if it sends nothing in that time."""
         settings = self.surroundings.share_settings(self.group_id)
         self.begin_session(member_id, settings.session_timeout_ms)
 
     # -- the epoch
 
-    def epoch_record(self, epoch: int, metadata_hash: int) -> Epoch:
+    def epoch_record(self, epoch: int, metadata_hash: int) -> ShareGroupEpoch:
         value = ShareGroupMetadataValue(epoch, metadata_hash)
-        return Epoch(ShareGroupMetadataKey(self.group_id), value)
+        return ShareGroupEpoch(ShareGroupMetadataKey(self.group_id), value)
 
-    def initialize(self, topic_names: frozenset[str], epoch: int) -> Initialization | None:
-        """Have the share coordinator told of partitions that it does not know."""
+    def initialize(self, topic_names: frozenset[str], epoch: int) -> ShareInitialization | None:
+        """The initialization of partitions whose state does not exist yet, or None."""
         group, image = self.group, self.surroundings.image
         retry_ms = self.limits.group_share_initialize_retry_interval_ms
         topics = group.state_topics.to_initialize(sorted(topic_names), image, self.now_ms, retry_ms)
         if topics == NOTHING:
             return None
-        self.append(group.state_topics.asked(topics, self.now_ms).to_record(group.group_id))
-        return Initialization(group.group_id, epoch, topics)
+        self.append(group.state_topics.with_request(topics, self.now_ms).to_record(group.group_id))
+        return ShareInitialization(group.group_id, epoch, topics)
 
     # -- leaving
 
-    def fence(self, gone: ShareMember) -> None:
-        """Take a member out: what it read is for others, in the next epoch."""
-        group_id, member_id = self.group.group_id, gone.member_id
+    def fence(self, removed: ShareGroupMember) -> None:
+        """Remove a member; the next epoch assigns its partitions to others."""
+        group_id, member_id = self.group.group_id, removed.member_id
         self.append(
-            CurrentAssignment(ShareGroupCurrentMemberAssignmentKey(group_id, member_id), None),
-            TargetAssignment(ShareGroupTargetAssignmentMemberKey(group_id, member_id), None),
-            MemberMetadata(ShareGroupMemberMetadataKey(group_id, member_id), None),
+            ShareCurrentAssignment(ShareGroupCurrentMemberAssignmentKey(group_id, member_id), None),
+            ShareTargetAssignment(ShareGroupTargetAssignmentMemberKey(group_id, member_id), None),
+            ShareMemberMetadata(ShareGroupMemberMetadataKey(group_id, member_id), None),
         )
         self.end_session(member_id)
-        left = (each for each in self.group.members.values() if each is not gone)
+        left = (member for member in self.group.members.values() if member is not removed)
         self.next_epoch(self.metadata_hash(topic_names_of(left)))

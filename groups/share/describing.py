@@ -1,4 +1,4 @@
-"""ShareGroupDescribe: a group and its members, as they are."""
+"""ShareGroupDescribe: the description of a group and its members."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kwire.codecs.messages.share_group_describe import (
 )
 from kwire.groups.share.assignor import NAME
 from kwire.groups.share.group import ShareGroup
-from kwire.groups.share.member import ShareMember
+from kwire.groups.share.member import ShareGroupMember
 
 
 def not_found(group_id: str, *, exists: bool) -> DescribedGroup:
@@ -25,7 +25,7 @@ def not_found(group_id: str, *, exists: bool) -> DescribedGroup:
 
 
 def described(group: ShareGroup, image: ClusterImage) -> DescribedGroup:
-    """Topics that are gone meanwhile are left out."""
+    """The description of a group, without topics that were deleted."""
     return DescribedGroup(
         group_id=group.group_id,
         group_state=group.state_name,
@@ -36,7 +36,7 @@ def described(group: ShareGroup, image: ClusterImage) -> DescribedGroup:
     )
 
 
-def _member(member: ShareMember, image: ClusterImage) -> Member:
+def _member(member: ShareGroupMember, image: ClusterImage) -> Member:
     names = ((topic_id, image.names_by_id.get(topic_id)) for topic_id in member.assigned)
     reads = [
         TopicPartitions(topic_id, name, sorted(member.assigned[topic_id]))

@@ -1,11 +1,11 @@
-"""A share group: everything that its records say of it, and what follows from that.
+"""A share group: the state that its records hold.
 
-- `epoch` grows with each change of who is in the group, of what they are subscribed to, of those
-  topics themselves, and of what may be read of them.
-- `target` says who is to read which partitions as of `target_epoch`, which follows the epoch.
+- `epoch` rises with each change of the members, of their subscriptions, of the subscribed topics,
+  and of the partitions that may be read.
+- `target` is the target assignment, computed for `target_epoch`, which follows the epoch.
 
-All of it is durable: a decision changes nothing here, only `kwire.groups.share.kind` does when it
-applies records.  Sessions begin anew when a partition has been loaded.
+All of it is durable.  A decision changes nothing here; only `kwire.groups.share.kind` does, when it
+applies records.  After a load, sessions start again.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from kwire.codecs.messages.list_groups import ListedGroup
 from kwire.codecs.messages.offset_commit import OffsetCommitRequest
 from kwire.codecs.messages.offset_fetch import OffsetFetchRequestGroup
 from kwire.codecs.messages.txn_offset_commit import TxnOffsetCommitRequest
-from kwire.groups.consumer.assignors.spec import Assignment
+from kwire.groups.assignment import Assignment
 from kwire.groups.share.initializing import NO_STATE_TOPICS, StateTopics
-from kwire.groups.share.member import ShareMember
+from kwire.groups.share.member import ShareGroupMember
 
 SHARE_TYPE = "share"
 EMPTY, STABLE = "Empty", "Stable"
 
 FIRST_EPOCH = 1
-"""Of a group that nobody is subscribed to anything in, nor was; 0 is a member's that joins."""
+"""Epoch of a group before its first subscription; 0 is the epoch of a member that joins."""
 
 
 @dataclass(slots=True)
 class ShareGroup:
-    """See the module.  Dicts keep the order in which members came."""
+    """See the module.  Dicts keep the order in which members joined."""
 
     group_id: str
     epoch: int = FIRST_EPOCH
     metadata_hash: int = 0
-    members: dict[str, ShareMember] = field(default_factory=dict)
+    members: dict[str, ShareGroupMember] = field(default_factory=dict)
     target_epoch: int = FIRST_EPOCH
     target_timestamp_ms: int = 0
-    """When the target was computed last; 0: never."""
+    """Time of the last computation of the target; 0: never."""
     target: dict[str, Assignment] = field(default_factory=dict)
     state_topics: StateTopics = NO_STATE_TOPICS
 
-    # -- what it is subscribed to
+    # -- subscriptions
 
     @property
     def topic_names(self) -> frozenset[str]:
@@ -51,7 +51,7 @@ class ShareGroup:
 
     @property
     def has_more_to_read(self) -> bool:
-        """Whether the share coordinator has been told of partitions that the target lacks."""
+        """Whether partitions were initialized that the target does not have yet."""
         initialized = self.state_topics.initialized
         names = self.topic_names
         assigned: dict[bytes, frozenset[int]] = {}
@@ -64,7 +64,7 @@ class ShareGroup:
             if initialized.names[topic_id] in names
         )
 
-    # -- as any group (kwire.groups.group)
+    # -- the interface of any group (kwire.groups.group)
 
     @property
     def type_name(self) -> str:
@@ -83,7 +83,7 @@ class ShareGroup:
         )
 
     def check_commit(self, request: OffsetCommitRequest, api_version: int) -> ErrorCode:
-        """Nobody commits offsets of a share group."""
+        """Refuse OffsetCommit: share groups have no committed offsets."""
         return ErrorCode.GROUP_ID_NOT_FOUND
 
     def check_transactional_commit(
@@ -92,7 +92,7 @@ class ShareGroup:
         return ErrorCode.GROUP_ID_NOT_FOUND
 
     def check_fetch(self, request: OffsetFetchRequestGroup) -> ErrorCode:
-        """There is nothing to be found, which is no error."""
+        """Allow OffsetFetch: it returns no offsets, which is not an error."""
         return ErrorCode.NONE
 
     def check_offset_delete(self) -> ErrorCode:
@@ -102,7 +102,7 @@ class ShareGroup:
         return ErrorCode.NON_EMPTY_GROUP if self.members else ErrorCode.NONE
 
     @property
-    def may_turn_classic(self) -> bool:
+    def may_become_classic(self) -> bool:
         return False
 
     def is_subscribed_to(self, topic: str) -> bool:
@@ -112,14 +112,14 @@ class ShareGroup:
     def offsets_may_expire(self) -> bool:
         return False
 
-    def unused_since_ms(self, commit_timestamp_ms: int) -> int:
+    def retention_start_ms(self, commit_timestamp_ms: int) -> int:
         return commit_timestamp_ms
 
     @property
-    def goes_with_its_offsets(self) -> bool:
-        """It stays until it is deleted."""
+    def is_deleted_without_offsets(self) -> bool:
+        """A share group exists until it is deleted."""
         return False
 
 
-def topic_names_of(members: Iterable[ShareMember]) -> frozenset[str]:
+def topic_names_of(members: Iterable[ShareGroupMember]) -> frozenset[str]:
     return frozenset[str]().union(*(member.topic_names for member in members))

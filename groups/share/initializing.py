@@ -1,8 +1,9 @@
-"""Which partitions the share coordinator keeps a group's state of.
+"""The partitions for which the share coordinator stores state of a share group.
 
-A partition is given to members once the share coordinator has been told of it (`initialized`).
-Until then it is `initializing`: the request is on its way; one that got no answer in time is made
-again with the next heartbeat.  `deleting` are topics that the share coordinator is to forget.
+initialized   the share coordinator has state; only these partitions are assigned to members
+initializing  a request to initialize the state was sent; if it gets no answer in time, the next
+              heartbeat repeats it
+deleting      topics whose state the share coordinator has to delete
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ Places = Mapping[bytes, frozenset[int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Topics:
-    """Partitions of topics, and what the topics are called."""
+class StateTopicPartitions:
+    """Partitions of topics, with the names of the topics."""
 
     partitions: Places = field(default_factory=dict)
     names: Mapping[bytes, str] = field(default_factory=dict)
@@ -35,26 +36,26 @@ class Topics:
     def of(self, topic_id: bytes) -> frozenset[int]:
         return self.partitions.get(topic_id, frozenset())
 
-    def having(self, other: Topics) -> Topics:
+    def merged_with(self, other: StateTopicPartitions) -> StateTopicPartitions:
         ids = {**self.partitions, **other.partitions}
         union = {topic_id: self.of(topic_id) | other.of(topic_id) for topic_id in ids}
-        return Topics(union, {**self.names, **other.names})
+        return StateTopicPartitions(union, {**self.names, **other.names})
 
-    def lacking(self, other: Places) -> Topics:
+    def minus(self, other: Places) -> StateTopicPartitions:
         left = {
             topic_id: these - other.get(topic_id, frozenset())
             for topic_id, these in self.partitions.items()
         }
         return self.only(left)
 
-    def without(self, topic_ids: Iterable[bytes]) -> Topics:
+    def without(self, topic_ids: Iterable[bytes]) -> StateTopicPartitions:
         gone = set(topic_ids)
         return self.only({t: these for t, these in self.partitions.items() if t not in gone})
 
-    def only(self, partitions: Places) -> Topics:
-        """Of the partitions that are left, topics with any."""
+    def only(self, partitions: Places) -> StateTopicPartitions:
+        """These partitions; topics without any are left out."""
         left = {topic_id: these for topic_id, these in partitions.items() if these}
-        return Topics(left, {topic_id: self.names[topic_id] for topic_id in left})
+        return StateTopicPartitions(left, {topic_id: self.names[topic_id] for topic_id in left})
 
     def listed(self) -> list[TopicPartitionsInfo]:
         return [
@@ -63,69 +64,70 @@ class Topics:
         ]
 
 
-NOTHING = Topics()
+NOTHING = StateTopicPartitions()
 
 
 @dataclass(frozen=True, slots=True)
 class StateTopics:
-    """See the module.  It is never changed, only replaced."""
+    """See the module.  Immutable: a change makes a new one."""
 
-    initializing: Topics = NOTHING
-    initialized: Topics = NOTHING
+    initializing: StateTopicPartitions = NOTHING
+    initialized: StateTopicPartitions = NOTHING
     deleting: Mapping[bytes, str] = field(default_factory=dict)
     """Topic id -> name."""
     asked_ms: int = field(default=NEVER_MS, compare=False)
-    """When the share coordinator was asked last; not in the log, so after a restart it is again."""
+    """Time of the last request to the share coordinator.  It is not in the log: after a restart the
+    request is repeated at once."""
 
     @property
     def is_empty(self) -> bool:
         return not (self.initializing.partitions or self.initialized.partitions or self.deleting)
 
     @property
-    def known(self) -> Topics:
-        """What the share coordinator has, or may have."""
-        return self.initialized.having(self.initializing)
+    def known(self) -> StateTopicPartitions:
+        """Partitions for which the share coordinator has state, or may have."""
+        return self.initialized.merged_with(self.initializing)
 
     def to_initialize(
         self, names: Iterable[str], image: ClusterImage, now_ms: int, retry_ms: int
-    ) -> Topics:
-        """Partitions of those topics that the share coordinator does not know, nor will soon."""
+    ) -> StateTopicPartitions:
+        """Partitions of topics that need a request: not initialized, and no request is pending."""
         known = self.initialized
         if now_ms - self.asked_ms < retry_ms:
-            known = known.having(self.initializing)
-        found: dict[bytes, frozenset[int]] = {}
-        called: dict[bytes, str] = {}
+            known = known.merged_with(self.initializing)
+        partitions: dict[bytes, frozenset[int]] = {}
+        topic_names: dict[bytes, str] = {}
         for topic in filter(None, map(image.topics.get, names)):
             missing = frozenset(range(len(topic.partitions))) - known.of(topic.id)
             if missing:
-                found[topic.id] = missing
-                called[topic.id] = topic.name
-        return Topics(found, called)
+                partitions[topic.id] = missing
+                topic_names[topic.id] = topic.name
+        return StateTopicPartitions(partitions, topic_names)
 
-    def asked(self, topics: Topics, now_ms: int) -> StateTopics:
-        """The share coordinator is asked for them; it is not to forget them any longer."""
+    def with_request(self, topics: StateTopicPartitions, now_ms: int) -> StateTopics:
+        """After a request to initialize `topics`; a pending deletion of them is cancelled."""
         deleting = {t: name for t, name in self.deleting.items() if t not in topics.partitions}
         return replace(
             self,
-            initializing=self.initializing.having(topics),
+            initializing=self.initializing.merged_with(topics),
             deleting=deleting,
             asked_ms=now_ms,
         )
 
-    def answered(self, topics: Topics) -> StateTopics:
-        """The share coordinator has them."""
+    def with_initialized(self, topics: StateTopicPartitions) -> StateTopics:
+        """After the share coordinator has initialized `topics`."""
         return replace(
             self,
-            initializing=self.initializing.lacking(topics.partitions),
-            initialized=self.initialized.having(topics),
+            initializing=self.initializing.minus(topics.partitions),
+            initialized=self.initialized.merged_with(topics),
         )
 
-    def refused(self, places: Places) -> StateTopics:
-        """The share coordinator does not have them: it will be asked again."""
-        return replace(self, initializing=self.initializing.lacking(places))
+    def with_refused(self, places: Places) -> StateTopics:
+        """After the share coordinator refused: the next heartbeat asks again."""
+        return replace(self, initializing=self.initializing.minus(places))
 
-    def forgetting(self, topics: Mapping[bytes, str]) -> StateTopics:
-        """The share coordinator is asked to forget all of these topics."""
+    def deleting_state_of(self, topics: Mapping[bytes, str]) -> StateTopics:
+        """After a request to delete the state of `topics` (id -> name)."""
         return replace(
             self,
             initializing=self.initializing.without(topics),
@@ -134,7 +136,7 @@ class StateTopics:
         )
 
     def without(self, topic_ids: Iterable[bytes]) -> StateTopics:
-        """Topics are gone from the cluster, or forgotten by the share coordinator."""
+        """After topics were deleted from the cluster, or their state by the share coordinator."""
         gone = set(topic_ids)
         return replace(
             self,
@@ -143,7 +145,7 @@ class StateTopics:
             deleting={t: name for t, name in self.deleting.items() if t not in gone},
         )
 
-    # -- its record
+    # -- record
 
     def to_record(self, group_id: str) -> StatePartitionsAsked:
         value = ShareGroupStatePartitionMetadataValue(
@@ -172,14 +174,14 @@ NO_STATE_TOPICS = StateTopics()
 
 @dataclass(slots=True)
 class StatePartitionsAsked(StatePartitions):
-    """The record as it is written, with what is not in the log."""
+    """The record as it is written, plus the time of the request, which is not in the log."""
 
     asked_ms: int = NEVER_MS
 
 
-def _read(topics: Iterable[TopicPartitionsInfo]) -> Topics:
+def _read(topics: Iterable[TopicPartitionsInfo]) -> StateTopicPartitions:
     listed = list(topics)
-    return Topics(
+    return StateTopicPartitions(
         {topic.topic_id: frozenset(topic.partitions) for topic in listed},
         {topic.topic_id: topic.topic_name for topic in listed},
     )

@@ -1,4 +1,4 @@
-"""A member of a share group: what it has said of itself, and which partitions it reads.
+"""A member of a share group: its metadata and the partitions that it reads.
 
 It takes over what its target gives it at once, for nobody has to give up anything first.
 """
@@ -18,39 +18,39 @@ from kwire.codecs.messages.coordinator.share_group_member_metadata import (
     ShareGroupMemberMetadataValue,
 )
 from kwire.groups.assigning import assignment_of
-from kwire.groups.consumer.assignors.spec import Assignment
-from kwire.groups.share.records import CurrentAssignment, MemberMetadata
+from kwire.groups.assignment import Assignment
+from kwire.groups.share.records import ShareCurrentAssignment, ShareMemberMetadata
 
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
 STABLE = 0
-"""The one state that a member has, as its record says it."""
+"""The only state of a member, as its record stores it."""
 
 
 @dataclass(frozen=True)
-class ShareMember:
-    """See the module.  It is never changed, only replaced."""
+class ShareGroupMember:
+    """See the module.  Immutable: a change makes a new one."""
 
     member_id: str
     rack_id: str | None = None
     client_id: str = ""
     client_host: str = ""
-    """As it is printed, with Java's leading slash."""
+    """As ShareGroupDescribe shows it, with Java's leading slash."""
     topic_names: frozenset[str] = frozenset()
     epoch: int = 0
     previous_epoch: int = -1
     assigned: Assignment = field(default_factory=dict)
 
-    # -- what it says of itself
+    # -- metadata
 
-    def told(
+    def updated_by(
         self,
         rack_id: str | None,
         topic_names: Sequence[str] | None,
         client_id: str,
         client_host: str,
-    ) -> ShareMember:
-        """As a heartbeat has it: what is left out stays as it was."""
+    ) -> ShareGroupMember:
+        """The member after a heartbeat: fields that the request leaves out stay unchanged."""
         return replace(
             self,
             rack_id=self.rack_id if rack_id is None else rack_id,
@@ -59,8 +59,8 @@ class ShareMember:
             client_host=client_host,
         )
 
-    def to_metadata(self, group_id: str) -> MemberMetadata:
-        return MemberMetadata(
+    def to_metadata(self, group_id: str) -> ShareMemberMetadata:
+        return ShareMemberMetadata(
             ShareGroupMemberMetadataKey(group_id, self.member_id),
             ShareGroupMemberMetadataValue(
                 rack_id=self.rack_id,
@@ -70,21 +70,21 @@ class ShareMember:
             ),
         )
 
-    def with_metadata(self, value: ShareGroupMemberMetadataValue) -> ShareMember:
-        return self.told(
+    def with_metadata(self, value: ShareGroupMemberMetadataValue) -> ShareGroupMember:
+        return self.updated_by(
             value.rack_id, value.subscribed_topic_names, value.client_id, value.client_host
         )
 
-    # -- what it reads
+    # -- partitions
 
-    def moved(self, epoch: int, assigned: Assignment) -> ShareMember:
-        """As it is once it has what its target gives it."""
+    def moved(self, epoch: int, assigned: Assignment) -> ShareGroupMember:
+        """The member after it has moved to its target."""
         if epoch == self.epoch:
             return replace(self, assigned=assigned)
         return replace(self, epoch=epoch, previous_epoch=self.epoch, assigned=assigned)
 
-    def to_assignment(self, group_id: str) -> CurrentAssignment:
-        return CurrentAssignment(
+    def to_assignment(self, group_id: str) -> ShareCurrentAssignment:
+        return ShareCurrentAssignment(
             ShareGroupCurrentMemberAssignmentKey(group_id, self.member_id),
             ShareGroupCurrentMemberAssignmentValue(
                 member_epoch=self.epoch,
@@ -97,7 +97,7 @@ class ShareMember:
             ),
         )
 
-    def with_assignment(self, value: ShareGroupCurrentMemberAssignmentValue) -> ShareMember:
+    def with_assignment(self, value: ShareGroupCurrentMemberAssignmentValue) -> ShareGroupMember:
         return replace(
             self,
             epoch=value.member_epoch,
@@ -105,6 +105,6 @@ class ShareMember:
             assigned=assignment_of(value.assigned_partitions),
         )
 
-    def without_assignment(self) -> ShareMember:
-        """Its record was deleted, as that of who leaves is."""
+    def without_assignment(self) -> ShareGroupMember:
+        """The member after the tombstone of its current assignment."""
         return replace(self, epoch=-1, previous_epoch=-1, assigned={})

@@ -1,7 +1,7 @@
-"""Where a share group reads from: what an administrator may change of it.
+"""Decides AlterShareGroupOffsets and DeleteShareGroupOffsets.
 
-The offsets themselves are kept by the share coordinator.  Here it is decided whether they may be
-changed, which the group notes before the share coordinator is asked and once it has answered.
+The share coordinator stores the offsets.  The group coordinator decides whether they may be
+changed, and records that before it asks the share coordinator and after the answer.
 """
 
 from __future__ import annotations
@@ -22,35 +22,37 @@ from kwire.codecs.messages.delete_share_group_offsets import (
 )
 from kwire.codecs.uuids import uuid_text
 from kwire.groups.share.group import ShareGroup
-from kwire.groups.share.initializing import NOTHING, Topics
+from kwire.groups.share.initializing import NOTHING, StateTopicPartitions
 
 UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 NOT_EMPTY = "The group is not empty."
 NOT_HOSTED = "This server does not host this topic-partition."
 NOTHING_TO_DELETE = "There is no offset information to delete."
 
-Wanted = Mapping[str, list[tuple[int, int]]]
-"""By topic name: partitions, and where they are to be read from."""
+RequestedOffsets = Mapping[str, list[tuple[int, int]]]
+"""Topic name -> (partition, new start offset)."""
 
 
-class Alteration(NamedTuple):
-    """What is answered, and what the share coordinator has to be told first."""
+class OffsetAlteration(NamedTuple):
+    """The response, and the offsets to send to the share coordinator before it."""
 
     response: AlterShareGroupOffsetsResponse
     group_epoch: int = 0
-    topics: Topics = NOTHING
+    topics: StateTopicPartitions = NOTHING
     offsets: Mapping[tuple[bytes, int], int] = {}
 
 
-class Deletion(NamedTuple):
-    """Likewise; the topics are to be forgotten."""
+class OffsetDeletion(NamedTuple):
+    """The response, and the topics whose state the share coordinator deletes before it."""
 
     response: DeleteShareGroupOffsetsResponse
-    topics: Topics = NOTHING
+    topics: StateTopicPartitions = NOTHING
 
 
-def alteration(group: ShareGroup, wanted: Wanted, image: ClusterImage) -> Alteration:
-    """Of a group without members.  The last offset of a partition that is named twice counts."""
+def alteration(
+    group: ShareGroup, wanted: RequestedOffsets, image: ClusterImage
+) -> OffsetAlteration:
+    """Decide for a group without members.  If a partition is named twice, the last offset wins."""
     response = AlterShareGroupOffsetsResponse()
     places: dict[bytes, frozenset[int]] = {}
     names: dict[bytes, str] = {}
@@ -58,40 +60,40 @@ def alteration(group: ShareGroup, wanted: Wanted, image: ClusterImage) -> Altera
     for name, partitions in wanted.items():
         topic = image.topics.get(name)
         if topic is not None and any(index < 0 for index, _ in partitions):
-            return Alteration(_cannot_be(group.group_id, topic.id, partitions))
-        told = AlterShareGroupOffsetsResponseTopic(name)
-        response.responses.append(told)
+            return OffsetAlteration(_negative_partition(group.group_id, topic.id, partitions))
+        topic_response = AlterShareGroupOffsetsResponseTopic(name)
+        response.responses.append(topic_response)
         for index, offset in partitions:
-            there = topic is not None and index < len(topic.partitions)
-            told.partitions.append(_altered(index, there=there))
-            if topic is not None and there:
+            exists = topic is not None and index < len(topic.partitions)
+            topic_response.partitions.append(_altered(index, exists=exists))
+            if topic is not None and exists:
                 offsets[topic.id, index] = offset
                 places[topic.id] = places.get(topic.id, frozenset()) | {index}
         if topic is not None:
-            told.topic_id = topic.id
+            topic_response.topic_id = topic.id
             names[topic.id] = name
-    topics = Topics(places, {topic_id: names[topic_id] for topic_id in places})
-    return Alteration(response, group.epoch, topics, offsets)
+    topics = StateTopicPartitions(places, {topic_id: names[topic_id] for topic_id in places})
+    return OffsetAlteration(response, group.epoch, topics, offsets)
 
 
-def _cannot_be(
+def _negative_partition(
     group_id: str, topic_id: bytes, partitions: list[tuple[int, int]]
 ) -> AlterShareGroupOffsetsResponse:
-    """Partitions below 0, in Apache Kafka's words."""
+    """The response to a partition below 0, with Apache Kafka's message."""
     index = next(index for index, _ in partitions if index < 0)
-    sentence = "Initialize share group parameters has invalid partitionId - "
-    sentence += f"{group_id} {uuid_text(topic_id)} {index}"
-    return AlterShareGroupOffsetsResponse(0, ErrorCode.UNKNOWN_SERVER_ERROR, sentence)
+    message = "Initialize share group parameters has invalid partitionId - "
+    message += f"{group_id} {uuid_text(topic_id)} {index}"
+    return AlterShareGroupOffsetsResponse(0, ErrorCode.UNKNOWN_SERVER_ERROR, message)
 
 
-def _altered(index: int, *, there: bool) -> AlterShareGroupOffsetsResponsePartition:
-    if there:
+def _altered(index: int, *, exists: bool) -> AlterShareGroupOffsetsResponsePartition:
+    if exists:
         return AlterShareGroupOffsetsResponsePartition(index)
     return AlterShareGroupOffsetsResponsePartition(index, UNKNOWN, NOT_HOSTED)
 
 
-def deletion(group: ShareGroup, names: Iterable[str], image: ClusterImage) -> Deletion:
-    """Of a group without members.  Topics of which something is deleted are told of first."""
+def deletion(group: ShareGroup, names: Iterable[str], image: ClusterImage) -> OffsetDeletion:
+    """Decide for a group without members.  In the response, deleted topics precede failed ones."""
     done: list[DeleteShareGroupOffsetsResponseTopic] = []
     failed: list[DeleteShareGroupOffsetsResponseTopic] = []
     known = group.state_topics.known
@@ -104,5 +106,5 @@ def deletion(group: ShareGroup, names: Iterable[str], image: ClusterImage) -> De
             failed.append(
                 DeleteShareGroupOffsetsResponseTopic(name, error_code=UNKNOWN, error_message=why)
             )
-    topics = known.only({each.topic_id: known.of(each.topic_id) for each in done})
-    return Deletion(DeleteShareGroupOffsetsResponse(responses=[*done, *failed]), topics)
+    topics = known.only({topic.topic_id: known.of(topic.topic_id) for topic in done})
+    return OffsetDeletion(DeleteShareGroupOffsetsResponse(responses=[*done, *failed]), topics)

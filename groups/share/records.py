@@ -41,19 +41,19 @@ from kwire.codecs.messages.coordinator.share_group_target_assignment_metadata im
 from kwire.groups.record_format import KeyedRecord
 
 
-class MemberMetadata(KeyedRecord[ShareGroupMemberMetadataKey, ShareGroupMemberMetadataValue]):
+class ShareMemberMetadata(KeyedRecord[ShareGroupMemberMetadataKey, ShareGroupMemberMetadataValue]):
     TYPE = 10
     KEY = ShareGroupMemberMetadataKey
     VALUE = ShareGroupMemberMetadataValue
 
 
-class Epoch(KeyedRecord[ShareGroupMetadataKey, ShareGroupMetadataValue]):
+class ShareGroupEpoch(KeyedRecord[ShareGroupMetadataKey, ShareGroupMetadataValue]):
     TYPE = 11
     KEY = ShareGroupMetadataKey
     VALUE = ShareGroupMetadataValue
 
 
-class TargetEpoch(
+class ShareTargetEpoch(
     KeyedRecord[ShareGroupTargetAssignmentMetadataKey, ShareGroupTargetAssignmentMetadataValue]
 ):
     TYPE = 12
@@ -61,7 +61,7 @@ class TargetEpoch(
     VALUE = ShareGroupTargetAssignmentMetadataValue
 
 
-class TargetAssignment(
+class ShareTargetAssignment(
     KeyedRecord[ShareGroupTargetAssignmentMemberKey, ShareGroupTargetAssignmentMemberValue]
 ):
     TYPE = 13
@@ -69,7 +69,7 @@ class TargetAssignment(
     VALUE = ShareGroupTargetAssignmentMemberValue
 
 
-class CurrentAssignment(
+class ShareCurrentAssignment(
     KeyedRecord[ShareGroupCurrentMemberAssignmentKey, ShareGroupCurrentMemberAssignmentValue]
 ):
     TYPE = 14
@@ -86,10 +86,10 @@ class StatePartitions(
 
 
 RECORDS: tuple[type[KeyedRecord[Any, Any]], ...] = (
-    MemberMetadata,
-    Epoch,
-    TargetEpoch,
-    TargetAssignment,
-    CurrentAssignment,
+    ShareMemberMetadata,
+    ShareGroupEpoch,
+    ShareTargetEpoch,
+    ShareTargetAssignment,
+    ShareCurrentAssignment,
     StatePartitions,
 )

@@ -1,4 +1,4 @@
-"""The target assignment: who is to read which partitions as of the group's epoch."""
+"""Computes the target assignment of a share group for its epoch."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from kwire.codecs.messages.coordinator.share_group_target_assignment_metadata im
     ShareGroupTargetAssignmentMetadataValue,
 )
 from kwire.groups.assigning import topic_ids
-from kwire.groups.consumer.assignors.spec import Assignment, MemberSpec, in_java_order
+from kwire.groups.assignment import Assignment, MemberSpec, in_java_order
 from kwire.groups.share import assignor
 from kwire.groups.share.group import ShareGroup
-from kwire.groups.share.member import ShareMember
-from kwire.groups.share.records import TargetAssignment, TargetEpoch
+from kwire.groups.share.member import ShareGroupMember
+from kwire.groups.share.records import ShareTargetAssignment, ShareTargetEpoch
 
 
 def compute(
-    group: ShareGroup, members: Collection[ShareMember], image: ClusterImage
+    group: ShareGroup, members: Collection[ShareGroupMember], image: ClusterImage
 ) -> dict[str, Assignment]:
-    """By member id, in the order in which Apache Kafka writes them; `members`: as they will be.
+    """The target of each member id, in the order in which Apache Kafka writes the records.
 
-    Only what the share coordinator has been told of may be read.
+    `members` are the members after the current request.  Only partitions whose state the share
+    coordinator has initialized are assigned.
     """
     specs = in_java_order(_spec(group, member, image) for member in members)
     readable = {
@@ -35,12 +36,12 @@ def compute(
     }
     homogeneous = len({member.topic_names for member in members}) <= 1
     assigned = assignor.assign(assignor.ShareSpec(specs, homogeneous, readable))
-    return {each.member_id: assigned.get(each.member_id, {}) for each in specs}
+    return {member.member_id: assigned.get(member.member_id, {}) for member in specs}
 
 
-def _spec(group: ShareGroup, member: ShareMember, image: ClusterImage) -> MemberSpec:
-    has = group.target.get(member.member_id, {})
-    return MemberSpec(member.member_id, None, topic_ids(member.topic_names, image), has)
+def _spec(group: ShareGroup, member: ShareGroupMember, image: ClusterImage) -> MemberSpec:
+    last = group.target.get(member.member_id, {})
+    return MemberSpec(member.member_id, None, topic_ids(member.topic_names, image), last)
 
 
 def _readable(group: ShareGroup, topic_id: bytes, image: ClusterImage) -> list[int]:
@@ -50,7 +51,7 @@ def _readable(group: ShareGroup, topic_id: bytes, image: ClusterImage) -> list[i
 
 
 def within(assignment: Assignment, names: Collection[str], image: ClusterImage) -> Assignment:
-    """Of what a target gives, the topics that exist and the member is subscribed to."""
+    """The part of an assignment whose topics exist and are in `names`."""
     return {
         topic_id: these
         for topic_id, these in assignment.items()
@@ -58,8 +59,8 @@ def within(assignment: Assignment, names: Collection[str], image: ClusterImage) 
     }
 
 
-def record(group_id: str, member_id: str, assignment: Assignment) -> TargetAssignment:
-    return TargetAssignment(
+def record(group_id: str, member_id: str, assignment: Assignment) -> ShareTargetAssignment:
+    return ShareTargetAssignment(
         ShareGroupTargetAssignmentMemberKey(group_id, member_id),
         ShareGroupTargetAssignmentMemberValue(
             [TopicPartition(topic_id, list(these)) for topic_id, these in assignment.items()]
@@ -67,8 +68,8 @@ def record(group_id: str, member_id: str, assignment: Assignment) -> TargetAssig
     )
 
 
-def epoch_record(group_id: str, epoch: int, now_ms: int) -> TargetEpoch:
-    return TargetEpoch(
+def epoch_record(group_id: str, epoch: int, now_ms: int) -> ShareTargetEpoch:
+    return ShareTargetEpoch(
         ShareGroupTargetAssignmentMetadataKey(group_id),
         ShareGroupTargetAssignmentMetadataValue(epoch, now_ms),
     )

@@ -1,21 +1,21 @@
-"""What a heartbeat is refused for before anybody looks for its group."""
+"""Validates ShareGroupHeartbeat before its group is looked up."""
 
 from __future__ import annotations
 
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
-from kwire.groups.share.decision import Refusal
+from kwire.groups.share.decision import ShareRefusal
 from kwire.groups.share.member import JOIN_EPOCH, LEAVE_EPOCH
 
 MEMBER_ID_CHARACTERS_MAX = 36
-"""A UUID as Java writes it; Apache Kafka's clients send 22 characters of base64."""
+"""Length of a UUID as Java prints it; Apache Kafka's clients send 22 characters of base64."""
 
 
-def refused(request: ShareGroupHeartbeatRequest) -> Refusal | None:
+def refused(request: ShareGroupHeartbeatRequest) -> ShareRefusal | None:
     if not 0 < len(request.member_id) <= MEMBER_ID_CHARACTERS_MAX:
-        return Refusal(ErrorCode.INVALID_REQUEST, None)
-    sentence = _invalid(request)
-    return None if sentence is None else Refusal(ErrorCode.INVALID_REQUEST, sentence)
+        return ShareRefusal(ErrorCode.INVALID_REQUEST, None)
+    message = _invalid(request)
+    return None if message is None else ShareRefusal(ErrorCode.INVALID_REQUEST, message)
 
 
 def _invalid(request: ShareGroupHeartbeatRequest) -> str | None:

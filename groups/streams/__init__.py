@@ -1,15 +1,15 @@
-"""Streams groups (KIP-1071): the coordinator deals out the tasks of a streams application.
+"""Streams groups (KIP-1071): the coordinator assigns the tasks of a streams application.
 
-It is told the application's topology, has its internal topics made, and says which member processes
-which tasks, and which follow their state.  Reading order is
+Members send the application's topology.  The coordinator creates its internal topics, and decides
+which member processes which tasks, and which members keep copies of their state.  Reading order:
 
-    records                  what `__consumer_offsets` says of such a group
-    tasks, topology          what is dealt out
-    configuring              how many tasks there are, and which internal topics
-    process, assignor, target    who is to have which tasks
-    member, group            what the records come to
-    reconciliation           how a member gets from what it has to what it is to have
-    following                how the group follows its records
+    records                  the records of such a group in `__consumer_offsets`
+    tasks, topology          tasks as values; the topology of an application
+    configuring              the number of tasks, and the internal topics
+    process, assignor, target    the target assignment
+    member, group            the state that the records hold
+    reconciliation           one member's steps from its tasks to its target
+    following                applies records to a group
     validation, decision, heartbeat, endpoints, describing   the requests
-    kind                     the way in: requests, `apply`, timers
+    kind                     start here: requests, `apply`, timers
 """

@@ -1,13 +1,14 @@
-"""The assignor `sticky`: a task stays where it is, or where its state is, if that is not too much.
+"""The assignor `sticky`: a task stays with its member, or where its state is, within a fair share.
 
-1. Active tasks go to who has them, then to who has them as a standby, in both cases up to an even
-   share; then the rest, one after the other, to the process with the least load, and in it to the
-   member with the fewest tasks.
-2. Standbys of tasks with state go, in the same way, to a process that does not have the task yet:
-   first to who had it active, then to who had it as a standby, then to the least loaded.
+1. Active tasks stay with their member, else go to a member that has them as a standby; in both
+   cases up to an even share.  The rest go one by one to the process with the least load, and within
+   it to the member with the fewest tasks.
+2. Standbys of stateful tasks go in the same way to a process that does not have the task yet: first
+   to the member that had it active, then to one that had it as a standby, then to the process with
+   the least load.
 
-It gives what Apache Kafka's does, down to the order in which Java walks its maps and queues, for
-that decides who is given what.
+The result equals Apache Kafka's.  Therefore it follows the iteration order of Java's maps and
+queues, which decides which member gets which task.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from kwire.groups.streams.tasks import Task, Tasks, TaskSets
 NAME = "sticky"
 
 
-class MemberSpec(NamedTuple):
-    """A member; `has` is what the last target assignment gave it."""
+class StreamsMemberSpec(NamedTuple):
+    """A member; `has` is its part of the last target assignment."""
 
     member_id: str
     process_id: str
@@ -39,17 +40,17 @@ class SubtopologySpec(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class GroupSpec:
-    """A group; members in the order of Java's map, subtopologies by their ids."""
+class StreamsGroupSpec:
+    """A streams group; members in the order of Java's map, subtopologies ordered by id."""
 
-    members: Sequence[MemberSpec]
+    members: Sequence[StreamsMemberSpec]
     subtopologies: Sequence[SubtopologySpec]
     standbys: int
     """`num.standby.replicas`"""
 
 
 class _Holder(NamedTuple):
-    """A member that has had a task."""
+    """A member that had a task, and its process."""
 
     process: Process
     member_id: str
@@ -57,7 +58,7 @@ class _Holder(NamedTuple):
 
 @dataclass(slots=True)
 class _Quota:
-    """How many tasks a member may have, as long as others are to have as many."""
+    """The fair share: the number of tasks for each member that has less than its share."""
 
     tasks: int
     members: int
@@ -67,7 +68,7 @@ class _Quota:
         self.each = -(-self.tasks // self.members) if self.members else 0
 
     def filled(self, count: int) -> None:
-        """A member has so many now: if that is its share, the others share what is left."""
+        """A member has `count` tasks now.  At its share, it and its tasks no longer count."""
         if count == self.each:
             self.members -= 1
             self.tasks -= count
@@ -75,24 +76,26 @@ class _Quota:
 
 
 class _Missing(NamedTuple):
-    """Standbys of a task that are still to be placed."""
+    """A task and the number of its standbys that have no place yet."""
 
     task: Task
     standbys: int
 
 
-def assign(spec: GroupSpec) -> dict[str, TaskSets]:
-    """By member id."""
+def assign(spec: StreamsGroupSpec) -> dict[str, TaskSets]:
+    """Member id -> tasks."""
     return _Assigning(spec).assign()
 
 
 class _Assigning:
-    """One assignment while it is made."""
+    """The assignment while it is computed."""
 
-    def __init__(self, spec: GroupSpec) -> None:
+    def __init__(self, spec: StreamsGroupSpec) -> None:
         self._spec = spec
-        active = sum(each.task_count for each in spec.subtopologies)
-        stateful = sum(each.task_count for each in spec.subtopologies if each.stateful)
+        active = sum(subtopology.task_count for subtopology in spec.subtopologies)
+        stateful = sum(
+            subtopology.task_count for subtopology in spec.subtopologies if subtopology.stateful
+        )
         self._active_quota = _Quota(active, len(spec.members))
         self._quota = _Quota(active + stateful * spec.standbys, len(spec.members))
         self._processes: dict[str, Process] = {}
@@ -100,9 +103,9 @@ class _Assigning:
         self._was_active: dict[Task, _Holder] = {}
         self._was_standby: dict[Task, list[_Holder]] = {}
         for member in spec.members:
-            self._take_in(member)
+            self._add_member(member)
 
-    def _take_in(self, member: MemberSpec) -> None:
+    def _add_member(self, member: StreamsMemberSpec) -> None:
         process = self._processes.setdefault(member.process_id, Process())
         self._order.add(member.process_id)
         process.add_member(member.member_id)
@@ -127,10 +130,10 @@ class _Assigning:
 
     def _tasks(self, *, stateful: bool = False) -> list[Task]:
         return [
-            (each.subtopology_id, partition)
-            for each in self._spec.subtopologies
-            if each.stateful or not stateful
-            for partition in range(each.task_count)
+            (subtopology.subtopology_id, partition)
+            for subtopology in self._spec.subtopologies
+            if subtopology.stateful or not stateful
+            for partition in range(subtopology.task_count)
         ]
 
     # -- active tasks
@@ -148,7 +151,7 @@ class _Assigning:
             queue.add(process)
 
     def _stays(self, task: Task, holder: _Holder | None) -> bool:
-        """Whether who has it may keep it, as it does then."""
+        """Give the task to `holder` if that is below its share.  Returns whether it was given."""
         if holder is None or holder.process.counts[holder.member_id] >= self._active_quota.each:
             return False
         self._count_active(holder.process.give(holder.member_id, task, active=True))
@@ -180,7 +183,7 @@ class _Assigning:
                     break
 
     def _follows(self, task: Task) -> bool:
-        """Whether one more standby can be where the task's state is."""
+        """Place one standby where the task's state is, if possible.  Returns whether it was."""
         holder = self._was_active.get(task)
         if holder is not None and not holder.process.has(task) and self._keep_standby(holder, task):
             return True
@@ -195,7 +198,10 @@ class _Assigning:
         return True
 
     def _place(self, queue: PriorityQueue[Process], task: Task) -> bool:
-        """Whether a process was there that does not have the task: the least loaded gets it."""
+        """Give a standby to the least loaded process without the task.
+
+        Returns False if each process has the task.
+        """
         passed: list[Process] = []
         process = queue.poll()
         while process is not None and process.has(task) and len(queue):
@@ -216,9 +222,9 @@ class _Assigning:
 
 
 def _least_loaded(holders: Sequence[_Holder], without: Task | None) -> _Holder | None:
-    """The holder with the least load, in a process without the task, if the first's is so.
+    """The least loaded holder, or None if the first holder's process has the task `without`.
 
-    A later one comes first only if both its process and itself carry less.
+    A later holder wins only if both its process and itself have a lower load.
     """
     first = best = holders[0]
     load, count = best.process.load, best.process.counts[best.member_id]

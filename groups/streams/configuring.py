@@ -1,13 +1,13 @@
-"""How many tasks a topology has, and which internal topics with how many partitions.
+"""Computes the number of tasks of a topology, and its internal topics with their partition counts.
 
 1. All source topics must exist.
-2. A repartition topic has as many partitions as the topology says, or else as the largest topic
-   that is read by a subtopology which writes to it.
+2. A repartition topic has the partition count of the topology, else that of the largest topic read
+   by a subtopology that writes to it.
 3. Topics that are joined (a copartition group) must have the same number of partitions, so a
    repartition topic among them gets that of the others.
-4. A subtopology has as many tasks, and its changelogs as many partitions, as the largest topic that
-   it reads.
-5. Internal topics that exist must have that many partitions; the others are to be created.
+4. The number of tasks of a subtopology, and of partitions of its changelogs, is the partition count
+   of the largest topic that it reads.
+5. Existing internal topics must have these partition counts; missing ones have to be created.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from kwire.groups.java import HashTable, string_hash
 from kwire.groups.streams.topology import InvalidTopology, Topology, sources_of, topics_of
 
 PartitionCount = Callable[[str], int | None]
-"""Of a topic that exists."""
+"""The partition count of a topic, or None if it does not exist."""
 
 TOPICS_NAMED_MAX = 3
 
 
 class StatusCode(IntEnum):
-    """What a member is told beside its tasks."""
+    """A status in a heartbeat response."""
 
     STALE_TOPOLOGY = 0
     MISSING_SOURCE_TOPICS = 1
@@ -40,8 +40,8 @@ class StatusCode(IntEnum):
     ASSIGNMENT_DELAYED = 5
 
 
-class Problem(NamedTuple):
-    """Why no tasks can be dealt out, in Apache Kafka's words."""
+class TopologyProblem(NamedTuple):
+    """Why tasks cannot be assigned, with Apache Kafka's message."""
 
     code: StatusCode
     detail: str
@@ -49,7 +49,7 @@ class Problem(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class InternalTopic:
-    """As it is, or is to be created."""
+    """An internal topic that exists or has to be created."""
 
     name: str
     partitions: int
@@ -66,7 +66,7 @@ class InternalTopic:
 class ConfiguredSubtopology:
     task_count: int
     sources: frozenset[str]
-    """All topics that its tasks read."""
+    """All topics that the subtopology's tasks read."""
     source_topics: Collection[str]
     repartition_sinks: Collection[str]
     repartition_sources: Mapping[str, InternalTopic]
@@ -91,13 +91,13 @@ def _described(topics: Mapping[str, InternalTopic]) -> list[described.TopicInfo]
 
 
 @dataclass(frozen=True, slots=True)
-class Configured:
-    """A topology beside the topics that exist; without a problem its tasks can be dealt out."""
+class ConfiguredTopology:
+    """A topology with task counts and internal topics; tasks can be assigned if no `problem`."""
 
     subtopologies: Mapping[str, ConfiguredSubtopology] = field(default_factory=dict)
-    """By id, sorted."""
+    """Subtopology id -> subtopology, sorted by id."""
     to_create: Mapping[str, InternalTopic] = field(default_factory=dict)
-    problem: Problem | None = None
+    problem: TopologyProblem | None = None
 
     @property
     def is_ready(self) -> bool:
@@ -108,58 +108,60 @@ class Configured:
         return described.Topology(epoch, listed)
 
 
-class Configurations:
-    """Of groups; what was found is kept as long as topology and topics are the same."""
+class TopologyCache:
+    """The configured topologies of groups, cached while topology and topics are unchanged."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[Topology, object, Configured]] = {}
+        self._cache: dict[str, tuple[Topology, object, ConfiguredTopology]] = {}
 
-    def of_group(self, group_id: str, topology: Topology, image: ClusterImage) -> Configured:
-        """Raises InvalidTopology."""
+    def of_group(
+        self, group_id: str, topology: Topology, image: ClusterImage
+    ) -> ConfiguredTopology:
+        """The configured topology of a group.  Raises InvalidTopology."""
         topics = image.topics
-        known = self._known.get(group_id)
-        if known is not None and known[0] is topology and known[1] is topics:
-            return known[2]
+        entry = self._cache.get(group_id)
+        if entry is not None and entry[0] is topology and entry[1] is topics:
+            return entry[2]
 
         def partition_count(name: str) -> int | None:
             topic = topics.get(name)
             return None if topic is None else len(topic.partitions)
 
         configured = configure(topology, partition_count)
-        self._known[group_id] = topology, topics, configured
+        self._cache[group_id] = topology, topics, configured
         return configured
 
     def forget(self, group_id: str) -> None:
-        self._known.pop(group_id, None)
+        self._cache.pop(group_id, None)
 
 
 class _Impossible(Exception):
-    """What must be otherwise before anything can be said."""
+    """The topology cannot be configured with the topics that exist."""
 
     def __init__(self, code: StatusCode, detail: str) -> None:
         super().__init__(detail)
-        self.problem = Problem(code, detail)
+        self.problem = TopologyProblem(code, detail)
 
 
-def configure(topology: Topology, partition_count: PartitionCount) -> Configured:
-    """Raises InvalidTopology."""
+def configure(topology: Topology, partition_count: PartitionCount) -> ConfiguredTopology:
+    """Configure a topology; a problem with topics is in the result.  Raises InvalidTopology."""
     try:
         return _Configuring(topology, partition_count).configured()
     except _Impossible as impossible:
-        return Configured(problem=impossible.problem)
+        return ConfiguredTopology(problem=impossible.problem)
 
 
 class _Configuring:
-    """Counting, topic by topic."""
+    """The computation, topic by topic."""
 
     def __init__(self, topology: Topology, partition_count: PartitionCount) -> None:
         self._topology = topology
         self._subtopologies = topology.subtopologies.values()
         self._existing = partition_count
         self._decided: dict[str, int] = {}
-        """The partitions of internal topics."""
+        """Internal topic -> its partition count, as far as it is decided."""
 
-    def configured(self) -> Configured:
+    def configured(self) -> ConfiguredTopology:
         self._check_source_topics()
         self._decided.update(self._count_repartition_topics())
         self._copartition()
@@ -168,10 +170,10 @@ class _Configuring:
         by_id = {name: subtopologies[name] for name in sorted(subtopologies)}
         missing = self._missing(by_id.values())
         if not missing:
-            return Configured(by_id)
+            return ConfiguredTopology(by_id)
         detail = f"Internal topics are missing: {_named(missing)}"
-        problem = Problem(StatusCode.MISSING_INTERNAL_TOPICS, detail)
-        return Configured(by_id, missing, problem)
+        problem = TopologyProblem(StatusCode.MISSING_INTERNAL_TOPICS, detail)
+        return ConfiguredTopology(by_id, missing, problem)
 
     def _check_source_topics(self) -> None:
         sources = {name for each in self._subtopologies for name in each.source_topics}
@@ -208,7 +210,7 @@ class _Configuring:
         return [topic for each in self._subtopologies for topic in each.repartition_source_topics]
 
     def _count_sinks(self, counts: dict[str, int]) -> bool:
-        """Count those that can be counted; whether there are others left."""
+        """Decide the counts of sinks whose sources are known.  Returns whether others are left."""
         left = progress = False
         for subtopology in self._subtopologies:
             for sink in subtopology.repartition_sink_topics:
@@ -228,12 +230,12 @@ class _Configuring:
         return left
 
     def _largest_read(self, subtopology: Subtopology, counts: Mapping[str, int]) -> int | None:
-        """Of the topics that it reads and that have been counted."""
+        """The largest known partition count of the topics that a subtopology reads."""
         repartitioned = (counts.get(t.name) for t in subtopology.repartition_source_topics)
         read = (self._known(name) for name in subtopology.source_topics)
         return max((n for n in (*repartitioned, *read) if n is not None), default=None)
 
-    # -- topics that are joined
+    # -- topics that are joined (copartition groups)
 
     def _copartition(self) -> None:
         sources = self._repartition_sources()
@@ -307,12 +309,12 @@ class _Configuring:
             )
         return internal
 
-    # -- what is there already
+    # -- existing topics
 
     def _missing(
         self, subtopologies: Iterable[ConfiguredSubtopology]
     ) -> Mapping[str, InternalTopic]:
-        """In the order of Java's map."""
+        """The internal topics to create, in the order of Java's map."""
         internal: dict[str, InternalTopic] = {}
         for subtopology in subtopologies:
             internal.update(subtopology.repartition_sources)
@@ -334,11 +336,11 @@ class _Configuring:
         )
 
 
-def _same(told: Mapping[str, int], counts: Mapping[str, int]) -> int:
-    """The number that all `counts` are; `told` are named where they are not."""
+def _same(named: Mapping[str, int], counts: Mapping[str, int]) -> int:
+    """The common value of `counts`.  If they differ, raises _Impossible that lists `named`."""
     first, *others = set(counts.values())
     if others:
-        listed = ", ".join(f"{name}={told[name]}" for name in sorted(told))
+        listed = ", ".join(f"{name}={named[name]}" for name in sorted(named))
         raise _Impossible(
             StatusCode.INCORRECTLY_PARTITIONED_TOPICS,
             f"Following topics do not have the same number of partitions: [{{{listed}}}]",

@@ -1,4 +1,4 @@
-"""A decision about one streams group while it is being made."""
+"""A decision about one streams group, while it is made."""
 
 from __future__ import annotations
 
@@ -23,23 +23,28 @@ from kwire.codecs.messages.coordinator.streams_group_target_assignment_member im
 )
 from kwire.codecs.messages.streams_group_heartbeat import StreamsGroupHeartbeatResponse
 from kwire.groups.assigning import AssigningDecision, may_be_computed
-from kwire.groups.consumer.timers import RebalanceTimer, rebalance_key
 from kwire.groups.limits import GroupLimits
 from kwire.groups.metadata_hash import MetadataHashes
 from kwire.groups.streams import target
-from kwire.groups.streams.configuring import Configurations, Configured, InternalTopic
-from kwire.groups.streams.group import Session, SessionOf, StreamsGroup
+from kwire.groups.streams.configuring import ConfiguredTopology, InternalTopic, TopologyCache
+from kwire.groups.streams.group import SessionOf, StreamsGroup, StreamsSession
 from kwire.groups.streams.member import StreamsMember
-from kwire.groups.streams.reconciliation import Target
-from kwire.groups.streams.records import CurrentAssignment, Epoch, MemberMetadata, TargetAssignment
+from kwire.groups.streams.reconciliation import StreamsTarget
+from kwire.groups.streams.records import (
+    StreamsCurrentAssignment,
+    StreamsGroupEpoch,
+    StreamsMemberMetadata,
+    StreamsTargetAssignment,
+)
 from kwire.groups.streams.tasks import NO_TASKS, TaskSets
 from kwire.groups.streams.topology import Topology
 from kwire.groups.surroundings import Surroundings
+from kwire.groups.timers import RebalanceTimer, rebalance_key
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why a heartbeat comes to nothing, with Apache Kafka's words for it."""
+class StreamsRefusal:
+    """The error of a refused heartbeat, with Apache Kafka's message."""
 
     error: ErrorCode
     message: str | None
@@ -49,23 +54,23 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class HeartbeatReply:
-    """What a heartbeat is told, and the topics that have to be made for it."""
+class StreamsHeartbeatReply:
+    """The response of a heartbeat, and the internal topics to create after it."""
 
     response: StreamsGroupHeartbeatResponse
     to_create: Mapping[str, InternalTopic] = field(default_factory=dict)
 
 
-class Plan(NamedTuple):
-    """What tasks are dealt out by."""
+class StreamsPlan(NamedTuple):
+    """The input of a task assignment."""
 
     epoch: int
-    configured: Configured
+    configured: ConfiguredTopology
     configs: Mapping[str, str]
 
 
-class Decision(AssigningDecision[StreamsGroup]):
-    """A decision about a streams group: what would follow; nothing has happened yet."""
+class StreamsDecision(AssigningDecision[StreamsGroup]):
+    """A decision about a streams group; it collects records and timers, and changes nothing."""
 
     __slots__ = ("_configs", "_configurations", "_validated_topology_epoch")
 
@@ -77,7 +82,7 @@ class Decision(AssigningDecision[StreamsGroup]):
         limits: GroupLimits,
         surroundings: Surroundings,
         hashes: MetadataHashes,
-        configurations: Configurations,
+        configurations: TopologyCache,
         now_ms: int,
     ) -> None:
         super().__init__(group, limits, surroundings, hashes, now_ms)
@@ -88,80 +93,84 @@ class Decision(AssigningDecision[StreamsGroup]):
     # -- sessions
 
     def expect_heartbeat(self, member_id: str) -> None:
-        """Start the member's session over; it is removed unless it is heard of in time."""
+        """Restart the member's session; the member is removed if it sends nothing in that time."""
         settings = self.surroundings.streams_settings(self.group_id)
         self.begin_session(member_id, settings.session_timeout_ms)
 
     def expect_revocation(self, member: StreamsMember) -> None:
-        """It must have given up its tasks within its rebalance timeout."""
+        """Set the timer that removes the member if it does not give up its tasks."""
         timer = RebalanceTimer(self.group_id, member.member_id, member.epoch)
         self.set_timer(timer, member.rebalance_timeout_ms)
 
     def end_revocation(self, member_id: str) -> None:
         self.cancel_timer(rebalance_key(self.group_id, member_id))
 
-    def settle(self, session: Session) -> None:
+    def set_session(self, session: StreamsSession) -> None:
         if session != self.group.session:
             self.effects.soft = SessionOf(self.group_id, session)
 
     # -- the topology
 
-    def configure(self, topology: Topology) -> Configured:
-        """Raises InvalidTopology."""
+    def configure(self, topology: Topology) -> ConfiguredTopology:
+        """The configured topology.  Raises InvalidTopology."""
         image = self.surroundings.image
         return self._configurations.of_group(self.group_id, topology, image)
 
     # -- the epoch
 
-    def epoch_record(self, epoch: int, metadata_hash: int) -> Epoch:
+    def epoch_record(self, epoch: int, metadata_hash: int) -> StreamsGroupEpoch:
         configs = [LastAssignmentConfig(key, value) for key, value in sorted(self._configs.items())]
         value = StreamsGroupMetadataValue(
             epoch, metadata_hash, self._validated_topology_epoch, configs
         )
-        return Epoch(StreamsGroupMetadataKey(self.group_id), value)
+        return StreamsGroupEpoch(StreamsGroupMetadataKey(self.group_id), value)
 
     def next_epoch_of(
         self, metadata_hash: int, validated_topology_epoch: int, configs: Mapping[str, str]
     ) -> int:
-        """Begin the group's next epoch."""
+        """Begin the group's next epoch with a new topology or new settings.  Returns it."""
         self._validated_topology_epoch, self._configs = validated_topology_epoch, configs
         return self.next_epoch(metadata_hash)
 
     # -- the target
 
     def is_put_off(self) -> bool:
-        """`streams.assignment.interval.ms`: many who join at once share an assignment."""
+        """Whether `streams.assignment.interval.ms` delays the next target assignment."""
         interval_ms = self.surroundings.streams_settings(self.group_id).assignment_interval_ms
         return not may_be_computed(self.group.target_timestamp_ms, interval_ms, self.now_ms)
 
     def compute_target(
-        self, members: Mapping[str, StreamsMember], plan: Plan
+        self, members: Mapping[str, StreamsMember], plan: StreamsPlan
     ) -> Mapping[str, TaskSets]:
-        """Deal out the tasks anew; `members`: as they will be."""
+        """Compute the target assignment; `members` are those after the current request."""
         group = self.group
         tasks = target.compute(group, members.values(), plan.configured, plan.configs)
-        for member_id, theirs in tasks.items():
-            if group.target.get(member_id) != theirs:
-                self.append(target.record(self.group_id, member_id, theirs))
+        for member_id, member_tasks in tasks.items():
+            if group.target.get(member_id) != member_tasks:
+                self.append(target.record(self.group_id, member_id, member_tasks))
         self.append(target.epoch_record(self.group_id, plan.epoch, self.now_ms))
         return tasks
 
-    def last_target(self, member_id: str) -> Target:
-        return Target(self.group.target_epoch, self.group.target_of(member_id))
+    def last_target(self, member_id: str) -> StreamsTarget:
+        return StreamsTarget(self.group.target_epoch, self.group.target_of(member_id))
 
-    def no_target(self) -> Target:
-        """As long as the first assignment is delayed."""
-        return Target(self.group.target_epoch, NO_TASKS)
+    def no_target(self) -> StreamsTarget:
+        """An empty target, while the first assignment is delayed."""
+        return StreamsTarget(self.group.target_epoch, NO_TASKS)
 
     # -- leaving
 
     def fence(self, member_id: str) -> None:
-        """Take a member out: what it had is for others, in the next epoch."""
+        """Remove a member; the next epoch assigns its tasks to others."""
         group, group_id = self.group, self.group_id
         self.append(
-            CurrentAssignment(StreamsGroupCurrentMemberAssignmentKey(group_id, member_id), None),
-            TargetAssignment(StreamsGroupTargetAssignmentMemberKey(group_id, member_id), None),
-            MemberMetadata(StreamsGroupMemberMetadataKey(group_id, member_id), None),
+            StreamsCurrentAssignment(
+                StreamsGroupCurrentMemberAssignmentKey(group_id, member_id), None
+            ),
+            StreamsTargetAssignment(
+                StreamsGroupTargetAssignmentMemberKey(group_id, member_id), None
+            ),
+            StreamsMemberMetadata(StreamsGroupMemberMetadataKey(group_id, member_id), None),
         )
         self.next_epoch_of(
             group.metadata_hash, group.validated_topology_epoch, group.assignment_configs
@@ -170,4 +179,4 @@ class Decision(AssigningDecision[StreamsGroup]):
         self.end_revocation(member_id)
 
     def end_delay(self) -> None:
-        self.settle(replace(self.group.session, is_delayed=False))
+        self.set_session(replace(self.group.session, is_delayed=False))

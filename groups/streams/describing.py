@@ -1,4 +1,4 @@
-"""StreamsGroupDescribe: a group and its members, as they are."""
+"""StreamsGroupDescribe: the description of a group and its members."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kwire.codecs.messages.streams_group_describe import (
     TaskIds,
 )
 from kwire.codecs.messages.streams_group_describe import Topology as DescribedTopology
-from kwire.groups.streams.configuring import Configured
+from kwire.groups.streams.configuring import ConfiguredTopology
 from kwire.groups.streams.group import StreamsGroup
 from kwire.groups.streams.member import StreamsMember
 from kwire.groups.streams.tasks import TaskSets, listed
@@ -29,8 +29,8 @@ def not_found(group_id: str, *, exists: bool) -> DescribedGroup:
     )
 
 
-def described(group: StreamsGroup, configured: Configured | None) -> DescribedGroup:
-    """`configured`: where the topology's topics are as they must be."""
+def described(group: StreamsGroup, configured: ConfiguredTopology | None) -> DescribedGroup:
+    """The description of a group; `configured` is None if the topology has a problem."""
     return DescribedGroup(
         group_id=group.group_id,
         group_state=group.state_name,
@@ -43,7 +43,9 @@ def described(group: StreamsGroup, configured: Configured | None) -> DescribedGr
     )
 
 
-def _topology(group: StreamsGroup, configured: Configured | None) -> DescribedTopology | None:
+def _topology(
+    group: StreamsGroup, configured: ConfiguredTopology | None
+) -> DescribedTopology | None:
     if group.topology is None:
         return None
     if configured is None or not configured.is_ready:

@@ -1,4 +1,4 @@
-"""Which process has which partitions of which topics: who queries state asks there."""
+"""The partitions of each process's endpoint: interactive queries of state go there."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from kwire.codecs.messages.streams_group_heartbeat import (
     EndpointToPartitions,
     TopicPartition,
 )
-from kwire.groups.streams.configuring import Configured
+from kwire.groups.streams.configuring import ConfiguredTopology
 from kwire.groups.streams.member import StreamsMember
 
 
 def partitions_by_endpoint(
-    members: Iterable[StreamsMember], configured: Configured, image: ClusterImage
+    members: Iterable[StreamsMember], configured: ConfiguredTopology, image: ClusterImage
 ) -> list[EndpointToPartitions]:
-    """Of those members that have an endpoint."""
+    """The partitions of each member that has an endpoint."""
     return [
         EndpointToPartitions(
             Endpoint(*member.endpoint),
@@ -30,14 +30,18 @@ def partitions_by_endpoint(
 
 
 def _partitions(
-    tasks: Mapping[str, Iterable[int]], configured: Configured, image: ClusterImage
+    tasks: Mapping[str, Iterable[int]], configured: ConfiguredTopology, image: ClusterImage
 ) -> list[TopicPartition]:
-    """Of a topic that has fewer partitions than there are tasks, the first of these, as many."""
-    found = []
-    for subtopology in sorted(tasks):
-        known, these = configured.subtopologies.get(subtopology), sorted(tasks[subtopology])
-        for name in () if known is None else sorted(known.sources):
+    """The partitions of the topics that the tasks read.
+
+    As in Apache Kafka, a topic with N partitions gets at most the first N numbers of the tasks.
+    """
+    partitions = []
+    for subtopology_id in sorted(tasks):
+        subtopology = configured.subtopologies.get(subtopology_id)
+        numbers = sorted(tasks[subtopology_id])
+        for name in () if subtopology is None else sorted(subtopology.sources):
             topic = image.topics.get(name)
             if topic is not None:
-                found.append(TopicPartition(name, these[: len(topic.partitions)]))
-    return found
+                partitions.append(TopicPartition(name, numbers[: len(topic.partitions)]))
+    return partitions

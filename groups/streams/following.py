@@ -1,4 +1,4 @@
-"""How a streams group follows its records."""
+"""Applies the records of a streams group to the group."""
 
 from __future__ import annotations
 
@@ -7,36 +7,41 @@ from typing import assert_never
 from kwire.groups.streams.group import StreamsGroup
 from kwire.groups.streams.member import StreamsMember
 from kwire.groups.streams.records import (
-    CurrentAssignment,
-    Epoch,
-    MemberMetadata,
-    TargetAssignment,
-    TargetEpoch,
+    StreamsCurrentAssignment,
+    StreamsGroupEpoch,
+    StreamsMemberMetadata,
+    StreamsTargetAssignment,
+    StreamsTargetEpoch,
     TopologyRecord,
 )
 from kwire.groups.streams.tasks import TaskSets, tasks_of
 from kwire.groups.streams.topology import Topology
 
 StreamsGroupRecord = (
-    Epoch | MemberMetadata | TargetEpoch | TargetAssignment | CurrentAssignment | TopologyRecord
+    StreamsGroupEpoch
+    | StreamsMemberMetadata
+    | StreamsTargetEpoch
+    | StreamsTargetAssignment
+    | StreamsCurrentAssignment
+    | TopologyRecord
 )
 
 NO_TARGET_EPOCH = -1
 
 
 def follow(group: StreamsGroup, record: StreamsGroupRecord) -> None:
-    """Change the group as the record says; that of its end is for whoever holds the group."""
+    """Apply one record.  The caller handles the tombstone that deletes the group."""
     match record:
-        case Epoch():
+        case StreamsGroupEpoch():
             _follow_epoch(group, record)
-        case MemberMetadata():
+        case StreamsMemberMetadata():
             _follow_metadata(group, record)
-        case TargetEpoch(value=value):
+        case StreamsTargetEpoch(value=value):
             group.target_epoch = NO_TARGET_EPOCH if value is None else value.assignment_epoch
             group.target_timestamp_ms = 0 if value is None else value.assignment_timestamp
-        case TargetAssignment():
+        case StreamsTargetAssignment():
             _follow_target(group, record)
-        case CurrentAssignment():
+        case StreamsCurrentAssignment():
             _follow_assignment(group, record)
         case TopologyRecord(value=value):
             group.topology = None if value is None else Topology(value)
@@ -44,7 +49,7 @@ def follow(group: StreamsGroup, record: StreamsGroupRecord) -> None:
             assert_never(record)
 
 
-def _follow_epoch(group: StreamsGroup, record: Epoch) -> None:
+def _follow_epoch(group: StreamsGroup, record: StreamsGroupEpoch) -> None:
     value = record.value
     if value is not None:
         group.epoch, group.metadata_hash = value.epoch, value.metadata_hash
@@ -53,7 +58,7 @@ def _follow_epoch(group: StreamsGroup, record: Epoch) -> None:
         group.assignment_configs = {config.key: config.value for config in configs}
 
 
-def _follow_metadata(group: StreamsGroup, record: MemberMetadata) -> None:
+def _follow_metadata(group: StreamsGroup, record: StreamsMemberMetadata) -> None:
     member_id = record.key.member_id
     if record.value is None:
         group.remove(member_id)
@@ -62,7 +67,7 @@ def _follow_metadata(group: StreamsGroup, record: MemberMetadata) -> None:
         group.put(member.with_metadata(record.value))
 
 
-def _follow_target(group: StreamsGroup, record: TargetAssignment) -> None:
+def _follow_target(group: StreamsGroup, record: StreamsTargetAssignment) -> None:
     value = record.value
     if value is None:
         group.target.pop(record.key.member_id, None)
@@ -74,7 +79,7 @@ def _follow_target(group: StreamsGroup, record: TargetAssignment) -> None:
         )
 
 
-def _follow_assignment(group: StreamsGroup, record: CurrentAssignment) -> None:
+def _follow_assignment(group: StreamsGroup, record: StreamsCurrentAssignment) -> None:
     member_id = record.key.member_id
     member = group.members.get(member_id)
     if record.value is not None:

@@ -1,13 +1,12 @@
-"""A streams group: everything that its records say of it, and what follows from that.
+"""A streams group: the state that its records hold.
 
-- `epoch` grows with each change of who is in the group and what they say of themselves, of the
-  topology and its topics (`metadata_hash`), and of the settings that tasks are dealt out by.
-- `target` says who is to have which tasks as of `target_epoch`, which follows the epoch.
-- Each member gets there on its own (kwire.groups.streams.reconciliation).
+- `epoch` rises with each change of the members and their metadata, of the topology and its topics
+  (`metadata_hash`), and of the settings for the assignment.
+- `target` is the target assignment, computed for `target_epoch`, which follows the epoch.
+- Each member moves to its target on its own (kwire.groups.streams.reconciliation).
 
-All of it is durable but the `session`: a decision changes nothing here, only
-`kwire.groups.streams.kind` does when it applies records.  Timeouts begin anew when a partition has
-been loaded.
+All of it is durable, except the `session`.  A decision changes nothing here; only
+`kwire.groups.streams.kind` does, when it applies records.  After a load, timeouts start again.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from typing import NamedTuple
 
 from kwire.codecs.messages.list_groups import ListedGroup
 from kwire.groups.group import Group
-from kwire.groups.member_epochs import MemberEpochs, Place
+from kwire.groups.member_epochs import CommitPartition, MemberEpochs
 from kwire.groups.streams.member import StreamsMember
 from kwire.groups.streams.tasks import NO_TASKS, TaskSets
 from kwire.groups.streams.topology import Topology
@@ -27,7 +26,7 @@ from kwire.groups.streams.topology import Topology
 STREAMS_TYPE = "streams"
 
 FIRST_EPOCH = 1
-"""Of a group that nobody has ever been in; 0 is a member's that joins."""
+"""Epoch of a new group; 0 is the epoch of a member that joins."""
 
 
 class StreamsState(Enum):
@@ -35,70 +34,70 @@ class StreamsState(Enum):
 
     EMPTY = "Empty"
     NOT_READY = "NotReady"
-    """The topology's topics are not as they must be."""
+    """The topology has a problem with its topics."""
     ASSIGNING = "Assigning"
-    """The target assignment is to be computed for the group's epoch."""
+    """The target assignment for the group's epoch is not computed yet."""
     RECONCILING = "Reconciling"
     STABLE = "Stable"
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
-    """What no record says of a group: it is lost when the coordinator is."""
+class StreamsSession:
+    """The state of a group that is not in records; a new coordinator starts without it."""
 
     is_delayed: bool = False
     """Whether the first assignment waits for more members to join."""
     endpoint_epoch: int = 0
-    """Grows when tasks have moved that can be asked for at an endpoint."""
+    """Rises when tasks of a member with an endpoint have moved."""
     shutdown_by: str | None = None
-    """The member that asked all others to stop."""
+    """Id of the member that requested the shutdown of the application."""
     is_configured: bool = False
-    """Whether the topology's topics were as they must be when a member was heard of last."""
+    """Whether the topology had no problem at the last heartbeat."""
 
 
 class SessionOf(NamedTuple):
-    """The session of a group as it is from now on: `soft` of Effects."""
+    """The new session of a group: the soft state of GroupEffects."""
 
     group_id: str
-    session: Session
+    session: StreamsSession
 
-    def settle(self, groups: dict[str, Group]) -> None:
-        """The request for a shutdown ends with the last member."""
+    def install(self, groups: dict[str, Group]) -> None:
+        """Set the group's session.  A shutdown request ends when the last member has left."""
         group, session = groups.get(self.group_id), self.session
         if isinstance(group, StreamsGroup):
             group.session = session if group.members else replace(session, shutdown_by=None)
 
 
 Owners = dict[tuple[str, int], set[str]]
-"""Task -> the members that hold it."""
+"""Task -> ids of the members that hold it."""
 
 
 @dataclass(slots=True)
 class StreamsGroup(MemberEpochs[StreamsMember]):
-    """See the module.  Dicts keep the order in which members came."""
+    """See the module.  Dicts keep the order in which members joined."""
 
     group_id: str
     epoch: int = FIRST_EPOCH
     metadata_hash: int = 0
     validated_topology_epoch: int = 0
-    """Of the topology whose topics were found as they must be; -1: of none."""
+    """Epoch of the topology that has no problem with its topics; -1: none."""
     assignment_configs: Mapping[str, str] = field(default_factory=dict)
-    """What the last assignment went by."""
+    """The settings of the last assignment."""
     topology: Topology | None = None
     members: dict[str, StreamsMember] = field(default_factory=dict)
     target_epoch: int = FIRST_EPOCH
     target_timestamp_ms: int = 0
-    """When the target was computed last; 0: never."""
+    """Time of the last computation of the target; 0: never."""
     target: dict[str, TaskSets] = field(default_factory=dict)
     active_owners: Owners = field(default_factory=dict)
     followers: Owners = field(default_factory=dict)
-    """Of standbys and warm-ups."""
-    session: Session = Session()
+    """Owners of standby and warm-up tasks."""
+    session: StreamsSession = StreamsSession()
 
-    # -- following its records
+    # -- changes by records
 
     def put(self, member: StreamsMember) -> None:
-        """A member that is new, or takes the place of the one with its id."""
+        """Add a member, or replace the one with the same id."""
         before = self.members.get(member.member_id)
         if before is not None:
             self._release(before)
@@ -132,23 +131,23 @@ class StreamsGroup(MemberEpochs[StreamsMember]):
                     for partition in partitions:
                         yield owners, (subtopology, partition)
 
-    # -- who has what
+    # -- tasks
 
     def target_of(self, member_id: str) -> TaskSets:
         return self.target.get(member_id, NO_TASKS)
 
     def active_process(self, task: tuple[str, int]) -> str | None:
-        """The process in which a task is active."""
+        """Id of the process in which the task is active, or None."""
         return next(iter(self._processes(self.active_owners, task)), None)
 
     def following_processes(self, task: tuple[str, int]) -> set[str]:
-        """Those that have a task as a standby or a warm-up."""
+        """Ids of the processes that have the task as a standby or a warm-up."""
         return self._processes(self.followers, task)
 
     def _processes(self, owners: Owners, task: tuple[str, int]) -> set[str]:
-        return {self.members[each].process_id for each in owners.get(task, ())}
+        return {self.members[member_id].process_id for member_id in owners.get(task, ())}
 
-    # -- as any group (kwire.groups.group)
+    # -- the interface of any group (kwire.groups.group)
 
     @property
     def type_name(self) -> str:
@@ -156,7 +155,7 @@ class StreamsGroup(MemberEpochs[StreamsMember]):
 
     @property
     def is_valid(self) -> bool:
-        """Whether its topology was found as it must be."""
+        """Whether the current topology has no problem with its topics."""
         topology = self.topology
         return topology is not None and topology.epoch == self.validated_topology_epoch
 
@@ -183,13 +182,15 @@ class StreamsGroup(MemberEpochs[StreamsMember]):
             group_type=STREAMS_TYPE,
         )
 
-    def given_since(self, member: StreamsMember, place: Place) -> int | None:
-        """Of the active task that reads the partition."""
+    def assigned_since_epoch(self, member: StreamsMember, partition: CommitPartition) -> int | None:
+        """The epoch in which the active task that reads the partition was assigned."""
         if self.topology is None:
             return None
-        subtopology = self.topology.subtopology_of_source.get(place.topic)
+        subtopology = self.topology.subtopology_of_source.get(partition.topic)
         return (
-            None if subtopology is None else member.assignment_epoch(subtopology, place.partition)
+            None
+            if subtopology is None
+            else member.assignment_epoch(subtopology, partition.partition)
         )
 
     def is_subscribed_to(self, topic: str) -> bool:

@@ -1,4 +1,4 @@
-"""The streams kind of groups (KIP-1071): its requests, its records, its timers."""
+"""The streams kind of groups (KIP-1071): its requests, records and timers."""
 
 from __future__ import annotations
 
@@ -14,29 +14,38 @@ from kwire.coordinators.contract.machine import MachineRecord
 from kwire.groups.assigning import AssigningKind
 from kwire.groups.classic.group import ClassicGroup
 from kwire.groups.classic.records import group_tombstone
-from kwire.groups.consumer.timers import RebalanceTimer
-from kwire.groups.effects import Effects, Ticket
+from kwire.groups.effects import GroupEffects, Ticket
 from kwire.groups.kind import Groups
 from kwire.groups.limits import GroupLimits
 from kwire.groups.streams import describing
-from kwire.groups.streams.configuring import Configurations, Configured
-from kwire.groups.streams.decision import Decision, HeartbeatReply, Plan, Refusal
+from kwire.groups.streams.configuring import ConfiguredTopology, TopologyCache
+from kwire.groups.streams.decision import (
+    StreamsDecision,
+    StreamsHeartbeatReply,
+    StreamsPlan,
+    StreamsRefusal,
+)
 from kwire.groups.streams.following import StreamsGroupRecord, follow
 from kwire.groups.streams.group import STREAMS_TYPE, StreamsGroup
-from kwire.groups.streams.heartbeat import Heartbeat, leave
-from kwire.groups.streams.member import JOIN_EPOCH, MemberState
-from kwire.groups.streams.records import RECORDS, Epoch, TargetEpoch, TopologyRecord
+from kwire.groups.streams.heartbeat import StreamsHeartbeat, leave
+from kwire.groups.streams.member import JOIN_EPOCH, StreamsMemberState
+from kwire.groups.streams.records import (
+    RECORDS,
+    StreamsGroupEpoch,
+    StreamsTargetEpoch,
+    TopologyRecord,
+)
 from kwire.groups.streams.timers import InitialDelayTimer
 from kwire.groups.streams.topology import InvalidTopology
 from kwire.groups.surroundings import Surroundings
-from kwire.groups.timers import GroupTimer, SessionTimer
+from kwire.groups.timers import GroupTimer, RebalanceTimer, SessionTimer
 
 RETRY_MS = 1_000
-"""After which is tried again what a timer asked for, and could not be written."""
+"""Pause before a member is removed again whose tombstones could not be written."""
 
 
-class Streams(AssigningKind[StreamsGroup]):
-    """A `kwire.groups.kind.Kind`."""
+class StreamsKind(AssigningKind[StreamsGroup]):
+    """Implements `kwire.groups.kind.GroupKind`."""
 
     group_class = StreamsGroup
     type_name = STREAMS_TYPE
@@ -44,10 +53,10 @@ class Streams(AssigningKind[StreamsGroup]):
 
     def __init__(self, groups: Groups, limits: GroupLimits, surroundings: Surroundings) -> None:
         super().__init__(groups, limits, surroundings)
-        self._configurations = Configurations()
+        self._configurations = TopologyCache()
 
-    def _decision(self, group: StreamsGroup, now_ms: int) -> Decision:
-        return Decision(
+    def _decision(self, group: StreamsGroup, now_ms: int) -> StreamsDecision:
+        return StreamsDecision(
             group, self._limits, self._surroundings, self._hashes, self._configurations, now_ms
         )
 
@@ -60,33 +69,34 @@ class Streams(AssigningKind[StreamsGroup]):
         client_host: str,
         ticket: Ticket,
         now_ms: int,
-    ) -> Effects:
-        """The reply is a HeartbeatReply."""
+    ) -> GroupEffects:
+        """Decide StreamsGroupHeartbeat.  The reply is a StreamsHeartbeatReply."""
         group = self.find(request.group_id)
         if request.member_epoch < JOIN_EPOCH:
             return self._leave(group, request, ticket, now_ms)
         is_new = group is None
         if group is None:
-            refusal = self._why_not_begin(request)
+            refusal = self._why_not_create(request)
             if refusal is not None:
-                return Effects.reply(ticket, HeartbeatReply(refusal.response()))
+                return GroupEffects.reply(ticket, StreamsHeartbeatReply(refusal.response()))
             group = StreamsGroup(request.group_id)
         decision = self._decision(group, now_ms)
         other = self._groups.get(request.group_id)
         if isinstance(other, ClassicGroup):
             decision.append(group_tombstone(other.group_id))
-        beat = Heartbeat(decision, request, client_id, client_host, is_new=is_new)
+        beat = StreamsHeartbeat(decision, request, client_id, client_host, is_new=is_new)
         return beat.decide(ticket)
 
-    def _why_not_begin(self, request: StreamsGroupHeartbeatRequest) -> Refusal | None:
-        """A group may begin in the place of a classic one that nobody is in."""
+    def _why_not_create(self, request: StreamsGroupHeartbeatRequest) -> StreamsRefusal | None:
+        """Why a heartbeat cannot create the group, else None.  It may replace an empty classic
+        group."""
         group_id, other = request.group_id, self._groups.get(request.group_id)
         joins = request.member_epoch == JOIN_EPOCH
         if other is None and joins:
             return None
         if other is None:
             message = f"Streams group {group_id} not found."
-            return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, message)
+            return StreamsRefusal(ErrorCode.GROUP_ID_NOT_FOUND, message)
         empty = isinstance(other, ClassicGroup) and other.check_delete() is ErrorCode.NONE
         return None if joins and empty else _not_streams(group_id)
 
@@ -96,14 +106,14 @@ class Streams(AssigningKind[StreamsGroup]):
         request: StreamsGroupHeartbeatRequest,
         ticket: Ticket,
         now_ms: int,
-    ) -> Effects:
+    ) -> GroupEffects:
         if group is not None:
             return leave(self._decision(group, now_ms), request, ticket)
         group_id = request.group_id
         refusal = _not_streams(group_id)
         if group_id not in self._groups:
-            refusal = Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
-        return Effects.reply(ticket, HeartbeatReply(refusal.response()))
+            refusal = StreamsRefusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        return GroupEffects.reply(ticket, StreamsHeartbeatReply(refusal.response()))
 
     def describe(self, group_id: str) -> DescribedGroup:
         group = self.find(group_id)
@@ -112,8 +122,8 @@ class Streams(AssigningKind[StreamsGroup]):
         configured = self._configured(group) if group.session.is_configured else None
         return describing.described(group, configured)
 
-    def _configured(self, group: StreamsGroup) -> Configured | None:
-        """None: its topology makes no sense beside the topics that there are."""
+    def _configured(self, group: StreamsGroup) -> ConfiguredTopology | None:
+        """The group's configured topology, or None if it is invalid with the current topics."""
         if group.topology is None:
             return None
         try:
@@ -122,7 +132,7 @@ class Streams(AssigningKind[StreamsGroup]):
         except InvalidTopology:
             return None
 
-    # -- the kind
+    # -- the interface of a kind
 
     def apply(self, record: StreamsGroupRecord) -> None:
         group_id = record.key.group_id
@@ -130,9 +140,9 @@ class Streams(AssigningKind[StreamsGroup]):
         if group is None:
             if record.value is None:
                 return
-            # Also in the place of a simple group, which offsets that stand before it have begun.
+            # This replaces a simple group that offsets earlier in the log have created.
             group = self._groups[group_id] = StreamsGroup(group_id)
-        if isinstance(record, Epoch) and record.value is None:
+        if isinstance(record, StreamsGroupEpoch) and record.value is None:
             del self._groups[group_id]
             self._hashes.forget(group_id)
             self._configurations.forget(group_id)
@@ -140,23 +150,23 @@ class Streams(AssigningKind[StreamsGroup]):
             follow(group, record)
 
     def tombstones(self, group: StreamsGroup) -> list[MachineRecord]:
-        """Of a group without members."""
+        """The records that delete a group without members."""
         group_id = group.group_id
         return [
-            TargetEpoch(StreamsGroupTargetAssignmentMetadataKey(group_id), None),
-            Epoch(StreamsGroupMetadataKey(group_id), None),
+            StreamsTargetEpoch(StreamsGroupTargetAssignmentMetadataKey(group_id), None),
+            StreamsGroupEpoch(StreamsGroupMetadataKey(group_id), None),
             TopologyRecord(StreamsGroupTopologyKey(group_id), None),
         ]
 
-    def loaded(self, group: StreamsGroup, now_ms: int) -> Effects:
+    def loaded(self, group: StreamsGroup, now_ms: int) -> GroupEffects:
         decision = self._decision(group, now_ms)
         for member in group.members.values():
             decision.expect_heartbeat(member.member_id)
-            if member.state is MemberState.UNREVOKED_TASKS:
+            if member.state is StreamsMemberState.UNREVOKED_TASKS:
                 decision.expect_revocation(member)
         return decision.effects
 
-    def due(self, group: StreamsGroup, timer: GroupTimer, now_ms: int) -> Effects:
+    def timer_fired(self, group: StreamsGroup, timer: GroupTimer, now_ms: int) -> GroupEffects:
         decision = self._decision(group, now_ms)
         match timer:
             case SessionTimer(member_id=member_id):
@@ -164,34 +174,36 @@ class Streams(AssigningKind[StreamsGroup]):
             case RebalanceTimer(member_id=member_id, member_epoch=epoch):
                 member = group.members.get(member_id)
                 if member is None or member.epoch != epoch:
-                    return Effects()
+                    return GroupEffects()
                 return _fence(decision, member_id, f"did not leave epoch {epoch} in time")
             case InitialDelayTimer() if group.session.is_delayed:
                 return self._end_delay(decision)
-        return Effects()  # of a group of another kind, which this one has followed
+        return GroupEffects()  # a timer of another kind's group that this group has replaced
 
-    def _end_delay(self, decision: Decision) -> Effects:
-        """The first assignment, among all who have joined meanwhile."""
+    def _end_delay(self, decision: StreamsDecision) -> GroupEffects:
+        """End the delay: compute the first assignment for all members that have joined."""
         group = decision.group
         decision.end_delay()
         configured = self._configured(group)
         if group.members and configured is not None and not decision.is_put_off():
-            plan = Plan(group.epoch, configured, group.assignment_configs)
+            plan = StreamsPlan(group.epoch, configured, group.assignment_configs)
             decision.compute_target(group.members, plan)
             soft = decision.effects.soft
-            decision.effects.refused = lambda _: Effects(soft=soft)  # the next heartbeat has it
+            decision.effects.refused = lambda _: GroupEffects(
+                soft=soft
+            )  # the next heartbeat has it
         return decision.effects
 
 
-def _not_streams(group_id: str) -> Refusal:
-    return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a streams group.")
+def _not_streams(group_id: str) -> StreamsRefusal:
+    return StreamsRefusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a streams group.")
 
 
-def _fence(decision: Decision, member_id: str, why: str) -> Effects:
+def _fence(decision: StreamsDecision, member_id: str, why: str) -> GroupEffects:
     if member_id in decision.group.members:
         decision.note(f"member {member_id} {why} and is out")
         decision.fence(member_id)
         timer = SessionTimer(decision.group_id, member_id)
         again = (timer.key, timer, RETRY_MS)
-        decision.effects.refused = lambda _: Effects(timers=[again])
+        decision.effects.refused = lambda _: GroupEffects(timers=[again])
     return decision.effects

@@ -1,13 +1,13 @@
-"""A member of a streams group, a thread of the application: what it said, and which tasks it has.
+"""A member of a streams group (a thread of the application): its metadata and its tasks.
 
-state              what the member does
+state              meaning
 -----------------  -------------------------------------------------------------------------
-STABLE             it has all that its epoch's target gives it
-UNREVOKED_TASKS    it must give up tasks before it gets to the next epoch; it is known to have done
-                   so once it does not own them any longer, by its own word
-UNRELEASED_TASKS   it is in the new epoch, and waits for tasks that others still hold, or another
-                   member of its process
-UNKNOWN            a newer broker wrote a state that is not known here
+STABLE             it has all tasks of its target
+UNREVOKED_TASKS    it must give up tasks before it moves to the next epoch; it has done so when a
+                   heartbeat does not list them as owned any more
+UNRELEASED_TASKS   it is in the new epoch, and waits for tasks that other members, perhaps of its
+                   own process, still hold
+UNKNOWN            a newer broker wrote a state that is unknown here
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kwire.codecs.messages.coordinator.streams_group_member_metadata import (
     StreamsGroupMemberMetadataValue,
 )
 from kwire.codecs.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
-from kwire.groups.streams.records import CurrentAssignment, MemberMetadata
+from kwire.groups.streams.records import StreamsCurrentAssignment, StreamsMemberMetadata
 from kwire.groups.streams.tasks import (
     NOTHING_HELD,
     HeldTasks,
@@ -43,8 +43,8 @@ LEAVE_FOR_A_WHILE_EPOCH = -2
 NO_REBALANCE_TIMEOUT = -1
 
 
-class MemberState(IntEnum):
-    """See the module; the numbers are those of the record."""
+class StreamsMemberState(IntEnum):
+    """See the module; the values are those of the record."""
 
     STABLE = 1
     UNREVOKED_TASKS = 2
@@ -52,8 +52,8 @@ class MemberState(IntEnum):
     UNKNOWN = 127
 
 
-class Endpoint(NamedTuple):
-    """Where other processes ask this one for its state (`application.server`)."""
+class StreamsEndpoint(NamedTuple):
+    """The address for queries of a process's state (`application.server`)."""
 
     host: str
     port: int
@@ -61,42 +61,42 @@ class Endpoint(NamedTuple):
 
 @dataclass(frozen=True)
 class StreamsMember:
-    """See the module.  It is never changed, only replaced."""
+    """See the module.  Immutable: a change makes a new one."""
 
     member_id: str
     instance_id: str | None = None
     rack_id: str | None = None
     client_id: str = ""
     client_host: str = ""
-    """As it is printed, with Java's leading slash."""
+    """As StreamsGroupDescribe shows it, with Java's leading slash."""
     rebalance_timeout_ms: int = NO_REBALANCE_TIMEOUT
     topology_epoch: int = -1
     process_id: str = ""
-    endpoint: Endpoint | None = None
+    endpoint: StreamsEndpoint | None = None
     client_tags: Mapping[str, str] = field(default_factory=dict)
     epoch: int = 0
     previous_epoch: int = 0
-    state: MemberState = MemberState.STABLE
+    state: StreamsMemberState = StreamsMemberState.STABLE
     assigned: HeldTasks = NOTHING_HELD
     revoking: HeldTasks = NOTHING_HELD
-    """What it must give up."""
+    """Tasks that the member must give up."""
 
     def reconciled_to(self, epoch: int) -> bool:
-        return self.state is MemberState.STABLE and self.epoch == epoch
+        return self.state is StreamsMemberState.STABLE and self.epoch == epoch
 
     def assignment_epoch(self, subtopology: str, partition: int) -> int | None:
-        """In which epoch it was given an active task that it has or is to give up."""
+        """The epoch in which a held active task was assigned; None if it is not held."""
         epoch = self.assigned.active.get(subtopology, {}).get(partition)
         return self.revoking.active.get(subtopology, {}).get(partition) if epoch is None else epoch
 
-    # -- what it says of itself
+    # -- metadata
 
-    def told(
+    def updated_by(
         self, request: StreamsGroupHeartbeatRequest, client_id: str, client_host: str
     ) -> StreamsMember:
-        """As a heartbeat has it: what is left out stays as it was."""
+        """The member after a heartbeat: fields that the request leaves out stay unchanged."""
         timeout_ms, topology = request.rebalance_timeout_ms, request.topology
-        said, tags = request.user_endpoint, request.client_tags
+        endpoint, tags = request.user_endpoint, request.client_tags
         return replace(
             self,
             rack_id=self.rack_id if request.rack_id is None else request.rack_id,
@@ -107,13 +107,15 @@ class StreamsMember:
             else timeout_ms,
             topology_epoch=self.topology_epoch if topology is None else topology.epoch,
             process_id=self.process_id if request.process_id is None else request.process_id,
-            endpoint=self.endpoint if said is None else Endpoint(said.host, said.port),
+            endpoint=self.endpoint
+            if endpoint is None
+            else StreamsEndpoint(endpoint.host, endpoint.port),
             client_tags=self.client_tags if tags is None else {tag.key: tag.value for tag in tags},
         )
 
-    def to_metadata(self, group_id: str) -> MemberMetadata:
+    def to_metadata(self, group_id: str) -> StreamsMemberMetadata:
         tags = sorted(self.client_tags.items())
-        return MemberMetadata(
+        return StreamsMemberMetadata(
             StreamsGroupMemberMetadataKey(group_id, self.member_id),
             StreamsGroupMemberMetadataValue(
                 instance_id=self.instance_id,
@@ -129,7 +131,7 @@ class StreamsMember:
         )
 
     def with_metadata(self, value: StreamsGroupMemberMetadataValue) -> StreamsMember:
-        said = value.user_endpoint
+        endpoint = value.user_endpoint
         return replace(
             self,
             instance_id=value.instance_id,
@@ -139,15 +141,15 @@ class StreamsMember:
             rebalance_timeout_ms=value.rebalance_timeout_ms,
             topology_epoch=value.topology_epoch,
             process_id=value.process_id,
-            endpoint=None if said is None else Endpoint(said.host, said.port),
+            endpoint=None if endpoint is None else StreamsEndpoint(endpoint.host, endpoint.port),
             client_tags={tag.key: tag.value for tag in value.client_tags},
         )
 
-    # -- what it has
+    # -- tasks
 
-    def to_assignment(self, group_id: str) -> CurrentAssignment:
+    def to_assignment(self, group_id: str) -> StreamsCurrentAssignment:
         assigned, revoking = self.assigned, self.revoking
-        return CurrentAssignment(
+        return StreamsCurrentAssignment(
             StreamsGroupCurrentMemberAssignmentKey(group_id, self.member_id),
             StreamsGroupCurrentMemberAssignmentValue(
                 member_epoch=self.epoch,
@@ -164,12 +166,12 @@ class StreamsMember:
 
     def with_assignment(self, value: StreamsGroupCurrentMemberAssignmentValue) -> StreamsMember:
         epoch = value.member_epoch
-        known = value.state in MemberState.__members__.values()
+        known = value.state in StreamsMemberState.__members__.values()
         return replace(
             self,
             epoch=epoch,
             previous_epoch=value.previous_member_epoch,
-            state=MemberState(value.state) if known else MemberState.UNKNOWN,
+            state=StreamsMemberState(value.state) if known else StreamsMemberState.UNKNOWN,
             assigned=HeldTasks(
                 _since(value.active_tasks, epoch),
                 tasks_of(value.standby_tasks),
@@ -183,7 +185,7 @@ class StreamsMember:
         )
 
     def without_assignment(self) -> StreamsMember:
-        """Its record was deleted, as that of who leaves is."""
+        """The member after the tombstone of its current assignment."""
         return replace(
             self, epoch=-1, previous_epoch=-1, assigned=NOTHING_HELD, revoking=NOTHING_HELD
         )
@@ -191,18 +193,19 @@ class StreamsMember:
 
 def _listed_since(tasks: TasksSince) -> list[TaskIds]:
     return [
-        TaskIds(each.subtopology_id, each.partitions, [epochs[p] for p in each.partitions])
-        for each in listed(tasks, TaskIds)
-        for epochs in (tasks[each.subtopology_id],)
+        TaskIds(ids.subtopology_id, ids.partitions, [epochs[p] for p in ids.partitions])
+        for ids in listed(tasks, TaskIds)
+        for epochs in (tasks[ids.subtopology_id],)
     ]
 
 
 def _since(listed: Iterable[TaskIds], member_epoch: int) -> TasksSince:
-    """Brokers before 4.3 did not write in which epoch a task was given."""
+    """The tasks in a record.  Brokers before 4.3 wrote no epochs of tasks: the member epoch is used
+    then."""
     held: dict[str, Mapping[int, int]] = {}
-    for each in listed:
-        epochs = each.assignment_epochs
-        if epochs is None or len(epochs) != len(each.partitions):
-            epochs = [member_epoch] * len(each.partitions)
-        held[each.subtopology_id] = dict(zip(each.partitions, epochs, strict=True))
+    for ids in listed:
+        epochs = ids.assignment_epochs
+        if epochs is None or len(epochs) != len(ids.partitions):
+            epochs = [member_epoch] * len(ids.partitions)
+        held[ids.subtopology_id] = dict(zip(ids.partitions, epochs, strict=True))
     return held

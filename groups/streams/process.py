@@ -1,4 +1,4 @@
-"""A process of a streams application while tasks are dealt out to its members, its threads."""
+"""A process of a streams application while tasks are assigned to its members (its threads)."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from kwire.groups.streams.tasks import Task
 
 @dataclass(slots=True)
 class _Loaded:
-    """A member in the queue of its process, with its tasks as of when it came there."""
+    """A member in its process's queue, with its number of tasks when it was put there."""
 
     member_id: str
     count: int
 
 
 class Process:
-    """What it has been given; the more members, the more it can carry."""
+    """The tasks assigned to a process; its load is tasks per member."""
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
-        """Member id -> how many tasks it has been given."""
+        """Member id -> number of tasks assigned to it."""
         self.active: dict[str, set[Task]] = {}
         self.standby: dict[str, set[Task]] = {}
         self._order = HashTable(string_hash)
@@ -42,17 +42,20 @@ class Process:
         return task in self._tasks
 
     def give(self, member_id: str, task: Task, *, active: bool) -> int:
-        """How many tasks the member has then."""
+        """Assign a task to a member.  Returns the member's new number of tasks."""
         self._by_load = None
         return self._give(member_id, task, active)
 
     def give_least_loaded(self, task: Task, *, active: bool) -> int:
-        """Likewise; its members wait in one queue until one of them is given something by name."""
+        """Assign a task to the member with the fewest.  Returns its new number of tasks.
+
+        The order of equal members comes from a queue, which `give` resets.
+        """
         if len(self.counts) == 1:
             return self._give(next(iter(self.counts)), task, active)
         if self._by_load is None:
             loaded = (_Loaded(member_id, self.counts[member_id]) for member_id in self._order)
-            self._by_load = PriorityQueue(lambda each: each.count, loaded)
+            self._by_load = PriorityQueue(lambda member: member.count, loaded)
         least = self._by_load.poll()
         assert least is not None, "a process has members"
         least.count = self._give(least.member_id, task, active)

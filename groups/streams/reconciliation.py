@@ -1,9 +1,12 @@
-"""How a member gets from the tasks that it has to those of the target assignment.
+"""Reconciliation: moves a member from its current tasks to its target, step by step.
 
-It gives up first what it is not to have: until it says that it does not own that any more it stays
-in its epoch (UNREVOKED_TASKS).  Then it is in the target's epoch, with all of the target that is
-free; for the rest it waits (UNRELEASED_TASKS).  A task is free as an active one if it is not active
-anywhere; and in a process that has it in any way, as nothing else: its state is one directory.
+1. The member gives up the tasks that are not in its target.  It stays in its epoch
+   (UNREVOKED_TASKS) until a heartbeat shows that it does not own them any more.
+2. It moves to the target's epoch and gets the tasks of its target that are free.  It waits for the
+   others (UNRELEASED_TASKS).
+
+An active task is free if it is not active anywhere.  In addition, a process that has a task in any
+role cannot get it in another role, because all roles use the same state directory.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from kwire.groups.streams.group import StreamsGroup
-from kwire.groups.streams.member import MemberState, StreamsMember
+from kwire.groups.streams.member import StreamsMember, StreamsMemberState
 from kwire.groups.streams.tasks import (
     NOTHING_HELD,
     HeldTasks,
@@ -24,8 +27,8 @@ from kwire.groups.streams.tasks import (
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """What a member is to have, since which epoch."""
+class StreamsTarget:
+    """One member's target and the epoch that it was computed for."""
 
     epoch: int
     tasks: TaskSets
@@ -33,9 +36,10 @@ class Target:
 
 @dataclass(slots=True)
 class _Sorted:
-    """What of one kind of tasks a member keeps, gives up and gets, and whether it waits for more.
+    """Tasks of one role to keep, to revoke and to add, and whether others are not released yet.
 
-    Each is a task and the epoch in which it was given, which counts for active tasks only.
+    Each maps subtopology -> partition -> the epoch in which it was assigned; the epoch matters for
+    active tasks only.
     """
 
     kept: dict[str, dict[int, int]]
@@ -45,7 +49,7 @@ class _Sorted:
 
     @property
     def given(self) -> TasksSince:
-        """What it has with what it gets."""
+        """The kept tasks together with the added ones."""
         given = {subtopology: dict(these) for subtopology, these in self.kept.items()}
         for subtopology, these in self.free.items():
             given.setdefault(subtopology, {}).update(these)
@@ -53,29 +57,29 @@ class _Sorted:
 
 
 @dataclass(frozen=True, slots=True)
-class Reconciliation:
-    """One heartbeat's step of one member."""
+class StreamsReconciliation:
+    """The step of one member with one heartbeat."""
 
     member: StreamsMember
-    target: Target
+    target: StreamsTarget
     owned: TaskSets | None
-    """What it says it owns; None: nothing has changed since it said so last."""
+    """The tasks that the heartbeat lists as owned; None: unchanged since the last list."""
     group: StreamsGroup
 
     def step(self) -> StreamsMember | None:
-        """The member as it is next; None: it must let go of everything and join anew."""
+        """The member after the step, or None if it must give up everything and rejoin."""
         member = self.member
         match member.state:
-            case MemberState.STABLE if member.epoch == self.target.epoch:
+            case StreamsMemberState.STABLE if member.epoch == self.target.epoch:
                 return member
-            case MemberState.UNREVOKED_TASKS:
+            case StreamsMemberState.UNREVOKED_TASKS:
                 return member if self._owns_any(member.revoking) else self._next(member.epoch + 1)
-            case MemberState.UNKNOWN if self.owned is None or not self.owned.is_empty:
+            case StreamsMemberState.UNKNOWN if self.owned is None or not self.owned.is_empty:
                 return None
         return self._next(member.epoch)
 
     def _owns_any(self, revoked: HeldTasks) -> bool:
-        """Who does not say what it owns may own it still."""
+        """Whether the member may still own some of these; True if the heartbeat has no list."""
         return self.owned is None or revoked.has_any(self.owned)
 
     def _next(self, epoch: int) -> StreamsMember:
@@ -86,29 +90,29 @@ class Reconciliation:
         revoked = HeldTasks(active.revoked, _sets(standby.revoked), _sets(warmup.revoked))
         if not revoked.is_empty and self._owns_any(revoked):
             kept = HeldTasks(active.kept, _sets(standby.kept), _sets(warmup.kept))
-            return self._at(epoch, MemberState.UNREVOKED_TASKS, kept, revoked)
+            return self._at(epoch, StreamsMemberState.UNREVOKED_TASKS, kept, revoked)
         given = HeldTasks(active.given, _sets(standby.given), _sets(warmup.given))
         is_waiting = active.is_waiting or standby.is_waiting or warmup.is_waiting
-        state = MemberState.UNRELEASED_TASKS if is_waiting else MemberState.STABLE
+        state = StreamsMemberState.UNRELEASED_TASKS if is_waiting else StreamsMemberState.STABLE
         return self._at(self.target.epoch, state, given, NOTHING_HELD)
 
     def _sort(
-        self, has: TasksSince, wanted: Tasks, is_unreleased: Callable[[Task], bool]
+        self, current: TasksSince, target: Tasks, is_unreleased: Callable[[Task], bool]
     ) -> _Sorted:
-        found = _Sorted({}, {}, {})
-        for subtopology in {**wanted, **has}:
-            goal, held = wanted.get(subtopology, frozenset()), has.get(subtopology, {})
+        result = _Sorted({}, {}, {})
+        for subtopology in {**target, **current}:
+            goal, held = target.get(subtopology, frozenset()), current.get(subtopology, {})
             missing = [partition for partition in goal if partition not in held]
             free = [p for p in missing if not is_unreleased((subtopology, p))]
-            found.is_waiting = found.is_waiting or len(free) < len(missing)
-            for place, what in (
-                (found.kept, {p: since for p, since in held.items() if p in goal}),
-                (found.revoked, {p: since for p, since in held.items() if p not in goal}),
-                (found.free, dict.fromkeys(free, self.target.epoch)),
+            result.is_waiting = result.is_waiting or len(free) < len(missing)
+            for tasks, partitions in (
+                (result.kept, {p: since for p, since in held.items() if p in goal}),
+                (result.revoked, {p: since for p, since in held.items() if p not in goal}),
+                (result.free, dict.fromkeys(free, self.target.epoch)),
             ):
-                if what:
-                    place[subtopology] = what
-        return found
+                if partitions:
+                    tasks[subtopology] = partitions
+        return result
 
     def _is_active_unreleased(self, task: Task) -> bool:
         if self.group.active_process(task) is not None:
@@ -122,7 +126,7 @@ class Reconciliation:
         return process_id in self.group.following_processes(task)
 
     def _at(
-        self, epoch: int, state: MemberState, assigned: HeldTasks, revoking: HeldTasks
+        self, epoch: int, state: StreamsMemberState, assigned: HeldTasks, revoking: HeldTasks
     ) -> StreamsMember:
         return replace(
             self.member,

@@ -2,13 +2,13 @@
 
 type  key            value
 ----  -------------  -------------------------------------------------------------------------
-17    group          the group's epoch, a hash of its topics, the epoch of the topology that was
-                     found valid, and the settings that the last assignment went by
-19    group, member  what a member has said of itself
+17    group          the group's epoch, a hash of its topics, the epoch of the validated topology,
+                     and the settings of the last assignment
+19    group, member  a member's metadata
 20    group          the epoch that the target assignment was computed for, and when
-21    group, member  the tasks that a member is to have
-22    group, member  those that it has now and must give up, its epoch and state
-23    group          the topology: what the application reads, keeps and writes
+21    group, member  a member's target tasks
+22    group, member  a member's current tasks, those to give up, its epoch and state
+23    group          the topology: the topics that the application reads, keeps and writes
 """
 
 from __future__ import annotations
@@ -42,19 +42,21 @@ from kwire.codecs.messages.coordinator.streams_group_topology import (
 from kwire.groups.record_format import KeyedRecord
 
 
-class Epoch(KeyedRecord[StreamsGroupMetadataKey, StreamsGroupMetadataValue]):
+class StreamsGroupEpoch(KeyedRecord[StreamsGroupMetadataKey, StreamsGroupMetadataValue]):
     TYPE = 17
     KEY = StreamsGroupMetadataKey
     VALUE = StreamsGroupMetadataValue
 
 
-class MemberMetadata(KeyedRecord[StreamsGroupMemberMetadataKey, StreamsGroupMemberMetadataValue]):
+class StreamsMemberMetadata(
+    KeyedRecord[StreamsGroupMemberMetadataKey, StreamsGroupMemberMetadataValue]
+):
     TYPE = 19
     KEY = StreamsGroupMemberMetadataKey
     VALUE = StreamsGroupMemberMetadataValue
 
 
-class TargetEpoch(
+class StreamsTargetEpoch(
     KeyedRecord[StreamsGroupTargetAssignmentMetadataKey, StreamsGroupTargetAssignmentMetadataValue]
 ):
     TYPE = 20
@@ -62,7 +64,7 @@ class TargetEpoch(
     VALUE = StreamsGroupTargetAssignmentMetadataValue
 
 
-class TargetAssignment(
+class StreamsTargetAssignment(
     KeyedRecord[StreamsGroupTargetAssignmentMemberKey, StreamsGroupTargetAssignmentMemberValue]
 ):
     TYPE = 21
@@ -70,7 +72,7 @@ class TargetAssignment(
     VALUE = StreamsGroupTargetAssignmentMemberValue
 
 
-class CurrentAssignment(
+class StreamsCurrentAssignment(
     KeyedRecord[StreamsGroupCurrentMemberAssignmentKey, StreamsGroupCurrentMemberAssignmentValue]
 ):
     TYPE = 22
@@ -85,10 +87,10 @@ class TopologyRecord(KeyedRecord[StreamsGroupTopologyKey, StreamsGroupTopologyVa
 
 
 RECORDS: tuple[type[KeyedRecord[Any, Any]], ...] = (
-    Epoch,
-    MemberMetadata,
-    TargetEpoch,
-    TargetAssignment,
-    CurrentAssignment,
+    StreamsGroupEpoch,
+    StreamsMemberMetadata,
+    StreamsTargetEpoch,
+    StreamsTargetAssignment,
+    StreamsCurrentAssignment,
     TopologyRecord,
 )

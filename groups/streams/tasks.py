@@ -1,7 +1,7 @@
-"""Tasks: a task is a subtopology and a partition, of its input and of all that it keeps.
+"""Tasks: a task is a subtopology and a partition number of its input and state.
 
-A task is active in one place, where records are processed.  A standby follows its state elsewhere,
-to take over quickly; a warm-up does so for a while, until the task moves there.
+A task is active in one member, which processes its records.  A standby keeps a copy of its state in
+another process, for a fast takeover.  A warm-up does so for a while, until the task moves there.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Tasks = Mapping[str, frozenset[int]]
 """Subtopology id -> partitions; none is empty."""
 
 TasksSince = Mapping[str, Mapping[int, int]]
-"""The same, with the epoch in which a member was given each."""
+"""Subtopology id -> partition -> the epoch in which it was assigned to the member."""
 
 
 class TaskIds(Protocol):
@@ -31,7 +31,7 @@ class TaskIds(Protocol):
 
 @dataclass(frozen=True)
 class TaskSets:
-    """What a member is to have, or says that it owns."""
+    """The tasks of a member's target, or those that a member lists as owned."""
 
     active: Tasks = field(default_factory=dict)
     standby: Tasks = field(default_factory=dict)
@@ -44,7 +44,7 @@ class TaskSets:
 
 @dataclass(frozen=True)
 class HeldTasks:
-    """What a member has, or is to give up."""
+    """The tasks that a member has, or that it must give up."""
 
     active: TasksSince = field(default_factory=dict)
     standby: Tasks = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What a streams group waits for, beside sessions and tasks that are given up."""
+"""The timers of a streams group, besides those in kwire.groups.timers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kwire.coordinators.contract.effects import TimerKey
 
 @dataclass(frozen=True, slots=True)
 class InitialDelayTimer:
-    """`group.streams.initial.rebalance.delay.ms` passed since the first member joined."""
+    """`group.streams.initial.rebalance.delay.ms` has passed since the first member joined."""
 
     group_id: str
 

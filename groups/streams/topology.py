@@ -1,8 +1,8 @@
-"""A topology: what a streams application reads, keeps and writes.
+"""A topology: the topics that a streams application reads, keeps and writes.
 
-Subtopologies are connected by topics only.  Beside the topics that others write (source topics)
-there are two kinds that the application owns: repartition topics, by which records get from one
-subtopology to another, and changelogs, which keep the state of tasks.
+Subtopologies are connected by topics only.  Besides source topics, which other programs write, the
+application owns two types of internal topics: repartition topics carry records from one
+subtopology to another, and changelogs store the state of tasks.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from kwire.groups.streams.records import TopologyRecord
 
 
 class InvalidTopology(ValueError):
-    """Why a topology makes no sense, in words for who sent it."""
+    """The topology is invalid; the message says why, for the client."""
 
 
 @dataclass(frozen=True)
 class Topology:
-    """What its record says, and what follows from that alone."""
+    """The topology in a record, and values computed from it."""
 
     value: StreamsGroupTopologyValue
 
@@ -41,39 +41,41 @@ class Topology:
 
     @cached_property
     def subtopologies(self) -> Mapping[str, Subtopology]:
-        """By id, in the order in which Java's map of them is walked."""
-        by_id = {each.subtopology_id: each for each in self.value.subtopologies}
+        """Subtopology id -> subtopology, in the iteration order of Java's map."""
+        by_id = {
+            subtopology.subtopology_id: subtopology for subtopology in self.value.subtopologies
+        }
         return {name: by_id[name] for name in HashTable(string_hash, by_id)}
 
     @cached_property
     def required_topics(self) -> frozenset[str]:
-        """All that tasks read and keep."""
+        """All topics that tasks read, and their changelogs."""
         return frozenset(name for each in self.subtopologies.values() for name in topics_of(each))
 
     @cached_property
     def subtopology_of_source(self) -> Mapping[str, str]:
-        """By topic that tasks read, the id of its subtopology."""
+        """Topic that tasks read -> id of its subtopology."""
         return {
-            name: each.subtopology_id
-            for each in self.subtopologies.values()
-            for name in sources_of(each)
+            name: subtopology.subtopology_id
+            for subtopology in self.subtopologies.values()
+            for name in sources_of(subtopology)
         }
 
     def is_same_as(self, other: Topology) -> bool:
-        """In whatever order the subtopologies are listed."""
+        """Whether both topologies are equal; the order of subtopologies does not matter."""
         return self.epoch == other.epoch and self.subtopologies == other.subtopologies
 
     def to_record(self, group_id: str) -> TopologyRecord:
         return TopologyRecord(StreamsGroupTopologyKey(group_id), self.value)
 
     def described(self) -> described.Topology:
-        """As it was sent: of internal topics the number of partitions may not be known yet."""
+        """The description of the topology as it was sent; partition counts may be missing."""
         listed = [_described(self.subtopologies[name]) for name in sorted(self.subtopologies)]
         return described.Topology(self.epoch, listed)
 
 
 def sources_of(subtopology: Subtopology) -> list[str]:
-    """The topics whose records its tasks process."""
+    """The topics whose records the subtopology's tasks process."""
     return [
         *subtopology.source_topics,
         *(topic.name for topic in subtopology.repartition_source_topics),
@@ -85,11 +87,11 @@ def topics_of(subtopology: Subtopology) -> list[str]:
     return [*sources_of(subtopology), *changelogs]
 
 
-def topology_of(told: heartbeat.Topology) -> Topology:
-    """The one that a heartbeat brings.  Raises InvalidTopology."""
-    subtopologies = [_subtopology(each) for each in told.subtopologies]
-    value = StreamsGroupTopologyValue(told.epoch, subtopologies)
-    if told.epoch < 0:
+def topology_of(sent: heartbeat.Topology) -> Topology:
+    """The topology in a heartbeat.  Raises InvalidTopology."""
+    subtopologies = [_subtopology(subtopology) for subtopology in sent.subtopologies]
+    value = StreamsGroupTopologyValue(sent.epoch, subtopologies)
+    if sent.epoch < 0:
         raise InvalidTopology("Topology epoch must be non-negative.")
     topology = Topology(value)
     if len(topology.subtopologies) < len(value.subtopologies):
@@ -99,37 +101,37 @@ def topology_of(told: heartbeat.Topology) -> Topology:
     return topology
 
 
-def _subtopology(told: heartbeat.Subtopology) -> Subtopology:
+def _subtopology(sent: heartbeat.Subtopology) -> Subtopology:
     return Subtopology(
-        subtopology_id=told.subtopology_id,
-        source_topics=told.source_topics,
-        source_topic_regex=told.source_topic_regex,
-        state_changelog_topics=_topic_infos(told.state_changelog_topics),
-        repartition_sink_topics=told.repartition_sink_topics,
-        repartition_source_topics=_topic_infos(told.repartition_source_topics),
+        subtopology_id=sent.subtopology_id,
+        source_topics=sent.source_topics,
+        source_topic_regex=sent.source_topic_regex,
+        state_changelog_topics=_topic_infos(sent.state_changelog_topics),
+        repartition_sink_topics=sent.repartition_sink_topics,
+        repartition_source_topics=_topic_infos(sent.repartition_source_topics),
         copartition_groups=[
             CopartitionGroup(
-                each.source_topics, each.source_topic_regex, each.repartition_source_topics
+                group.source_topics, group.source_topic_regex, group.repartition_source_topics
             )
-            for each in told.copartition_groups
+            for group in sent.copartition_groups
         ],
     )
 
 
-def _topic_infos(told: Iterable[heartbeat.TopicInfo]) -> list[TopicInfo]:
+def _topic_infos(topics: Iterable[heartbeat.TopicInfo]) -> list[TopicInfo]:
     return [
         TopicInfo(
-            each.name,
-            each.partitions,
-            each.replication_factor,
-            [TopicConfig(config.key, config.value) for config in each.topic_configs],
+            topic.name,
+            topic.partitions,
+            topic.replication_factor,
+            [TopicConfig(config.key, config.value) for config in topic.topic_configs],
         )
-        for each in told
+        for topic in topics
     ]
 
 
 def _check_copartition_groups(subtopology: Subtopology) -> None:
-    """They name topics by their places in the lists of the subtopology."""
+    """Raise InvalidTopology if a copartition group has an index outside the topic lists."""
     for group in subtopology.copartition_groups:
         for places, topics in (
             (group.source_topics, subtopology.source_topics),

@@ -1,11 +1,11 @@
-"""What a heartbeat is refused for before anybody looks for its group."""
+"""Validates StreamsGroupHeartbeat before its group is looked up."""
 
 from __future__ import annotations
 
 from kwire.cluster.metadata.topic_names import INTERNAL_TOPICS, why_invalid
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, Topology
-from kwire.groups.streams.decision import Refusal
+from kwire.groups.streams.decision import StreamsRefusal
 from kwire.groups.streams.member import (
     JOIN_EPOCH,
     LEAVE_FOR_A_WHILE_EPOCH,
@@ -14,7 +14,7 @@ from kwire.groups.streams.member import (
 
 
 def topics_of(topology: Topology | None) -> list[str]:
-    """All that it names, each once, as it names them."""
+    """All topic names in a topology, without duplicates, in its order."""
     subtopologies = () if topology is None else topology.subtopologies
     names = (
         name
@@ -29,34 +29,35 @@ def topics_of(topology: Topology | None) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def refused_topics(topology: Topology | None) -> Refusal | None:
-    """Whether it names topics that no application may have."""
+def refused_topics(topology: Topology | None) -> StreamsRefusal | None:
+    """The refusal of a topology with internal or invalid topic names, else None."""
     names = topics_of(topology)
     internal = ",".join(name for name in names if name in INTERNAL_TOPICS)
     if internal:
         message = (
             f"Use of Kafka internal topics {internal} in a Kafka Streams topology is prohibited."
         )
-        return Refusal(ErrorCode.STREAMS_INVALID_TOPOLOGY, message)
+        return StreamsRefusal(ErrorCode.STREAMS_INVALID_TOPOLOGY, message)
     invalid = ",".join(name for name in names if why_invalid(name) is not None)
     if invalid or "" in names:
         message = f"Topic names {invalid} are not valid topic names."
-        return Refusal(ErrorCode.STREAMS_INVALID_TOPOLOGY, message)
+        return StreamsRefusal(ErrorCode.STREAMS_INVALID_TOPOLOGY, message)
     return None
 
 
-def refused(request: StreamsGroupHeartbeatRequest) -> Refusal | None:
-    sentence = _unsupported(request) or _empty(request) or _of_epoch(request)
-    if sentence is None and request.member_epoch == JOIN_EPOCH:
+def refused(request: StreamsGroupHeartbeatRequest) -> StreamsRefusal | None:
+    """The refusal of an invalid request, else None."""
+    message = _unsupported(request) or _empty(request) or _of_epoch(request)
+    if message is None and request.member_epoch == JOIN_EPOCH:
         changelog = _counted_changelog(request)
         if changelog is not None:
-            return Refusal(ErrorCode.STREAMS_INVALID_TOPOLOGY, changelog)
-    sentence = sentence or _of_tasks(request)
-    return None if sentence is None else Refusal(ErrorCode.INVALID_REQUEST, sentence)
+            return StreamsRefusal(ErrorCode.STREAMS_INVALID_TOPOLOGY, changelog)
+    message = message or _of_tasks(request)
+    return None if message is None else StreamsRefusal(ErrorCode.INVALID_REQUEST, message)
 
 
 def _unsupported(request: StreamsGroupHeartbeatRequest) -> str | None:
-    """What the protocol has room for and no release of Apache Kafka does yet."""
+    """The message about a field that no Apache Kafka release supports yet, else None."""
     if request.instance_id is not None:
         return "Static membership is not yet supported."
     if request.task_offsets is not None:
@@ -86,7 +87,7 @@ def _of_epoch(request: StreamsGroupHeartbeatRequest) -> str | None:
     if epoch == JOIN_EPOCH:
         return _joining(request)
     if epoch == LEAVE_FOR_A_WHILE_EPOCH:
-        return "InstanceId can't be null."  # as nobody may have one
+        return "InstanceId can't be null."  # always: no member can have an instance id
     if epoch < LEAVE_FOR_A_WHILE_EPOCH:
         return f"MemberEpoch is {epoch}, but must be greater than or equal to -2."
     return None
@@ -106,7 +107,8 @@ def _joining(request: StreamsGroupHeartbeatRequest) -> str | None:
 
 
 def _counted_changelog(request: StreamsGroupHeartbeatRequest) -> str | None:
-    """How many partitions a changelog has follows from what its subtopology reads."""
+    """The message about a changelog with a partition count, else None: the coordinator computes
+    the count."""
     subtopologies = [] if request.topology is None else request.topology.subtopologies
     for topic in (topic for each in subtopologies for topic in each.state_changelog_topics):
         if topic.partitions != 0:

@@ -1,8 +1,9 @@
-"""Coordinators: whatever keeps its state in the records of a partition.
+"""Coordinators: components that keep their state in the records of an internal topic's partition.
 
-`contract` says what a coordinator's decision is and in which order it is carried out; the machines
-for groups and transactions are `kwire.groups` and `kwire.txn`, those for share groups are in
-`share`.  `runtime` runs the machines on the partitions that a broker leads, and
-`share_partitions` deals out the records of share groups.  The way in is `runtime.coordinators`.
+`contract` defines a coordinator's decision and the order in which it is carried out.  The machines
+for groups and transactions are in `kwire.groups` and `kwire.txn`; those for share groups are in
+`share`.  `runtime` runs the machines on the partitions that this broker leads.  `share_partitions`
+hands out the records that share groups read.  Start reading at `runtime.coordinators`.
+
 May import cluster, groups, log, settings, storage.partitions and txn.
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from kwire.coordinators.contract.pattern import InvalidPattern, Pattern
+from kwire.coordinators.contract.pattern import InvalidRegex, RegexPattern
 from kwire.settings.definition import MEDIUM, Settings, integer, strings
 from kwire.settings.error import ConfigError
 
@@ -31,7 +31,7 @@ class ClientMetricsSettings(Settings):
     metrics = strings((), MEDIUM)
 
 
-def match_patterns(match: Iterable[str]) -> Iterator[tuple[str, Pattern]]:
+def match_patterns(match: Iterable[str]) -> Iterator[tuple[str, RegexPattern]]:
     """(key, pattern) of each `key=regex`.  If a key comes twice, the last one wins.
 
     As with Java's split, `=` at the end is ignored, and any further part is an error.  Raises
@@ -42,8 +42,8 @@ def match_patterns(match: Iterable[str]) -> Iterator[tuple[str, Pattern]]:
         if len(expressions) != 1 or key.strip() not in MATCH_KEYS:
             raise _illegal(text)
         try:
-            yield key.strip(), Pattern(expressions[0].strip())
-        except InvalidPattern:
+            yield key.strip(), RegexPattern(expressions[0].strip())
+        except InvalidRegex:
             raise _illegal(text) from None
 
 

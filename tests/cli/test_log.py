@@ -17,7 +17,7 @@ from kwire.codecs.messages.coordinator.share_update import (
     ShareUpdateValue,
     StateBatch,
 )
-from kwire.coordinators.share.records import Snapshot, Update
+from kwire.coordinators.share.records import ShareStateSnapshot, ShareStateUpdate
 from kwire.groups.records import OffsetCommit
 from tests.commands.forked import run_kwire
 from tests.storage.data_folder.folders import log_dir
@@ -110,10 +110,12 @@ def test_states_of_share_groups_are_decoded(tmp_path: Path) -> None:
     folder = tmp_path / "__share_group_state-7"
     folder.mkdir()
     batches = [StateBatch(0, 4, 2, 1)]
-    records: list[Snapshot | Update] = [
-        Snapshot(ShareSnapshotKey("s", b"i" * 16, 3), ShareSnapshotValue(1, 2, 0, 0, 7, 8)),
-        Update(ShareUpdateKey("s", b"i" * 16, 3), ShareUpdateValue(1, 0, 5, 4, batches)),
-        Snapshot(ShareSnapshotKey("s", b"i" * 16, 3), None),
+    records: list[ShareStateSnapshot | ShareStateUpdate] = [
+        ShareStateSnapshot(
+            ShareSnapshotKey("s", b"i" * 16, 3), ShareSnapshotValue(1, 2, 0, 0, 7, 8)
+        ),
+        ShareStateUpdate(ShareUpdateKey("s", b"i" * 16, 3), ShareUpdateValue(1, 0, 5, 4, batches)),
+        ShareStateSnapshot(ShareSnapshotKey("s", b"i" * 16, 3), None),
     ]
     written = [Record(0, 0, *record.encode()) for record in records]
     (folder / FIRST).write_bytes(build(written))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from kwire.groups.consumer.assignors.spec import Assignment, MemberSpec, as_read, in_java_order
+from kwire.groups.assignment import Assignment, MemberSpec, as_read, in_java_order
 from kwire.groups.java import HashTable, uuid_hash
 
 ASSIGNORS: Final = Path(__file__).with_name("Assignors.java")

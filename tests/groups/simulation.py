@@ -28,7 +28,7 @@ from kwire.coordinators.contract.effects import TimerKey
 from kwire.coordinators.contract.machine import MachineRecord
 from kwire.groups import txn_offsets
 from kwire.groups.classic import join as classic_join
-from kwire.groups.classic.decision import Caller
+from kwire.groups.classic.decision import ClassicCaller
 from kwire.groups.classic.group import ClassicGroup
 from kwire.groups.classic.state import ClassicState
 from kwire.groups.limits import GroupLimits
@@ -125,7 +125,7 @@ class GroupSimulation(Simulation[GroupMachine, MachineRecord]):
         """The partition is led elsewhere: who waits is told so."""
         for effects in list(self.machine.unloaded(self.now_ms)):
             self.reply(effects.replies)
-            self.machine.settle(effects)
+            self.machine.install_soft_state(effects)
         self.timers.clear()
         self._has_resigned = True
 
@@ -181,29 +181,31 @@ class GroupSimulation(Simulation[GroupMachine, MachineRecord]):
             case ApiKey.JOIN_GROUP:
                 self._join(name, version, request, ticket)
             case ApiKey.SYNC_GROUP:
-                self.happen(machine.classic.sync(request, ticket, now_ms), ticket)
+                self.carry_out(machine.classic.sync(request, ticket, now_ms), ticket)
             case ApiKey.HEARTBEAT:
-                self.happen(machine.classic.heartbeat(request, ticket, now_ms), ticket)
+                self.carry_out(machine.classic.heartbeat(request, ticket, now_ms), ticket)
             case ApiKey.LEAVE_GROUP:
                 if version < 3:
                     request.members = [MemberIdentity(request.member_id)]
-                self.happen(machine.classic.leave(request, ticket, now_ms), ticket)
+                self.carry_out(machine.classic.leave(request, ticket, now_ms), ticket)
             case ApiKey.OFFSET_COMMIT | ApiKey.TXN_OFFSET_COMMIT:
                 self._commit(version, request, ticket)
             case ApiKey.OFFSET_DELETE:
-                self.happen(machine.delete_offsets(request, ticket, now_ms), ticket)
+                self.carry_out(machine.delete_offsets(request, ticket, now_ms), ticket)
             case ApiKey.DELETE_GROUPS:
-                self.happen(machine.delete_group(request.groups_names[0], ticket, now_ms), ticket)
+                self.carry_out(
+                    machine.delete_group(request.groups_names[0], ticket, now_ms), ticket
+                )
             case _:
                 self._look(api, version, request, ticket)
 
     def _join(self, name: str, version: int, request: JoinGroupRequest, ticket: Parked) -> None:
         if version == 0:
             request.rebalance_timeout_ms = request.session_timeout_ms
-        caller = Caller(name, "/127.0.0.1", version)
+        caller = ClassicCaller(name, "/127.0.0.1", version)
         new_member_id = f"{name}-{ticket.number}"
         effects = self.machine.classic.join(request, caller, new_member_id, ticket, self.now_ms)
-        self.happen(effects, ticket)
+        self.carry_out(effects, ticket)
 
     def _commit(self, version: int, request: AnyMessage, ticket: Parked) -> None:
         machine, now_ms = self.machine, self.now_ms
@@ -211,7 +213,7 @@ class GroupSimulation(Simulation[GroupMachine, MachineRecord]):
             effects = machine.commit_offsets(request, version, ticket, now_ms)
         else:
             effects = machine.commit_transactional_offsets(request, ticket, now_ms)
-        self.happen(effects, ticket)
+        self.carry_out(effects, ticket)
 
     def _invalid(self, api: ApiKey, request: AnyMessage) -> object | None:
         """What kwire.coordinators.runtime.groups refuses before it looks for the group."""

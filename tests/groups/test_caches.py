@@ -9,7 +9,7 @@ import pytest
 from kwire.cluster.metadata.image import BrokerImage, ClusterImage, TopicImage
 from kwire.groups import metadata_hash
 from kwire.groups.metadata_hash import MetadataHashes, topic_hash
-from kwire.groups.streams.configuring import Configurations
+from kwire.groups.streams.configuring import TopologyCache
 from kwire.groups.streams.topology import topology_of
 from tests.groups.images import put
 from tests.groups.streams.simulation import copying
@@ -77,7 +77,7 @@ def test_racks_are_hashed_whatever_their_names_are_made_of() -> None:
 
 
 def test_a_topology_is_configured_once_for_topics_as_they_are(image: ClusterImage) -> None:
-    configurations = Configurations()
+    configurations = TopologyCache()
     topology, same = topology_of(copying()), topology_of(copying())
     first = configurations.of_group("g", topology, image)
     assert configurations.of_group("g", topology, replace(image, version=9)) is first

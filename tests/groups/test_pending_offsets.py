@@ -8,10 +8,10 @@ import pytest
 
 from kwire.codecs.messages.coordinator.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kwire.groups.offsets import Offsets
-from kwire.groups.pending_offsets import OffsetPlace
+from kwire.groups.pending_offsets import OffsetKey
 from kwire.groups.records import OffsetCommit, offset_tombstone
 
-PLACES = [OffsetPlace(group, "t", index) for group in "gh" for index in range(3)]
+PLACES = [OffsetKey(group, "t", index) for group in "gh" for index in range(3)]
 PRODUCERS = (7, 8, 9)
 
 
@@ -20,17 +20,17 @@ class Model:
 
     def __init__(self) -> None:
         self.position = 0
-        self.committed: dict[OffsetPlace, tuple[int, int]] = {}
-        self.pending: dict[int, dict[OffsetPlace, tuple[int, int]]] = {}
+        self.committed: dict[OffsetKey, tuple[int, int]] = {}
+        self.pending: dict[int, dict[OffsetKey, tuple[int, int]]] = {}
 
-    def write(self, place: OffsetPlace, offset: int, producer_id: int | None) -> None:
+    def write(self, place: OffsetKey, offset: int, producer_id: int | None) -> None:
         self.position += 1
         if producer_id is None:
             self.committed[place] = self.position, offset
         else:
             self.pending.setdefault(producer_id, {})[place] = self.position, offset
 
-    def delete(self, place: OffsetPlace) -> None:
+    def delete(self, place: OffsetKey) -> None:
         self.position += 1
         self.committed.pop(place, None)
         for offsets in self.pending.values():
@@ -41,7 +41,7 @@ class Model:
             if commit and found > self.committed.get(place, (-1, 0)):
                 self.committed[place] = found
 
-    def is_pending(self, place: OffsetPlace) -> bool:
+    def is_pending(self, place: OffsetKey) -> bool:
         return any(place in offsets for offsets in self.pending.values())
 
 
@@ -67,7 +67,7 @@ def step(rng: Random, offsets: Offsets, model: Model) -> str:
     return f"end {producer_id} commit={commit}"
 
 
-def record(place: OffsetPlace, offset: int) -> OffsetCommit:
+def record(place: OffsetKey, offset: int) -> OffsetCommit:
     return OffsetCommit(OffsetCommitKey(*place), OffsetCommitValue(offset=offset))
 
 
@@ -91,10 +91,10 @@ def test_the_later_record_wins(rng: Random, round_number: int) -> None:
 
 def test_what_is_deleted_with_its_group_or_topic() -> None:
     offsets = Offsets()
-    offsets.apply(record(OffsetPlace("g", "t", 0), 5))
-    offsets.apply_pending(record(OffsetPlace("g", "t", 0), 6), 7)
-    offsets.apply_pending(record(OffsetPlace("g", "t", 1), 6), 7)
-    offsets.apply_pending(record(OffsetPlace("h", "u", 1), 6), 8)
+    offsets.apply(record(OffsetKey("g", "t", 0), 5))
+    offsets.apply_pending(record(OffsetKey("g", "t", 0), 6), 7)
+    offsets.apply_pending(record(OffsetKey("g", "t", 1), 6), 7)
+    offsets.apply_pending(record(OffsetKey("h", "u", 1), 6), 8)
     named = [(r.key.topic, r.key.partition) for r in offsets.tombstones("g")]
     assert named == [("t", 0), ("t", 1)]
     gone = offsets.tombstones_of_topics([("t", bytes(16)), ("u", bytes(16))])
@@ -113,8 +113,8 @@ def test_what_is_deleted_with_its_group_or_topic() -> None:
 def test_what_is_pending_does_not_expire() -> None:
     offsets = Offsets()
     for index in (0, 1):
-        offsets.apply(record(OffsetPlace("g", "t", index), 5))
-    offsets.apply_pending(record(OffsetPlace("g", "t", 1), 6), 7)
+        offsets.apply(record(OffsetKey("g", "t", index), 5))
+    offsets.apply_pending(record(OffsetKey("g", "t", 1), 6), 7)
     assert offsets.expired("g", 1000, 10, lambda _: 0) == [("t", 0)]
     offsets.end_transaction(7, commit=False)
     assert offsets.expired("g", 1000, 10, lambda _: 0) == [("t", 0), ("t", 1)]

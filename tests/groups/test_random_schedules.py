@@ -23,7 +23,7 @@ from kwire.codecs.messages.join_group import JoinGroupResponse
 from kwire.conformance.group_script import GroupScript
 from kwire.groups.classic.group import ClassicGroup
 from kwire.groups.classic.state import ClassicState
-from kwire.groups.effects import Effects
+from kwire.groups.effects import GroupEffects
 from kwire.groups.limits import GroupLimits
 from kwire.groups.machine import GroupMachine
 from kwire.groups.surroundings import NOWHERE, Surroundings
@@ -39,7 +39,7 @@ protocols = st.sampled_from(["range:x", "range:x,sticky:y", "sticky:y,range:x", 
 times_ms = st.sampled_from([0, 500, 1_500, 3_000, 9_000, 40_000])
 
 
-OPERATIONS = ("commit_offsets", "delete_offsets", "topics_deleted", "delete_group", "timer")
+OPERATIONS = ("commit_offsets", "delete_offsets", "topics_deleted", "delete_group", "timer_fired")
 OF_CLASSIC = ("join", "sync", "heartbeat", "leave")
 
 
@@ -52,8 +52,10 @@ class PureMachine(GroupMachine):
             for name in names:
                 setattr(owner, name, self._checked(name, getattr(owner, name)))
 
-    def _checked(self, name: str, decide: Callable[..., Effects]) -> Callable[..., Effects]:
-        def check(*arguments: object) -> Effects:
+    def _checked(
+        self, name: str, decide: Callable[..., GroupEffects]
+    ) -> Callable[..., GroupEffects]:
+        def check(*arguments: object) -> GroupEffects:
             before = deepcopy((self.groups, self.offsets.by_group))
             effects = decide(*arguments)
             assert (self.groups, self.offsets.by_group) == before, f"{name} changed something"
@@ -170,7 +172,7 @@ class Schedule(RuleBasedStateMachine):
     def delete_topic(self) -> None:
         deleted = [("t", bytes(16))]
         machine = self.simulation.machine
-        self.simulation.happen(machine.topics_deleted(deleted, self.simulation.now_ms))
+        self.simulation.carry_out(machine.topics_deleted(deleted, self.simulation.now_ms))
         if self.simulation.append_error is None:
             assert not any(topic == "t" for topic, _, _ in machine.offsets.all_of(GROUP_ID))
 

@@ -103,7 +103,7 @@ def test_what_a_group_is_subscribed_to_is_in_its_record() -> None:
 )
 def test_since_when_an_offset_is_not_used(value: GroupMetadataValue, since_ms: int) -> None:
     """Which was committed at 5; brokers before 2.1 did not write when a group became empty."""
-    assert ClassicGroup.from_record("g", value).unused_since_ms(5) == since_ms
+    assert ClassicGroup.from_record("g", value).retention_start_ms(5) == since_ms
 
 
 def test_members_without_a_protocol() -> None:

@@ -7,14 +7,15 @@ from collections.abc import Sequence
 import pytest
 
 from kwire.cluster.metadata.image import ClusterImage
+from kwire.groups.assignment import Assignment
 from kwire.groups.consumer import target as of_consumers
-from kwire.groups.consumer.assignors.spec import Assignment, GroupSpec
+from kwire.groups.consumer.assignors.spec import ConsumerGroupSpec
 from kwire.groups.consumer.group import ConsumerGroup, ResolvedPattern
 from kwire.groups.consumer.member import ConsumerMember
 from kwire.groups.share import assignor
 from kwire.groups.share import target as of_shares
 from kwire.groups.share.group import ShareGroup
-from kwire.groups.share.member import ShareMember
+from kwire.groups.share.member import ShareGroupMember
 from tests.groups.images import put
 
 IMAGE, _ = put(ClusterImage(cluster_id="c"), "t", 2)
@@ -40,9 +41,9 @@ Said = tuple[str, str | None]
 def test_consumer_groups(
     members: Sequence[Said], homogeneous: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[GroupSpec] = []
+    told: list[ConsumerGroupSpec] = []
 
-    def assign(spec: GroupSpec) -> dict[str, Assignment]:
+    def assign(spec: ConsumerGroupSpec) -> dict[str, Assignment]:
         told.append(spec)
         return {}
 
@@ -72,7 +73,8 @@ def test_share_groups(
 
     monkeypatch.setattr(assignor, "assign", assign)
     asked = [
-        ShareMember(str(place), topic_names=frozenset(names)) for place, names in enumerate(members)
+        ShareGroupMember(str(place), topic_names=frozenset(names))
+        for place, names in enumerate(members)
     ]
     assigned = of_shares.compute(ShareGroup("g"), asked, IMAGE)
     assert assigned == {member.member_id: {} for member in asked}

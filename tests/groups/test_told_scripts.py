@@ -51,23 +51,18 @@ from kwire.groups.classic.timers import InitialJoinTimer, JoinTimer, SyncTimer
 from kwire.groups.consumer import validation as of_consumers
 from kwire.groups.consumer.decision import ConsumerCaller
 from kwire.groups.consumer.records import PartitionMetadata
-from kwire.groups.consumer.timers import (
-    ClassicJoinTimer,
-    ClassicSyncTimer,
-    PatternTimer,
-    RebalanceTimer,
-)
-from kwire.groups.effects import Effects
+from kwire.groups.consumer.timers import ClassicJoinTimer, ClassicSyncTimer, PatternTimer
+from kwire.groups.effects import GroupEffects
 from kwire.groups.group import Group
 from kwire.groups.limits import GroupLimits, MigrationPolicy
 from kwire.groups.share import validation as of_shares
-from kwire.groups.share.decision import Initialization
-from kwire.groups.share.offsets import Deletion
+from kwire.groups.share.decision import ShareInitialization
+from kwire.groups.share.offsets import OffsetDeletion
 from kwire.groups.streams import target
 from kwire.groups.streams import validation as of_streams
 from kwire.groups.streams.timers import InitialDelayTimer
 from kwire.groups.surroundings import FixedSurroundings
-from kwire.groups.timers import SessionTimer
+from kwire.groups.timers import RebalanceTimer, SessionTimer
 from tests.groups import telling
 from tests.groups.consumer.test_heartbeat import AT_ONCE as CONSUMER
 from tests.groups.images import deleted, put
@@ -152,7 +147,7 @@ class Watched(GroupSimulation):
             name = "/".join(map(str, key))
             if timer is not None:
                 self.timer_lines.append(f"@ {name} in {delay_ms}{telling.timer(timer)}")
-            elif self.awaits(key):
+            elif self.has_timer(key):
                 self.timer_lines.append(f"@ {name} ended")
             super().set_timers([(key, timer, delay_ms)])
 
@@ -164,8 +159,8 @@ class ToldScript:
         self.names: dict[bytes, str] = {}
         self.epochs: dict[str, int] = {}
         """What members were told last."""
-        self.asked: list[Initialization] = []
-        self.deletion: Deletion | None = None
+        self.asked: list[ShareInitialization] = []
+        self.deletion: OffsetDeletion | None = None
         image = ClusterImage(cluster_id="c")
         self.surroundings = FixedSurroundings(image, CONSUMER, SHARE, STREAMS)
         self._start(LIMITS)
@@ -227,7 +222,9 @@ class ToldScript:
         topic_id = surroundings.image.topics[name].id
         surroundings.image = deleted(surroundings.image, name)
         simulation = self.simulation
-        simulation.happen(simulation.machine.topics_deleted([(name, topic_id)], simulation.now_ms))
+        simulation.carry_out(
+            simulation.machine.topics_deleted([(name, topic_id)], simulation.now_ms)
+        )
 
     def _settings(self, words: list[str], given: Words) -> None:
         attribute = {"consumer": "consumer_settings"}.get(words[0], words[0])
@@ -255,7 +252,7 @@ class ToldScript:
         numbers = [int(each) if each.isdigit() else each for each in rest]
         timer = TIMERS[name](given.get("group", GROUP_ID), *numbers)
         simulation = self.simulation
-        simulation.happen(simulation.machine.timer(timer, simulation.now_ms))
+        simulation.carry_out(simulation.machine.timer_fired(timer, simulation.now_ms))
 
     def _rewritten(self, words: list[str], given: Words) -> None:
         if words == ["partition-metadata"]:
@@ -276,7 +273,7 @@ class ToldScript:
         self._write(record)
 
     def _write(self, record: MachineRecord) -> None:
-        self.simulation.happen(Effects(records=[record]))
+        self.simulation.carry_out(GroupEffects(records=[record]))
 
     def _marker(self, words: list[str], _: Words) -> None:
         self.simulation.end_transaction(7, commit=words == ["commit"])
@@ -321,7 +318,7 @@ class ToldScript:
         effects = simulation.machine.consumer.heartbeat(
             request, caller, f"new-{member}", ticket, simulation.now_ms
         )
-        simulation.happen(effects, ticket)
+        simulation.carry_out(effects, ticket)
         return self._heard(member, fields, ticket.reply)
 
     def _share(self, words: list[str], given: Words) -> list[str]:
@@ -334,7 +331,7 @@ class ToldScript:
             return self._heard(member, fields, refusal.response())
         ticket, simulation = Waiting(), self.simulation
         effects = simulation.machine.share.heartbeat(request, *caller, ticket, simulation.now_ms)
-        simulation.happen(effects, ticket)
+        simulation.carry_out(effects, ticket)
         lines = self._heard(member, fields, ticket.reply)
         initialization = getattr(ticket.reply, "initialization", None)
         if initialization is not None:
@@ -354,7 +351,7 @@ class ToldScript:
             return self._heard(member, fields, refusal.response())
         ticket, simulation = Waiting(), self.simulation
         effects = simulation.machine.streams.heartbeat(request, *caller, ticket, simulation.now_ms)
-        simulation.happen(effects, ticket)
+        simulation.carry_out(effects, ticket)
         lines = self._heard(member, fields, ticket.reply)
         to_create = getattr(ticket.reply, "to_create", {})
         return lines + [f"> to be made: {each}" for each in to_create.values()]
@@ -388,7 +385,7 @@ class ToldScript:
     def _answered(self, words: list[str], _: Words) -> None:
         asked, ticket, share = self.asked.pop(0), Waiting(), self.simulation.machine.share
         say = share.not_initialized if words == ["badly"] else share.initialized
-        self.simulation.happen(say(asked.group_id, asked.topics, ticket), ticket)
+        self.simulation.carry_out(say(asked.group_id, asked.topics, ticket), ticket)
 
     def _alter(self, words: list[str], given: Words) -> list[str]:
         wanted: dict[str, list[tuple[int, int]]] = {}
@@ -398,18 +395,18 @@ class ToldScript:
         ticket, simulation = Waiting(), self.simulation
         group_id = words[0] if words else GROUP_ID
         share, now_ms = simulation.machine.share, simulation.now_ms
-        simulation.happen(share.alter_offsets(group_id, wanted, ticket, now_ms), ticket)
+        simulation.carry_out(share.alter_offsets(group_id, wanted, ticket, now_ms), ticket)
         decided = ticket.reply
         offsets = " ".join(f"{self.names[t]}:{p}={at}" for (t, p), at in decided.offsets.items())
         if decided.offsets:
-            self.asked.append(Initialization(group_id, decided.group_epoch, decided.topics))
+            self.asked.append(ShareInitialization(group_id, decided.group_epoch, decided.topics))
         return [self._say(decided.response), f"> epoch {decided.group_epoch} {offsets}"]
 
     def _forget(self, words: list[str], given: Words) -> list[str]:
         ticket, simulation = Waiting(), self.simulation
         share = simulation.machine.share
         group_id = given.get("group", GROUP_ID)
-        simulation.happen(share.delete_offsets(group_id, words, ticket), ticket)
+        simulation.carry_out(share.delete_offsets(group_id, words, ticket), ticket)
         self.deletion = ticket.reply
         assert self.deletion is not None
         places = self._places(self.deletion.topics.partitions)
@@ -419,12 +416,12 @@ class ToldScript:
         assert self.deletion is not None
         ticket, share = Waiting(), self.simulation.machine.share
         effects = share.offsets_deleted(GROUP_ID, self.deletion.topics, ticket)
-        self.simulation.happen(effects, ticket)
+        self.simulation.carry_out(effects, ticket)
 
     def _known(self, words: list[str], _: Words) -> list[str]:
         """What the share coordinator keeps, and what it may keep of a group that nobody is in."""
         share, group_id = self.simulation.machine.share, words[0] if words else GROUP_ID
-        kept, left = share.offsets_known(group_id), share.state_to_forget(group_id)
+        kept, left = share.offsets_known(group_id), share.state_to_delete(group_id)
         may = "nothing may be forgotten" if left is None else self._places(left.partitions)
         return [f"kept: {self._places(kept.partitions)}", f"to forget: {may}"]
 

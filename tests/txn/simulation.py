@@ -22,11 +22,11 @@ from kwire.codecs.messages.describe_transactions import DescribeTransactionsResp
 from kwire.codecs.messages.end_txn import EndTxnResponse
 from kwire.codecs.messages.init_producer_id import InitProducerIdResponse
 from kwire.codecs.messages.list_transactions import ListTransactionsResponse
-from kwire.coordinators.contract.pattern import InvalidPattern
-from kwire.txn.api_versions import client_transaction_version, told_error
-from kwire.txn.effects import Effects, Markers, ProducerAnswer
-from kwire.txn.end_txn import End
-from kwire.txn.init_producer_id import Initialization
+from kwire.coordinators.contract.pattern import InvalidRegex
+from kwire.txn.api_versions import client_transaction_version, error_for_version
+from kwire.txn.effects import Markers, ProducerAnswer, TransactionEffects
+from kwire.txn.end_txn import EndTransaction
+from kwire.txn.init_producer_id import ProducerInitialization
 from kwire.txn.limits import TransactionLimits
 from kwire.txn.listing import TransactionFilter
 from kwire.txn.machine import TransactionMachine
@@ -114,7 +114,7 @@ class TransactionSimulation(Simulation[TransactionMachine, TransactionRecord]):
 
     def written(self, markers: Markers) -> bool:
         """Tell the machine that markers are written; whether it is done with them."""
-        self.happen(self.machine.markers_written(markers, self.now_ms))
+        self.carry_out(self.machine.markers_written(markers, self.now_ms))
         return not self.machine.markers_written(markers, self.now_ms).records
 
     # -- requests
@@ -145,14 +145,16 @@ class TransactionSimulation(Simulation[TransactionMachine, TransactionRecord]):
             case _:
                 return self._look(request)
 
-    def _decide(self, decide: Callable[[Parked], Effects], refuse: Callable[..., object]) -> Any:  # noqa: ANN401 - any reply
+    def _decide(
+        self, decide: Callable[[Parked], TransactionEffects], refuse: Callable[..., object]
+    ) -> Any:  # noqa: ANN401 - any reply
         ticket = Parked(refuse)
-        self.happen(decide(ticket), ticket)
+        self.carry_out(decide(ticket), ticket)
         (reply,) = ticket.replies
         return reply
 
-    def _init(self, request: AnyMessage) -> Callable[[Parked], Effects]:
-        asked = Initialization(
+    def _init(self, request: AnyMessage) -> Callable[[Parked], TransactionEffects]:
+        asked = ProducerInitialization(
             request.transactional_id,
             request.transaction_timeout_ms,
             request.producer_id,
@@ -160,8 +162,8 @@ class TransactionSimulation(Simulation[TransactionMachine, TransactionRecord]):
         )
         return lambda ticket: self.machine.init_producer_id(asked, ticket, self.now_ms)
 
-    def _end(self, version: int, request: AnyMessage) -> Callable[[Parked], Effects]:
-        asked = End(
+    def _end(self, version: int, request: AnyMessage) -> Callable[[Parked], TransactionEffects]:
+        asked = EndTransaction(
             request.transactional_id,
             request.producer_id,
             request.producer_epoch,
@@ -171,10 +173,10 @@ class TransactionSimulation(Simulation[TransactionMachine, TransactionRecord]):
         return lambda ticket: self.machine.end_txn(asked, ticket, self.now_ms)
 
     def _producer(
-        self, api: ApiKey, version: int, decide: Callable[[Parked], Effects]
+        self, api: ApiKey, version: int, decide: Callable[[Parked], TransactionEffects]
     ) -> ProducerAnswer:
         answer: ProducerAnswer = self._decide(decide, ProducerAnswer)
-        return answer._replace(error=told_error(api, version, answer.error))
+        return answer._replace(error=error_for_version(api, version, answer.error))
 
     def _add(self, api: ApiKey, version: int, asked: AnyMessage, added: Partitions) -> ErrorCode:
         error: ErrorCode = self._decide(
@@ -189,7 +191,7 @@ class TransactionSimulation(Simulation[TransactionMachine, TransactionRecord]):
             ),
             lambda error: error,
         )
-        return told_error(api, version, error)
+        return error_for_version(api, version, error)
 
     def _add_partitions(self, version: int, request: AnyMessage) -> AddPartitionsToTxnResponse:
         if version >= BATCHED_SINCE:
@@ -225,7 +227,7 @@ class TransactionSimulation(Simulation[TransactionMachine, TransactionRecord]):
             return DescribeTransactionsResponse(transaction_states=states)
         try:
             wanted = TransactionFilter.of(request)
-        except InvalidPattern:
+        except InvalidRegex:
             return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
         return ListTransactionsResponse(
             unknown_state_filters=list(wanted.unknown_states),

@@ -8,9 +8,9 @@ import pytest
 
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.list_transactions import ListTransactionsRequest
-from kwire.txn.effects import Effects, Markers, ProducerAnswer
-from kwire.txn.end_txn import End
-from kwire.txn.init_producer_id import Initialization
+from kwire.txn.effects import Markers, ProducerAnswer, TransactionEffects
+from kwire.txn.end_txn import EndTransaction
+from kwire.txn.init_producer_id import ProducerInitialization
 from kwire.txn.limits import TransactionLimits
 from kwire.txn.listing import TransactionFilter
 from kwire.txn.machine import TransactionMachine
@@ -54,11 +54,11 @@ def machine() -> TransactionMachine:
     return TransactionMachine(TransactionLimits(), ProducerIds(), OUTBOX)
 
 
-def replies(effects: Effects) -> list[Any]:
+def replies(effects: TransactionEffects) -> list[Any]:
     return [reply for ticket, reply in effects.replies if ticket is not OUTBOX]
 
 
-def markers_of(effects: Effects) -> list[Markers]:
+def markers_of(effects: TransactionEffects) -> list[Markers]:
     return [
         reply
         for ticket, reply in effects.replies
@@ -66,7 +66,7 @@ def markers_of(effects: Effects) -> list[Markers]:
     ]
 
 
-def have(machine: TransactionMachine, effects: Effects) -> None:
+def have(machine: TransactionMachine, effects: TransactionEffects) -> None:
     for record in effects.records:
         machine.apply(record)
 
@@ -77,14 +77,14 @@ def test_a_timeout_is_at_least_a_millisecond_and_at_most_the_limit(
 ) -> None:
     limits = TransactionLimits(transaction_max_timeout_ms=9)
     error = ErrorCode.NONE if valid else ErrorCode.INVALID_TRANSACTION_TIMEOUT
-    assert Initialization("id", timeout_ms).invalid(limits) is error
+    assert ProducerInitialization("id", timeout_ms).invalid(limits) is error
 
 
 def test_nobody_has_the_empty_id(machine: TransactionMachine) -> None:
     invalid = ErrorCode.INVALID_REQUEST
     added = machine.add_partitions("", 7, 3, {"t": frozenset({0})}, 2, ME, NOW_MS)
     assert replies(added) == [invalid]
-    ended = machine.end_txn(End("", 7, 3, True, 2), ME, NOW_MS)
+    ended = machine.end_txn(EndTransaction("", 7, 3, True, 2), ME, NOW_MS)
     assert replies(ended) == [ProducerAnswer(invalid)]
     assert machine.verify("", 7, 3, {"t": frozenset({0})}) == {("t", 0): invalid}
     assert machine.describe("").error_code == invalid
@@ -92,16 +92,16 @@ def test_nobody_has_the_empty_id(machine: TransactionMachine) -> None:
 
 def test_without_producer_ids_clients_come_again(machine: TransactionMachine) -> None:
     later = ProducerAnswer(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    new = machine.init_producer_id(Initialization("new", TIMEOUT_MS), ME, NOW_MS)
+    new = machine.init_producer_id(ProducerInitialization("new", TIMEOUT_MS), ME, NOW_MS)
     assert (replies(new), new.records) == ([later], [])
     machine.apply(TransactionRecord("x", OPEN._replace(producer_epoch=LAST_EPOCH_OF_CLIENTS)))
-    end = machine.end_txn(End("x", 7, LAST_EPOCH_OF_CLIENTS, True, 2), ME, NOW_MS)
+    end = machine.end_txn(EndTransaction("x", 7, LAST_EPOCH_OF_CLIENTS, True, 2), ME, NOW_MS)
     assert (replies(end), end.records) == ([later], [])
-    fence = machine.init_producer_id(Initialization("x", TIMEOUT_MS), ME, NOW_MS)
+    fence = machine.init_producer_id(ProducerInitialization("x", TIMEOUT_MS), ME, NOW_MS)
     assert (replies(fence), fence.records) == ([later], [])
     idle = OPEN._replace(producer_epoch=LAST_EPOCH_OF_CLIENTS, state=EMPTY, partitions={})
     machine.apply(TransactionRecord("x", idle))
-    rotation = machine.init_producer_id(Initialization("x", TIMEOUT_MS), ME, NOW_MS)
+    rotation = machine.init_producer_id(ProducerInitialization("x", TIMEOUT_MS), ME, NOW_MS)
     assert (replies(rotation), rotation.records) == ([later], [])
 
 
@@ -110,18 +110,18 @@ def test_what_times_out_without_producer_ids_is_looked_at_again(
 ) -> None:
     machine.apply(TransactionRecord("x", OPEN._replace(producer_epoch=LAST_EPOCH_OF_CLIENTS)))
     machine.apply(TransactionRecord("y", OPEN))
-    first = machine.timer(AbortTimer(), NOW_MS + TIMEOUT_MS + 1)
+    first = machine.timer_fired(AbortTimer(), NOW_MS + TIMEOUT_MS + 1)
     assert first.records == []
     ((_, timer, _),) = first.timers
     assert timer is not None
-    second = machine.timer(timer, NOW_MS + TIMEOUT_MS + 1)
+    second = machine.timer_fired(timer, NOW_MS + TIMEOUT_MS + 1)
     assert [record.transactional_id for record in second.records] == ["y"]
 
 
 def test_a_transaction_may_take_its_whole_timeout(machine: TransactionMachine) -> None:
     machine.apply(TransactionRecord("x", OPEN))
-    assert not machine.timer(AbortTimer(), NOW_MS + TIMEOUT_MS).records
-    effects = machine.timer(AbortTimer(), NOW_MS + TIMEOUT_MS + 1)
+    assert not machine.timer_fired(AbortTimer(), NOW_MS + TIMEOUT_MS).records
+    effects = machine.timer_fired(AbortTimer(), NOW_MS + TIMEOUT_MS + 1)
     (record,) = effects.records
     assert record.transaction is not None
     assert record.transaction.state is PREPARE_ABORT
@@ -131,7 +131,7 @@ def test_a_transaction_may_take_its_whole_timeout(machine: TransactionMachine) -
 
 def test_a_transaction_without_a_timeout_stays_open(machine: TransactionMachine) -> None:
     machine.apply(TransactionRecord("x", OPEN._replace(timeout_ms=NO_TIMEOUT_MS)))
-    assert not machine.timer(AbortTimer(), NOW_MS + 2 * NO_TIMEOUT_MS).records
+    assert not machine.timer_fired(AbortTimer(), NOW_MS + 2 * NO_TIMEOUT_MS).records
 
 
 def test_longer_than_a_duration_is_not_as_long_as(machine: TransactionMachine) -> None:
@@ -154,7 +154,7 @@ def test_a_duration_of_zero_is_one(machine: TransactionMachine) -> None:
 def test_markers_of_late_do_not_complete_the_next_transaction(machine: TransactionMachine) -> None:
     """Before version 2 all of a producer's transactions look alike."""
     machine.apply(TransactionRecord("x", OPEN))
-    end = End("x", 7, 3, True, 0)
+    end = EndTransaction("x", 7, 3, True, 0)
     first = machine.end_txn(end, ME, NOW_MS)
     have(machine, first)
     (before,) = markers_of(first)
@@ -171,7 +171,7 @@ def test_markers_of_late_do_not_complete_the_next_transaction(machine: Transacti
 def test_a_reply_leaves_behind_the_markers(machine: TransactionMachine) -> None:
     """So a transaction of few partitions is over when its producer hears that it is."""
     machine.apply(TransactionRecord("x", OPEN))
-    effects = machine.end_txn(End("x", 7, 3, True, 2), ME, NOW_MS)
+    effects = machine.end_txn(EndTransaction("x", 7, 3, True, 2), ME, NOW_MS)
     assert [ticket for ticket, _ in effects.replies] == [OUTBOX, ME]
     assert replies(effects) == [ProducerAnswer(ErrorCode.NONE, 7, 4)]
 

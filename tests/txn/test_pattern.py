@@ -19,7 +19,7 @@ from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.init_producer_id import InitProducerIdRequest
 from kwire.codecs.messages.list_transactions import ListTransactionsRequest
-from kwire.coordinators.contract.pattern import InvalidPattern, Pattern
+from kwire.coordinators.contract.pattern import InvalidRegex, RegexPattern
 from tests.txn.apache import ApacheTransactions
 
 PATTERNS = Path(__file__).parent / "patterns.txt"
@@ -34,8 +34,8 @@ def lines(matched: Callable[[str], str]) -> list[str]:
 
 def of_ours(pattern: str) -> str:
     try:
-        compiled = Pattern(pattern)
-    except InvalidPattern:
+        compiled = RegexPattern(pattern)
+    except InvalidRegex:
         return NONE
     return " ".join(sorted(repr(name) for name in IDS if compiled.matches(name)))
 
@@ -121,7 +121,7 @@ def test_matches_what_others_match(pattern: str, text: str) -> None:
     if "$" in pattern or (text == "" and "\\B" in pattern):
         return
     theirs = re.compile(pattern, re.ASCII)
-    assert Pattern(pattern).matches(text) == (theirs.fullmatch(text) is not None)
+    assert RegexPattern(pattern).matches(text) == (theirs.fullmatch(text) is not None)
 
 
 @pytest.mark.parametrize(
@@ -136,13 +136,13 @@ def test_matches_what_others_match(pattern: str, text: str) -> None:
 )
 def test_takes_linear_time(pattern: str, text: str) -> None:
     before = time.process_time()
-    Pattern(pattern).matches(text)
+    RegexPattern(pattern).matches(text)
     assert time.process_time() - before < 5, "seconds, where a backtracking engine takes years"
 
 
 def test_what_a_client_has_sent_is_not_kept() -> None:
     """RE2's module remembers patterns of up to a megabyte each."""
-    Pattern("a{1000}")
+    RegexPattern("a{1000}")
     cache = re2._Regexp._make
     assert cache.cache_info().currsize == 0
 
@@ -151,14 +151,14 @@ def test_what_a_client_has_sent_is_not_kept() -> None:
     "pattern", ["\\pL{1000}", "a{1000}" * 500, "(" * 10**5 + ")" * 10**5, "((){999}){999}"]
 )
 def test_large_patterns_are_refused(pattern: str) -> None:
-    with pytest.raises(InvalidPattern):
-        Pattern(pattern)
+    with pytest.raises(InvalidRegex):
+        RegexPattern(pattern)
 
 
 @given(st.text("()[]{}|*+?^$\\.-:,ab1QEpLxdwP<>=!i&~", max_size=12))
 def test_anything_is_read_or_refused(pattern: str) -> None:
     try:
-        compiled = Pattern(pattern)
-    except InvalidPattern:
+        compiled = RegexPattern(pattern)
+    except InvalidRegex:
         return
     compiled.matches("a1")

@@ -26,7 +26,7 @@ from kwire.codecs.messages.add_partitions_to_txn import (
 )
 from kwire.codecs.messages.end_txn import EndTxnRequest
 from kwire.codecs.messages.init_producer_id import InitProducerIdRequest
-from kwire.txn.effects import Effects, Markers
+from kwire.txn.effects import Markers, TransactionEffects
 from kwire.txn.limits import TransactionLimits
 from kwire.txn.machine import TransactionMachine
 from kwire.txn.records import TransactionRecord
@@ -61,19 +61,19 @@ class PureMachine(TransactionMachine):
     """A machine that checks after each decision that nothing has changed yet."""
 
 
-def _checked(name: str) -> Callable[..., Effects]:
+def _checked(name: str) -> Callable[..., TransactionEffects]:
     decide = getattr(TransactionMachine, name)
 
-    def check(self: PureMachine, *arguments: object) -> Effects:
+    def check(self: PureMachine, *arguments: object) -> TransactionEffects:
         before = dict(self.transactions)
-        effects: Effects = decide(self, *arguments)
+        effects: TransactionEffects = decide(self, *arguments)
         assert self.transactions == before, f"{name} changed something"
         return effects
 
     return check
 
 
-for _name in ("init_producer_id", "add_partitions", "end_txn", "markers_written", "timer"):
+for _name in ("init_producer_id", "add_partitions", "end_txn", "markers_written", "timer_fired"):
     setattr(PureMachine, _name, _checked(_name))
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from kwire.codecs import batches
 from kwire.txn import records
-from kwire.txn.records import TransactionRecord, UnreadableRecord, decode
+from kwire.txn.records import TransactionRecord, UnreadableTransactionRecord, decode
 from kwire.txn.transaction import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
@@ -170,7 +170,7 @@ def test_records_of_other_types_are_passed_over() -> None:
     ],
 )
 def test_what_cannot_be_read_is_refused(key: bytes | None, value: bytes | None) -> None:
-    with pytest.raises(UnreadableRecord):
+    with pytest.raises(UnreadableTransactionRecord):
         decode(key, value)
 
 

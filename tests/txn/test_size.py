@@ -5,8 +5,8 @@ from __future__ import annotations
 import tracemalloc
 
 from kwire.codecs.errors import ErrorCode
-from kwire.txn.end_txn import End
-from kwire.txn.init_producer_id import Initialization
+from kwire.txn.end_txn import EndTransaction
+from kwire.txn.init_producer_id import ProducerInitialization
 from kwire.txn.machine import EXPIRED_AT_ONCE
 from kwire.txn.timers import AbortTimer, ExpiryTimer
 from tests.txn.simulation import Parked, TransactionSimulation
@@ -18,9 +18,9 @@ BYTES_PER_ID_MAX = 450
 
 def started(simulation: TransactionSimulation, count: int) -> None:
     for number in range(count):
-        request = Initialization(f"payments-application-{number:06}", 60_000)
+        request = ProducerInitialization(f"payments-application-{number:06}", 60_000)
         ticket = Parked(lambda error: error)
-        simulation.happen(
+        simulation.carry_out(
             simulation.machine.init_producer_id(request, ticket, simulation.now_ms), ticket
         )
 
@@ -51,12 +51,12 @@ def test_a_transaction_of_ten_thousand_partitions() -> None:
     ticket = Parked(lambda error: error)
     for _ in range(2):
         effects = simulation.machine.add_partitions(*who, places, 2, ticket, simulation.now_ms)
-        simulation.happen(effects, ticket)
+        simulation.carry_out(effects, ticket)
     assert ticket.replies == [ErrorCode.NONE, ErrorCode.NONE]
     assert len(simulation.records) == 2, "what is there already is not written again"
     simulation.outbox.hold = True
-    simulation.happen(
-        simulation.machine.end_txn(End(*who, True, 2), ticket, simulation.now_ms), ticket
+    simulation.carry_out(
+        simulation.machine.end_txn(EndTransaction(*who, True, 2), ticket, simulation.now_ms), ticket
     )
     (markers,) = simulation.outbox.held
     assert sum(len(indexes) for indexes in markers.partitions.values()) == 10_000
@@ -67,13 +67,13 @@ def test_what_is_due_at_once_is_done_in_slices() -> None:
     simulation = TransactionSimulation()
     started(simulation, EXPIRED_AT_ONCE + 100)
     later_ms = simulation.now_ms + simulation.limits.transactional_id_expiration_ms
-    first = simulation.machine.timer(ExpiryTimer(), later_ms)
+    first = simulation.machine.timer_fired(ExpiryTimer(), later_ms)
     assert len(first.records) == EXPIRED_AT_ONCE
     ((_, timer, delay_ms),) = first.timers
     assert timer is not None
     assert delay_ms == 0
-    simulation.happen(first)
-    assert len(simulation.machine.timer(timer, later_ms).records) == 100
+    simulation.carry_out(first)
+    assert len(simulation.machine.timer_fired(timer, later_ms).records) == 100
 
 
 def test_transactions_are_aborted_one_at_a_time() -> None:
@@ -82,11 +82,11 @@ def test_transactions_are_aborted_one_at_a_time() -> None:
     for name, now in list(simulation.machine.transactions.items()):
         who = (name, now.producer_id, now.producer_epoch)
         ticket = Parked(lambda error: error)
-        simulation.happen(
+        simulation.carry_out(
             simulation.machine.add_partitions(*who, {}, 2, ticket, simulation.now_ms), ticket
         )
     later_ms = simulation.now_ms + 60_001
-    effects = simulation.machine.timer(AbortTimer(), later_ms)
+    effects = simulation.machine.timer_fired(AbortTimer(), later_ms)
     assert len(effects.records) == 1
     simulation.load()
     simulation.wait(70_000)

@@ -1,6 +1,6 @@
-"""Apache Kafka's server-side assignors: from subscriptions to who is to have which partitions.
+"""Apache Kafka's server-side assignors: they compute a target assignment from subscriptions.
 
-`assign` of `uniform` and `range` are the ways in; both give exactly what Apache Kafka's classes do,
-which depends here and there on the order in which Java walks a HashMap (kwire.groups.java).  Racks
-of members and replicas are of no account: Apache Kafka's assignors took them out in 4.0.
+Call `assign` of `uniform` or `range`.  Both return exactly what Apache Kafka's classes return,
+which sometimes depends on the iteration order of Java's HashMap (kwire.groups.java).  Racks of
+members and replicas have no effect: Apache Kafka removed rack awareness in 4.0.
 """

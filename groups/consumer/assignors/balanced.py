@@ -1,27 +1,28 @@
-"""The assignor `uniform` where members are subscribed to different topics.
+"""The assignor `uniform` for groups whose members subscribe to different topics.
 
-1. members keep what they have of topics that they are still subscribed to;
-2. what nobody has goes, topic by topic, to the subscribers who have least;
-3. topic by topic partitions go from the subscribers who have most to those who have least, until
-   nothing more is gained, or ROUNDS_MAX times.
+1. Members keep their partitions of topics that they still subscribe to.
+2. Topic by topic, free partitions go to the subscribers with the fewest partitions.
+3. Topic by topic, partitions move from the subscribers with the most to those with the fewest,
+   until there is no improvement, at most ROUNDS_MAX times.
 
-Topics with the most partitions for each subscriber come first.
+Topics with the most partitions per subscriber come first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from kwire.groups.consumer.assignors.spec import Assignment, Draft, GroupSpec
+from kwire.groups.assignment import Assignment, Draft
+from kwire.groups.consumer.assignors.spec import ConsumerGroupSpec
 
 ROUNDS_MAX = 16
-"""As in Apache Kafka: where subscriptions overlap, each round makes up for half of what is left."""
+"""As in Apache Kafka: with overlapping subscriptions, each round halves the imbalance."""
 
 _NOBODY = -1
 
 
-def assign(spec: GroupSpec) -> dict[str, Assignment]:
-    """By member id; nobody is named where nobody is subscribed to anything."""
+def assign(spec: ConsumerGroupSpec) -> dict[str, Assignment]:
+    """Member id -> assignment; empty if no member subscribes to a topic."""
     balance = _Balance(spec)
     if not balance.subscribers:
         return {}
@@ -31,9 +32,9 @@ def assign(spec: GroupSpec) -> dict[str, Assignment]:
 
 
 class _Balance:
-    """Members are known by their place in the group."""
+    """The assignment while it is computed.  A member is identified by its index (`place`)."""
 
-    def __init__(self, spec: GroupSpec) -> None:
+    def __init__(self, spec: ConsumerGroupSpec) -> None:
         self._members = spec.members
         self._counts = spec.partition_counts
         self.subscribers: dict[bytes, list[int]] = {}
@@ -42,7 +43,7 @@ class _Balance:
             for topic_id in member.topic_ids:
                 self.subscribers.setdefault(topic_id, []).append(place)
         self.sizes = [0] * len(self._members)
-        """How many partitions each member has."""
+        """Number of partitions of each member."""
         self._owners = {
             topic_id: [_NOBODY] * self._counts[topic_id] for topic_id in self.subscribers
         }
@@ -114,7 +115,7 @@ class _Balance:
                     last_moved = position
 
     def _move_within(self, topic_id: bytes) -> bool:
-        """Move partitions of one topic; whether any were."""
+        """Move partitions of one topic.  Returns whether any was moved."""
         loads = _Loads(self.sizes, self.subscribers[topic_id])
         if loads.difference <= 1:
             return False
@@ -139,11 +140,12 @@ class _Balance:
 
 
 class _Loads:
-    """Subscribers of one topic by how much they have: who gives next, who takes next.
+    """The subscribers of one topic, ordered by number of partitions: who gives and who takes next.
 
-    Those who have least form a range at the front: each gets one partition, then the range is one
-    higher and takes in who has as much.  Those who have most form one at the back, likewise; who
-    has nothing to give is put behind it.
+    The subscribers with the fewest partitions form a range at the front.  Each gets one partition;
+    then the range's size is one higher, and it extends over the subscribers of that size.  The
+    subscribers with the most partitions form a range at the back in the same way; one that has
+    nothing to give moves behind it.
     """
 
     def __init__(self, sizes: Sequence[int], places: Sequence[int]) -> None:
@@ -173,7 +175,7 @@ class _Loads:
         return self._order[self._next_least - 1]
 
     def next_most(self) -> int | None:
-        """None: nobody has anything left to give."""
+        """The next subscriber that gives a partition, or None if there is none left."""
         if self._next_most < self._most_start:
             if self._most_end <= self._most_start > 0:
                 self._most_size = self._sizes[self._order[self._most_start - 1]]
@@ -188,7 +190,7 @@ class _Loads:
         return self._order[self._next_most + 1]
 
     def exclude(self) -> None:
-        """The one whom `next_most` gave last has nothing to give."""
+        """Exclude the last result of `next_most`: it has nothing to give."""
         given, last = self._next_most + 1, self._most_end - 1
         order = self._order
         order[given], order[last] = order[last], order[given]

@@ -1,15 +1,16 @@
-"""The assignor `range`: of each topic a run of partitions for each subscriber.
+"""The assignor `range`: each subscriber gets a range of partitions of each topic.
 
-Where all topics have as many partitions, and all members the same topics, a member has the same
-partitions of each topic, which is what joins need.  Members stand in the order of their instance
-ids, those without behind them by member id, so a static member that comes back finds its own.
+If all topics have the same partition count and all members the same topics, a member gets the same
+partitions of each topic, which is what joins need.  Members are ordered by instance id, then those
+without one by member id, so a static member that comes back gets the same partitions.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kwire.groups.consumer.assignors.spec import Assignment, GroupSpec, MemberSpec
+from kwire.groups.assignment import Assignment, MemberSpec
+from kwire.groups.consumer.assignors.spec import ConsumerGroupSpec
 from kwire.groups.java import utf16
 
 NAME = "range"
@@ -17,12 +18,12 @@ NAME = "range"
 
 @dataclass(slots=True)
 class _Topic:
-    """How far a topic has been dealt out."""
+    """The state of the distribution of one topic."""
 
     partitions: int
     quota: int
     with_one_more: int
-    """To how many members one partition more than the quota is still to be given."""
+    """Number of members that still get one partition more than the quota."""
     next_partition: int = 0
 
     def take(self) -> tuple[int, ...]:
@@ -37,9 +38,9 @@ class _Topic:
         return tuple(range(start, end))
 
 
-def assign(spec: GroupSpec) -> dict[str, Assignment]:
-    """By member id."""
-    members = sorted(spec.members, key=_place)
+def assign(spec: ConsumerGroupSpec) -> dict[str, Assignment]:
+    """Member id -> assignment."""
+    members = sorted(spec.members, key=_sort_key)
     subscribers: dict[bytes, int] = {}
     for member in members:
         for topic_id in member.topic_ids:
@@ -49,15 +50,15 @@ def assign(spec: GroupSpec) -> dict[str, Assignment]:
         for topic_id, count in spec.partition_counts.items()
         if topic_id in subscribers
     }
-    dealt: dict[str, Assignment] = {}
+    assigned: dict[str, Assignment] = {}
     for member in members:
         taken = ((topic_id, topics[topic_id].take()) for topic_id in member.topic_ids)
-        dealt[member.member_id] = {topic_id: run for topic_id, run in taken if run}
-    return dealt
+        assigned[member.member_id] = {topic_id: run for topic_id, run in taken if run}
+    return assigned
 
 
-def _place(member: MemberSpec) -> tuple[bool, bytes]:
-    """Strings are compared as Java does, by their UTF-16 units."""
+def _sort_key(member: MemberSpec) -> tuple[bool, bytes]:
+    """Static members first; strings compare by UTF-16 units, as in Java."""
     static = member.instance_id is not None
     name = member.instance_id if member.instance_id is not None else member.member_id
     return not static, utf16(name)

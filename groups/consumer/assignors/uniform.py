@@ -1,29 +1,30 @@
-"""The assignor `uniform`: as many partitions for each member as for any other, moving few.
+"""The assignor `uniform`: the same number of partitions for each member, with few moves.
 
-Where all are subscribed to the same topics it takes from who has more than their share and gives
-to who has less.  Else see `balanced`.
+If all members subscribe to the same topics, it revokes partitions from members with more than their
+quota, and gives them to members with less.  `balanced` handles different subscriptions.
 """
 
 from __future__ import annotations
 
+from kwire.groups.assignment import Assignment, Draft, MemberSpec
 from kwire.groups.consumer.assignors import balanced
-from kwire.groups.consumer.assignors.spec import Assignment, Draft, GroupSpec, MemberSpec
+from kwire.groups.consumer.assignors.spec import ConsumerGroupSpec
 from kwire.groups.java import HashTable, uuid_hash
 
 NAME = "uniform"
 
 
-def assign(spec: GroupSpec) -> dict[str, Assignment]:
-    """By member id; nobody is named where nobody is subscribed to anything."""
+def assign(spec: ConsumerGroupSpec) -> dict[str, Assignment]:
+    """Member id -> assignment; empty if no member subscribes to a topic."""
     if not spec.members:
         return {}
     return _Shares(spec).deal() if spec.homogeneous else balanced.assign(spec)
 
 
 class _Shares:
-    """Dealing out the topics that all members are subscribed to."""
+    """The distribution of topics that all members subscribe to."""
 
-    def __init__(self, spec: GroupSpec) -> None:
+    def __init__(self, spec: ConsumerGroupSpec) -> None:
         self._members = spec.members
         topic_ids = HashTable.of_collection(uuid_hash, spec.members[0].topic_ids)
         self._counts = {topic_id: spec.partition_counts[topic_id] for topic_id in topic_ids}
@@ -67,9 +68,10 @@ class _Shares:
         return draft
 
     def _revoke(self, member: MemberSpec, members_left: int) -> None:
-        """Take what is too much, and note who has too little.
+        """Revoke the member's surplus, or note how many partitions it lacks.
 
-        A partition more than the quota goes rather to those behind who have it already.
+        A member that lacks one partition beyond the quota leaves it to later members if possible:
+        they may have that partition already.
         """
         has_one_more = self._with_one_more > 0
         room = self._quota + has_one_more
@@ -90,7 +92,7 @@ class _Shares:
     def _revoke_behind(
         self, member: MemberSpec, topic_id: bytes, partitions: tuple[int, ...], room: int
     ) -> int:
-        """Keep the first `room` partitions of a topic; there is no room behind them."""
+        """Keep the first `room` partitions of a topic and revoke the rest.  Returns room 0."""
         for partition in partitions[room:]:
             self._draft(member).remove(topic_id, partition)
             self._free.append((topic_id, partition))

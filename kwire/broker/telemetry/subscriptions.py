@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from kwire.codecs.crc32c import crc32c
 from kwire.codecs.uuids import uuid_text
-from kwire.coordinators.contract.pattern import Pattern
+from kwire.coordinators.contract.pattern import RegexPattern
 from kwire.groups.java import HashTable, string_hash, uuid_hash
 from kwire.requests.context import Context
 from kwire.settings.client_metrics_settings import ClientMetricsSettings, match_patterns
@@ -29,7 +29,7 @@ class Subscription(NamedTuple):
 
     metrics: tuple[str, ...]
     interval_ms: int
-    patterns: Mapping[str, Pattern]
+    patterns: Mapping[str, RegexPattern]
     """The patterns by the client's attribute; without patterns all clients are selected."""
 
     @classmethod

@@ -1,15 +1,16 @@
-"""How a decision comes true, on a broker and in a test alike.
+"""Carries out the decisions of one machine, on a broker and in tests alike.
 
-What happens of `Effects`, in this order:
+`Driver.carry_out` does this with `Effects`, in this order:
 
-1. `records` are appended to the partition, in one batch if they are `atomic`; as part of a
-   transaction if there is a `producer`.  Where that fails nothing of the effects happens; instead
-   those of `refused(error)` do, or, without it, the request is answered with the error;
-2. each record is given to the machine's `apply`, the same that is called with it on load: the one
-   place where what the log says (durable state) changes;
-3. the effects are given to `settle`, which lays what the log does not say over it;
-4. `notes` are told, `timers` set and cancelled;
-5. `replies` are sent once all records appended so far are committed.
+1. It appends `records` to the partition: in one batch if they are `atomic`, as part of a client's
+   transaction if there is a `producer`.  If the append fails, nothing else of these effects is
+   done.  Instead it carries out `refused(error)`, or, if there is none, answers the request with
+   the error.
+2. It passes each record to the machine's `apply`.  Loading calls the same method, so durable state
+   (what the log says) changes in one place only.
+3. It passes the effects to `install_soft_state`, which sets the state that is not in the log.
+4. It logs `notes`, then sets and cancels `timers`.
+5. It sends `replies` once all records appended so far are committed.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ AnyEffects = Effects[Any, Any, Any]
 
 
 class Driver(ABC, Generic[M]):
-    """Drives one machine; what the outside world is, a subclass says."""
+    """Drives one machine.  A subclass supplies the log, the timers and the replies."""
 
     def __init__(self, machine: M) -> None:
         self.machine = machine
@@ -36,12 +37,13 @@ class Driver(ABC, Generic[M]):
             machine if isinstance(machine, TransactionalMachine) else None
         )
 
-    def happen(
+    def carry_out(
         self, effects: AnyEffects, ticket: Ticket | None = None, proof: object = None
     ) -> None:
-        """Make the effects of a decision come true, or none of them.
+        """Carry out all effects of a decision, or none if its records cannot be appended.
 
-        `proof` is handed on to `append`: that the transaction of `effects.producer` goes on.
+        `ticket` is the request that asked for the decision.  `proof` shows that the transaction of
+        `effects.producer` is open; it is passed to `append`.
         """
         if effects.records:
             error = self.append(effects, proof)
@@ -51,28 +53,28 @@ class Driver(ABC, Generic[M]):
                         ticket.resolve(ticket.refuse(error))
                     return
                 effects = effects.refused(error)
-                assert not effects.records, "what happens instead of an append appends nothing"
-        self.machine.settle(effects)
+                assert not effects.records, "effects after a failed append append no records"
+        self.machine.install_soft_state(effects)
         for note in effects.notes:
             self.note(note)
         if effects.timers:
             self.set_timers(effects.timers)
         if effects.timers_unless_set:
             self.set_timers(
-                [each for each in effects.timers_unless_set if not self.awaits(each[0])]
+                [timer for timer in effects.timers_unless_set if not self.has_timer(timer[0])]
             )
         if effects.replies:
             self.reply(effects.replies)
 
     def apply(self, record: object, producer_id: int) -> None:
-        """Have the machine follow a record, of a client's transaction if it has a producer."""
+        """Apply a record to the machine: as pending if `producer_id` is that of a transaction."""
         if producer_id < 0 or self._transactional is None:
             self.machine.apply(record)
         else:
             self._transactional.apply_pending(record, producer_id)
 
     def follow_marker(self, producer_id: int, *, commit: bool) -> None:
-        """Have the machine follow the end of a client's transaction."""
+        """Tell the machine that a client's transaction has ended."""
         if self._transactional is not None:
             self._transactional.end_transaction(producer_id, commit)
 
@@ -80,20 +82,20 @@ class Driver(ABC, Generic[M]):
 
     @abstractmethod
     def append(self, effects: AnyEffects, proof: object) -> ErrorCode:
-        """Write the records and `apply` each; an error, as clients are told it, if that failed."""
+        """Write the records and `apply` each.  Returns NONE, or the error that clients get."""
 
     @abstractmethod
     def note(self, text: str) -> None:
-        """Tell the operator."""
+        """Log a sentence for the operator."""
 
     @abstractmethod
     def set_timers(self, timers: Sequence[tuple[TimerKey, Any, int]]) -> None:
-        """Set and cancel; see Effects.timers."""
+        """Set and cancel timers; see Effects.timers."""
 
     @abstractmethod
-    def awaits(self, key: TimerKey) -> bool:
-        """Whether a timer of this key is set."""
+    def has_timer(self, key: TimerKey) -> bool:
+        """Whether a timer with this key is set."""
 
     @abstractmethod
     def reply(self, replies: Sequence[tuple[Ticket, object]]) -> None:
-        """Let replies go once all that was appended so far is committed."""
+        """Send replies once all records appended so far are committed."""

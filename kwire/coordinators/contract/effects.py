@@ -1,8 +1,9 @@
-"""What a decision of a coordinator comes to, before any of it has happened.
+"""The effects of a coordinator's decision, as a value: nothing is done yet.
 
-An operation, a timer and the end of loading each give `Effects` and change nothing; a driver makes
-them come true (kwire.coordinators.contract.driver says in which order).  So what a client is told
-is in the log, and a failed append leaves the machine as it was.
+An operation, a timer that fires and the end of loading each return `Effects` and change nothing.
+A driver carries them out (kwire.coordinators.contract.driver says in which order).  Therefore a
+client never gets a reply whose records are not in the log, and a failed append leaves the machine
+unchanged.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 from kwire.codecs.errors import ErrorCode
 
 TimerKey = tuple[str, ...]
-"""Names a timer: setting one with the key of another replaces it."""
+"""Identifies a timer: setting a timer replaces the one with the same key."""
 
 RecordT = TypeVar("RecordT")
 TimerT = TypeVar("TimerT")
@@ -22,38 +23,39 @@ SoftT = TypeVar("SoftT")
 
 
 class Ticket(Protocol):
-    """Who waits for a reply: a request that is parked, or any other listener."""
+    """Something that waits for a reply: a parked request, or another listener."""
 
     def resolve(self, value: Any, /) -> None:  # noqa: ANN401 - a reply of any kind
-        """Here is the reply."""
+        """Deliver the reply."""
 
     @property
     def refuse(self) -> Callable[[ErrorCode], Any]:
-        """Makes the reply that tells of an error."""
+        """A function that makes the reply for an error."""
 
 
 @dataclass(slots=True)
 class Effects(Generic[RecordT, TimerT, SoftT]):
-    """See the module; what each field comes to is in kwire.coordinators.contract.driver."""
+    """See the module; kwire.coordinators.contract.driver says how each field is carried out."""
 
     records: list[RecordT] = field(default_factory=list)
     replies: list[tuple[Ticket, object]] = field(default_factory=list)
-    """(ticket, response): a request's ticket once, in this decision or in a later one."""
+    """(ticket, response).  Each request's ticket occurs once, here or in a later decision."""
     timers: list[tuple[TimerKey, TimerT | None, int]] = field(default_factory=list)
-    """(key, timer, ms from now); no timer: cancel.  Later entries of a key win."""
+    """(key, timer, ms from now); timer None cancels.  The last entry of a key wins."""
     timers_unless_set: list[tuple[TimerKey, TimerT, int]] = field(default_factory=list)
-    """As `timers`, behind them; one whose key is set by then is left as it is."""
+    """Like `timers` and handled after them; an entry whose key is already set has no effect."""
     notes: list[str] = field(default_factory=list)
-    """What an operator would want to read about it, in sentences."""
+    """Sentences for the operator's log."""
     soft: SoftT | None = None
-    """State that is not in records, as it is from now on: the machine's `settle` takes it over."""
+    """New state that is not in records; the machine's `install_soft_state` receives it."""
     refused: Callable[[ErrorCode], Self] | None = None
-    """What happens instead when the records could not be appended."""
+    """Makes the effects that replace these if the records cannot be appended."""
     atomic: bool = True
-    """Whether the records must share a batch; what only cleans up may be spread over several."""
+    """Whether all records must be in one batch.  Records that only clean up need not be."""
     producer: tuple[int, int] | None = None
-    """(producer id, epoch) of the client's transaction that the records are part of."""
+    """(producer id, epoch) of the client's transaction that the records belong to."""
 
     @classmethod
     def reply(cls, ticket: Ticket, response: object) -> Self:
+        """Effects that only answer a request."""
         return cls(replies=[(ticket, response)])

@@ -1,4 +1,4 @@
-"""What a driver asks of a coordinator machine: a fold over the records of one partition."""
+"""The methods of a coordinator machine, whose state is a fold over the records of one partition."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from kwire.coordinators.contract.effects import Effects
 
 
 class MachineRecord(Protocol):
-    """What a machine writes to its partition."""
+    """A record that a machine writes to its partition."""
 
     def encode(self) -> tuple[bytes, bytes | None]:
-        """Key and value; no value deletes what the key names."""
+        """Key and value; a null value deletes the key's entry (a tombstone)."""
 
 
 RecordT = TypeVar("RecordT", bound=MachineRecord)
@@ -21,37 +21,37 @@ TimerT = TypeVar("TimerT", contravariant=True)
 
 
 class Machine(Protocol[RecordT, EffectsT, TimerT]):
-    """kwire.groups.machine and kwire.txn.machine are two."""
+    """Examples: kwire.groups.machine, kwire.txn.machine and kwire.coordinators.share.machine."""
 
     replaced_keys: ClassVar[tuple[bytes, ...]]
-    """How keys begin of which a record with a value makes all that came before it needless.
+    """Key prefixes of records that replace all earlier records of the same key.
 
-    That may then be left out where records are replayed, as compaction does.
+    Replay may skip the earlier ones, as compaction does.  A tombstone replaces nothing here.
     """
 
     def decode(self, key: bytes | None, value: bytes | None) -> RecordT | None:
-        """The record of these bytes; None if it is of no kind that this machine knows.
+        """The decoded record, or None if its type is unknown to this machine.
 
-        Raises ValueError for one that it knows and cannot read.
+        Raises ValueError if the type is known but the bytes cannot be read.
         """
 
     def apply(self, record: RecordT) -> None:
-        """Follow one record, live and on load alike: durable state changes nowhere else."""
+        """Change durable state by one record, live and on load.  Nothing else changes it."""
 
-    def settle(self, effects: EffectsT) -> None:
-        """Lay what the log does not say over what `apply` has made of the records."""
+    def install_soft_state(self, effects: EffectsT) -> None:
+        """Set the state that is not in the log (`effects.soft`), after `apply` of the records."""
 
     def loaded(self, now_ms: int) -> Iterable[EffectsT]:
-        """All records have been applied: clocks begin to run."""
+        """Effects after the last record was applied: timers start."""
 
     def unloaded(self, now_ms: int) -> Iterable[EffectsT]:
-        """The partition is led here no longer: who waits is told; nothing else may follow."""
+        """Effects when this broker stops leading the partition; only their replies are sent."""
 
     def topics_deleted(self, topics: Iterable[tuple[str, bytes]], now_ms: int) -> EffectsT | None:
-        """Topics (name, id) are no more in the cluster; None where that is of no importance."""
+        """Effects of the deletion of topics (name, id) from the cluster, or None if none."""
 
-    def timer(self, timer: TimerT, now_ms: int) -> EffectsT:
-        """A timer that was set has come due; it may matter no longer."""
+    def timer_fired(self, timer: TimerT, now_ms: int) -> EffectsT:
+        """Effects of a timer that fires; the machine checks whether it still matters."""
 
 
 PendingT = TypeVar("PendingT", contravariant=True)
@@ -59,10 +59,10 @@ PendingT = TypeVar("PendingT", contravariant=True)
 
 @runtime_checkable
 class TransactionalMachine(Protocol[PendingT]):
-    """A machine whose records may be part of clients' transactions."""
+    """A machine whose records may belong to clients' transactions."""
 
     def apply_pending(self, record: PendingT, producer_id: int) -> None:
-        """As `apply`, for a record of a transaction that is not ended yet."""
+        """Like `apply`, for a record of a transaction that is still open."""
 
     def end_transaction(self, producer_id: int, commit: bool) -> None:
-        """A marker was appended: what is pending of the producer counts from now on, or never."""
+        """A marker was appended: apply the producer's pending records, or drop them."""

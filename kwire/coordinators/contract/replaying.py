@@ -1,13 +1,15 @@
-"""What of a coordinator's records has to be applied, where later ones replace those before them.
+"""Reads the records to apply from a slice of a coordinator's log, without the replaced ones.
 
-A group commits the same partitions again and again, and until the log is compacted all of it is
-there: of 200 MB that were written in hours, some kilobytes count.  Of such keys only the last
-record of a slice is decoded and applied, at its own place among the others, as if the log had been
-compacted that far.  Which they are a machine says (`replaced_keys`).
+A group commits the same partitions again and again, and the log keeps all of these records until
+it is compacted: of 200 MB written in hours, some kilobytes matter.  If a machine lists a key prefix
+in `replaced_keys`, only the last record of each such key in a slice is decoded and applied, at its
+own position among the other records.  The result is the same as after compaction.
 
-A record that deletes its key replaces none: what it was there to end may have begun with it.  Nor
-is anything left out across a record of a transaction or its end: what counts of them and when is
-for the machine to say.
+Two things are never skipped:
+
+- A tombstone does not replace earlier records: they may have started what the tombstone ends.
+- Records before a transactional record or a marker are all released first: the machine decides
+  when transactional records count.
 """
 
 from __future__ import annotations
@@ -21,46 +23,49 @@ from kwire.codecs.batch_layout import CODEC_MASK, HEADER_SIZE, MAGIC
 NO_PRODUCER_ID = -1
 
 
-class Held(NamedTuple):
-    """A record to be applied; of a client's transaction if there is a producer id."""
+class ReplayedRecord(NamedTuple):
+    """A record to apply; `producer_id` is -1 unless it belongs to a client's transaction."""
 
     producer_id: int
     key: bytes | None
     value: bytes | None
 
 
-class Ended(NamedTuple):
-    """A producer's transaction ended."""
+class ReplayedTransactionEnd(NamedTuple):
+    """A marker: the producer's transaction ended."""
 
     producer_id: int
     commit: bool
 
 
-class Slice:
-    """Some batches of a log, read once: iterate, and then see what was there."""
+class ReplaySlice:
+    """Some batches of a log.  Iterate once; `records` and `end_offset` are valid after that."""
 
     def __init__(self, data: bytes, replaced_keys: tuple[bytes, ...]) -> None:
         self._data = data
         self._replaced_keys = replaced_keys
         self._last: dict[bytes | int, tuple[bytes | None, bytes, int]] = {}
-        """By key, or by its number where none replaces it: in the order of the last of each."""
+        """Key (or the record's number, if nothing may replace it) -> key, data and position of
+        the value in data.  Ordered by the last record of each key."""
         self.records = 0
-        """How many were seen, those that others replace too."""
+        """Number of records read, replaced ones included."""
         self.end_offset = -1
-        """Behind the last batch that was seen."""
+        """Offset after the last batch read."""
 
-    def __iter__(self) -> Iterator[Held | Ended]:
-        """What is to be done, in order.  CorruptBatch."""
+    def __iter__(self) -> Iterator[ReplayedRecord | ReplayedTransactionEnd]:
+        """What to apply, in log order.  Raises CorruptBatch."""
         for position, header in batches.iter_batches(self._data):
             self.end_offset = header.last_offset + 1
             if header.magic == MAGIC and header.producer_id < 0 and not header.is_control:
-                self._hold(position, header)
+                self._collect(position, header)
             else:
+                # Keep the order with transactional records: release what was collected first.
                 yield from self._release()
-                yield from self._of_producer(position, header)
+                yield from self._producer_records(position, header)
         yield from self._release()
 
-    def _hold(self, position: int, header: batches.BatchHeader) -> None:
+    def _collect(self, position: int, header: batches.BatchHeader) -> None:
+        """Keep the records of a plain batch; drop the earlier records that they replace."""
         data, start, end = self._data, position + HEADER_SIZE, position + header.size_bytes
         if header.attributes & CODEC_MASK:
             data = batches.inner_bytes(data, position, header)
@@ -74,15 +79,19 @@ class Slice:
             else:
                 last[self.records] = key, data, at
 
-    def _release(self) -> Iterator[Held]:
+    def _release(self) -> Iterator[ReplayedRecord]:
         for key, data, at in self._last.values():
-            yield Held(NO_PRODUCER_ID, key, record_keys.value_at(data, at))
+            yield ReplayedRecord(NO_PRODUCER_ID, key, record_keys.value_at(data, at))
         self._last.clear()
 
-    def _of_producer(self, position: int, header: batches.BatchHeader) -> Iterator[Held | Ended]:
+    def _producer_records(
+        self, position: int, header: batches.BatchHeader
+    ) -> Iterator[ReplayedRecord | ReplayedTransactionEnd]:
         for record in batches.records(self._data, position):
             if not header.is_control:
                 self.records += 1
-                yield Held(header.producer_id, record.key, record.value)
+                yield ReplayedRecord(header.producer_id, record.key, record.value)
             elif (marker := batches.read_marker(record)) is not None:
-                yield Ended(header.producer_id, marker.kind is batches.ControlType.COMMIT)
+                yield ReplayedTransactionEnd(
+                    header.producer_id, marker.kind is batches.ControlType.COMMIT
+                )

@@ -1,4 +1,6 @@
 """The coordinators of this broker: machines on the partitions of their internal topics.
 
-The ways in are `groups.GroupCoordinator` and `transactions.TransactionCoordinator`.
+`coordinators.Coordinators` creates them: `groups.GroupCoordinator`,
+`transactions.TransactionCoordinator` and `share.ShareCoordinator`.  All three drive their machines
+with `runtime.CoordinatorRuntime`.
 """

@@ -1,11 +1,11 @@
-"""The coordinators of one broker, each by the topic that keeps its records.
+"""The coordinators of one broker, by the internal topic that holds their records.
 
     __consumer_offsets     groups of all kinds and their offsets
     __transaction_state    transactions
-    __share_group_state    what was done with the records that share groups read
+    __share_group_state    delivery state of the records that share groups read
 
-A coordinator is imported and made when it is first needed: by a request, or by a partition of its
-topic that this broker leads.  Most brokers serve no transactions and no share groups.
+A coordinator is imported and created at first use: by a request, or when this broker becomes leader
+of a partition of its topic.  Most brokers serve no transactions and no share groups.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 Coordinator: TypeAlias = "GroupCoordinator | TransactionCoordinator | ShareCoordinator"
 
 UNKNOWN: Final = 0
-"""How many partitions `__consumer_offsets` has, while a member of a cluster was not told of it."""
+"""Partition count of `__consumer_offsets` while this broker's metadata does not have the topic."""
 
 
 class Coordinators:
-    """See the module.  Follows the node's partitions and metadata from the start."""
+    """See the module.  Subscribes to the node's leadership changes and metadata when created."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -87,7 +87,7 @@ class Coordinators:
         return self._share
 
     def leadership_changed(self, partition: Partition) -> None:
-        """Have the coordinator whose records it keeps serve the partition, or stop serving it."""
+        """Let the coordinator of the partition's topic lead the partition, or resign from it."""
         coordinator_of = self._by_topic.get(partition.topic)
         if coordinator_of is None:
             return
@@ -97,10 +97,10 @@ class Coordinators:
             coordinator_of().resign(partition.index)
 
     def resign(self, partition: Partition) -> None:
-        """Stop coordinating what lives in the partition: another broker will lead it.
+        """Resign from a partition whose disk failed here: another broker will lead it.
 
-        For partitions whose disk has failed here.  The controller sends no request about that: this
-        broker answers its requests with KAFKA_STORAGE_ERROR.
+        The controller sends no request in this case, because this broker answers its requests for
+        the partition with KAFKA_STORAGE_ERROR.
         """
         coordinator_of = self._by_topic.get(partition.topic)
         if coordinator_of is not None:
@@ -117,11 +117,12 @@ class Coordinators:
             self._groups.partitions = self._offsets_partitions()
 
     def _offsets_partitions(self) -> int:
-        """How many partitions `__consumer_offsets` has, by which groups find theirs.
+        """Partition count of `__consumer_offsets`, from which a group's partition is computed.
 
-        UNKNOWN while a member of a cluster was not told of the topic.  It may lead some of its
-        partitions by then, for LeaderAndIsr comes before UpdateMetadata, and whoever created the
-        topic may go by another `offsets.topic.num.partitions`.  A broker alone creates it itself.
+        In a cluster, UNKNOWN until metadata has the topic.  This broker may already lead some of
+        its partitions then, because LeaderAndIsr arrives before UpdateMetadata.  It must not guess:
+        the broker that created the topic may have another `offsets.topic.num.partitions`.
+        A broker without a cluster creates the topic itself, so its own setting is right.
         """
         topic = self._node.image.topics.get(GROUP_METADATA_TOPIC)
         if topic is not None:

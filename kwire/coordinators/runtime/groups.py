@@ -1,14 +1,15 @@
-"""The group coordinator of this broker: which partition a group lives in, and its operations.
+"""The group coordinator of this broker: finds the partition of a group and runs its operations.
 
-A group lives in the partition of `__consumer_offsets` that its id hashes to, and is served by that
-partition's leader.  Each operation gives its response, or a promise of it where it must wait: for
-other members (JoinGroup, SyncGroup) or for its records to be committed.  What a request is told
-before it reaches its group is decided here:
+A group is stored in the partition of `__consumer_offsets` that its id hashes to, and the leader of
+that partition is its coordinator.  Each operation returns its response, or a promise of it if it
+has to wait: for other members (JoinGroup, SyncGroup) or until its records are committed.
 
-    the partition is led by another broker, or does not exist    NOT_COORDINATOR
-    the partition is still being replayed                        COORDINATOR_LOAD_IN_PROGRESS
-                                                                 (a heartbeat: NONE, as it cannot
-                                                                 be told whether it is in time)
+Errors that a request gets before it reaches its group:
+
+    another broker leads the partition, or it does not exist    NOT_COORDINATOR
+    the partition is still being replayed                       COORDINATOR_LOAD_IN_PROGRESS
+                                                                (a classic Heartbeat gets NONE:
+                                                                its session is not known yet)
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ from kwire.coordinators.runtime.promise import Promise
 from kwire.coordinators.runtime.runtime import CoordinatorRuntime
 from kwire.groups import txn_offsets
 from kwire.groups.classic import join as classic_join
-from kwire.groups.classic.decision import Caller, join_error, sync_error
-from kwire.groups.effects import Effects
+from kwire.groups.classic.decision import ClassicCaller, join_error, sync_error
+from kwire.groups.effects import GroupEffects
 from kwire.groups.java import partition_for
 from kwire.groups.limits import GroupLimits, MigrationPolicy
 from kwire.groups.machine import GroupMachine
@@ -65,9 +66,9 @@ if TYPE_CHECKING:
     from kwire.coordinators.contract.effects import Ticket
     from kwire.coordinators.runtime.streams_topics import StreamsTopics
     from kwire.groups.consumer.decision import ConsumerCaller
-    from kwire.groups.share.decision import HeartbeatReply
-    from kwire.groups.share.initializing import Topics
-    from kwire.groups.streams.decision import HeartbeatReply as StreamsReply
+    from kwire.groups.share.decision import ShareHeartbeatReply
+    from kwire.groups.share.initializing import StateTopicPartitions
+    from kwire.groups.streams.decision import StreamsHeartbeatReply
     from kwire.settings import BrokerConfig
     from kwire.settings.live import LiveSettings
 
@@ -101,7 +102,7 @@ def new_uuid() -> str:
 
 
 def new_kafka_uuid() -> str:
-    """As Kafka's Uuid.randomUuid is written; none begins with a dash."""
+    """A random UUID as Kafka's Uuid.randomUuid prints it; it never begins with a dash."""
     while (text := uuid_text(uuid.uuid4().bytes)).startswith("-"):
         pass
     return text
@@ -122,8 +123,8 @@ class GroupCoordinator:
         new_id: Callable[[], str] = new_uuid,
         surroundings: Surroundings = NOWHERE,
     ) -> None:
-        """`partitions`: of `__consumer_offsets`, 0 while that is not known; `new_id` makes what
-        member ids end with."""
+        """`partitions` is the partition count of `__consumer_offsets`, 0 while it is not known.
+        `new_id` makes the last part of a member id."""
         self.limits = limits
         self.partitions = partitions
         self._new_id = new_id
@@ -160,38 +161,38 @@ class GroupCoordinator:
     # -- which partitions are led here
 
     def start(self, nursery: trio.Nursery) -> None:
-        """Partitions led from now on are loaded by tasks of `nursery`."""
+        """Load partitions in tasks of `nursery` from now on."""
         self._nursery = nursery
 
     def start_soon(self, work: Callable[..., Awaitable[object]], *arguments: object) -> None:
-        """Have something done behind a reply."""
+        """Run a task that no reply waits for."""
         assert self._nursery is not None, "start() comes first"
         self._nursery.start_soon(work, *arguments)
 
     def lead(self, partition: Partition) -> None:
-        """This broker leads a partition of `__consumer_offsets`: replay and serve it."""
+        """Replay and serve a partition of `__consumer_offsets` that this broker leads now."""
         shard = self.runtime.lead(partition)
         if shard is not None:
             assert self._nursery is not None, "start() comes first"
             self._nursery.start_soon(shard.load)
 
     def resign(self, index: int) -> None:
-        """This broker does not lead that partition any longer."""
+        """Stop serving a partition that this broker does not lead any more."""
         self.runtime.resign(index)
 
     def topics_deleted(self, deleted: Sequence[tuple[str, bytes]]) -> None:
-        """Forget the offsets of topics (name, id) that are no more."""
+        """Delete the committed offsets of topics (name, id) that were deleted."""
         self.runtime.topics_deleted(deleted)
 
     def partition_for(self, group_id: str) -> int:
-        """Where the group lives; -1 while `partitions` is not known: requests for any group are
-        told NOT_COORDINATOR then."""
+        """The partition that stores the group, or -1 while the partition count is not known:
+        requests for any group get NOT_COORDINATOR then."""
         return partition_for(group_id, self.partitions) if self.partitions else -1
 
-    # -- membership
+    # -- membership of classic and consumer groups
 
     def join_group(
-        self, request: JoinGroupRequest, caller: Caller
+        self, request: JoinGroupRequest, caller: ClassicCaller
     ) -> JoinGroupResponse | Promise[JoinGroupResponse]:
         invalid = classic_join.invalid(request, self.limits)
         if invalid is not None:
@@ -246,7 +247,7 @@ class GroupCoordinator:
     def consumer_group_heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, caller: ConsumerCaller
     ) -> ConsumerGroupHeartbeatResponse | Promise[ConsumerGroupHeartbeatResponse]:
-        """Of a request that was found valid."""
+        """Handle a request that has been validated."""
         new_member_id = "" if request.member_id else new_kafka_uuid()
         return self.runtime.submit(
             self.partition_for(request.group_id),
@@ -260,39 +261,40 @@ class GroupCoordinator:
 
     def share_group_heartbeat(
         self, request: ShareGroupHeartbeatRequest, client_id: str, client_host: str
-    ) -> HeartbeatReply | Promise[HeartbeatReply]:
-        """Of a request that was found valid."""
-        from kwire.groups.share.decision import HeartbeatReply, Refusal
+    ) -> ShareHeartbeatReply | Promise[ShareHeartbeatReply]:
+        """Handle a request that has been validated."""
+        from kwire.groups.share.decision import ShareHeartbeatReply, ShareRefusal
 
         return self.runtime.submit(
             self.partition_for(request.group_id),
             lambda machine, ticket, now_ms: machine.share.heartbeat(
                 request, client_id, client_host, ticket, now_ms
             ),
-            lambda error: HeartbeatReply(Refusal(error, None).response()),
+            lambda error: ShareHeartbeatReply(ShareRefusal(error, None).response()),
         )
 
     def share_initialized(
-        self, group_id: str, topics: Topics, *, well: bool
+        self, group_id: str, topics: StateTopicPartitions, *, succeeded: bool
     ) -> Promise[None] | None:
-        """The share coordinator has been told of what a group reads, or could not be."""
+        """Record whether the share coordinator has initialized its state for `topics`."""
 
-        def decide(machine: GroupMachine, ticket: Ticket, now_ms: int) -> Effects:
-            say = machine.share.initialized if well else machine.share.not_initialized
-            return say(group_id, topics, ticket)
+        def decide(machine: GroupMachine, ticket: Ticket, now_ms: int) -> GroupEffects:
+            record = machine.share.initialized if succeeded else machine.share.not_initialized
+            return record(group_id, topics, ticket)
 
         return self.runtime.submit(self.partition_for(group_id), decide, lambda _: None)
 
-    def share_state_topics(self, group_id: str) -> Topics | None:
-        """What the share coordinator is to forget before a share group is deleted; None: nothing.
+    def share_state_topics(self, group_id: str) -> StateTopicPartitions | None:
+        """State that the share coordinator must delete before this share group is deleted.
 
-        A group with members is not deleted.
+        None if there is no such group or no such state, or if the group has members: then it cannot
+        be deleted.
         """
         shard = self.runtime.shards.get(self.partition_for(group_id))
         group = None if shard is None else shard.machine.groups.get(group_id)
         if shard is None or group is None or group.type_name != SHARE_TYPE:
             return None
-        return shard.machine.share.state_to_forget(group_id)
+        return shard.machine.share.state_to_delete(group_id)
 
     def describe_share_group(
         self, group_id: str
@@ -303,7 +305,7 @@ class GroupCoordinator:
             return DescribedGroup(error_code=ErrorCode.INVALID_GROUP_ID)
         return self.runtime.submit(
             self.partition_for(group_id),
-            lambda machine, ticket, _: Effects.reply(ticket, machine.share.describe(group_id)),
+            lambda machine, ticket, _: GroupEffects.reply(ticket, machine.share.describe(group_id)),
             lambda error: DescribedGroup(group_id=group_id, error_code=error),
         )
 
@@ -311,22 +313,22 @@ class GroupCoordinator:
 
     def streams_group_heartbeat(
         self, request: StreamsGroupHeartbeatRequest, client_id: str, client_host: str
-    ) -> StreamsReply | Promise[StreamsReply]:
-        """Of a request that was found valid."""
-        from kwire.groups.streams.decision import HeartbeatReply, Refusal
+    ) -> StreamsHeartbeatReply | Promise[StreamsHeartbeatReply]:
+        """Handle a request that has been validated."""
+        from kwire.groups.streams.decision import StreamsHeartbeatReply, StreamsRefusal
 
         return self.runtime.submit(
             self.partition_for(request.group_id),
             lambda machine, ticket, now_ms: machine.streams.heartbeat(
                 request, client_id, client_host, ticket, now_ms
             ),
-            lambda error: HeartbeatReply(Refusal(error, None).response()),
+            lambda error: StreamsHeartbeatReply(StreamsRefusal(error, None).response()),
         )
 
     def streams_topics(
         self, settings: LiveSettings, membership: ClusterMembership
     ) -> StreamsTopics:
-        """The topics of streams applications; made when first needed."""
+        """The creator of internal topics of streams groups; it is made at first use."""
         from kwire.coordinators.runtime.streams_topics import StreamsTopics
 
         if self._streams_topics is None:
@@ -342,7 +344,9 @@ class GroupCoordinator:
             return DescribedGroup(error_code=ErrorCode.INVALID_GROUP_ID)
         return self.runtime.submit(
             self.partition_for(group_id),
-            lambda machine, ticket, _: Effects.reply(ticket, machine.streams.describe(group_id)),
+            lambda machine, ticket, _: GroupEffects.reply(
+                ticket, machine.streams.describe(group_id)
+            ),
             lambda error: DescribedGroup(group_id=group_id, error_code=error),
         )
 
@@ -362,7 +366,7 @@ class GroupCoordinator:
     def commit_transactional_offsets(
         self, request: TxnOffsetCommitRequest, verification: Verification | None
     ) -> TxnOffsetCommitResponse | Promise[TxnOffsetCommitResponse]:
-        """`verification` proves that the transaction knows of the group's partition."""
+        """`verification` proves that the transaction includes the group's offsets partition."""
         return self.runtime.submit(
             self.partition_for(request.group_id),
             lambda machine, ticket, now_ms: machine.commit_transactional_offsets(
@@ -375,9 +379,10 @@ class GroupCoordinator:
     def end_transaction(
         self, index: int, marker: bytearray, *, commit: bool, transaction_version: int
     ) -> None:
-        """Append a marker to a partition led here, and have its producer's offsets follow.
+        """Append a marker to a partition, then apply or drop the producer's pending offsets.
 
-        LogError NOT_LEADER_OR_FOLLOWER while the partition is not served, or as the log refuses.
+        Raises LogError: NOT_LEADER_OR_FOLLOWER while the partition is not served here, or the
+        log's own error if the append fails.
         """
         shard = self.runtime.shards.get(index)
         if shard is None or shard.error is not ErrorCode.NONE:
@@ -392,10 +397,10 @@ class GroupCoordinator:
     def fetch_offsets(
         self, request: OffsetFetchRequestGroup, *, require_stable: bool
     ) -> OffsetFetchResponseGroup | Promise[OffsetFetchResponseGroup]:
-        """Offsets as of now; like every reply, told once they are committed."""
+        """The group's offsets as they are now.  Like all replies, it waits for the commit."""
         return self.runtime.submit(
             self.partition_for(request.group_id),
-            lambda machine, ticket, _: Effects.reply(
+            lambda machine, ticket, _: GroupEffects.reply(
                 ticket, machine.fetch_offsets(request, require_stable=require_stable)
             ),
             lambda error: OffsetFetchResponseGroup(group_id=request.group_id, error_code=error),
@@ -426,7 +431,7 @@ class GroupCoordinator:
     ) -> DescribedGroup | Promise[DescribedGroup]:
         return self.runtime.submit(
             self.partition_for(group_id),
-            lambda machine, ticket, _: Effects.reply(
+            lambda machine, ticket, _: GroupEffects.reply(
                 ticket, machine.classic.describe(group_id, api_version)
             ),
             lambda error: DescribedGroup(group_id=group_id, error_code=error),
@@ -439,14 +444,19 @@ class GroupCoordinator:
             return DescribedConsumerGroup(error_code=ErrorCode.INVALID_GROUP_ID)
         return self.runtime.submit(
             self.partition_for(group_id),
-            lambda machine, ticket, _: Effects.reply(ticket, machine.consumer.describe(group_id)),
+            lambda machine, ticket, _: GroupEffects.reply(
+                ticket, machine.consumer.describe(group_id)
+            ),
             lambda error: DescribedConsumerGroup(group_id=group_id, error_code=error),
         )
 
     def list_groups(
         self, states: Sequence[str], types: Sequence[str]
     ) -> tuple[ErrorCode, list[ListedGroup]]:
-        """The groups of all partitions led here; none, with an error, while one is loading."""
+        """Groups of all partitions led here.
+
+        While a partition is loading: no groups and COORDINATOR_LOAD_IN_PROGRESS.
+        """
         groups: list[ListedGroup] = []
         for shard in self.runtime.shards.values():
             if shard.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
@@ -457,6 +467,7 @@ class GroupCoordinator:
 
 
 def _heartbeat_error(error: ErrorCode) -> HeartbeatResponse:
+    """The response for an error of the shard; see the module for the exception."""
     if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         error = ErrorCode.NONE
     return HeartbeatResponse(error_code=error)

@@ -1,11 +1,12 @@
-"""Writes the markers that end a transaction into its partitions, and tells when all are there.
+"""Writes the markers that end a transaction to its partitions, and reports when all are written.
 
-What the coordinator has decided happens, however long it takes: a partition that cannot be written
-now is tried again, and after a restart the coordinator hands in again what was not finished.  Only
-partitions that exist no more are given up, as Apache Kafka does.
+A decided transaction is always ended, however long that takes: partitions that cannot be written
+are retried, and after a restart the coordinator submits the unfinished markers again.  Only
+partitions that no longer exist are skipped, as in Apache Kafka.
 
-A transaction of few partitions is ended at once, so that its producer's next one never meets it.
-Others are written in slices, in turn, so that neither connections nor small transactions wait long.
+A transaction with few partitions is ended at once, so that its producer's next transaction does not
+get CONCURRENT_TRANSACTIONS.  Larger ones are written in slices, in turn, so that connections and
+small transactions do not wait long.
 """
 
 from __future__ import annotations
@@ -25,58 +26,65 @@ from kwire.txn.effects import Markers
 log = logging.getLogger("kwire.coordinators.markers")
 
 AT_ONCE = 64
-"""Markers written before it is the turn of others: 2 ms of work, at 30 us measured for each."""
+"""Markers written in one slice: 2 ms of work at 30 us each (measured)."""
 
 RETRY_MS, RETRY_MS_MAX = 100, 1_000
-"""Until partitions are tried again: a moment for an election, longer for what lasts longer."""
+"""Pause before failed partitions are retried; it doubles with each retry up to the maximum.
+An election takes about the first pause."""
 
 Settle = Callable[[str, int, ErrorCode], None]
-"""Is told later what came of the marker in a partition: topic, number, error or NONE."""
+"""Receives the result of a marker that was not known at once: topic, partition, error or NONE."""
 
 Write = Callable[[str, int], ErrorCode | None]
-"""Writes a marker into a partition: NONE once it is committed, an error if it cannot be written,
-None where that is to be told later."""
+"""Writes a marker to a partition: NONE once it is committed, an error if it cannot be written,
+None if `Settle` gets the result later."""
 
 
 class Destinations(Protocol):
-    """How markers get to the leaders of partitions."""
+    """The way of markers to partition leaders, here and on other brokers."""
 
     def exists(self, topic: str, partition: int) -> bool:
-        """Whether there is such a partition in the cluster."""
+        """Whether the partition exists in the cluster."""
 
     def writer(self, markers: Markers, settle: Settle) -> Write:
-        """What writes some of the markers, from now; `settle` is told what is not known at once."""
+        """A function that writes `markers` to one partition after another; valid for one slice.
+
+        `settle` gets the results that the function does not return.
+        """
 
 
 class _Job:
-    """The markers of one transaction on their way."""
+    """The markers of one transaction, while they are written."""
 
-    __slots__ = ("failed", "markers", "places", "remaining", "retry_ms", "under_way")
+    __slots__ = ("failed", "markers", "pending", "remaining", "retry_ms", "unsettled")
 
     def __init__(self, markers: Markers) -> None:
         self.markers = markers
-        self.places: Iterator[tuple[str, int]] = (
+        self.pending: Iterator[tuple[str, int]] = (
             (topic, index) for topic, indexes in markers.partitions.items() for index in indexes
         )
-        """What is still to be written."""
+        """Partitions that no marker was written to yet."""
         self.remaining = sum(len(indexes) for indexes in markers.partitions.values())
         self.failed: list[tuple[str, int]] = []
-        """What is to be tried again, in `retry_ms`."""
+        """Partitions to retry after `retry_ms`."""
         self.retry_ms = RETRY_MS
-        self.under_way = 1
-        """Markers that were not settled, and one as long as `places` are not all written."""
+        self.unsettled = 1
+        """Markers without a result, plus one while `pending` is not exhausted."""
 
     def is_for(self, markers: Markers) -> bool:
-        """Whether it writes these; a shard that was taken up anew has prepared others like them."""
+        """Whether the job writes exactly these markers, decided by the same shard.
+
+        A shard that was loaded again has equal markers from another `prepared` transaction.
+        """
         return self.markers == markers and self.markers.prepared is markers.prepared
 
 
 class MarkerSender:
     """See the module.
 
-    It is the outbox of the transaction shards: they resolve it with Markers once these are
-    committed.  `written(markers)` is called when all are there; what it returns is whether the
-    transaction is complete now, otherwise it is called again some time later.
+    The sender is the outbox of the transaction shards: a ticket that they resolve with Markers once
+    the decision is committed.  It calls `written(markers)` when all markers are written.  If that
+    returns False, the transaction is not complete and the call is repeated after RETRY_MS.
     """
 
     def __init__(
@@ -86,27 +94,29 @@ class MarkerSender:
         lost: Callable[[], None],
         timers: Timers,
     ) -> None:
-        """`lost` is called some time after a shard could not commit Markers: look for them."""
+        """`lost` is called RETRY_MS after a shard could not commit a decision: it submits the
+        markers again if the decision is in the log after all."""
         self._destinations = destinations
         self._written = written
         self._lost = lost
         self._timers = timers
         self._jobs: dict[str, _Job] = {}
-        """By transactional id; a job that is not here any longer has been dropped."""
+        """By transactional id; a job that is not in here any more was dropped."""
         self._queue: deque[_Job] = deque()
         self._slice = Timer(timers, math.inf, self._write_slice)
         self.at_once = False
-        """Whether what comes in now is a client's request, and not one of many after a restart."""
+        """True while a client's request is decided: small transactions are ended in that call.
+        False after a load, when many markers may arrive at once."""
 
-    # -- a ticket of the shards
+    # -- the ticket of the shards
 
     def resolve(self, markers: Markers | None) -> None:
-        """The end of a transaction is committed; None: decided, but not committed in time."""
+        """Write markers whose decision is committed; None: it was not committed in time."""
         if markers is None:
             self._timers.after(RETRY_MS, self._lost)
             return
-        known = self._jobs.get(markers.transactional_id)
-        if known is not None and known.is_for(markers):
+        current = self._jobs.get(markers.transactional_id)
+        if current is not None and current.is_for(markers):
             return
         job = self._jobs[markers.transactional_id] = _Job(markers)
         at_once = self.at_once and job.remaining <= AT_ONCE
@@ -114,13 +124,13 @@ class MarkerSender:
             self._enqueue(job)
 
     def refuse(self, error: ErrorCode) -> Markers | None:
-        """What `resolve` is given when the decision could not be committed."""
-        log.debug("markers are kept back: %s", error.name)
+        """The value for `resolve` if the decision could not be committed."""
+        log.debug("Markers are not sent yet: their decision is not committed (%s).", error.name)
         return None
 
     def drop(self, concerns: Callable[[str], bool]) -> None:
-        """Forget the transactional ids that `concerns` is true of: others end them now."""
-        for transactional_id in [each for each in self._jobs if concerns(each)]:
+        """Drop jobs of transactional ids for which `concerns` is true: another broker ends them."""
+        for transactional_id in [key for key in self._jobs if concerns(key)]:
             del self._jobs[transactional_id]
 
     # -- writing
@@ -130,7 +140,7 @@ class MarkerSender:
         self._slice.move(self._timers.now_ms())
 
     def _write_slice(self) -> None:
-        """Write some markers of the first job; others have their turn before it goes on."""
+        """Write some markers of the first job, then put it at the end of the queue."""
         job = self._queue.popleft()
         if self._is_current(job) and not self._advance(job):
             self._queue.append(job)
@@ -138,13 +148,13 @@ class MarkerSender:
             self._slice.move(self._timers.now_ms())
 
     def _advance(self, job: _Job) -> bool:
-        """Write some of a job's markers; whether those were the last."""
+        """Write up to AT_ONCE of a job's markers.  Returns whether those were the last."""
         write = self._destinations.writer(job.markers, partial(self._settle, job))
-        for topic, index in islice(job.places, AT_ONCE):
+        for topic, index in islice(job.pending, AT_ONCE):
             job.remaining -= 1
             error = write(topic, index)
             if error is None:
-                job.under_way += 1
+                job.unsettled += 1
             elif error is not ErrorCode.NONE:
                 self._fail(job, topic, index, error)
         if job.remaining:
@@ -160,29 +170,44 @@ class MarkerSender:
     def _fail(self, job: _Job, topic: str, index: int, error: ErrorCode) -> None:
         transactional_id = job.markers.transactional_id
         if error is ErrorCode.TRANSACTION_COORDINATOR_FENCED:
-            # Another coordinator has taken over this transactional id, and ends its transaction.
-            log.warning("%s-%d: a newer coordinator ends %s", topic, index, transactional_id)
+            # Another coordinator has taken over this transactional id and ends its transaction.
+            log.warning(
+                "Stopped writing markers of %s: partition %s-%d has one of a newer coordinator.",
+                transactional_id,
+                topic,
+                index,
+            )
             if self._is_current(job):
                 del self._jobs[transactional_id]
         elif error is ErrorCode.INVALID_PRODUCER_EPOCH:
-            log.warning("%s-%d: %s has ended before", topic, index, transactional_id)
+            log.warning(
+                "Skipped partition %s-%d: a newer producer epoch has ended the transaction of %s"
+                " there.",
+                topic,
+                index,
+                transactional_id,
+            )
         elif error is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT:
-            log.warning("%s-%d: its format knows no transactions", topic, index)
+            log.warning(
+                "Skipped partition %s-%d: its message format has no transactions.", topic, index
+            )
         elif self._destinations.exists(topic, index):
-            log.debug("%s-%d cannot be written now: %s", topic, index, error.name)
+            log.debug(
+                "Cannot write a marker to %s-%d: %s. It is retried.", topic, index, error.name
+            )
             job.failed.append((topic, index))
         else:
-            log.info("%s-%d exists no more: its transaction needs no end", topic, index)
+            log.info("Skipped partition %s-%d: it no longer exists.", topic, index)
 
     def _settled(self, job: _Job) -> None:
-        job.under_way -= 1
-        if job.under_way or not self._is_current(job):
+        job.unsettled -= 1
+        if job.unsettled or not self._is_current(job):
             return
         if not job.failed:
             self._complete(job)
             return
-        job.places, job.remaining = iter(job.failed), len(job.failed)
-        job.failed, job.under_way = [], 1
+        job.pending, job.remaining = iter(job.failed), len(job.failed)
+        job.failed, job.unsettled = [], 1
         self._timers.after(job.retry_ms, partial(self._enqueue, job))
         job.retry_ms = min(2 * job.retry_ms, RETRY_MS_MAX)
 

@@ -1,4 +1,4 @@
-"""A value that comes later, for one task that waits for it."""
+"""A promise: a value that is set later, for one task that waits for it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ R = TypeVar("R")
 
 
 class Promise(Generic[T]):
-    """Resolved once, from the loop's thread; waited for by at most one task.
+    """A value that is set once, in the event loop's thread.  At most one task waits for it.
 
-    A value that nobody waits for any longer (its connection ended) is dropped.
+    If the waiting task is cancelled (its connection closed), the value is dropped.
     """
 
     __slots__ = ("_callbacks", "_task", "_value", "resolved")
@@ -38,7 +38,7 @@ class Promise(Generic[T]):
             callback(value)
 
     def when_resolved(self, callback: Callable[[T], None]) -> None:
-        """Have a function called with the value, at once if it is there, besides who waits."""
+        """Call `callback` with the value: at once if it is set, else when it is."""
         if self.resolved:
             callback(self._value)
         else:
@@ -46,7 +46,7 @@ class Promise(Generic[T]):
 
     @property
     def value(self) -> T:
-        """The value of a promise that is resolved."""
+        """The value; the promise must be resolved."""
         assert self.resolved
         return self._value
 
@@ -65,11 +65,11 @@ class Promise(Generic[T]):
         return self._value
 
 
-class Later(Generic[T, R]):
-    """The response that is made of a promise's value; awaited once.
+class MappedPromise(Generic[T, R]):
+    """An awaitable of `shape(value)` for the value of a promise; it can be awaited once.
 
-    Who wants to know when that is decided asks the promise: who awaits it has its turn later, and
-    others may have had theirs meanwhile.
+    To act at the moment when the value is set, use `promise.when_resolved`: a task that awaits runs
+    later, and other tasks may have run in between.
     """
 
     __slots__ = ("_shape", "promise")
@@ -86,20 +86,20 @@ class Later(Generic[T, R]):
 
 
 async def answered(reply: T | Promise[T]) -> T:
-    """The value of a reply that may come later."""
+    """The reply itself, or the value of its promise once that is resolved."""
     return await reply.wait() if isinstance(reply, Promise) else reply
 
 
 def then(reply: T | Promise[T], shape: Callable[[T], R]) -> R | Awaitable[R]:
-    """The response that `shape` makes of a reply: at once if the reply is there."""
-    return Later(reply, shape) if isinstance(reply, Promise) else shape(reply)
+    """`shape(reply)`: at once if the reply is not a promise, else as an awaitable."""
+    return MappedPromise(reply, shape) if isinstance(reply, Promise) else shape(reply)
 
 
 def then_all(replies: Sequence[T | Promise[T]], shape: Callable[[list[T]], R]) -> R | Awaitable[R]:
-    """The response that `shape` makes of several replies, in their order."""
-    there = [reply for reply in replies if not isinstance(reply, Promise)]
-    return shape(there) if len(there) == len(replies) else _once_all_there(replies, shape)
+    """`shape` of several replies in their order: at once if none of them is a promise."""
+    available = [reply for reply in replies if not isinstance(reply, Promise)]
+    return shape(available) if len(available) == len(replies) else _when_all(replies, shape)
 
 
-async def _once_all_there(replies: Sequence[T | Promise[T]], shape: Callable[[list[T]], R]) -> R:
+async def _when_all(replies: Sequence[T | Promise[T]], shape: Callable[[list[T]], R]) -> R:
     return shape([await answered(reply) for reply in replies])

@@ -1,9 +1,9 @@
-"""Markers on their way to the leaders of partitions on other brokers, by WriteTxnMarkers.
+"""Sends transaction markers to partition leaders on other brokers, by WriteTxnMarkers.
 
-A broker is sent the markers of many transactions at once, one request after the other.  What comes
-of a marker is told to its sender, which goes on trying (kwire.coordinators.runtime.markers): a
-request that was not answered is NETWORK_EXCEPTION.  What belongs to a coordinator that has resigned
-meanwhile is left to the next one.
+Markers for one broker are collected: one request holds many transactions, and a broker gets one
+request at a time.  Each marker's result goes to its sender, which retries
+(kwire.coordinators.runtime.markers); a request without response is NETWORK_EXCEPTION.  Markers of a
+coordinator that has resigned are dropped: the next coordinator sends them.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ from kwire.storage.partitions.txn_marker import Settle, TxnMarker
 log = logging.getLogger("kwire.coordinators.remote_markers")
 
 PARTITIONS_MAX = 256
-"""In one request: the other side writes them in one go, at 30 us measured for each."""
+"""Partitions in one request.  The other broker writes them without a pause, at 30 us each
+(measured)."""
 
 GRACE_MS = 5_000
-"""How much longer than the other side waits for its followers (`request.timeout.ms`) it is waited
-for: its answer says which markers are written, a lost connection nothing."""
+"""Time to wait beyond `request.timeout.ms`, for which the other broker waits for its followers.
+Its response says which markers are written; after a timeout here that is unknown."""
 
 
 class RemoteMarker(NamedTuple):
@@ -45,7 +46,7 @@ class RemoteMarker(NamedTuple):
     partition: int
     settle: Settle
     is_wanted: Callable[[], bool]
-    """Whether its coordinator is one still."""
+    """Whether the sender is still the coordinator."""
 
 
 class RemoteMarkers:
@@ -62,7 +63,7 @@ class RemoteMarkers:
         )
 
     def send(self, broker_id: int, item: RemoteMarker) -> None:
-        """Have that broker write a marker; `item.settle` is told what came of it."""
+        """Let that broker write a marker; `item.settle` gets the result."""
         self._gathering.add(broker_id, item)
 
     async def _send(self, broker_id: int, items: list[RemoteMarker]) -> None:
@@ -72,22 +73,27 @@ class RemoteMarkers:
         peer = self._peers.peer(broker_id, Role.TXN_MARKERS)
         try:
             response = await peer.call(_request(items), timeout_ms=self._timeout_ms)
-        except PeerError as problem:
-            log.info("%d markers are not written: %s", len(items), problem)
+        except PeerError as error:
+            log.info(
+                "Cannot send %d transaction markers to broker %d: %s. They are sent again.",
+                len(items),
+                broker_id,
+                error,
+            )
             errors = {}
             missing = ErrorCode.NETWORK_EXCEPTION
         else:
             errors = _errors(response)
             missing = ErrorCode.UNKNOWN_SERVER_ERROR
         for item in items:
-            place = item.marker.producer_id, item.topic, item.partition
-            item.settle(item.topic, item.partition, errors.get(place, missing))
+            key = item.marker.producer_id, item.topic, item.partition
+            item.settle(item.topic, item.partition, errors.get(key, missing))
 
 
 def _request(items: Iterable[RemoteMarker]) -> WriteTxnMarkersRequest:
-    wanted: dict[TxnMarker, dict[str, list[int]]] = {}
+    partitions: dict[TxnMarker, dict[str, list[int]]] = {}
     for item in items:
-        wanted.setdefault(item.marker, {}).setdefault(item.topic, []).append(item.partition)
+        partitions.setdefault(item.marker, {}).setdefault(item.topic, []).append(item.partition)
     return WriteTxnMarkersRequest(
         [
             WritableTxnMarker(
@@ -98,16 +104,18 @@ def _request(items: Iterable[RemoteMarker]) -> WriteTxnMarkersRequest:
                 coordinator_epoch=marker.coordinator_epoch,
                 transaction_version=marker.transaction_version,
             )
-            for marker, topics in wanted.items()
+            for marker, topics in partitions.items()
         ]
     )
 
 
 def _errors(response: WriteTxnMarkersResponse) -> dict[tuple[int, str, int], ErrorCode]:
-    """By producer, topic and partition."""
+    """(producer id, topic, partition) -> error."""
     return {
-        (result.producer_id, topic.name, told.partition_index): as_error_code(told.error_code)
+        (result.producer_id, topic.name, partition.partition_index): as_error_code(
+            partition.error_code
+        )
         for result in response.markers
         for topic in result.topics
-        for told in topic.partitions
+        for partition in topic.partitions
     }

@@ -1,13 +1,15 @@
-"""Questions to transaction coordinators on other brokers, by AddPartitionsToTxn (KIP-890).
+"""Sends AddPartitionsToTxn to transaction coordinators on other brokers (KIP-890).
 
-Whoever takes a transactional batch asks the coordinator of its transaction whether the partition is
-part of it, or has it added.  A broker is asked about many transactions at once, one request after
-the other.  What an answer comes to where there is no plain one:
+The leader that receives a transactional batch asks the transaction's coordinator whether the
+partition is part of the transaction, or asks it to add the partition.  Queries to one broker are
+collected: one request holds many transactions, and a broker gets one request at a time.
 
-    the coordinator was not reached, or did not answer    NETWORK_EXCEPTION
-    it does not take such questions from this broker      INVALID_TXN_STATE
-    it is too old to know them (before v4)                none: the partitions are taken to be
-                                                          part of it, as they were before KIP-890
+Results if the coordinator gives no answer for a partition:
+
+    it cannot be reached, or does not respond              NETWORK_EXCEPTION
+    it denies this broker the right to ask                 INVALID_TXN_STATE
+    it does not support such requests (needs version 4)    NONE: the partition counts as part of
+                                                           the transaction, as before KIP-890
 """
 
 from __future__ import annotations
@@ -35,27 +37,27 @@ from kwire.txn.transaction import Partitions
 log = logging.getLogger("kwire.coordinators.remote_transactions")
 
 BROKERS_SINCE = 4
-"""The version that knows several transactions, and questions."""
+"""First version for brokers: it holds several transactions, and can verify without adding."""
 
 TRANSACTIONS_MAX = 1_000
-"""In one request: some 10 ms of the coordinator's time."""
+"""Transactions in one request; the coordinator needs about 10 ms for them."""
 
-Told: TypeAlias = dict[tuple[str, int], ErrorCode]
-"""By topic and partition: whether it is part of the transaction."""
+PartitionErrors: TypeAlias = dict[tuple[str, int], ErrorCode]
+"""(topic, partition) -> NONE if it is part of the transaction, else why not."""
 
 
-class Question(NamedTuple):
-    """About partitions of one transaction; `answer` is kept, if somebody waits still."""
+class PartitionsQuery(NamedTuple):
+    """A query about partitions of one transaction; `answer` is resolved with the result."""
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
     partitions: Partitions
     adds: bool
-    """Whether they are to be added; else it is asked whether they are."""
-    answer: Promise[Told]
+    """True: add the partitions.  False: only verify them."""
+    answer: Promise[PartitionErrors]
 
-    def all_told(self, error: ErrorCode) -> Told:
+    def error_for_all(self, error: ErrorCode) -> PartitionErrors:
         return {
             (topic, index): error for topic, indexes in self.partitions.items() for index in indexes
         }
@@ -66,62 +68,68 @@ class RemoteTransactions:
 
     def __init__(self, peers: Peers, nursery: trio.Nursery) -> None:
         self._peers = peers
-        self._gathering: RequestBatcher[Question] = RequestBatcher(
+        self._gathering: RequestBatcher[PartitionsQuery] = RequestBatcher(
             nursery,
-            lambda question: (question.transactional_id, id(question)),
+            lambda query: (query.transactional_id, id(query)),
             self._send,
             items_max=TRANSACTIONS_MAX,
         )
 
-    def ask(self, broker_id: int, question: Question) -> None:
-        """Ask the coordinator on that broker; `question.answer` is resolved with what it says."""
-        self._gathering.add(broker_id, question)
+    def ask(self, broker_id: int, query: PartitionsQuery) -> None:
+        """Ask the coordinator on that broker, and resolve `query.answer` with the result."""
+        self._gathering.add(broker_id, query)
 
-    async def _send(self, broker_id: int, questions: list[Question]) -> None:
-        request = AddPartitionsToTxnRequest([_transaction(question) for question in questions])
+    async def _send(self, broker_id: int, queries: list[PartitionsQuery]) -> None:
+        request = AddPartitionsToTxnRequest([_transaction(query) for query in queries])
         peer = self._peers.peer(broker_id, Role.VERIFICATION)
         try:
             if await peer.version_for(request) < BROKERS_SINCE:
-                _answer_all(questions, ErrorCode.NONE)
+                _answer_all(queries, ErrorCode.NONE)
                 return
             response = await peer.call(request)
-        except PeerError as problem:
-            log.info("%d transactions are not verified: %s", len(questions), problem)
-            _answer_all(questions, ErrorCode.NETWORK_EXCEPTION)
+        except PeerError as error:
+            log.info(
+                "Cannot verify %d transactions with broker %d: %s. Their producers try again.",
+                len(queries),
+                broker_id,
+                error,
+            )
+            _answer_all(queries, ErrorCode.NETWORK_EXCEPTION)
         else:
-            _answer(questions, response)
+            _answer(queries, response)
 
 
-def _transaction(question: Question) -> AddPartitionsToTxnTransaction:
+def _transaction(query: PartitionsQuery) -> AddPartitionsToTxnTransaction:
     return AddPartitionsToTxnTransaction(
-        transactional_id=question.transactional_id,
-        producer_id=question.producer_id,
-        producer_epoch=question.producer_epoch,
-        verify_only=not question.adds,
+        transactional_id=query.transactional_id,
+        producer_id=query.producer_id,
+        producer_epoch=query.producer_epoch,
+        verify_only=not query.adds,
         topics=[
             AddPartitionsToTxnTopic(topic, sorted(indexes))
-            for topic, indexes in question.partitions.items()
+            for topic, indexes in query.partitions.items()
         ],
     )
 
 
-def _answer_all(questions: Iterable[Question], error: ErrorCode) -> None:
-    for question in questions:
-        question.answer.resolve(question.all_told(error))
+def _answer_all(queries: Iterable[PartitionsQuery], error: ErrorCode) -> None:
+    for query in queries:
+        query.answer.resolve(query.error_for_all(error))
 
 
-def _answer(questions: Iterable[Question], response: AddPartitionsToTxnResponse) -> None:
+def _answer(queries: Iterable[PartitionsQuery], response: AddPartitionsToTxnResponse) -> None:
     if response.error_code:
         error = as_error_code(response.error_code)
         if error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
             error = ErrorCode.INVALID_TXN_STATE
-        _answer_all(questions, error)
+        _answer_all(queries, error)
         return
-    results = {each.transactional_id: each for each in response.results_by_transaction}
-    for question in questions:
-        told = question.all_told(ErrorCode.NETWORK_EXCEPTION)
-        result = results.get(question.transactional_id)
+    results = {result.transactional_id: result for result in response.results_by_transaction}
+    for query in queries:
+        errors = query.error_for_all(ErrorCode.NETWORK_EXCEPTION)
+        result = results.get(query.transactional_id)
         for topic in () if result is None else result.topic_results:
-            for each in topic.results_by_partition:
-                told[topic.name, each.partition_index] = as_error_code(each.partition_error_code)
-        question.answer.resolve(told)
+            for partition in topic.results_by_partition:
+                error = as_error_code(partition.partition_error_code)
+                errors[topic.name, partition.partition_index] = error
+        query.answer.resolve(errors)

@@ -1,14 +1,19 @@
-"""Drives coordinator machines: each is a fold over its own partition of an internal topic.
+"""Runs coordinator machines on a broker: one machine (shard) per partition of an internal topic.
 
-A machine decides and changes nothing; this appends what it decided, has it applied, and lets
-replies go once they are committed.  It knows nothing of groups or transactions: whatever keeps its
-state in the records of a partition can be driven.  What a decision comes to, and in which order it
-comes true, is kwire.coordinators.contract's; here are the partition, the clock and the clients that
-wait.
+A machine only decides.  The runtime appends the decided records, applies them to the machine, and
+sends the replies once the records are committed.  It works with any machine whose state is a fold
+over the records of its partition; it knows nothing about groups or transactions.
+kwire.coordinators.contract defines decisions and the order of their effects; this module supplies
+the partition, the clock, the timers and the waiting requests.
 
-A shard is LOADING while its partition is replayed, in slices with a checkpoint between them, and
-answers COORDINATOR_LOAD_IN_PROGRESS; a partition without records is ACTIVE at once.  One that
-cannot be replayed is FAILED and answers NOT_COORDINATOR: serving it would lose what it holds.
+States of a shard:
+
+    LOADING  the partition is replayed, in slices with a checkpoint between them;
+             requests get COORDINATOR_LOAD_IN_PROGRESS
+    ACTIVE   serves requests; a partition without records is ACTIVE at once
+    FAILED   the partition cannot be replayed; requests get NOT_COORDINATOR, because serving
+             requests from part of the records would lose state
+    CLOSED   this broker does not lead the partition any more
 """
 
 from __future__ import annotations
@@ -28,7 +33,11 @@ from kwire.codecs.errors import ErrorCode
 from kwire.coordinators.contract.driver import AnyEffects, Driver
 from kwire.coordinators.contract.effects import Ticket, TimerKey
 from kwire.coordinators.contract.machine import Machine
-from kwire.coordinators.contract.replaying import Ended, Held, Slice
+from kwire.coordinators.contract.replaying import (
+    ReplayedRecord,
+    ReplayedTransactionEnd,
+    ReplaySlice,
+)
 from kwire.coordinators.runtime.promise import Promise
 from kwire.log import LogError, Origin, Verification
 from kwire.storage.partitions.partition import Partition
@@ -36,18 +45,18 @@ from kwire.storage.partitions.partition import Partition
 log = logging.getLogger("kwire.coordinators.runtime")
 
 LOAD_SLICE_BYTES = 256 * 1024
-"""How much is replayed between two checkpoints: some milliseconds of decoding."""
+"""Bytes replayed between two checkpoints; decoding them takes some milliseconds."""
 
 SEGMENT_BYTES_MAX = 16 * 1024 * 1024
-"""A longer segment is not appended to, whatever `segment.bytes` says (Kafka's is 100 MB).
+"""Size at which the active segment is rolled, whatever `segment.bytes` says (Kafka: 100 MB).
 
-The cleaner takes no segment that is appended to, and after a kill all of it is checked and then
-replayed: about half a second for as much as this.
+The cleaner never cleans the active segment.  After a kill the whole segment is checked and then
+replayed, which takes about half a second at this size.
 """
 
 _BATCH_OVERHEAD_BYTES = 128
 _RECORD_OVERHEAD_BYTES = 32
-"""More than header, lengths and deltas take, so that an estimate of a batch is never too small."""
+"""Upper bounds of header, lengths and deltas, so that a batch's size is never underestimated."""
 
 NO_PRODUCER = (-1, -1)
 
@@ -63,8 +72,11 @@ class ShardState(Enum):
     CLOSED = "closed"
 
 
-class Parked(Promise[Any]):
-    """A request that waits for its reply (a kwire.coordinators.contract.effects.Ticket)."""
+class PendingReply(Promise[Any]):
+    """The ticket of a request that waits for its reply.
+
+    Implements kwire.coordinators.contract.effects.Ticket.
+    """
 
     __slots__ = ("refuse",)
 
@@ -83,11 +95,11 @@ class Shard(Driver[M]):
         self._runtime = runtime
         self._timers: dict[TimerKey, Timer] = {}
         self._written_offset = partition.log_end_offset
-        """What must be committed before a reply may tell of it."""
+        """Log end offset after the last append; replies wait until this is committed."""
 
     @property
     def error(self) -> ErrorCode:
-        """What a request is told that cannot be served now."""
+        """The error for requests that arrive now; NONE if the shard serves them."""
         if self.state is ShardState.ACTIVE:
             return ErrorCode.NONE
         if self.state is ShardState.LOADING:
@@ -96,15 +108,16 @@ class Shard(Driver[M]):
 
     @property
     def serves(self) -> bool:
-        """Whether its partition is led here, and replayed."""
+        """Whether the partition is led here and has been replayed."""
         return self.state is ShardState.ACTIVE
 
-    # -- what a decision comes to
+    # -- effects
 
     def append(self, effects: AnyEffects, proof: object) -> ErrorCode:
-        """Write records and apply them; where a batch fails none of it is applied.
+        """Append the records and apply them; records of a batch that fails are not applied.
 
-        `proof` is a kwire.log.Verification that the transaction of the producer goes on.
+        Returns NONE or the error that clients get.  `proof` is a kwire.log.Verification that the
+        producer's transaction is open.
         """
         now_ms = self._runtime.now_ms()
         producer_id, epoch = effects.producer or NO_PRODUCER
@@ -118,15 +131,15 @@ class Shard(Driver[M]):
                     compression=self._runtime.compression,
                     producer_id=producer_id,
                     producer_epoch=epoch,
-                    base_sequence=0,  # coordinators do not count, but Apache Kafka has it so
+                    base_sequence=0,  # coordinators have no sequences; Apache Kafka writes 0 too
                     transactional=effects.producer is not None,
                 )
                 self._write(batch, now_ms, verification)
                 for record in effects.records[start:end]:
                     self.apply(record, producer_id)
-        except LogError as problem:
-            log.warning("%s: %s", self, problem)
-            return client_error(problem.error)
+        except LogError as error:
+            log.warning("Cannot append to the %s: %s.", self, error)
+            return client_error(error.error)
         return ErrorCode.NONE
 
     def note(self, text: str) -> None:
@@ -154,15 +167,15 @@ class Shard(Driver[M]):
     def end_transaction(
         self, marker: bytearray, now_ms: int, *, commit: bool, transaction_version: int
     ) -> None:
-        """Append a producer's marker (a control batch) to an active shard, and follow it.
+        """Append a producer's marker (a control batch) to an active shard and apply it.
 
-        Raises LogError, and then nothing has happened.
+        Raises LogError if the append fails; then nothing has changed.
         """
         self._write(marker, now_ms, transaction_version=transaction_version)
         self.follow_marker(batches.read_header(marker).producer_id, commit=commit)
 
     def _parts(self, encoded: list[tuple[bytes, bytes | None]]) -> Iterator[tuple[int, int]]:
-        """Ranges of records, each of which fits into one batch."""
+        """Split records into ranges (start, end), each of which fits into one batch."""
         room = self.partition.log.config.max_message_bytes - _BATCH_OVERHEAD_BYTES
         start = size_bytes = 0
         for position, (key, value) in enumerate(encoded):
@@ -183,20 +196,23 @@ class Shard(Driver[M]):
                     handle.cancel()
                     del self._timers[key]
             elif handle is None:
-                self._timers[key] = wheel.at(now_ms + delay_ms, self._when_due(key, timer))
+                self._timers[key] = wheel.at(now_ms + delay_ms, self._callback(key, timer))
             else:
-                handle.callback = self._when_due(key, timer)
+                # Moving a timer costs less than cancelling it and setting another.
+                handle.callback = self._callback(key, timer)
                 handle.move(now_ms + delay_ms)
 
-    def awaits(self, key: TimerKey) -> bool:
+    def has_timer(self, key: TimerKey) -> bool:
         return key in self._timers
 
-    def _when_due(self, key: TimerKey, timer: object) -> Callable[[], None]:
-        def due() -> None:
-            self._timers.pop(key, None)
-            self.happen(self.machine.timer(timer, self._runtime.now_ms()))
+    def _callback(self, key: TimerKey, timer: object) -> Callable[[], None]:
+        """The function that a timer calls when it fires."""
 
-        return due
+        def fire() -> None:
+            self._timers.pop(key, None)
+            self.carry_out(self.machine.timer_fired(timer, self._runtime.now_ms()))
+
+        return fire
 
     # -- replies
 
@@ -208,12 +224,15 @@ class Shard(Driver[M]):
         self._reply_when_committed(replies)
 
     def _reply_when_committed(self, replies: Sequence[tuple[Ticket, object]]) -> None:
-        """Let replies go once everything written so far is on every in-sync replica."""
+        """Send replies once all in-sync replicas have everything written so far.
+
+        After `commit_timeout_ms` the requests get REQUEST_TIMED_OUT instead.
+        """
         settled = False
 
         def committed(error: ErrorCode) -> None:
             nonlocal settled
-            if settled:
+            if settled:  # the timeout and the commit can both call this
                 return
             settled = True
             timeout.cancel()
@@ -228,26 +247,36 @@ class Shard(Driver[M]):
     # -- life
 
     async def load(self) -> None:
-        """Replay the partition; see the module."""
+        """Replay the partition, then serve it; see the module."""
         try:
             records = await self._replay()
-        except (CorruptBatch, LogError, ValueError) as problem:
-            log.error("%s cannot be loaded: %s", self, problem)
+        except (CorruptBatch, LogError, ValueError) as error:
+            log.error(
+                "Cannot load the %s: %s. Its requests get NOT_COORDINATOR until this broker leads"
+                " the partition again.",
+                self,
+                error,
+            )
             self.state = ShardState.FAILED
             return
-        if self.state is ShardState.LOADING:
-            log.info("%s: loaded %d records", self, records)
+        if self.state is ShardState.LOADING:  # it may have been closed during a checkpoint
+            log.info("Loaded %d records of the %s.", records, self)
             self.activate()
 
     def activate(self) -> None:
-        """Everything has been replayed: begin to serve."""
+        """Begin to serve, after all records have been replayed."""
         self.state = ShardState.ACTIVE
         self._written_offset = self.partition.log_end_offset
         for effects in self.machine.loaded(self._runtime.now_ms()):
-            self.happen(effects)
+            self.carry_out(effects)
 
     async def _replay(self) -> int:
-        partition, seen = self.partition, 0
+        """Apply all records of the partition.  Returns how many records were read.
+
+        Stops early if the shard is closed.  Raises CorruptBatch, LogError, or ValueError from the
+        machine's `decode`.
+        """
+        partition, records_read = self.partition, 0
         offset = partition.log_start_offset
         while self.state is ShardState.LOADING and offset < partition.log_end_offset:
             region = partition.read(
@@ -258,28 +287,28 @@ class Shard(Driver[M]):
             )
             if region is None:
                 break
-            found = Slice(region.read(), self.machine.replaced_keys)
-            for each in found:
-                self._replay_one(each)
-            if found.end_offset <= offset:
+            batch_slice = ReplaySlice(region.read(), self.machine.replaced_keys)
+            for item in batch_slice:
+                self._replay_one(item)
+            if batch_slice.end_offset <= offset:
                 raise CorruptBatch(f"no batch at offset {offset}")
-            offset = found.end_offset
-            seen += found.records
-            await trio.lowlevel.checkpoint()
-        return seen
+            offset = batch_slice.end_offset
+            records_read += batch_slice.records
+            await trio.lowlevel.checkpoint()  # let other tasks run between slices
+        return records_read
 
-    def _replay_one(self, each: Held | Ended) -> None:
-        if isinstance(each, Ended):
-            self.follow_marker(each.producer_id, commit=each.commit)
+    def _replay_one(self, item: ReplayedRecord | ReplayedTransactionEnd) -> None:
+        if isinstance(item, ReplayedTransactionEnd):
+            self.follow_marker(item.producer_id, commit=item.commit)
             return
-        record = self.machine.decode(each.key, each.value)
+        record = self.machine.decode(item.key, item.value)
         if record is None:
-            log.debug("%s: a record of no known type, %r", self, each.key)
+            log.debug("Skipped a record of unknown type in the %s; its key is %r.", self, item.key)
         else:
-            self.apply(record, each.producer_id)
+            self.apply(record, item.producer_id)
 
     def close(self) -> None:
-        """The partition is led here no longer: tell who waits, forget the rest."""
+        """Stop serving: cancel timers, and answer the requests that the machine has parked."""
         was_active = self.state is ShardState.ACTIVE
         self.state = ShardState.CLOSED
         for handle in self._timers.values():
@@ -295,7 +324,10 @@ class Shard(Driver[M]):
 
 
 class CoordinatorRuntime(Generic[M]):
-    """The shards of one kind of coordinator on this broker, by partition of its topic."""
+    """The shards of one coordinator on this broker, one per partition that it leads.
+
+    `machine` creates a machine without state.
+    """
 
     def __init__(
         self,
@@ -314,10 +346,12 @@ class CoordinatorRuntime(Generic[M]):
         self._machine = machine
 
     def lead(self, partition: Partition) -> Shard[M] | None:
-        """The broker leads `partition` now.  Returns the shard if it has records to `load`.
+        """Start to serve a partition that this broker leads now.
 
-        One that is served stays as it is in a later epoch: nobody has written to it meanwhile.  So
-        do Apache Kafka's on ZooKeeper, where each follower that dies gives its leaders an epoch.
+        Returns the shard if the caller has to `load` it, or None if there is nothing to load.  If
+        the partition is already served, its shard is kept although the leader epoch is new: no
+        other broker has led it, so no other broker has written to it.  Apache Kafka does so too; on
+        ZooKeeper each follower that dies gives its leaders a new epoch.
         """
         if self.serves(partition):
             return None
@@ -329,7 +363,7 @@ class CoordinatorRuntime(Generic[M]):
         return shard
 
     def serves(self, partition: Partition) -> bool:
-        """Whether it is led here already, and replayed or about to be."""
+        """Whether the partition has a shard here that is active or still loading."""
         shard = self.shards.get(partition.index)
         return (
             shard is not None
@@ -338,7 +372,7 @@ class CoordinatorRuntime(Generic[M]):
         )
 
     def resign(self, index: int) -> None:
-        """The broker does not lead the partition any longer."""
+        """Stop serving a partition that this broker does not lead any more."""
         shard = self.shards.pop(index, None)
         if shard is not None:
             shard.close()
@@ -350,29 +384,33 @@ class CoordinatorRuntime(Generic[M]):
         refuse: Callable[[ErrorCode], R],
         verification: Verification | None = None,
     ) -> R | Promise[R]:
-        """Have a machine decide, and its effects happen.
+        """Let the machine of partition `index` decide a request, and carry out the effects.
 
-        Returns the reply, or the promise of one.  `refuse` makes the reply of an error that is not
-        the machine's: of a shard that is not here or not ready, or of a failed append.
+        Returns the reply, or a promise of it if it has to wait.  `refuse` makes the reply for
+        errors that do not come from the machine: the shard is not here or not ready, or its records
+        could not be appended.
         """
         shard = self.shards.get(index)
-        if shard is None:
+        if shard is None:  # not led here, or index -1: the partition count is not known yet
             return refuse(ErrorCode.NOT_COORDINATOR)
         if shard.state is not ShardState.ACTIVE:
             return refuse(shard.error)
-        ticket = Parked(refuse)
-        shard.happen(decide(shard.machine, ticket, self.now_ms()), ticket, verification)
+        ticket = PendingReply(refuse)
+        # Between decide and carry_out nothing may wait: the decision is based on current state.
+        shard.carry_out(decide(shard.machine, ticket, self.now_ms()), ticket, verification)
         if ticket.resolved:
+            # The usual case: the records are already on all in-sync replicas, so no task waits.
             reply: R = ticket.value
             return reply
         return ticket
 
     def active(self) -> Iterator[Shard[M]]:
+        """The shards that serve requests."""
         return (shard for shard in self.shards.values() if shard.state is ShardState.ACTIVE)
 
     def topics_deleted(self, topics: Sequence[tuple[str, bytes]]) -> None:
-        """Have the machines follow the cluster: topics (name, id) are no more."""
+        """Let the machines clean up after topics (name, id) that were deleted in the cluster."""
         for shard in self.active():
             effects = shard.machine.topics_deleted(topics, self.now_ms())
             if effects is not None:
-                shard.happen(effects)
+                shard.carry_out(effects)

@@ -1,11 +1,13 @@
-"""The share coordinator of this broker: where the state of a share partition lives.
+"""The share coordinator of this broker: stores the delivery state of share partitions.
 
-It lives in the partition of `__share_group_state` that its group, topic id and number hash to, and
-is served by that partition's leader.  Each operation gives an Answer, or a promise of one where its
-records have to be committed first.  Before it reaches its state a request is told
+The state of a share partition is stored in the partition of `__share_group_state` that its group,
+topic id and partition number hash to; that partition's leader is the coordinator.  Each operation
+returns a ShareStateAnswer, or a promise of one if records have to be committed first.
 
-    the partition is led by another broker, or does not exist    NOT_COORDINATOR
-    the partition is still being replayed                        COORDINATOR_LOAD_IN_PROGRESS
+Errors that a request gets before it reaches its state:
+
+    another broker leads the partition, or it does not exist    NOT_COORDINATOR
+    the partition is still being replayed                       COORDINATOR_LOAD_IN_PROGRESS
 """
 
 from __future__ import annotations
@@ -20,37 +22,37 @@ from kwire.codecs.uuids import uuid_text
 from kwire.coordinators.contract.effects import Ticket
 from kwire.coordinators.runtime.promise import Promise
 from kwire.coordinators.runtime.runtime import CoordinatorRuntime
-from kwire.coordinators.share.machine import Answer, Effects, ShareStateMachine
+from kwire.coordinators.share.machine import ShareStateAnswer, ShareStateEffects, ShareStateMachine
 from kwire.coordinators.share.records import ShareKey
-from kwire.coordinators.share.state import Written
+from kwire.coordinators.share.state import ShareStateWrite
 from kwire.groups.java import partition_for
 from kwire.storage.partitions.partition import Partition
 
 if TYPE_CHECKING:
     from kwire.broker.node import Node
 
-SENTENCES = {
+ERROR_MESSAGES = {
     ErrorCode.NOT_COORDINATOR: "This is not the correct coordinator.",
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "The coordinator is loading and hence can't process "
     "requests.",
 }
-"""Apache Kafka's."""
+"""Messages that Apache Kafka sends for these errors."""
 
-Reply = Answer | Promise[Answer]
-Decide = Callable[[ShareStateMachine, Ticket, int], Effects]
+Reply = ShareStateAnswer | Promise[ShareStateAnswer]
+Decide = Callable[[ShareStateMachine, Ticket, int], ShareStateEffects]
 
 
 class ShareCoordinator:
     """See the module."""
 
     def __init__(self, node: Node) -> None:
-        """Partitions are loaded by tasks of the node's nursery."""
+        """Partitions are loaded in tasks of the node's nursery."""
         config = node.settings.static_config
         self._node = node
-        updates = config.share_coordinator_snapshot_update_records_per_snapshot
+        updates_per_snapshot = config.share_coordinator_snapshot_update_records_per_snapshot
         self.runtime = CoordinatorRuntime(
-            lambda: ShareStateMachine(lambda: node.image, updates),
+            lambda: ShareStateMachine(lambda: node.image, updates_per_snapshot),
             timers=node.timers,
             now_ms=node.now_ms,
             commit_timeout_ms=config.share_coordinator_write_timeout_ms,
@@ -60,18 +62,18 @@ class ShareCoordinator:
     # -- which partitions are led here
 
     def lead(self, partition: Partition) -> None:
-        """This broker leads a partition of `__share_group_state`: replay and serve it."""
+        """Replay and serve a partition of `__share_group_state` that this broker leads now."""
         shard = self.runtime.lead(partition)
         if shard is not None:
             assert self._node.nursery is not None, "the broker has begun"
             self._node.nursery.start_soon(shard.load)
 
     def resign(self, index: int) -> None:
-        """This broker does not lead that partition any longer."""
+        """Stop serving a partition that this broker does not lead any more."""
         self.runtime.resign(index)
 
     def topics_deleted(self, deleted: Sequence[tuple[str, bytes]]) -> None:
-        """Forget what is known of topics (name, id) that are no more."""
+        """Delete the state of topics (name, id) that were deleted."""
         self.runtime.topics_deleted(deleted)
 
     # -- operations
@@ -92,7 +94,7 @@ class ShareCoordinator:
             lambda machine, ticket, now_ms: machine.read(key, leader_epoch, ticket, now_ms),
         )
 
-    def write(self, key: ShareKey, written: Written) -> Reply:
+    def write(self, key: ShareKey, written: ShareStateWrite) -> Reply:
         return self._submit(
             key,
             "write share group state",
@@ -113,13 +115,16 @@ class ShareCoordinator:
             lambda machine, ticket, _: machine.delete(key, ticket),
         )
 
-    def _submit(self, key: ShareKey, what: str, decide: Decide) -> Reply:
+    def _submit(self, key: ShareKey, operation: str, decide: Decide) -> Reply:
         return self.runtime.submit(
-            self.partition_for(key), decide, lambda error: _not_done(what, error)
+            self.partition_for(key), decide, lambda error: _refused(operation, error)
         )
 
     def partition_for(self, key: ShareKey) -> int:
-        """-1 while this broker was not told of the topic; it may lead partitions of it by then."""
+        """The partition that stores the state, or -1 while metadata does not have the topic.
+
+        This broker may already lead partitions of the topic then.
+        """
         topic = self._node.image.topics.get(SHARE_GROUP_STATE_TOPIC)
         if topic is None:
             return -1
@@ -127,7 +132,7 @@ class ShareCoordinator:
         return partition_for(name, len(topic.partitions))
 
 
-def _not_done(what: str, error: ErrorCode) -> Answer:
-    """What is told where no machine has decided, or where its records could not be written."""
-    sentence = SENTENCES.get(error, error.name)
-    return Answer(error, f"Unable to {what}: {sentence}")
+def _refused(operation: str, error: ErrorCode) -> ShareStateAnswer:
+    """The answer if no machine could decide, or if its records could not be written."""
+    message = ERROR_MESSAGES.get(error, error.name)
+    return ShareStateAnswer(error, f"Unable to {operation}: {message}")

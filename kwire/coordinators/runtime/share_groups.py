@@ -1,6 +1,7 @@
-"""What share groups know of the offsets that the share coordinator keeps for them.
+"""Operations of the group coordinator on the offsets of share groups.
 
-Each gives its reply, or the promise of one.  Imported when somebody asks about such offsets.
+The share coordinator stores the offsets; the group coordinator stores for which partitions it does.
+Each function returns its reply, or a promise of it.  The module is imported at first use.
 """
 
 from __future__ import annotations
@@ -13,54 +14,56 @@ from kwire.codecs.messages.alter_share_group_offsets import AlterShareGroupOffse
 from kwire.codecs.messages.delete_share_group_offsets import DeleteShareGroupOffsetsResponse
 from kwire.coordinators.runtime.groups import GroupCoordinator
 from kwire.coordinators.runtime.promise import Promise
-from kwire.groups.effects import Effects
-from kwire.groups.share.initializing import NOTHING, Topics
-from kwire.groups.share.offsets import Alteration, Deletion, Wanted
+from kwire.groups.effects import GroupEffects
+from kwire.groups.share.initializing import NOTHING, StateTopicPartitions
+from kwire.groups.share.offsets import OffsetAlteration, OffsetDeletion, RequestedOffsets
 
 
-class Known(NamedTuple):
-    """Partitions of which the share coordinator keeps from where a group reads them."""
+class KnownOffsets(NamedTuple):
+    """Partitions for which the share coordinator stores a start offset of the group."""
 
     error: ErrorCode
-    topics: Topics = NOTHING
+    topics: StateTopicPartitions = NOTHING
 
 
-def known(groups: GroupCoordinator, group_id: str) -> Known | Promise[Known]:
+def known_offsets(groups: GroupCoordinator, group_id: str) -> KnownOffsets | Promise[KnownOffsets]:
     return groups.runtime.submit(
         groups.partition_for(group_id),
-        lambda machine, ticket, _: Effects.reply(
-            ticket, Known(ErrorCode.NONE, machine.share.offsets_known(group_id))
+        lambda machine, ticket, _: GroupEffects.reply(
+            ticket, KnownOffsets(ErrorCode.NONE, machine.share.offsets_known(group_id))
         ),
-        Known,
+        KnownOffsets,
     )
 
 
-def alter(
-    groups: GroupCoordinator, group_id: str, wanted: Wanted
-) -> Alteration | Promise[Alteration]:
-    """Note that a group is to read from elsewhere: the share coordinator is to be told."""
+def alter_offsets(
+    groups: GroupCoordinator, group_id: str, wanted: RequestedOffsets
+) -> OffsetAlteration | Promise[OffsetAlteration]:
+    """Record that start offsets of a group change; the caller then asks the share coordinator."""
     return groups.runtime.submit(
         groups.partition_for(group_id),
         lambda machine, ticket, now_ms: machine.share.alter_offsets(
             group_id, wanted, ticket, now_ms
         ),
-        lambda error: Alteration(AlterShareGroupOffsetsResponse(error_code=error)),
+        lambda error: OffsetAlteration(AlterShareGroupOffsetsResponse(error_code=error)),
     )
 
 
-def delete(
+def delete_offsets(
     groups: GroupCoordinator, group_id: str, names: Sequence[str]
-) -> Deletion | Promise[Deletion]:
-    """Note that topics are to be forgotten: the share coordinator is to be told."""
+) -> OffsetDeletion | Promise[OffsetDeletion]:
+    """Record that offsets of topics are to be deleted; the caller asks the share coordinator."""
     return groups.runtime.submit(
         groups.partition_for(group_id),
         lambda machine, ticket, _: machine.share.delete_offsets(group_id, names, ticket),
-        lambda error: Deletion(DeleteShareGroupOffsetsResponse(error_code=error)),
+        lambda error: OffsetDeletion(DeleteShareGroupOffsetsResponse(error_code=error)),
     )
 
 
-def deleted(groups: GroupCoordinator, group_id: str, topics: Topics) -> Promise[None] | None:
-    """The share coordinator has forgotten them."""
+def offsets_deleted(
+    groups: GroupCoordinator, group_id: str, topics: StateTopicPartitions
+) -> Promise[None] | None:
+    """Record that the share coordinator has deleted its state for `topics`."""
     return groups.runtime.submit(
         groups.partition_for(group_id),
         lambda machine, ticket, _: machine.share.offsets_deleted(group_id, topics, ticket),

@@ -1,7 +1,7 @@
-"""The topics that streams applications own, and their coordinator has made for them.
+"""Creates the internal topics of streams groups (KIP-1071).
 
-A heartbeat is answered at once that topics are missing; they are made behind the reply.  What could
-not be made is not tried again for a while, in which the next heartbeats are told why.
+A heartbeat whose group lacks topics is answered at once with that status; the topics are created
+after the reply.  After a failure no attempt is made for a while, and heartbeats get the reason.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("kwire.coordinators.streams_topics")
 
 FAILURES_MAX = 1_000
-"""How many are remembered, as by Apache Kafka."""
+"""Failures that are remembered, as in Apache Kafka."""
 
 
 class StreamsTopics:
@@ -37,56 +37,64 @@ class StreamsTopics:
         self._settings = settings
         self._membership = membership
         self._start_soon = start_soon
-        self._under_way: set[str] = set()
+        self._in_progress: set[str] = set()
         self._failed: dict[str, tuple[str, float]] = {}
-        """By topic, why it is not made, and until when that is told, by the monotonic clock."""
+        """Topic -> why it was not created, and until when that is reported (monotonic seconds)."""
 
     def want(self, topics: Mapping[str, InternalTopic], pause_ms: int) -> Mapping[str, str]:
-        """Have topics made; why some could not be.  `pause_ms`: until they are tried again."""
+        """Start to create topics.  Returns why some could not be created: topic -> reason.
+
+        A topic that failed is tried again after `pause_ms`.
+        """
         now = time.monotonic()
-        self._failed = {name: it for name, it in self._failed.items() if it[1] > now}
-        known = {name: self._failed[name][0] for name in topics if name in self._failed}
-        left = topics.keys() - known.keys() - self._under_way
-        if left:
-            self._under_way |= left
-            wanted = [_wanted(topics[name]) for name in topics if name in left]
-            self._start_soon(self._make, wanted, pause_ms)
-        return known
+        self._failed = {name: entry for name, entry in self._failed.items() if entry[1] > now}
+        failures = {name: self._failed[name][0] for name in topics if name in self._failed}
+        missing = topics.keys() - failures.keys() - self._in_progress
+        if missing:
+            self._in_progress |= missing
+            new_topics = [_new_topic(topics[name]) for name in topics if name in missing]
+            self._start_soon(self._create, new_topics, pause_ms)
+        return failures
 
-    async def _make(self, wanted: Sequence[NewTopic], pause_ms: int) -> None:
+    async def _create(self, new_topics: Sequence[NewTopic], pause_ms: int) -> None:
         try:
-            problems = await self._problems(wanted)
-        except StoreError as problem:
-            problems = {topic.name: str(problem) for topic in wanted}
+            failures = await self._failures_of_creating(new_topics)
+        except StoreError as error:
+            failures = {topic.name: str(error) for topic in new_topics}
         finally:
-            self._under_way -= {topic.name for topic in wanted}
+            self._in_progress -= {topic.name for topic in new_topics}
         until = time.monotonic() + pause_ms / 1000
-        for name, why in problems.items():
-            log.warning("topic %s of a streams group is not made: %s", name, why)
+        for name, reason in failures.items():
+            log.warning(
+                "Cannot create topic %s of a streams group: %s. The next attempt is after %d ms.",
+                name,
+                reason,
+                pause_ms,
+            )
             if len(self._failed) < FAILURES_MAX:
-                self._failed[name] = why, until
+                self._failed[name] = reason, until
 
-    async def _problems(self, wanted: Sequence[NewTopic]) -> Mapping[str, str]:
-        """Make topics; why some were not.  Raises StoreError."""
+    async def _failures_of_creating(self, new_topics: Sequence[NewTopic]) -> Mapping[str, str]:
+        """Create topics.  Returns why some were not created.  Raises StoreError."""
         membership = self._membership
         if not membership.is_controller:
-            told = await membership.ask_for_topics(wanted)
-            return {name: why or "" for name, why in told.items()}
-        outcomes = creations(self._settings, wanted)
+            reasons = await membership.ask_for_topics(new_topics)
+            return {name: reason or "" for name, reason in reasons.items()}
+        outcomes = creations(self._settings, new_topics)
         refusal = await commit_for_client(membership, outcomes, log, "topics are not made")
         if refusal is not None:
-            return {topic.name: refusal.message or refusal.error.name for topic in wanted}
-        return dict(_refusals(wanted, [each.refusal for each in outcomes]))
+            return {topic.name: refusal.message or refusal.error.name for topic in new_topics}
+        return dict(_refusals(new_topics, [outcome.refusal for outcome in outcomes]))
 
 
-def _wanted(topic: InternalTopic) -> NewTopic:
+def _new_topic(topic: InternalTopic) -> NewTopic:
     factor = topic.replication_factor or DEFAULT
     return NewTopic(topic.name, topic.partitions, factor, configs=dict(topic.configs))
 
 
 def _refusals(
-    wanted: Sequence[NewTopic], refusals: Sequence[Refusal | None]
+    new_topics: Sequence[NewTopic], refusals: Sequence[Refusal | None]
 ) -> Iterable[tuple[str, str]]:
-    for topic, refusal in zip(wanted, refusals, strict=True):
+    for topic, refusal in zip(new_topics, refusals, strict=True):
         if refusal is not None and refusal.error is not ErrorCode.TOPIC_ALREADY_EXISTS:
             yield topic.name, refusal.message or refusal.error.name

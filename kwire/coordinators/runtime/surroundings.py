@@ -1,4 +1,4 @@
-"""What groups look at outside their partition: settings, and the cluster's topics."""
+"""The broker's metadata image and group settings, as groups see them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ if TYPE_CHECKING:
 
 
 class BrokerSurroundings:
-    """See kwire.groups.surroundings."""
+    """Implements kwire.groups.surroundings.Surroundings."""
 
     def __init__(self, settings: LiveSettings, metadata: MetadataCache) -> None:
         self._settings = settings
         self._metadata = metadata
         self._known: dict[str, ConsumerSettings] = {}
-        """By group that has settings of its own, "" for all others; of these settings:"""
+        """Cache by group id, for groups with settings of their own; "" is for all others."""
         self._made_of: tuple[object, object] = (None, None)
+        """The broker's settings and the metadata's settings that the cache was made from."""
 
     @property
     def image(self) -> ClusterImage:
@@ -34,7 +35,7 @@ class BrokerSurroundings:
     def settings(self, group_id: str) -> ConsumerSettings:
         config, configs = self._settings.config, self._metadata.image.configs
         if self._made_of[0] is not config or self._made_of[1] is not configs:
-            self._known.clear()  # so those of groups that have none any more are not kept
+            self._known.clear()  # also removes groups that have no settings of their own any more
             self._made_of = config, configs
         overrides = configs.get((ConfigResourceType.GROUP, group_id))
         name = "" if overrides is None else group_id

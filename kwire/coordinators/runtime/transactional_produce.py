@@ -1,8 +1,8 @@
-"""The transactional batches of a Produce request: whose they are, and whether they may be written.
+"""Finds the transactional batches of a Produce request and verifies that they may be written.
 
-All of a request's transactional batches are of one producer, which says its transactional id.  A
-request that is wrong in that fails whole; see kwire.coordinators.runtime.verification for
-the rest.
+All transactional batches of a request must be of one producer, and the request must name its
+transactional id; otherwise the whole request fails.  kwire.coordinators.runtime.verification
+explains the verification of each partition.
 """
 
 from __future__ import annotations
@@ -20,7 +20,13 @@ from kwire.codecs.batch_layout import (
     TRANSACTIONAL_FLAG,
 )
 from kwire.codecs.errors import ErrorCode
-from kwire.coordinators.runtime.verification import Place, Producer, Support, Verdict, verify
+from kwire.coordinators.runtime.verification import (
+    ProducerIdentity,
+    TopicPartition,
+    VerificationResult,
+    VerificationSupport,
+    verify,
+)
 from kwire.log import LogError, whole_batch_size
 from kwire.storage.partitions.produce_versions import TOPIC_IDS_SINCE
 
@@ -32,7 +38,7 @@ if TYPE_CHECKING:
 
 ABORTABLE_SINCE = 11
 
-_NOT_NOW = frozenset(
+_RETRIABLE = frozenset(
     {
         ErrorCode.CONCURRENT_TRANSACTIONS,
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -41,14 +47,15 @@ _NOT_NOW = frozenset(
         ErrorCode.NOT_COORDINATOR,
     }
 )
-"""What the coordinator says when it cannot tell, or is not reached; producers know none of it."""
+"""Errors if the coordinator cannot decide or cannot be reached.  Producers do not expect these, so
+Produce answers NOT_ENOUGH_REPLICAS instead, which they retry."""
 
-Batches: TypeAlias = dict[Place, tuple[int, int, int]]
-"""The producer's id, its epoch and the base sequence of each partition's transactional batch."""
+ProducerFields: TypeAlias = dict[TopicPartition, tuple[int, int, int]]
+"""Partition -> producer id, producer epoch and base sequence of its transactional batch."""
 
 
 def is_transactional(records: Records | None) -> bool:
-    """Whether it looks like a batch of a transaction; what it is worth is looked at later."""
+    """Whether the header marks a transactional batch.  The batch is validated later."""
     return (
         isinstance(records, memoryview)
         and len(records) >= HEADER_SIZE
@@ -58,10 +65,10 @@ def is_transactional(records: Records | None) -> bool:
 
 
 def has_transactional(request: ProduceRequest) -> bool:
-    """Whether any partition's batch is one of a transaction.
+    """Whether the batch of any partition is transactional, whether the partition exists or not.
 
-    This is what is looked for first, in partitions that are there and that are not, up to the first
-    one. LogError, which answers the whole request, where the length or the magic cannot be.
+    Raises LogError, the answer to the whole request, if a batch before the first transactional one
+    has an impossible length or magic.
     """
     for topic in request.topic_data:
         for data in topic.partition_data:
@@ -72,33 +79,36 @@ def has_transactional(request: ProduceRequest) -> bool:
     return False
 
 
-def verdict(
+def verify_request(
     node: Node, coordinators: Coordinators, request: ProduceRequest, version: int
-) -> Verdict | Awaitable[Verdict]:
-    """Of the transactional batches of a request that has some.
+) -> VerificationResult | Awaitable[VerificationResult]:
+    """Verify the transactional batches of a request that has some.
 
-    Raises LogError where that is the answer to the whole request.
+    Raises LogError if that is the answer to the whole request.
     """
     if request.transactional_id is None:
         raise LogError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     batches = _batches(node, request, version)
     producers = {(producer_id, epoch) for producer_id, epoch, _ in batches.values()}
     if not producers:
-        return Verdict({}, {})
+        return VerificationResult({}, {})
     if len(producers) > 1:
         raise LogError(
             ErrorCode.INVALID_PRODUCER_ID_MAPPING,
             message="Transactional records contained more than one producer ID",
         )
-    producer = Producer(request.transactional_id, *producers.pop())
+    producer = ProducerIdentity(request.transactional_id, *producers.pop())
     sequences = {place: sequence for place, (_, _, sequence) in batches.items()}
-    support = Support.of(version, ABORTABLE_SINCE)
+    support = VerificationSupport.of(version, ABORTABLE_SINCE)
     return verify(node, coordinators, producer, sequences, support)
 
 
-def _batches(node: Node, request: ProduceRequest, version: int) -> Batches:
-    """Those with a producer id, of partitions that are there; without one they are plain ones."""
-    batches: Batches = {}
+def _batches(node: Node, request: ProduceRequest, version: int) -> ProducerFields:
+    """Transactional batches with a producer id, of partitions hosted here.
+
+    A batch without a producer id is treated as a plain one.
+    """
+    batches: ProducerFields = {}
     for topic in request.topic_data:
         name = topic.name if version < TOPIC_IDS_SINCE else node.metadata.topic_name(topic.topic_id)
         hosted = node.hosted.by_topic.get(name) if name is not None else None
@@ -114,10 +124,10 @@ def _batches(node: Node, request: ProduceRequest, version: int) -> Batches:
 
 
 def refusal(error: ErrorCode) -> LogError:
-    """How Produce tells that a transactional batch may not be written."""
+    """The error of a Produce response for a transactional batch that may not be written."""
     if error is ErrorCode.INVALID_TXN_STATE:
         return LogError(error, message="Partition was not added to the transaction")
-    if error in _NOT_NOW:
+    if error in _RETRIABLE:
         return LogError(
             ErrorCode.NOT_ENOUGH_REPLICAS,
             message="Unable to verify the partition has been added to the transaction."

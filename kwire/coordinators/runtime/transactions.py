@@ -1,15 +1,17 @@
-"""The transaction coordinator of this broker: where a transactional id lives, and its operations.
+"""The transaction coordinator of this broker: finds the partition of an id, runs its operations.
 
-A transactional id lives in the partition of `__transaction_state` that it hashes to, and is served
-by that partition's leader.  Each operation gives its answer, or a promise of it where its records
-have to be committed first.  What a request is told before it reaches its transaction:
+A transactional id is stored in the partition of `__transaction_state` that it hashes to; the leader
+of that partition is its coordinator.  Each operation returns its answer, or a promise of it if its
+records have to be committed first.
 
-    the id is empty                                              INVALID_REQUEST
-    the partition is led by another broker, or does not exist    NOT_COORDINATOR
-    the partition is still being replayed                        COORDINATOR_LOAD_IN_PROGRESS
+Errors that a request gets before it reaches its transaction:
 
-Producer ids are taken by the shards while they decide, so operations that may take one see first
-that there are some: that is the only wait there is on a broker of its own.
+    the id is empty                                             INVALID_REQUEST
+    another broker leads the partition, or it does not exist    NOT_COORDINATOR
+    the partition is still being replayed                       COORDINATOR_LOAD_IN_PROGRESS
+
+A machine takes a producer id while it decides, and cannot wait then.  So an operation that may need
+one first waits until producer ids are in stock.
 """
 
 from __future__ import annotations
@@ -32,9 +34,9 @@ from kwire.coordinators.runtime.runtime import CoordinatorRuntime, ShardState
 from kwire.groups.java import partition_for
 from kwire.storage.partitions.partition import Partition
 from kwire.storage.partitions.txn_marker import MarkerWriter, TransactionalTopic, TxnMarker
-from kwire.txn.effects import Effects, Markers, ProducerAnswer
-from kwire.txn.end_txn import End
-from kwire.txn.init_producer_id import Initialization
+from kwire.txn.effects import Markers, ProducerAnswer, TransactionEffects
+from kwire.txn.end_txn import EndTransaction
+from kwire.txn.init_producer_id import ProducerInitialization
 from kwire.txn.limits import TransactionLimits
 from kwire.txn.listing import TransactionFilter
 from kwire.txn.machine import TransactionMachine
@@ -50,8 +52,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("kwire.coordinators.transactions")
 
 T = TypeVar("T")
-Verified = dict[tuple[str, int], ErrorCode]
-"""By topic and partition: whether it is part of the transaction."""
+PartitionErrors = dict[tuple[str, int], ErrorCode]
+"""(topic, partition) -> NONE if it is part of the transaction, else why not."""
 
 
 def limits_of(config: BrokerConfig) -> TransactionLimits:
@@ -69,7 +71,7 @@ class TransactionCoordinator:
     """See the module."""
 
     def __init__(self, node: Node, groups: Callable[[], TransactionalTopic]) -> None:
-        """`groups` follow the markers in the partitions of `__consumer_offsets`."""
+        """`groups` returns the group coordinator: it writes markers to `__consumer_offsets`."""
         config = node.settings.static_config
         self.limits = limits_of(config)
         self._node = node
@@ -88,30 +90,31 @@ class TransactionCoordinator:
     # -- which partitions are led here
 
     def start(self, nursery: trio.Nursery) -> None:
-        """Partitions led from now on are loaded by tasks of `nursery`."""
+        """Load partitions in tasks of `nursery` from now on."""
         self._nursery = nursery
 
     def lead(self, partition: Partition) -> None:
-        """This broker leads a partition of `__transaction_state`: replay and serve it."""
+        """Replay and serve a partition of `__transaction_state` that this broker leads now."""
         if self.runtime.serves(partition):
             return
         self._forget_markers(partition.index)
         shard = self.runtime.lead(partition)
         if shard is not None:
             assert self._nursery is not None, "start() comes first"
-            # Timed-out transactions may need producer ids as soon as they are known.
+            # Aborting timed-out transactions may need producer ids as soon as they are loaded.
             self._nursery.start_soon(self._restock_producer_ids)
             self._nursery.start_soon(shard.load)
 
     def resign(self, index: int) -> None:
-        """This broker does not lead that partition any longer: its next leader goes on."""
+        """Stop serving a partition; its next leader writes the markers that are left."""
         self.runtime.resign(index)
         self._forget_markers(index)
 
     def partition_for(self, transactional_id: str) -> int:
-        """Where the id lives; -1 while this broker was not told of the topic.
+        """The partition that stores the id, or -1 while metadata does not have the topic.
 
-        It may lead partitions of it by then: LeaderAndIsr comes before UpdateMetadata.
+        This broker may already lead partitions of the topic then, because LeaderAndIsr arrives
+        before UpdateMetadata.
         """
         topic = self._node.image.topics.get(TRANSACTION_STATE_TOPIC)
         return -1 if topic is None else partition_for(transactional_id, len(topic.partitions))
@@ -122,7 +125,7 @@ class TransactionCoordinator:
     # -- operations of producers
 
     def init_producer_id(
-        self, request: Initialization
+        self, request: ProducerInitialization
     ) -> ProducerAnswer | Awaitable[ProducerAnswer]:
         invalid = request.invalid(self.limits)
         if invalid is not ErrorCode.NONE:
@@ -135,7 +138,7 @@ class TransactionCoordinator:
             )
         )
 
-    def end_txn(self, request: End) -> ProducerAnswer | Awaitable[ProducerAnswer]:
+    def end_txn(self, request: EndTransaction) -> ProducerAnswer | Awaitable[ProducerAnswer]:
         if not request.transactional_id:
             return ProducerAnswer(ErrorCode.INVALID_REQUEST)
         return self._with_producer_ids(
@@ -154,7 +157,7 @@ class TransactionCoordinator:
         partitions: Partitions,
         client_transaction_version: int,
     ) -> ErrorCode | Promise[ErrorCode]:
-        """The answer is one for all `partitions`, which are in the transaction if it is NONE."""
+        """Add partitions to a transaction.  One error code for all; NONE if all were added."""
         if not transactional_id:
             return ErrorCode.INVALID_REQUEST
         return self.runtime.submit(
@@ -177,26 +180,26 @@ class TransactionCoordinator:
         producer_id: int,
         producer_epoch: int,
         partitions: Partitions,
-    ) -> Verified | Promise[Verified]:
+    ) -> PartitionErrors | Promise[PartitionErrors]:
         """Whether each partition is part of the producer's transaction (KIP-890, part 1)."""
 
-        def all_told(error: ErrorCode) -> Verified:
+        def error_for_all(error: ErrorCode) -> PartitionErrors:
             return {
                 (topic, index): error for topic, indexes in partitions.items() for index in indexes
             }
 
         if not transactional_id:
-            return all_told(ErrorCode.INVALID_REQUEST)
+            return error_for_all(ErrorCode.INVALID_REQUEST)
         return self.runtime.submit(
             self.partition_for(transactional_id),
-            lambda machine, ticket, _: Effects.reply(
+            lambda machine, ticket, _: TransactionEffects.reply(
                 ticket, machine.verify(transactional_id, producer_id, producer_epoch, partitions)
             ),
-            all_told,
+            error_for_all,
         )
 
     def is_elsewhere(self, transactional_id: str) -> bool:
-        """Whether another broker coordinates this id, or none does at the moment."""
+        """Whether another broker is the coordinator of this id, or no broker is at the moment."""
         return self._coordinator_of(transactional_id) != self._node.node_id
 
     def _coordinator_of(self, transactional_id: str) -> int | None:
@@ -211,38 +214,46 @@ class TransactionCoordinator:
         partitions: Partitions,
         *,
         adds: bool,
-    ) -> Verified | Promise[Verified]:
-        """As `verify`, or as `add_partitions` with `adds`, of the coordinator on another broker."""
-        from kwire.coordinators.runtime.remote_transactions import Question, RemoteTransactions
+    ) -> PartitionErrors | Promise[PartitionErrors]:
+        """Ask the coordinator on another broker to `verify` or, with `adds`, `add_partitions`."""
+        from kwire.coordinators.runtime.remote_transactions import (
+            PartitionsQuery,
+            RemoteTransactions,
+        )
 
-        answer: Promise[Verified] = Promise()
-        question = Question(transactional_id, producer_id, producer_epoch, partitions, adds, answer)
-        coordinator = self._coordinator_of(transactional_id)
-        if coordinator is None:
-            return question.all_told(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        answer: Promise[PartitionErrors] = Promise()
+        query = PartitionsQuery(
+            transactional_id, producer_id, producer_epoch, partitions, adds, answer
+        )
+        coordinator_id = self._coordinator_of(transactional_id)
+        if coordinator_id is None:
+            return query.error_for_all(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         remote = self._remote_transactions
         if remote is None:
-            assert self._node.peers is not None, "a broker alone coordinates all"
+            assert self._node.peers is not None, "a broker without a cluster coordinates all ids"
             assert self._nursery is not None, "start() comes first"
             remote = RemoteTransactions(self._node.peers, self._nursery)
             self._remote_transactions = remote
-        remote.ask(coordinator, question)
+        remote.ask(coordinator_id, query)
         return answer
 
     def _submit(
         self,
         transactional_id: str,
-        decide: Callable[[TransactionMachine, Ticket, int], Effects],
+        decide: Callable[[TransactionMachine, Ticket, int], TransactionEffects],
         refuse: Callable[[ErrorCode], T],
     ) -> T | Promise[T]:
-        """What may end a transaction: of few partitions, before the reply leaves."""
+        """Submit an operation that may end a transaction.
+
+        If the transaction has few partitions, its markers are written before the reply is sent.
+        """
         self._markers.at_once = True
         try:
             return self.runtime.submit(self.partition_for(transactional_id), decide, refuse)
         finally:
             self._markers.at_once = False
 
-    # -- looking
+    # -- queries
 
     def describe(
         self, transactional_id: str
@@ -254,14 +265,19 @@ class TransactionCoordinator:
             return refused(ErrorCode.INVALID_REQUEST)
         return self.runtime.submit(
             self.partition_for(transactional_id),
-            lambda machine, ticket, _: Effects.reply(ticket, machine.describe(transactional_id)),
+            lambda machine, ticket, _: TransactionEffects.reply(
+                ticket, machine.describe(transactional_id)
+            ),
             refused,
         )
 
     def list_transactions(
         self, wanted: TransactionFilter
     ) -> tuple[ErrorCode, list[ListedTransaction]]:
-        """The ids of all partitions led here; none, with an error, while one is loading."""
+        """Transactions of all partitions led here.
+
+        While a partition is loading: none and COORDINATOR_LOAD_IN_PROGRESS.
+        """
         now_ms = self._node.now_ms()
         listed: list[ListedTransaction] = []
         for shard in self.runtime.shards.values():
@@ -274,32 +290,36 @@ class TransactionCoordinator:
     # -- producer ids
 
     def _with_producer_ids(self, operation: Callable[[], T | Promise[T]]) -> T | Awaitable[T]:
-        """Run an operation that may take a producer id once there are some."""
+        """Run an operation that may take a producer id, once some are in stock."""
         if not self._node.producer_ids.ids:
             return self._restock_first(operation)
         reply = operation()
         return reply.wait() if isinstance(reply, Promise) else reply
 
     async def _restock_first(self, operation: Callable[[], T | Promise[T]]) -> T:
-        """Where none can be had the shard says so, if it needs one at all."""
+        """Restock, then run the operation even if that failed: it may not need a producer id."""
         await self._restock_producer_ids()
         return await answered(operation())
 
     async def _restock_producer_ids(self) -> None:
         try:
             await self._node.producer_ids.restock()
-        except StoreError as problem:
-            log.error("no producer ids: %s", problem)
+        except StoreError as error:
+            log.error("Cannot get producer ids: %s. The next request tries again.", error)
 
-    # -- markers: the destinations of the sender, and what it tells
+    # -- markers: this class is the Destinations of the MarkerSender
 
     def exists(self, topic: str, partition: int) -> bool:
-        """Whoever does not know of its own topic was not told yet which there are."""
+        """Whether the partition exists in the cluster.
+
+        True for every topic while metadata does not have `__transaction_state`: then this broker
+        has no metadata yet.
+        """
         topics = self._node.image.topics
-        found = topics.get(topic)
-        if found is None:
+        topic_image = topics.get(topic)
+        if topic_image is None:
             return TRANSACTION_STATE_TOPIC not in topics
-        return partition < len(found.partitions)
+        return partition < len(topic_image.partitions)
 
     def writer(self, markers: Markers, settle: Settle) -> Write:
         index = self.partition_for(markers.transactional_id)
@@ -331,7 +351,7 @@ class TransactionCoordinator:
         settle: Settle,
         is_wanted: Callable[[], bool],
     ) -> Write:
-        """To whoever leads a partition, as far as is known by now."""
+        """A function that sends each marker to the partition's leader in current metadata."""
         from kwire.coordinators.runtime.remote_markers import RemoteMarker, RemoteMarkers
 
         node = self._node
@@ -355,18 +375,21 @@ class TransactionCoordinator:
         return write
 
     def _complete(self, markers: Markers) -> bool:
-        """All markers are written; True once that is in the log, or somebody else's task."""
+        """Complete a transaction whose markers are all written.
+
+        True once the completion is in the log, or if another broker has to complete it.
+        """
         index = self.partition_for(markers.transactional_id)
         shard = self.runtime.shards.get(index)
         if shard is None or shard.state is not ShardState.ACTIVE:
             return index >= 0
         now_ms = self._node.now_ms()
-        shard.happen(shard.machine.markers_written(markers, now_ms))
+        shard.carry_out(shard.machine.markers_written(markers, now_ms))
         return not shard.machine.markers_written(markers, now_ms).records
 
     def _send_again(self) -> None:
-        """Markers were lost because their decision was not committed in time: it may be now."""
+        """Send markers that were dropped because their decision was not committed in time."""
         for shard in self.runtime.active():
             unfinished = [(self._markers, markers) for markers in shard.machine.unfinished()]
             if unfinished:
-                shard.happen(Effects(replies=[*unfinished]))
+                shard.carry_out(TransactionEffects(replies=[*unfinished]))

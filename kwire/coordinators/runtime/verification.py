@@ -1,20 +1,20 @@
-"""Whether partitions are part of a producer's transaction, asked before it is written to (KIP-890).
+"""Verifies with the coordinator that partitions are part of a producer's transaction (KIP-890).
 
-A partition takes the first batch of a transaction only with a proof that the transaction
-coordinator knows of it: otherwise no marker would ever end it there.  Where the transaction is open
-in the partition already, nobody is asked.  How the coordinator is asked and what the client is told
-depends on what the version of its request supports:
+A partition accepts the first batch of a transaction only with a proof that the transaction
+coordinator includes the partition in the transaction.  Without that, no marker would ever end the
+transaction in this partition.  If the transaction is already open in the partition, no query is
+needed.  The query and the client's error depend on the version of the client's request:
 
-    support      Produce  TxnOffsetCommit  asks                  not part of it
-    -----------  -------  ---------------  --------------------  ----------------------
-    VERIFIED     v3-10    v0-3             whether it is part    INVALID_TXN_STATE
-    ABORTABLE    v11      v4               whether it is part    TRANSACTION_ABORTABLE
-    ADDED        v12-     v5-              to add the partition  (it is from then on)
+    support      Produce  TxnOffsetCommit  query                    error if not part of it
+    -----------  -------  ---------------  -----------------------  -----------------------
+    VERIFIED     v3-10    v0-3             is the partition part?   INVALID_TXN_STATE
+    ABORTABLE    v11      v4               is the partition part?   TRANSACTION_ABORTABLE
+    ADDED        v12-     v5-              add the partition        (none: it is added)
 
-While the transaction before is still being ended, adding is tried again every
+While the coordinator still ends the producer's previous transaction, adding is retried every
 `add.partitions.to.txn.retry.backoff.ms`, for `add.partitions.to.txn.retry.backoff.max.ms`.
 
-In a cluster the coordinator may be on another broker; only the connection that brought the batch
+In a cluster the coordinator may be on another broker.  Then only the connection that sent the batch
 waits for it (kwire.coordinators.runtime.remote_transactions).
 """
 
@@ -36,136 +36,140 @@ if TYPE_CHECKING:
     from kwire.coordinators.runtime.coordinators import Coordinators
     from kwire.coordinators.runtime.transactions import TransactionCoordinator
 
-Place: TypeAlias = tuple[str, int]
-"""A partition by its topic and number."""
-Told: TypeAlias = dict[Place, ErrorCode]
-Asked: TypeAlias = Mapping[str, frozenset[int]]
+TopicPartition: TypeAlias = tuple[str, int]
+"""Topic name and partition number."""
+PartitionErrors: TypeAlias = dict[TopicPartition, ErrorCode]
+RequestedPartitions: TypeAlias = Mapping[str, frozenset[int]]
 
 IMPLICIT_TRANSACTION_VERSION = 2
-"""The client's transaction version where partitions are added without AddPartitionsToTxn."""
+"""Transaction version of clients that add partitions without AddPartitionsToTxn."""
 
 
-class Support(Enum):
-    """See the module."""
+class VerificationSupport(Enum):
+    """What the version of a client's request supports; see the module."""
 
     VERIFIED = "verified"
     ABORTABLE = "abortable"
     ADDED = "added"
 
     @classmethod
-    def of(cls, version: int, abortable_since: int) -> Support:
-        """Of an API whose next version after `abortable_since` adds partitions."""
+    def of(cls, version: int, abortable_since: int) -> VerificationSupport:
+        """Support of a request; `abortable_since` is the one version with ABORTABLE."""
         if version < abortable_since:
             return cls.VERIFIED
         return cls.ABORTABLE if version == abortable_since else cls.ADDED
 
 
-class Producer(NamedTuple):
-    """Who writes, as its request says."""
+class ProducerIdentity(NamedTuple):
+    """The producer of a request, as the request names it."""
 
     transactional_id: str
     producer_id: int
     epoch: int
 
 
-class Verdict(NamedTuple):
-    """What partitions are told that may not be written to, and proofs to append to others with.
+class VerificationResult(NamedTuple):
+    """Proofs to append with, and errors of the partitions that may not be written to.
 
-    Partitions of neither have the transaction open, or are not led here.  A proof of one that is
-    refused counts for nothing.
+    A partition in neither has the transaction open already, or is not led here.  A partition in
+    both is refused.
     """
 
-    proofs: dict[Place, Verification]
-    refused: Told
+    proofs: dict[TopicPartition, Verification]
+    refused: PartitionErrors
 
 
 def verify(
     node: Node,
     coordinators: Coordinators,
-    producer: Producer,
-    sequences: Mapping[Place, int],
-    support: Support,
-) -> Verdict | Awaitable[Verdict]:
-    """`sequences` has the base sequence of what is to be written to each partition."""
-    adds = support is Support.ADDED
-    proofs: dict[Place, Verification] = {}
+    producer: ProducerIdentity,
+    sequences: Mapping[TopicPartition, int],
+    support: VerificationSupport,
+) -> VerificationResult | Awaitable[VerificationResult]:
+    """Verify the partitions of `sequences`, which maps each to the base sequence of its batch."""
+    adds = support is VerificationSupport.ADDED
+    proofs: dict[TopicPartition, Verification] = {}
     if adds or node.config.transaction_partition_verification_enable:
         _, producer_id, epoch = producer
         now_ms = node.now_ms()
         for place, sequence in sequences.items():
             partition = node.hosted.get(*place)
             if partition is None or not partition.is_leader:
-                continue  # the append says so
+                continue  # the append refuses it with NOT_LEADER_OR_FOLLOWER
             proof = partition.log.producers.start_verification(
                 producer_id, sequence, epoch, supports_epoch_bump=adds, now_ms=now_ms
             )
             if proof is not None:
                 proofs[place] = proof
     if not proofs:
-        return Verdict({}, {})
-    asking = _Asking(node, coordinators.transactions, producer, proofs, support)
-    answer = asking.ask()
+        return VerificationResult({}, {})
+    query = _CoordinatorQuery(node, coordinators.transactions, producer, proofs, support)
+    answer = query.ask()
     if isinstance(answer, Promise) or (adds and _is_early(answer)):
-        return asking.insist(answer)
+        return query.wait_and_retry(answer)
     return _verdict(proofs, answer, support)
 
 
 @dataclass(slots=True)
-class _Asking:
-    """What one producer's transaction coordinator is asked, once or several times."""
+class _CoordinatorQuery:
+    """The query to one producer's transaction coordinator, which may be repeated."""
 
     node: Node
     coordinator: TransactionCoordinator
-    producer: Producer
-    proofs: dict[Place, Verification]
-    support: Support
+    producer: ProducerIdentity
+    proofs: dict[TopicPartition, Verification]
+    support: VerificationSupport
 
-    def ask(self) -> Told | Promise[Told] | Promise[ErrorCode]:
-        """What the coordinator says of each partition, or will say of each or of all."""
+    def ask(self) -> PartitionErrors | Promise[PartitionErrors] | Promise[ErrorCode]:
+        """Ask once.  The error of each partition, or a promise of those or of one for all."""
         indexes: dict[str, list[int]] = {}
         for topic, index in self.proofs:
             indexes.setdefault(topic, []).append(index)
-        asked = {topic: frozenset(those) for topic, those in indexes.items()}
+        partitions = {topic: frozenset(numbers) for topic, numbers in indexes.items()}
         producer, coordinator = self.producer, self.coordinator
-        adds = self.support is Support.ADDED
+        adds = self.support is VerificationSupport.ADDED
         if self.node.peers is not None and coordinator.is_elsewhere(producer.transactional_id):
-            return coordinator.ask_elsewhere(*producer, asked, adds=adds)
+            return coordinator.ask_elsewhere(*producer, partitions, adds=adds)
         if not adds:
-            return coordinator.verify(*producer, asked)
-        answer = coordinator.add_partitions(*producer, asked, IMPLICIT_TRANSACTION_VERSION)
+            return coordinator.verify(*producer, partitions)
+        answer = coordinator.add_partitions(*producer, partitions, IMPLICIT_TRANSACTION_VERSION)
         return answer if isinstance(answer, Promise) else dict.fromkeys(self.proofs, answer)
 
-    async def insist(self, answer: Told | Promise[Told] | Promise[ErrorCode]) -> Verdict:
-        """Wait for the answer, and ask again as long as it is one that passes."""
-        config, adds = self.node.config, self.support is Support.ADDED
+    async def wait_and_retry(
+        self, answer: PartitionErrors | Promise[PartitionErrors] | Promise[ErrorCode]
+    ) -> VerificationResult:
+        """Wait for the answer, and ask again while the previous transaction is being ended."""
+        config, adds = self.node.config, self.support is VerificationSupport.ADDED
         patience_ms = min(
             config.add_partitions_to_txn_retry_backoff_max_ms, config.request_timeout_ms
         )
         deadline = trio.current_time() + patience_ms / 1000
         while True:
             if isinstance(answer, Promise):
-                said = await answer.wait()
-                answer = said if isinstance(said, dict) else dict.fromkeys(self.proofs, said)
+                result = await answer.wait()
+                answer = result if isinstance(result, dict) else dict.fromkeys(self.proofs, result)
             if not (adds and _is_early(answer)) or trio.current_time() >= deadline:
                 return _verdict(self.proofs, answer, self.support)
             await trio.sleep(config.add_partitions_to_txn_retry_backoff_ms / 1000)
             answer = self.ask()
 
 
-def _is_early(told: Told) -> bool:
-    """Whether the producer's transaction before is still being ended."""
+def _is_early(told: PartitionErrors) -> bool:
+    """Whether the producer's previous transaction is still being ended."""
     return ErrorCode.CONCURRENT_TRANSACTIONS in told.values()
 
 
-def _verdict(proofs: dict[Place, Verification], told: Told, support: Support) -> Verdict:
+def _verdict(
+    proofs: dict[TopicPartition, Verification], told: PartitionErrors, support: VerificationSupport
+) -> VerificationResult:
     refused = {place: _client_error(error, support) for place, error in told.items() if error}
-    return Verdict(proofs, refused)
+    return VerificationResult(proofs, refused)
 
 
-def _client_error(error: ErrorCode, support: Support) -> ErrorCode:
-    """Clients know of a producer that is fenced where it writes by its epoch alone."""
+def _client_error(error: ErrorCode, support: VerificationSupport) -> ErrorCode:
+    """The error that clients get: producers know PRODUCER_FENCED as INVALID_PRODUCER_EPOCH."""
     if error is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
-    if error is ErrorCode.TRANSACTION_ABORTABLE and support is Support.VERIFIED:
+    if error is ErrorCode.TRANSACTION_ABORTABLE and support is VerificationSupport.VERIFIED:
         return ErrorCode.INVALID_TXN_STATE
     return error

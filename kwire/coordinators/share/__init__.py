@@ -1,10 +1,11 @@
-"""Share groups' records as pure machines (KIP-932): which have been read, and who has which now.
+"""Share groups (KIP-932) as pure machines: delivery state, acquired records, sessions.
 
-Nothing here knows a socket, a file, a clock or chance: time is an argument.  Reading order is
+Nothing here uses a socket, a file, a clock or randomness: time is an argument.  Reading order:
 
-    batches, records, state    what `__share_group_state` holds, byte for byte Apache Kafka's
+    batches, records, state    the contents of `__share_group_state`, byte for byte Apache Kafka's
     machine                    the share coordinator: one partition of that topic
-    in_flight                  records of a partition that are on their way
-    partition                  one partition as one group reads it: who has which records
-    session                    which partitions a member reads, and in which order it says so
+    questions                  the five requests to a share coordinator, as values
+    in_flight                  records between the start offset and the end of what was acquired
+    partition                  a share partition: which member has acquired which records
+    session                    share sessions: which partitions a member reads
 """

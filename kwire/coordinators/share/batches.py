@@ -1,7 +1,7 @@
-"""Runs of records in one state, as the share coordinator keeps them.
+"""State batches: ranges of offsets in one delivery state, as the share coordinator stores them.
 
-A batch that is written later may overlap others: of an offset that several name the one with the
-most deliveries counts, and of those the one with the highest state.
+A batch that is written later may overlap earlier ones.  For an offset in several batches, the batch
+with the highest delivery count is valid, and among those the one with the highest state.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ NO_OFFSET = -1
 
 
 class DeliveryState(IntEnum):
-    """Of a record; the numbers are those of the records and of the protocol."""
+    """Delivery state of a record; the values are those of the log and of the protocol."""
 
     AVAILABLE = 0
     ACQUIRED = 1
@@ -28,7 +28,7 @@ TERMINAL = (DeliveryState.ACKNOWLEDGED, DeliveryState.ARCHIVED)
 
 
 class StateBatch(NamedTuple):
-    """Offsets `first` to `last`; ordered as Apache Kafka orders them to merge them."""
+    """Offsets `first` to `last`, inclusive.  Compares as Apache Kafka does when it merges."""
 
     first: int
     last: int
@@ -41,10 +41,10 @@ class StateBatch(NamedTuple):
 
 
 def combine(batches: Iterable[StateBatch], start_offset: int) -> list[StateBatch]:
-    """Batches that do not overlap, from `start_offset` on, where that is known.
+    """Merge batches into ones that do not overlap.  Offsets before `start_offset` are dropped.
 
-    Neighbours of one state become one, but for what Apache Kafka leaves apart, too: a batch is done
-    with once the next one does not touch it.
+    Adjacent batches of the same state and delivery count become one.  Like Apache Kafka, this
+    finishes a batch once the next one does not touch it, so some adjacent batches can stay apart.
     """
     kept = [
         batch if batch.first >= start_offset else batch._replace(first=start_offset)
@@ -76,7 +76,7 @@ def _touch(batch: StateBatch, later: StateBatch) -> bool:
 
 
 def _merged(batch: StateBatch, later: StateBatch) -> list[StateBatch]:
-    """What two batches come to that touch; `later` does not begin before the other."""
+    """The pieces of two touching batches; `later` does not begin before `batch`."""
     if batch.delivery == later.delivery:
         return [batch._replace(last=max(batch.last, later.last))]
     if later.delivery < batch.delivery:

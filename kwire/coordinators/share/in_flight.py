@@ -1,11 +1,12 @@
-"""Records of a partition that are on their way, as runs of offsets that are in the same state.
+"""The in-flight records of a share partition, as runs of offsets in the same state.
 
-state         what it means
-------------  ----------------------------------------------------------------------------------
-AVAILABLE     nobody has it: not read yet, or given back
-ACQUIRED      a member has it, until its lock ends
-ACKNOWLEDGED  it is done with
-ARCHIVED      it is never delivered again: rejected, delivered too often, or no record at all
+state         meaning of the state of a record
+------------  ------------------------------------------------------------------------------------
+AVAILABLE     no member has it: it was not delivered yet, or was released
+ACQUIRED      a member has it, until its acquisition lock ends
+ACKNOWLEDGED  a member has processed it (terminal)
+ARCHIVED      it is never delivered again (terminal): it was rejected or delivered too often, or
+              the offset holds no record
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ NO_LOCK = 0
 
 
 class Delivery(NamedTuple):
-    """What is known of each record of a run."""
+    """The delivery state of each record of a run."""
 
     state: DeliveryState
     times: int
-    """How often it was delivered."""
+    """Delivery count: how often each record was delivered."""
     member_id: str = NOBODY
     lock_ends_ms: int = NO_LOCK
 
@@ -39,103 +40,106 @@ UNREAD = Delivery(DeliveryState.AVAILABLE, 0)
 
 
 @dataclass(slots=True)
-class Run:
-    """Offsets `first` to `last`.
+class RecordRun:
+    """A run of records: offsets `first` to `last`, inclusive.
 
-    `is_changing`: what it is to become is being written; until that is settled it stays as it is.
-    `is_part`: not all of what was acquired together went the same way.
-    `together`: how many records that were, when they were delivered for the first time.
+    `is_changing`: a change of the run is being written; `delivery` is the old state until then.
+    `is_split`: the run was cut off other records that were acquired in the same batch.
+    `acquired_together`: number of records in the batch of the first delivery.
     """
 
     first: int
     last: int
     delivery: Delivery
     is_changing: bool = False
-    is_part: bool = False
-    together: int = 0
+    is_split: bool = False
+    acquired_together: int = 0
 
     def __len__(self) -> int:
         return self.last - self.first + 1
 
-    def is_like(self, other: Run) -> bool:
-        """But for the offsets."""
+    def is_like(self, other: RecordRun) -> bool:
+        """Whether both runs are equal except for their offsets."""
         same = self.delivery == other.delivery and self.is_changing == other.is_changing
-        return same and (self.is_part, self.together) == (other.is_part, other.together)
+        return same and (self.is_split, self.acquired_together) == (
+            other.is_split,
+            other.acquired_together,
+        )
 
     @property
     def is_available(self) -> bool:
         return self.delivery.state is DeliveryState.AVAILABLE and not self.is_changing
 
 
-class Runs:
-    """Runs in the order of their offsets, without a hole between them."""
+class RecordRuns:
+    """All runs of a share partition in offset order, without gaps."""
 
     def __init__(self, start: int) -> None:
         self.start = start
-        """The first offset that is kept; all before it are done with."""
-        self._runs: list[Run] = []
+        """The start offset: all records before it are in a terminal state."""
+        self._runs: list[RecordRun] = []
 
-    def __iter__(self) -> Iterator[Run]:
+    def __iter__(self) -> Iterator[RecordRun]:
         return iter(self._runs)
 
     @property
     def end(self) -> int:
-        """The offset behind the last that is kept."""
+        """The offset after the last run."""
         return self._runs[-1].last + 1 if self._runs else self.start
 
     def extend(self, last: int, delivery: Delivery) -> None:
-        """Keep what follows, up to `last`."""
+        """Append a run from the current end to `last`."""
         first = self.end
         if last >= first:
-            self._runs.append(Run(first, last, delivery, together=last - first + 1))
+            self._runs.append(RecordRun(first, last, delivery, acquired_together=last - first + 1))
 
-    def within(self, first: int, last: int) -> list[Run]:
-        """The runs of exactly these offsets, as far as they are kept."""
+    def within(self, first: int, last: int) -> list[RecordRun]:
+        """The runs of exactly these offsets, after cutting runs at both ends of the range."""
         self._cut(first)
         self._cut(last + 1)
         return [run for run in self._from(first) if run.last <= last]
 
-    def _from(self, first: int) -> list[Run]:
+    def _from(self, first: int) -> list[RecordRun]:
         return self._runs[bisect_right(self._runs, first - 1, key=lambda run: run.first) :]
 
     def _cut(self, offset: int) -> None:
-        """Let a run begin at `offset`, if it is kept."""
+        """Split the run that contains `offset` so that a run begins there."""
         index = bisect_right(self._runs, offset, key=lambda run: run.first) - 1
         if index < 0:
             return
         run = self._runs[index]
         if run.first < offset <= run.last:
-            run.is_part = run.is_part or run.delivery.times > 0
+            run.is_split = run.is_split or run.delivery.times > 0
             rest = replace(run, first=offset)
             self._runs.insert(index + 1, rest)
             run.last = offset - 1
 
-    def begin_at(self, start: int) -> None:
-        """Forget all before `start`."""
+    def drop_before(self, start: int) -> None:
+        """Drop all runs before `start`, which becomes the start offset."""
         self._cut(start)
         self._runs = [run for run in self._runs if run.first >= start]
         self.start = start
 
-    def forget_unread(self, last: int) -> None:
-        """What is behind `last` and was never delivered is not on its way."""
+    def drop_unread(self, last: int) -> None:
+        """Drop the runs at the end, after `last`, that were never delivered."""
         self._cut(last + 1)
         while self._runs and self._runs[-1].first > last and self._runs[-1].delivery is UNREAD:
             del self._runs[-1]
 
-    def forget_done(self) -> None:
-        """Move on behind the records that nothing is to be done with any longer."""
-        done = 0
+    def drop_terminal(self) -> None:
+        """Raise the start offset over terminal runs at the front, and join equal neighbours."""
+        dropped = 0
         for run in self._runs:
             if run.is_changing or not run.delivery.is_terminal:
                 break
             self.start = run.last + 1
-            done += 1
-        del self._runs[:done]
+            dropped += 1
+        del self._runs[:dropped]
         self._join()
 
     def _join(self) -> None:
-        """Neighbours in the same state become one."""
-        joined: list[Run] = []
+        """Join adjacent runs in the same state."""
+        joined: list[RecordRun] = []
         for run in self._runs:
             before = joined[-1] if joined else None
             if before is not None and before.is_like(run):

@@ -1,8 +1,9 @@
-"""The share coordinator: one partition of `__share_group_state`.
+"""The share coordinator as a machine: one partition of `__share_group_state`.
 
-It keeps, of each partition that a share group reads, from where and what was done with the records
-behind that.  Whoever leads the partition reads it once and writes what changes.  Who is not the
-last leader, or comes from a time before the group began anew, is fenced by its epoch.
+For each share partition it stores the start offset and the delivery state of the records after it.
+The partition's leader reads this state once and then writes each change.  Two epochs fence requests
+that come too late: the leader epoch fences an earlier leader, and the state epoch fences writes
+from before the group's state was initialized again.
 """
 
 from __future__ import annotations
@@ -15,12 +16,19 @@ from kwire.cluster.metadata.image import ClusterImage
 from kwire.codecs.errors import ErrorCode
 from kwire.coordinators.contract import effects as coordinator
 from kwire.coordinators.contract.effects import Ticket
-from kwire.coordinators.share.records import ShareKey, Snapshot, Update, decode, forgotten, key_of
-from kwire.coordinators.share.state import NO_EPOCH, ShareState, Written
+from kwire.coordinators.share.records import (
+    ShareKey,
+    ShareStateSnapshot,
+    ShareStateUpdate,
+    decode,
+    key_of,
+    state_tombstone,
+)
+from kwire.coordinators.share.state import NO_EPOCH, ShareState, ShareStateWrite
 
-ShareStateRecord = Snapshot | Update
+ShareStateRecord = ShareStateSnapshot | ShareStateUpdate
 
-SENTENCES = {
+ERROR_MESSAGES = {
     ErrorCode.FENCED_STATE_EPOCH: "The share coordinator rejected the request because the "
     "share-group state epoch did not match.",
     ErrorCode.FENCED_LEADER_EPOCH: "The leader epoch in the request is older than the epoch on "
@@ -30,174 +38,192 @@ SENTENCES = {
 NEGATIVE_PARTITION = "The partition id cannot be a negative number."
 
 
-class Effects(coordinator.Effects[ShareStateRecord, None, None]):
-    """A decision about a partition; nothing is known but what the records say."""
+class ShareStateEffects(coordinator.Effects[ShareStateRecord, None, None]):
+    """The effects of a decision about a share partition; there is no state outside records."""
 
     __slots__ = ()
 
 
-class Answer(NamedTuple):
-    """What a request about one partition comes to; `state` where one was asked for."""
+class ShareStateAnswer(NamedTuple):
+    """The answer to a request about one share partition; `state` if the request reads it."""
 
     error: ErrorCode = ErrorCode.NONE
     message: str | None = None
     state: ShareState | None = None
 
     @classmethod
-    def refused(cls, error: ErrorCode) -> Answer:
-        return cls(error, SENTENCES.get(error))
+    def refused(cls, error: ErrorCode) -> ShareStateAnswer:
+        return cls(error, ERROR_MESSAGES.get(error))
 
 
-DONE = Answer()
+DONE = ShareStateAnswer()
 
-NOTHING = ShareState(snapshot_epoch=0, state_epoch=0)
-"""What is kept of a partition that no group has begun to read."""
+EMPTY_STATE = ShareState(snapshot_epoch=0, state_epoch=0)
+"""The state of a share partition that was never initialized."""
 
 
 @dataclass(slots=True)
-class _Kept:
-    """A state, and how far its epochs have come, whatever it says itself."""
+class _StoredState:
+    """A share partition's state with its highest epochs, which can be above those in `state`."""
 
     state: ShareState
     leader_epoch: int
     state_epoch: int
     updates: int = 0
-    """Since the last snapshot."""
+    """Update records since the last snapshot."""
 
 
 class ShareStateMachine:
-    """See the module.  `updates_per_snapshot`: how often only what changed is written."""
+    """See the module.
+
+    After `updates_per_snapshot` update records (only the change) it writes a snapshot (the whole
+    state).
+    """
 
     replaced_keys: ClassVar[tuple[bytes, ...]] = ()
-    """An update says what changed since the record before it."""
+    """None: an update record needs the records before it."""
 
     def __init__(self, image: Callable[[], ClusterImage], updates_per_snapshot: int) -> None:
         self._image = image
         self._updates_per_snapshot = updates_per_snapshot
-        self._kept: dict[ShareKey, _Kept] = {}
+        self._states: dict[ShareKey, _StoredState] = {}
 
     # -- the log
 
     decode = staticmethod(decode)
 
     def apply(self, record: ShareStateRecord) -> None:
-        if isinstance(record, Snapshot):
+        if isinstance(record, ShareStateSnapshot):
             self._apply_snapshot(record)
         elif record.value is not None:
             self._apply_update(record)
 
-    def _apply_snapshot(self, record: Snapshot) -> None:
+    def _apply_snapshot(self, record: ShareStateSnapshot) -> None:
         key, value = key_of(record), record.value
         if value is None:
-            self._kept.pop(key, None)
+            self._states.pop(key, None)
             return
-        kept = self._kept.get(key)
+        stored = self._states.get(key)
         state = ShareState.of_snapshot(value)
-        if kept is None:
-            self._kept[key] = _Kept(state, value.leader_epoch, value.state_epoch)
+        if stored is None:
+            self._states[key] = _StoredState(state, value.leader_epoch, value.state_epoch)
             return
-        kept.state = state
-        kept.leader_epoch = max(kept.leader_epoch, value.leader_epoch)
-        kept.state_epoch = max(kept.state_epoch, value.state_epoch)
-        if kept.updates >= self._updates_per_snapshot:
-            kept.updates = 0
+        stored.state = state
+        stored.leader_epoch = max(stored.leader_epoch, value.leader_epoch)
+        stored.state_epoch = max(stored.state_epoch, value.state_epoch)
+        if stored.updates >= self._updates_per_snapshot:
+            stored.updates = 0
 
-    def _apply_update(self, record: Update) -> None:
-        """Without a snapshot there is nothing to be updated: that went with an earlier segment."""
-        kept, value = self._kept.get(key_of(record)), record.value
-        if kept is None or value is None:
+    def _apply_update(self, record: ShareStateUpdate) -> None:
+        """Apply an update; without a snapshot before it (its segment was deleted) ignore it."""
+        stored, value = self._states.get(key_of(record)), record.value
+        if stored is None or value is None:
             return
-        kept.state = kept.state.updated(value)
-        kept.leader_epoch = max(kept.leader_epoch, value.leader_epoch)
-        kept.updates += 1
+        stored.state = stored.state.updated(value)
+        stored.leader_epoch = max(stored.leader_epoch, value.leader_epoch)
+        stored.updates += 1
 
-    def settle(self, effects: Effects) -> None:
-        """All that is known is in the log."""
+    def install_soft_state(self, effects: ShareStateEffects) -> None:
+        """All state is in the log."""
 
-    def loaded(self, now_ms: int) -> Iterable[Effects]:
+    def loaded(self, now_ms: int) -> Iterable[ShareStateEffects]:
         return ()
 
-    def unloaded(self, now_ms: int) -> Iterable[Effects]:
-        """Nobody waits here."""
+    def unloaded(self, now_ms: int) -> Iterable[ShareStateEffects]:
+        """No request waits in this machine."""
         return ()
 
-    def timer(self, timer: None, now_ms: int) -> Effects:
-        raise AssertionError("there are none")
+    def timer_fired(self, timer: None, now_ms: int) -> ShareStateEffects:
+        raise AssertionError("this machine sets no timers")
 
-    def topics_deleted(self, topics: Iterable[tuple[str, bytes]], now_ms: int) -> Effects | None:
-        gone = {topic_id for _, topic_id in topics}
-        records = [forgotten(key) for key in self._kept if key.topic_id in gone]
-        return Effects(records=[*records], atomic=False) if records else None
+    def topics_deleted(
+        self, topics: Iterable[tuple[str, bytes]], now_ms: int
+    ) -> ShareStateEffects | None:
+        deleted = {topic_id for _, topic_id in topics}
+        records = [state_tombstone(key) for key in self._states if key.topic_id in deleted]
+        return ShareStateEffects(records=[*records], atomic=False) if records else None
 
-    # -- requests: each reply is an Answer
+    # -- requests: each reply is a ShareStateAnswer
 
     def initialize(
         self, key: ShareKey, state_epoch: int, start_offset: int, ticket: Ticket, now_ms: int
-    ) -> Effects:
-        """A group begins to read the partition, or begins anew."""
+    ) -> ShareStateEffects:
+        """A group begins to read the partition, or starts over at `start_offset`."""
         if key.partition < 0:
-            return Effects.reply(ticket, Answer(ErrorCode.INVALID_REQUEST, NEGATIVE_PARTITION))
-        kept = self._kept.get(key)
-        if kept is not None and _is_older(state_epoch, kept.state_epoch):
+            return ShareStateEffects.reply(
+                ticket, ShareStateAnswer(ErrorCode.INVALID_REQUEST, NEGATIVE_PARTITION)
+            )
+        stored = self._states.get(key)
+        if stored is not None and _is_older(state_epoch, stored.state_epoch):
             return _refused(ticket, ErrorCode.FENCED_STATE_EPOCH)
         if not self._exists(key):
             return _refused(ticket, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        before = None if kept is None else kept.state
+        before = None if stored is None else stored.state
         state = ShareState.begun(before, state_epoch, start_offset, now_ms)
-        return Effects(records=[state.to_snapshot(key)], replies=[(ticket, DONE)])
+        return ShareStateEffects(records=[state.to_snapshot(key)], replies=[(ticket, DONE)])
 
-    def read(self, key: ShareKey, leader_epoch: int, ticket: Ticket, now_ms: int) -> Effects:
-        """The partition's leader begins; whoever led it before is fenced from now on."""
-        kept = self._kept.get(key)
-        if key.partition < 0 or kept is None:
+    def read(
+        self, key: ShareKey, leader_epoch: int, ticket: Ticket, now_ms: int
+    ) -> ShareStateEffects:
+        """A new leader of the partition reads the state; this fences the leaders before it."""
+        stored = self._states.get(key)
+        if key.partition < 0 or stored is None:
             return _uninitialized(key, "Read", ticket)
-        if _is_older(leader_epoch, kept.leader_epoch):
+        if _is_older(leader_epoch, stored.leader_epoch):
             return _refused(ticket, ErrorCode.FENCED_LEADER_EPOCH)
         if not self._exists(key):
             return _refused(ticket, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        state = kept.state
-        effects = Effects.reply(ticket, Answer(state=state))
-        if leader_epoch not in (NO_EPOCH, kept.leader_epoch):
-            nothing = Written(
+        state = stored.state
+        effects = ShareStateEffects.reply(ticket, ShareStateAnswer(state=state))
+        if leader_epoch not in (NO_EPOCH, stored.leader_epoch):
+            epoch_only = ShareStateWrite(
                 state.state_epoch,
                 leader_epoch,
                 state.start_offset,
                 state.delivery_complete_count,
                 (),
             )
-            effects.records.append(self._record(key, kept, nothing, leader_epoch, now_ms))
+            effects.records.append(self._record(key, stored, epoch_only, leader_epoch, now_ms))
         return effects
 
-    def write(self, key: ShareKey, written: Written, ticket: Ticket, now_ms: int) -> Effects:
-        kept = self._kept.get(key)
-        if key.partition < 0 or kept is None:
+    def write(
+        self, key: ShareKey, written: ShareStateWrite, ticket: Ticket, now_ms: int
+    ) -> ShareStateEffects:
+        stored = self._states.get(key)
+        if key.partition < 0 or stored is None:
             return _uninitialized(key, "Write", ticket)
-        if _is_older(written.leader_epoch, kept.leader_epoch):
+        if _is_older(written.leader_epoch, stored.leader_epoch):
             return _refused(ticket, ErrorCode.FENCED_LEADER_EPOCH)
-        if _is_older(written.state_epoch, kept.state_epoch):
+        if _is_older(written.state_epoch, stored.state_epoch):
             return _refused(ticket, ErrorCode.FENCED_STATE_EPOCH)
         if not self._exists(key):
             return _refused(ticket, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        record = self._record(key, kept, written, kept.state.leader_epoch, now_ms)
-        return Effects(records=[record], replies=[(ticket, DONE)])
+        record = self._record(key, stored, written, stored.state.leader_epoch, now_ms)
+        return ShareStateEffects(records=[record], replies=[(ticket, DONE)])
 
-    def summary(self, key: ShareKey, ticket: Ticket) -> Effects:
+    def summary(self, key: ShareKey, ticket: Ticket) -> ShareStateEffects:
         if key.partition < 0:
-            return Effects.reply(ticket, Answer(ErrorCode.INVALID_REQUEST, NEGATIVE_PARTITION))
+            return ShareStateEffects.reply(
+                ticket, ShareStateAnswer(ErrorCode.INVALID_REQUEST, NEGATIVE_PARTITION)
+            )
         if not self._exists(key):
             return _refused(ticket, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        kept = self._kept.get(key)
-        return Effects.reply(ticket, Answer(state=NOTHING if kept is None else kept.state))
+        stored = self._states.get(key)
+        return ShareStateEffects.reply(
+            ticket, ShareStateAnswer(state=EMPTY_STATE if stored is None else stored.state)
+        )
 
-    def delete(self, key: ShareKey, ticket: Ticket) -> Effects:
-        """The group reads the partition no longer."""
+    def delete(self, key: ShareKey, ticket: Ticket) -> ShareStateEffects:
+        """Delete the state: the group does not read the partition any more."""
         if key.partition < 0:
-            return Effects.reply(ticket, Answer(ErrorCode.INVALID_REQUEST, NEGATIVE_PARTITION))
+            return ShareStateEffects.reply(
+                ticket, ShareStateAnswer(ErrorCode.INVALID_REQUEST, NEGATIVE_PARTITION)
+            )
         if not self._exists(key):
             return _refused(ticket, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        effects = Effects.reply(ticket, DONE)
-        if key in self._kept:
-            effects.records.append(forgotten(key))
+        effects = ShareStateEffects.reply(ticket, DONE)
+        if key in self._states:
+            effects.records.append(state_tombstone(key))
         return effects
 
     def _exists(self, key: ShareKey) -> bool:
@@ -206,22 +232,28 @@ class ShareStateMachine:
         return name is not None and key.partition < len(image.topics[name].partitions)
 
     def _record(
-        self, key: ShareKey, kept: _Kept, written: Written, leader_epoch: int, now_ms: int
+        self,
+        key: ShareKey,
+        stored: _StoredState,
+        written: ShareStateWrite,
+        leader_epoch: int,
+        now_ms: int,
     ) -> ShareStateRecord:
-        if kept.updates >= self._updates_per_snapshot:
-            return kept.state.snapshot_with(written, leader_epoch, now_ms).to_snapshot(key)
-        return kept.state.to_update(key, written, leader_epoch)
+        if stored.updates >= self._updates_per_snapshot:
+            return stored.state.snapshot_with(written, leader_epoch, now_ms).to_snapshot(key)
+        return stored.state.to_update(key, written, leader_epoch)
 
 
 def _is_older(epoch: int, known: int) -> bool:
     return epoch != NO_EPOCH and epoch < known
 
 
-def _refused(ticket: Ticket, error: ErrorCode) -> Effects:
-    return Effects.reply(ticket, Answer.refused(error))
+def _refused(ticket: Ticket, error: ErrorCode) -> ShareStateEffects:
+    return ShareStateEffects.reply(ticket, ShareStateAnswer.refused(error))
 
 
-def _uninitialized(key: ShareKey, what: str, ticket: Ticket) -> Effects:
-    sentence = f"{what} operation on uninitialized share partition not allowed."
-    message = NEGATIVE_PARTITION if key.partition < 0 else sentence
-    return Effects.reply(ticket, Answer(ErrorCode.INVALID_REQUEST, message))
+def _uninitialized(key: ShareKey, operation: str, ticket: Ticket) -> ShareStateEffects:
+    message = f"{operation} operation on uninitialized share partition not allowed."
+    if key.partition < 0:
+        message = NEGATIVE_PARTITION
+    return ShareStateEffects.reply(ticket, ShareStateAnswer(ErrorCode.INVALID_REQUEST, message))

@@ -1,12 +1,14 @@
-"""One partition as one share group reads it: who has which records now (KIP-932).
+"""A share partition as a machine: which member has acquired which records (KIP-932).
 
-Records are acquired by a member, who has them until it says what became of them or its lock ends.
-What is done with for good is written to the share coordinator, and a record is given to the next
-member only when that is settled: `acknowledge`, `release` and `expire` give a Transition, whose
-`batches` are to be written, and `settle` says what came of that.
+A member acquires records and has them until it acknowledges them or its acquisition lock ends.
+Changes take two steps, because they have to be written to the share coordinator:
 
-The start offset moves on behind records that are done with.  What is acquired is not written: after
-a restart it is available again.
+1. `acknowledge`, `release` and `expire` return a Transition.  Its records are marked as changing,
+   so that no member can acquire them, and its `batches` are what the caller has to write.
+2. `settle` applies the transition after the write, or undoes it if the write failed.
+
+The start offset rises over records in a terminal state.  Acquisitions are not written: after a
+restart the acquired records are available again.
 """
 
 from __future__ import annotations
@@ -19,7 +21,14 @@ from typing import NamedTuple
 
 from kwire.codecs.errors import ErrorCode
 from kwire.coordinators.share.batches import DeliveryState, StateBatch
-from kwire.coordinators.share.in_flight import NO_LOCK, NOBODY, UNREAD, Delivery, Run, Runs
+from kwire.coordinators.share.in_flight import (
+    NO_LOCK,
+    NOBODY,
+    UNREAD,
+    Delivery,
+    RecordRun,
+    RecordRuns,
+)
 from kwire.coordinators.share.state import ShareState
 
 NOT_ACQUIRED = (
@@ -30,31 +39,31 @@ NOT_THE_OWNER = (
     "Member is not the owner of batch record",
     "Member is not the owner of offset",
 )
-"""Apache Kafka's words, of what was acquired together, and of what has gone apart since."""
+"""Apache Kafka's messages: [0] for a batch as acquired, [1] for a part of one (`is_split`)."""
 
 
 class AcknowledgeType(IntEnum):
-    """What a member says of a record; the numbers are those of the protocol."""
+    """A member's acknowledgement of a record; the values are those of the protocol."""
 
     GAP = 0
-    """There is none at this offset."""
+    """The offset holds no record."""
     ACCEPT = 1
     RELEASE = 2
     REJECT = 3
     RENEW = 4
-    """It needs more time."""
+    """The member needs more time: its lock starts again."""
 
 
 class AcknowledgedBatch(NamedTuple):
-    """`types`: one of each offset from `first` to `last`, or one of all of them."""
+    """Acknowledgements of offsets `first` to `last`: one type per offset, or one for all."""
 
     first: int
     last: int
     types: Sequence[int]
 
 
-class Acquired(NamedTuple):
-    """Records that a member has now; `delivery_count` says the how manieth delivery it is."""
+class AcquiredBatch(NamedTuple):
+    """Records that a member has acquired; `delivery_count` includes this delivery."""
 
     first: int
     last: int
@@ -63,7 +72,7 @@ class Acquired(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ShareLimits:
-    """The settings of a share group."""
+    """The settings of a share group that limit delivery."""
 
     max_record_locks: int = 2_000
     max_deliveries: int = 5
@@ -72,34 +81,34 @@ class ShareLimits:
 
     @property
     def suspected_from(self) -> int:
-        """After how many deliveries a record may be one that nobody can work on."""
+        """Delivery count from which a record may be one that stops every member (poison pill)."""
         return max(2, -(-self.max_deliveries // 2))
 
     def is_suspect(self, delivery: Delivery) -> bool:
         return delivery.times >= self.suspected_from
 
-    def portion(self, run: Run) -> int:
-        """How many records of a suspected run are delivered at once.
+    def portion(self, run: RecordRun) -> int:
+        """Number of records of a suspect run to deliver at once.
 
-        It is halved with each delivery, and the last delivery of a record is one of its own: so
-        one record that ends whoever reads it does not take its neighbours to the limit with it.
+        The number is halved with each delivery, and for the last delivery it is 1.  So a record
+        that crashes its members does not take its neighbours to the delivery limit.
         """
         times = run.delivery.times
         if times + 1 >= self.max_deliveries:
             return 1
-        return max(1, run.together >> (times - self.suspected_from + 1))
+        return max(1, run.acquired_together >> (times - self.suspected_from + 1))
 
 
-class Refused(Exception):
-    """What a member says of records cannot be so."""
+class AcknowledgementRefused(Exception):
+    """An acknowledgement is invalid, e.g. of records that the member does not have."""
 
-    def __init__(self, error: ErrorCode, sentence: str) -> None:
-        super().__init__(sentence)
+    def __init__(self, error: ErrorCode, message: str) -> None:
+        super().__init__(message)
         self.error = error
 
 
-class Change(NamedTuple):
-    """What records are to become, once that is written."""
+class RunChange(NamedTuple):
+    """The next delivery state of offsets `first` to `last`."""
 
     first: int
     last: int
@@ -108,13 +117,13 @@ class Change(NamedTuple):
 
 @dataclass(slots=True)
 class Transition:
-    """What a member has said of records, or what its silence comes to."""
+    """Changes that apply once they are written; see the module."""
 
-    changes: list[Change] = field(default_factory=list)
+    changes: list[RunChange] = field(default_factory=list)
 
     @property
     def batches(self) -> list[StateBatch]:
-        """What is to be written of it: a lock that is renewed is not."""
+        """The batches to write to the share coordinator.  A renewed lock is not written."""
         return [
             StateBatch(change.first, change.last, change.delivery.times, change.delivery.state)
             for change in self.changes
@@ -126,17 +135,18 @@ class SharePartition:
     """See the module."""
 
     def __init__(self, state: ShareState, start: int) -> None:
-        """As the share coordinator knows it; `start`: where it begins, or the log does if later."""
+        """`state` is the share coordinator's.  `start` is the first offset to read: its start
+        offset, or the log start offset if that is higher."""
         self.state_epoch = state.state_epoch
-        self._runs = Runs(start)
+        self._runs = RecordRuns(start)
         for batch in sorted(state.batches):
-            self._runs.extend(batch.first - 1, UNREAD)
-            known = Delivery(DeliveryState(batch.state), batch.delivery_count)
+            self._runs.extend(batch.first - 1, UNREAD)  # offsets between stored batches
+            delivery = Delivery(DeliveryState(batch.state), batch.delivery_count)
             if batch.last >= self._runs.end:
-                self._runs.extend(batch.last, known)
-        self._runs.forget_done()
+                self._runs.extend(batch.last, delivery)
+        self._runs.drop_terminal()
 
-    # -- where it is
+    # -- offsets
 
     @property
     def start_offset(self) -> int:
@@ -144,38 +154,38 @@ class SharePartition:
 
     @property
     def end_offset(self) -> int:
-        """Behind the last record that was acquired."""
+        """The offset after the last record that was ever acquired."""
         return self._runs.end
 
     @property
     def next_fetch_offset(self) -> int:
-        """Where there is something to acquire, as far as is known."""
+        """The first offset that may be acquired: an available record, else the end offset."""
         available = (run.first for run in self._runs if run.is_available)
         return next(available, self._runs.end)
 
     @property
     def delivery_complete_count(self) -> int:
-        """How many records from the start offset on need no delivery any longer."""
+        """Number of records after the start offset that are in a terminal state."""
         return sum(len(run) for run in self._runs if run.delivery.is_terminal)
 
     @property
     def next_lock_end_ms(self) -> int | None:
-        """When the first lock ends."""
+        """When the next acquisition lock ends, or None if no record is acquired."""
         held = (run for run in self._runs if _is_held(run))
         return min((run.delivery.lock_ends_ms for run in held), default=None)
 
     def may_acquire(self, limits: ShareLimits) -> bool:
-        """Whether there is room for more, or something was given back."""
+        """Whether the limit of in-flight records allows more, or released records are available."""
         runs = self._runs
         return self.next_fetch_offset < runs.end or runs.end - runs.start < limits.max_record_locks
 
-    def begin_at(self, log_start_offset: int) -> None:
-        """What is before it is not there any longer."""
+    def raise_start_to(self, log_start_offset: int) -> None:
+        """Drop the records before the log start offset: they were deleted from the log."""
         if log_start_offset > self._runs.start:
-            self._runs.begin_at(log_start_offset)
-            self._runs.forget_done()
+            self._runs.drop_before(log_start_offset)
+            self._runs.drop_terminal()
 
-    # -- a member reads
+    # -- acquisition
 
     def acquire(
         self,
@@ -187,13 +197,13 @@ class SharePartition:
         limits: ShareLimits,
         *,
         at_most: bool = False,
-    ) -> list[Acquired]:
-        """Give a member what is available of the record batches (first, last) that were read.
+    ) -> list[AcquiredBatch]:
+        """Acquire available records of the record batches (first, last) in `read` for a member.
 
-        A batch is given as a whole, even if that is more than `max_records`, unless it is to be
-        `at_most` that many; nor is more given than there is room for, and where there is none what
-        was given back alone.  `batch_size`: how many records are told of as one, about.  What was
-        delivered often is delivered apart, in portions.
+        A record batch is acquired as a whole, even beyond `max_records`, unless `at_most` is set.
+        The limit of in-flight records applies too; if it is reached, only released records are
+        acquired.  Suspect records are delivered alone, in portions (see ShareLimits.portion).
+        Returned batches have about `batch_size` records each.
         """
         end = self._runs.end
         room = limits.max_record_locks - (end - self._runs.start)
@@ -203,8 +213,8 @@ class SharePartition:
         if room > 0:
             self._runs.extend(_last_to_keep(read, end + left), UNREAD)
         self._cut_at([last + 1 for _, last in read])
-        delivery_until = now_ms + limits.lock_ms
-        acquired: list[Acquired] = []
+        lock_ends_ms = now_ms + limits.lock_ms
+        acquired: list[AcquiredBatch] = []
         batch_ends = {last for _, last in read}
         for run in self._runs.within(min(read[0][0], self.next_fetch_offset), read[-1][1]):
             if left <= 0 and (at_most or run.first - 1 in batch_ends):
@@ -213,43 +223,43 @@ class SharePartition:
                 continue
             is_suspect = limits.is_suspect(run.delivery)
             if is_suspect and acquired:
-                break
+                break  # leave the suspect records to a response of their own
             most = limits.portion(run) if is_suspect else len(run)
             last = run.first + (min(most, left) if at_most else most) - 1
-            for piece in self._alike(run, min(last, read[-1][1])):
+            for piece in self._available_from(run, min(last, read[-1][1])):
                 count = piece.delivery.times + 1
-                piece.delivery = Delivery(DeliveryState.ACQUIRED, count, member_id, delivery_until)
+                piece.delivery = Delivery(DeliveryState.ACQUIRED, count, member_id, lock_ends_ms)
                 left -= len(piece)
-                acquired.append(Acquired(piece.first, piece.last, count))
+                acquired.append(AcquiredBatch(piece.first, piece.last, count))
             if is_suspect:
                 break
         if acquired:
             last = acquired[-1].last
-            self._runs.forget_unread(min(end for end in batch_ends if end >= last))
-        told = _told(acquired, batch_size, end)
-        self._note_together(told)
-        self._runs.forget_done()
-        return told
+            self._runs.drop_unread(min(end for end in batch_ends if end >= last))
+        batches = _merge_acquired(acquired, batch_size, end)
+        self._set_acquired_together(batches)
+        self._runs.drop_terminal()
+        return batches
 
-    def _alike(self, run: Run, last: int) -> list[Run]:
-        """What is available from a run on, delivered as often as it."""
+    def _available_from(self, run: RecordRun, last: int) -> list[RecordRun]:
+        """Available runs from `run` to `last`, as long as they have its delivery count."""
         runs = self._runs.within(run.first, last)
         return list(
-            takewhile(lambda each: each.is_available and each.delivery == run.delivery, runs)
+            takewhile(lambda other: other.is_available and other.delivery == run.delivery, runs)
         )
 
-    def _note_together(self, told: Iterable[Acquired]) -> None:
-        """Of what is delivered for the first time."""
-        for each in told:
-            if each.delivery_count == 1:
-                for run in self._runs.within(each.first, each.last):
-                    run.together = each.last - each.first + 1
+    def _set_acquired_together(self, batches: Iterable[AcquiredBatch]) -> None:
+        """Store the batch size in the runs that are delivered for the first time."""
+        for batch in batches:
+            if batch.delivery_count == 1:
+                for run in self._runs.within(batch.first, batch.last):
+                    run.acquired_together = batch.last - batch.first + 1
 
     def _cut_at(self, offsets: Iterable[int]) -> None:
         for offset in offsets:
             self._runs.within(offset, offset - 1)
 
-    # -- what becomes of records
+    # -- acknowledgement, release, expiry
 
     def acknowledge(
         self,
@@ -258,7 +268,10 @@ class SharePartition:
         now_ms: int,
         limits: ShareLimits,
     ) -> Transition:
-        """What a member says of records that it has.  Raises Refused, and nothing has happened."""
+        """The transition of a member's acknowledgements.
+
+        Raises AcknowledgementRefused; then nothing has changed.
+        """
         transition = Transition()
         try:
             for batch in batches:
@@ -268,69 +281,71 @@ class SharePartition:
                         self._check_held(run, member_id)
                         delivery = _after(run.delivery, AcknowledgeType(kind), now_ms, limits)
                         run.is_changing = True
-                        transition.changes.append(Change(run.first, run.last, delivery))
-        except Refused:
-            self.settle(transition, well=False)
+                        transition.changes.append(RunChange(run.first, run.last, delivery))
+        except AcknowledgementRefused:
+            self.settle(transition, succeeded=False)
             raise
         return transition
 
     def _check(self, batch: AcknowledgedBatch) -> None:
         if batch.last < self._runs.start:
-            return  # it was done with meanwhile
+            return  # all its records are in a terminal state already
         if batch.first >= self._runs.end:
-            raise Refused(
+            raise AcknowledgementRefused(
                 ErrorCode.INVALID_REQUEST,
                 "Batch record not found. The first offset in request is past acquired records.",
             )
         if batch.last >= self._runs.end:
-            raise Refused(
+            raise AcknowledgementRefused(
                 ErrorCode.INVALID_REQUEST,
                 "Batch record not found. The last offset in request is past acquired records.",
             )
 
-    def _check_held(self, run: Run, member_id: str) -> None:
+    def _check_held(self, run: RecordRun, member_id: str) -> None:
         if not _is_held(run):
-            raise Refused(ErrorCode.INVALID_RECORD_STATE, NOT_ACQUIRED[run.is_part])
+            raise AcknowledgementRefused(ErrorCode.INVALID_RECORD_STATE, NOT_ACQUIRED[run.is_split])
         if run.delivery.member_id != member_id:
-            raise Refused(ErrorCode.INVALID_RECORD_STATE, NOT_THE_OWNER[run.is_part])
+            raise AcknowledgementRefused(
+                ErrorCode.INVALID_RECORD_STATE, NOT_THE_OWNER[run.is_split]
+            )
 
     def release(self, member_id: str, limits: ShareLimits) -> Transition:
-        """A member is gone: what it has is for others."""
+        """The transition that makes a member's records available to other members."""
         return self._give_back(
             (run for run in self._runs if run.delivery.member_id == member_id), limits
         )
 
     def expire(self, now_ms: int, limits: ShareLimits) -> Transition:
-        """What a member has said nothing of in time is for others."""
+        """The transition that makes records available whose acquisition lock has ended."""
         return self._give_back(
             (run for run in self._runs if run.delivery.lock_ends_ms <= now_ms), limits
         )
 
-    def _give_back(self, runs: Iterable[Run], limits: ShareLimits) -> Transition:
+    def _give_back(self, runs: Iterable[RecordRun], limits: ShareLimits) -> Transition:
         transition = Transition()
         for run in runs:
             if _is_held(run):
                 run.is_changing = True
                 delivery = _given_back(run.delivery, limits)
-                transition.changes.append(Change(run.first, run.last, delivery))
+                transition.changes.append(RunChange(run.first, run.last, delivery))
         return transition
 
-    def settle(self, transition: Transition, *, well: bool) -> None:
-        """What was to be written has been, or could not be: then all is as it was."""
+    def settle(self, transition: Transition, *, succeeded: bool) -> None:
+        """Apply a transition that was written, or undo it if the write failed."""
         for change in transition.changes:
             for run in self._runs.within(change.first, change.last):
                 run.is_changing = False
-                if well:
+                if succeeded:
                     run.delivery = change.delivery
-        self._runs.forget_done()
+        self._runs.drop_terminal()
 
 
 def _last_to_keep(read: Sequence[tuple[int, int]], end: int) -> int:
-    """Whole batches, until all before `end` are kept."""
+    """The last offset of the first record batch that reaches `end`, or of the last batch."""
     return next((last for _, last in read if last + 1 >= end), read[-1][1])
 
 
-def _is_held(run: Run) -> bool:
+def _is_held(run: RecordRun) -> bool:
     return run.delivery.state is DeliveryState.ACQUIRED and not run.is_changing
 
 
@@ -342,7 +357,7 @@ def _after(delivery: Delivery, kind: AcknowledgeType, now_ms: int, limits: Share
             return _given_back(delivery, limits)
         case AcknowledgeType.RENEW:
             if not limits.may_renew:
-                raise Refused(
+                raise AcknowledgementRefused(
                     ErrorCode.INVALID_RECORD_STATE,
                     "Renewing acquisition locks is not enabled for the group.",
                 )
@@ -352,14 +367,14 @@ def _after(delivery: Delivery, kind: AcknowledgeType, now_ms: int, limits: Share
 
 
 def _given_back(delivery: Delivery, limits: ShareLimits) -> Delivery:
-    """Available again, or archived once it was delivered often enough."""
+    """The state of a released record: AVAILABLE, or ARCHIVED at the delivery limit."""
     again = delivery.times < limits.max_deliveries
     state = DeliveryState.AVAILABLE if again else DeliveryState.ARCHIVED
     return Delivery(state, delivery.times, NOBODY, NO_LOCK)
 
 
 def _spans(batch: AcknowledgedBatch) -> Iterable[tuple[int, int, int]]:
-    """Neighbouring offsets of which the same is said."""
+    """(first, last, type) for each range of offsets with the same acknowledgement."""
     if len(batch.types) == 1:
         yield batch.first, batch.last, batch.types[0]
         return
@@ -371,22 +386,24 @@ def _spans(batch: AcknowledgedBatch) -> Iterable[tuple[int, int, int]]:
             first = offset + 1
 
 
-def _told(acquired: Iterable[Acquired], batch_size: int, new_from: int) -> list[Acquired]:
-    """Neighbours of one delivery count as one, until that has `batch_size` records.
+def _merge_acquired(
+    acquired: Iterable[AcquiredBatch], batch_size: int, new_from: int
+) -> list[AcquiredBatch]:
+    """Merge adjacent batches of the same delivery count until they have `batch_size` records.
 
-    What was read just now, from `new_from` on, is not told of together with what was kept.
+    Records from `new_from` on were never in flight before; they are not merged with older ones.
     """
-    told: list[Acquired] = []
-    for each in acquired:
-        before = told[-1] if told else None
-        follows = before is not None and before.last + 1 == each.first != new_from
+    merged: list[AcquiredBatch] = []
+    for batch in acquired:
+        before = merged[-1] if merged else None
+        follows = before is not None and before.last + 1 == batch.first != new_from
         if (
             before is not None
             and follows
-            and before.delivery_count == each.delivery_count
+            and before.delivery_count == batch.delivery_count
             and before.last - before.first + 1 < batch_size
         ):
-            told[-1] = before._replace(last=each.last)
+            merged[-1] = before._replace(last=batch.last)
         else:
-            told.append(each)
-    return told
+            merged.append(batch)
+    return merged

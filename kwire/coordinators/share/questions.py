@@ -1,63 +1,67 @@
-"""What is asked of the share coordinator about one partition, on this broker or on another one."""
+"""Requests to a share coordinator about one share partition, as values.
+
+`request.ask(store)` calls the method of the store that the request stands for.  The same value can
+also be sent to another broker (kwire.coordinators.share_partitions.remote_states).
+"""
 
 from __future__ import annotations
 
 from typing import NamedTuple, Protocol, TypeVar
 
 from kwire.coordinators.share.records import ShareKey
-from kwire.coordinators.share.state import Written
+from kwire.coordinators.share.state import ShareStateWrite
 
 ReplyT = TypeVar("ReplyT")
 ReplyT_co = TypeVar("ReplyT_co", covariant=True)
 
 
-class Coordinator(Protocol[ReplyT_co]):
-    """Whoever answers; see kwire.coordinators.share.machine for what is asked."""
+class ShareStateStore(Protocol[ReplyT_co]):
+    """Answers the requests; kwire.coordinators.share.machine explains each operation."""
 
     def initialize(self, key: ShareKey, state_epoch: int, start_offset: int) -> ReplyT_co: ...
     def read(self, key: ShareKey, leader_epoch: int) -> ReplyT_co: ...
-    def write(self, key: ShareKey, written: Written) -> ReplyT_co: ...
+    def write(self, key: ShareKey, written: ShareStateWrite) -> ReplyT_co: ...
     def summary(self, key: ShareKey) -> ReplyT_co: ...
     def delete(self, key: ShareKey) -> ReplyT_co: ...
 
 
-class Begin(NamedTuple):
+class InitializeState(NamedTuple):
     key: ShareKey
     state_epoch: int
     start_offset: int
 
-    def ask(self, coordinator: Coordinator[ReplyT]) -> ReplyT:
-        return coordinator.initialize(*self)
+    def ask(self, store: ShareStateStore[ReplyT]) -> ReplyT:
+        return store.initialize(*self)
 
 
-class Read(NamedTuple):
+class ReadState(NamedTuple):
     key: ShareKey
     leader_epoch: int
 
-    def ask(self, coordinator: Coordinator[ReplyT]) -> ReplyT:
-        return coordinator.read(*self)
+    def ask(self, store: ShareStateStore[ReplyT]) -> ReplyT:
+        return store.read(*self)
 
 
-class Write(NamedTuple):
+class WriteState(NamedTuple):
     key: ShareKey
-    written: Written
+    written: ShareStateWrite
 
-    def ask(self, coordinator: Coordinator[ReplyT]) -> ReplyT:
-        return coordinator.write(*self)
-
-
-class Summarize(NamedTuple):
-    key: ShareKey
-
-    def ask(self, coordinator: Coordinator[ReplyT]) -> ReplyT:
-        return coordinator.summary(self.key)
+    def ask(self, store: ShareStateStore[ReplyT]) -> ReplyT:
+        return store.write(*self)
 
 
-class Forget(NamedTuple):
+class SummarizeState(NamedTuple):
     key: ShareKey
 
-    def ask(self, coordinator: Coordinator[ReplyT]) -> ReplyT:
-        return coordinator.delete(self.key)
+    def ask(self, store: ShareStateStore[ReplyT]) -> ReplyT:
+        return store.summary(self.key)
 
 
-Question = Begin | Read | Write | Summarize | Forget
+class DeleteState(NamedTuple):
+    key: ShareKey
+
+    def ask(self, store: ShareStateStore[ReplyT]) -> ReplyT:
+        return store.delete(self.key)
+
+
+ShareStateRequest = InitializeState | ReadState | WriteState | SummarizeState | DeleteState

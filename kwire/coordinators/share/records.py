@@ -1,9 +1,9 @@
 """The records of `__share_group_state`.  Each value is written as version 0.
 
 type  key                      value
-----  -----------------------  ---------------------------------------------------------------
-0     group, topic, partition  a snapshot: all that is known; no value: the partition is forgotten
-1     group, topic, partition  an update: what has changed since
+----  -----------------------  ----------------------------------------------------------------
+0     group, topic, partition  a snapshot: the whole state; null: the state is deleted
+1     group, topic, partition  an update: what has changed since the previous record
 """
 
 from __future__ import annotations
@@ -17,34 +17,36 @@ from kwire.groups.record_format import VERSION, KeyedRecord, UnreadableRecord
 
 
 class ShareKey(NamedTuple):
-    """A partition as a group reads it."""
+    """Identifies a share partition: a group and a partition that it reads."""
 
     group_id: str
     topic_id: bytes
     partition: int
 
 
-class Snapshot(KeyedRecord[ShareSnapshotKey, ShareSnapshotValue]):
+class ShareStateSnapshot(KeyedRecord[ShareSnapshotKey, ShareSnapshotValue]):
     TYPE = 0
     KEY = ShareSnapshotKey
     VALUE = ShareSnapshotValue
 
 
-class Update(KeyedRecord[ShareUpdateKey, ShareUpdateValue]):
+class ShareStateUpdate(KeyedRecord[ShareUpdateKey, ShareUpdateValue]):
     TYPE = 1
     KEY = ShareUpdateKey
     VALUE = ShareUpdateValue
 
 
-RECORDS: dict[int, type[Snapshot | Update]] = {kind.TYPE: kind for kind in (Snapshot, Update)}
+RECORDS: dict[int, type[ShareStateSnapshot | ShareStateUpdate]] = {
+    kind.TYPE: kind for kind in (ShareStateSnapshot, ShareStateUpdate)
+}
 
 
-def key_of(record: Snapshot | Update) -> ShareKey:
+def key_of(record: ShareStateSnapshot | ShareStateUpdate) -> ShareKey:
     return ShareKey(record.key.group_id, record.key.topic_id, record.key.partition)
 
 
-def decode(key: bytes | None, value: bytes | None) -> Snapshot | Update | None:
-    """The record, or None for a type that is not known (a newer broker wrote it).
+def decode(key: bytes | None, value: bytes | None) -> ShareStateSnapshot | ShareStateUpdate | None:
+    """The record, or None if its type is unknown (a newer broker wrote it).
 
     Raises UnreadableRecord.
     """
@@ -59,5 +61,5 @@ def decode(key: bytes | None, value: bytes | None) -> Snapshot | Update | None:
         ) from error
 
 
-def forgotten(key: ShareKey) -> Snapshot:
-    return Snapshot(ShareSnapshotKey(*key), None)
+def state_tombstone(key: ShareKey) -> ShareStateSnapshot:
+    return ShareStateSnapshot(ShareSnapshotKey(*key), None)

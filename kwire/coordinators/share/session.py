@@ -1,7 +1,7 @@
-"""Which partitions a member reads on this broker (KIP-932), and in which order it says so.
+"""Share sessions (KIP-932): which partitions a member reads on this broker.
 
-A session begins with epoch 0 and ends with -1; each request between has the next epoch.  It names
-only the partitions that are new or no longer wanted.
+A request with epoch 0 begins a session and one with epoch -1 ends it; each request in between has
+the next epoch.  A request names only the partitions to add and to remove.
 """
 
 from __future__ import annotations
@@ -14,65 +14,78 @@ from kwire.codecs.errors import ErrorCode
 BEGIN_EPOCH, END_EPOCH = 0, -1
 _EPOCH_MAX = 2**31 - 1
 
-Place = tuple[bytes, int]
-"""Topic id and partition."""
-Reader = tuple[str, str]
-"""Group id and member id."""
+TopicIdPartition = tuple[bytes, int]
+"""(topic id, partition)."""
+MemberKey = tuple[str, str]
+"""(group id, member id)."""
 
 
 @dataclass(slots=True)
 class ShareSession:
     epoch: int = 1
-    """Of the next request."""
-    places: dict[Place, bool] = field(default_factory=dict)
-    """In the order in which they are read next; whether the member has been told of them well."""
+    """Epoch of the next request."""
+    places: dict[TopicIdPartition, bool] = field(default_factory=dict)
+    """Partitions in the order of the next read -> whether the last response for it was NONE."""
     names: dict[bytes, str] = field(default_factory=dict)
-    """The topics' names by their ids, also after a topic was deleted."""
+    """Topic id -> name; kept after a topic was deleted."""
 
     def advance(self) -> None:
         self.epoch = 1 if self.epoch == _EPOCH_MAX else self.epoch + 1
 
-    def change(self, wanted: Iterable[Place], forgotten: Iterable[Place]) -> None:
-        for place in wanted:
+    def change(
+        self, added: Iterable[TopicIdPartition], removed: Iterable[TopicIdPartition]
+    ) -> None:
+        """Add and remove partitions; adding one that is in the session changes nothing."""
+        for place in added:
             self.places.setdefault(place, False)
-        if [self.places.pop(place, None) for place in forgotten]:
+        if [self.places.pop(place, None) for place in removed]:
             kept = {topic_id for topic_id, _ in self.places}
             self.names = {key: name for key, name in self.names.items() if key in kept}
 
-    def turn(self) -> list[Place]:
-        """All places; the first is the last next time, so that each is read."""
+    def next_order(self) -> list[TopicIdPartition]:
+        """All partitions in reading order.  The first one moves to the end for the next request,
+        so that a partition with many records does not starve the others."""
         places = list(self.places)
         if places:
             self.places[places[0]] = self.places.pop(places[0])
         return places
 
-    def told(self, place: Place, *, well: bool) -> None:
-        """The member is told of a partition; after an error it is told when all is well again."""
+    def record_result(self, place: TopicIdPartition, *, succeeded: bool) -> None:
+        """Record whether the response for a partition was NONE (`succeeded`) or an error."""
         if place in self.places:
-            self.places[place] = well
+            self.places[place] = succeeded
 
-    def is_news(self, place: Place) -> bool:
-        """Whether the member is to be told of a partition although there is nothing in it."""
+    def must_report(self, place: TopicIdPartition) -> bool:
+        """Whether a response must contain the partition even if there are no records for it.
+
+        That is so for a new partition and after an error.
+        """
         return not self.places.get(place, True)
 
 
 class ShareSessions:
-    """Of all members of all share groups."""
+    """The share sessions on this broker, of all members of all share groups."""
 
     def __init__(self) -> None:
-        self._sessions: dict[Reader, ShareSession] = {}
+        self._sessions: dict[MemberKey, ShareSession] = {}
 
-    def begin(self, reader: Reader, most: int) -> ShareSession | ErrorCode:
-        """In the place of one that the member had; `most`: of all members."""
-        self._sessions.pop(reader, None)
-        if len(self._sessions) >= most:
+    def begin(self, member: MemberKey, max_sessions: int) -> ShareSession | ErrorCode:
+        """Begin a session; it replaces the member's earlier one.
+
+        Returns SHARE_SESSION_LIMIT_REACHED if there are already `max_sessions` in total.
+        """
+        self._sessions.pop(member, None)
+        if len(self._sessions) >= max_sessions:
             return ErrorCode.SHARE_SESSION_LIMIT_REACHED
-        session = self._sessions[reader] = ShareSession()
+        session = self._sessions[member] = ShareSession()
         return session
 
-    def next(self, reader: Reader, epoch: int) -> ShareSession | ErrorCode:
-        """The session that a request of this epoch belongs to; the next one is of the next."""
-        session = self._sessions.get(reader)
+    def next(self, member: MemberKey, epoch: int) -> ShareSession | ErrorCode:
+        """The session of a request with this epoch; its expected epoch advances by one.
+
+        Returns an error if there is no session, or if the epoch is not the expected one.
+        """
+        session = self._sessions.get(member)
         if session is None:
             return ErrorCode.SHARE_SESSION_NOT_FOUND
         if epoch != session.epoch:
@@ -80,13 +93,14 @@ class ShareSessions:
         session.advance()
         return session
 
-    def is_current(self, reader: Reader, session: ShareSession) -> bool:
-        """Whether the member has not begun another one."""
-        return self._sessions.get(reader) is session
+    def is_current(self, member: MemberKey, session: ShareSession) -> bool:
+        """Whether `session` is the member's current one."""
+        return self._sessions.get(member) is session
 
     def of_group(self, group_id: str) -> bool:
-        """Whether a member of the group reads anything here."""
-        return any(reader[0] == group_id for reader in self._sessions)
+        """Whether a member of the group has a session here."""
+        return any(member[0] == group_id for member in self._sessions)
 
-    def end(self, reader: Reader) -> ShareSession | ErrorCode:
-        return self._sessions.pop(reader, ErrorCode.SHARE_SESSION_NOT_FOUND)
+    def end(self, member: MemberKey) -> ShareSession | ErrorCode:
+        """End and return the member's session."""
+        return self._sessions.pop(member, ErrorCode.SHARE_SESSION_NOT_FOUND)

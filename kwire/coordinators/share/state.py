@@ -1,4 +1,4 @@
-"""What the share coordinator knows of one partition as one group reads it."""
+"""The state that the share coordinator stores of one share partition."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Protocol
 
 from kwire.codecs.messages.coordinator import share_snapshot, share_update
 from kwire.coordinators.share.batches import NO_OFFSET, StateBatch, combine
-from kwire.coordinators.share.records import ShareKey, Snapshot, Update
+from kwire.coordinators.share.records import ShareKey, ShareStateSnapshot, ShareStateUpdate
 
 NO_EPOCH = -1
 NO_COUNT = -1
 
 
 class WireBatch(Protocol):
-    """A batch, as each record and request has one of its own."""
+    """A state batch in a message; each record and request type has its own class for it."""
 
     first_offset: int
     last_offset: int
@@ -24,8 +24,8 @@ class WireBatch(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """What a share partition has written: -1 where it says nothing."""
+class ShareStateWrite:
+    """A change that the leader of a share partition writes; -1 in a field leaves it unchanged."""
 
     state_epoch: int
     leader_epoch: int
@@ -36,9 +36,10 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class ShareState:
-    """See the module; `start_offset` is -1 as long as nothing has been read.
+    """See the module.
 
-    `delivery_complete_count`: how many records behind it need no delivery any longer, or -1.
+    `start_offset` is -1 until a leader has written one.  `delivery_complete_count` is the number of
+    records after it that are in a terminal state, or -1 if unknown.
     """
 
     snapshot_epoch: int
@@ -54,7 +55,7 @@ class ShareState:
     def begun(
         cls, before: ShareState | None, state_epoch: int, start_offset: int, now_ms: int
     ) -> ShareState:
-        """A group begins to read the partition, or begins anew."""
+        """The state when a group begins to read the partition, or starts over at an offset."""
         return cls(
             snapshot_epoch=0 if before is None else before.snapshot_epoch + 1,
             state_epoch=state_epoch,
@@ -64,8 +65,8 @@ class ShareState:
             written_ms=now_ms,
         )
 
-    def snapshot_with(self, written: Written, leader_epoch: int, now_ms: int) -> ShareState:
-        """As a whole, after what was written."""
+    def snapshot_with(self, written: ShareStateWrite, leader_epoch: int, now_ms: int) -> ShareState:
+        """The whole state after a write, with the next snapshot epoch."""
         start_offset = self._start(written.start_offset)
         return replace(
             self,
@@ -83,7 +84,7 @@ class ShareState:
 
     # -- its records
 
-    def to_snapshot(self, key: ShareKey) -> Snapshot:
+    def to_snapshot(self, key: ShareKey) -> ShareStateSnapshot:
         value = share_snapshot.ShareSnapshotValue(
             snapshot_epoch=self.snapshot_epoch,
             state_epoch=self.state_epoch,
@@ -93,11 +94,13 @@ class ShareState:
             create_timestamp=self.created_ms,
             write_timestamp=self.written_ms,
             state_batches=[
-                share_snapshot.StateBatch(each.first, each.last, each.state, each.delivery_count)
-                for each in self.batches
+                share_snapshot.StateBatch(
+                    batch.first, batch.last, batch.state, batch.delivery_count
+                )
+                for batch in self.batches
             ],
         )
-        return Snapshot(share_snapshot.ShareSnapshotKey(*key), value)
+        return ShareStateSnapshot(share_snapshot.ShareSnapshotKey(*key), value)
 
     @classmethod
     def of_snapshot(cls, value: share_snapshot.ShareSnapshotValue) -> ShareState:
@@ -112,26 +115,29 @@ class ShareState:
             written_ms=value.write_timestamp,
         )
 
-    def to_update(self, key: ShareKey, written: Written, leader_epoch: int) -> Update:
-        """What was written, and nothing else."""
+    def to_update(
+        self, key: ShareKey, written: ShareStateWrite, leader_epoch: int
+    ) -> ShareStateUpdate:
+        """The record of a write alone, without the rest of the state."""
         value = share_update.ShareUpdateValue(
             snapshot_epoch=self.snapshot_epoch,
             leader_epoch=leader_epoch,
             start_offset=written.start_offset,
             delivery_complete_count=written.delivery_complete_count,
             state_batches=[
-                share_update.StateBatch(each.first, each.last, each.state, each.delivery_count)
-                for each in combine(written.batches, written.start_offset)
+                share_update.StateBatch(batch.first, batch.last, batch.state, batch.delivery_count)
+                for batch in combine(written.batches, written.start_offset)
             ],
         )
-        return Update(share_update.ShareUpdateKey(*key), value)
+        return ShareStateUpdate(share_update.ShareUpdateKey(*key), value)
 
     def updated(self, value: share_update.ShareUpdateValue) -> ShareState:
+        """The state after an update record."""
         start_offset = self._start(value.start_offset)
-        unsaid = value.leader_epoch == NO_EPOCH
+        has_epoch = value.leader_epoch != NO_EPOCH
         return replace(
             self,
-            leader_epoch=self.leader_epoch if unsaid else value.leader_epoch,
+            leader_epoch=value.leader_epoch if has_epoch else self.leader_epoch,
             start_offset=start_offset,
             delivery_complete_count=value.delivery_complete_count,
             batches=tuple(combine([*self.batches, *batches_of(value.state_batches)], start_offset)),
@@ -139,8 +145,10 @@ class ShareState:
 
 
 def batches_of(batches: Iterable[WireBatch]) -> list[StateBatch]:
-    """As records and requests have them."""
+    """The state batches of a record or request."""
     return [
-        StateBatch(each.first_offset, each.last_offset, each.delivery_count, each.delivery_state)
-        for each in batches
+        StateBatch(
+            batch.first_offset, batch.last_offset, batch.delivery_count, batch.delivery_state
+        )
+        for batch in batches
     ]

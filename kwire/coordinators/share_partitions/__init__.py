@@ -1,14 +1,14 @@
-"""Share groups' records on this broker: the work around kwire.coordinators.share's machines.
+"""The share partitions that this broker leads: runs kwire.coordinators.share's machines.
 
-Imported with the first request of a member.  Reading order is
+Imported with the first request of a share group's member.  Reading order:
 
-    limits         the settings of a share group
-    states, remote_states    the way to share coordinators, here and on other brokers
-    stating        what the requests to them have in common
-    telling        what the share coordinator is told of groups
-    latest, offsets    from where groups read, as administrators see and alter it
-    led            one partition that is led here, as one group reads it
-    manager        all of them, and the sessions of their members
-    rights         which topics a member may read
-    acknowledging, fetching    the requests
+    limits           the settings of a share group
+    states           requests to share coordinators, with retries
+    remote_states    the same requests to other brokers
+    stating          handles a client's request to the share coordinator, partition by partition
+    led              one share partition that is led here
+    manager          all share partitions that are led here, and their members' sessions
+    acknowledging    handles acknowledgements in ShareAcknowledge and ShareFetch
+
+The request handlers are kwire.requests.handlers.share_fetch and its neighbours.
 """

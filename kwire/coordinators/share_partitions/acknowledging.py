@@ -1,4 +1,4 @@
-"""What a member says of records that it has, in ShareAcknowledge and in ShareFetch alike."""
+"""Handles the acknowledgements of a member, in ShareAcknowledge and ShareFetch requests."""
 
 from __future__ import annotations
 
@@ -10,31 +10,35 @@ from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.share_acknowledge import ShareAcknowledgeRequest
 from kwire.codecs.messages.share_fetch import ShareFetchRequest
 from kwire.coordinators.runtime.promise import Promise
-from kwire.coordinators.share.partition import AcknowledgedBatch, AcknowledgeType, Refused
+from kwire.coordinators.share.partition import (
+    AcknowledgedBatch,
+    AcknowledgementRefused,
+    AcknowledgeType,
+)
 from kwire.coordinators.share.records import ShareKey
-from kwire.coordinators.share.session import Place, Reader
+from kwire.coordinators.share.session import MemberKey, TopicIdPartition
 from kwire.coordinators.share_partitions.led import LedPartition
 from kwire.coordinators.share_partitions.manager import ShareManager
 
 
-def _resolve(promise: Promise[Outcome], error: ErrorCode) -> None:
-    promise.resolve(Outcome(error))
+def _resolve(promise: Promise[PartitionOutcome], error: ErrorCode) -> None:
+    promise.resolve(PartitionOutcome(error))
 
 
-class Batch(Protocol):
-    """As both requests have it."""
+class WireAcknowledgement(Protocol):
+    """A batch of acknowledgements; both request types have a class of their own for it."""
 
     first_offset: int
     last_offset: int
     acknowledge_types: list[int]
 
 
-Said = list[tuple[Place, Sequence[Batch]]]
-"""Of which partitions a request says something, and what."""
+Acknowledgements = list[tuple[TopicIdPartition, Sequence[WireAcknowledgement]]]
+"""(partition, its batches) for each partition that a request names."""
 
 
-def said_in(request: ShareFetchRequest | ShareAcknowledgeRequest) -> Said:
-    """All partitions that it names, also those of which it says nothing."""
+def acknowledgements_of(request: ShareFetchRequest | ShareAcknowledgeRequest) -> Acknowledgements:
+    """The acknowledgements of a request, with an empty list for partitions without any."""
     return [
         ((topic.topic_id, partition.partition_index), partition.acknowledgement_batches)
         for topic in request.topics
@@ -42,35 +46,36 @@ def said_in(request: ShareFetchRequest | ShareAcknowledgeRequest) -> Said:
     ]
 
 
-class Outcome(NamedTuple):
-    """What a member is told of what it has said of a partition."""
+class PartitionOutcome(NamedTuple):
+    """The result of the acknowledgements for one partition."""
 
     error: ErrorCode
-    sentence: str | None = None
+    message: str | None = None
 
 
-DONE = Outcome(ErrorCode.NONE)
-INVALID = Outcome(ErrorCode.INVALID_REQUEST)
-DENIED = Outcome(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-NOT_READ = Outcome(
+DONE = PartitionOutcome(ErrorCode.NONE)
+INVALID = PartitionOutcome(ErrorCode.INVALID_REQUEST)
+DENIED = PartitionOutcome(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+NOT_READ = PartitionOutcome(
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
 )
-"""What Apache Kafka says of a partition that is there, but that the group does not read."""
-_HIGHEST = {1: AcknowledgeType.REJECT, 2: AcknowledgeType.RENEW}
-"""Kinds that there are, by the version of the request."""
+"""Apache Kafka's answer for a partition that is hosted here but not read by the group."""
+_HIGHEST_TYPE = {1: AcknowledgeType.REJECT, 2: AcknowledgeType.RENEW}
+"""The highest acknowledgement type of each request version."""
 
 
-def are_valid(batches: Iterable[Batch], version: int, *, renews: bool) -> bool:
-    """Whether they follow each other, and say something that there is of each offset.
+def are_valid(batches: Iterable[WireAcknowledgement], version: int, *, renews: bool) -> bool:
+    """Whether the batches are in offset order and have valid types.
 
-    One may begin where the one before it ends: that is seen when its second mention is looked at.
+    A batch may begin at the last offset of the batch before it: the second acknowledgement of that
+    offset is refused later, because the record is not acquired any more.
     """
     end = -1
     for batch in batches:
         types, length = batch.acknowledge_types, batch.last_offset - batch.first_offset + 1
         if length < 1 or batch.first_offset < end or len(types) not in (1, length):
             return False
-        if not all(0 <= kind <= _HIGHEST[version] for kind in types):
+        if not all(0 <= kind <= _HIGHEST_TYPE[version] for kind in types):
             return False
         if AcknowledgeType.RENEW in types and not renews:
             return False
@@ -80,19 +85,23 @@ def are_valid(batches: Iterable[Batch], version: int, *, renews: bool) -> bool:
 
 async def acknowledge(
     shares: ShareManager,
-    reader: Reader,
-    said: Sequence[tuple[Place, Sequence[Batch]]],
+    member: MemberKey,
+    said: Sequence[tuple[TopicIdPartition, Sequence[WireAcknowledgement]]],
     version: int,
     *,
     renews: bool,
-    may_read: Callable[[Place], bool] | None = None,
-) -> list[Outcome]:
-    """What comes of each, once it is written; `may_read`: which topics, where somebody asks."""
-    pending: list[Promise[Outcome]] = []
+    may_read: Callable[[TopicIdPartition], bool] | None = None,
+) -> list[PartitionOutcome]:
+    """Carry out acknowledgements.  Returns an outcome per partition once all are written.
+
+    `renews`: whether the request may contain RENEW.  `may_read`: whether the member may read a
+    partition; None if that needs no check.
+    """
+    pending: list[Promise[PartitionOutcome]] = []
     for place, batches in said:
-        promise = Promise[Outcome]()
+        promise = Promise[PartitionOutcome]()
         pending.append(promise)
-        led = shares.find(ShareKey(reader[0], *place))
+        led = shares.find(ShareKey(member[0], *place))
         if not are_valid(batches, version, renews=renews):
             promise.resolve(INVALID)
         elif may_read is not None and not may_read(place):
@@ -100,25 +109,30 @@ async def acknowledge(
         elif led is None or not batches:
             promise.resolve(_without_records(shares, place, batches))
         else:
-            _acknowledge(led, reader[1], batches, promise)
-    return [each.value if each.resolved else await each.wait() for each in pending]
+            _acknowledge(led, member[1], batches, promise)
+    return [promise.value if promise.resolved else await promise.wait() for promise in pending]
 
 
-def _without_records(shares: ShareManager, place: Place, batches: Sequence[Batch]) -> Outcome:
-    """Where the group reads nothing, or nothing is said."""
+def _without_records(
+    shares: ShareManager, place: TopicIdPartition, batches: Sequence[WireAcknowledgement]
+) -> PartitionOutcome:
+    """The outcome if the group does not read the partition here, or there are no batches."""
     if not shares.hosts(place):
-        return Outcome(shares.why_not_read(place))
+        return PartitionOutcome(shares.error_for_missing(place))
     return NOT_READ if batches else DONE
 
 
 def _acknowledge(
-    led: LedPartition, member_id: str, batches: Sequence[Batch], promise: Promise[Outcome]
+    led: LedPartition,
+    member_id: str,
+    batches: Sequence[WireAcknowledgement],
+    promise: Promise[PartitionOutcome],
 ) -> None:
-    given = [
-        AcknowledgedBatch(each.first_offset, each.last_offset, each.acknowledge_types)
-        for each in batches
+    acknowledged = [
+        AcknowledgedBatch(batch.first_offset, batch.last_offset, batch.acknowledge_types)
+        for batch in batches
     ]
     try:
-        led.acknowledge(member_id, given, partial(_resolve, promise))
-    except Refused as refused:
-        promise.resolve(Outcome(refused.error, str(refused)))
+        led.acknowledge(member_id, acknowledged, partial(_resolve, promise))
+    except AcknowledgementRefused as refused:
+        promise.resolve(PartitionOutcome(refused.error, str(refused)))

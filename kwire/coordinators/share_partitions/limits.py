@@ -1,4 +1,4 @@
-"""The settings of a share group, as its records are dealt out by."""
+"""The settings of a share group that affect the delivery of records."""
 
 from __future__ import annotations
 
@@ -19,36 +19,40 @@ READ_COMMITTED = "read_committed"
 
 
 @dataclass(frozen=True, slots=True)
-class GroupSettings:
+class ShareDeliverySettings:
+    """The delivery settings of one share group."""
+
     limits: ShareLimits
     offset_reset: str
-    """`latest`, `earliest`, or `by_duration:` and how far back."""
+    """`share.auto.offset.reset`: `latest`, `earliest`, or `by_duration:` with an ISO duration."""
     committed_only: bool
+    """Whether `share.isolation.level` is read_committed."""
 
 
-Known = tuple["BrokerConfig", Mapping[str, str] | None, GroupSettings]
+CacheEntry = tuple["BrokerConfig", Mapping[str, str] | None, ShareDeliverySettings]
 
 
-class ShareSettings:
-    """What was made of a group's settings is kept as long as they are the same."""
+class ShareSettingsCache:
+    """The delivery settings of groups, cached as long as the settings behind them are the same."""
 
     def __init__(self, settings: LiveSettings, metadata: MetadataCache) -> None:
         self._settings = settings
         self._metadata = metadata
-        self._known: dict[str, Known] = {}
+        self._cache: dict[str, CacheEntry] = {}
+        """By group id; "" for all groups without settings of their own."""
 
-    def of(self, group_id: str) -> GroupSettings:
+    def of(self, group_id: str) -> ShareDeliverySettings:
         config = self._settings.config
         overrides = self._metadata.image.configs.get((ConfigResourceType.GROUP, group_id))
         name = "" if overrides is None else group_id
-        known = self._known.get(name)
-        if known is None or known[0] is not config or known[1] is not overrides:
-            known = config, overrides, _made_of(config, overrides or {})
-            self._known[name] = known
-        return known[2]
+        entry = self._cache.get(name)
+        if entry is None or entry[0] is not config or entry[1] is not overrides:
+            entry = config, overrides, _delivery_settings(config, overrides or {})
+            self._cache[name] = entry
+        return entry[2]
 
 
-def _made_of(config: BrokerConfig, overrides: Mapping[str, str]) -> GroupSettings:
+def _delivery_settings(config: BrokerConfig, overrides: Mapping[str, str]) -> ShareDeliverySettings:
     settings = group_settings(config, overrides)
     limits = ShareLimits(
         max_record_locks=settings.share_partition_max_record_locks,
@@ -57,4 +61,4 @@ def _made_of(config: BrokerConfig, overrides: Mapping[str, str]) -> GroupSetting
         may_renew=settings.share_renew_acknowledge_enable,
     )
     committed_only = settings.share_isolation_level == READ_COMMITTED
-    return GroupSettings(limits, settings.share_auto_offset_reset, committed_only)
+    return ShareDeliverySettings(limits, settings.share_auto_offset_reset, committed_only)

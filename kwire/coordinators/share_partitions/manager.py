@@ -1,4 +1,4 @@
-"""The share partitions of this broker, and the sessions of who reads them."""
+"""All share partitions that this broker leads, and the share sessions of their members."""
 
 from __future__ import annotations
 
@@ -7,11 +7,21 @@ from typing import TYPE_CHECKING
 
 from kwire.codecs.errors import ErrorCode
 from kwire.coordinators.runtime.promise import Promise
-from kwire.coordinators.share.machine import Answer
+from kwire.coordinators.share.machine import ShareStateAnswer
 from kwire.coordinators.share.records import ShareKey
-from kwire.coordinators.share.session import Place, Reader, ShareSession, ShareSessions
-from kwire.coordinators.share_partitions.led import ANY_BYTES, Leadership, LedPartition, told
-from kwire.coordinators.share_partitions.limits import ShareSettings
+from kwire.coordinators.share.session import (
+    MemberKey,
+    ShareSession,
+    ShareSessions,
+    TopicIdPartition,
+)
+from kwire.coordinators.share_partitions.led import (
+    ANY_BYTES,
+    Leadership,
+    LedPartition,
+    client_error_of,
+)
+from kwire.coordinators.share_partitions.limits import ShareSettingsCache
 from kwire.coordinators.share_partitions.states import ShareStates
 
 if TYPE_CHECKING:
@@ -22,14 +32,18 @@ if TYPE_CHECKING:
 
 
 class Opening:
-    """A partition of which the share coordinator was asked; `found` is what came of that."""
+    """A share partition whose state is being read from the share coordinator.
+
+    `result` is None until then, afterwards the share partition or an error.
+    """
 
     def __init__(self) -> None:
-        self.found: LedPartition | ErrorCode | None = None
+        self.result: LedPartition | ErrorCode | None = None
         self.waiters: set[FetchWaiter] = set()
 
-    def end(self, found: LedPartition | ErrorCode) -> None:
-        self.found = found
+    def end(self, result: LedPartition | ErrorCode) -> None:
+        """Set the result and wake the waiting fetches."""
+        self.result = result
         for waiter in tuple(self.waiters):
             waiter.data_arrived(ANY_BYTES)
 
@@ -40,16 +54,19 @@ class ShareManager:
     def __init__(
         self, node: Node, membership: ClusterMembership, coordinator: Callable[[], ShareCoordinator]
     ) -> None:
-        """`coordinator` is this broker's own share coordinator, made when it is first needed."""
+        """`coordinator` returns this broker's own share coordinator, which is made at first use."""
         self._node = node
         self.states = ShareStates(node, membership, coordinator)
-        self.settings = ShareSettings(node.settings, node.metadata)
+        self.settings = ShareSettingsCache(node.settings, node.metadata)
         self.sessions = ShareSessions()
         self._led: dict[ShareKey, LedPartition] = {}
         self._openings: dict[ShareKey, Opening] = {}
 
     def find(self, key: ShareKey) -> LedPartition | None:
-        """As it is read already."""
+        """The share partition, or None if it is not open here.
+
+        One that this broker does not lead any more is dropped.
+        """
         led = self._led.get(key)
         if led is not None and (not led.is_current or led.partition is not self._hosted(key)):
             self._drop(led)
@@ -57,45 +74,47 @@ class ShareManager:
         return led
 
     def refusal(self, key: ShareKey) -> ErrorCode | None:
-        """Why nobody can read it here; None where that has to be asked of the coordinator."""
+        """Why no member can read the partition here, or None if `opening` decides that."""
         partition = self._hosted(key)
         if partition is None:
-            return self.why_not_read((key.topic_id, key.partition))
+            return self.error_for_missing((key.topic_id, key.partition))
         return None if partition.is_leader else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def opening(self, key: ShareKey) -> Opening:
-        """What comes of asking the share coordinator about a partition that is led here.
+        """Read the state of a partition that is led here; a read in progress is shared.
 
-        That goes on when whoever asked first is gone: a coordinator may be away for longer than a
-        fetch waits.
+        The read goes on after the fetch that started it has timed out, because a coordinator may be
+        unavailable for longer than a fetch waits.
         """
         opening = self._openings.get(key)
         if opening is not None:
             return opening
         opening = self._openings[key] = Opening()
         partition = self._hosted(key)
-        assert partition is not None, "it is led here"
-        led_in = Leadership(partition, partition.leader_epoch)
-        reply = self.states.read(key, led_in.leader_epoch)
+        assert partition is not None, "the caller has checked that it is led here"
+        leadership = Leadership(partition, partition.leader_epoch)
+        reply = self.states.read(key, leadership.leader_epoch)
         if isinstance(reply, Promise):
-            reply.when_resolved(lambda answer: self._answered(key, led_in, opening, answer))
+            reply.when_resolved(lambda answer: self._answered(key, leadership, opening, answer))
         else:
-            self._answered(key, led_in, opening, reply)
+            self._answered(key, leadership, opening, reply)
         return opening
 
     def _answered(
-        self, key: ShareKey, led_in: Leadership, opening: Opening, answer: Answer
+        self, key: ShareKey, leadership: Leadership, opening: Opening, answer: ShareStateAnswer
     ) -> None:
         del self._openings[key]
         if answer.state is None:
-            opening.end(told(answer.error))
+            opening.end(client_error_of(answer.error))
             return
-        if not led_in.goes_on:  # another leader may have written since, and this state is old
+        if (
+            not leadership.still_holds
+        ):  # another leader may have written since, and this state is old
             opening.end(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return
         led = self._led[key] = LedPartition(
             key,
-            led_in,
+            leadership,
             answer.state,
             lambda: self.settings.of(key.group_id),
             self.states,
@@ -104,16 +123,16 @@ class ShareManager:
             lambda: self._forget(key, led),
         )
         if not self.sessions.of_group(key.group_id):
-            self._drop(led)  # whoever asked has gone meanwhile
+            self._drop(led)  # all members of the group left while the state was read
         opening.end(led)
 
-    def why_not_read(self, place: Place) -> ErrorCode:
-        """What is said of a partition that is not there."""
-        known = self._node.metadata.topic_name(place[0]) is not None
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if known else ErrorCode.UNKNOWN_TOPIC_ID
+    def error_for_missing(self, place: TopicIdPartition) -> ErrorCode:
+        """The error for a partition that is not hosted here."""
+        topic_exists = self._node.metadata.topic_name(place[0]) is not None
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic_exists else ErrorCode.UNKNOWN_TOPIC_ID
 
-    def hosts(self, place: Place) -> bool:
-        """Whether this broker has the partition."""
+    def hosts(self, place: TopicIdPartition) -> bool:
+        """Whether this broker hosts the partition."""
         return self._hosted(ShareKey("", *place)) is not None
 
     def _hosted(self, key: ShareKey) -> Partition | None:
@@ -128,25 +147,25 @@ class ShareManager:
         if self._led.get(key) is led:
             del self._led[key]
 
-    # -- members go
+    # -- members leave
 
-    def release(self, reader: Reader, session: ShareSession) -> None:
-        """A session is over: what its member has of these partitions is for others."""
-        group_id, member_id = reader
+    def release(self, member: MemberKey, session: ShareSession) -> None:
+        """Release the records that a member has in the partitions of a session that ended."""
+        group_id, member_id = member
         for place in session.places:
             led = self.find(ShareKey(group_id, *place))
             if led is not None:
                 led.release(member_id)
 
-    def disconnected(self, reader: Reader, session: ShareSession) -> None:
-        """The connection is gone on which a session began.
+    def disconnected(self, member: MemberKey, session: ShareSession) -> None:
+        """End the session of a connection that closed, if it is still the member's session.
 
-        The session ends with it.  A group that nobody reads here any longer is forgotten: its state
-        is with the share coordinator.
+        If the group has no session left on this broker, its share partitions are dropped: their
+        state is stored by the share coordinator.
         """
-        if self.sessions.is_current(reader, session):
-            self.sessions.end(reader)
-            self.release(reader, session)
-        if not self.sessions.of_group(reader[0]):
-            for led in [each for each in self._led.values() if each.key.group_id == reader[0]]:
+        if self.sessions.is_current(member, session):
+            self.sessions.end(member)
+            self.release(member, session)
+        if not self.sessions.of_group(member[0]):
+            for led in [led for led in self._led.values() if led.key.group_id == member[0]]:
                 self._drop(led)

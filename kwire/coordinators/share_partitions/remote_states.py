@@ -1,7 +1,8 @@
-"""Questions to share coordinators on other brokers.
+"""Sends requests to share coordinators on other brokers.
 
-A broker is asked one request after the other, each about as many partitions of a group as there are
-questions of the same kind by then.  Who is not reached, or does not answer, is NETWORK_EXCEPTION.
+Requests for one broker are collected: it gets one network request at a time, each with all pending
+requests of the same type and group.  If the broker cannot be reached or does not respond, the
+answer is NETWORK_EXCEPTION.
 """
 
 from __future__ import annotations
@@ -26,21 +27,31 @@ from kwire.codecs.messages import (
 )
 from kwire.codecs.primitives import Message
 from kwire.coordinators.runtime.promise import Promise
-from kwire.coordinators.share.machine import Answer
-from kwire.coordinators.share.questions import Begin, Forget, Question, Read, Summarize, Write
+from kwire.coordinators.share.machine import ShareStateAnswer
+from kwire.coordinators.share.questions import (
+    DeleteState,
+    InitializeState,
+    ReadState,
+    ShareStateRequest,
+    SummarizeState,
+    WriteState,
+)
 from kwire.coordinators.share.records import ShareKey
 from kwire.coordinators.share.state import ShareState, batches_of
 
 log = logging.getLogger("kwire.sharing.remote_states")
 
 PARTITIONS_MAX = 1_000
-"""In one request: some 10 ms of the coordinator's time."""
+"""Partitions in one network request; the coordinator needs about 10 ms for them."""
 
-Waiting = tuple[Question, Promise[Answer]]
+PendingRequest = tuple[ShareStateRequest, Promise[ShareStateAnswer]]
 
 
-class Form(NamedTuple):
-    """How a kind of question is put: the request of a group, its topics and its partitions."""
+class RequestForm(NamedTuple):
+    """How to encode one type of request: constructors of its message, topics and partitions.
+
+    `state` reads the share state from a partition of the response, if the type returns one.
+    """
 
     request: Callable[[str, list[Any]], Message]
     topic: Callable[[bytes, list[Any]], Any]
@@ -48,24 +59,24 @@ class Form(NamedTuple):
     state: Callable[[Any], ShareState | None] = lambda result: None
 
 
-def _written(question: Write) -> write_share_group_state.PartitionData:
-    written = question.written
+def _write_data(request: WriteState) -> write_share_group_state.PartitionData:
+    written = request.written
     return write_share_group_state.PartitionData(
-        question.key.partition,
+        request.key.partition,
         written.state_epoch,
         written.leader_epoch,
         written.start_offset,
         written.delivery_complete_count,
         [
             write_share_group_state.StateBatch(
-                each.first, each.last, each.state, each.delivery_count
+                batch.first, batch.last, batch.state, batch.delivery_count
             )
-            for each in written.batches
+            for batch in written.batches
         ],
     )
 
 
-def _read(result: read_share_group_state.PartitionResult) -> ShareState:
+def _state_of_read(result: read_share_group_state.PartitionResult) -> ShareState:
     return ShareState(
         snapshot_epoch=0,
         state_epoch=result.state_epoch,
@@ -74,7 +85,7 @@ def _read(result: read_share_group_state.PartitionResult) -> ShareState:
     )
 
 
-def _summarized(result: read_share_group_state_summary.PartitionResult) -> ShareState:
+def _state_of_summary(result: read_share_group_state_summary.PartitionResult) -> ShareState:
     return ShareState(
         snapshot_epoch=0,
         state_epoch=result.state_epoch,
@@ -84,35 +95,37 @@ def _summarized(result: read_share_group_state_summary.PartitionResult) -> Share
     )
 
 
-FORMS: dict[type[Question], Form] = {
-    Begin: Form(
+REQUEST_FORMS: dict[type[ShareStateRequest], RequestForm] = {
+    InitializeState: RequestForm(
         initialize_share_group_state.InitializeShareGroupStateRequest,
         initialize_share_group_state.InitializeStateData,
-        lambda asked: initialize_share_group_state.PartitionData(
-            asked.key.partition, asked.state_epoch, asked.start_offset
+        lambda request: initialize_share_group_state.PartitionData(
+            request.key.partition, request.state_epoch, request.start_offset
         ),
     ),
-    Read: Form(
+    ReadState: RequestForm(
         read_share_group_state.ReadShareGroupStateRequest,
         read_share_group_state.ReadStateData,
-        lambda asked: read_share_group_state.PartitionData(asked.key.partition, asked.leader_epoch),
-        _read,
+        lambda request: read_share_group_state.PartitionData(
+            request.key.partition, request.leader_epoch
+        ),
+        _state_of_read,
     ),
-    Write: Form(
+    WriteState: RequestForm(
         write_share_group_state.WriteShareGroupStateRequest,
         write_share_group_state.WriteStateData,
-        _written,
+        _write_data,
     ),
-    Summarize: Form(
+    SummarizeState: RequestForm(
         read_share_group_state_summary.ReadShareGroupStateSummaryRequest,
         read_share_group_state_summary.ReadStateSummaryData,
-        lambda asked: read_share_group_state_summary.PartitionData(asked.key.partition, -1),
-        _summarized,
+        lambda request: read_share_group_state_summary.PartitionData(request.key.partition, -1),
+        _state_of_summary,
     ),
-    Forget: Form(
+    DeleteState: RequestForm(
         delete_share_group_state.DeleteShareGroupStateRequest,
         delete_share_group_state.DeleteStateData,
-        lambda asked: delete_share_group_state.PartitionData(asked.key.partition),
+        lambda request: delete_share_group_state.PartitionData(request.key.partition),
     ),
 }
 
@@ -122,52 +135,57 @@ class RemoteStates:
 
     def __init__(self, peers: Peers, nursery: trio.Nursery) -> None:
         self._peers = peers
-        self._gathering: RequestBatcher[Waiting] = RequestBatcher(
+        self._gathering: RequestBatcher[PendingRequest] = RequestBatcher(
             nursery,
-            lambda waiting: (waiting[0].key, id(waiting)),
+            lambda pending: (pending[0].key, id(pending)),
             self._send,
             items_max=PARTITIONS_MAX,
         )
 
-    def ask(self, broker_id: int, question: Question) -> Promise[Answer]:
-        promise = Promise[Answer]()
-        self._gathering.add(broker_id, (question, promise))
+    def ask(self, broker_id: int, request: ShareStateRequest) -> Promise[ShareStateAnswer]:
+        promise = Promise[ShareStateAnswer]()
+        self._gathering.add(broker_id, (request, promise))
         return promise
 
-    async def _send(self, broker_id: int, asked: list[Waiting]) -> None:
-        alike: dict[tuple[type[Question], str], list[Waiting]] = {}
-        for waiting in asked:
-            question = waiting[0]
-            alike.setdefault((type(question), question.key.group_id), []).append(waiting)
-        for (kind, group_id), together in alike.items():
-            await self._send_alike(broker_id, FORMS[kind], group_id, together)
+    async def _send(self, broker_id: int, pending: list[PendingRequest]) -> None:
+        groups: dict[tuple[type[ShareStateRequest], str], list[PendingRequest]] = {}
+        for entry in pending:
+            request = entry[0]
+            groups.setdefault((type(request), request.key.group_id), []).append(entry)
+        for (request_type, group_id), entries in groups.items():
+            await self._send_group(broker_id, REQUEST_FORMS[request_type], group_id, entries)
 
-    async def _send_alike(
-        self, broker_id: int, form: Form, group_id: str, asked: list[Waiting]
+    async def _send_group(
+        self, broker_id: int, form: RequestForm, group_id: str, pending: list[PendingRequest]
     ) -> None:
+        """Send requests of one type and group, and resolve their promises."""
         peer = self._peers.peer(broker_id, Role.SHARE_STATE)
-        answers: dict[ShareKey, Answer] = {}
+        answers: dict[ShareKey, ShareStateAnswer] = {}
         try:
-            response = await peer.call(_request(form, group_id, [each for each, _ in asked]))
-        except PeerError as problem:
-            log.info("the share coordinator on broker %d: %s", broker_id, problem)
+            response = await peer.call(_message(form, group_id, [entry[0] for entry in pending]))
+        except PeerError as error:
+            log.info(
+                "Cannot reach the share coordinator on broker %d: %s. The requests are retried.",
+                broker_id,
+                error,
+            )
         else:
             answers = _answers(form, group_id, response)
-        missing = Answer(ErrorCode.NETWORK_EXCEPTION)
-        for question, promise in asked:
-            promise.resolve(answers.get(question.key, missing))
+        missing = ShareStateAnswer(ErrorCode.NETWORK_EXCEPTION)
+        for request, promise in pending:
+            promise.resolve(answers.get(request.key, missing))
 
 
-def _request(form: Form, group_id: str, questions: Sequence[Question]) -> Message:
+def _message(form: RequestForm, group_id: str, requests: Sequence[ShareStateRequest]) -> Message:
     topics: dict[bytes, list[Any]] = {}
-    for question in questions:
-        topics.setdefault(question.key.topic_id, []).append(form.partition(question))
-    return form.request(group_id, [form.topic(*each) for each in topics.items()])
+    for request in requests:
+        topics.setdefault(request.key.topic_id, []).append(form.partition(request))
+    return form.request(group_id, [form.topic(*topic) for topic in topics.items()])
 
 
-def _answers(form: Form, group_id: str, response: Any) -> dict[ShareKey, Answer]:  # noqa: ANN401 - its
+def _answers(form: RequestForm, group_id: str, response: Any) -> dict[ShareKey, ShareStateAnswer]:  # noqa: ANN401 - its
     return {
-        ShareKey(group_id, topic.topic_id, result.partition): Answer(
+        ShareKey(group_id, topic.topic_id, result.partition): ShareStateAnswer(
             error := as_error_code(result.error_code),
             result.error_message,
             form.state(result) if error is ErrorCode.NONE else None,

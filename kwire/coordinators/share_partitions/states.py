@@ -1,8 +1,8 @@
-"""Where the state of share partitions is kept, for those who lead them and for their groups.
+"""Sends requests about share partitions to their share coordinators, here or on other brokers.
 
-It is kept by the share coordinator of this broker or of another one, whoever leads the partition of
-`__share_group_state`.  What is said of a partition is said in order: while one thing is on its way,
-or waits for a coordinator that is not there yet, the next ones wait behind it.
+The share coordinator of a share partition is the leader of its partition of `__share_group_state`.
+Requests about one share partition are sent in order: while one waits for a response, or for a
+coordinator to become available, the next ones wait in a queue.
 """
 
 from __future__ import annotations
@@ -18,17 +18,24 @@ from kwire.cluster.metadata.topic_names import SHARE_GROUP_STATE_TOPIC
 from kwire.codecs.errors import ErrorCode
 from kwire.coordinators.runtime.promise import Promise, answered
 from kwire.coordinators.runtime.share import Reply, ShareCoordinator
-from kwire.coordinators.share.machine import Answer
-from kwire.coordinators.share.questions import Begin, Forget, Question, Read, Summarize, Write
+from kwire.coordinators.share.machine import ShareStateAnswer
+from kwire.coordinators.share.questions import (
+    DeleteState,
+    InitializeState,
+    ReadState,
+    ShareStateRequest,
+    SummarizeState,
+    WriteState,
+)
 from kwire.coordinators.share.records import ShareKey
-from kwire.coordinators.share.state import Written
+from kwire.coordinators.share.state import ShareStateWrite
 
 if TYPE_CHECKING:
     from kwire.broker.node import Node
     from kwire.cluster.membership.contract import ClusterMembership
     from kwire.coordinators.share_partitions.remote_states import RemoteStates
 
-AGAIN = frozenset(
+RETRIABLE_ERRORS = frozenset(
     {
         ErrorCode.NOT_COORDINATOR,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -36,12 +43,12 @@ AGAIN = frozenset(
         ErrorCode.NETWORK_EXCEPTION,
     }
 )
-"""Told while a coordinator moves."""
+"""Errors that occur while a coordinator moves to another broker."""
 
-PAUSES_S: Sequence[float] = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 3.2)
-"""Before it is asked again: some ten seconds, which is more than a broker's session lasts."""
+RETRY_PAUSES_S: Sequence[float] = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 3.2)
+"""Pauses between attempts: about ten seconds in total, longer than a broker's session timeout."""
 
-Line = deque[tuple[Question, Promise[Answer]]]
+RequestQueue = deque[tuple[ShareStateRequest, Promise[ShareStateAnswer]]]
 
 
 class ShareStates:
@@ -50,90 +57,93 @@ class ShareStates:
     def __init__(
         self, node: Node, membership: ClusterMembership, coordinator: Callable[[], ShareCoordinator]
     ) -> None:
-        """`coordinator` is this broker's own, made when it is first asked for."""
+        """`coordinator` returns this broker's own share coordinator, which is made at first use."""
         self._node = node
         self._membership = membership
         self._coordinator = coordinator
-        self._lines: dict[ShareKey, Line] = {}
+        self._queues: dict[ShareKey, RequestQueue] = {}
         self._remote: RemoteStates | None = None
 
-    def begin(self, key: ShareKey, state_epoch: int, start_offset: int) -> Reply:
-        """A group begins to read the partition, or begins anew."""
-        return self._ask(Begin(key, state_epoch, start_offset))
+    def initialize(self, key: ShareKey, state_epoch: int, start_offset: int) -> Reply:
+        """A group begins to read the partition, or starts over at `start_offset`."""
+        return self._ask(InitializeState(key, state_epoch, start_offset))
 
     def read(self, key: ShareKey, leader_epoch: int) -> Reply:
-        """Its leader begins to deal out records."""
-        return self._ask(Read(key, leader_epoch))
+        """Read the state for the partition's leader in `leader_epoch`; fences earlier leaders."""
+        return self._ask(ReadState(key, leader_epoch))
 
-    def write(self, key: ShareKey, written: Written) -> Reply:
-        return self._ask(Write(key, written))
+    def write(self, key: ShareKey, written: ShareStateWrite) -> Reply:
+        return self._ask(WriteState(key, written))
 
     def summary(self, key: ShareKey) -> Reply:
-        return self._ask(Summarize(key))
+        return self._ask(SummarizeState(key))
 
-    def forget(self, key: ShareKey) -> Reply:
-        return self._ask(Forget(key))
+    def delete(self, key: ShareKey) -> Reply:
+        return self._ask(DeleteState(key))
 
-    def _ask(self, question: Question) -> Reply:
-        line = self._lines.get(question.key)
-        if line is None:
-            reply = self._attempt(question)
-            if not isinstance(reply, Promise) and reply.error not in AGAIN:
+    def _ask(self, request: ShareStateRequest) -> Reply:
+        queue = self._queues.get(request.key)
+        if queue is None:
+            reply = self._attempt(request)
+            if not isinstance(reply, Promise) and reply.error not in RETRIABLE_ERRORS:
                 return reply
-            assert self._node.nursery is not None, "the broker has begun"
-            line = self._lines[question.key] = deque()
-            self._node.nursery.start_soon(self._serve, question.key, line, reply)
-        answer = Promise[Answer]()
-        line.append((question, answer))
+            assert self._node.nursery is not None, "the broker has started"
+            queue = self._queues[request.key] = deque()
+            self._node.nursery.start_soon(self._serve, request.key, queue, reply)
+        answer = Promise[ShareStateAnswer]()
+        queue.append((request, answer))
         return answer
 
-    async def _serve(self, key: ShareKey, line: Line, first: Reply) -> None:
-        reply: Reply | None = first
-        while line:
-            question, promise = line[0]
-            promise.resolve(await self._insist(question, reply))
-            line.popleft()
+    async def _serve(self, key: ShareKey, queue: RequestQueue, first_reply: Reply) -> None:
+        """Answer the queue's requests; `first_reply` is that of the first one's first attempt."""
+        reply: Reply | None = first_reply
+        while queue:
+            request, promise = queue[0]
+            promise.resolve(await self._ask_until_available(request, reply))
+            queue.popleft()
             reply = None
-        del self._lines[key]
+        del self._queues[key]
 
-    async def _insist(self, question: Question, reply: Reply | None) -> Answer:
-        """Ask until somebody is there to answer; `reply` is that of the first time.
+    async def _ask_until_available(
+        self, request: ShareStateRequest, reply: Reply | None
+    ) -> ShareStateAnswer:
+        """Ask until a coordinator is available; `reply` is that of the first attempt, if made.
 
-        Whoever finds no topic has it made, as a group's first heartbeat does.
+        Creates `__share_group_state` if it does not exist, as a group's first heartbeat does.
         """
-        answer = await answered(self._attempt(question) if reply is None else reply)
-        if answer.error in AGAIN:
+        answer = await answered(self._attempt(request) if reply is None else reply)
+        if answer.error in RETRIABLE_ERRORS:
             await self.provide_topic()
-        for pause_s in PAUSES_S:
-            if answer.error not in AGAIN:
+        for pause_s in RETRY_PAUSES_S:
+            if answer.error not in RETRIABLE_ERRORS:
                 break
             await trio.sleep(pause_s)
-            answer = await answered(self._attempt(question))
+            answer = await answered(self._attempt(request))
         return answer
 
-    def _attempt(self, question: Question) -> Reply:
-        """Ask whoever is the coordinator now."""
+    def _attempt(self, request: ShareStateRequest) -> Reply:
+        """Ask the current coordinator once."""
         node, coordinator = self._node, self._coordinator()
         if node.peers is None:
-            return question.ask(coordinator)
+            return request.ask(coordinator)
         topic = node.image.topics.get(SHARE_GROUP_STATE_TOPIC)
         if topic is None:
-            return Answer(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        leader = topic.partitions[coordinator.partition_for(question.key)].leader
+            return ShareStateAnswer(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        leader = topic.partitions[coordinator.partition_for(request.key)].leader
         if leader == node.node_id:
-            return question.ask(coordinator)
+            return request.ask(coordinator)
         if leader < 0:
-            return Answer(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        return self._ask_there(leader, question)
+            return ShareStateAnswer(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return self._ask_there(leader, request)
 
-    def _ask_there(self, broker_id: int, question: Question) -> Reply:
+    def _ask_there(self, broker_id: int, request: ShareStateRequest) -> Reply:
         from kwire.coordinators.share_partitions.remote_states import RemoteStates
 
         if self._remote is None:
             assert self._node.peers is not None
             assert self._node.nursery is not None
             self._remote = RemoteStates(self._node.peers, self._node.nursery)
-        return self._remote.ask(broker_id, question)
+        return self._remote.ask(broker_id, request)
 
     async def provide_topic(self) -> None:
         """Create `__share_group_state` unless it exists."""
@@ -143,7 +153,7 @@ class ShareStates:
 
 async def of_each(
     keys: Sequence[ShareKey], ask: Callable[[ShareKey], Reply]
-) -> dict[ShareKey, Answer]:
-    """Ask about all at once, and wait for all answers."""
+) -> dict[ShareKey, ShareStateAnswer]:
+    """Ask about all keys concurrently, and wait for all answers."""
     replies = [(key, ask(key)) for key in keys]
     return {key: await answered(reply) for key, reply in replies}

@@ -1,4 +1,4 @@
-"""What the requests to the share coordinator have in common: many partitions of one group."""
+"""Handles a client's request to the share coordinator: many partitions of one group."""
 
 from __future__ import annotations
 
@@ -7,55 +7,56 @@ from typing import Protocol, TypeVar
 
 from kwire.coordinators.runtime.promise import then_all
 from kwire.coordinators.runtime.share import Reply
-from kwire.coordinators.share.machine import Answer
+from kwire.coordinators.share.machine import ShareStateAnswer
 from kwire.coordinators.share.records import ShareKey
 
 
-class AskedPartition(Protocol):
-    """As each request has it."""
+class RequestedPartition(Protocol):
+    """A partition in a request; each request type has its own class."""
 
     partition: int
 
 
-PartitionT = TypeVar("PartitionT", bound=AskedPartition)
-PartitionT_co = TypeVar("PartitionT_co", bound=AskedPartition, covariant=True)
+PartitionT = TypeVar("PartitionT", bound=RequestedPartition)
+PartitionT_co = TypeVar("PartitionT_co", bound=RequestedPartition, covariant=True)
 ResultT = TypeVar("ResultT")
 ResponseT = TypeVar("ResponseT")
 
 
-class AskedTopic(Protocol[PartitionT_co]):
+class RequestedTopic(Protocol[PartitionT_co]):
     @property
     def topic_id(self) -> bytes: ...
     @property
     def partitions(self) -> Sequence[PartitionT_co]: ...
 
 
-def names_nothing(group_id: str, topics: Sequence[AskedTopic[AskedPartition]]) -> bool:
-    """Whether nothing is answered: no group, no topic, or a topic without partitions."""
+def is_empty_request(group_id: str, topics: Sequence[RequestedTopic[RequestedPartition]]) -> bool:
+    """Whether the response is empty: no group, no topics, or a topic without partitions."""
     return not (group_id and topics and all(topic.partitions for topic in topics))
 
 
-def ask_of_each(
+def submit_each(
     group_id: str,
-    topics: Sequence[AskedTopic[PartitionT]],
+    topics: Sequence[RequestedTopic[PartitionT]],
     ask: Callable[[ShareKey, PartitionT], Reply],
-    tell: Callable[[int, Answer], ResultT],
+    to_result: Callable[[int, ShareStateAnswer], ResultT],
     respond: Callable[[dict[bytes, list[ResultT]]], ResponseT],
 ) -> ResponseT | Awaitable[ResponseT]:
-    """Ask the coordinator about each partition, and answer in their order.
+    """Ask the coordinator about each partition, and respond with the results by topic id.
 
-    All are done of a partition that is named twice, and the last one is told.
+    If a partition is named twice, both are carried out and the response has the last result.
     """
-    asked: dict[ShareKey, Reply] = {}
+    replies: dict[ShareKey, Reply] = {}
     for topic in topics:
-        for each in topic.partitions:
-            key = ShareKey(group_id, topic.topic_id, each.partition)
-            asked[key] = ask(key, each)
+        for partition in topic.partitions:
+            key = ShareKey(group_id, topic.topic_id, partition.partition)
+            replies[key] = ask(key, partition)
 
-    def by_topic(answers: list[Answer]) -> ResponseT:
-        told: dict[bytes, list[ResultT]] = {}
-        for key, answer in sorted(zip(asked, answers, strict=True), key=lambda each: each[0][2]):
-            told.setdefault(key.topic_id, []).append(tell(key.partition, answer))
-        return respond(told)
+    def by_topic(answers: list[ShareStateAnswer]) -> ResponseT:
+        results: dict[bytes, list[ResultT]] = {}
+        ordered = sorted(zip(replies, answers, strict=True), key=lambda pair: pair[0].partition)
+        for key, answer in ordered:
+            results.setdefault(key.topic_id, []).append(to_result(key.partition, answer))
+        return respond(results)
 
-    return then_all(list(asked.values()), by_topic)
+    return then_all(list(replies.values()), by_topic)

@@ -24,7 +24,7 @@ from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from kwire.coordinators.runtime.promise import Promise, answered, then
 from kwire.requests.context import Context
-from kwire.txn.api_versions import client_transaction_version, told_error
+from kwire.txn.api_versions import client_transaction_version, error_for_version
 
 
 def handle(
@@ -59,4 +59,6 @@ def _add(
 
 
 def _response(error: ErrorCode, version: int) -> AddOffsetsToTxnResponse:
-    return AddOffsetsToTxnResponse(error_code=told_error(ApiKey.ADD_OFFSETS_TO_TXN, version, error))
+    return AddOffsetsToTxnResponse(
+        error_code=error_for_version(ApiKey.ADD_OFFSETS_TO_TXN, version, error)
+    )

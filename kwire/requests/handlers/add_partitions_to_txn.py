@@ -35,7 +35,7 @@ from kwire.codecs.messages.add_partitions_to_txn import (
 )
 from kwire.coordinators.runtime.promise import Promise, then_all
 from kwire.requests.context import Context
-from kwire.txn.api_versions import client_transaction_version, told_error
+from kwire.txn.api_versions import client_transaction_version, error_for_version
 
 BROKERS_SINCE = 4
 
@@ -134,7 +134,7 @@ def _topics(
     partitions stands once.
     """
     if not isinstance(verdict, dict):
-        client_error = told_error(ApiKey.ADD_PARTITIONS_TO_TXN, version, verdict)
+        client_error = error_for_version(ApiKey.ADD_PARTITIONS_TO_TXN, version, verdict)
         return [
             AddPartitionsToTxnTopicResult(
                 topic.name,
@@ -148,6 +148,6 @@ def _topics(
     topics: dict[str, AddPartitionsToTxnTopicResult] = {}
     for (name, index), error in verdict.items():
         topic = topics.setdefault(name, AddPartitionsToTxnTopicResult(name))
-        client_error = told_error(ApiKey.ADD_PARTITIONS_TO_TXN, version, error)
+        client_error = error_for_version(ApiKey.ADD_PARTITIONS_TO_TXN, version, error)
         topic.results_by_partition.append(AddPartitionsToTxnPartitionResult(index, client_error))
     return list(topics.values())

@@ -19,18 +19,18 @@ from kwire.codecs.messages.delete_share_group_state import (
     DeleteStateResult,
     PartitionResult,
 )
-from kwire.coordinators.share.machine import Answer
-from kwire.coordinators.share_partitions.stating import ask_of_each, names_nothing
+from kwire.coordinators.share.machine import ShareStateAnswer
+from kwire.coordinators.share_partitions.stating import is_empty_request, submit_each
 from kwire.requests.context import Context
 
 
 def handle(
     broker: Broker, request: DeleteShareGroupStateRequest, context: Context
 ) -> DeleteShareGroupStateResponse | Awaitable[DeleteShareGroupStateResponse]:
-    if names_nothing(request.group_id, request.topics):
+    if is_empty_request(request.group_id, request.topics):
         return DeleteShareGroupStateResponse()
     coordinator = broker.coordinators.share
-    return ask_of_each(
+    return submit_each(
         request.group_id,
         request.topics,
         lambda key, _: coordinator.delete(key),
@@ -39,7 +39,7 @@ def handle(
     )
 
 
-def _told(partition: int, answer: Answer) -> PartitionResult:
+def _told(partition: int, answer: ShareStateAnswer) -> PartitionResult:
     return PartitionResult(partition, answer.error, answer.message)
 
 

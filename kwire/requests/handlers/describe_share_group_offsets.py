@@ -27,7 +27,7 @@ from kwire.codecs.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsResponseTopic,
 )
 from kwire.coordinators.share.batches import NO_OFFSET
-from kwire.coordinators.share.machine import Answer
+from kwire.coordinators.share.machine import ShareStateAnswer
 from kwire.requests.context import Context
 from kwire.requests.handlers.share_group_heartbeat import is_served
 from kwire.requests.handlers.share_groups.latest import Latest, latest_offsets
@@ -116,7 +116,7 @@ async def _with_offsets(broker: Broker, group_id: str, partitions: PartitionsByT
     )
 
 
-def _partition(index: int, answer: Answer, end: Latest | None) -> Partition:
+def _partition(index: int, answer: ShareStateAnswer, end: Latest | None) -> Partition:
     state = answer.state
     if answer.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return Partition(index, NO_OFFSET)

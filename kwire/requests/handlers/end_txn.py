@@ -28,9 +28,9 @@ from kwire.cluster.metadata.features import (
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.messages.end_txn import EndTxnRequest, EndTxnResponse
 from kwire.requests.context import CloseConnection, Context
-from kwire.txn.api_versions import client_transaction_version, told_error
+from kwire.txn.api_versions import client_transaction_version, error_for_version
 from kwire.txn.effects import ProducerAnswer
-from kwire.txn.end_txn import End
+from kwire.txn.end_txn import EndTransaction
 
 EPOCH_PER_TRANSACTION_SINCE = 5
 
@@ -41,7 +41,7 @@ def handle(
     version = context.api_version
     if version >= EPOCH_PER_TRANSACTION_SINCE:
         _check_features_known(broker.image.features, context)
-    end = End(
+    end = EndTransaction(
         request.transactional_id,
         request.producer_id,
         request.producer_epoch,
@@ -76,7 +76,7 @@ async def _wait(answer: Awaitable[ProducerAnswer], version: int) -> EndTxnRespon
 
 def _response(answer: ProducerAnswer, version: int) -> EndTxnResponse:
     return EndTxnResponse(
-        error_code=told_error(ApiKey.END_TXN, version, answer.error),
+        error_code=error_for_version(ApiKey.END_TXN, version, answer.error),
         producer_id=answer.producer_id,
         producer_epoch=answer.producer_epoch,
     )

@@ -28,9 +28,9 @@ from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kwire.requests.context import Context
-from kwire.txn.api_versions import told_error
+from kwire.txn.api_versions import error_for_version
 from kwire.txn.effects import ProducerAnswer
-from kwire.txn.init_producer_id import Initialization
+from kwire.txn.init_producer_id import ProducerInitialization
 
 log = logging.getLogger("kwire.producer_ids")
 
@@ -67,7 +67,7 @@ async def _with_new_block(broker: Broker) -> InitProducerIdResponse:
 def _initialize(
     broker: Broker, transactional_id: str, request: InitProducerIdRequest, version: int
 ) -> InitProducerIdResponse | Awaitable[InitProducerIdResponse]:
-    initialization = Initialization(
+    initialization = ProducerInitialization(
         transactional_id,
         request.transaction_timeout_ms,
         request.producer_id,
@@ -85,7 +85,7 @@ async def _wait(answer: Awaitable[ProducerAnswer], version: int) -> InitProducer
 
 def _response(answer: ProducerAnswer, version: int) -> InitProducerIdResponse:
     return InitProducerIdResponse(
-        error_code=told_error(ApiKey.INIT_PRODUCER_ID, version, answer.error),
+        error_code=error_for_version(ApiKey.INIT_PRODUCER_ID, version, answer.error),
         producer_id=answer.producer_id,
         producer_epoch=answer.producer_epoch,
     )

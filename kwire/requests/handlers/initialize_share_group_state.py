@@ -20,8 +20,8 @@ from kwire.codecs.messages.initialize_share_group_state import (
     InitializeStateResult,
     PartitionResult,
 )
-from kwire.coordinators.share.machine import Answer
-from kwire.coordinators.share_partitions.stating import ask_of_each
+from kwire.coordinators.share.machine import ShareStateAnswer
+from kwire.coordinators.share_partitions.stating import submit_each
 from kwire.requests.context import Context
 
 
@@ -31,7 +31,7 @@ def handle(
     if not request.group_id:
         return InitializeShareGroupStateResponse()
     coordinator = broker.coordinators.share
-    return ask_of_each(
+    return submit_each(
         request.group_id,
         request.topics,
         lambda key, each: coordinator.initialize(key, each.state_epoch, each.start_offset),
@@ -40,7 +40,7 @@ def handle(
     )
 
 
-def _told(partition: int, answer: Answer) -> PartitionResult:
+def _told(partition: int, answer: ShareStateAnswer) -> PartitionResult:
     return PartitionResult(partition, answer.error, answer.message)
 
 

@@ -21,7 +21,7 @@ from collections.abc import Awaitable
 from kwire.broker.broker import Broker
 from kwire.codecs.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kwire.coordinators.runtime.promise import then
-from kwire.groups.classic.decision import Caller
+from kwire.groups.classic.decision import ClassicCaller
 from kwire.requests.context import Context
 
 NULL_PROTOCOL_NAME_SINCE = 7
@@ -34,7 +34,7 @@ def handle(
     context.joins_groups = True
     if version == 0:
         request.rebalance_timeout_ms = request.session_timeout_ms
-    caller = Caller(context.client_id or "", f"/{context.client_host}", version)
+    caller = ClassicCaller(context.client_id or "", f"/{context.client_host}", version)
     reply = broker.coordinators.groups.join_group(request, caller)
     return then(reply, lambda response: _shape(response, version))
 

@@ -20,7 +20,7 @@ from kwire.codecs.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
 )
-from kwire.coordinators.contract.pattern import InvalidPattern
+from kwire.coordinators.contract.pattern import InvalidRegex
 from kwire.requests.context import Context
 from kwire.txn.listing import TransactionFilter
 
@@ -30,7 +30,7 @@ def handle(
 ) -> ListTransactionsResponse:
     try:
         transaction_filter = TransactionFilter.of(request)
-    except InvalidPattern:
+    except InvalidRegex:
         return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
     error, listed = broker.coordinators.transactions.list_transactions(transaction_filter)
     return ListTransactionsResponse(

@@ -53,7 +53,7 @@ from kwire.codecs.messages.produce import (
     TopicProduceResponse,
 )
 from kwire.coordinators.runtime import transactional_produce
-from kwire.coordinators.runtime.verification import Verdict
+from kwire.coordinators.runtime.verification import VerificationResult
 from kwire.log import AppendResult, LogError, Verification, single_batch
 from kwire.requests.context import CloseConnection, Context
 from kwire.storage.partitions.partition import Partition
@@ -82,26 +82,32 @@ def handle(
     try:
         if not transactional_produce.has_transactional(request):
             return _produce(broker, request, context)
-        verdict = transactional_produce.verdict(
+        verdict = transactional_produce.verify_request(
             broker.node, broker.coordinators, request, context.api_version
         )
     except LogError as error:
         return _refuse(request, error)
-    if isinstance(verdict, Verdict):
+    if isinstance(verdict, VerificationResult):
         return _produce(broker, request, context, verdict)
     # Only here must the request wait before it writes: the coordinator is on another broker.
     return _produce_once_verified(broker, request, context, verdict)
 
 
 async def _produce_once_verified(
-    broker: Broker, request: ProduceRequest, context: Context, verdict: Awaitable[Verdict]
+    broker: Broker,
+    request: ProduceRequest,
+    context: Context,
+    verdict: Awaitable[VerificationResult],
 ) -> ProduceResponse | None:
     response = _produce(broker, request, context, await verdict)
     return await response if isinstance(response, Awaitable) else response
 
 
 def _produce(
-    broker: Broker, request: ProduceRequest, context: Context, verdict: Verdict | None = None
+    broker: Broker,
+    request: ProduceRequest,
+    context: Context,
+    verdict: VerificationResult | None = None,
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
     """Append the batches; `verdict` is about the transactional ones, None if there are none."""
     acks = request.acks
@@ -156,7 +162,11 @@ class _ProduceWork:
     )
 
     def __init__(
-        self, broker: Broker, request: ProduceRequest, context: Context, verdict: Verdict | None
+        self,
+        broker: Broker,
+        request: ProduceRequest,
+        context: Context,
+        verdict: VerificationResult | None,
     ) -> None:
         self._broker = broker
         self._request = request

@@ -22,18 +22,18 @@ from kwire.codecs.messages.read_share_group_state import (
     ReadStateResult,
     StateBatch,
 )
-from kwire.coordinators.share.machine import Answer
-from kwire.coordinators.share_partitions.stating import ask_of_each, names_nothing
+from kwire.coordinators.share.machine import ShareStateAnswer
+from kwire.coordinators.share_partitions.stating import is_empty_request, submit_each
 from kwire.requests.context import Context
 
 
 def handle(
     broker: Broker, request: ReadShareGroupStateRequest, context: Context
 ) -> ReadShareGroupStateResponse | Awaitable[ReadShareGroupStateResponse]:
-    if names_nothing(request.group_id, request.topics):
+    if is_empty_request(request.group_id, request.topics):
         return ReadShareGroupStateResponse()
     coordinator = broker.coordinators.share
-    return ask_of_each(
+    return submit_each(
         request.group_id,
         request.topics,
         lambda key, each: coordinator.read(key, each.leader_epoch),
@@ -42,7 +42,7 @@ def handle(
     )
 
 
-def _told(partition: int, answer: Answer) -> PartitionResult:
+def _told(partition: int, answer: ShareStateAnswer) -> PartitionResult:
     state = answer.state
     if state is None:
         return PartitionResult(partition, answer.error, answer.message)

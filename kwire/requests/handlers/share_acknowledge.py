@@ -28,7 +28,12 @@ from kwire.codecs.messages.share_acknowledge import (
     ShareAcknowledgeTopicResponse,
 )
 from kwire.coordinators.share.session import BEGIN_EPOCH, END_EPOCH, ShareSession
-from kwire.coordinators.share_partitions.acknowledging import Outcome, Said, acknowledge, said_in
+from kwire.coordinators.share_partitions.acknowledging import (
+    Acknowledgements,
+    PartitionOutcome,
+    acknowledge,
+    acknowledgements_of,
+)
 from kwire.requests.context import Context
 from kwire.requests.handlers.fetching.read_rights import who_may_read
 from kwire.requests.handlers.share_group_heartbeat import is_served
@@ -61,7 +66,7 @@ async def _answer(
 ) -> ShareAcknowledgeResponse:
     shares = broker.shares
     reader = request.group_id or "", request.member_id or ""
-    acknowledgements = said_in(request)
+    acknowledgements = acknowledgements_of(request)
     outcomes = await acknowledge(
         shares,
         reader,
@@ -79,14 +84,14 @@ async def _answer(
 
 
 def _by_topic(
-    acknowledgements: Said, outcomes: list[Outcome]
+    acknowledgements: Acknowledgements, outcomes: list[PartitionOutcome]
 ) -> list[ShareAcknowledgeTopicResponse]:
     topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
     for ((topic_id, index), _), outcome in zip(acknowledgements, outcomes, strict=True):
         topic = topics.setdefault(topic_id, ShareAcknowledgeTopicResponse(topic_id=topic_id))
         topic.partitions.append(
             PartitionData(
-                partition_index=index, error_code=outcome.error, error_message=outcome.sentence
+                partition_index=index, error_code=outcome.error, error_message=outcome.message
             )
         )
     return list(topics.values())

@@ -35,8 +35,13 @@ from kwire.codecs.messages.share_fetch import (
     ShareFetchRequest,
     ShareFetchResponse,
 )
-from kwire.coordinators.share.session import BEGIN_EPOCH, END_EPOCH, Place, ShareSession
-from kwire.coordinators.share_partitions.acknowledging import Outcome, Said, acknowledge, said_in
+from kwire.coordinators.share.session import BEGIN_EPOCH, END_EPOCH, ShareSession, TopicIdPartition
+from kwire.coordinators.share_partitions.acknowledging import (
+    Acknowledgements,
+    PartitionOutcome,
+    acknowledge,
+    acknowledgements_of,
+)
 from kwire.requests.context import Context
 from kwire.requests.handlers.fetching.read_rights import who_may_read
 from kwire.requests.handlers.fetching.share_fetch import ShareFetch, SharePartitionAnswers
@@ -50,7 +55,9 @@ def handle(
         return ShareFetchResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     if request.group_id is None or not request.member_id or _renews_and_fetches(request):
         return ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST)
-    acknowledgements = [(place, batches) for place, batches in said_in(request) if batches]
+    acknowledgements = [
+        (place, batches) for place, batches in acknowledgements_of(request) if batches
+    ]
     if request.share_session_epoch == BEGIN_EPOCH and acknowledgements:
         return ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST)
     session = _session(broker, request, context)
@@ -58,7 +65,9 @@ def handle(
         return _refused_later(request, session)
     if isinstance(session, ErrorCode):
         return ShareFetchResponse(error_code=session)
-    work = _ShareFetchWork(session, session.turn(), acknowledgements, who_may_read(broker, context))
+    work = _ShareFetchWork(
+        session, session.next_order(), acknowledgements, who_may_read(broker, context)
+    )
     return _answer(broker, request, context.api_version, work)
 
 
@@ -105,9 +114,9 @@ class _ShareFetchWork(NamedTuple):
     """What one request reads and acknowledges; `may_read` is None without an authorizer."""
 
     session: ShareSession
-    places: list[Place]
-    acknowledgements: Said
-    may_read: Callable[[Place], bool] | None
+    places: list[TopicIdPartition]
+    acknowledgements: Acknowledgements
+    may_read: Callable[[TopicIdPartition], bool] | None
 
 
 async def _answer(
@@ -140,7 +149,10 @@ async def _answer(
 
 
 async def _answer_with_unknown_topics(
-    broker: Broker, request: ShareFetchRequest, work: _ShareFetchWork, nameless: list[Place]
+    broker: Broker,
+    request: ShareFetchRequest,
+    work: _ShareFetchWork,
+    nameless: list[TopicIdPartition],
 ) -> ShareFetchResponse:
     """The response while the session has topic ids without a topic: UNKNOWN_SERVER_ERROR.
 
@@ -155,13 +167,13 @@ async def _answer_with_unknown_topics(
     """
     others = [place for place in work.places if place not in nameless]
     for place in others:
-        work.session.told(place, well=True)
+        work.session.record_result(place, succeeded=True)
     if others or any(_is_created_again(broker, work.session, place) for place in nameless):
         return await _refused_later(request, ErrorCode.UNKNOWN_SERVER_ERROR)
     return ShareFetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
-def _is_created_again(broker: Broker, session: ShareSession, place: Place) -> bool:
+def _is_created_again(broker: Broker, session: ShareSession, place: TopicIdPartition) -> bool:
     """Whether this broker hosts the partition of a new topic with the name of a deleted one."""
     topic_id, partition_index = place
     name = session.names.get(topic_id)
@@ -181,17 +193,19 @@ async def _fetch(
         error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         answers[place] = PartitionData(partition_index=place[1], error_code=error, records=b"")
     for place in fetch.open:
-        if session.is_news(place):
+        if session.must_report(place):
             answers.setdefault(place, PartitionData(partition_index=place[1], records=b""))
     for place, data in answers.items():
-        session.told(place, well=data.error_code == ErrorCode.NONE)
+        session.record_result(place, succeeded=data.error_code == ErrorCode.NONE)
     return answers
 
 
-def _add_outcome(answers: SharePartitionAnswers, place: Place, outcome: Outcome) -> None:
+def _add_outcome(
+    answers: SharePartitionAnswers, place: TopicIdPartition, outcome: PartitionOutcome
+) -> None:
     data = answers.setdefault(place, PartitionData(partition_index=place[1], records=b""))
     data.acknowledge_error_code = outcome.error
-    data.acknowledge_error_message = outcome.sentence
+    data.acknowledge_error_message = outcome.message
 
 
 def _by_topic(answers: SharePartitionAnswers) -> list[ShareFetchableTopicResponse]:

@@ -21,7 +21,7 @@ from kwire.codecs.messages.share_group_heartbeat import (
     ShareGroupHeartbeatResponse,
 )
 from kwire.coordinators.runtime.promise import then
-from kwire.groups.share.decision import HeartbeatReply
+from kwire.groups.share.decision import ShareHeartbeatReply
 from kwire.groups.share.validation import refused
 from kwire.requests.context import Context
 
@@ -45,7 +45,7 @@ def handle(
     return then(reply, lambda heartbeat_reply: _response(broker, heartbeat_reply))
 
 
-def _response(broker: Broker, reply: HeartbeatReply) -> ShareGroupHeartbeatResponse:
+def _response(broker: Broker, reply: ShareHeartbeatReply) -> ShareGroupHeartbeatResponse:
     if reply.initialization is not None:
         from kwire.requests.handlers.share_groups.telling import initialize
 

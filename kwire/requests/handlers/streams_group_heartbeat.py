@@ -24,7 +24,7 @@ from kwire.codecs.messages.streams_group_heartbeat import (
 )
 from kwire.coordinators.runtime.promise import then
 from kwire.groups.streams.configuring import StatusCode
-from kwire.groups.streams.decision import HeartbeatReply
+from kwire.groups.streams.decision import StreamsHeartbeatReply
 from kwire.groups.streams.validation import refused, refused_topics
 from kwire.requests.context import Context
 
@@ -54,7 +54,7 @@ def handle(
 
 
 def _response(
-    broker: Broker, reply: HeartbeatReply, may_create: Callable[[str], bool] | None
+    broker: Broker, reply: StreamsHeartbeatReply, may_create: Callable[[str], bool] | None
 ) -> StreamsGroupHeartbeatResponse:
     response, topics = reply.response, reply.to_create
     if topics:

@@ -34,7 +34,12 @@ from kwire.codecs.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from kwire.coordinators.runtime.promise import Promise, answered
-from kwire.coordinators.runtime.verification import Producer, Support, Verdict, verify
+from kwire.coordinators.runtime.verification import (
+    ProducerIdentity,
+    VerificationResult,
+    VerificationSupport,
+    verify,
+)
 from kwire.groups.txn_offsets import commit_error
 from kwire.requests.context import Context
 
@@ -51,7 +56,7 @@ def handle(
     if not known:
         return TxnOffsetCommitResponse(topics=refused)
     request.topics = known
-    reply = _commit(broker, request, Support.of(context.api_version, ABORTABLE_SINCE))
+    reply = _commit(broker, request, VerificationSupport.of(context.api_version, ABORTABLE_SINCE))
     if isinstance(reply, TxnOffsetCommitResponse):
         return _merge(reply, refused)
     return _wait(reply, refused)
@@ -66,7 +71,7 @@ async def _wait(
 
 
 def _commit(
-    broker: Broker, request: TxnOffsetCommitRequest, support: Support
+    broker: Broker, request: TxnOffsetCommitRequest, support: VerificationSupport
 ) -> Reply | Awaitable[TxnOffsetCommitResponse]:
     if not request.group_id:
         return commit_error(request, ErrorCode.INVALID_GROUP_ID)
@@ -74,20 +79,24 @@ def _commit(
     if index < 0:
         return commit_error(request, ErrorCode.NOT_COORDINATOR)
     partition = GROUP_METADATA_TOPIC, index
-    producer = Producer(request.transactional_id, request.producer_id, request.producer_epoch)
+    producer = ProducerIdentity(
+        request.transactional_id, request.producer_id, request.producer_epoch
+    )
     verdict = verify(broker.node, broker.coordinators, producer, {partition: NO_SEQUENCE}, support)
-    if isinstance(verdict, Verdict):
+    if isinstance(verdict, VerificationResult):
         return _commit_verified(broker, request, verdict)
     return _commit_once_verified(broker, request, verdict)
 
 
 async def _commit_once_verified(
-    broker: Broker, request: TxnOffsetCommitRequest, verdict: Awaitable[Verdict]
+    broker: Broker, request: TxnOffsetCommitRequest, verdict: Awaitable[VerificationResult]
 ) -> TxnOffsetCommitResponse:
     return await answered(_commit_verified(broker, request, await verdict))
 
 
-def _commit_verified(broker: Broker, request: TxnOffsetCommitRequest, verdict: Verdict) -> Reply:
+def _commit_verified(
+    broker: Broker, request: TxnOffsetCommitRequest, verdict: VerificationResult
+) -> Reply:
     """Commit the offsets if the verdict, which is about one partition, allows it."""
     for error in verdict.refused.values():
         if error is ErrorCode.NETWORK_EXCEPTION:

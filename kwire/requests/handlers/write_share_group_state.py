@@ -23,19 +23,19 @@ from kwire.codecs.messages.write_share_group_state import (
     WriteShareGroupStateResponse,
     WriteStateResult,
 )
-from kwire.coordinators.share.machine import Answer
-from kwire.coordinators.share.state import Written, batches_of
-from kwire.coordinators.share_partitions.stating import ask_of_each, names_nothing
+from kwire.coordinators.share.machine import ShareStateAnswer
+from kwire.coordinators.share.state import ShareStateWrite, batches_of
+from kwire.coordinators.share_partitions.stating import is_empty_request, submit_each
 from kwire.requests.context import Context
 
 
 def handle(
     broker: Broker, request: WriteShareGroupStateRequest, context: Context
 ) -> WriteShareGroupStateResponse | Awaitable[WriteShareGroupStateResponse]:
-    if names_nothing(request.group_id, request.topics):
+    if is_empty_request(request.group_id, request.topics):
         return WriteShareGroupStateResponse()
     coordinator = broker.coordinators.share
-    return ask_of_each(
+    return submit_each(
         request.group_id,
         request.topics,
         lambda key, data: coordinator.write(key, _written(data)),
@@ -44,8 +44,8 @@ def handle(
     )
 
 
-def _written(data: PartitionData) -> Written:
-    return Written(
+def _written(data: PartitionData) -> ShareStateWrite:
+    return ShareStateWrite(
         data.state_epoch,
         data.leader_epoch,
         data.start_offset,
@@ -54,7 +54,7 @@ def _written(data: PartitionData) -> Written:
     )
 
 
-def _told(partition: int, answer: Answer) -> PartitionResult:
+def _told(partition: int, answer: ShareStateAnswer) -> PartitionResult:
     return PartitionResult(partition, answer.error, answer.message)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kwire.coordinators.runtime.promise import Later
+from kwire.coordinators.runtime.promise import MappedPromise
 from kwire.requests.routes import Binding, Handle, Handled
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Watched(Binding):
 def _traced(serve: Handle, seen: TracedRequest, *arguments: Any) -> Handled:  # noqa: ANN401 - a Handle's
     """The result of `serve`; reports to the trace when the response is decided."""
     response = serve(*arguments)
-    if isinstance(response, Later):
+    if isinstance(response, MappedPromise):
         response.promise.when_resolved(lambda _: seen.decided())
     return response
 

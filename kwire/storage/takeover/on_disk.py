@@ -15,7 +15,7 @@ from kwire.codecs.uuids import random_uuid
 from kwire.log import Log, LogManager
 from kwire.log.directory import log_dir, partition_metadata
 from kwire.log.error import CorruptFile
-from kwire.txn.records import UnreadableRecord, decode
+from kwire.txn.records import UnreadableTransactionRecord, decode
 
 if TYPE_CHECKING:
     from kwire.log.directory.log_dir import LogDir
@@ -104,7 +104,7 @@ def _producers_of(transactions: Log) -> Iterator[int]:
     for record in _records(transactions):
         try:
             entry = decode(record.key, record.value)
-        except UnreadableRecord as error:
+        except UnreadableTransactionRecord as error:
             log.warning("%r, offset %d: %s", transactions, record.offset, error)
             continue
         if entry is not None and entry.transaction is not None:

@@ -15,7 +15,7 @@ from kwire.codecs.errors import ErrorCode
 from kwire.coordinators.contract.driver import AnyEffects, Driver
 from kwire.coordinators.contract.effects import Ticket, TimerKey
 from kwire.coordinators.contract.machine import Machine, MachineRecord
-from kwire.coordinators.contract.replaying import Held, Slice
+from kwire.coordinators.contract.replaying import ReplayedRecord, ReplaySlice
 
 M = TypeVar("M", bound=Machine[Any, Any, Any])
 RecordT = TypeVar("RecordT", bound=MachineRecord)
@@ -42,13 +42,13 @@ class Simulation(Driver[M], Generic[M, RecordT]):
     def load(self) -> None:
         """What a driver does once the log has been replayed."""
         for effects in list(self.machine.loaded(self.now_ms)):
-            self.happen(effects)
+            self.carry_out(effects)
 
     def replay_into(self, machine: M) -> M:
         """Have a machine read the log, as a broker does: without what later records replace."""
         written = [Record(0, self.now_ms, key, value) for key, value in self.log]
-        for each in Slice(bytes(build(written)), machine.replaced_keys) if written else ():
-            assert isinstance(each, Held)
+        for each in ReplaySlice(bytes(build(written)), machine.replaced_keys) if written else ():
+            assert isinstance(each, ReplayedRecord)
             record = machine.decode(each.key, each.value)
             assert record is not None, "what is written can be read"
             machine.apply(record)
@@ -72,7 +72,7 @@ class Simulation(Driver[M], Generic[M, RecordT]):
                 break
             self.now_ms = max(self.now_ms, due_ms)
             del self.timers[key]
-            self.happen(self.machine.timer(timer, self.now_ms))
+            self.carry_out(self.machine.timer_fired(timer, self.now_ms))
         self.now_ms = until_ms
 
     # -- the outside world
@@ -94,7 +94,7 @@ class Simulation(Driver[M], Generic[M, RecordT]):
                 self._timers_set += 1
                 self.timers[key] = (self.now_ms + delay_ms, self._timers_set, timer)
 
-    def awaits(self, key: TimerKey) -> bool:
+    def has_timer(self, key: TimerKey) -> bool:
         return key in self.timers
 
     def reply(self, replies: Sequence[tuple[Ticket, object]]) -> None:

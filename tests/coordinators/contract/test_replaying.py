@@ -8,7 +8,11 @@ import pytest
 
 from kwire.codecs.batches import Compression, ControlType, CorruptBatch, Record, build
 from kwire.codecs.control import control_batch
-from kwire.coordinators.contract.replaying import Ended, Held, Slice
+from kwire.coordinators.contract.replaying import (
+    ReplayedRecord,
+    ReplayedTransactionEnd,
+    ReplaySlice,
+)
 
 REPLACED = (b"r",)
 """How keys begin in these tests of which the last record counts."""
@@ -19,17 +23,21 @@ def batch(*records: tuple[bytes | None, bytes | None], **how: object) -> bytes:
 
 
 def left(data: bytes) -> list[tuple[bytes | None, bytes | None]]:
-    return [(each.key, each.value) for each in Slice(data, REPLACED) if isinstance(each, Held)]
+    return [
+        (each.key, each.value)
+        for each in ReplaySlice(data, REPLACED)
+        if isinstance(each, ReplayedRecord)
+    ]
 
 
 def test_the_last_record_of_a_key_counts_at_its_own_place() -> None:
     data = batch((b"r1", b"a"), (b"x", b"1")) + batch((b"r2", b"b"), (b"x", b"2"), (b"r1", b"c"))
-    found = Slice(data, REPLACED)
+    found = ReplaySlice(data, REPLACED)
     assert list(found) == [
-        Held(-1, b"x", b"1"),
-        Held(-1, b"r2", b"b"),
-        Held(-1, b"x", b"2"),
-        Held(-1, b"r1", b"c"),
+        ReplayedRecord(-1, b"x", b"1"),
+        ReplayedRecord(-1, b"r2", b"b"),
+        ReplayedRecord(-1, b"x", b"2"),
+        ReplayedRecord(-1, b"r1", b"c"),
     ]
     assert found.records == 5
 
@@ -52,13 +60,13 @@ def test_nothing_is_left_out_across_a_transaction_or_its_end() -> None:
     end = bytes(control_batch(ControlType.COMMIT, 0, producer_id=7, producer_epoch=0, timestamp=0))
     data = batch((b"r", b"1")) + batch((b"r", b"2"), (b"r", b"3"), **how)
     data += batch((b"r", b"4")) + end + batch((b"r", b"5"))
-    assert list(Slice(data, REPLACED)) == [
-        Held(-1, b"r", b"1"),
-        Held(7, b"r", b"2"),
-        Held(7, b"r", b"3"),
-        Held(-1, b"r", b"4"),
-        Ended(7, True),
-        Held(-1, b"r", b"5"),
+    assert list(ReplaySlice(data, REPLACED)) == [
+        ReplayedRecord(-1, b"r", b"1"),
+        ReplayedRecord(7, b"r", b"2"),
+        ReplayedRecord(7, b"r", b"3"),
+        ReplayedRecord(-1, b"r", b"4"),
+        ReplayedTransactionEnd(7, True),
+        ReplayedRecord(-1, b"r", b"5"),
     ]
 
 
@@ -73,8 +81,8 @@ def test_records_of_every_size_are_read_as_they_were_written(rng: Random) -> Non
         (rng.randbytes(rng.choice(sizes)), rng.randbytes(rng.choice(sizes))) for _ in range(300)
     ]
     data = b"".join(batch(*written[start : start + 60]) for start in range(0, 300, 60))
-    found = Slice(data, ())
-    assert [(each.key, each.value) for each in found if isinstance(each, Held)] == written
+    found = ReplaySlice(data, ())
+    assert [(each.key, each.value) for each in found if isinstance(each, ReplayedRecord)] == written
 
 
 def test_what_is_cut_short_or_spoiled_is_told(rng: Random) -> None:
@@ -85,9 +93,9 @@ def test_what_is_cut_short_or_spoiled_is_told(rng: Random) -> None:
         spoiled = bytearray(sound)
         spoiled[rng.randrange(61, len(spoiled))] = rng.randrange(256)
         try:
-            list(Slice(bytes(spoiled), REPLACED))
+            list(ReplaySlice(bytes(spoiled), REPLACED))
         except CorruptBatch:
             told += 1
     assert told > 100
     with pytest.raises(CorruptBatch):
-        list(Slice(sound[:57] + (9).to_bytes(4, "big") + sound[61:], REPLACED))
+        list(ReplaySlice(sound[:57] + (9).to_bytes(4, "big") + sound[61:], REPLACED))

@@ -112,7 +112,7 @@ async def test_state_is_loaded_again(
             == busy
         )
         await trio.testing.wait_all_tasks_blocked()
-        assert "__consumer_offsets-0: loaded 15 records" in caplog.text
+        assert "Loaded 15 records of the coordinator of __consumer_offsets-0." in caplog.text
         assert committed(node) == [4, 4, 4]
         assert [g.group_id for g in node.call(ListGroupsRequest(), 5).groups] == ["G"]
 

@@ -32,9 +32,9 @@ from kwire.coordinators.runtime.promise import Promise
 from kwire.coordinators.runtime.remote_markers import PARTITIONS_MAX, RemoteMarker, RemoteMarkers
 from kwire.coordinators.runtime.remote_transactions import (
     TRANSACTIONS_MAX,
-    Question,
+    PartitionErrors,
+    PartitionsQuery,
     RemoteTransactions,
-    Told,
 )
 from kwire.storage.partitions.txn_marker import TxnMarker
 
@@ -81,10 +81,10 @@ AWAY = PeerError("broker 2", "it is not to be reached")
 # -- questions to coordinators
 
 
-def question(name: str, *, adds: bool = False, **partitions: set[int]) -> Question:
+def question(name: str, *, adds: bool = False, **partitions: set[int]) -> PartitionsQuery:
     number = ord(name[0])
     frozen = {topic: frozenset(indexes) for topic, indexes in partitions.items()}
-    return Question(name, number, number + 1, frozen, adds, Promise())
+    return PartitionsQuery(name, number, number + 1, frozen, adds, Promise())
 
 
 def result(name: str, **topics: dict[int, ErrorCode]) -> AddPartitionsToTxnResult:
@@ -99,7 +99,7 @@ def result(name: str, **topics: dict[int, ErrorCode]) -> AddPartitionsToTxnResul
     )
 
 
-async def told(others: Others, *questions: Question) -> list[Told]:
+async def told(others: Others, *questions: PartitionsQuery) -> list[PartitionErrors]:
     """What is answered to questions that are asked of broker 2 at once."""
     async with trio.open_nursery() as nursery:
         remote = RemoteTransactions(others.peers, nursery)

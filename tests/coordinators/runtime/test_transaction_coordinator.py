@@ -31,7 +31,7 @@ from kwire.coordinators.runtime.markers import AT_ONCE, Settle, Write
 from kwire.coordinators.runtime.runtime import ShardState
 from kwire.coordinators.runtime.transactions import TransactionCoordinator
 from kwire.log import aborted_in
-from kwire.txn.effects import Effects, Markers
+from kwire.txn.effects import Markers, TransactionEffects
 from kwire.txn.machine import TransactionMachine
 from tests.requests.handlers.node import NODE_ID, Node, as_received
 
@@ -219,7 +219,7 @@ async def test_what_was_decided_is_completed_though_that_was_not_written(
     async with running(tmp_path) as node:
         producer_id = await begin(node)
         with monkeypatch.context() as killed:
-            killed.setattr(TransactionMachine, "markers_written", lambda *_: Effects())
+            killed.setattr(TransactionMachine, "markers_written", lambda *_: TransactionEffects())
             await end(node, producer_id, commit=True)
             assert state(node) == "PrepareCommit"
             assert open_partitions(node) == []

@@ -19,7 +19,11 @@ from kwire.codecs.messages.init_producer_id import InitProducerIdRequest
 from kwire.conformance.apache_kafka import ZooKeeperBroker
 from kwire.coordinators.runtime.promise import Promise
 from kwire.coordinators.runtime.remote_markers import RemoteMarker, RemoteMarkers
-from kwire.coordinators.runtime.remote_transactions import Question, RemoteTransactions, Told
+from kwire.coordinators.runtime.remote_transactions import (
+    PartitionErrors,
+    PartitionsQuery,
+    RemoteTransactions,
+)
 from kwire.settings import load
 from kwire.settings.live import LiveSettings
 from kwire.storage.partitions.txn_marker import TxnMarker
@@ -64,9 +68,9 @@ class Producer:
     async def question(
         self, remote: RemoteTransactions, topic: str, *indexes: int, adds: bool = False
     ) -> list[ErrorCode]:
-        answer: Promise[Told] = Promise()
+        answer: Promise[PartitionErrors] = Promise()
         asked = {topic: frozenset(indexes)}
-        question = Question(self.transactional_id, self.id, self.epoch, asked, adds, answer)
+        question = PartitionsQuery(self.transactional_id, self.id, self.epoch, asked, adds, answer)
         remote.ask(self.peer.broker_id, question)
         with trio.fail_after(PATIENCE_S):
             told = await answer.wait()

@@ -10,38 +10,43 @@ from hypothesis import strategies as st
 
 from kwire.codecs.errors import ErrorCode
 from kwire.coordinators.share.batches import DeliveryState, StateBatch, combine
-from kwire.coordinators.share.in_flight import UNREAD, Delivery, Runs
-from kwire.coordinators.share.machine import NEGATIVE_PARTITION, NOTHING, SENTENCES, Answer
+from kwire.coordinators.share.in_flight import UNREAD, Delivery, RecordRuns
+from kwire.coordinators.share.machine import (
+    EMPTY_STATE,
+    ERROR_MESSAGES,
+    NEGATIVE_PARTITION,
+    ShareStateAnswer,
+)
 from kwire.coordinators.share.records import ShareKey
 from kwire.coordinators.share.session import ShareSession, ShareSessions
-from kwire.coordinators.share.state import ShareState, Written
+from kwire.coordinators.share.state import ShareState, ShareStateWrite
 from tests.coordinators.share.test_coordinator_machine import Coordinator
 from tests.groups.images import put
 
-NEGATIVE = Answer(ErrorCode.INVALID_REQUEST, NEGATIVE_PARTITION)
-UNKNOWN = Answer(
+NEGATIVE = ShareStateAnswer(ErrorCode.INVALID_REQUEST, NEGATIVE_PARTITION)
+UNKNOWN = ShareStateAnswer(
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
 )
-OLD_LEADER = Answer(
+OLD_LEADER = ShareStateAnswer(
     ErrorCode.FENCED_LEADER_EPOCH,
     "The leader epoch in the request is older than the epoch on the broker.",
 )
-OLD_STATE = Answer(
+OLD_STATE = ShareStateAnswer(
     ErrorCode.FENCED_STATE_EPOCH,
     "The share coordinator rejected the request because the share-group state epoch did not match.",
 )
 
 
-def uninitialized(what: str) -> Answer:
+def uninitialized(what: str) -> ShareStateAnswer:
     sentence = f"{what} operation on uninitialized share partition not allowed."
-    return Answer(ErrorCode.INVALID_REQUEST, sentence)
+    return ShareStateAnswer(ErrorCode.INVALID_REQUEST, sentence)
 
 
-def summary(coordinator: Coordinator) -> Answer:
+def summary(coordinator: Coordinator) -> ShareStateAnswer:
     return coordinator.ask(lambda t: coordinator.machine.summary(coordinator.key, t))
 
 
-REQUESTS: dict[str, Callable[[Coordinator], Answer]] = {
+REQUESTS: dict[str, Callable[[Coordinator], ShareStateAnswer]] = {
     "initialize": lambda coordinator: coordinator.initialize(5, 10),
     "read": lambda coordinator: coordinator.read(5),
     "write": lambda coordinator: coordinator.write_state(5, 5, 10),
@@ -49,11 +54,11 @@ REQUESTS: dict[str, Callable[[Coordinator], Answer]] = {
     "delete": lambda coordinator: coordinator.delete(),
 }
 UNBEGUN = {
-    "initialize": Answer(),
+    "initialize": ShareStateAnswer(),
     "read": uninitialized("Read"),
     "write": uninitialized("Write"),
-    "summary": Answer(state=NOTHING),
-    "delete": Answer(),
+    "summary": ShareStateAnswer(state=EMPTY_STATE),
+    "delete": ShareStateAnswer(),
 }
 
 
@@ -94,20 +99,20 @@ def test_topic_or_partition_that_does_not_exist_is_unknown(name: str, what: str)
         (4, 7, OLD_STATE),
         (5, 6, OLD_LEADER),
         (4, 6, OLD_LEADER),
-        (5, 7, Answer()),
-        (6, 8, Answer()),
-        (-1, -1, Answer()),
+        (5, 7, ShareStateAnswer()),
+        (6, 8, ShareStateAnswer()),
+        (-1, -1, ShareStateAnswer()),
     ],
 )
 def test_write_of_an_older_epoch_is_fenced(
-    state_epoch: int, leader_epoch: int, answer: Answer
+    state_epoch: int, leader_epoch: int, answer: ShareStateAnswer
 ) -> None:
     coordinator = Coordinator()
     coordinator.initialize(5, 10)
     coordinator.read(7)
     count = len(coordinator.records)
     assert coordinator.write_state(state_epoch, leader_epoch, 11) == answer
-    assert len(coordinator.records) - count == (answer == Answer())
+    assert len(coordinator.records) - count == (answer == ShareStateAnswer())
 
 
 @pytest.mark.parametrize(
@@ -133,8 +138,12 @@ def test_read_fences_earlier_leaders_once(leader_epoch: int, answered: bool, rec
     assert state.delivery_complete_count == 3, "a read loses nothing of what was written"
 
 
-@pytest.mark.parametrize(("state_epoch", "answer"), [(4, OLD_STATE), (5, Answer()), (6, Answer())])
-def test_group_begins_anew_in_no_earlier_state_epoch(state_epoch: int, answer: Answer) -> None:
+@pytest.mark.parametrize(
+    ("state_epoch", "answer"), [(4, OLD_STATE), (5, ShareStateAnswer()), (6, ShareStateAnswer())]
+)
+def test_group_begins_anew_in_no_earlier_state_epoch(
+    state_epoch: int, answer: ShareStateAnswer
+) -> None:
     coordinator = Coordinator()
     coordinator.initialize(5, 10)
     assert coordinator.initialize(state_epoch, 20) == answer
@@ -157,8 +166,8 @@ def test_group_without_a_start_has_no_count_of_done_records() -> None:
 def test_deleted_partition_is_kept_no_longer() -> None:
     coordinator = Coordinator()
     coordinator.initialize(5, 10)
-    assert coordinator.delete() == Answer()
-    assert summary(coordinator) == Answer(state=NOTHING)
+    assert coordinator.delete() == ShareStateAnswer()
+    assert summary(coordinator) == ShareStateAnswer(state=EMPTY_STATE)
     count = len(coordinator.records)
     coordinator.delete()
     assert len(coordinator.records) == count, "nothing is left to be deleted"
@@ -181,9 +190,11 @@ def test_states_of_deleted_topics_go_in_batches_of_any_size() -> None:
 
 
 def test_error_of_the_log_is_told_with_kafkas_sentence() -> None:
-    for error, sentence in SENTENCES.items():
-        assert Answer.refused(error) == Answer(error, sentence)
-    assert Answer.refused(ErrorCode.NOT_COORDINATOR) == Answer(ErrorCode.NOT_COORDINATOR, None)
+    for error, sentence in ERROR_MESSAGES.items():
+        assert ShareStateAnswer.refused(error) == ShareStateAnswer(error, sentence)
+    assert ShareStateAnswer.refused(ErrorCode.NOT_COORDINATOR) == ShareStateAnswer(
+        ErrorCode.NOT_COORDINATOR, None
+    )
 
 
 # -- states
@@ -212,7 +223,7 @@ def test_updates_and_snapshots_come_to_the_same_state(
     key = ShareKey("g", bytes(16), 0)
     updated = whole = ShareState(0, 1, start_offset=0)
     for start_offset, count, leader_epoch, changed in steps:
-        written = Written(1, leader_epoch, start_offset, count, combine(changed, -1))
+        written = ShareStateWrite(1, leader_epoch, start_offset, count, combine(changed, -1))
         value = updated.to_update(key, written, leader_epoch).value
         assert value is not None
         updated = updated.updated(value)
@@ -233,16 +244,16 @@ def test_updates_and_snapshots_come_to_the_same_state(
 
 
 def test_runs_that_were_delivered_are_parts_once_they_are_cut() -> None:
-    runs = Runs(0)
+    runs = RecordRuns(0)
     delivered = Delivery(DeliveryState.AVAILABLE, 1)
     runs.extend(9, delivered)
     runs.extend(19, UNREAD)
-    assert [(run.first, run.last, run.together, run.is_part) for run in runs] == [
+    assert [(run.first, run.last, run.acquired_together, run.is_split) for run in runs] == [
         (0, 9, 10, False),
         (10, 19, 10, False),
     ]
     runs.within(3, 14)
-    assert [(run.first, run.last, run.together, run.is_part) for run in runs] == [
+    assert [(run.first, run.last, run.acquired_together, run.is_split) for run in runs] == [
         (0, 2, 10, True),
         (3, 9, 10, True),
         (10, 14, 10, False),
@@ -254,10 +265,10 @@ def test_runs_that_were_delivered_are_parts_once_they_are_cut() -> None:
 
 @pytest.mark.parametrize(("last", "end"), [(19, 20), (14, 15), (10, 11), (9, 10), (4, 10)])
 def test_unread_records_behind_an_offset_are_forgotten(last: int, end: int) -> None:
-    runs = Runs(0)
+    runs = RecordRuns(0)
     runs.extend(9, Delivery(DeliveryState.ACQUIRED, 1, "m", 5))
     runs.extend(19, UNREAD)
-    runs.forget_unread(last)
+    runs.drop_unread(last)
     assert runs.end == end
 
 
@@ -268,16 +279,16 @@ def test_member_is_told_of_a_partition_until_it_was_told_well() -> None:
     session = ShareSession()
     place, stranger = (b"a", 0), (b"b", 0)
     session.change([place], [])
-    news = [session.is_news(place)]
-    for well in (True, False, True):
-        session.told(place, well=well)
-        news.append(session.is_news(place))
+    news = [session.must_report(place)]
+    for succeeded in (True, False, True):
+        session.record_result(place, succeeded=succeeded)
+        news.append(session.must_report(place))
     assert news == [True, False, True, False]
     session.change([place], [])
-    assert not session.is_news(place), "it is read already"
-    session.told(stranger, well=False)
-    assert not session.is_news(stranger)
-    assert session.turn() == [place]
+    assert not session.must_report(place), "it is read already"
+    session.record_result(stranger, succeeded=False)
+    assert not session.must_report(stranger)
+    assert session.next_order() == [place]
 
 
 def test_names_of_topics_go_with_their_last_partition() -> None:
@@ -292,11 +303,11 @@ def test_names_of_topics_go_with_their_last_partition() -> None:
 
 def test_sessions_know_their_groups_and_which_is_current() -> None:
     sessions = ShareSessions()
-    first = sessions.begin(("g", "m"), most=1)
+    first = sessions.begin(("g", "m"), max_sessions=1)
     assert isinstance(first, ShareSession)
     assert sessions.is_current(("g", "m"), first)
     assert (sessions.of_group("g"), sessions.of_group("h")) == (True, False)
-    second = sessions.begin(("g", "m"), most=1)
+    second = sessions.begin(("g", "m"), max_sessions=1)
     assert not sessions.is_current(("g", "m"), first)
     sessions.end(("g", "m"))
     assert not sessions.of_group("g")

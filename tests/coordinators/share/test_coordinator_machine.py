@@ -12,9 +12,14 @@ from kwire.cluster.metadata.image import ClusterImage
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.coordinator.share_snapshot import ShareSnapshotValue
 from kwire.coordinators.share.batches import StateBatch
-from kwire.coordinators.share.machine import Answer, ShareStateMachine
-from kwire.coordinators.share.records import ShareKey, decode
-from kwire.coordinators.share.state import NO_EPOCH, Written
+from kwire.coordinators.share.machine import ShareStateAnswer, ShareStateMachine
+from kwire.coordinators.share.records import (
+    ShareKey,
+    ShareStateSnapshot,
+    ShareStateUpdate,
+    decode,
+)
+from kwire.coordinators.share.state import NO_EPOCH, ShareStateWrite
 from tests.coordinators.contract.simulation import Simulation
 from tests.groups.images import deleted, put
 
@@ -24,14 +29,14 @@ LINES = (Path(__file__).parent / "data" / "records-4.3.1.txt").read_text().split
 class Asked:
     """A request without a reply."""
 
-    answer: Answer | None = None
+    answer: ShareStateAnswer | None = None
 
     def resolve(self, answer: Any) -> None:  # noqa: ANN401 - a reply of any kind
         assert self.answer is None, "one reply each"
         self.answer = answer
 
-    def refuse(self, error: ErrorCode) -> Answer:
-        return Answer.refused(error)
+    def refuse(self, error: ErrorCode) -> ShareStateAnswer:
+        return ShareStateAnswer.refused(error)
 
 
 class Coordinator(Simulation[ShareStateMachine, Any]):
@@ -49,17 +54,17 @@ class Coordinator(Simulation[ShareStateMachine, Any]):
     def reload(self) -> None:
         self.machine = self.replay_into(self.new())
 
-    def ask(self, decide: Callable[[Asked], Any]) -> Answer:
+    def ask(self, decide: Callable[[Asked], Any]) -> ShareStateAnswer:
         asked = Asked()
-        self.happen(decide(asked), asked)
+        self.carry_out(decide(asked), asked)
         assert asked.answer is not None
         return asked.answer
 
-    def initialize(self, state_epoch: int, start_offset: int) -> Answer:
+    def initialize(self, state_epoch: int, start_offset: int) -> ShareStateAnswer:
         machine, key, now_ms = self.machine, self.key, self.now_ms
         return self.ask(lambda t: machine.initialize(key, state_epoch, start_offset, t, now_ms))
 
-    def read(self, leader_epoch: int = NO_EPOCH) -> Answer:
+    def read(self, leader_epoch: int = NO_EPOCH) -> ShareStateAnswer:
         return self.ask(lambda t: self.machine.read(self.key, leader_epoch, t, self.now_ms))
 
     def write_state(
@@ -69,11 +74,11 @@ class Coordinator(Simulation[ShareStateMachine, Any]):
         start_offset: int,
         *batches: StateBatch,
         count: int = -1,
-    ) -> Answer:
-        written = Written(state_epoch, leader_epoch, start_offset, count, batches)
+    ) -> ShareStateAnswer:
+        written = ShareStateWrite(state_epoch, leader_epoch, start_offset, count, batches)
         return self.ask(lambda t: self.machine.write(self.key, written, t, self.now_ms))
 
-    def delete(self) -> Answer:
+    def delete(self) -> ShareStateAnswer:
         return self.ask(lambda t: self.machine.delete(self.key, t))
 
 
@@ -144,8 +149,8 @@ def test_a_snapshot_takes_the_place_of_many_updates() -> None:
     coordinator.initialize(1, 0)
     for number in range(5):
         coordinator.write_state(1, 0, -1, StateBatch(number, number, 1, 2), count=number)
-    kinds = [type(record).__name__ for record in coordinator.records]
-    assert kinds == ["Snapshot", "Update", "Update", "Snapshot", "Update", "Update"]
+    kinds = [type(record) for record in coordinator.records]
+    assert kinds == [ShareStateSnapshot, ShareStateUpdate, ShareStateUpdate] * 2
     state = coordinator.read().state
     assert state is not None
     assert state.batches == (StateBatch(0, 4, 1, 2),)
@@ -160,5 +165,5 @@ def test_a_topic_that_is_gone() -> None:
     assert coordinator.read().error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     gone = coordinator.machine.topics_deleted([("t", coordinator.topic_id)], coordinator.now_ms)
     assert gone is not None
-    coordinator.happen(gone)
+    coordinator.carry_out(gone)
     assert coordinator.read().error == ErrorCode.INVALID_REQUEST

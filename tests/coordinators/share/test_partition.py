@@ -8,9 +8,9 @@ from kwire.codecs.errors import ErrorCode
 from kwire.coordinators.share.batches import DeliveryState, StateBatch
 from kwire.coordinators.share.partition import (
     AcknowledgedBatch,
+    AcknowledgementRefused,
     AcknowledgeType,
-    Acquired,
-    Refused,
+    AcquiredBatch,
     ShareLimits,
     SharePartition,
     Transition,
@@ -42,23 +42,28 @@ def take(
     batch_size: int = MANY,
     now_ms: int = NOW_MS,
     at_most: bool = False,
-) -> list[Acquired]:
+) -> list[AcquiredBatch]:
     return partition.acquire(member, read, most, batch_size, now_ms, LIMITS, at_most=at_most)
 
 
 def say(
-    partition: SharePartition, member: str, first: int, last: int, *types: int, well: bool = True
+    partition: SharePartition,
+    member: str,
+    first: int,
+    last: int,
+    *types: int,
+    succeeded: bool = True,
 ) -> Transition:
     batch = AcknowledgedBatch(first, last, types)
     transition = partition.acknowledge(member, [batch], NOW_MS, LIMITS)
-    partition.settle(transition, well=well)
+    partition.settle(transition, succeeded=succeeded)
     return transition
 
 
 def test_each_record_is_for_one_member() -> None:
     partition = begun()
-    assert take(partition, "a", (0, 4), most=3) == [Acquired(0, 4, 1)], "batches stay whole"
-    assert take(partition, "b", (0, 4), (5, 9)) == [Acquired(5, 9, 1)]
+    assert take(partition, "a", (0, 4), most=3) == [AcquiredBatch(0, 4, 1)], "batches stay whole"
+    assert take(partition, "b", (0, 4), (5, 9)) == [AcquiredBatch(5, 9, 1)]
     assert take(partition, "c", (0, 4), (5, 9)) == []
     assert partition.next_fetch_offset == 10
 
@@ -84,13 +89,13 @@ def test_what_is_said_of_each_record() -> None:
         StateBatch(4, 4, 1, DeliveryState.ARCHIVED),
     ]
     assert (partition.start_offset, partition.next_fetch_offset) == (3, 3)
-    assert take(partition, "b", (0, 4)) == [Acquired(3, 3, 2)]
+    assert take(partition, "b", (0, 4)) == [AcquiredBatch(3, 3, 2)]
 
 
 def test_what_was_delivered_often_enough_is_archived() -> None:
     partition = begun()
     for count in (1, 2, 3):
-        assert take(partition, "a", (0, 0)) == [Acquired(0, 0, count)]
+        assert take(partition, "a", (0, 0)) == [AcquiredBatch(0, 0, count)]
         state = say(partition, "a", 0, 0, RELEASE).batches[0].state
     assert state == DeliveryState.ARCHIVED
     assert (partition.start_offset, take(partition, "a", (0, 0))) == (1, [])
@@ -103,9 +108,9 @@ def test_locks_end() -> None:
     assert not partition.expire(NOW_MS + LIMITS.lock_ms - 1, LIMITS).changes
     transition = partition.expire(NOW_MS + LIMITS.lock_ms, LIMITS)
     assert take(partition, "b", (0, 4)) == [], "not before it is written"
-    partition.settle(transition, well=True)
-    assert take(partition, "b", (0, 4)) == [Acquired(0, 4, 2)]
-    with pytest.raises(Refused) as refused:
+    partition.settle(transition, succeeded=True)
+    assert take(partition, "b", (0, 4)) == [AcquiredBatch(0, 4, 2)]
+    with pytest.raises(AcknowledgementRefused) as refused:
         say(partition, "a", 0, 4, ACCEPT)
     assert refused.value.error is ErrorCode.INVALID_RECORD_STATE
 
@@ -116,7 +121,7 @@ def test_a_lock_is_renewed_and_nothing_is_written() -> None:
     assert say(partition, "a", 0, 4, RENEW).batches == []
     assert partition.next_lock_end_ms == NOW_MS + LIMITS.lock_ms
     frozen = ShareLimits(may_renew=False)
-    with pytest.raises(Refused, match="not enabled"):
+    with pytest.raises(AcknowledgementRefused, match="not enabled"):
         partition.acknowledge("a", [AcknowledgedBatch(0, 4, [RENEW])], NOW_MS, frozen)
     say(partition, "a", 0, 4, ACCEPT)
     assert partition.start_offset == 5
@@ -126,14 +131,14 @@ def test_who_leaves_gives_back() -> None:
     partition = begun()
     take(partition, "a", (0, 4))
     take(partition, "b", (0, 4), (5, 9))
-    partition.settle(partition.release("a", LIMITS), well=True)
-    assert take(partition, "c", (0, 4), (5, 9)) == [Acquired(0, 4, 2)]
+    partition.settle(partition.release("a", LIMITS), succeeded=True)
+    assert take(partition, "c", (0, 4), (5, 9)) == [AcquiredBatch(0, 4, 2)]
 
 
 def test_what_could_not_be_written_is_as_it_was() -> None:
     partition = begun()
     take(partition, "a", (0, 4))
-    say(partition, "a", 0, 4, ACCEPT, well=False)
+    say(partition, "a", 0, 4, ACCEPT, succeeded=False)
     assert partition.start_offset == 0
     say(partition, "a", 0, 4, ACCEPT)
     assert partition.start_offset == 5
@@ -153,7 +158,7 @@ def test_what_is_refused(first: int, last: int, error: ErrorCode) -> None:
     take(partition, "a", (0, 1))
     take(partition, "b", (0, 1), (2, 4))
     batches = [AcknowledgedBatch(0, 1, [ACCEPT]), AcknowledgedBatch(first, last, [ACCEPT])]
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(AcknowledgementRefused) as refused:
         partition.acknowledge("a", batches, NOW_MS, LIMITS)
     assert refused.value.error is error
     say(partition, "a", 0, 1, ACCEPT)
@@ -164,14 +169,14 @@ def test_what_is_said_twice_in_one_request_is_refused() -> None:
     partition = begun()
     take(partition, "a", (0, 4))
     batches = [AcknowledgedBatch(0, 4, [ACCEPT]), AcknowledgedBatch(4, 4, [RELEASE])]
-    with pytest.raises(Refused):
+    with pytest.raises(AcknowledgementRefused):
         partition.acknowledge("a", batches, NOW_MS, LIMITS)
 
 
 def test_what_was_done_with_meanwhile_is_passed_over() -> None:
     partition = begun()
     take(partition, "a", (0, 9))
-    partition.begin_at(5)
+    partition.raise_start_to(5)
     assert say(partition, "a", 0, 4, ACCEPT).changes == []
     assert say(partition, "a", 3, 6, ACCEPT).batches == [StateBatch(5, 6, 1, 2)]
     assert partition.start_offset == 7
@@ -182,15 +187,15 @@ def test_no_more_than_may_be_on_their_way() -> None:
     limits = ShareLimits(max_record_locks=100)
     read = [(at, at + 9) for at in range(0, 200, 10)]
     acquired = partition.acquire("a", read, MANY, MANY, NOW_MS, limits)
-    assert acquired == [Acquired(0, 99, 1)]
+    assert acquired == [AcquiredBatch(0, 99, 1)]
     assert not partition.may_acquire(limits)
     say(partition, "a", 50, 59, RELEASE)
     assert partition.may_acquire(limits)
     given_back = partition.acquire("b", read[5:], MANY, MANY, NOW_MS, limits)
-    assert given_back == [Acquired(50, 59, 2)], "it needs no room"
+    assert given_back == [AcquiredBatch(50, 59, 2)], "it needs no room"
     say(partition, "a", 0, 9, ACCEPT)
     more = partition.acquire("b", read[10:], MANY, MANY, NOW_MS, limits)
-    assert more == [Acquired(100, 109, 1)]
+    assert more == [AcquiredBatch(100, 109, 1)]
 
 
 def test_room_is_counted_in_records_that_were_read() -> None:
@@ -199,32 +204,35 @@ def test_room_is_counted_in_records_that_were_read() -> None:
     limits = ShareLimits(max_record_locks=100)
     read = [(at, at + 24) for at in range(0, 200, 25)]
 
-    def strictly(member: str, from_batch: int) -> list[Acquired]:
+    def strictly(member: str, from_batch: int) -> list[AcquiredBatch]:
         given = read[from_batch:]
         return partition.acquire(member, given, 60, MANY, NOW_MS, limits, at_most=True)
 
-    assert strictly("a", 0) == [Acquired(0, 59, 1)]
-    assert strictly("b", 2) == [Acquired(60, 74, 1), Acquired(75, 84, 1)]
-    assert strictly("c", 3) == [Acquired(85, 99, 1)]
+    assert strictly("a", 0) == [AcquiredBatch(0, 59, 1)]
+    assert strictly("b", 2) == [AcquiredBatch(60, 74, 1), AcquiredBatch(75, 84, 1)]
+    assert strictly("c", 3) == [AcquiredBatch(85, 99, 1)]
     assert strictly("d", 3) == []
 
 
 def test_at_most_so_many() -> None:
     partition = begun()
-    assert take(partition, "a", (0, 9), most=3, at_most=True) == [Acquired(0, 2, 1)]
-    assert take(partition, "b", (0, 9)) == [Acquired(3, 9, 1)]
+    assert take(partition, "a", (0, 9), most=3, at_most=True) == [AcquiredBatch(0, 2, 1)]
+    assert take(partition, "b", (0, 9)) == [AcquiredBatch(3, 9, 1)]
 
 
 def test_told_in_batches_of_a_size() -> None:
     partition = begun()
     read = [(at, at + 3) for at in range(0, 16, 4)]
-    assert take(partition, "a", *read, batch_size=5) == [Acquired(0, 7, 1), Acquired(8, 15, 1)]
+    assert take(partition, "a", *read, batch_size=5) == [
+        AcquiredBatch(0, 7, 1),
+        AcquiredBatch(8, 15, 1),
+    ]
 
 
 def test_offsets_without_records_are_acquired_with_the_others() -> None:
     """The member says that there is nothing (GAP)."""
     partition = begun()
-    assert take(partition, "a", (3, 4), (9, 9)) == [Acquired(0, 9, 1)]
+    assert take(partition, "a", (3, 4), (9, 9)) == [AcquiredBatch(0, 9, 1)]
 
 
 def test_begins_as_it_was_written() -> None:
@@ -233,11 +241,11 @@ def test_begins_as_it_was_written() -> None:
     assert (partition.start_offset, partition.end_offset) == (3, 10)
     assert partition.delivery_complete_count == 2
     assert take(partition, "a", (0, 12)) == [
-        Acquired(3, 4, 1),
-        Acquired(7, 8, 1),
+        AcquiredBatch(3, 4, 1),
+        AcquiredBatch(7, 8, 1),
     ]
-    assert take(partition, "a", (9, 12)) == [Acquired(9, 9, 3)], "its last delivery is its own"
-    assert take(partition, "a", (9, 12)) == [Acquired(10, 12, 1)]
+    assert take(partition, "a", (9, 12)) == [AcquiredBatch(9, 9, 3)], "its last delivery is its own"
+    assert take(partition, "a", (9, 12)) == [AcquiredBatch(10, 12, 1)]
     done = begun(StateBatch(3, 6, 1, 2), start=3)
     assert done.start_offset == 7
 
@@ -260,6 +268,6 @@ def test_what_is_given_back_too_often_is_delivered_in_portions(
         ((first, last, _),) = told
         found.append((first, last))
         said = AcknowledgedBatch(first, last, [RELEASE])
-        partition.settle(partition.acknowledge("a", [said], NOW_MS, limits), well=True)
+        partition.settle(partition.acknowledge("a", [said], NOW_MS, limits), succeeded=True)
     assert found == portions
     assert partition.start_offset == 6

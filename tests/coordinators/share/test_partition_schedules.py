@@ -18,8 +18,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from kwire.coordinators.share.batches import DeliveryState, combine
 from kwire.coordinators.share.partition import (
     AcknowledgedBatch,
+    AcknowledgementRefused,
     AcknowledgeType,
-    Refused,
     ShareLimits,
     SharePartition,
     Transition,
@@ -68,20 +68,24 @@ class Schedule(RuleBasedStateMachine):
                 self.deliveries[offset] += 1
                 assert count <= LIMITS.max_deliveries
 
-    @rule(member=members, first=offsets, length=st.integers(1, 9), kind=types, well=st.booleans())
-    def say(self, member: str, first: int, length: int, kind: AcknowledgeType, well: bool) -> None:
+    @rule(
+        member=members, first=offsets, length=st.integers(1, 9), kind=types, succeeded=st.booleans()
+    )
+    def say(
+        self, member: str, first: int, length: int, kind: AcknowledgeType, succeeded: bool
+    ) -> None:
         last = min(first + length, RECORDS) - 1
         batch = AcknowledgedBatch(first, last, [kind])
         said = [each for each in range(first, last + 1) if each >= self.partition.start_offset]
         may = all(self.held.get(each, ("", 0))[0] == member for each in said)
         try:
             transition = self.partition.acknowledge(member, [batch], self.now_ms, LIMITS)
-        except Refused:
+        except AcknowledgementRefused:
             assert not may or last >= self.partition.end_offset
             return
         assert may, "somebody else's"
-        self.settle(transition, well)
-        if not well:
+        self.settle(transition, succeeded)
+        if not succeeded:
             return
         for offset in said:
             if kind is AcknowledgeType.RENEW:
@@ -91,10 +95,10 @@ class Schedule(RuleBasedStateMachine):
             if kind in (AcknowledgeType.ACCEPT, AcknowledgeType.REJECT):
                 self.done.add(offset)
 
-    @rule(member=members, well=st.booleans())
-    def leave(self, member: str, well: bool) -> None:
-        self.settle(self.partition.release(member, LIMITS), well)
-        if well:
+    @rule(member=members, succeeded=st.booleans())
+    def leave(self, member: str, succeeded: bool) -> None:
+        self.settle(self.partition.release(member, LIMITS), succeeded)
+        if succeeded:
             self.held = {o: holder for o, holder in self.held.items() if holder[0] != member}
 
     # -- time and the share coordinator
@@ -102,7 +106,7 @@ class Schedule(RuleBasedStateMachine):
     @rule(time_ms=st.sampled_from([1, 400, 1_100]))
     def wait(self, time_ms: int) -> None:
         self.now_ms += time_ms
-        self.settle(self.partition.expire(self.now_ms, LIMITS), well=True)
+        self.settle(self.partition.expire(self.now_ms, LIMITS), succeeded=True)
         self.held = {o: holder for o, holder in self.held.items() if holder[1] > self.now_ms}
 
     @rule()
@@ -111,12 +115,12 @@ class Schedule(RuleBasedStateMachine):
         self.held.clear()
         self.last_start = self.partition.start_offset
 
-    def settle(self, transition: Transition, well: bool) -> None:
-        if well and transition.batches:
+    def settle(self, transition: Transition, succeeded: bool) -> None:
+        if succeeded and transition.batches:
             start = self.partition.start_offset
             batches = combine([*self.state.batches, *transition.batches], start)
             self.state = replace(self.state, start_offset=start, batches=tuple(batches))
-        self.partition.settle(transition, well=well)
+        self.partition.settle(transition, succeeded=succeeded)
 
     # -- what holds
 
@@ -147,7 +151,7 @@ class Schedule(RuleBasedStateMachine):
         for _ in range(RECORDS * LIMITS.max_deliveries):
             self.read("a", RECORDS, at_most=False)
             for offset in sorted(self.held):
-                self.say("a", offset, 1, AcknowledgeType.ACCEPT, well=True)
+                self.say("a", offset, 1, AcknowledgeType.ACCEPT, succeeded=True)
             if self.partition.start_offset == RECORDS:
                 return
         raise AssertionError(f"stuck at {self.partition.start_offset}")

@@ -10,7 +10,7 @@ A, B, C = ((name, 0) for name in (b"a", b"b", b"c"))
 
 
 def begun(sessions: ShareSessions) -> ShareSession:
-    session = sessions.begin(READER, most=2)
+    session = sessions.begin(READER, max_sessions=2)
     assert isinstance(session, ShareSession)
     return session
 
@@ -38,14 +38,14 @@ def test_no_more_sessions_than_there_may_be() -> None:
     sessions = ShareSessions()
     first = begun(sessions)
     assert begun(sessions) is not first, "in its own place"
-    sessions.begin(("group", "other"), most=2)
-    refused = sessions.begin(("group", "third"), most=2)
+    sessions.begin(("group", "other"), max_sessions=2)
+    refused = sessions.begin(("group", "third"), max_sessions=2)
     assert refused is ErrorCode.SHARE_SESSION_LIMIT_REACHED
 
 
 def test_each_partition_comes_first_once() -> None:
     session = ShareSession()
     session.change([A, B, C], [])
-    assert [session.turn()[0] for _ in range(4)] == [A, B, C, A]
+    assert [session.next_order()[0] for _ in range(4)] == [A, B, C, A]
     session.change([A], [B])
-    assert sorted(session.turn()) == [A, C]
+    assert sorted(session.next_order()) == [A, C]

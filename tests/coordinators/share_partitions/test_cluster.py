@@ -180,7 +180,7 @@ async def test_all_partitions_wait_for_a_coordinator_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And not one after the other; a fetch waits for it no longer than for records."""
-    monkeypatch.setattr(states, "PAUSES_S", (0.5,))
+    monkeypatch.setattr(states, "RETRY_PAUSES_S", (0.5,))
     count = 8
     async with three_brokers(tmp_path) as made, connected(made, 3) as client:
         made.create("many", *[(3, 1, 2)] * count)

@@ -13,17 +13,17 @@ from kwire.codecs.errors import ErrorCode
 from kwire.coordinators.runtime.promise import Promise
 from kwire.coordinators.runtime.share import Reply
 from kwire.coordinators.share.batches import DeliveryState
-from kwire.coordinators.share.machine import DONE, Answer
+from kwire.coordinators.share.machine import DONE, ShareStateAnswer
 from kwire.coordinators.share.partition import AcknowledgedBatch, ShareLimits
 from kwire.coordinators.share.records import ShareKey
-from kwire.coordinators.share.state import ShareState, Written
+from kwire.coordinators.share.state import ShareState, ShareStateWrite
 from kwire.coordinators.share_partitions.led import RETRY_MS, Leadership, LedPartition
-from kwire.coordinators.share_partitions.limits import GroupSettings
+from kwire.coordinators.share_partitions.limits import ShareDeliverySettings
 from kwire.coordinators.share_partitions.states import ShareStates
 from kwire.storage.partitions.partition import Partition
 
 LOCK_MS = 30_000
-SETTINGS = GroupSettings(ShareLimits(lock_ms=LOCK_MS), "earliest", committed_only=False)
+SETTINGS = ShareDeliverySettings(ShareLimits(lock_ms=LOCK_MS), "earliest", committed_only=False)
 KEY = ShareKey("g", bytes(16), 0)
 
 
@@ -46,9 +46,9 @@ class Coordinator:
 
     def __init__(self) -> None:
         self.answers: list[Reply] = []
-        self.written: list[Written] = []
+        self.written: list[ShareStateWrite] = []
 
-    def write(self, key: ShareKey, written: Written) -> Reply:
+    def write(self, key: ShareKey, written: ShareStateWrite) -> Reply:
         self.written.append(written)
         return self.answers.pop(0) if self.answers else DONE
 
@@ -105,13 +105,13 @@ def reading() -> Reading:
     return Reading()
 
 
-def away() -> Answer:
-    return Answer(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+def away() -> ShareStateAnswer:
+    return ShareStateAnswer(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
-def delayed(answer: Answer) -> tuple[Reply, Callable[[], None]]:
+def delayed(answer: ShareStateAnswer) -> tuple[Reply, Callable[[], None]]:
     """An answer, and what has it come."""
-    promise = Promise[Answer]()
+    promise = Promise[ShareStateAnswer]()
     return promise, lambda: promise.resolve(answer)
 
 
@@ -170,11 +170,11 @@ def test_records_under_way_to_the_coordinator_are_nobodys(reading: Reading) -> N
 
 @pytest.mark.parametrize("error", [ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.FENCED_STATE_EPOCH])
 def test_fenced_partition_stops_and_is_forgotten(reading: Reading, error: ErrorCode) -> None:
-    reading.coordinator.answers = [Answer(error)]
+    reading.coordinator.answers = [ShareStateAnswer(error)]
     told: list[ErrorCode] = []
     reading.led.acknowledge("m", [AcknowledgedBatch(0, 9, [1])], told.append)
     assert told == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
-    assert (reading.forgotten, reading.led.has_stopped) == (1, True)
+    assert (reading.forgotten, reading.led.is_stopped) == (1, True)
     reading.clock.move_to(10 * LOCK_MS)
     assert len(reading.coordinator.written) == 1, "a stopped partition writes nothing"
 

@@ -190,8 +190,8 @@ def test_a_group_without_a_heartbeat_has_the_topic_of_states_made(
         assert not acquired(told)
         if epoch and told.responses:  # the error is told
             break
-    assert min(took) >= 0.3
-    assert min(took) < 9, "what it waited for took longer"
+    assert min(took[:-1]) >= 0.3, "the fetch that gets the error may end early"
+    assert min(took[:-1]) < 9, "what it waited for took longer"
     assert STATES in topics(stage)
     [partition] = told.responses[0].partitions
     assert partition.error_code == ErrorCode.UNKNOWN_SERVER_ERROR

@@ -15,10 +15,10 @@ from kwire.cluster.metadata.topic_names import SHARE_GROUP_STATE_TOPIC
 from kwire.codecs.errors import ErrorCode
 from kwire.coordinators.runtime.promise import Promise, answered
 from kwire.coordinators.runtime.share import Reply
-from kwire.coordinators.share.machine import DONE, Answer
+from kwire.coordinators.share.machine import DONE, ShareStateAnswer
 from kwire.coordinators.share.records import ShareKey
-from kwire.coordinators.share.state import Written
-from kwire.coordinators.share_partitions.states import PAUSES_S, ShareStates
+from kwire.coordinators.share.state import ShareStateWrite
+from kwire.coordinators.share_partitions.states import RETRY_PAUSES_S, ShareStates
 
 KEY, OTHER = ShareKey("g", bytes(16), 0), ShareKey("g", bytes(16), 1)
 
@@ -30,7 +30,7 @@ class Coordinator:
         self.answers: list[Reply] = []
         self.offsets: list[int] = []
 
-    def write(self, key: ShareKey, written: Written) -> Reply:
+    def write(self, key: ShareKey, written: ShareStateWrite) -> Reply:
         self.offsets.append(written.start_offset)
         return self.answers.pop(0) if self.answers else DONE
 
@@ -59,12 +59,12 @@ async def serving(host: Host) -> AsyncIterator[ShareStates]:
         )
 
 
-def at(offset: int) -> Written:
-    return Written(1, 1, offset, 0, ())
+def at(offset: int) -> ShareStateWrite:
+    return ShareStateWrite(1, 1, offset, 0, ())
 
 
-def away() -> Answer:
-    return Answer(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+def away() -> ShareStateAnswer:
+    return ShareStateAnswer(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
 
 async def test_whoever_is_there_answers_at_once() -> None:
@@ -75,7 +75,7 @@ async def test_whoever_is_there_answers_at_once() -> None:
 
 async def test_what_follows_waits_behind_what_is_on_its_way(autojump_clock: object) -> None:
     host = Host()
-    first = Promise[Answer]()
+    first = Promise[ShareStateAnswer]()
     host.share_coordinator.answers = [first]
     async with serving(host) as states:
         replies = [states.write(KEY, at(offset)) for offset in (1, 2, 3)]
@@ -91,7 +91,7 @@ async def test_what_follows_waits_behind_what_is_on_its_way(autojump_clock: obje
 
 async def test_a_coordinator_that_moves_is_asked_again_and_in_order(autojump_clock: object) -> None:
     host = Host(SHARE_GROUP_STATE_TOPIC)
-    host.share_coordinator.answers = [away(), Answer(ErrorCode.NOT_COORDINATOR), away()]
+    host.share_coordinator.answers = [away(), ShareStateAnswer(ErrorCode.NOT_COORDINATOR), away()]
     async with serving(host) as states:
         replies = [states.write(KEY, at(offset)) for offset in (1, 2)]
         assert [await answered(reply) for reply in replies] == [DONE] * 2
@@ -110,7 +110,7 @@ async def test_a_topic_that_is_not_there_is_made_once(autojump_clock: object) ->
 
 async def test_one_that_stays_away_is_told_of(autojump_clock: object) -> None:
     host = Host()
-    tries = len(PAUSES_S) + 1
+    tries = len(RETRY_PAUSES_S) + 1
     host.share_coordinator.answers = [away()] * tries
     async with serving(host) as states:
         answer = await answered(states.write(KEY, at(1)))
@@ -120,7 +120,7 @@ async def test_one_that_stays_away_is_told_of(autojump_clock: object) -> None:
 
 async def test_who_is_fenced_is_told_at_once() -> None:
     host = Host()
-    fenced = Answer(ErrorCode.FENCED_LEADER_EPOCH)
+    fenced = ShareStateAnswer(ErrorCode.FENCED_LEADER_EPOCH)
     host.share_coordinator.answers = [fenced]
     async with serving(host) as states:
         assert states.write(KEY, at(1)) == fenced

@@ -29,7 +29,7 @@ from kwire.codecs.messages.sync_group import (
     SyncGroupRequestAssignment,
     SyncGroupResponse,
 )
-from kwire.groups.classic.decision import Caller
+from kwire.groups.classic.decision import ClassicCaller
 from kwire.groups.consumer import embedded
 from tests.groups.consumer.simulation import (
     GROUP_ID,
@@ -125,12 +125,12 @@ class ClassicClient:
         simulation = self.simulation
         effects = simulation.machine.classic.join(
             request,
-            Caller("client", "/127.0.0.1", self.version),
+            ClassicCaller("client", "/127.0.0.1", self.version),
             f"{self.name}-{self.joins}",
             ticket,
             simulation.now_ms,
         )
-        simulation.happen(effects, ticket)
+        simulation.carry_out(effects, ticket)
         self.hear()
 
     def _said(self) -> bytes:
@@ -185,7 +185,7 @@ class ClassicClient:
         self.waits = ticket
         simulation = self.simulation
         effects = simulation.machine.classic.sync(request, ticket, simulation.now_ms)
-        simulation.happen(effects, ticket)
+        simulation.carry_out(effects, ticket)
         self.hear()
 
     def _assignments(self, joined: JoinGroupResponse) -> list[SyncGroupRequestAssignment]:
@@ -226,7 +226,7 @@ class ClassicClient:
         ticket: Waiting[HeartbeatResponse] = Waiting(lambda e: HeartbeatResponse(error_code=e))
         simulation = self.simulation
         effects = simulation.machine.classic.heartbeat(request, ticket, simulation.now_ms)
-        simulation.happen(effects, ticket)
+        simulation.carry_out(effects, ticket)
         assert ticket.response is not None
         error = ErrorCode(ticket.response.error_code)
         if error is not ErrorCode.NONE:
@@ -240,7 +240,7 @@ class ClassicClient:
         ticket: Waiting[LeaveGroupResponse] = Waiting(lambda e: LeaveGroupResponse(error_code=e))
         simulation = self.simulation
         effects = simulation.machine.classic.leave(request, ticket, simulation.now_ms)
-        simulation.happen(effects, ticket)
+        simulation.carry_out(effects, ticket)
         assert ticket.response is not None
         self.forget()
         return ticket.response

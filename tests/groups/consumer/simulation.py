@@ -123,7 +123,7 @@ class ConsumerSimulation(Simulation[GroupMachine, MachineRecord]):
         effects = self.machine.consumer.heartbeat(
             request, CALLER, new_member_id, ticket, self.now_ms
         )
-        self.happen(effects, ticket)
+        self.carry_out(effects, ticket)
         assert ticket.response is not None
         return ticket.response
 

@@ -9,7 +9,7 @@ import pytest
 
 from kwire.groups.consumer.assignors import range as range_assignor
 from kwire.groups.consumer.assignors import uniform
-from kwire.groups.consumer.assignors.spec import GroupSpec
+from kwire.groups.consumer.assignors.spec import ConsumerGroupSpec
 from tests.groups.assignments import ASSIGNORS, case_of
 from tests.kafkas_classes import asked, kept
 
@@ -20,7 +20,7 @@ OURS = {uniform.NAME: uniform.assign, range_assignor.NAME: range_assignor.assign
 def check(line: str) -> None:
     case = case_of(line)
     counts = {topic_id: int(count) for topic_id, count in case.topics.items()}
-    assigned = OURS[case.assignor](GroupSpec(case.members, case.homogeneous, counts))
+    assigned = OURS[case.assignor](ConsumerGroupSpec(case.members, case.homogeneous, counts))
     case.check(assigned, ordered=case.assignor == uniform.NAME)
 
 

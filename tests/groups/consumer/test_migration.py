@@ -10,7 +10,7 @@ from kwire.groups.classic.group import ClassicGroup
 from kwire.groups.classic.records import GroupMetadata
 from kwire.groups.classic.state import ClassicState
 from kwire.groups.consumer.group import ConsumerGroup
-from kwire.groups.consumer.records import MemberMetadata
+from kwire.groups.consumer.records import ConsumerMemberMetadata
 from kwire.groups.limits import GroupLimits, MigrationPolicy
 from kwire.groups.surroundings import ConsumerSettings
 from tests.groups.consumer.classic import (
@@ -115,7 +115,7 @@ def test_the_records_of_an_upgrade_say_what_members_of_the_classic_protocol_are(
     first, second = simulation.records[written : written + 2]
     assert isinstance(first, GroupMetadata)
     assert first.value is None
-    assert isinstance(second, MemberMetadata)
+    assert isinstance(second, ConsumerMemberMetadata)
     assert second.value is not None
     classic = second.value.classic_member_metadata
     assert classic is not None

@@ -20,7 +20,7 @@ from kwire.codecs.errors import ErrorCode
 from kwire.groups.classic.group import ClassicGroup
 from kwire.groups.classic.state import ClassicState
 from kwire.groups.consumer.group import ConsumerGroup
-from kwire.groups.effects import Effects
+from kwire.groups.effects import GroupEffects
 from kwire.groups.limits import GroupLimits, MigrationPolicy
 from kwire.groups.machine import GroupMachine
 from kwire.groups.surroundings import Surroundings
@@ -44,13 +44,15 @@ class PureMachine(GroupMachine):
 
     def __init__(self, limits: GroupLimits, surroundings: Surroundings) -> None:
         super().__init__(limits, surroundings)
-        decisions = [(self, "timer"), (self.consumer, "heartbeat")]
+        decisions = [(self, "timer_fired"), (self.consumer, "heartbeat")]
         decisions += [(self.classic, name) for name in ("join", "sync", "heartbeat", "leave")]
         for owner, name in decisions:
             setattr(owner, name, self._checked(name, getattr(owner, name)))
 
-    def _checked(self, name: str, decide: Callable[..., Effects]) -> Callable[..., Effects]:
-        def check(*arguments: object) -> Effects:
+    def _checked(
+        self, name: str, decide: Callable[..., GroupEffects]
+    ) -> Callable[..., GroupEffects]:
+        def check(*arguments: object) -> GroupEffects:
             before = deepcopy(self.groups)
             effects = decide(*arguments)
             assert self.groups == before, f"{name} changed something"

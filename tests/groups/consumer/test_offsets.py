@@ -70,7 +70,7 @@ def commit(
     topics = [OffsetCommitRequestTopic("t", topic_id, places)]
     request = OffsetCommitRequest(GROUP_ID, epoch, member_id, topics=topics)
     ticket: Waiting[OffsetCommitResponse] = Waiting()
-    simulation.happen(
+    simulation.carry_out(
         simulation.machine.commit_offsets(request, version, ticket, simulation.now_ms)
     )
     assert ticket.response is not None
@@ -87,7 +87,7 @@ def commit_in_transaction(
     request = TxnOffsetCommitRequest("x", GROUP_ID, 1, 0, epoch, member_id, None, topics)
     ticket: Waiting[TxnOffsetCommitResponse] = Waiting()
     machine = simulation.machine
-    simulation.happen(machine.commit_transactional_offsets(request, ticket, simulation.now_ms))
+    simulation.carry_out(machine.commit_transactional_offsets(request, ticket, simulation.now_ms))
     assert ticket.response is not None
     return ErrorCode(ticket.response.topics[0].partitions[0].error_code)
 
@@ -103,7 +103,7 @@ def delete(simulation: ConsumerSimulation, topic: str) -> ErrorCode:
     places = [OffsetDeleteRequestPartition(0)]
     request = OffsetDeleteRequest(GROUP_ID, [OffsetDeleteRequestTopic(topic, places)])
     ticket: Waiting[OffsetDeleteResponse] = Waiting()
-    simulation.happen(simulation.machine.delete_offsets(request, ticket, simulation.now_ms))
+    simulation.carry_out(simulation.machine.delete_offsets(request, ticket, simulation.now_ms))
     assert ticket.response is not None
     return ErrorCode(ticket.response.topics[0].partitions[0].error_code)
 
@@ -174,7 +174,7 @@ def test_only_empty_groups_are_deleted_and_with_all_that_they_had(
     def delete_group() -> ErrorCode:
         ticket: Waiting[ErrorCode] = Waiting()
         machine, now_ms = simulation.machine, simulation.now_ms
-        simulation.happen(machine.delete_group(GROUP_ID, ticket, now_ms))
+        simulation.carry_out(machine.delete_group(GROUP_ID, ticket, now_ms))
         assert ticket.response is not None
         return ticket.response
 

@@ -13,8 +13,8 @@ from kwire.codecs.messages.consumer_group_heartbeat import (
 )
 from kwire.codecs.messages.coordinator.consumer_group_member_metadata import ClassicMemberMetadata
 from kwire.groups.consumer.decision import ConsumerCaller
-from kwire.groups.consumer.heartbeat import Heartbeat
-from kwire.groups.consumer.member import ConsumerMember, MemberState
+from kwire.groups.consumer.heartbeat import ConsumerHeartbeat
+from kwire.groups.consumer.member import ConsumerMember, ConsumerMemberState
 from kwire.groups.surroundings import ConsumerSettings
 from tests.groups.consumer.simulation import GROUP_ID, ConsumerSimulation, Waiting
 
@@ -31,11 +31,11 @@ def simulation(monkeypatch: pytest.MonkeyPatch) -> ConsumerSimulation:
     simulation = ConsumerSimulation(settings=ConsumerSettings(assignment_interval_ms=0))
     simulation.put_topic("t", 2)
     beat(simulation, 0, rebalance_timeout_ms=1, subscribed_topic_names=["t"], topic_partitions=[])
-    monkeypatch.setattr(Heartbeat, "_considered", refused)
+    monkeypatch.setattr(ConsumerHeartbeat, "_decide_in_full", refused)
     return simulation
 
 
-def refused(_: Heartbeat, __: ConsumerMember) -> ConsumerGroupHeartbeatResponse:
+def refused(_: ConsumerHeartbeat, __: ConsumerMember) -> ConsumerGroupHeartbeatResponse:
     raise Considered
 
 
@@ -48,7 +48,7 @@ def beat(
     ticket: Waiting[ConsumerGroupHeartbeatResponse] = Waiting()
     request = ConsumerGroupHeartbeatRequest(GROUP_ID, "m", epoch, **said)
     heartbeat = simulation.machine.consumer.heartbeat
-    simulation.happen(heartbeat(request, caller, "", ticket, simulation.now_ms))
+    simulation.carry_out(heartbeat(request, caller, "", ticket, simulation.now_ms))
     assert ticket.response is not None
     return ticket.response
 
@@ -102,7 +102,10 @@ def test_whatever_has_happened_is_considered(
 
 @pytest.mark.parametrize(
     "changed",
-    [{"state": MemberState.UNRELEASED_PARTITIONS}, {"classic": ClassicMemberMetadata(1, [])}],
+    [
+        {"state": ConsumerMemberState.UNRELEASED_PARTITIONS},
+        {"classic": ClassicMemberMetadata(1, [])},
+    ],
     ids="-".join,
 )
 def test_who_has_not_arrived_is_considered(

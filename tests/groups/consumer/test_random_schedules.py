@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from kwire.codecs.errors import ErrorCode
 from kwire.groups.consumer.group import ConsumerState
-from kwire.groups.effects import Effects
+from kwire.groups.effects import GroupEffects
 from kwire.groups.limits import GroupLimits
 from kwire.groups.machine import GroupMachine
 from kwire.groups.surroundings import Surroundings
@@ -39,11 +39,13 @@ class PureMachine(GroupMachine):
 
     def __init__(self, limits: GroupLimits, surroundings: Surroundings) -> None:
         super().__init__(limits, surroundings)
-        for owner, name in ((self, "timer"), (self.consumer, "heartbeat")):
+        for owner, name in ((self, "timer_fired"), (self.consumer, "heartbeat")):
             setattr(owner, name, self._checked(name, getattr(owner, name)))
 
-    def _checked(self, name: str, decide: Callable[..., Effects]) -> Callable[..., Effects]:
-        def check(*arguments: object) -> Effects:
+    def _checked(
+        self, name: str, decide: Callable[..., GroupEffects]
+    ) -> Callable[..., GroupEffects]:
+        def check(*arguments: object) -> GroupEffects:
             before = deepcopy(self.groups)
             effects = decide(*arguments)
             assert self.groups == before, f"{name} changed something"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kwire.groups.consumer.records import RECORDS, Epoch
+from kwire.groups.consumer.records import RECORDS, ConsumerGroupEpoch
 from kwire.groups.record_format import VERSION, UnreadableRecord
 
 LINES = (Path(__file__).parent / "data" / "records-4.3.1.txt").read_text().splitlines()
@@ -30,4 +30,4 @@ def test_there_is_a_line_of_each_kind() -> None:
 
 def test_a_version_that_is_not_known() -> None:
     with pytest.raises(UnreadableRecord, match="unknown version 1"):
-        Epoch.decode(b"\0\x03\0\x01g", b"\0\x01\0\0\0\x01\0")
+        ConsumerGroupEpoch.decode(b"\0\x03\0\x01g", b"\0\x01\0\0\0\x01\0")

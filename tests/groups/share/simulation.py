@@ -14,7 +14,7 @@ from kwire.codecs.messages.share_group_heartbeat import (
 from kwire.coordinators.contract.machine import MachineRecord
 from kwire.groups.limits import GroupLimits
 from kwire.groups.machine import GroupMachine
-from kwire.groups.share.decision import HeartbeatReply, Initialization
+from kwire.groups.share.decision import ShareHeartbeatReply, ShareInitialization
 from kwire.groups.share.group import ShareGroup
 from kwire.groups.surroundings import FixedSurroundings, ShareSettings
 from tests.coordinators.contract.simulation import Simulation
@@ -36,8 +36,8 @@ class Waiting:
         assert self.reply is None, "one reply each"
         self.reply = reply
 
-    def refuse(self, error: ErrorCode) -> HeartbeatReply:
-        return HeartbeatReply(ShareGroupHeartbeatResponse(error_code=error))
+    def refuse(self, error: ErrorCode) -> ShareHeartbeatReply:
+        return ShareHeartbeatReply(ShareGroupHeartbeatResponse(error_code=error))
 
 
 class ShareSimulation(Simulation[GroupMachine, MachineRecord]):
@@ -53,7 +53,7 @@ class ShareSimulation(Simulation[GroupMachine, MachineRecord]):
         self.limits = limits or GroupLimits()
         self._kind = kind
         super().__init__(kind(self.limits, self.surroundings))
-        self.asked: list[Initialization] = []
+        self.asked: list[ShareInitialization] = []
         """What the share coordinator has not answered yet."""
         self.load()
 
@@ -83,26 +83,26 @@ class ShareSimulation(Simulation[GroupMachine, MachineRecord]):
     def delete_topic(self, name: str) -> None:
         topic_id = self.image.topics[name].id
         self.surroundings.image = deleted(self.image, name)
-        self.happen(self.machine.topics_deleted([(name, topic_id)], self.now_ms))
+        self.carry_out(self.machine.topics_deleted([(name, topic_id)], self.now_ms))
 
     def heartbeat(self, **fields: Any) -> ShareGroupHeartbeatResponse:  # noqa: ANN401 - its
         request = ShareGroupHeartbeatRequest(group_id=GROUP_ID, **fields)
         ticket = Waiting()
         effects = self.machine.share.heartbeat(request, "client", "/host", ticket, self.now_ms)
-        self.happen(effects, ticket)
+        self.carry_out(effects, ticket)
         assert ticket.reply is not None
         if ticket.reply.initialization is not None:
             self.asked.append(ticket.reply.initialization)
         response: ShareGroupHeartbeatResponse = ticket.reply.response
         return response
 
-    def answer(self, *, well: bool = True) -> None:
+    def answer(self, *, succeeded: bool = True) -> None:
         """The share coordinator says something to the oldest question."""
         if self.asked:
             asked, ticket = self.asked.pop(0), Waiting()
             share = self.machine.share
-            say = share.initialized if well else share.not_initialized
-            self.happen(say(asked.group_id, asked.topics, ticket), ticket)
+            say = share.initialized if succeeded else share.not_initialized
+            self.carry_out(say(asked.group_id, asked.topics, ticket), ticket)
 
 
 def group_of(machine: GroupMachine) -> ShareGroup | None:

@@ -6,12 +6,12 @@ from kwire.codecs.errors import ErrorCode
 from kwire.groups.limits import GroupLimits
 from kwire.groups.share.group import ShareGroup
 from kwire.groups.share.records import (
-    CurrentAssignment,
-    Epoch,
-    MemberMetadata,
+    ShareCurrentAssignment,
+    ShareGroupEpoch,
+    ShareMemberMetadata,
+    ShareTargetAssignment,
+    ShareTargetEpoch,
     StatePartitions,
-    TargetAssignment,
-    TargetEpoch,
 )
 from kwire.groups.surroundings import ShareSettings
 from tests.groups.share.simulation import GROUP_ID, Client, ShareSimulation, Waiting
@@ -46,7 +46,13 @@ def test_records_are_those_that_apache_kafka_writes_and_in_its_order() -> None:
     client.beat()
     kinds = [type(record).__bases__[0] if isinstance(record, StatePartitions) else type(record)
              for record in simulation.records]  # fmt: skip
-    joined = [MemberMetadata, Epoch, TargetAssignment, TargetEpoch, CurrentAssignment]
+    joined = [
+        ShareMemberMetadata,
+        ShareGroupEpoch,
+        ShareTargetAssignment,
+        ShareTargetEpoch,
+        ShareCurrentAssignment,
+    ]
     assert kinds == [*joined, StatePartitions]
     del simulation.records[:]
     simulation.answer()
@@ -54,7 +60,7 @@ def test_records_are_those_that_apache_kafka_writes_and_in_its_order() -> None:
     assert [type(record) for record in simulation.records[1:]] == joined[1:]
     del simulation.records[:]
     client.leave()
-    left = [CurrentAssignment, TargetAssignment, MemberMetadata, Epoch]
+    left = [ShareCurrentAssignment, ShareTargetAssignment, ShareMemberMetadata, ShareGroupEpoch]
     assert [type(record) for record in simulation.records] == left
 
 
@@ -98,7 +104,7 @@ def test_the_share_coordinator_is_asked_again_when_it_refused() -> None:
     simulation = started()
     client = Client(simulation, "a")
     client.beat()
-    simulation.answer(well=False)
+    simulation.answer(succeeded=False)
     client.beat()
     assert len(simulation.asked) == 1
 
@@ -177,13 +183,19 @@ def test_an_empty_group_is_deleted() -> None:
     client.leave()
     del simulation.records[:]
     assert delete(simulation) == ErrorCode.NONE
-    assert [type(each) for each in simulation.records] == [TargetEpoch, StatePartitions, Epoch]
+    assert [type(each) for each in simulation.records] == [
+        ShareTargetEpoch,
+        StatePartitions,
+        ShareGroupEpoch,
+    ]
     assert simulation.group is None
     assert simulation.reloaded().groups == {}
 
 
 def delete(simulation: ShareSimulation) -> ErrorCode:
     ticket = Waiting()
-    simulation.happen(simulation.machine.delete_group(GROUP_ID, ticket, simulation.now_ms), ticket)
+    simulation.carry_out(
+        simulation.machine.delete_group(GROUP_ID, ticket, simulation.now_ms), ticket
+    )
     error: ErrorCode = ticket.reply
     return error

@@ -5,33 +5,33 @@ from __future__ import annotations
 from typing import Any
 
 from kwire.codecs.errors import ErrorCode
-from kwire.groups.share.initializing import Topics
-from kwire.groups.share.offsets import Alteration, Deletion
+from kwire.groups.share.initializing import StateTopicPartitions
+from kwire.groups.share.offsets import OffsetAlteration, OffsetDeletion
 from tests.groups.share.simulation import GROUP_ID, Client, ShareSimulation, Waiting
 
 
-def alter(simulation: ShareSimulation, **wanted: list[tuple[int, int]]) -> Alteration:
+def alter(simulation: ShareSimulation, **wanted: list[tuple[int, int]]) -> OffsetAlteration:
     ticket = Waiting()
     share = simulation.machine.share
-    simulation.happen(share.alter_offsets(GROUP_ID, wanted, ticket, simulation.now_ms), ticket)
-    decided: Alteration = ticket.reply
+    simulation.carry_out(share.alter_offsets(GROUP_ID, wanted, ticket, simulation.now_ms), ticket)
+    decided: OffsetAlteration = ticket.reply
     return decided
 
 
-def delete(simulation: ShareSimulation, *names: str) -> Deletion:
+def delete(simulation: ShareSimulation, *names: str) -> OffsetDeletion:
     ticket = Waiting()
-    simulation.happen(simulation.machine.share.delete_offsets(GROUP_ID, names, ticket), ticket)
-    decided: Deletion = ticket.reply
+    simulation.carry_out(simulation.machine.share.delete_offsets(GROUP_ID, names, ticket), ticket)
+    decided: OffsetDeletion = ticket.reply
     return decided
 
 
-def told(decided: Alteration | Deletion) -> Any:  # noqa: ANN401 - of either
+def told(decided: OffsetAlteration | OffsetDeletion) -> Any:  # noqa: ANN401 - of either
     return decided.response.error_code, decided.response.error_message
 
 
-def answered(simulation: ShareSimulation, topics: Topics) -> None:
+def answered(simulation: ShareSimulation, topics: StateTopicPartitions) -> None:
     ticket = Waiting()
-    simulation.happen(simulation.machine.share.initialized(GROUP_ID, topics, ticket), ticket)
+    simulation.carry_out(simulation.machine.share.initialized(GROUP_ID, topics, ticket), ticket)
 
 
 def test_a_group_begins_where_an_administrator_says() -> None:
@@ -91,7 +91,7 @@ def test_topics_are_forgotten_once_the_share_coordinator_has() -> None:
     assert dict(group.state_topics.deleting) == {topic_id: "t"}
     ticket = Waiting()
     share = simulation.machine.share
-    simulation.happen(share.offsets_deleted(GROUP_ID, decided.topics, ticket), ticket)
+    simulation.carry_out(share.offsets_deleted(GROUP_ID, decided.topics, ticket), ticket)
     assert dict(group.state_topics.deleting) == {}
     assert share.offsets_known(GROUP_ID).partitions == {other_id: {0}}
     assert simulation.reloaded().share.offsets_known(GROUP_ID).partitions == {other_id: {0}}

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from kwire.codecs.errors import ErrorCode
-from kwire.groups.effects import Effects
+from kwire.groups.effects import GroupEffects
 from kwire.groups.limits import GroupLimits
 from kwire.groups.machine import GroupMachine
 from kwire.groups.surroundings import ShareSettings, Surroundings
@@ -36,12 +36,14 @@ class PureMachine(GroupMachine):
 
     def __init__(self, limits: GroupLimits, surroundings: Surroundings) -> None:
         super().__init__(limits, surroundings)
-        checked = [(self, "timer"), *((self.share, name) for name in DECISIONS)]
+        checked = [(self, "timer_fired"), *((self.share, name) for name in DECISIONS)]
         for owner, name in checked:
             setattr(owner, name, self._checked(name, getattr(owner, name)))
 
-    def _checked(self, name: str, decide: Callable[..., Effects]) -> Callable[..., Effects]:
-        def check(*arguments: object) -> Effects:
+    def _checked(
+        self, name: str, decide: Callable[..., GroupEffects]
+    ) -> Callable[..., GroupEffects]:
+        def check(*arguments: object) -> GroupEffects:
             before = deepcopy(self.groups)
             effects = decide(*arguments)
             assert self.groups == before, f"{name} changed something"
@@ -97,9 +99,9 @@ class Schedule(RuleBasedStateMachine):
 
     # -- time and the coordinators
 
-    @rule(well=st.booleans())
-    def answer(self, well: bool) -> None:
-        self.simulation.answer(well=well)
+    @rule(succeeded=st.booleans())
+    def answer(self, succeeded: bool) -> None:
+        self.simulation.answer(succeeded=succeeded)
 
     @rule(time_ms=times_ms)
     def wait(self, time_ms: int) -> None:

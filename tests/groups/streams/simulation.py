@@ -19,7 +19,7 @@ from kwire.codecs.messages.streams_group_heartbeat import (
 from kwire.coordinators.contract.machine import MachineRecord
 from kwire.groups.limits import GroupLimits
 from kwire.groups.machine import GroupMachine
-from kwire.groups.streams.decision import HeartbeatReply
+from kwire.groups.streams.decision import StreamsHeartbeatReply
 from kwire.groups.streams.group import StreamsGroup
 from kwire.groups.streams.tasks import Task
 from kwire.groups.surroundings import FixedSurroundings, StreamsSettings
@@ -46,8 +46,8 @@ class Waiting:
         assert self.reply is None, "one reply each"
         self.reply = reply
 
-    def refuse(self, error: ErrorCode) -> HeartbeatReply:
-        return HeartbeatReply(StreamsGroupHeartbeatResponse(error_code=error))
+    def refuse(self, error: ErrorCode) -> StreamsHeartbeatReply:
+        return StreamsHeartbeatReply(StreamsGroupHeartbeatResponse(error_code=error))
 
 
 def counting(epoch: int = 0) -> Topology:
@@ -115,18 +115,18 @@ class StreamsSimulation(Simulation[GroupMachine, MachineRecord]):
     def delete_topic(self, name: str) -> None:
         topic_id = self.image.topics[name].id
         self.surroundings.image = deleted(self.image, name)
-        self.happen(self.machine.topics_deleted([(name, topic_id)], self.now_ms))
+        self.carry_out(self.machine.topics_deleted([(name, topic_id)], self.now_ms))
 
-    def heartbeat(self, **fields: Any) -> HeartbeatReply:  # noqa: ANN401 - its
+    def heartbeat(self, **fields: Any) -> StreamsHeartbeatReply:  # noqa: ANN401 - its
         request = StreamsGroupHeartbeatRequest(**{"group_id": GROUP_ID, **fields})
         ticket = Waiting()
         effects = self.machine.streams.heartbeat(request, "client", "/host", ticket, self.now_ms)
-        self.happen(effects, ticket)
-        reply: HeartbeatReply = ticket.reply
+        self.carry_out(effects, ticket)
+        reply: StreamsHeartbeatReply = ticket.reply
         assert reply is not None
         return reply
 
-    def create(self, reply: HeartbeatReply) -> None:
+    def create(self, reply: StreamsHeartbeatReply) -> None:
         """The broker makes the topics that are to be made."""
         for topic in reply.to_create.values():
             if topic.name not in self.image.topics:
@@ -134,7 +134,7 @@ class StreamsSimulation(Simulation[GroupMachine, MachineRecord]):
 
     def delete_group(self) -> ErrorCode:
         ticket = Waiting()
-        self.happen(self.machine.delete_group(GROUP_ID, ticket, self.now_ms), ticket)
+        self.carry_out(self.machine.delete_group(GROUP_ID, ticket, self.now_ms), ticket)
         error: ErrorCode = ticket.reply
         return error
 
@@ -182,7 +182,7 @@ class Client:
         """What it was told last beside its tasks."""
         return [status.status_code for status in self.last.status or ()]
 
-    def beat(self, *, lose_reply: bool = False, mute: bool = False) -> HeartbeatReply:
+    def beat(self, *, lose_reply: bool = False, mute: bool = False) -> StreamsHeartbeatReply:
         """Join, or say that it lives and, unless it is `mute`, what it owns."""
         fields: dict[str, Any] = {}
         if not self.is_in:
@@ -222,7 +222,7 @@ class Client:
         self.epoch = 0
         self.active = self.standby = frozenset()
 
-    def leave(self, *, shutdown: bool = False) -> HeartbeatReply:
+    def leave(self, *, shutdown: bool = False) -> StreamsHeartbeatReply:
         reply = self.simulation.heartbeat(
             member_id=self.member_id, member_epoch=-1, shutdown_application=shutdown
         )

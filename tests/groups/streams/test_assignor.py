@@ -8,7 +8,12 @@ from pathlib import Path
 import pytest
 
 from kwire.groups.java import HashTable, string_hash
-from kwire.groups.streams.assignor import GroupSpec, MemberSpec, SubtopologySpec, assign
+from kwire.groups.streams.assignor import (
+    StreamsGroupSpec,
+    StreamsMemberSpec,
+    SubtopologySpec,
+    assign,
+)
 from kwire.groups.streams.tasks import Tasks, TaskSets
 from tests.kafkas_classes import asked, kept
 
@@ -33,14 +38,14 @@ def check(line: str) -> None:
     specs = {}
     for member_id, process_id, active, standby in (each.split(":") for each in members.split(" ")):
         has = TaskSets(tasks(active), tasks(standby))
-        specs[member_id] = MemberSpec(member_id, process_id, has)
+        specs[member_id] = StreamsMemberSpec(member_id, process_id, has)
     in_order = [specs[member_id] for member_id in HashTable(string_hash, specs)]
     subtopologies = [subtopology(each) for each in described.split(" ")]
     expected = {
         member_id: TaskSets(tasks(active), tasks(standby))
         for member_id, active, standby in (each.split(":") for each in answer.split(" "))
     }
-    assert assign(GroupSpec(in_order, subtopologies, int(standbys))) == expected, line
+    assert assign(StreamsGroupSpec(in_order, subtopologies, int(standbys))) == expected, line
 
 
 def test_as_they_were_kept() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from kwire.codecs.messages.coordinator.streams_group_topology import StreamsGroupTopologyValue
 from kwire.groups.record_format import VERSION
-from kwire.groups.streams.configuring import Configured, ConfiguredSubtopology, configure
+from kwire.groups.streams.configuring import ConfiguredSubtopology, ConfiguredTopology, configure
 from kwire.groups.streams.topology import InvalidTopology, Topology
 from tests.kafkas_classes import asked, kept
 
@@ -23,7 +23,7 @@ def told_subtopology(name: str, it: ConfiguredSubtopology) -> str:
     return f"{name}:{it.task_count}:{','.join(listed)}"
 
 
-def told(configured: Configured) -> str:
+def told(configured: ConfiguredTopology) -> str:
     parts = []
     if configured.problem is not None:
         parts.append(f"{configured.problem.code} {configured.problem.detail}")

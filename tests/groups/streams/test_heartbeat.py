@@ -10,11 +10,11 @@ from kwire.groups.limits import GroupLimits
 from kwire.groups.streams.configuring import StatusCode
 from kwire.groups.streams.group import StreamsState
 from kwire.groups.streams.records import (
-    CurrentAssignment,
-    Epoch,
-    MemberMetadata,
-    TargetAssignment,
-    TargetEpoch,
+    StreamsCurrentAssignment,
+    StreamsGroupEpoch,
+    StreamsMemberMetadata,
+    StreamsTargetAssignment,
+    StreamsTargetEpoch,
     TopologyRecord,
 )
 from kwire.groups.surroundings import StreamsSettings
@@ -52,20 +52,29 @@ def test_records_are_those_that_apache_kafka_writes_and_in_its_order() -> None:
     simulation = started()
     client = Client(simulation, "a")
     client.beat()
-    joined = [TargetAssignment, TargetEpoch, CurrentAssignment]
+    joined = [StreamsTargetAssignment, StreamsTargetEpoch, StreamsCurrentAssignment]
     assert [type(each) for each in simulation.records] == [
-        MemberMetadata,
+        StreamsMemberMetadata,
         TopologyRecord,
-        Epoch,
+        StreamsGroupEpoch,
         *joined,
     ]
     del simulation.records[:]
     client.leave()
-    left = [CurrentAssignment, TargetAssignment, MemberMetadata, Epoch]
+    left = [
+        StreamsCurrentAssignment,
+        StreamsTargetAssignment,
+        StreamsMemberMetadata,
+        StreamsGroupEpoch,
+    ]
     assert [type(each) for each in simulation.records] == left
     del simulation.records[:]
     assert simulation.delete_group() == ErrorCode.NONE
-    assert [type(each) for each in simulation.records] == [TargetEpoch, Epoch, TopologyRecord]
+    assert [type(each) for each in simulation.records] == [
+        StreamsTargetEpoch,
+        StreamsGroupEpoch,
+        TopologyRecord,
+    ]
     assert simulation.group is None
     assert simulation.reloaded().groups == {}
 

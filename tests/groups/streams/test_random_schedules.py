@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from kwire.codecs.errors import ErrorCode
-from kwire.groups.effects import Effects
+from kwire.groups.effects import GroupEffects
 from kwire.groups.limits import GroupLimits
 from kwire.groups.machine import GroupMachine
-from kwire.groups.streams.group import Session, StreamsGroup, StreamsState
+from kwire.groups.streams.group import StreamsGroup, StreamsSession, StreamsState
 from kwire.groups.surroundings import StreamsSettings, Surroundings
 from tests.groups.streams.simulation import (
     CHANGELOG,
@@ -41,11 +41,13 @@ class PureMachine(GroupMachine):
 
     def __init__(self, limits: GroupLimits, surroundings: Surroundings) -> None:
         super().__init__(limits, surroundings)
-        for owner, name in ((self, "timer"), (self.streams, "heartbeat")):
+        for owner, name in ((self, "timer_fired"), (self.streams, "heartbeat")):
             setattr(owner, name, self._checked(name, getattr(owner, name)))
 
-    def _checked(self, name: str, decide: Callable[..., Effects]) -> Callable[..., Effects]:
-        def check(*arguments: object) -> Effects:
+    def _checked(
+        self, name: str, decide: Callable[..., GroupEffects]
+    ) -> Callable[..., GroupEffects]:
+        def check(*arguments: object) -> GroupEffects:
             before = deepcopy(self.groups)
             effects = decide(*arguments)
             assert self.groups == before, f"{name} changed something"
@@ -58,7 +60,7 @@ def durable(group: StreamsGroup | None) -> StreamsGroup | None:
     """Without its session, which no record has."""
     group = deepcopy(group)
     if group is not None:
-        group.session = Session()
+        group.session = StreamsSession()
     return group
 
 

@@ -28,9 +28,9 @@ from kwire.groups.streams.following import follow
 from kwire.groups.streams.group import StreamsGroup
 from kwire.groups.streams.records import (
     RECORDS,
-    CurrentAssignment,
-    MemberMetadata,
-    TargetAssignment,
+    StreamsCurrentAssignment,
+    StreamsMemberMetadata,
+    StreamsTargetAssignment,
     TopologyRecord,
 )
 
@@ -54,13 +54,13 @@ def test_what_a_group_makes_of_it_is_written_alike(line: str) -> None:
     record = decode(*map(bytes.fromhex, line.split()))
     again: MachineRecord
     match record:
-        case MemberMetadata(key=key):
+        case StreamsMemberMetadata(key=key):
             group = following(key.group_id, record)
             again = group.members[key.member_id].to_metadata(key.group_id)
-        case CurrentAssignment(key=key):
+        case StreamsCurrentAssignment(key=key):
             group = following(key.group_id, record)
             again = group.members[key.member_id].to_assignment(key.group_id)
-        case TargetAssignment(key=key):
+        case StreamsTargetAssignment(key=key):
             group = following(key.group_id, record)
             again = target.record(key.group_id, key.member_id, group.target[key.member_id])
         case TopologyRecord(key=key):
@@ -78,12 +78,12 @@ def test_warm_ups_are_followed_though_nobody_writes_any_yet() -> None:
     for each in (*value.active_tasks, *value.active_tasks_pending_revocation):
         each.assignment_epochs = [1]
     key = StreamsGroupCurrentMemberAssignmentKey("g", "m")
-    member = following("g", CurrentAssignment(key, value)).members["m"]
+    member = following("g", StreamsCurrentAssignment(key, value)).members["m"]
     assert member.assigned.warmup == {"c": frozenset({2})}
     assert member.revoking.warmup == {"f": frozenset({5})}
-    assert member.to_assignment("g") == CurrentAssignment(key, value)
+    assert member.to_assignment("g") == StreamsCurrentAssignment(key, value)
     planned = [[TargetTaskIds(name, [place])] for place, name in enumerate("abc")]
-    goal = TargetAssignment(
+    goal = StreamsTargetAssignment(
         StreamsGroupTargetAssignmentMemberKey("g", "m"),
         StreamsGroupTargetAssignmentMemberValue(*planned),
     )
@@ -93,7 +93,11 @@ def test_warm_ups_are_followed_though_nobody_writes_any_yet() -> None:
 
 
 def following(
-    group_id: str, record: MemberMetadata | CurrentAssignment | TargetAssignment | TopologyRecord
+    group_id: str,
+    record: StreamsMemberMetadata
+    | StreamsCurrentAssignment
+    | StreamsTargetAssignment
+    | TopologyRecord,
 ) -> StreamsGroup:
     group = StreamsGroup(group_id)
     follow(group, record)

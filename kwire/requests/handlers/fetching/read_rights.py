@@ -15,7 +15,7 @@ from kwire.codecs.errors import ErrorCode
 
 if TYPE_CHECKING:
     from kwire.broker.broker import Broker
-    from kwire.coordinators.share.session import Place
+    from kwire.coordinators.share.session import TopicIdPartition
     from kwire.requests.context import Context
     from kwire.requests.handlers.fetching.fetch import Fetch
 
@@ -35,7 +35,7 @@ def refuse_unreadable(broker: Broker, fetch: Fetch, context: Context) -> None:
         fetch.refuse(denied, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
-def who_may_read(broker: Broker, context: Context) -> Callable[[Place], bool] | None:
+def who_may_read(broker: Broker, context: Context) -> Callable[[TopicIdPartition], bool] | None:
     """A function that says whether the sender may read a share partition; None: it may read all."""
     if broker.authorizer is None:
         return None

@@ -22,13 +22,13 @@ from kwire.codecs.messages.share_fetch import (
 from kwire.coordinators.share.partition import (
     AcknowledgedBatch,
     AcknowledgeType,
-    Acquired,
+    AcquiredBatch,
     ShareLimits,
 )
 from kwire.coordinators.share.records import ShareKey
-from kwire.coordinators.share.session import Place
+from kwire.coordinators.share.session import TopicIdPartition
 from kwire.coordinators.share_partitions.led import LedPartition
-from kwire.coordinators.share_partitions.limits import GroupSettings
+from kwire.coordinators.share_partitions.limits import ShareDeliverySettings
 from kwire.coordinators.share_partitions.manager import Opening, ShareManager
 from kwire.log import LogError, Region, aborted_in
 from kwire.storage.partitions.purgatory import ParkedFetch
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 RECORD_LIMIT = 1
 """The `ShareAcquireMode` with `MaxRecords` as a strict limit; the other acquires whole batches."""
 
-SharePartitionAnswers = dict[Place, PartitionData]
+SharePartitionAnswers = dict[TopicIdPartition, PartitionData]
 
 
 class ShareFetch:
@@ -51,7 +51,7 @@ class ShareFetch:
         broker: Broker,
         shares: ShareManager,
         request: ShareFetchRequest,
-        places: Iterable[Place],
+        places: Iterable[TopicIdPartition],
     ) -> None:
         self._broker = broker
         self._shares = shares
@@ -59,10 +59,10 @@ class ShareFetch:
         self._group_id = request.group_id or ""
         self._member_id = request.member_id or ""
         self._places = list(places)
-        self._led: dict[Place, LedPartition] = {}
-        self._openings: dict[Place, Opening] = {}
+        self._led: dict[TopicIdPartition, LedPartition] = {}
+        self._openings: dict[TopicIdPartition, Opening] = {}
         self.answers: SharePartitionAnswers = {}
-        self.open: list[Place] = []
+        self.open: list[TopicIdPartition] = []
         """Partitions that have an available record, whether or not this request acquires it."""
 
     async def run(self) -> SharePartitionAnswers:
@@ -115,10 +115,10 @@ class ShareFetch:
 
         Returns whether there was one.
         """
-        opened = [place for place, opening in self._openings.items() if opening.found is not None]
+        opened = [place for place, opening in self._openings.items() if opening.result is not None]
         size_bytes = 0
         for place in opened:
-            outcome = self._openings.pop(place).found
+            outcome = self._openings.pop(place).result
             if not isinstance(outcome, LedPartition):
                 assert outcome is not None
                 self.answers[place] = self._refused(place, outcome)
@@ -171,7 +171,7 @@ class ShareFetch:
         region = self._region(led, self._request.max_bytes)
         return 0 if region is None else len(region)
 
-    def _refused(self, place: Place, error: ErrorCode) -> PartitionData:
+    def _refused(self, place: TopicIdPartition, error: ErrorCode) -> PartitionData:
         data = PartitionData(partition_index=place[1], error_code=error, records=b"")
         name = self._broker.metadata.topic_name(place[0])
         if error is ErrorCode.NOT_LEADER_OR_FOLLOWER and name is not None:
@@ -200,14 +200,14 @@ class ShareFetch:
         return has_answer
 
     def _acquire(
-        self, place: Place, led: LedPartition, room: int, max_records: int
+        self, place: TopicIdPartition, led: LedPartition, room: int, max_records: int
     ) -> PartitionData | None:
         """Acquire at most `max_records` records of one partition; None if there is none for it."""
         partition, records, limits = led.partition, led.records, self._limits
         partition.check_leads()
-        if led.has_stopped or not led.is_current:
+        if led.is_stopped or not led.is_current:
             return self._refused(place, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        records.begin_at(partition.log_start_offset)
+        records.raise_start_to(partition.log_start_offset)
         if not records.may_acquire(limits):
             return None
         self.open.append(place)
@@ -242,7 +242,7 @@ class ShareFetch:
         )
 
     @property
-    def _settings(self) -> GroupSettings:
+    def _settings(self) -> ShareDeliverySettings:
         return self._shares.settings.of(self._group_id)
 
     @property
@@ -259,14 +259,14 @@ class ShareFetch:
         return partition.read(offset, room, max_offset=end, min_one_batch=True)
 
     def _without(
-        self, led: LedPartition, acquired: list[Acquired], aborted: list[tuple[int, int]]
-    ) -> list[Acquired]:
+        self, led: LedPartition, acquired: list[AcquiredBatch], aborted: list[tuple[int, int]]
+    ) -> list[AcquiredBatch]:
         """Reject the acquired records of aborted transactions; return the acquired rest.
 
         `aborted` are inclusive ranges of offsets.  Nobody may read these records, so they must not
         come back when the acquisition lock ends.
         """
-        remaining: list[Acquired] = []
+        remaining: list[AcquiredBatch] = []
         for batch in acquired:
             next_offset = batch.first
             for first, last in aborted:

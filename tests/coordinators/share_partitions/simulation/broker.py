@@ -17,10 +17,10 @@ from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.primitives import Message
 from kwire.coordinators.runtime.promise import Promise
 from kwire.coordinators.runtime.share import Reply, ShareCoordinator
-from kwire.coordinators.share.machine import Answer
+from kwire.coordinators.share.machine import ShareStateAnswer
 from kwire.coordinators.share.partition import ShareLimits
 from kwire.coordinators.share.records import ShareKey
-from kwire.coordinators.share.state import Written
+from kwire.coordinators.share.state import ShareStateWrite
 from kwire.coordinators.share_partitions.led import Leadership, LedPartition
 from kwire.coordinators.share_partitions.manager import Opening, ShareManager
 from kwire.coordinators.share_partitions.states import ShareStates
@@ -76,7 +76,7 @@ class WatchedCoordinator(ShareCoordinator):
         _then(reply, lambda answer: self.laws.read(key, leader_epoch, known, answer))
         return reply
 
-    def write(self, key: ShareKey, written: Written) -> Reply:
+    def write(self, key: ShareKey, written: ShareStateWrite) -> Reply:
         shard = self.serving(key)
         fence = self.laws.fence(key)
         before = None if shard is None else (shard.references.get(key), shard.log_end_offset)
@@ -107,7 +107,7 @@ class WatchedStates(ShareStates):
 
     laws: SharingLaws
 
-    def write(self, key: ShareKey, written: Written) -> Reply:
+    def write(self, key: ShareKey, written: ShareStateWrite) -> Reply:
         self.laws.tries(key, written)
         return super().write(key, written)
 
@@ -123,11 +123,11 @@ class WatchedManager(ShareManager):
         states.laws = laws
 
     def _answered(
-        self, key: ShareKey, led_in: Leadership, opening: Opening, answer: Answer
+        self, key: ShareKey, leadership: Leadership, opening: Opening, answer: ShareStateAnswer
     ) -> None:
-        super()._answered(key, led_in, opening, answer)
-        if answer.state is not None and isinstance(opening.found, LedPartition):
-            self.laws.opened(key, led_in.leader_epoch, answer.state, opening.found)
+        super()._answered(key, leadership, opening, answer)
+        if answer.state is not None and isinstance(opening.result, LedPartition):
+            self.laws.opened(key, leadership.leader_epoch, answer.state, opening.result)
 
 
 class NetworkPeers:

@@ -33,10 +33,10 @@ from typing import NamedTuple
 
 from kwire.codecs.errors import ErrorCode
 from kwire.coordinators.share.batches import NO_OFFSET, TERMINAL, DeliveryState
-from kwire.coordinators.share.machine import Answer
+from kwire.coordinators.share.machine import ShareStateAnswer
 from kwire.coordinators.share.partition import AcknowledgeType
 from kwire.coordinators.share.records import ShareKey
-from kwire.coordinators.share.state import ShareState, Written
+from kwire.coordinators.share.state import ShareState, ShareStateWrite
 from kwire.coordinators.share_partitions.led import RETRY_MS, LedPartition
 from tests.coordinators.share_partitions.simulation.logs import DataLog
 from tests.coordinators.share_partitions.simulation.reference import Mark, Reference, known_of
@@ -144,7 +144,7 @@ class SharingLaws:
     def note_beginning(self, key: ShareKey, state_epoch: int) -> None:
         self._asked_state[key] = max(self._asked_state[key], state_epoch)
 
-    def begun(self, key: ShareKey, state_epoch: int, answer: Answer) -> None:
+    def begun(self, key: ShareKey, state_epoch: int, answer: ShareStateAnswer) -> None:
         self.seen[f"begin {answer.error.name}"] += 1
         if answer.error is ErrorCode.NONE:
             self._begun[key] = max(self._begun[key], state_epoch)
@@ -155,7 +155,7 @@ class SharingLaws:
         self._asked_leader[key] = max(self._asked_leader[key], leader_epoch)
 
     def read(
-        self, key: ShareKey, leader_epoch: int, known: Reference | None, answer: Answer
+        self, key: ShareKey, leader_epoch: int, known: Reference | None, answer: ShareStateAnswer
     ) -> None:
         self.seen[f"read {answer.error.name}"] += 1
         if answer.error is ErrorCode.NONE:
@@ -171,7 +171,9 @@ class SharingLaws:
     def fence(self, key: ShareKey) -> Fence:
         return Fence(dict(self._read[key]), self._begun[key])
 
-    def written(self, key: ShareKey, written: Written, fence: Fence, answer: Answer) -> None:
+    def written(
+        self, key: ShareKey, written: ShareStateWrite, fence: Fence, answer: ShareStateAnswer
+    ) -> None:
         self.seen[f"write {answer.error.name}"] += 1
         if answer.error is ErrorCode.NONE:
             leader_epoch = fence.leader_epochs.get(written.state_epoch, -1)
@@ -183,7 +185,7 @@ class SharingLaws:
             assert written.state_epoch < self._asked_state[key], "nobody began anew"
 
     def check_landed(
-        self, key: ShareKey, written: Written, before: Reference, after: Reference | None
+        self, key: ShareKey, written: ShareStateWrite, before: Reference, after: Reference | None
     ) -> None:
         """A write was appended."""
         assert after is not None
@@ -210,7 +212,7 @@ class SharingLaws:
             assert state is DeliveryState.AVAILABLE, about
             assert count < self._deliveries, ("it is delivered too often", about)
 
-    def summarized(self, known: Reference | None, answer: Answer) -> None:
+    def summarized(self, known: Reference | None, answer: ShareStateAnswer) -> None:
         if answer.error is ErrorCode.NONE and known is not None:
             assert answer.state is not None
             assert known_of(answer.state) == known.known
@@ -244,7 +246,7 @@ class SharingLaws:
         self.instances[id(found)] = Instance(key, found, leader_epoch, marks, ledger)
         self.seen["opened"] += 1
 
-    def tries(self, key: ShareKey, written: Written) -> None:
+    def tries(self, key: ShareKey, written: ShareStateWrite) -> None:
         """A leader asks for something to be written."""
         for instance in self.instances.values():
             if (instance.key, instance.leader_epoch) == (key, written.leader_epoch):
@@ -255,7 +257,7 @@ class SharingLaws:
         for instance in instances:
             led = instance.led
             is_writing = any(run.is_changing for run in led.records._runs)
-            if led.has_stopped or not led.is_current or is_writing:
+            if led.is_stopped or not led.is_current or is_writing:
                 instance.ended_since_ms.clear()
                 continue
             ended = [

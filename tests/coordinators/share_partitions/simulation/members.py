@@ -199,7 +199,7 @@ class Member:
             led = instance.led
             if not any(each is led or getattr(each, "found", None) is led for each in self._asked):
                 continue  # it was told that it cannot have that partition
-            if led.has_stopped or not led.is_current or not led.records.may_acquire(LIMITS):
+            if led.is_stopped or not led.is_current or not led.records.may_acquire(LIMITS):
                 continue
             log = instance.ledger.log
             at = max(led.records.next_fetch_offset, log.start)

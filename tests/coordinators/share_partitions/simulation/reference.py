@@ -10,7 +10,7 @@ from kwire.codecs.batches import records
 from kwire.codecs.messages.coordinator.share_snapshot import ShareSnapshotKey, ShareSnapshotValue
 from kwire.codecs.messages.coordinator.share_update import ShareUpdateKey, ShareUpdateValue
 from kwire.coordinators.share.records import ShareKey
-from kwire.coordinators.share.state import ShareState, Written
+from kwire.coordinators.share.state import ShareState, ShareStateWrite
 
 SNAPSHOT, UPDATE = 0, 1
 UNSAID = -1
@@ -35,7 +35,7 @@ class Reference:
     def known(self) -> tuple[int, int, int, dict[int, Mark]]:
         return self.state_epoch, self.start_offset, self.complete_count, self.marks
 
-    def after(self, written: Written) -> tuple[int, int, int, dict[int, Mark]]:
+    def after(self, written: ShareStateWrite) -> tuple[int, int, int, dict[int, Mark]]:
         """What is known once this is written."""
         start = self.start_offset if written.start_offset == UNSAID else written.start_offset
         marks = dict(self.marks)

@@ -22,7 +22,7 @@ from kwire.coordinators.share.batches import NO_OFFSET
 from kwire.coordinators.share.partition import AcknowledgeType
 from kwire.coordinators.share.records import ShareKey
 from kwire.coordinators.share_partitions.led import RETRY_MS
-from kwire.coordinators.share_partitions.states import PAUSES_S
+from kwire.coordinators.share_partitions.states import RETRY_PAUSES_S
 from tests.cluster.replication.simulation.network import Network
 from tests.coordinators.share_partitions.simulation.broker import (
     BROKERS,
@@ -201,7 +201,7 @@ class World:
 
     async def _begin(self, key: ShareKey, epoch: int, broker: SharingBroker) -> None:
         try:
-            answer = await answered(broker.shares.states.begin(key, epoch, NO_OFFSET))
+            answer = await answered(broker.shares.states.initialize(key, epoch, NO_OFFSET))
         finally:
             self._beginning.remove(key)
         if answer.error is ErrorCode.NONE:
@@ -245,9 +245,9 @@ class World:
             if not broker.is_alive:
                 await self.start(broker)
             broker.learn()
-        for _ in range(len(PAUSES_S)):
+        for _ in range(len(RETRY_PAUSES_S)):
             await self.calm_down()
-            await self.pass_time(max(PAUSES_S) * 1000)
+            await self.pass_time(max(RETRY_PAUSES_S) * 1000)
         await self.calm_down()
         for name, broker_id in list(self.members):
             if self.chance.random() < 0.5:
