@@ -63,8 +63,10 @@ _ABORT: Final = Struct("ii").pack(1, 0)
 class PeerConnection:
     """See the module.  Any failure closes the connection and fails all waiting calls."""
 
-    def __init__(self, client: socket.socket | TlsTransport, whom: str, client_id: str) -> None:
-        self.whom = whom
+    def __init__(
+        self, client: socket.socket | TlsTransport, peer_name: str, client_id: str
+    ) -> None:
+        self.peer_name = peer_name
         self.versions: dict[int, tuple[int, int]] = {}
         self.failure: PeerError | None = None
         self._socket = client
@@ -95,7 +97,9 @@ class PeerConnection:
             high = min(high, version_max)
         if high < max(low, request.MIN_VERSION):
             api_name = ApiKey(api_key).name
-            raise PeerError(self.whom, f"no version of {api_name} is supported by both brokers")
+            raise PeerError(
+                self.peer_name, f"no version of {api_name} is supported by both brokers"
+            )
         return high
 
     async def negotiate(self) -> None:
@@ -139,7 +143,7 @@ class PeerConnection:
     def fail(self, why: str) -> PeerError:
         """Close the connection; waiting and later calls raise the returned PeerError."""
         if self.failure is None:
-            self.failure = PeerError(self.whom, why)
+            self.failure = PeerError(self.peer_name, why)
             trio.lowlevel.notify_closing(self._socket)  # wakes tasks that wait for the socket
             if self._pending:
                 # Callers send unanswered requests again, on another connection.  The other broker
@@ -168,7 +172,7 @@ class PeerConnection:
         try:
             body = request.encode(version)
         except EncodeError as error:  # nothing was sent: the connection stays usable
-            raise PeerError(self.whom, str(error)) from error
+            raise PeerError(self.peer_name, str(error)) from error
         frame = b"".join((_SIZE.pack(len(header) + len(body)), header, body))
         pending = _Pending(self._next_correlation_id, api_key, version)
         self._pending.append(pending)

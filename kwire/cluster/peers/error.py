@@ -9,9 +9,9 @@ class PeerError(Exception):
     The other broker may have carried out the request.
     """
 
-    def __init__(self, whom: str, why: str) -> None:
-        super().__init__(f"{whom}: {why}")
-        self.whom = whom
+    def __init__(self, peer_name: str, why: str) -> None:
+        super().__init__(f"{peer_name}: {why}")
+        self.peer_name = peer_name
         self.why = why
 
 

@@ -94,7 +94,7 @@ class Peer:
         """The reply to `request`, sent in the highest common version.  Raises PeerError."""
         limits = self._limits
         if self._calls >= limits.calls_max:
-            raise PeerError(self._whom(), f"{limits.calls_max} requests already wait for it")
+            raise PeerError(self._peer_name(), f"{limits.calls_max} requests already wait for it")
         if timeout_ms is None:
             timeout_ms = limits.request_timeout_ms
         self._calls += 1
@@ -164,8 +164,8 @@ class Peer:
 
     async def _open(self, endpoint: Endpoint | None) -> PeerConnection:
         if endpoint is None:
-            raise PeerError(self._whom(), "it is not a live broker of this cluster")
-        whom = f"{self._whom()} at {endpoint.host}:{endpoint.port}"
+            raise PeerError(self._peer_name(), "it is not a live broker of this cluster")
+        peer_name = f"{self._peer_name()} at {endpoint.host}:{endpoint.port}"
         try:
             with trio.fail_after(self._limits.connect_timeout_ms / 1000):
                 client: socket.socket | TlsTransport
@@ -174,11 +174,11 @@ class Peer:
                     client = await self._inside(self._tls, plain, endpoint.host)
         except trio.TooSlowError:
             raise PeerError(
-                whom, f"no connection within {self._limits.connect_timeout_ms} ms"
+                peer_name, f"no connection within {self._limits.connect_timeout_ms} ms"
             ) from None
         except OSError as error:
-            raise PeerError(whom, reason_of(error)) from error
-        connection = PeerConnection(client, whom, self.client_id)
+            raise PeerError(peer_name, reason_of(error)) from error
+        connection = PeerConnection(client, peer_name, self.client_id)
         try:
             with trio.move_on_after(self._limits.request_timeout_ms / 1000) as scope:
                 await connection.negotiate()
@@ -209,5 +209,5 @@ class Peer:
             client.close()
             raise
 
-    def _whom(self) -> str:
+    def _peer_name(self) -> str:
         return f"broker {self.broker_id}"
