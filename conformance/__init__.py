@@ -1,1 +1,1 @@
-"""What may be pointed at any broker, kwire or another: the way in is `kwire conformance`."""
+"""Tools that test and measure any Kafka broker; the main entry is the command kwire conformance."""

@@ -1,4 +1,4 @@
-"""`python -m kwire.conformance`: kwire against Apache Kafka, both started for it."""
+"""`python -m kwire.conformance`: starts kwire and Apache Kafka, and compares them."""
 
 from __future__ import annotations
 

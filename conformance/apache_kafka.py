@@ -1,4 +1,4 @@
-"""Apache Kafka itself, to measure and compare against: its jars, nodes, tools.
+"""Apache Kafka for comparisons and measurements: obtains its jars, runs its nodes and tools.
 
 A node is one of KRaft (`ApacheKafka`), or a broker of a cluster on ZooKeeper (`ZooKeeperBroker`).
 
@@ -105,15 +105,15 @@ def _pom(version: str) -> str:
 
 
 def cache_dir() -> Path:
-    """Of what is obtained or made once for Apache Kafka."""
+    """The folder of files that are downloaded or made once for Apache Kafka."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base, "kwire", "apache-kafka")
 
 
 def libs(version: str = VERSION) -> Path:
-    """The folder of `version`'s jars, obtained first if need be (a minute or so, once).
+    """The folder of the jars of `version`; downloads them first if they are missing (a minute).
 
-    Raises JavaMissing without Java or Maven, ApacheKafkaError when Maven fails.
+    Raises JavaMissing without Java or Maven, ApacheKafkaError if Maven fails.
     """
     java.executable()
     given = os.environ.get(LIBS_VARIABLE)
@@ -262,7 +262,7 @@ class ApacheKafka(Startable):
         return self.directory / "server.log"
 
     def _own_settings(self, given: Mapping[str, str]) -> dict[str, str]:
-        """Those of a node beside which there is no other."""
+        """The settings of a single node."""
         node_id = given.get("node.id", "1")
         controller = free_port()
         return {
@@ -320,7 +320,7 @@ class ApacheKafka(Startable):
         return self._process
 
     def wait_until_up(self) -> None:
-        """Return once the broker's port takes connections; raise when it died or took too long."""
+        """Return once the broker accepts connections; raises if it died or took too long."""
         assert self._process is not None, "not started"
         deadline = time.monotonic() + START_TIMEOUT_S
         while time.monotonic() < deadline:
@@ -406,7 +406,7 @@ class ZooKeeperBroker(ApacheKafka):
         return answers("127.0.0.1", self.port)
 
     def pause(self) -> None:
-        """Stand still (SIGSTOP), as in a very long collection of garbage."""
+        """Pause the process (SIGSTOP), as a very long garbage collection does."""
         os.kill(self.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -414,9 +414,9 @@ class ZooKeeperBroker(ApacheKafka):
 
 
 def archive_classes() -> None:
-    """Have what starts from now on map the classes of Apache Kafka instead of loading them anew.
+    """Make the class data archive (class_archive), so that later starts take half the time.
 
-    Takes a start and a stop of a node, once; nothing where another process is about it.
+    This starts and stops a node once; it does nothing while another process makes the archive.
     """
     jars = libs()
     with open(class_archive.path(jars).with_suffix(".lock"), "w") as lock:

@@ -1,4 +1,4 @@
-"""Certificates of one run: an authority that is trusted by it alone, and what it signed."""
+"""Certificates for one run: a certificate authority that only this run trusts."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Apache Kafka's classes as Java has them in memory: its tools and nodes start in half the time.
+"""A Java class data archive of Apache Kafka's classes, which halves the start time of its programs.
 
-Java's own sharing of class data: a node writes at its end what it has loaded, and whatever starts
-later on the same jars maps that file (`command` sees to it where it is there). Java looks whether
-it fits, and does without where it does not. It lies beside the jars, in the user's cache directory.
+A node writes the classes that it has loaded to the archive when it ends.  Programs that start later
+with the same jars map the file (`command` adds the options if the file exists).  Java checks that
+the archive fits, and ignores it otherwise.  It is stored beside the jars in the user's cache
+directory.
 """
 
 from __future__ import annotations

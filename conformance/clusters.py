@@ -1,4 +1,4 @@
-"""Clusters that a run starts for itself, of kwire or of Apache Kafka; each yields its addresses.
+"""Starts clusters of kwire or of Apache Kafka for a run; each one yields its addresses.
 
 | | kwire | Apache Kafka |
 | --- | --- | --- |
@@ -32,11 +32,11 @@ AUTHORIZERS_ON_ZOOKEEPER = {
         "kafka.security.authorizer.AclAuthorizer"
     )
 }
-"""Where rules are kept in ZooKeeper another class reads them."""
+"""The authorizer class of brokers that keep ACLs in ZooKeeper."""
 
 
 def _on_zookeeper(settings: Mapping[str, str]) -> dict[str, str]:
-    """Settings of brokers on ZooKeeper that do what these do without."""
+    """The settings for brokers on ZooKeeper that correspond to the given ones."""
     found = dict(settings)
     if (named := found.get(AUTHORIZER)) is not None:
         found[AUTHORIZER] = AUTHORIZERS_ON_ZOOKEEPER.get(named, named)
@@ -108,7 +108,7 @@ def apache(directory: Path, count: int, more: Mapping[str, str]) -> Iterator[str
 
 @contextlib.contextmanager
 def _running(brokers: Sequence[ApacheKafka], ids: Sequence[int]) -> Iterator[None]:
-    """All of them, once each knows of all."""
+    """Run the brokers; yields their addresses once each of them knows all others."""
     try:
         for broker in brokers:
             broker.format()
@@ -134,7 +134,7 @@ def _wait_until_members(brokers: Sequence[ApacheKafka], ids: frozenset[int]) -> 
 
 
 def starter(*, oracle: bool, zookeeper: bool) -> Start:
-    """What starts a cluster of Apache Kafka's or of kwire's."""
+    """The function that starts a cluster of Apache Kafka or of kwire."""
     if oracle:
         return apache_on_zookeeper if zookeeper else apache
     return kwire_on_zookeeper if zookeeper else kwire

@@ -1,4 +1,4 @@
-"""`kwire conformance`: the suite on the command line."""
+"""The command `kwire conformance`, which compares two brokers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kwire.conformance import local, report, selection
 from kwire.conformance.behaviour.scenario import BRISK
 from kwire.conformance.hostile.cases import SEED
 from kwire.conformance.parts import Suite
-from kwire.conformance.report import Part
+from kwire.conformance.report import ReportPart
 from kwire.conformance.selection import PARTS, Chosen
 from kwire.conformance.wire.broker import NotReady
 from kwire.conformance.wire.runner import WORKERS
@@ -99,7 +99,7 @@ def run_command(
     """
     bootstrap, against = bootstrap or old_bootstrap, against or old_against
     brisk = brisk or (bootstrap is None and against is None)
-    parts: list[Part] = []
+    parts: list[ReportPart] = []
     try:
         with _brokers(bootstrap, against, oracle, brisk) as (subject, right):
             suite = Suite(subject, right, brisk=brisk, short=short, workers=workers, seed=seed)
@@ -116,7 +116,7 @@ def run_command(
     sys.exit(EXIT_RED if any(part.red for part in parts) else 0)
 
 
-def _tell(part: Part) -> None:
+def _tell(part: ReportPart) -> None:
     for line in part.words():
         click.echo(line)
     click.echo(f"{part.name}: {part.summary}")
@@ -138,7 +138,7 @@ def _brokers(
         yield bootstrap, against
 
 
-def _run(suite: Suite, name: str, chosen: Chosen) -> Part:
+def _run(suite: Suite, name: str, chosen: Chosen) -> ReportPart:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(name, total=None)

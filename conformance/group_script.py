@@ -1,13 +1,14 @@
-"""Group scenarios as text, for anything that answers the group requests.
+"""Scripts of group requests as text, for brokers and for coordinators without a broker.
 
-A line is one request of one named client; what comes back, to whomever, are the lines under it:
+Each line is one request of a named client.  The indented lines below it are the responses that
+arrive then, for any client:
 
     join a
       a: MEMBER_ID_REQUIRED id=a
     join a
       a: NONE generation=1 leader=a protocol=consumer/range members=[a=x]
 
-Clients stand for their member ids, so the text is the same whatever ids a broker makes up.
+The responses have the clients' names instead of member ids, so the text does not depend on the ids.
 
     join NAME [v=9 instance= id= type=consumer protocols=range:x session= rebalance= reason=]
     sync NAME [v=5 gen= instance= id= type= protocol= assign=a:x,b:y]

@@ -1,4 +1,4 @@
-"""Runs one part of the suite on two brokers and says what it found, in the form of the report."""
+"""Runs one part of the suite on two brokers and returns its results for the report."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kwire.conformance.behaviour.scenarios import SCENARIOS
 from kwire.conformance.hostile.cases import hostile_cases
 from kwire.conformance.hostile.runner import Runner as HostileRunner
 from kwire.conformance.hostile.runner import Verdict as Attacked
-from kwire.conformance.report import Line, ListPart, Part
+from kwire.conformance.report import ListPart, ReportLine, ReportPart
 from kwire.conformance.selection import BEHAVIOUR, HOSTILE, WIRE, Chosen
 from kwire.conformance.wire.broker import Broker, address_of
 from kwire.conformance.wire.cases import all_cases
@@ -21,7 +21,7 @@ from kwire.conformance.wire.report import Run, WirePart, name_of
 from kwire.conformance.wire.runner import Runner as WireRunner
 
 Progress = Callable[[str, int], None]
-"""Told the name of each case that is done, and how many there will be."""
+"""Called with the name of each finished case and the number of all cases."""
 
 
 class Suite:
@@ -36,7 +36,7 @@ class Suite:
         self._workers = workers
         self._seed = seed
 
-    def run(self, part: str, chosen: Chosen, progress: Progress) -> Part:
+    def run(self, part: str, chosen: Chosen, progress: Progress) -> ReportPart:
         """One part. Raises NotReady or OSError."""
         runs = {WIRE: self._wire, BEHAVIOUR: self._behaviour, HOSTILE: self._hostile}
         return runs[part](chosen, progress)
@@ -45,7 +45,7 @@ class Suite:
         subject, oracle = self._addresses
         return Broker(subject), Broker(oracle)
 
-    def _wire(self, chosen: Chosen, progress: Progress) -> Part:
+    def _wire(self, chosen: Chosen, progress: Progress) -> ReportPart:
         began = time.monotonic()
         cells = WireRunner(*self._brokers(), all_cases(), self._workers).run(
             chosen.apis,
@@ -56,7 +56,7 @@ class Suite:
         )
         return WirePart(Run(time.monotonic() - began, tuple(cells)))
 
-    def _behaviour(self, chosen: Chosen, progress: Progress) -> Part:
+    def _behaviour(self, chosen: Chosen, progress: Progress) -> ReportPart:
         began = time.monotonic()
         runner = BehaviourRunner(*self._brokers(), self._workers)
         runner.prepare()
@@ -72,7 +72,7 @@ class Suite:
         title = "Behaviour: scenarios over several requests"
         return ListPart(BEHAVIOUR, title, lines, time.monotonic() - began)
 
-    def _hostile(self, chosen: Chosen, progress: Progress) -> Part:
+    def _hostile(self, chosen: Chosen, progress: Progress) -> ReportPart:
         began = time.monotonic()
         runner = HostileRunner(*self._brokers(), self._workers)
         runner.prepare()
@@ -88,22 +88,22 @@ class Suite:
         return ListPart(HOSTILE, title, lines, time.monotonic() - began)
 
 
-def _of_scenario(played: Played) -> Line:
+def _of_scenario(played: Played) -> ReportLine:
     scenario = played.scenario
     differs = played.found is not None or played.problem is not None
-    state = report.State.EXCUSED if differs else report.State.GREEN
+    state = report.LineState.EXCUSED if differs else report.LineState.GREEN
     if not played.agrees:
-        state = report.State.RED
+        state = report.LineState.RED
     detail = str(played).partition("\n")[2] if differs else ""
     reason = (scenario.excuse or "") if differs else ""
-    return Line(scenario.name, scenario.about, state, detail, reason)
+    return ReportLine(scenario.name, scenario.about, state, detail, reason)
 
 
-def _of_case(attacked: Attacked) -> Line:
+def _of_case(attacked: Attacked) -> ReportLine:
     name = attacked.case.name
     if not attacked.agrees:
-        return Line(name, "", report.State.RED, str(attacked).partition("\n")[2])
+        return ReportLine(name, "", report.LineState.RED, str(attacked).partition("\n")[2])
     if attacked.excuses:
         reason = "; ".join(dict.fromkeys(excuse.reason for excuse in attacked.excuses))
-        return Line(name, "", report.State.EXCUSED, "", reason)
-    return Line(name, "", report.State.GREEN)
+        return ReportLine(name, "", report.LineState.EXCUSED, "", reason)
+    return ReportLine(name, "", report.LineState.GREEN)

@@ -1,7 +1,7 @@
-"""pytest fixtures for Apache Kafka, one node shared by all the workers of a test session.
+"""pytest fixtures for Apache Kafka, with one node for all workers of a test session.
 
-`tests/conftest.py` names this module in `pytest_plugins`. Where Java is missing, every test that
-asks for these fixtures is skipped with the sentence that says so.
+`tests/conftest.py` names this module in `pytest_plugins`.  If Java is missing, every test that uses
+one of these fixtures is skipped with the reason.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whatever runs Java is marked so: `-m "not java"` leaves out all of it."""
+    """Mark every test that runs Java: `-m "not java"` leaves them out."""
     for item in items:
         if not NEED_JAVA.isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.java)
@@ -78,9 +78,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
-    """The node ends with the last test that may use it, on whatever worker, and not with the run.
+    """Stop the node after the last test that may use it, on any worker.
 
-    That worker need not be its parent, which waits for its end then (`pytest_sessionfinish`).
+    If that worker is not the node's parent, the parent waits for its end (`pytest_sessionfinish`).
     """
     yield
     if not item.get_closest_marker("java"):

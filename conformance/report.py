@@ -1,4 +1,4 @@
-"""What a run of the suite found, as HTML, JSON and JUnit XML: a section for each part."""
+"""Reports of a run of the suite as HTML, JSON and JUnit XML, with a section for each part."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 FILES = ("report.html", "report.json", "report.xml")
 
 
-class Part(ABC):
+class ReportPart(ABC):
     """One part of the suite, done. `name` is what `--only` calls it; `red` how much differs."""
 
     name: str
@@ -25,11 +25,11 @@ class Part(ABC):
 
     @abstractmethod
     def words(self) -> Iterator[str]:
-        """What differs, a line each."""
+        """The differences, one line each."""
 
     @abstractmethod
     def json(self) -> Any:  # noqa: ANN401 - any JSON
-        """All of it, for programs."""
+        """The whole result, for programs."""
 
     @abstractmethod
     def junit(self) -> Iterator[ElementTree.Element]:
@@ -37,10 +37,10 @@ class Part(ABC):
 
     @abstractmethod
     def html(self) -> str:
-        """What stands under its heading."""
+        """The HTML below the part's heading."""
 
 
-class State(StrEnum):
+class LineState(StrEnum):
     """A line of a list."""
 
     GREEN = "green"
@@ -48,32 +48,32 @@ class State(StrEnum):
     RED = "red"
 
 
-class Line(NamedTuple):
+class ReportLine(NamedTuple):
     """One scenario or case: `detail` is what differs, `reason` why it may."""
 
     name: str
     about: str
-    state: State
+    state: LineState
     detail: str = ""
     reason: str = ""
 
 
-class ListPart(Part):
+class ListPart(ReportPart):
     """A part that is a list of verdicts."""
 
-    def __init__(self, name: str, title: str, lines: Sequence[Line], seconds: float) -> None:
+    def __init__(self, name: str, title: str, lines: Sequence[ReportLine], seconds: float) -> None:
         self.name, self.title = name, title
         self._lines = lines
         states = Counter(line.state for line in lines)
-        self.red = states[State.RED]
+        self.red = states[LineState.RED]
         self.summary = (
-            f"{len(lines)} {name} verdicts: {states[State.GREEN]} green, {self.red} red, "
-            f"{states[State.EXCUSED]} with a known difference, in {seconds:.0f} s"
+            f"{len(lines)} {name} verdicts: {states[LineState.GREEN]} green, {self.red} red, "
+            f"{states[LineState.EXCUSED]} with a known difference, in {seconds:.0f} s"
         )
 
     def words(self) -> Iterator[str]:
         for line in self._lines:
-            if line.state is State.RED:
+            if line.state is LineState.RED:
                 yield f"{line.name}: {line.about}" if line.about else line.name
                 yield from (f"  {part}" for part in line.detail.splitlines())
 
@@ -86,23 +86,23 @@ class ListPart(Part):
         for line in self._lines:
             group = line.name.replace("/", ".").partition(".")[0]
             element = ElementTree.Element("testcase", classname=group, name=line.name)
-            if line.state is State.RED:
+            if line.state is LineState.RED:
                 failure = ElementTree.SubElement(element, "failure", message=line.about)
                 failure.text = line.detail
-            kind = "failure" if line.state is State.RED else "passed"
+            kind = "failure" if line.state is LineState.RED else "passed"
             groups.setdefault(group, []).append((element, kind))
         for group, cases in groups.items():
             yield junit_suite(f"{self.name}: {group}", cases)
 
     def html(self) -> str:
-        order = [State.RED, State.EXCUSED, State.GREEN]
+        order = [LineState.RED, LineState.EXCUSED, LineState.GREEN]
         lines = sorted(self._lines, key=lambda line: order.index(line.state))
         rows = "".join(_row(line) for line in lines)
         return f"<table class=list>{rows}</table>"
 
 
-def _row(line: Line) -> str:
-    colour = "green excused" if line.state is State.EXCUSED else str(line.state)
+def _row(line: ReportLine) -> str:
+    colour = "green excused" if line.state is LineState.EXCUSED else str(line.state)
     row = f"<tr><td class='{colour}'>{line.state}<td>{html.escape(line.name)}"
     row += f"<td>{html.escape(line.about)}"
     if line.reason:
@@ -138,7 +138,7 @@ pre { background: #f6f6f6; padding: 6px; max-height: 30em; overflow: auto; white
 """
 
 
-def write(parts: Sequence[Part], subject: str, oracle: str, folder: Path) -> None:
+def write(parts: Sequence[ReportPart], subject: str, oracle: str, folder: Path) -> None:
     """`FILES` into the folder, which is made."""
     folder.mkdir(parents=True, exist_ok=True)
     found = {"subject": subject, "oracle": oracle}
@@ -151,7 +151,7 @@ def write(parts: Sequence[Part], subject: str, oracle: str, folder: Path) -> Non
     folder.joinpath("report.html").write_text(_page(parts, subject, oracle))
 
 
-def _page(parts: Sequence[Part], subject: str, oracle: str) -> str:
+def _page(parts: Sequence[ReportPart], subject: str, oracle: str) -> str:
     """One file that needs no other."""
     page = [
         "<!doctype html><meta charset=utf-8><title>kwire conformance</title>",

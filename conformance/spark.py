@@ -1,4 +1,4 @@
-"""Spark with its Kafka connector, as a judge of brokers: one local session of one process."""
+"""A local Spark session with the Kafka connector, used as a client in tests and benchmarks."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ SETTINGS = {
 def session(
     log: Path, settings: Mapping[str, str], master: str = "local[2]"
 ) -> Iterator[SparkSession]:
-    """Spark of this process: what it prints goes to `log`; where it runs already, as it is.
+    """The process's Spark session, with its output in `log`; an existing session is returned as is.
 
-    Whoever started it stops it. Its Python workers are this Python, unless PYSPARK_PYTHON names
-    another: PySpark's own choice is whatever `python3` is on PATH, which may have no packages.
+    The caller that started the session stops it.  The Python workers use this Python unless
+    PYSPARK_PYTHON names another: PySpark would take `python3` from PATH, which may lack packages.
     """
     from pyspark.sql import SparkSession
 

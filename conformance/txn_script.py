@@ -1,6 +1,6 @@
-"""Transactions as text, for anything that answers the requests of transactional producers.
+"""Scripts of transactional requests as text, for brokers and for coordinators without a broker.
 
-A line is one request of one named producer, with the answer under it:
+Each line is one request of a named producer, with the response below it:
 
     init a
       NONE P1:0
@@ -9,8 +9,8 @@ A line is one request of one named producer, with the answer under it:
     commit a
       NONE P1:1
 
-Producer ids are named P1, P2 ... in the order in which they come up, so the text is the same
-whatever ids a broker gives.
+Producer ids are named P1, P2 and so on in the order of their first appearance, so the text does not
+depend on the ids.
 
     init NAME [v=5 timeout=60000]
     add NAME topic:partition ... [v=5]      verify NAME topic:partition ... [v=5]

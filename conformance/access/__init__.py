@@ -1,8 +1,8 @@
-"""Who may ask what: every API key in every version, by senders of every right, at any broker.
+"""Tests authorization: sends every API key in every version as principals with different rights.
 
-Each request is small and changes nothing where it is allowed, so that all senders meet the same
-broker; what is compared of an answer is what it says of access: errors with their sentences,
-authorized operations, and the names that are told.  `python -m kwire.conformance.access` asks
-Apache Kafka, and with `--rewrite` keeps its answers, to which tests/conformance/test_access.py
-holds kwire.
+Each request is small and changes nothing even if it is allowed, so that every principal finds the
+broker in the same state.  The comparison covers what a response says about access: errors with
+their messages, authorized operations, and the names in the response.
+`python -m kwire.conformance.access` sends the requests to Apache Kafka, and with `--rewrite` stores
+its responses; tests/conformance/test_access.py compares kwire's responses with them.
 """

@@ -1,5 +1,5 @@
-"""python -m kwire.conformance.access [--rewrite] [--only NAME]: Apache Kafka's answers, beside
-those kept."""
+"""python -m kwire.conformance.access [--rewrite] [--only NAME]: compares Apache Kafka's responses
+with the stored ones."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Scenarios in which brokers that speak Kafka went wrong, played on two of them and compared.
+"""Scenarios of several requests, run on two brokers to compare their behaviour.
 
-Where `kwire.conformance.wire` asks each API key at each version, a scenario here is a short story
-over several keys at their newest versions: what is written, waited for, altered, and then seen.
-Most of them are traps that other brokers fell into; docstrings give their numbers.
+kwire.conformance.wire tests each API key in each version.  A scenario here uses several API keys in
+their newest versions: it writes, waits, changes something, and records what the broker returns.
+Most scenarios are about bugs of other Kafka-compatible brokers; docstrings name the issues.
 """

@@ -1,6 +1,6 @@
-"""`python -m kwire.conformance.behaviour SUBJECT ORACLE [--brisk] [NAME...]`: which parts differ.
+"""`python -m kwire.conformance.behaviour SUBJECT ORACLE [--brisk] [NAME...]`: compares two brokers.
 
-SUBJECT and ORACLE are HOST:PORT; a NAME plays the scenarios whose name contains it.
+SUBJECT and ORACLE are HOST:PORT; a NAME runs the scenarios whose name contains it.
 """
 
 from __future__ import annotations

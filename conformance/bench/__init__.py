@@ -1,1 +1,1 @@
-"""Kwire and Apache Kafka measured side by side: the way in is `make bench`."""
+"""Benchmarks of kwire and Apache Kafka side by side; the main entry is `make bench`."""

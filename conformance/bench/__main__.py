@@ -1,4 +1,4 @@
-"""`python -m kwire.conformance.bench`: kwire and Apache Kafka on the same work, in turns."""
+"""`python -m kwire.conformance.bench`: measures kwire and Apache Kafka with the same load."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Chaos: clients at work while their broker is killed, paused, restarted or starved.
+"""Chaos tests: clients work while their broker is killed, paused, restarted or starved.
 
-A round follows from its seed: `plan` says what the clients do and which faults come when, `rounds`
-carries it out and records every operation in a `history`, and the `checks`, which are pure, say
-what in that history a Kafka may not do. The manner is that of Jepsen.
+The seed determines a round: `plan` draws what the clients do and which faults are injected when.
+`rounds` runs the round and records every operation in a `history`.  The `checks` are pure functions
+that find what a correct Kafka broker must not do in that history, as Jepsen does.
 """

@@ -1,4 +1,4 @@
-"""`python -m kwire.conformance.clients [NAME...]`: run client suites and judge what passes."""
+"""`python -m kwire.conformance.clients [NAME...]`: runs client suites and checks what passes."""
 
 from __future__ import annotations
 

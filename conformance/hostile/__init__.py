@@ -1,9 +1,10 @@
-"""What no well-behaved client sends: frames and batches that a broker must survive, and answer.
+"""Hostile requests: malformed frames and batches that a broker must survive and answer.
 
-To survive: `requests` makes valid requests of every API key and version that a broker says it
-serves, `mutations` spoils them, `attack` sends them over many connections at once.
+Survival: `requests` makes valid requests of every API key and version that a broker reports,
+`mutations` damages them, and `attack` sends them over many connections at once.
 
-To answer as another broker does: `batch_cases` are record batches that lie, `frame_cases` spoiled
-frames and odd deliveries; `runner` sends the same bytes to two brokers and compares what each
-answers, whether it hangs up, and what is in the log afterwards; `allowed` says what may differ.
+Comparison with another broker: `batch_cases` has batches whose headers contradict their records,
+and `frame_cases` has damaged frames and unusual deliveries.  `runner` sends the same bytes to two
+brokers and compares their responses, whether they close the connection, and the content of the log
+afterwards.  `allowed` lists the accepted differences.
 """

@@ -1,7 +1,7 @@
-"""`python -m kwire.conformance.hostile SUBJECT ORACLE [--seed N] [NAME...]`: which parts differ.
+"""`python -m kwire.conformance.hostile SUBJECT ORACLE [--seed N] [NAME...]`: compares two brokers.
 
-SUBJECT and ORACLE are HOST:PORT of brokers that can be thrown away; a NAME plays the cases whose
-name contains it. Kinds of cases are batch/, delivery/ and mutation/.
+SUBJECT and ORACLE are HOST:PORT of disposable brokers; a NAME runs the cases whose name contains
+it.  The kinds of cases are batch/, delivery/ and mutation/.
 """
 
 from __future__ import annotations

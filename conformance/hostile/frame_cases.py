@@ -16,7 +16,7 @@ from kwire.conformance.hostile import mutations
 from kwire.conformance.hostile.case import HostileCase
 from kwire.conformance.hostile.mutations import Attack
 from kwire.conformance.hostile.sound_requests import SOUND_REQUESTS
-from kwire.conformance.hostile.stage import ASKED_PROBE, PROBE, HostileStage, asked_by
+from kwire.conformance.hostile.stage import PROBE, PROBE_REQUEST, HostileStage, sent_request_of
 from kwire.conformance.wire.broker import Served, Topic
 from kwire.conformance.wire.cases.build import UNKNOWN_ID, batch, fill
 from kwire.conformance.wire.peer import frame
@@ -93,7 +93,7 @@ def _is_for_both(served: Served, spoiled: bytes) -> bool:
 
     What only one of them serves they cannot agree on; and of the rest some would stop the node.
     """
-    asked = asked_by(spoiled)
+    asked = sent_request_of(spoiled)
     if asked.api_key in served:
         low, high = served[asked.api_key]
         return low <= asked.version <= high or asked.version not in range(100)
@@ -102,7 +102,7 @@ def _is_for_both(served: Served, spoiled: bytes) -> bool:
 
 def request_in(spoiled: bytes) -> Any:  # noqa: ANN401 - a request of any key
     """The request in a spoiled frame; None where no broker can read it."""
-    asked = asked_by(spoiled)
+    asked = sent_request_of(spoiled)
     if asked.api_key not in LOOKED_INTO or len(spoiled) < _HEADER_END:
         return None
     (client_id_size,) = unpack_from(">h", spoiled, _HEADER_END - 2)
@@ -167,11 +167,11 @@ def _deliver(
 
 def _byte_by_byte(stage: HostileStage, sound: bytes) -> None:
     pieces = [bytes([byte]) for byte in sound + PROBE]
-    stage.deliver(pieces, [asked_by(sound), ASKED_PROBE], pause_s=PAUSE_S)
+    stage.deliver(pieces, [sent_request_of(sound), PROBE_REQUEST], pause_s=PAUSE_S)
 
 
 def _half_closed(stage: HostileStage, sound: bytes) -> None:
-    stage.deliver([sound], [asked_by(sound)], half_close=True)
+    stage.deliver([sound], [sent_request_of(sound)], half_close=True)
 
 
 def _half_closed_in_the_middle(stage: HostileStage, sound: bytes) -> None:
@@ -180,24 +180,26 @@ def _half_closed_in_the_middle(stage: HostileStage, sound: bytes) -> None:
 
 
 def _many_at_once(stage: HostileStage, sound: bytes) -> None:
-    asked = [asked_by(sound)] * 5
-    stage.deliver([sound * 5 + PROBE], [*asked, ASKED_PROBE])
+    asked = [sent_request_of(sound)] * 5
+    stage.deliver([sound * 5 + PROBE], [*asked, PROBE_REQUEST])
 
 
 def _sound_then_cut(stage: HostileStage, sound: bytes) -> None:
     """The second frame is cut short and says so: the first one's reply must come all the same."""
     cut = pack(">i", len(sound) - 4 - 3) + sound[4:-3]
-    stage.deliver([sound + cut + PROBE], [asked_by(sound), asked_by(cut), ASKED_PROBE])
+    stage.deliver(
+        [sound + cut + PROBE], [sent_request_of(sound), sent_request_of(cut), PROBE_REQUEST]
+    )
 
 
 def _sizes(stage: HostileStage, sound: bytes) -> None:
     """The frame's own size: none, negative, beyond every limit, one too much and one too little."""
     (true,) = unpack_from(">i", sound)
     for size in (0, -1, -(1 << 31), (1 << 31) - 1, 104_857_601):
-        stage.deliver([pack(">i", size) + sound[4:]], [asked_by(sound)])
+        stage.deliver([pack(">i", size) + sound[4:]], [sent_request_of(sound)])
     for size in (true + 1, true - 1):
         spoiled = pack(">i", size) + sound[4:]
-        stage.deliver([spoiled], [asked_by(spoiled)], half_close=True)
+        stage.deliver([spoiled], [sent_request_of(spoiled)], half_close=True)
 
 
 def _announced(stage: HostileStage, sound: bytes) -> None:

@@ -38,22 +38,22 @@ _HEAD = Struct(">hhi")  # API key, version, correlation id
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A request that was sent, as far as reading its reply needs it."""
+class SentRequest:
+    """The header fields of a sent request that are needed to read its response."""
 
     api_key: int
     version: int
     correlation_id: int
 
 
-ASKED_PROBE = Asked(ApiKey.API_VERSIONS, 0, PROBE_ID)
+PROBE_REQUEST = SentRequest(ApiKey.API_VERSIONS, 0, PROBE_ID)
 
 
-def asked_by(frame: bytes) -> Asked:
-    """What the header of a frame asks, however spoiled; a key of -1 where there is no header."""
+def sent_request_of(frame: bytes) -> SentRequest:
+    """The header fields of a frame, which may be damaged; an API key of -1 if it has no header."""
     if len(frame) < _SIZE.size + _HEAD.size:
-        return Asked(-1, 0, 0)
-    return Asked(*_HEAD.unpack_from(frame, _SIZE.size))
+        return SentRequest(-1, 0, 0)
+    return SentRequest(*_HEAD.unpack_from(frame, _SIZE.size))
 
 
 @dataclass
@@ -64,12 +64,12 @@ class HostileStage(Stage):
 
     def spoiled(self, frame: bytes) -> None:
         """One frame, and a sound one behind it: is the first answered, does the connection last?"""
-        self.deliver([frame + PROBE], [asked_by(frame), ASKED_PROBE])
+        self.deliver([frame + PROBE], [sent_request_of(frame), PROBE_REQUEST])
 
     def deliver(
         self,
         pieces: Iterable[bytes],
-        asked: Sequence[Asked],
+        asked: Sequence[SentRequest],
         *,
         pause_s: float = 0.0,
         half_close: bool = False,
@@ -112,7 +112,7 @@ class _Link:
         except OSError:
             return  # the broker has hung up, which `outcomes` notes
 
-    def outcomes(self, asked: Sequence[Asked]) -> Iterable[tuple[Asked, Outcome]]:
+    def outcomes(self, asked: Sequence[SentRequest]) -> Iterable[tuple[SentRequest, Outcome]]:
         """Each request's outcome, up to the first behind which nothing can come."""
         waiting = list(asked)
         while waiting:
@@ -157,13 +157,13 @@ class _Link:
         return bytes(data)
 
 
-def _read(data: bytes, asked: Asked) -> Outcome:
+def _read(data: bytes, asked: SentRequest) -> Outcome:
     """The reply; of a key that nobody knows, its bytes."""
     try:
         response_class(asked.api_key)
     except (KeyError, LookupError, DecodeError):
         return Unreadable(f"an answer to a request of key {asked.api_key}: {data[:50].hex()}")
     outcome = read_reply(data, asked.api_key, asked.version, asked.correlation_id)
-    if asked == ASKED_PROBE and isinstance(outcome, Reply):
+    if asked == PROBE_REQUEST and isinstance(outcome, Reply):
         return Reply(type(outcome.message)())  # that there is one is what counts
     return outcome

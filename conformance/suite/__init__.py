@@ -1,5 +1,6 @@
-"""What a suite of tests gets of its broker: how soon it is there, and how long two hundred take.
+"""Measures how fast a test suite runs on a broker, and how soon a fresh broker serves.
 
-`python -m kwire.conformance.suite` runs tests/suite on both brokers, or on kwire by workers side by
-side; `python -m kwire.conformance.suite.fresh` measures how soon `kwire.testing.Kafka` is there.
+`python -m kwire.conformance.suite` runs tests/suite on both brokers, or on kwire by parallel
+workers.  `python -m kwire.conformance.suite.fresh` measures the start and reset of
+`kwire.testing.Kafka`.
 """

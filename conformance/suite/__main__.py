@@ -1,8 +1,8 @@
-"""The same suite of stock clients' tests (tests/suite) on kwire.testing and on Apache Kafka.
+"""Runs the tests of stock clients in tests/suite on kwire.testing and on Apache Kafka, in turns.
 
-Each runs the whole of it in one process, one after the other, in turns; what counts is the wall's
-time, from pytest's start to its end, and Apache Kafka is started once.  With `--workers` it is run
-on kwire alone, by so many workers side by side, again and again: each must pass.
+Each broker runs the whole suite in one process.  The result is the elapsed time from pytest's start
+to its end; Apache Kafka is started once.  With `--workers`, parallel workers run the suite on kwire
+alone, again and again, and every run must pass.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The same requests to two brokers, their replies compared field by field.
+"""Sends the same requests to two brokers and compares their responses field by field.
 
-`cases` are the scripts, a module for each API key; a `stage` plays one on one broker and writes
-down what came back; `compare` finds the first difference in the form that kwire.testing.comparing
-brings that into, `allowed` says which of them is known; `report` shows all of it.
+`cases` has the scripts, one module per API key.  A `stage` runs a case on one broker and records
+the responses.  `compare` finds the first difference between the responses in the form of
+kwire.testing.comparing, `allowed` lists the known differences, and `report` shows the results.
 """

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 from kwire.codecs.api_keys import ApiKey
-from kwire.conformance.report import Part, junit_suite
+from kwire.conformance.report import ReportPart, junit_suite
 from kwire.conformance.wire.allowed import EXCUSED
 from kwire.conformance.wire.compare import shown
 from kwire.conformance.wire.peer import Sent
@@ -31,7 +31,7 @@ class Run(NamedTuple):
         return tuple(cell for cell in self.cells if cell.state is State.RED)
 
 
-class WirePart(Part):
+class WirePart(ReportPart):
     """The wire part of a report: a matrix of API keys and versions."""
 
     name = "wire"

@@ -1,16 +1,16 @@
-"""Jobs that move records and compute over them, on Spark: `kwire pipeline`, and this API.
+"""Spark jobs that archive, mirror, replay, query and audit topics; also the command kwire pipeline.
 
-Every job works on any Kafka cluster through Spark's built-in source and sink, and on any Spark
-master.  A function takes the caller's own SparkSession and gives back Spark's own objects, so that
-a program goes on from there; `session` makes a session where there is none.
+Every job works with any Kafka cluster, through Spark's built-in source and sink, and with any Spark
+master.  The functions take the caller's SparkSession and return Spark's own objects, so that a
+program can use all of Spark with them; `session` makes a session if the program has none.
 
     from kwire import pipeline
 
     with pipeline.session("orders") as spark:
         pipeline.follow(pipeline.archive(spark, pipeline.Archive(...)))
 
-PySpark is imported when a session is made and not before: `pip install '.[spark]'` in kwire's
-folder brings it.
+PySpark is imported only when a session is made: `pip install '.[spark]'` in kwire's folder
+installs it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A cluster that a job works on: its topics, groups and offsets, asked until it answers."""
+"""The topics, groups and offsets of a job's cluster; requests are repeated until it answers."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ PartitionId = tuple[str, int]
 REQUEST_S = 10.0
 BACKOFF_S = 0.2
 PATIENCE_S = 120.0
-"""How long a cluster may be away before the job gives up."""
+"""How long a cluster may be unavailable before the job fails."""
 
 
 class Insist(Protocol):
-    """Calls again while the cluster is away, or not ready."""
+    """Repeats a call while the cluster is unavailable or not ready."""
 
     def __call__(self, ask: Callable[[], R], /) -> R: ...
 
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic: its id, or its name where the cluster gives none, and how many partitions it has."""
+    """A topic: its id (its name if the cluster has no topic ids), and its number of partitions."""
 
     name: str
     id: str
@@ -49,14 +49,14 @@ class Topic:
 
 @dataclass(frozen=True)
 class Committed:
-    """A group's offset for a partition, and what it said with it."""
+    """A committed offset and its metadata."""
 
     offset: int
     metadata: str
 
 
 class ClusterAdmin:
-    """A cluster as its administrator sees it.  Raises PipelineError when it does not answer."""
+    """An admin client for a cluster.  Its methods raise PipelineError if the cluster is down."""
 
     def __init__(self, kafka: Kafka, *, patience_s: float = PATIENCE_S) -> None:
         from confluent_kafka import KafkaException
@@ -71,17 +71,17 @@ class ClusterAdmin:
             raise PipelineError(f"{kafka.bootstrap}: {failed.args[0].str()}") from failed
 
     def close(self) -> None:
-        """Let the client go; nothing may be asked after that.
+        """Drop the client; no method may be called after that.
 
-        Spark keeps the functions of a query as long as the process runs, and with them what they
-        know: a client that is not let go would ask for its cluster as long.
+        Spark keeps the functions of a query, and what they refer to, as long as the process runs.
+        A client that is still referenced would keep connecting to its cluster.
         """
         if hasattr(self, "_admin"):
             del self._admin
 
     @cached_property
     def id(self) -> str:
-        """The cluster's id; its address where it has none."""
+        """The cluster's id; its bootstrap address if it has no id."""
         described = self._one(lambda: self._admin.describe_cluster(request_timeout=REQUEST_S))
         return described.cluster_id or self.kafka.bootstrap
 
@@ -106,7 +106,7 @@ class ClusterAdmin:
         }
 
     def settings_of_topics(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
-        """What is set on each topic itself, defaults left out."""
+        """The settings of each topic that were set on the topic itself, without defaults."""
         from confluent_kafka.admin import ConfigResource, ConfigSource, ResourceType
 
         asked = [ConfigResource(ResourceType.TOPIC, name) for name in names]
@@ -126,7 +126,7 @@ class ClusterAdmin:
     def create_topic(
         self, name: str, partitions: int, settings: Mapping[str, str], replication: int | None
     ) -> bool:
-        """Create a topic; False where it is there."""
+        """Create a topic; returns False if it exists."""
         from confluent_kafka.admin import NewTopic
 
         new = NewTopic(
@@ -139,7 +139,7 @@ class ClusterAdmin:
         return name in made
 
     def add_partitions(self, name: str, total: int) -> None:
-        """Have a topic have so many partitions."""
+        """Raise a topic's number of partitions to `total`."""
         from confluent_kafka.admin import NewPartitions
 
         self._all(
@@ -171,7 +171,7 @@ class ClusterAdmin:
     def ends(
         self, partitions: Iterable[PartitionId], *, earliest: bool = False
     ) -> dict[PartitionId, int]:
-        """Where each partition ends for a read_committed reader, or where it begins."""
+        """The last stable offset of each partition, or with `earliest` its log start offset."""
         from confluent_kafka import IsolationLevel, TopicPartition
         from confluent_kafka.admin import OffsetSpec
 
@@ -194,7 +194,7 @@ class ClusterAdmin:
         return sorted(group.group_id for group in listed.valid)
 
     def active_groups(self, names: list[str]) -> set[str]:
-        """Those of the groups that have members."""
+        """The groups among `names` that have members."""
         from confluent_kafka import ConsumerGroupState
 
         if not names:
@@ -208,7 +208,7 @@ class ClusterAdmin:
 
     @contextmanager
     def member(self, group: str) -> Iterator[GroupOffsets]:
-        """The offsets of a group."""
+        """Access to the committed offsets of a group."""
         from confluent_kafka import Consumer
 
         consumer = Consumer(
@@ -231,7 +231,7 @@ class ClusterAdmin:
     def _all(
         self, ask: Callable[[], Mapping[Any, Future[Any]]], absent: str | None = None
     ) -> dict[Any, Any]:
-        """Every answer but those with the error of that name."""
+        """All results by key, without those that failed with the error `absent`."""
         from confluent_kafka import KafkaError, KafkaException
 
         left_out = getattr(KafkaError, absent) if absent else None
@@ -249,7 +249,7 @@ class ClusterAdmin:
         return self.insist(results)
 
     def insist(self, ask: Callable[[], R]) -> R:
-        """Ask again while the cluster is away, or not ready."""
+        """Repeat a call while the cluster is unavailable or not ready.  Raises PipelineError."""
         from confluent_kafka import KafkaError, KafkaException
 
         passing = {getattr(KafkaError, name) for name in AGAIN}
@@ -265,10 +265,10 @@ class ClusterAdmin:
 
 
 class GroupOffsets:
-    """The offsets of one group, by a consumer that is subscribed to nothing.
+    """The committed offsets of one group, by a consumer without a subscription.
 
-    librdkafka's admin client could list them too, but its process ends with it where the
-    coordinator is just moving.
+    librdkafka's admin client could list them, too, but it crashes the process while the coordinator
+    is moving.
     """
 
     def __init__(self, group: str, consumer: Consumer, insist: Insist) -> None:
@@ -277,7 +277,7 @@ class GroupOffsets:
         self._insist = insist
 
     def read(self, partitions: Iterable[PartitionId]) -> dict[PartitionId, Committed]:
-        """Those that are committed, none of an open transaction (KIP-447)."""
+        """The committed offsets of these partitions, without open transactions (KIP-447)."""
         from confluent_kafka import TopicPartition
 
         asked = [TopicPartition(*partition) for partition in partitions]
@@ -291,7 +291,7 @@ class GroupOffsets:
         }
 
     def commit(self, offsets: Mapping[PartitionId, Committed]) -> bool:
-        """Commit offsets of a group without members; False where it has some after all."""
+        """Commit offsets of a group without members; returns False if it has members."""
         from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
         places = [

@@ -1,4 +1,4 @@
-"""What stops a job, each in a sentence that names the mend."""
+"""Errors that stop a job; each message says what to do.  Shortens Spark's errors to a sentence."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ import re
 
 CONDITION = re.compile(r"^((?:[A-Z]\w*: )?)\[[A-Z][A-Z0-9_.]*\] ")
 SQLSTATE = re.compile(r"[.\s]*\bSQLSTATE: \w+")
-"""Spark's names of an error, for programs, on either side of the sentence for people."""
+"""Spark's error codes, which stand before and after the readable sentence."""
 RAISED = re.compile(r"^(?P<module>(?:\w+\.)*)(?P<name>[A-Z]\w*): (?P<said>.+)$", re.MULTILINE)
-"""The end of a Python traceback; what runs in Spark's workers comes back as one."""
+"""The last line of a Python traceback; errors of Spark's Python workers contain one."""
 SPARK_CLASS = re.compile(r"^(?:[a-z]\w*\.)+([A-Z]\w*(?:Exception|Error)):\s*", re.MULTILINE)
 
 NO_MODULE = re.compile(r"^No module named '(?P<module>[\w.]+)'$")
-"""What Python says where a package is missing: ours are there, so it is the workers' Python."""
+"""Python's message about a missing package.  The packages exist in this process, so the Python of
+Spark's workers lacks it."""
 
 LOST = ("KAFKA_DATA_LOSS", "KafkaIllegalStateException: Some data may have been lost")
-"""What Spark's Kafka source says under failOnDataLoss; its tasks say it in the second way."""
+"""Errors of Spark's Kafka source with failOnDataLoss: of the driver, and of its tasks."""
 
 
 class PipelineError(RuntimeError):
-    """A job cannot begin, or ended before its work was done; the message is one for people."""
+    """A job cannot start, or ended before it was done; the message says why and what to do."""
 
 
 class SparkMissing(PipelineError):
@@ -31,20 +32,20 @@ class QueryFailed(PipelineError):
 
 
 class RecordsLost(QueryFailed):
-    """Records were gone from the cluster before a query had read them."""
+    """Records were deleted from the cluster before a query read them."""
 
 
 def failure(error: BaseException) -> QueryFailed:
-    """What ended a query, of Spark's own error."""
+    """Convert the Spark error that ended a query."""
     if any(sign in str(error) for sign in LOST):
         return RecordsLost(f"records were removed before they were read: {sentence_of(error)}")
     return QueryFailed(sentence_of(error))
 
 
 def sentence_of(error: BaseException) -> str:
-    """The first line of the innermost cause that a Spark error names.
+    """The first line of the innermost cause in a Spark error.
 
-    Spark's errors are pages long: the traces of its threads, each cause with its own.
+    Spark's errors are pages long: they contain a stack trace for each cause.
     """
     text = str(error)
     causes = [line.split(":", 1)[1] for line in text.splitlines() if line.startswith("Caused by:")]
@@ -56,7 +57,10 @@ def sentence_of(error: BaseException) -> str:
 
 
 def _raised(text: str) -> str | None:
-    """What the last Python error of a text says; ours are sentences already."""
+    """The message of the last Python error in a text, or None.
+
+    The name of the exception is left out if it is one of kwire's, whose messages are sentences.
+    """
     _, _, trace = text.partition("Traceback (most recent call last)")
     raised = list(RAISED.finditer(trace.partition("=== Streaming Query ===")[0]))
     if not raised:

@@ -1,23 +1,23 @@
-"""Records into topics exactly once, whoever runs a task again: the writer of replay and mirror.
+"""Writes records to topics exactly once, even if Spark runs a task again; for replay and mirror.
 
-Spark's own sink knows no transactions, so what it writes again after a failure is there twice.
-Here a task writes each partition with a transactional producer of its own, and the transaction
-carries how far the source has come:
+Spark's own sink has no transactions: a batch that it writes again after a failure is duplicated.
+Here a task writes each partition with its own transactional producer, and each transaction also
+commits the position in the source:
 
-- The transactional id is of the job and the target partition.  A task begins with
-  InitProducerId, which fences whoever wrote the partition before it: a task that Spark gave up,
-  but that is still running, can commit nothing any more.
-- The position in the source, that is the offset of the next record to come, is committed as the
-  offset of the target partition to the group `kwire-JOB-NAME`, in the transaction of the records
-  before it; the offset's metadata says which source that is.  A task then reads the position
-  (KIP-447: of no open transaction) and leaves out the records before it.
-- So a batch that is written again writes nothing twice, and one that was cut short goes on.
+- The transactional id consists of the job's name and the target partition.  A task begins with
+  InitProducerId, which fences the partition's previous writer: a task that Spark gave up but that
+  still runs cannot commit any more.
+- The position is the source offset of the next record to write.  It is committed as the target
+  partition's offset of the group `kwire-JOB-NAME`, in the same transaction as the records before
+  it; the offset's metadata names the source.  A new task reads the committed position (KIP-447:
+  without open transactions) and skips the records before it.
+- So a batch that runs again writes no record twice, and an interrupted batch continues.
 
-Where a map is asked for, the transaction also holds one record to a compacted topic: which
-offsets of the source became which of the target (see kwire/pipeline/positions.py).
+With `map_topic`, each transaction also writes one record to a compacted topic: which offsets of the
+source became which offsets of the target (kwire.pipeline.positions).
 
-Spark's executors need confluent-kafka and pyarrow, and not kwire: what runs there is sent to them
-by value, all of SHIPPED.
+Spark's executors need confluent-kafka and pyarrow, but not kwire: the modules in SHIPPED are sent
+to them by value.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from kwire.pipeline.positions import MapRecord, Position, position_of
 from kwire.pipeline.rows import Columns, Reports, Size, by_partition, slices
-from kwire.pipeline.transactional import Client
+from kwire.pipeline.transactional import TransactionalClient
 
 if TYPE_CHECKING:
     import pyarrow
@@ -42,9 +42,11 @@ SHIPPED = tuple(
 BACKOFF_S = 0.2
 RELEASE_S = 5.0
 BATCH_SIZE_BYTES = 1_000_000
-"""Under every broker's default of max.message.bytes: a topic that allows less is found out."""
+"""Size of a batch, below every broker's default of max.message.bytes.  If a topic allows less, the
+first refusal tells, and the next producer makes smaller batches."""
 BATCH_SHARE = 0.9
-"""Of what a topic takes: room for the batch's own header, and for what does not compress."""
+"""Size of those smaller batches relative to the topic's max.message.bytes: the rest is for the
+batch header and for records that do not compress."""
 
 FENCED = ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH")
 NEVER = (
@@ -54,36 +56,37 @@ NEVER = (
     "POLICY_VIOLATION",
     "UNSUPPORTED_FOR_MESSAGE_FORMAT",
 )
-"""Why a record is refused however often it is sent."""
+"""Errors of a record that a retry does not solve."""
 OF_ONE_RECORD = ("INVALID_TIMESTAMP", "INVALID_RECORD")
-"""Of those, why its whole batch is refused with it, and librdkafka does not say for which one."""
+"""Those of them with which one record makes the broker refuse its whole batch; librdkafka does not
+say which record it is."""
 
 
 class WriteError(RuntimeError):
-    """Records cannot be written; the message is one for people."""
+    """Records cannot be written; the message says why."""
 
 
-class Fenced(WriteError):
-    """Another task has taken the partition over."""
+class TaskFenced(WriteError):
+    """Another task writes the partition now and has fenced this one."""
 
 
 class RecordTooLarge(WriteError):
-    """The target's topic does not take a record of this size."""
+    """A record is larger than the target topic's max.message.bytes."""
 
 
 class OtherSource(WriteError):
-    """The target's position is one in another source than the one that is written from."""
+    """The target's committed position belongs to another source than the one of this job."""
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """What one transaction may hold, and how long a target may be away.
+    """Limits of one transaction, and how long a target may be unavailable.
 
-    records        Of one transaction.
-    size_bytes     Of one transaction; a task holds about three times as much in memory.
-    duration_s     From a transaction's first row to its commit, while rows come.
+    records        Maximum number of records.
+    size_bytes     Maximum size; a task needs about three times as much memory.
+    duration_s     Maximum time from a transaction's first row to its commit.
     timeout_s      transaction.timeout.ms of the producer: how long the coordinator waits.
-    patience_s     How long a transaction is tried again before the task gives up.
+    patience_s     How long a transaction is retried before the task fails.
     """
 
     records: int = 100_000
@@ -95,15 +98,15 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Written:
-    """What became of the rows of one partition.
+    """The result of writing the rows of one partition.
 
-    topic, partition     Of the target.
-    records              Written here.
-    skipped              There already: they were written before.
-    size_bytes           Of what was written, as Arrow holds it.
-    transactions         Committed here.
-    position             In the source, of the next record to come.
-    first, last          Offsets in the target of what was written here; -1 where nothing was.
+    topic, partition     The target partition.
+    records              Number of records written.
+    skipped              Number of records left out because an earlier task wrote them.
+    size_bytes           Size of the written records in Arrow's format.
+    transactions         Number of committed transactions.
+    position             Source offset of the next record to write.
+    first, last          Target offsets of the first and last record; -1 if none was written.
     """
 
     topic: str
@@ -121,19 +124,19 @@ WRITTEN_DDL = (
     "topic string, partition int, records long, skipped long, size_bytes long, transactions long, "
     "position long, first long, last long"
 )
-"""`Written` as a schema of Spark."""
+"""Spark schema of `Written`."""
 
 
 @dataclass(frozen=True)
-class Plan:
-    """From where to where one batch's rows go.
+class WritePlan:
+    """Sources and targets of one Spark batch.
 
-    targets   The target's topic of a source's topic; the same where none is named.
-    ids       Of the target's topics, so that one that is made anew is taken for new.
-    origins   Of the source's topics, what their positions count in: cluster and topic id, say.
-    via       Of the source's topics, the clusters that their records came through.
-    known     Positions by (target's topic, partition), for where the group has none any more.
-    batch     The number of Spark's batch, for whoever looks at the group's offsets.
+    targets   Target topic by source topic; a missing one has the same name.
+    ids       Topic id by target topic: no position is valid for a topic that was created again.
+    origins   Identity of each source topic, for example cluster id and topic id.
+    via       The clusters that the records of each source topic came through.
+    known     Position by (target topic, partition), used if the group's offset has expired.
+    batch     Number of Spark's batch, stored with the group's offsets for information.
     """
 
     targets: Mapping[str, str] = field(default_factory=dict)
@@ -144,7 +147,7 @@ class Plan:
     batch: int = -1
 
     def position(self, topic: str) -> Position:
-        """What goes with the positions of a topic of the source."""
+        """The metadata for positions in a source topic."""
         target = self.targets.get(topic, topic)
         return Position(
             self.origins.get(topic, topic),
@@ -155,11 +158,11 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Writer:
-    """Writes rows exactly once.  It is plain data, and goes to Spark's executors as it is.
+class ExactlyOnceWriter:
+    """Writes rows exactly once.  It is plain data, which Spark sends to its executors.
 
-    client       The target's address and security, by librdkafka's names.
-    name         Of the job and its run, `mirror-NAME`: two of one name fence each other.
+    client       Settings of the target cluster by librdkafka's names.
+    name         Name of the job, `mirror-NAME`; two jobs of one name fence each other.
     compression  compression.type of the producer.
     map_topic    The compacted topic for the map of offsets; None for no map.
     """
@@ -175,13 +178,13 @@ class Writer:
         """The group whose committed offsets are the positions."""
         return f"kwire-{self.name}"
 
-    def write(self, batches: Iterable[pyarrow.RecordBatch], plan: Plan) -> Iterator[Written]:
+    def write(self, batches: Iterable[pyarrow.RecordBatch], plan: WritePlan) -> Iterator[Written]:
         """Write rows (see `rows.COLUMNS`) to the partitions that they name, in their order.
 
-        A partition's rows must come in the order of their offsets; one that comes twice, or that
-        was written before, is left out.  A partition's producer is closed when rows of another
-        partition come: rows that lie partition by partition cost least.
-        Raises WriteError; what was committed until then stays, and is left out the next time.
+        The rows of a partition must come in the order of their offsets; duplicates, and rows that
+        were written before, are skipped.  A partition's producer is closed when rows of another
+        partition come, so rows should be grouped by partition.
+        Raises WriteError; committed transactions stay, and the next task skips their records.
         """
         now: PartitionWriter | None = None
         try:
@@ -200,14 +203,14 @@ class Writer:
                 now.close()
 
     def release(self, partitions: Iterable[tuple[str, int]]) -> None:
-        """Abort what tasks that were stopped have left open in these partitions of the target.
+        """Abort the open transactions that stopped tasks left in these target partitions.
 
-        Whoever reads there waits for it otherwise, until the coordinator gives it up.
+        Otherwise read_committed consumers wait until the transactions time out.
         """
         from confluent_kafka import KafkaException
 
         for topic, partition in partitions:
-            client = Client(
+            client = TransactionalClient(
                 self.client,
                 group=self.group,
                 topic=topic,
@@ -217,14 +220,14 @@ class Writer:
             try:
                 client.open({})
             except KafkaException:
-                return  # the target is away: its coordinator will do it
+                return  # the target is unavailable: its coordinator aborts after the timeout
             finally:
                 client.close()
 
     def task(
-        self, plan: Plan
+        self, plan: WritePlan
     ) -> Callable[[Iterable[pyarrow.RecordBatch]], Iterable[pyarrow.RecordBatch]]:
-        """`write` as DataFrame.mapInArrow wants it; its result is of the schema WRITTEN_DDL."""
+        """`write` as a function for DataFrame.mapInArrow, whose result has schema WRITTEN_DDL."""
         _ship_by_value()
 
         def run(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
@@ -241,21 +244,21 @@ class Writer:
 
 
 def _ship_by_value() -> None:
-    """Have what runs on executors pickled whole, not by its name: kwire need not be there."""
+    """Pickle the modules in SHIPPED by value: executors need not have kwire installed."""
     cloudpickle = import_module("pyspark.cloudpickle")
     for name in SHIPPED:
         cloudpickle.register_pickle_by_value(import_module(name))
 
 
 class _Repeat(Exception):
-    """The transaction has to be aborted and begun again."""
+    """The transaction must be aborted and started again."""
 
 
 class PartitionWriter:
-    """One partition of the target, from the rows of one partition of the source."""
+    """Writes the rows of one source partition to one target partition."""
 
     def __init__(
-        self, writer: Writer, topic: str, partition: int, position: Position, known: int
+        self, writer: ExactlyOnceWriter, topic: str, partition: int, position: Position, known: int
     ) -> None:
         self.writer = writer
         self.topic = topic
@@ -264,13 +267,13 @@ class PartitionWriter:
         self._known = known
         self._limit = Size(writer.bounds.records, writer.bounds.size_bytes)
         self._written = Written(topic, partition)
-        self._rows: list[pyarrow.RecordBatch] = []  # of the transaction that is next
+        self._rows: list[pyarrow.RecordBatch] = []  # rows of the next transaction
         self._size = Size()
         self._since = 0.0
-        self._alone = True  # nobody else writes between our records
+        self._alone = True  # no other producer has written between this one's records
         self._batch_size_bytes = BATCH_SIZE_BYTES
         self._batch_records = writer.bounds.records
-        self._client = Client(
+        self._client = TransactionalClient(
             writer.client,
             group=writer.group,
             topic=topic,
@@ -279,7 +282,7 @@ class PartitionWriter:
         )
 
     def add(self, rows: pyarrow.RecordBatch) -> None:
-        """Take rows; a transaction is written whenever there are enough of them."""
+        """Add rows; writes a transaction whenever they reach a limit."""
         if not self._client.is_open:
             self._open()
         for part in slices(self._new(rows), self._limit):
@@ -292,20 +295,20 @@ class PartitionWriter:
             self._write()
 
     def flush(self) -> None:
-        """Write what is held, in a transaction of its own."""
+        """Write the added rows now, in one transaction."""
         self._write()
 
     def finish(self) -> Written:
-        """Write what is left, and close the producer."""
+        """Write the remaining rows and close the producer; returns the result."""
         self._write()
         self.close()
         return self._written
 
     def close(self) -> None:
-        """Let the producer go; what it has not committed is the next one's to abort.
+        """Drop the producer; the next one aborts its open transaction.
 
-        One that is not let go asks for its cluster as long as the process runs: confluent-kafka
-        2.x may keep an exception for good, and with it all that its frames know.
+        A producer that is still referenced keeps connecting to its cluster until the process ends:
+        confluent-kafka 2.x may keep an exception for ever, and with it the frames' variables.
         """
         self._client.close()
 
@@ -314,7 +317,7 @@ class PartitionWriter:
         self._size = self._size.plus(rows)
 
     def _new(self, rows: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
-        """The rows that are neither in the target nor held already."""
+        """The rows that are neither in the target nor added already."""
         import numpy
 
         offsets = rows.column("offset").to_numpy(zero_copy_only=False)
@@ -324,7 +327,7 @@ class PartitionWriter:
         return rows.slice(seen)
 
     def _open(self) -> None:
-        """Fence the partition's last writer, then leave out what it has written."""
+        """Fence the partition's last writer, then drop the rows that it wrote."""
         from confluent_kafka import KafkaException
 
         bounds = self.writer.bounds
@@ -341,12 +344,15 @@ class PartitionWriter:
         position = max(self._known, self._agreed(committed))
         self._written = replace(self._written, position=position)
         held, self._rows, self._size = self._rows, [], Size()
-        for rows in held:  # their transaction may have been committed after all
+        for rows in held:  # a transaction whose commit failed may have been committed
             if (new := self._new(rows)).num_rows:
                 self._hold(new)
 
     def _agreed(self, committed: TopicPartition) -> int:
-        """The position that the target holds, if it is one in this source; 0 for none."""
+        """The committed position in this source; 0 if there is none.
+
+        Raises OtherSource if the position belongs to another source.
+        """
         if committed.offset < 0:
             return 0
         known, now = position_of(committed.metadata), self._position
@@ -361,7 +367,7 @@ class PartitionWriter:
         return int(committed.offset)
 
     def _write(self) -> None:
-        """Write the rows that are held, in one transaction, however often it has to be begun."""
+        """Write the added rows in one transaction; starts it again after retriable errors."""
         from confluent_kafka import KafkaException
 
         deadline = time.monotonic() + self.writer.bounds.patience_s
@@ -376,10 +382,10 @@ class PartitionWriter:
                 self._begin_again(time.monotonic() - begun)
             except KafkaException as failed:
                 raise self._failure(failed.args[0]) from failed
-            every = True  # so that it is known which row was refused
+            every = True  # ask for a report on each row, to know which row is refused
 
     def _count(self, reports: Reports) -> None:
-        """A transaction is committed."""
+        """Add a committed transaction to the result."""
         done = self._written
         self._written = replace(
             done,
@@ -393,10 +399,10 @@ class PartitionWriter:
         self._rows, self._size = [], Size()
 
     def _begin_again(self, duration_s: float) -> None:
-        """Abort, and go on with a new producer: one whose batches were refused may stay stuck.
+        """Abort, and continue with a new producer: one whose batches were refused may stay stuck.
 
-        The coordinator aborts what takes longer than the transaction's timeout, and fences its
-        producer.  Whoever is fenced before that has a successor.
+        The coordinator aborts a transaction after its timeout and fences the producer.  A producer
+        that is fenced before the timeout was fenced by another task.
         """
         fatal = self._client.abort()
         if fatal is not None and duration_s < self.writer.bounds.timeout_s:
@@ -405,7 +411,7 @@ class PartitionWriter:
         self._open()
 
     def _transaction(self, reports: Reports) -> Reports:
-        """Write what is held; raises _Repeat where that has to be done again."""
+        """Write the added rows in one attempt.  Raises _Repeat if it must be started again."""
         from confluent_kafka import KafkaError, KafkaException
 
         client = self._client
@@ -420,7 +426,7 @@ class PartitionWriter:
                 self._see_refused(reports)
             if not reports.complete:
                 self._alone = False
-                raise _Repeat("somebody else writes there too")
+                raise _Repeat("another producer writes to the partition, too")
             if self.writer.map_topic is not None:
                 key, value = self._map_record(reports).encode()
                 client.producer.produce(self.writer.map_topic, value, key)
@@ -429,7 +435,7 @@ class PartitionWriter:
             error = failed.args[0]
             if reports.refused:
                 self._see_refused(reports)
-            has_failed = error.code() == KafkaError._STATE  # before this call
+            has_failed = error.code() == KafkaError._STATE  # an earlier call failed
             if has_failed or error.fatal() or error.txn_requires_abort():
                 raise _Repeat(error.str()) from failed
             raise
@@ -440,7 +446,7 @@ class PartitionWriter:
         return MapRecord(self.topic, self.partition, origin, target, tuple(reports.runs()))
 
     def _columns(self, rows: pyarrow.RecordBatch) -> Columns:
-        """The rows, if the producer can write them as they are."""
+        """The columns of the rows.  Raises WriteError if librdkafka would change a record."""
         columns = Columns.of(rows)
         if 0 in columns.timestamps_ms:
             offset = columns.offsets[columns.timestamps_ms.index(0)]
@@ -451,11 +457,11 @@ class PartitionWriter:
         return columns
 
     def _see_refused(self, reports: Reports) -> NoReturn:
-        """Say why rows cannot be written; raises _Repeat where they may be another time.
+        """Raise WriteError for a refused row, or _Repeat if another attempt may succeed.
 
-        A batch is refused whole, though its records may be small: the next producer makes batches
-        that the topic takes, and then it is a record that is too large.  Or each of them may be
-        valid but one: then every record is a batch of its own.
+        The broker refuses whole batches.  After MSG_SIZE_TOO_LARGE, the next producer makes batches
+        that the topic allows; if one is refused again, a single record is too large.  After an
+        error of one record, the next producer makes batches of one record, to find out which.
         """
         for offset, error in sorted(reports.refused.items()):
             if self._batch_records > 1 and _is_one_of(error, OF_ONE_RECORD):
@@ -472,7 +478,7 @@ class PartitionWriter:
         raise _Repeat(error.str())
 
     def _see_size(self, offset: int) -> None:
-        """Have smaller batches, or raise RecordTooLarge where they were small enough."""
+        """Choose smaller batches, or raise RecordTooLarge if they were small enough already."""
         allowed = self._client.record_size_max()
         if self._batch_size_bytes < allowed:
             raise RecordTooLarge(
@@ -482,9 +488,9 @@ class PartitionWriter:
         self._batch_size_bytes = int(allowed * BATCH_SHARE)
 
     def _failure(self, error: KafkaError) -> WriteError:
-        """What ends the task, in a sentence."""
+        """The error that ends the task."""
         if _is_one_of(error, FENCED):
-            return Fenced(f"another task writes {self._client.where} now ({error.str()})")
+            return TaskFenced(f"another task writes {self._client.where} now ({error.str()})")
         return WriteError(f"{self._client.where} cannot be written: {error.str()}")
 
 

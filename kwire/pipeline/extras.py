@@ -1,4 +1,4 @@
-"""Whether what every job imports is there."""
+"""Checks that the packages that every job imports are installed."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from kwire.client.extras import how_to_install
 from kwire.pipeline.errors import SparkMissing
 
 SPARK = {"pyspark": "PySpark", "confluent_kafka": "confluent-kafka"}
-"""What every job imports of the extra `spark`, and what people call it."""
+"""Modules of the extra `spark` that every job imports, and the names of their packages."""
 
 
 def require_spark() -> None:
-    """Raises SparkMissing, with what to type, before something is imported that is not there."""
+    """Raise SparkMissing, with the command to install them, if packages are missing."""
     missing = [name for module, name in SPARK.items() if find_spec(module) is None]
     if missing:
         verb = "is" if len(missing) == 1 else "are"

@@ -1,4 +1,4 @@
-"""A streaming query from its start to its end: what it does is told, Ctrl-C stops it cleanly."""
+"""Waits for a streaming query, reports its micro-batches, and stops it cleanly on Ctrl-C."""
 
 from __future__ import annotations
 
@@ -23,9 +23,13 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 @dataclass
 class Ended:
-    """What a query did while it was followed.
+    """What a query did during `follow`.
 
-    stopped   By Ctrl-C, SIGTERM or the `stop` event, before it ended by itself.
+    records      Records read.
+    steps        Micro-batches that read something.
+    duration_s   How long it was followed.
+    lag          Records not read yet, after the last micro-batch.
+    stopped      Whether Ctrl-C, SIGTERM or `stop` ended it.
     """
 
     records: int = 0
@@ -47,11 +51,11 @@ def follow(
     *,
     stop: threading.Event | None = None,
 ) -> Ended:
-    """Wait until the query ends; Ctrl-C or SIGTERM ends it, and so does setting `stop`.
+    """Wait until the query ends; Ctrl-C, SIGTERM or setting `stop` ends it.
 
-    `told` is called with every micro-batch that reads something, from Spark's listener thread.
-    A stopped query goes on from its checkpoint when it is started again.
-    Raises QueryFailed with the cause in one sentence when Spark ends the query with an error.
+    `told` is called in Spark's listener thread with every micro-batch that reads something.
+    A stopped query continues from its checkpoint when it is started again.
+    Raises QueryFailed, with the cause in one sentence, if Spark ends the query with an error.
     """
     ended = Ended()
     stop = stop or threading.Event()
@@ -77,9 +81,9 @@ def follow(
 
 @contextmanager
 def signals_set(stop: threading.Event) -> Iterator[None]:
-    """Ctrl-C and SIGTERM set `stop`; a second one does what it did before.
+    """Ctrl-C and SIGTERM set `stop` during the block; a second signal does what it did before.
 
-    Only the main thread may say what signals do: a follower in another leaves them as they are.
+    Only the main thread can set signal handlers: in other threads, this does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -1,8 +1,8 @@
-"""The jars of Spark's modules: once resolved, they are found again without Spark's resolver.
+"""Remembers the jars of Spark's modules, so that later starts need not resolve them again.
 
-Ivy, which spark.jars.packages runs, takes a second or more of every start, when it has nothing to
-download too.  What it found is noted in the user's cache directory, by the names that were asked
-for; while those files are there, as large as they were, they are given as spark.jars.
+spark.jars.packages runs Ivy, which takes a second or more of every start, even if it downloads
+nothing.  So the resolved files are noted in the user's cache directory, by their Maven coordinates.
+While those files exist with their sizes, they are passed to Spark as spark.jars.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PREFIX = "spark-jars-"
 
 
 def known(packages: Iterable[str]) -> list[str] | None:
-    """The files that these Maven coordinates came to; None where one of them is not there."""
+    """The files of these Maven coordinates, or None if they were not noted or a file is missing."""
     try:
         noted: dict[str, int] = json.loads(_note_of(packages).read_text())
         whole = all(Path(path).stat().st_size == size for path, size in noted.items())
@@ -31,9 +31,9 @@ def known(packages: Iterable[str]) -> list[str] | None:
 
 @contextlib.contextmanager
 def resolving() -> Iterator[None]:
-    """While Spark's resolver may download: two at once damage each other's files in Ivy's folder.
+    """Hold a lock while Spark's resolver may download: two at once damage files in Ivy's folder.
 
-    Where the cache directory cannot be written to, nobody is waited for.
+    Without a writable cache directory, there is no lock.
     """
     with contextlib.ExitStack() as held:
         with contextlib.suppress(OSError):
@@ -44,9 +44,9 @@ def resolving() -> Iterator[None]:
 
 
 def note(packages: Iterable[str], jars: str) -> None:
-    """Note what they came to: spark.jars of a session whose packages were resolved.
+    """Note the files of these packages; `jars` is spark.jars of a session that resolved them.
 
-    A cache directory that cannot be written to costs the next start its second again.
+    Without a writable cache directory, nothing is noted, and the next start resolves again.
     """
     paths = [Path(urlparse(jar).path) for jar in jars.split(",") if jar]
     with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""The Java that Spark would run on: is there one, and is it new enough."""
+"""Checks that Spark will find a Java, and that it is new enough."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OLDEST = {3: 8, 4: 17}
 
 
 def require(spark_version: str) -> None:
-    """Raise SparkMissing where Spark of this version would not start."""
+    """Raise SparkMissing if this version of Spark would not start."""
     major = int(spark_version.split(".")[0])
     oldest = OLDEST.get(major, max(OLDEST.values()))
     needed = f"Spark {spark_version} needs Java {oldest} or newer"

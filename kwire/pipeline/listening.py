@@ -1,4 +1,4 @@
-"""What Spark's own streaming listener tells of a query, micro-batch by micro-batch."""
+"""Reports the micro-batches of a query, from the events of Spark's streaming listener."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 LAST_EVENT_S = 2.0
-"""How long an ended query's last event is waited for; its steps are known without it too."""
+"""How long to wait for the last event of an ended query; its batches are known without it."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """A micro-batch that is done, as Spark's listener tells of it.
+    """A finished micro-batch, as Spark's listener reports it.
 
-    batch              Its number; it is the same when the batch is run again after a crash.
-    records            Records read in it.
-    records_per_s      Of its processing time; 0.0 where Spark gives none.
-    lag                Records that are in the topics and were not read when the batch was planned.
-    duration_ms        From its planning to its commit.
-    event              All of Spark's own progress event, from its JSON.
+    batch              Its number; a batch that runs again after a crash keeps its number.
+    records            Number of records read.
+    records_per_s      Records per second of processing time; 0.0 if Spark reports none.
+    lag                Records in the topics that were not read when the batch was planned.
+    duration_ms        Time from the planning to the commit of the batch.
+    event              Spark's progress event as JSON.
     """
 
     batch: int
@@ -46,7 +46,7 @@ class Step:
 
 
 def step_of(event: dict[str, Any]) -> Step:
-    """A Step of the JSON of Spark's progress event."""
+    """Parse the JSON of Spark's progress event."""
     sources = event.get("sources", ())
     return Step(
         batch=event["batchId"],
@@ -59,7 +59,7 @@ def step_of(event: dict[str, Any]) -> Step:
 
 
 def _lag(source: dict[str, Any]) -> int:
-    """Of one source: its latest offsets less those that the batch ends at."""
+    """The lag of one source: its latest offsets minus the offsets at which the batch ends."""
     latest, end = source.get("latestOffset"), source.get("endOffset")
     if not isinstance(latest, dict) or not isinstance(end, dict):
         return 0
@@ -71,7 +71,7 @@ def _lag(source: dict[str, Any]) -> int:
 
 
 class Steps:
-    """Tells each batch of one query once, whoever speaks of it: its listener or its own memory."""
+    """Reports each batch of one query once, whether the listener or the query's memory has it."""
 
     def __init__(self, query: StreamingQuery, told: Callable[[Step], None]) -> None:
         self.query = query

@@ -1,4 +1,4 @@
-"""How far a source has come in a target, as the target itself keeps it.
+"""The position of a source in a target, and the map of offsets; both are stored in the target.
 
 The position of a partition is a committed offset of the writer's group, with metadata:
 
@@ -9,8 +9,9 @@ The map of offsets is a compacted topic with a record for each transaction:
     key    ["TOPIC", PARTITION, FIRST-OFFSET-IN-THE-SOURCE]
     value  {"origin": ..., "target": ..., "runs": [[SOURCE, TARGET, RECORDS], ...]}
 
-Topic and partition are the target's, and each [SOURCE, TARGET, RECORDS] is a run of records that
-follow each other in both.  Sent to Spark's executors by value: imports nothing of kwire.
+Topic and partition are the target's.  Each [SOURCE, TARGET, RECORDS] is a run: RECORDS records with
+consecutive offsets in both, from these offsets on.  This module is sent to Spark's executors by
+value: it imports nothing of kwire.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from typing import NamedTuple
 
 
 class Run(NamedTuple):
-    """So many records that follow each other in the source as in the target, from these offsets."""
+    """`records` records with consecutive offsets, from offset `source` in the source and from
+    offset `target` in the target."""
 
     source: int
     target: int
@@ -30,12 +32,12 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True)
 class Position:
-    """What is said with a position.
+    """The metadata of a position.
 
-    origin   The source that it counts in.
-    target   The id of the target's topic: of one that was made anew no position is known.
-    via      The clusters that the source's records came through, the first one first.
-    batch    The number of Spark's batch that came so far; -1 where none is told.
+    origin   Identity of the source.
+    target   Topic id of the target: the position is not valid for a topic that was created again.
+    via      Ids of the clusters that the source's records came through, in order.
+    batch    Number of the Spark batch that committed the position; -1 if unknown.
     """
 
     origin: str
@@ -44,12 +46,12 @@ class Position:
     batch: int = -1
 
     def metadata(self) -> str:
-        """As the metadata of a committed offset."""
+        """The position as the metadata of a committed offset."""
         return json.dumps(asdict(self))
 
 
 def position_of(metadata: str | None) -> Position:
-    """What `Position.metadata` gave; of somebody else's metadata an origin that nobody has."""
+    """Parse the text of `Position.metadata`; other text gives an origin that no source has."""
     try:
         told = json.loads(metadata or "")
         return Position(told["origin"], told["target"], tuple(told["via"]), told["batch"])
@@ -59,7 +61,7 @@ def position_of(metadata: str | None) -> Position:
 
 @dataclass(frozen=True)
 class MapRecord:
-    """A transaction's record in the map of offsets."""
+    """The record of one transaction in the map of offsets."""
 
     topic: str
     partition: int
@@ -75,13 +77,13 @@ class MapRecord:
 
     @staticmethod
     def place(key: bytes) -> tuple[str, int]:
-        """The target's topic and partition that a key is about."""
+        """The target's topic and partition in a key."""
         topic, partition, _ = json.loads(key)
         return topic, partition
 
     @staticmethod
     def decode(key: bytes, value: bytes) -> MapRecord:
-        """Of key and value."""
+        """Parse a key and value."""
         topic, partition = MapRecord.place(key)
         told = json.loads(value)
         runs = tuple(Run(*run) for run in told["runs"])

@@ -1,4 +1,4 @@
-"""Whether the topics that a job names are there, asked before Spark is started."""
+"""Checks that the topics of a job exist, before Spark starts."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ PATIENCE_S = 10.0
 
 
 def must_have(kafka: Kafka, topics: Topics) -> None:
-    """Raise PipelineError where the cluster has no topic of a name.
+    """Raise PipelineError if the cluster lacks one of the named topics.
 
-    Spark takes a while to say that there is none, and does not say which.  What a pattern finds is
-    for Spark to tell, whose patterns are Java's.  Raises SparkMissing where a job could not run.
+    Spark takes longer to report a missing topic, and does not name it.  A pattern is not checked:
+    Spark evaluates it as a Java pattern.  Raises SparkMissing if no job can run.
     """
     require_spark()
     try:
         admin = ClusterAdmin(kafka, patience_s=PATIENCE_S)
-    except PipelineError:  # only Spark's own clients know these properties
+    except PipelineError:  # librdkafka does not know these properties, but Spark's clients may
         return
     known = admin.names() if topics.names else []
     for name in topics.names:

@@ -1,4 +1,4 @@
-"""The Spark session of a job: with the Kafka connector of the Spark that is installed."""
+"""Makes the Spark session of a job, with the Kafka connector for the installed Spark."""
 
 from __future__ import annotations
 
@@ -37,18 +37,19 @@ LOCAL_DEFAULTS = {
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
 }
-"""On one machine alone: nothing listens to the world, and a shuffle has no use for 200 parts."""
+"""Defaults for a local master: no port is open to other machines, and a shuffle uses fewer
+partitions than Spark's default of 200."""
 
 
 @dataclass(frozen=True)
 class SparkOptions:
     """How a job runs on Spark.
 
-    master     Where; None is what spark-submit or SPARK_MASTER says, else all cores of here.
-    settings   Spark's own settings by name; they win over every default of ours.
-    log        The file that takes what Spark and its dependency resolution print; None: a
-               temporary one, which is kept, and named, only when the job fails.
-    modules    More modules of Spark by their artifacts' names, as AVRO.
+    master     Spark's master; None: that of spark-submit or SPARK_MASTER, else all local cores.
+    settings   Spark settings by name; they override kwire's defaults.
+    log        File for the output of Spark and its dependency resolution; None: a temporary file,
+               which is kept and named in the error if the job fails.
+    modules    Artifact names of further Spark modules, such as AVRO.
     """
 
     master: str | None = None
@@ -69,10 +70,10 @@ class SparkOptions:
 
 @contextmanager
 def session(name: str, options: SparkOptions | None = None) -> Iterator[SparkSession]:
-    """A Spark session with the Kafka connector, stopped at the end.
+    """A Spark session with the Kafka connector, stopped at the end of the block.
 
-    Where the process has a session it is that one, and it is left running.
-    Raises SparkMissing without PySpark or Java, PipelineError when Spark does not start.
+    If the process already has a session, that one is used and not stopped.
+    Raises SparkMissing without PySpark or Java, PipelineError if Spark does not start.
     """
     options = options or SparkOptions()
     require_spark()
@@ -82,7 +83,7 @@ def session(name: str, options: SparkOptions | None = None) -> Iterator[SparkSes
         yield running
         return
     java.require(_installed_version())
-    if options.where.startswith("local"):  # its Python workers find what this process finds
+    if options.where.startswith("local"):  # the Python workers need this process's packages
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with _log(options.log) as log:
         spark = _started(name, options, log)
@@ -100,13 +101,14 @@ def session(name: str, options: SparkOptions | None = None) -> Iterator[SparkSes
 
 
 def _started(name: str, options: SparkOptions, log: Path) -> SparkSession:
-    """Start it; where Spark's resolver has to look for the connector, one process at a time."""
+    """Start the session; only one process at a time may run Spark's resolver."""
     asked = settings_of(options)
     settings = _found_again(asked, options.where)
     if PACKAGES not in settings:
         return _start(name, options.where, settings, log)
     with jars.resolving() if options.where.startswith("local") else nullcontext():
-        settings = _found_again(asked, options.where)  # who was before may have found it
+        # The process that held the lock before may have resolved the jars.
+        settings = _found_again(asked, options.where)
         spark = _start(name, options.where, settings, log)
         if PACKAGES in settings:
             found = spark.sparkContext.getConf().get(JARS) or ""
@@ -130,14 +132,14 @@ def _start(name: str, where: str, settings: Mapping[str, str], log: Path) -> Spa
 
 
 def _has_java(spark: SparkSession) -> bool:
-    """Whether the process that Spark runs in is there; it may be killed, or out of memory."""
+    """Whether Spark's Java process runs; it may have been killed, or be out of memory."""
     gateway: Any = spark.sparkContext._gateway
-    process = getattr(gateway, "proc", None)  # none where Java began, with spark-submit
+    process = getattr(gateway, "proc", None)  # None if spark-submit started this process
     return process is None or process.poll() is None
 
 
 def settings_of(options: SparkOptions) -> dict[str, str]:
-    """All settings of a session: ours, then the caller's, and the modules among the packages."""
+    """All settings of a session: defaults, overridden by the caller's, and module packages."""
     local = LOCAL_DEFAULTS if options.where.startswith("local") else {}
     settings = DEFAULTS | local | dict(options.settings)
     given = [name for name in settings.get(PACKAGES, "").split(",") if name]
@@ -148,9 +150,9 @@ def settings_of(options: SparkOptions) -> dict[str, str]:
 
 
 def _found_again(settings: Mapping[str, str], where: str) -> Mapping[str, str]:
-    """The settings with the jars that their packages came to before, where these are here.
+    """The settings with the noted jars instead of the packages, if the jars exist.
 
-    What else is said of jars (repositories, exclusions, more of them) is for Spark's resolver.
+    With other settings about jars (repositories, exclusions, further jars), Spark's resolver runs.
     """
     said = {name for name in settings if name == JARS or name.startswith(f"{JARS}.")}
     known = jars.known(settings[PACKAGES].split(",")) if said == {PACKAGES} else None
@@ -161,7 +163,7 @@ def _found_again(settings: Mapping[str, str], where: str) -> Mapping[str, str]:
 
 
 def package(artifact: str) -> str:
-    """The Maven coordinates of a module of the Spark that is installed."""
+    """The Maven coordinates of a module of the installed Spark."""
     return f"org.apache.spark:{artifact}_{_scala()}:{_installed_version()}"
 
 
@@ -173,7 +175,7 @@ def _installed_version() -> str:
 
 
 def _scala() -> str:
-    """The Scala that this Spark was built with, by the library it brings: "2.13"."""
+    """The Scala version of the installed Spark, such as "2.13", from its scala-library jar."""
     import pyspark
 
     home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
@@ -185,7 +187,7 @@ def _scala() -> str:
 
 @contextmanager
 def _log(given: Path | None) -> Iterator[Path]:
-    """The file for Spark's messages; a temporary one goes when all went well."""
+    """The file for Spark's output; a temporary one is removed unless the block raises."""
     if given is not None:
         given.parent.mkdir(parents=True, exist_ok=True)
         yield given
@@ -198,7 +200,7 @@ def _log(given: Path | None) -> Iterator[Path]:
 
 @contextmanager
 def _stderr_to(path: Path) -> Iterator[None]:
-    """Point the process' stderr to a file: Spark's Java process inherits it from here."""
+    """Redirect this process's stderr to a file; Spark's Java process inherits it."""
     sys.stderr.flush()
     kept = os.dup(2)
     with open(path, "ab") as file:

@@ -1,4 +1,4 @@
-"""Which topics of which cluster a job reads, and Spark's Kafka source set up for it."""
+"""The cluster and topics that a job reads, and Spark's Kafka source with kwire's defaults."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ if TYPE_CHECKING:
 CONNECT_TIMEOUT_S = 5.0
 
 Offsets = Mapping[str, Mapping[int, int]]
-"""An offset for each partition of each topic; -2 is the earliest, -1 the latest."""
+"""Offset by topic and partition; -2 stands for the earliest offset, -1 for the latest."""
 
 
 @dataclass(frozen=True)
 class Kafka:
-    """A cluster: where it is, and the properties of its clients.
+    """A cluster, and the properties of clients that connect to it.
 
-    bootstrap    HOST:PORT, several with commas.
-    properties   Settings of Kafka's Java clients by their names (security, timeouts, ...).
+    bootstrap    HOST:PORT, or several separated by commas.
+    properties   Settings of Kafka's Java clients by name (security, timeouts, ...).
     """
 
     bootstrap: str = "localhost:9092"
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def options(self) -> dict[str, str]:
-        """The options of Spark's Kafka source and sink that say so."""
+        """The cluster as options of Spark's Kafka source and sink."""
         named = {f"kafka.{name}": value for name, value in self.properties.items()}
         return named | {"kafka.bootstrap.servers": self.bootstrap}
 
 
 def must_answer(kafka: Kafka) -> None:
-    """Raise PipelineError where no bootstrap server takes a connection.
+    """Raise PipelineError if no bootstrap server accepts a connection.
 
-    Spark's own clients try for minutes, and Java takes seconds to start before.
+    Without this check, Java would start for seconds, and Spark's clients would retry for minutes.
     """
     for server in kafka.bootstrap.split(","):
         host, _, port = server.strip().rpartition(":")
@@ -54,7 +54,7 @@ def must_answer(kafka: Kafka) -> None:
 
 @dataclass(frozen=True)
 class Topics:
-    """Topics by their names, or all whose whole name matches a (Java) regular expression."""
+    """Topics by their names, or all topics whose whole name matches a Java regular expression."""
 
     names: tuple[str, ...] = ()
     pattern: str | None = None
@@ -64,9 +64,9 @@ class Topics:
             raise PipelineError("name topics, or give a pattern for their names, and not both")
 
     def options(self) -> dict[str, str]:
-        """The option of Spark's Kafka source that says so."""
+        """The topics as an option of Spark's Kafka source."""
         if self.pattern:
-            return {"subscribePattern": f"^(?:{self.pattern})$"}  # Spark looks for it anywhere
+            return {"subscribePattern": f"^(?:{self.pattern})$"}  # Spark would match a part, too
         return {"subscribe": ",".join(self.names)}
 
     def __str__(self) -> str:
@@ -74,7 +74,7 @@ class Topics:
 
 
 def offsets_option(offsets: Offsets | str) -> str:
-    """An option's value for `earliest`, `latest` or an offset for each partition."""
+    """`earliest`, `latest` or offsets by partition, as the value of a Spark option."""
     if isinstance(offsets, str):
         return offsets
     return json.dumps(
@@ -102,9 +102,9 @@ def read(
     ending: Offsets | str = "latest",
     **more: object,
 ) -> DataFrame:
-    """All records there are now, as a batch: Spark's own columns, with headers.
+    """All records up to now as a batch DataFrame: the columns of Spark's Kafka source, and headers.
 
-    `more` are further options of Spark's Kafka source by name; those that are None are left out.
+    `more` are further options of Spark's Kafka source by name; None leaves an option out.
     """
     options = _common(kafka, topics, more)
     options |= {
@@ -122,6 +122,9 @@ def read_stream(
     starting: Offsets | str = "earliest",
     **more: object,
 ) -> DataFrame:
-    """The records as a stream, see `read`; a checkpoint's offsets go before `starting`."""
+    """The records as a streaming DataFrame, see `read`.
+
+    If the query has a checkpoint, it continues there instead of at `starting`.
+    """
     options = _common(kafka, topics, more) | {"startingOffsets": offsets_option(starting)}
     return spark.readStream.format("kafka").options(**options).load()

@@ -1,6 +1,7 @@
-"""A transactional producer for one partition, and the position committed with its records.
+"""A transactional producer for one partition, and the position that is committed with its records.
 
-Sent to Spark's executors by value: imports nothing of kwire but what is sent as well.
+This module is sent to Spark's executors by value: it imports only modules of kwire that are sent
+as well.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 CALL_S = 5.0
-"""How long one call into librdkafka may take before it is made again."""
+"""Timeout of one call into librdkafka, after which the call is repeated."""
 FLUSH_S = 2.0
 BACKOFF_S = 0.2
 RECORDS_QUEUED_MAX = 1_000_000
 LOG_LEVEL = 3
-"""Errors: librdkafka tells of each connection that ends on a level below."""
+"""Errors only: on lower levels, librdkafka logs the end of each connection."""
 
 AGAIN = (
     "_TIMED_OUT",
@@ -38,11 +39,11 @@ AGAIN = (
     "UNSTABLE_OFFSET_COMMIT",
     "NETWORK_EXCEPTION",
 )
-"""Errors that pass; librdkafka says of those of its transactional calls that they are retriable."""
+"""Retriable errors; for transactional calls, librdkafka also marks errors as retriable itself."""
 
 
-class Client:
-    """What writes one partition, and reads and commits the position that goes with it."""
+class TransactionalClient:
+    """Writes one partition, and reads and commits the position in its source."""
 
     def __init__(
         self,
@@ -64,7 +65,7 @@ class Client:
 
     @property
     def where(self) -> str:
-        """The partition, in words."""
+        """The partition in words, for messages."""
         return f"partition {self.partition} of {self.topic}"
 
     @property
@@ -74,13 +75,13 @@ class Client:
 
     @property
     def producer(self) -> Producer:
-        """Of the one partition; `open` makes it."""
+        """The producer; `open` makes it."""
         assert self._producer is not None, "not open"
         return self._producer
 
     @property
     def _positions(self) -> Consumer:
-        """Reads the position, and names the group; it is never subscribed to anything."""
+        """The consumer that reads the position and identifies the group; it never subscribes."""
         from confluent_kafka import Consumer
 
         if self._consumer is None:
@@ -95,16 +96,16 @@ class Client:
         return self._consumer
 
     def open(self, settings: Mapping[str, str | int]) -> TopicPartition:
-        """Fence the last writer of the partition; returns the position that is committed.
+        """Fence the last writer of the partition; returns the committed position.
 
-        An earlier producer of this object goes.
+        An earlier producer of this object is dropped.
         """
         from confluent_kafka import Producer, TopicPartition
 
         own = {
             "transactional.id": self.transactional_id,
-            "linger.ms": 50,  # flush() ends it: it only keeps the first batches from being tiny
-            "message.max.bytes": 1_000_000_000,  # what is too large is the broker's to say
+            "linger.ms": 50,  # keeps the first batches from being tiny; flush() does not wait
+            "message.max.bytes": 1_000_000_000,  # the broker decides which record is too large
             "queue.buffering.max.messages": RECORDS_QUEUED_MAX,
             "error_cb": lambda error: None,  # without one a fatal error is raised by any call
         }
@@ -123,13 +124,13 @@ class Client:
         return committed
 
     def close(self) -> None:
-        """Let both clients go."""
+        """Close the consumer and drop the producer."""
         if self._consumer is not None:
             self._consumer.close()
         self._producer = self._consumer = None
 
     def produce(self, columns: Columns, watched: Iterable[Report | None]) -> None:
-        """Hand rows to the producer; where its queue is full, wait for room."""
+        """Pass rows to the producer; waits while its queue is full."""
         produce, topic, partition = self.producer.produce, self.topic, self.partition
         rows = zip(
             columns.values,
@@ -149,10 +150,10 @@ class Client:
                     break
 
     def flush(self, position: int, metadata: str) -> None:
-        """Wait until all rows are written, and the position with them.
+        """Wait until all rows are written and the position was sent.
 
-        A transaction that has failed may keep rows until they time out: to send the position tells
-        at once.
+        In a failed transaction, rows may stay queued until they time out; sending the position
+        reports the failure at once.
         """
         while True:
             left = self._serve(self.producer.flush, FLUSH_S)
@@ -162,10 +163,10 @@ class Client:
 
     @staticmethod
     def _serve(call: Callable[[float], int], timeout_s: float) -> int:
-        """Let callbacks run; what ended the producer is for the next call to it to tell.
+        """Run callbacks.  Ignores a fatal error, which the next call to the producer reports.
 
-        confluent-kafka raises a fatal error from here, and where delivery reports follow it in the
-        same call it loses that exception: a SystemError says so.
+        confluent-kafka raises a fatal error from here.  If delivery reports follow in the same
+        call, confluent-kafka loses the exception and raises SystemError instead.
         """
         from confluent_kafka import KafkaException
 
@@ -214,10 +215,10 @@ class Client:
         return int(described["max.message.bytes"].value)
 
     def insist(self, call: Callable[[float], R]) -> R:
-        """Make a call that takes a timeout in seconds until it succeeds, or fails for good.
+        """Repeat a call that takes a timeout in seconds until it succeeds or fails for good.
 
-        confluent-kafka 2.x keeps some exceptions until the process ends.  What is raised here must
-        not know the producer by this frame, for that would ask for its cluster as long.
+        confluent-kafka 2.x keeps some exceptions until the process ends.  So this frame must not
+        refer to the producer (`del call`), which would keep connecting to its cluster.
         """
         from confluent_kafka import KafkaError, KafkaException
 

@@ -9,13 +9,15 @@ from xml.etree import ElementTree
 import pytest
 
 from kwire.codecs.api_keys import ApiKey
-from kwire.conformance.report import Line, ListPart, State, write
+from kwire.conformance.report import LineState, ListPart, ReportLine, write
 from kwire.conformance.selection import parse
 
 LINES = [
-    Line("groups.join", "Two members join.", State.GREEN),
-    Line("groups.leave", "One leaves.", State.EXCUSED, "  at line 1", "known"),
-    Line("topics.create", "A topic <b>", State.RED, "  at line 2\n  subject: 1\n  oracle: 2"),
+    ReportLine("groups.join", "Two members join.", LineState.GREEN),
+    ReportLine("groups.leave", "One leaves.", LineState.EXCUSED, "  at line 1", "known"),
+    ReportLine(
+        "topics.create", "A topic <b>", LineState.RED, "  at line 2\n  subject: 1\n  oracle: 2"
+    ),
 ]
 
 

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from kwire.pipeline.exactly_once import Bounds, Plan, Writer, Written
+from kwire.pipeline.exactly_once import Bounds, ExactlyOnceWriter, WritePlan, Written
 from kwire.pipeline.positions import MapRecord, Run
 from tests.pipeline.markers import wait_for_markers
 
@@ -89,10 +89,10 @@ class Target:
     def map_topic(self) -> str:
         return f"{self.topic}-map"
 
-    def writer(self, bounds: Bounds = SMALL, *, mapped: bool = False) -> Writer:
+    def writer(self, bounds: Bounds = SMALL, *, mapped: bool = False) -> ExactlyOnceWriter:
         client = {"bootstrap.servers": self.bootstrap}
         topic = self.map_topic if mapped else None
-        return Writer(client, f"test-{self.topic}", bounds=bounds, map_topic=topic)
+        return ExactlyOnceWriter(client, f"test-{self.topic}", bounds=bounds, map_topic=topic)
 
     def write(
         self,
@@ -108,7 +108,7 @@ class Target:
             batch(self.topic, 0, chosen[start : start + 10], rows)
             for start in range(0, len(chosen), 10)
         ]
-        (written,) = self.writer(bounds, mapped=mapped).write(batches, Plan())
+        (written,) = self.writer(bounds, mapped=mapped).write(batches, WritePlan())
         return written
 
     def messages(

@@ -24,16 +24,16 @@ from kwire.codecs.batches import iter_batches
 from kwire.codecs.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kwire.pipeline.exactly_once import (
     Bounds,
-    Fenced,
     OtherSource,
     PartitionWriter,
-    Plan,
     RecordTooLarge,
+    TaskFenced,
     WriteError,
+    WritePlan,
 )
 from kwire.pipeline.positions import Position, Run
 from kwire.pipeline.rows import Columns, Report
-from kwire.pipeline.transactional import Client
+from kwire.pipeline.transactional import TransactionalClient
 from tests.pipeline.targets import (
     PATIENCE_S,
     SMALL,
@@ -67,7 +67,7 @@ def test_rows_that_come_twice_in_one_transaction_are_there_once(
     """As from a source that reads a batch again after its connection was lost."""
     rows = numbered(9)
     batches = [batch(target.topic, 0, part, rows) for part in (range(5), range(5 - repeated, 9))]
-    (written,) = target.writer(bounds=WHOLE).write(batches, Plan())
+    (written,) = target.writer(bounds=WHOLE).write(batches, WritePlan())
     assert (written.records, written.skipped, written.transactions) == (9, repeated, 1)
     assert target.records() == rows
 
@@ -95,7 +95,7 @@ def test_a_writer_that_fails_between_transactions_goes_on_where_it_was(target: T
         raise ConnectionError("the source is gone")
 
     with pytest.raises(ConnectionError):
-        list(target.writer().write(failing(), Plan()))
+        list(target.writer().write(failing(), WritePlan()))
     kept = len(target.records())
     assert 0 < kept < 45
     written = target.write(rows)
@@ -105,18 +105,18 @@ def test_a_writer_that_fails_between_transactions_goes_on_where_it_was(target: T
 
 KILLED = """
 import os, sys, pickle
-from kwire.pipeline.exactly_once import Plan
-from kwire.pipeline.transactional import Client
+from kwire.pipeline.exactly_once import WritePlan
+from kwire.pipeline.transactional import TransactionalClient
 writer, batches, after = pickle.load(sys.stdin.buffer)
-commit = Client.commit
+commit = TransactionalClient.commit
 def die(client):
     global after
     after -= 1
     if after < 0:
         os._exit(9)
     commit(client)
-Client.commit = die
-list(writer.write(batches, Plan()))
+TransactionalClient.commit = die
+list(writer.write(batches, WritePlan()))
 """
 
 
@@ -140,7 +140,7 @@ def test_a_zombie_commits_nothing_any_more(target: Target) -> None:
     target.write(rows)
     with (
         closing(zombie),
-        pytest.raises(Fenced, match=f"another task writes partition 0 of {target.topic} now"),
+        pytest.raises(TaskFenced, match=f"another task writes partition 0 of {target.topic} now"),
     ):
         zombie.finish()
     assert target.records() == rows
@@ -151,17 +151,17 @@ def test_a_zombie_that_wrote_and_did_not_commit_is_cut_off(
     target: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = numbered(20)
-    commit = Client.commit
-    cut_off: list[Client] = []
+    commit = TransactionalClient.commit
+    cut_off: list[TransactionalClient] = []
 
-    def late(client: Client) -> None:
+    def late(client: TransactionalClient) -> None:
         cut_off.append(client)
-        monkeypatch.setattr(Client, "commit", commit)
+        monkeypatch.setattr(TransactionalClient, "commit", commit)
         assert target.write(rows).records == 20
         commit(client)
 
-    monkeypatch.setattr(Client, "commit", late)
-    with pytest.raises(Fenced):
+    monkeypatch.setattr(TransactionalClient, "commit", late)
+    with pytest.raises(TaskFenced):
         target.write(rows)
     assert not cut_off[0].is_open, "it asks for the cluster to the process' end"
     assert target.records() == rows
@@ -170,7 +170,7 @@ def test_a_zombie_that_wrote_and_did_not_commit_is_cut_off(
 @on_both
 def test_what_a_killed_writer_left_open_is_released(target: Target) -> None:
     rows = numbered(20)
-    client = Client(
+    client = TransactionalClient(
         {"bootstrap.servers": target.bootstrap},
         group=target.writer().group,
         topic=target.topic,
@@ -189,7 +189,7 @@ def test_what_a_killed_writer_left_open_is_released(target: Target) -> None:
     assert [record.value for record in target.records()] == [b"behind it"]
 
 
-def usurp(target: Target, client: Client) -> None:
+def usurp(target: Target, client: TransactionalClient) -> None:
     """Fence a client's producer by another one, which goes at once."""
     settings = {"bootstrap.servers": target.bootstrap, "transactional.id": client.transactional_id}
     Producer(settings).init_transactions(PATIENCE_S)
@@ -200,15 +200,15 @@ def test_a_transaction_that_the_coordinator_gave_up_is_written_anew(
     target: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = numbered(10)
-    commit, now = Client.commit, time.monotonic
+    commit, now = TransactionalClient.commit, time.monotonic
 
-    def slow(client: Client) -> None:
-        monkeypatch.setattr(Client, "commit", commit)
+    def slow(client: TransactionalClient) -> None:
+        monkeypatch.setattr(TransactionalClient, "commit", commit)
         usurp(target, client)  # fences, as the coordinator's timeout does
         monkeypatch.setattr(time, "monotonic", lambda: now() + SMALL.timeout_s)
         commit(client)
 
-    monkeypatch.setattr(Client, "commit", slow)
+    monkeypatch.setattr(TransactionalClient, "commit", slow)
     target.write(rows, bounds=replace(SMALL, patience_s=2 * SMALL.timeout_s))
     assert target.records() == rows
 
@@ -247,7 +247,7 @@ def test_another_source_of_the_same_name_is_refused(target: Target) -> None:
     rows = numbered(5)
     target.write(rows)
     writer = target.writer()
-    plan = Plan(origins={target.topic: "another"})
+    plan = WritePlan(origins={target.topic: "another"})
     with pytest.raises(OtherSource, match="give the job another name"):
         list(writer.write([batch(target.topic, 0, range(5), rows)], plan))
     assert target.records() == rows
@@ -255,7 +255,7 @@ def test_another_source_of_the_same_name_is_refused(target: Target) -> None:
 
 def test_a_known_position_counts_where_the_group_has_none(target: Target) -> None:
     rows = numbered(5)
-    plan = Plan(known={(target.topic, 0): 3})
+    plan = WritePlan(known={(target.topic, 0): 3})
     (written,) = target.writer().write([batch(target.topic, 0, range(5), rows)], plan)
     assert target.records() == rows[3:]
     assert (written.skipped, written.records) == (3, 2)
@@ -264,7 +264,7 @@ def test_a_known_position_counts_where_the_group_has_none(target: Target) -> Non
 def test_each_partition_has_its_own_rows_and_name(target: Target) -> None:
     rows = numbered(30)
     batches = [batch("elsewhere", 0, range(30), rows), batch("elsewhere", 1, range(20, 30), rows)]
-    written = list(target.writer().write(batches, Plan(targets={"elsewhere": target.topic})))
+    written = list(target.writer().write(batches, WritePlan(targets={"elsewhere": target.topic})))
     assert [(one.topic, one.partition, one.records) for one in written] == [
         (target.topic, 0, 30),
         (target.topic, 1, 10),
@@ -300,17 +300,19 @@ def test_the_map_holds_when_somebody_else_writes_between(
 ) -> None:
     rows, offsets = numbered(60), offsets_with_gaps(rng, 60)
     other = Producer({"bootstrap.servers": target.bootstrap})
-    produce = Client.produce
+    produce = TransactionalClient.produce
     meddled_at = offsets[::20]  # between the two batches of each transaction
 
-    def meddled(client: Client, columns: Columns, watched: Iterable[Report | None]) -> None:
+    def meddled(
+        client: TransactionalClient, columns: Columns, watched: Iterable[Report | None]
+    ) -> None:
         produce(client, columns, watched)
         client.producer.flush()
         if columns.offsets[0] in meddled_at:
             other.produce(target.topic, b"other", partition=0)
             other.flush()
 
-    monkeypatch.setattr(Client, "produce", meddled)
+    monkeypatch.setattr(TransactionalClient, "produce", meddled)
     bounds = replace(SMALL, records=25)
     target.write(rows, offsets, mapped=True, bounds=bounds)
     ours = [record for record in target.records() if record.value != b"other"]
@@ -339,7 +341,7 @@ def test_batches_are_compressed_as_asked(
     create(target, NewTopic(unique, 1))
     rows = numbered(50)
     writer = replace(target.writer(Bounds()), compression=codec)
-    list(writer.write([batch(unique, 0, range(50), rows)], Plan()))
+    list(writer.write([batch(unique, 0, range(50), rows)], WritePlan()))
     assert target.records() == rows
     assert codecs_of(bootstrap, unique) == {number}
 
@@ -369,7 +371,7 @@ print(sum(sum(done.column("records").to_pylist()) for done in run(iter(batches))
 def test_executors_need_no_kwire(target: Target, tmp_path: Path) -> None:
     cloudpickle = import_module("pyspark.cloudpickle")
     rows = numbered(30)
-    task = target.writer(mapped=True).task(Plan())
+    task = target.writer(mapped=True).task(WritePlan())
     sent = cloudpickle.dumps((task, [batch(target.topic, 0, range(30), rows)]))
     done = subprocess.run(
         [sys.executable, "-c", SHIPPED], input=sent, capture_output=True, timeout=300, cwd=tmp_path,

@@ -16,14 +16,14 @@ from kwire.codecs.messages.describe_transactions import DescribeTransactionsRequ
 from kwire.pipeline.exactly_once import (
     WRITTEN_DDL,
     Bounds,
-    Fenced,
+    ExactlyOnceWriter,
     PartitionWriter,
-    Plan,
+    TaskFenced,
     WriteError,
-    Writer,
+    WritePlan,
 )
 from kwire.pipeline.positions import MapRecord, Position, position_of
-from kwire.pipeline.transactional import Client
+from kwire.pipeline.transactional import TransactionalClient
 from tests.pipeline.targets import (
     PATIENCE_S,
     SMALL,
@@ -43,7 +43,7 @@ def test_what_is_told_of_a_partition_adds_up(target: Target) -> None:
     rows = numbered(40)
     target.write(rows, range(5))
     batches = [batch(target.topic, 0, range(start, start + 10), rows) for start in range(0, 40, 10)]
-    (written,) = target.writer().write(batches, Plan())
+    (written,) = target.writer().write(batches, WritePlan())
     places = [message.offset() for message in target.messages()]
     assert (written.topic, written.partition) == (target.topic, 0)
     assert (written.records, written.skipped, written.transactions) == (35, 5, 4)
@@ -56,11 +56,11 @@ def test_what_is_told_of_a_partition_adds_up(target: Target) -> None:
 def test_a_batch_of_many_records_is_cut_where_a_transaction_ends(target: Target) -> None:
     rows = numbered(35)
     whole = [batch(target.topic, 0, range(35), rows)]
-    (written,) = target.writer().write(whole, Plan())
+    (written,) = target.writer().write(whole, WritePlan())
     assert (written.records, written.transactions) == (35, 4)
     size_bytes = whole[0].nbytes // 5 + 1
     bounds = replace(WHOLE, size_bytes=size_bytes)
-    (by_size,) = target.writer(bounds).write([batch(target.topic, 1, range(35), rows)], Plan())
+    (by_size,) = target.writer(bounds).write([batch(target.topic, 1, range(35), rows)], WritePlan())
     assert (by_size.records, by_size.transactions) == (35, 5)
 
 
@@ -93,13 +93,13 @@ def test_what_cannot_be_written_in_time_is_told(
     begun = 0
     now = time.monotonic
 
-    def never(client: Client) -> None:
+    def never(client: TransactionalClient) -> None:
         nonlocal begun
         begun += 1
         monkeypatch.setattr(time, "monotonic", lambda: now() + begun * PATIENCE_S * 0.45)
         raise KafkaException(KafkaError(KafkaError._STATE, "not in a transaction"))
 
-    monkeypatch.setattr(Client, "commit", never)
+    monkeypatch.setattr(TransactionalClient, "commit", never)
     said = f"partition 0 of {target.topic} cannot be written: .*not in a transaction"
     with pytest.raises(WriteError, match=said):
         target.write(numbered(3))
@@ -115,10 +115,10 @@ def test_what_fails_for_good_is_told_as_the_target_says_it(
     with pytest.raises(WriteError, match="timeout"):
         target.write(numbered(3), bounds=replace(SMALL, timeout_s=36_000.0))
 
-    def refused(client: Client) -> None:
+    def refused(client: TransactionalClient) -> None:
         raise KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "not for you"))
 
-    monkeypatch.setattr(Client, "commit", refused)
+    monkeypatch.setattr(TransactionalClient, "commit", refused)
     with pytest.raises(WriteError, match="not for you"):
         target.write(numbered(3))
     target.writer().release([(target.topic, 0)])
@@ -158,14 +158,14 @@ def test_targets_that_are_away_are_left_to_their_coordinator(
     monkeypatch.setattr("kwire.pipeline.exactly_once.RELEASE_S", 0.1)
     monkeypatch.setattr("kwire.pipeline.transactional.CALL_S", 0.1)
     closed: list[str] = []
-    close = Client.close
+    close = TransactionalClient.close
 
-    def noted(client: Client) -> None:
+    def noted(client: TransactionalClient) -> None:
         closed.append(client.where)
         close(client)
 
-    monkeypatch.setattr(Client, "close", noted)
-    writer = Writer({"bootstrap.servers": "127.0.0.1:1"}, "away")
+    monkeypatch.setattr(TransactionalClient, "close", noted)
+    writer = ExactlyOnceWriter({"bootstrap.servers": "127.0.0.1:1"}, "away")
     writer.release([("t", 0), ("t", 1)])
     assert closed == ["partition 0 of t"], "the second would take as long"
 
@@ -179,14 +179,14 @@ def test_all_partitions_that_were_left_open_are_released(target: Target) -> None
         zombies[-1].add(batch(target.topic, partition, range(2), rows))
     target.writer().release([(target.topic, 0), (target.topic, 1)])
     for zombie in zombies:
-        with closing(zombie), pytest.raises(Fenced):
+        with closing(zombie), pytest.raises(TaskFenced):
             zombie.finish()
 
 
 def test_positions_are_of_the_sources_topic(target: Target) -> None:
     """Its own origin and way, in the target's topic as it is now."""
     source = "elsewhere"
-    plan = Plan(
+    plan = WritePlan(
         targets={source: target.topic},
         ids={target.topic: "id-1"},
         origins={source: "cluster/7"},
@@ -212,7 +212,7 @@ def test_positions_are_of_the_sources_topic(target: Target) -> None:
 def test_a_task_tells_in_sparks_schema(target: Target) -> None:
     rows = numbered(4)
     batches = [batch(target.topic, partition, range(4), rows) for partition in (0, 1)]
-    told = pyarrow.Table.from_batches(target.writer().task(Plan())(iter(batches)))
+    told = pyarrow.Table.from_batches(target.writer().task(WritePlan())(iter(batches)))
     schema = [f"{field.name} {TYPES[str(field.type)]}" for field in told.schema]
     assert ", ".join(schema) == WRITTEN_DDL
     assert told.column("partition").to_pylist() == [0, 1]

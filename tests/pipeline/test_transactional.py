@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from kwire.pipeline.transactional import Client
+from kwire.pipeline.transactional import TransactionalClient
 
 
 def raising(error: Exception) -> Callable[[float], int]:
@@ -22,14 +22,14 @@ REFUSED = KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
 
 
 def test_what_is_left_is_told() -> None:
-    assert Client._serve(lambda timeout_s: int(timeout_s * 10), 0.5) == 5
+    assert TransactionalClient._serve(lambda timeout_s: int(timeout_s * 10), 0.5) == 5
 
 
 @pytest.mark.parametrize("error", [FENCED, SystemError("returned NULL without an exception")])
 def test_the_end_of_the_producer_is_left_to_the_next_call(error: Exception) -> None:
-    assert Client._serve(raising(error), 1.0) == 0
+    assert TransactionalClient._serve(raising(error), 1.0) == 0
 
 
 def test_anything_else_is_raised() -> None:
     with pytest.raises(KafkaException):
-        Client._serve(raising(REFUSED), 1.0)
+        TransactionalClient._serve(raising(REFUSED), 1.0)

@@ -1,4 +1,4 @@
-"""All scenarios, by rooms: each module holds those of one."""
+"""All scenarios; each module has those of one subject."""
 
 from __future__ import annotations
 

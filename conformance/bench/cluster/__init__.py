@@ -1,5 +1,5 @@
-"""Clusters of three brokers side by side: `python -m kwire.conformance.bench.cluster`.
+"""Benchmarks of clusters of three brokers: `python -m kwire.conformance.bench.cluster`.
 
-kwire and Apache Kafka 3.9.2, each on a ZooKeeper of its own with the same settings, one after the
-other on the same machine; the clients are the same code.
+kwire and Apache Kafka 3.9.2 run one after the other on the same machine, each with a ZooKeeper of
+its own, with the same settings and the same clients.
 """

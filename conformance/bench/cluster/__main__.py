@@ -1,4 +1,4 @@
-"""`python -m kwire.conformance.bench.cluster`: clusters of three brokers, in turns."""
+"""`python -m kwire.conformance.bench.cluster`: measures clusters of three brokers, in turns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a history may not show. A check is pure: the history in, the violations out."""
+"""Checks: pure functions that take a history and return its violations."""
 
 from __future__ import annotations
 

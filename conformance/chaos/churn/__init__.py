@@ -1,5 +1,5 @@
-"""Rolling churn: members of every group protocol join, leave, are killed and paused for long.
+"""Churn tests: members of every group protocol join, leave, are killed and are paused for long.
 
-The broker is killed meanwhile, too.  Members are processes of their own, each of which writes its
-part of the history; `round` has the whole of it judged once the groups have come to the end.
+The broker is killed meanwhile, too.  Each member is a process of its own and writes its part of the
+history; `round` checks the whole history once the groups have read all records.
 """

@@ -1,4 +1,4 @@
-"""What clients do in a round. A workload more is a module here and a line below."""
+"""Workloads: what the clients do in a round.  A new one is a module here and a line below."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics into Parquet files by topic and date, and the archive as a DataFrame."""
+"""Archives: writes topics to Parquet files by topic and date, and reads them as a DataFrame."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is archived where."""
+"""The settings of an archive."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ PUBLISH_AFTER_S = 600.0
 
 @dataclass(frozen=True)
 class Archive:
-    """What is archived where.
+    """An archive of topics in Parquet files.
 
     kafka            The cluster.
-    topics           Their names, or a pattern: topics that match later are taken then.
-    directory        Of the archive; all of Spark's machines see it under this path.
-    every_s          How often records are looked for; None: those there are now, and the end.
-    file_size_bytes  Files are published when they have about this size, the last one earlier.
-    publish_after_s  How long a record waits for others at most before readers see it; without
-                     `every_s` the end of the run publishes all.
-    batch_records    Offsets that a micro-batch takes at most.
-    isolation        Kafka's isolation.level: records of open and aborted transactions or not.
-    skip_lost        Whether to go on where records are gone before they were read: retention was
-                     faster.  What is lost is written down in the archive's state.
+    topics           Topics by name, or a pattern that also matches later topics.
+    directory        Directory of the archive; all of Spark's machines access it by this path.
+    every_s          Interval of micro-batches; None: archive the records up to now, then end.
+    file_size_bytes  Approximate size of published files; the last one may be smaller.
+    publish_after_s  Maximum time before readers see a record; without `every_s`, the end of the
+                     run publishes all records.
+    batch_records    Maximum number of offsets in a micro-batch.
+    isolation        isolation.level: whether records of open and aborted transactions are read.
+    skip_lost        Whether to continue after records that retention deleted before they were read;
+                     the archive's state lists the lost offsets.
     """
 
     kafka: Kafka

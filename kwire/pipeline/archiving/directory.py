@@ -1,4 +1,4 @@
-"""An archive on disk: what a reader sees, and what only its writers see.
+"""The layout of an archive on disk: the files for readers, and the hidden files of its writers.
 
     topic=orders/date=2026-03-01/00000007-5d41402a.parquet   the records, for any reader of Parquet
     _kwire/checkpoint/                                       Spark's: which offsets each batch has
@@ -6,20 +6,20 @@
     _kwire/state.json                                        the last batch that is in the archive
     _kwire/lock                                              held while the state is changed
 
-Readers list directories: nothing tells them which files belong together.  So a file appears
-whole, by a rename, and is neither changed nor removed afterwards: whoever lists the archive at any
-moment finds each record at most once, and opens each file that he found.  The first offset of a
-published file follows the last one of the file before, partition by partition and date by date.
+Readers list directories; nothing else tells them which files are complete.  So a file is published
+by a rename when it is complete, and is neither changed nor removed afterwards.  A reader that lists
+the archive at any moment finds each record at most once, and can open each file that it found.  Per
+partition and date, the first offset of a published file follows the last one of the file before.
 
-Spark's own file sink cannot promise that: its tasks write into the directory itself, and only
-readers that know its `_spark_metadata` log leave out what a failed try has left there; and no
-files may be joined behind that log's back.
+Spark's own file sink does not guarantee that.  Its tasks write into the directory itself, and only
+readers that know its `_spark_metadata` log ignore the files of failed attempts.  With that log,
+files cannot be joined, either.
 
-A batch counts once `state.json` names it: the file is replaced by a rename, and holds the batch's
-number, its files, and the renames that it decided.  Before that, whatever was written is litter
-that the next run removes; afterwards the renames are done again by whoever finds them undone.
-Spark runs a batch again unless it knows that it is done, with the same number: one that the state
-names is not written again.
+A batch is committed when `state.json` names it.  That file is replaced by a rename; it has the
+batch's number, its files, and the renames that publish them.  Files that were written before the
+commit of an interrupted batch are removed by the next run.  Renames that were not done after a
+commit are done by the next process that opens the archive.  Spark runs a batch again with the same
+number if it does not know that it is done; a batch that the state names is not written again.
 
 Small files are joined before they are published: the pieces of a topic and date wait in
 `_kwire/pieces` until they are as large as a file should be, or old enough, or the run ends.
@@ -47,14 +47,14 @@ LOCK_POLL_S = 0.05
 
 
 class ArchiveBroken(PipelineError):
-    """The directory is no archive, or not the one that the checkpoint is about."""
+    """The directory is not an archive, or not the archive that the checkpoint belongs to."""
 
 
 @dataclass(frozen=True)
 class Piece:
     """A file that is not published yet.
 
-    offsets   Of each partition in it, the first and the last.
+    offsets   First and last offset of each partition in the file.
     since     When it was written, in seconds since 1970.
     """
 
@@ -84,9 +84,9 @@ class Move:
 
 @dataclass(frozen=True)
 class Lost:
-    """Offsets that were gone before they were read: from `first` up to, without, `end`.
+    """Offsets from `first` to `end` (exclusive) that were deleted before the archive read them.
 
-    batch   That would have had them.
+    batch   Number of the batch that would have read them.
     """
 
     topic: str
@@ -98,13 +98,13 @@ class Lost:
 
 @dataclass(frozen=True)
 class State:
-    """All that an archive knows of itself.
+    """The content of state.json.
 
-    query    The id of the streaming query whose checkpoint this is; empty before the first batch.
-    batch    The last one that is in the archive.
-    moves    What it, or the end of a run, has published.
-    pieces   What is in the archive and not published yet, in order.
-    lost     What it lacks, because the run was asked to go on without it.
+    query    Id of the streaming query that owns the checkpoint; empty before the first batch.
+    batch    Number of the last committed batch.
+    moves    Renames that publish files: of that batch, or of the end of a run.
+    pieces   Files that are committed and not published yet, in order.
+    lost     Offsets that were lost, in runs that were allowed to continue without them.
     """
 
     query: str = ""
@@ -115,7 +115,7 @@ class State:
 
 
 class ArchiveDirectory:
-    """The files of an archive; every method is safe to be interrupted at any moment."""
+    """The files of an archive; a kill during any method leaves the archive consistent."""
 
     def __init__(self, root: Path) -> None:
         self.root = root.absolute()
@@ -233,7 +233,7 @@ class ArchiveDirectory:
 
 
 def lost(directory: Path) -> tuple[Lost, ...]:
-    """What an archive lacks: offsets that were gone before they were read."""
+    """The offsets that an archive lacks because they were deleted before it read them."""
     archive = ArchiveDirectory(directory)
     return archive.read().lost
 

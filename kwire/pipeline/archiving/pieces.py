@@ -1,6 +1,6 @@
-"""Parquet files of an archive's records, written and merged in Spark's Python workers.
+"""Writes and merges the Parquet files of an archive, in Spark's Python workers.
 
-This module is shipped to the workers by value: it uses pyarrow and numpy, and nothing of kwire.
+This module is sent to the workers by value: it uses pyarrow and numpy, and nothing of kwire.
 """
 
 from __future__ import annotations

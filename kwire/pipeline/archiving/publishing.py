@@ -1,4 +1,4 @@
-"""What of an archive readers get to see: small files joined before, and old ones afterwards."""
+"""Publishes an archive's files to readers, and joins small files before and after that."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ DATES_AT_ONCE = 64
 
 @dataclass(frozen=True)
 class Published:
-    """What became visible, or was joined.
+    """The files that were published, or that replaced smaller ones.
 
-    files        New ones.
-    records      In them.
-    size_bytes   Of them.
-    joined       Files that they took the place of, where they were visible before.
+    files        Number of new files.
+    records      Number of records in them.
+    size_bytes   Their size.
+    joined       Number of published files that they replaced.
     """
 
     files: int = 0
@@ -55,7 +55,7 @@ Merge = tuple[tuple[str, ...], str]
 
 
 def publish(spark: SparkSession, directory: Path, file_size_bytes: int) -> Published:
-    """Let readers see all that is in the archive, as after a run of its job."""
+    """Publish all records of the archive, so that readers see them."""
     archive = ArchiveDirectory(directory)
     with archive.locked() as state:
         if not state.pieces:
@@ -131,13 +131,13 @@ def shipped() -> None:
 
 
 def compact(spark: SparkSession, directory: Path, file_size_bytes: int) -> Published:
-    """Join the small files of each topic and date that readers see already.
+    """Join the small published files of each topic and date.
 
-    The files of a date change all at once: its directory and a new one take each other's name
-    (renameat2 with RENAME_EXCHANGE, of Linux's own file systems).  Who lists the archive before or
-    afterwards sees each record once.  Who has listed a date before, and opens its files afterwards,
-    finds those that were joined no more: he gets an error, and lists again.  That is why no run
-    does it by itself.  A kill leaves the old directory or the new one, whole.
+    All files of a date are replaced at once: its directory and a new one exchange their names
+    (renameat2 with RENAME_EXCHANGE, on Linux's own file systems).  A reader that lists the archive
+    before or after that sees each record once.  A reader that listed the date before and opens the
+    files after that gets an error, because the old files are gone, and must list again; so no run
+    compacts by itself.  If the process is killed, the old or the new directory is complete.
     """
     archive = ArchiveDirectory(directory)
     archive.require()

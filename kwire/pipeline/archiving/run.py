@@ -1,9 +1,9 @@
-"""Topics into Parquet files, each record exactly once: `kwire pipeline archive`.
+"""Writes topics to Parquet files, each record exactly once: `kwire pipeline archive`.
 
-Spark's Kafka source says which offsets a micro-batch has, and its checkpoint keeps them, so that a
-batch that was interrupted has the same ones when it is run again.  The batch is written by tasks
-of `pieces` and counts at once and as a whole, see `directory`: that, and not Spark's Parquet sink,
-is why kills leave nothing half and nothing twice, for any reader.
+Spark's checkpoint stores the offsets of each micro-batch, so an interrupted batch has the same
+offsets when it runs again.  Tasks (`pieces`) write the files of a batch, and the whole batch is
+committed at once (`directory`).  So after a kill, no reader sees a partial file or a record twice;
+Spark's own Parquet sink does not guarantee that.
 """
 
 from __future__ import annotations
@@ -40,10 +40,9 @@ SPARK_COLUMNS = (
 
 
 def archive(spark: SparkSession, asked: Archive) -> StreamingQuery:
-    """Begin to archive, or go on: a query that ends by itself unless `every_s` is given.
+    """Start an archive, or continue it; the query ends by itself unless `every_s` is given.
 
-    Call `publish` when it has ended, so that readers see its last records now and not after the
-    next run.
+    Call `publish` after its end: otherwise readers see its last records only after the next run.
     """
     directory = ArchiveDirectory(asked.directory)
     directory.create()

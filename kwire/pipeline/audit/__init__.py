@@ -1,14 +1,16 @@
-"""Audit: what is in topics, and what is wrong with it; and two topics record by record.
+"""Audits: reports what topics hold and what is wrong with it; compares two topics by record.
 
     report = audit.audit(spark, Kafka("localhost:9092"), audit.Audit(Topics(("orders",))))
     print(report.findings)
     Path("orders.html").write_text(audit.page(report))
 
-The topics are read once, in parallel, and Spark computes the figures; what reaches the driver does
-not grow with the topics.  `examine` and `differences` give the records behind the figures, as
-DataFrames.  The parts, bottom up: `audit_settings`, `cluster`, `columns`, `scan` (a row for each
-record), `figures` and `repeats` (what Spark computes), `batches` (the log itself), `report`,
-`judging` (findings), `auditing`; `differences`, `comparing`; `plots` and `page` (HTML).
+The topics are read once, in parallel, and Spark computes the figures.  The amount of data that
+reaches the driver does not grow with the topics.  `examine` and `differences` return the records
+behind the figures as DataFrames.
+
+Modules, from the bottom up: `audit_settings`, `cluster`, `columns`, `scan` (one row per record),
+`figures` and `repeats` (figures that Spark computes), `batches` (figures of the log's batches),
+`report`, `judging` (findings), `auditing`; `differences`, `comparing`; `plots` and `page` (HTML).
 """
 
 from __future__ import annotations

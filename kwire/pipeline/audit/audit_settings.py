@@ -1,4 +1,4 @@
-"""What an audit or a comparison is asked to look at, and from where on a figure is a finding."""
+"""The settings of an audit or a comparison, and the thresholds above which figures are findings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BATCHES = ("none", "sample", "all")
 
 @dataclass(frozen=True)
 class Field:
-    """A value that each record carries: in a header, or in a value that is JSON.
+    """A field of each record: a header, or a field of a JSON value.
 
     source    `header` or `json`.
     path      The header's name, or a JSON path as Spark's get_json_object takes it.
@@ -75,20 +75,20 @@ class Thresholds:
 
 @dataclass(frozen=True)
 class Audit:
-    """What an audit looks at.
+    """The settings of an audit.
 
-    topics          Those that are read, whole or between two times.
-    since_ms        Records from this time on, by the broker's time index; None: from the start.
-    until_ms        Records before this time; None: to the end.
-    identity        A field that is to be another in each record of a topic.
-    sequence        A field whose whole numbers are to rise by one ...
-    sequence_by_key ... in each key, else in each partition.
+    topics          The topics to read.
+    since_ms        Only records from this time on, by the broker's time index; None: all.
+    until_ms        Only records before this time; None: all.
+    identity        A field whose value must differ in each record of a topic.
+    sequence        A field with whole numbers that must rise by one in each partition.
+    sequence_by_key Whether the sequence counts in each key instead of in each partition.
     unique_keys     Whether a key that occurs twice is a finding.
-    batches         How much of the log is fetched once more for what Spark cannot see (codecs,
-                    sizes on disk, what is in a gap): `sample`, `all` or `none`.
-    samples         Of `sample`: fetches of up to 256 kB for each topic, and gaps looked into.
-    examples        How many cases of a finding are shown.
-    thresholds      From where on a figure is a finding.
+    batches         How much of the log is fetched again for facts that Spark cannot see (codecs,
+                    sizes on disk, causes of gaps): `sample`, `all` or `none`.
+    samples         With `sample`: number of fetches of up to 256 kB per topic, and of gaps.
+    examples        Maximum number of examples per finding.
+    thresholds      Figures above these are findings.
     """
 
     topics: Topics
@@ -121,14 +121,14 @@ class Side:
 
 @dataclass(frozen=True)
 class Compare:
-    """Two topics that are to hold the same records.
+    """The settings of a comparison of two topics that should hold the same records.
 
-    left            What it should be.
-    right           What it is.
+    left            The expected topic.
+    right           The actual topic.
     ignore          Parts of a record that may differ: `headers`, `timestamp`, ...
-    by_partition    Whether each record has to be in the partition of the same number, in the same
-                    order; else the topics are compared as bags of records.
-    examples        How many differences of each kind are shown.
+    by_partition    Whether records must be in the same partition and order; else the topics are
+                    compared as multisets of records.
+    examples        Maximum number of examples per kind of difference.
     """
 
     left: Side

@@ -1,8 +1,7 @@
-"""The log itself, fetched batch by batch: what Spark's rows do not show.
+"""Fetches batches of the log for facts that Spark's rows do not show.
 
-Which codecs there are and what they save, batches that are damaged, and why offsets are missing.
-kwire's own client reads it, on the driver: it looks at headers alone, but for a few batches that it
-inflates.
+These are the codecs and their ratios, damaged batches, and the causes of missing offsets.  kwire's
+own client fetches the batches on the driver.  It reads their headers, and decompresses only a few.
 """
 
 from __future__ import annotations

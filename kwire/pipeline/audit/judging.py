@@ -1,6 +1,6 @@
-"""Findings: what the figures of a topic say is wrong, or may be.
+"""Derives findings from the figures of a topic: what is or may be wrong with it.
 
-Pure: figures and thresholds in, findings out.  Each rule is a function of its own.
+These are pure functions of figures and thresholds, one for each rule.
 """
 
 from __future__ import annotations

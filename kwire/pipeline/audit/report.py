@@ -1,4 +1,4 @@
-"""What an audit and a comparison come to: figures and findings, as plain data."""
+"""The results of audits and comparisons: figures and findings, as plain data."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Example:
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that is wrong with a topic, or may be.
+    """Something that is or may be wrong with a topic.
 
-    kind        A word that stays the same, for programs.
+    kind        A stable word for programs.
     severity    One of SEVERITIES.
-    count       How many records, offsets, keys or partitions it is about.
+    count       Number of affected records, offsets, keys or partitions.
     says        A sentence for people.
     """
 

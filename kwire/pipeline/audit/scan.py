@@ -1,4 +1,4 @@
-"""Every record of the audited topics as a row: what it is, and how it stands to its neighbours."""
+"""Makes a row for every record of the audited topics, with its relation to its neighbours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics of one cluster kept the same in another, with the offsets of their groups."""
+"""Mirrors: copies topics of one cluster to another, with the offsets of their consumer groups."""
 
 from __future__ import annotations
 

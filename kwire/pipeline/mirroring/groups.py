@@ -1,4 +1,4 @@
-"""Offsets of consumer groups, translated and committed on the other side."""
+"""Translates the committed offsets of consumer groups and commits them in the target cluster."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Ends(NamedTuple):
 
 
 class GroupSync:
-    """Has groups find their place when they come over to the target.
+    """Commits translated offsets, so that groups can move from the source to the target.
 
-    A group's offset is translated exactly: it goes on with the first record there that it has not
-    read here.  Nothing is committed for a group that has members on the other side, nor back
-    behind what it has there already, unless that is asked for.
+    The translation is exact: in the target, the group continues with the first record that it has
+    not read in the source.  No offset is committed for a group that has members in the target.  An
+    offset does not move back unless the mirror allows it (`backwards`).
     """
 
     def __init__(self, asked: Mirror, topics: TopicSync, offset_map: OffsetMap) -> None:

@@ -1,4 +1,4 @@
-"""What a mirror has done, and how the groups on both sides stand."""
+"""What a mirror has done, and the state of its groups in both clusters."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class GroupState:
-    """A group on both sides.
+    """The state of a consumer group in both clusters.
 
-    state        "same" where its offsets are translated, "active" where the group reads on the
-                 other side already, "ahead" where it would go back there, or "waiting" where it has
-                 read records that are not mirrored yet.
-    partitions   How many of its partitions are mirrored.
-    source_lag   Records behind the end, in the source.
-    target_lag   The same on the other side, of the partitions with an offset there.
+    state        "same": its offsets are translated; "active": it has members in the target;
+                 "ahead": its offsets in the target would move back; "waiting": it has read records
+                 that are not mirrored yet.
+    partitions   Number of its mirrored partitions.
+    source_lag   Its lag in the source.
+    target_lag   Its lag in the target, over the partitions with a committed offset there.
     """
 
     group: str
@@ -26,18 +26,18 @@ class GroupState:
 
 @dataclass
 class Mirrored:
-    """What a run of a mirror has done.
+    """What one run of a mirror has done.
 
-    records         Written.
-    skipped         There already, by the target's own account.
-    size_bytes      Of what was written, as Arrow holds it.
-    transactions    Committed.
-    topics          Created on the other side.
-    partitions      Added to topics there.
-    settings        Changed there.
-    lag             Records in the source that are not mirrored, when it was last looked at.
-    passed_over     Topics left out, because they come from the target.
-    groups          How groups stand.
+    records         Number of records written.
+    skipped         Number of records left out because the target has them.
+    size_bytes      Size of the written records in Arrow's format.
+    transactions    Number of committed transactions.
+    topics          Topics created in the target.
+    partitions      Number of partitions added in the target.
+    settings        Settings changed in the target.
+    lag             Records in the source that were not mirrored at the last check.
+    passed_over     Topics left out because their records come from the target.
+    groups          The state of each group.
     """
 
     records: int = 0

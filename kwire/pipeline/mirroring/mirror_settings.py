@@ -1,4 +1,4 @@
-"""What a mirror is asked to do."""
+"""The settings of a mirror."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ OWN_PREFIX = "kwire-"
 
 @dataclass(frozen=True)
 class Rename:
-    """What a topic is called on the other side: `{topic}` as it is, or `{source}.{topic}`.
+    """How topics are named in the target: `{topic}` (unchanged), or `{source}.{topic}`.
 
-    template   Holds {topic}, and maybe {source}: MirrorMaker's IdentityReplicationPolicy and
-               DefaultReplicationPolicy are the two above.
-    source     What stands for {source}.
+    template   Contains {topic}, and optionally {source}.  The two above are those of MirrorMaker's
+               IdentityReplicationPolicy and DefaultReplicationPolicy.
+    source     The value of {source}.
     """
 
     template: str = "{topic}"
@@ -37,30 +37,31 @@ class Rename:
             raise PipelineError(f"{self.template!r} needs a name for the source")
 
     def __call__(self, topic: str) -> str:
-        """Its name on the other side."""
+        """The name of a topic in the target."""
         return self.template.format(source=self.source, topic=topic)
 
 
 @dataclass(frozen=True)
 class Mirror:
-    """Topics of one cluster kept the same in another.
+    """A mirror of topics from one cluster to another.
 
     source, target      The clusters.
-    topics              Of the source: names, or a pattern, which takes topics that come later.
-    name                Of the mirror; a target keeps how far each mirror has come by its name.
-    rename              How topics are called on the other side.
-    groups              Regular expression for the consumer groups whose offsets are translated.
-    backwards           Whether a group's offset on the other side may go back.
-    follow_configs      Whether topics' settings are followed; else they are taken over once.
-    every_s             How often records are looked for; None: those there are now, and the end.
-    sync_s              How often topics, settings and groups are looked at.
-    batch_records       Offsets that a micro-batch takes at most.
-    replication_factor  Of topics that are created; None is the target's default.
+    topics              Topics of the source: names, or a pattern that also matches later topics.
+    name                Name of the mirror; the target stores its position under this name.
+    rename              How topics are named in the target.
+    groups              Regular expression of the consumer groups whose offsets are translated.
+    backwards           Whether a group's offset in the target may move back.
+    follow_configs      Whether changes of topic settings are copied; else only at creation.
+    every_s             Interval of micro-batches; None: mirror the records up to now, then end.
+    sync_s              Interval for copying topics, settings and group offsets.
+    batch_records       Maximum number of offsets in a micro-batch.
+    replication_factor  Replication factor of created topics; None: the target's default.
     compression         compression.type of the producers.
-    skip_lost           Whether to go on where records were deleted before they were mirrored.
-    checkpoint          A directory that all of Spark's machines see, for the time of a run.  The
-                        target knows how far the mirror has come, so nothing in it is needed again.
-    bounds              Of the transactions.
+    skip_lost           Whether to continue after records that were deleted before the mirror read
+                        them.
+    checkpoint          A directory that all of Spark's machines can access, for the duration of a
+                        run.  The position is in the target, so later runs do not need it.
+    bounds              Limits of the transactions.
     """
 
     source: Kafka
@@ -90,10 +91,10 @@ class Mirror:
 
     @property
     def job(self) -> str:
-        """The name that the writer and its group go by."""
+        """The name of the writer, which is part of its group and transactional ids."""
         return f"mirror-{self.name}"
 
     @property
     def map_topic(self) -> str:
-        """The target's topic that maps offsets."""
+        """The topic in the target for the map of offsets."""
         return f"{OWN_PREFIX}{self.job}-offsets"

@@ -1,4 +1,4 @@
-"""Where each record of the source is in the target: the map of offsets, read and looked up."""
+"""Reads the map of offsets: which source offset became which target offset."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ SETTINGS = {
 
 @dataclass
 class PartitionMap:
-    """The runs of a partition, in the order of the source and so of the target.
+    """The runs of one partition in the order of their offsets.
 
-    origin, target   What they are the runs of, see kwire/pipeline/positions.py.
+    origin, target   Identity of the source and topic id of the target (kwire.pipeline.positions).
     """
 
     origin: str = ""
@@ -41,13 +41,13 @@ class PartitionMap:
     records: list[int] = field(default_factory=list)
 
     def add(self, run: Run) -> None:
-        """Take the run that follows."""
+        """Append the next run."""
         self.sources.append(run.source)
         self.targets.append(run.target)
         self.records.append(run.records)
 
     def forget(self, end: int) -> None:
-        """Drop the runs that end at `end` or before; the last one tells how far the mirror is."""
+        """Drop runs that end at or before `end`, but not the last one, which is the position."""
         count = bisect_left(self.sources, end)
         if count and self.sources[count - 1] + self.records[count - 1] > end:
             count -= 1
@@ -57,15 +57,15 @@ class PartitionMap:
 
     @property
     def position(self) -> int:
-        """The source's offset behind the last record; 0 where there is none."""
+        """The source offset after the last record; 0 without records."""
         return self.sources[-1] + self.records[-1] if self.sources else 0
 
     def translate(self, offset: int, mirrored: int) -> int | None:
-        """Where a group that read up to `offset` goes on in the target.
+        """The target offset at which a group with the source offset `offset` continues.
 
-        That is the place of the first record at `offset` or after it.  `mirrored` is the source's
-        offset up to which all records are known to be in the target: behind the last record there
-        may be markers, and what compaction left.  None: such a record is not mirrored yet.
+        It is the target offset of the first record at or after `offset`, or None if that record is
+        not mirrored yet.  `mirrored` is the source offset up to which all records are in the
+        target; it may be after the last record, because of markers and compaction.
         """
         if offset > max(mirrored, self.position):
             return None
@@ -81,7 +81,7 @@ class PartitionMap:
 
 
 class OffsetMap:
-    """The map topic of a mirror, as far as it was read."""
+    """The content of a mirror's map topic, as far as it has been read."""
 
     def __init__(self, target: ClusterAdmin, topic: str) -> None:
         self.topic = topic
@@ -93,11 +93,11 @@ class OffsetMap:
         also of topics that were made anew since."""
 
     def create(self, replication: int | None) -> None:
-        """Make the topic, unless it is there."""
+        """Create the topic unless it exists."""
         self._target.create_topic(self.topic, 1, SETTINGS, replication)
 
     def read(self) -> None:
-        """Read what was committed since the last time."""
+        """Read the records that were committed since the last call."""
         from confluent_kafka import Consumer, TopicPartition
 
         end = self._target.ends([(self.topic, 0)])[self.topic, 0]
@@ -124,7 +124,7 @@ class OffsetMap:
             consumer.close()
 
     def wait_for(self, written: Mapping[PartitionId, int], timeout_s: float) -> None:
-        """Read until the map holds all that was written, or the time is over."""
+        """Read until the map has all written records, or until the timeout."""
         deadline = time.monotonic() + timeout_s
         while True:
             self.read()

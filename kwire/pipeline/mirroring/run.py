@@ -1,4 +1,4 @@
-"""A mirror that runs: Spark reads the source, its tasks write the target, and groups follow."""
+"""Runs a mirror: Spark reads the source, its tasks write the target, and group offsets follow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kwire.pipeline.cluster import ClusterAdmin, PartitionId
 from kwire.pipeline.errors import PipelineError
-from kwire.pipeline.exactly_once import WRITTEN_DDL, Writer
+from kwire.pipeline.exactly_once import WRITTEN_DDL, ExactlyOnceWriter
 from kwire.pipeline.librdkafka import settings_of
 from kwire.pipeline.mirroring.groups import GroupSync
 from kwire.pipeline.mirroring.mirror_progress import Mirrored
@@ -34,19 +34,19 @@ MAP_S = 10.0
 
 
 def mirror(spark: SparkSession, asked: Mirror) -> Mirroring:
-    """Begin to mirror, or go on.  Raises PipelineError where it cannot begin.
+    """Start a mirror, or continue it.  Raises PipelineError if it cannot start.
 
-    What is there now is mirrored, and the query ends; with `every_s` it goes on until it is
-    stopped.  The target itself knows how far the mirror has come, whoever runs it.
+    The query ends once all records up to now are mirrored; with `every_s`, it continues until it is
+    stopped.  The position of the mirror is stored in the target, so it can run on any machine.
     """
     return Mirroring(spark, asked)
 
 
 class Mirroring:
-    """A mirror that runs.
+    """A running mirror.
 
-    query   Spark's own, to be followed, stopped and asked.
-    done    What was done so far; `finish` completes it.
+    query   The Spark query, which can be followed and stopped.
+    done    What the mirror has done so far; `finish` completes it.
     """
 
     def __init__(self, spark: SparkSession, asked: Mirror) -> None:
@@ -59,7 +59,7 @@ class Mirroring:
         self._topics = TopicSync(asked, source, target, self.done)
         self._map = OffsetMap(target, asked.map_topic)
         self._groups = GroupSync(asked, self._topics, self._map)
-        self._writer = Writer(
+        self._writer = ExactlyOnceWriter(
             settings_of(asked.target),
             asked.job,
             compression=asked.compression,

@@ -1,4 +1,4 @@
-"""Topics that are there on one side and have to be on the other, and whether they may."""
+"""Creates the topics, partitions and settings that a mirror's target lacks, and detects loops."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from kwire.pipeline.cluster import BACKOFF_S, PATIENCE_S, ClusterAdmin, Topic
 from kwire.pipeline.errors import PipelineError
-from kwire.pipeline.exactly_once import Plan
+from kwire.pipeline.exactly_once import WritePlan
 from kwire.pipeline.mirroring.mirror_progress import Mirrored
 from kwire.pipeline.mirroring.mirror_settings import OWN_PREFIX, Mirror
 from kwire.pipeline.positions import position_of
@@ -32,8 +32,8 @@ message.timestamp.type: the records keep the timestamps that they have."""
 class Origin:
     """Where a topic's records come from.
 
-    id    The source's cluster and topic: positions count in that.
-    via   The clusters that they came through, the source the last one.
+    id    Cluster id and topic id of the source topic, which identify a position's source.
+    via   Ids of the clusters that the records came through; the last one is the source.
     """
 
     id: str
@@ -41,7 +41,7 @@ class Origin:
 
 
 class TopicSync:
-    """Keeps the target's topics like the source's, and knows which ones are mirrored."""
+    """Selects the topics of a mirror, and keeps the target's topics in line with the source's."""
 
     def __init__(
         self, asked: Mirror, source: ClusterAdmin, target: ClusterAdmin, done: Mirrored
@@ -78,7 +78,7 @@ class TopicSync:
         self.read = {name: there[name] for name in chosen}
 
     def _look_at(self, names: list[str], there: dict[str, Topic]) -> None:
-        """Find out where new topics come from; one that comes from the target makes a loop."""
+        """Find out where new topics come from; a topic from the target would be a loop."""
         mine, theirs = self.source.id, self.target.id
         came_via = self._mirrors_in_source(there)
         for name in names:
@@ -113,7 +113,7 @@ class TopicSync:
         return found
 
     def sync(self) -> None:
-        """Create topics and partitions that the target lacks, and follow settings if asked."""
+        """Create missing topics and partitions in the target; update settings if asked to."""
         there = self.target.topics()
         new = [name for name in self.mirrored if self.asked.rename(name) not in there]
         old = [name for name in self.mirrored if self.asked.rename(name) in there]
@@ -173,9 +173,9 @@ class TopicSync:
             for name, settings in cluster.settings_of_topics(names).items()
         }
 
-    def plan(self, batch: int, known: dict[tuple[str, int], int]) -> Plan:
+    def plan(self, batch: int, known: dict[tuple[str, int], int]) -> WritePlan:
         """How a batch is written."""
-        return Plan(
+        return WritePlan(
             targets={name: self.asked.rename(name) for name in self.mirrored},
             ids=self.ids,
             origins={name: origin.id for name, origin in self.origins.items()},

@@ -1,7 +1,7 @@
-"""Streaming SQL over topics: to topics, to Parquet, or to a function of the caller.
+"""Streaming SQL over topics, with results in a topic, in Parquet files or passed to a function.
 
-Each topic that the SQL names is a view of its name: the fields of its values, and of each record
-`_key`, `_partition`, `_offset`, `_timestamp` and `_headers`.
+Each topic in the SQL is a view of the same name.  Its columns are the fields of the values, and
+`_key`, `_partition`, `_offset`, `_timestamp` and `_headers` of the record.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Records that do not parse, to a topic of their own: as they are, with where they were and why."""
+"""Writes records that do not parse to a dead-letter topic, with their position and the reason."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ DIRECTORY = "dead-letters"
 
 
 def started(views: Views, topic: str, checkpoint: str | None) -> StreamingQuery:
-    """A query beside the main one, over the same topics: an aggregation has no rows to set aside.
+    """Start a second query over the same topics that writes the dead letters.
 
-    Its own checkpoint is in a directory of the main one's.
+    The main query cannot do that: after an aggregation, the bad records are no longer rows.  The
+    second query's checkpoint is in a directory of the main query's checkpoint.
     """
     letters = reduce(
         lambda a, b: a.unionByName(b), [_letters(views.bad(name)) for name in views.used]

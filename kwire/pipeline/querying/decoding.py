@@ -1,4 +1,4 @@
-"""Bytes of a key or a value to columns, and why they are not what the schema says."""
+"""Decodes the bytes of a key or value to columns, and says why bytes do not match the schema."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ NEEDS_AVRO = (
 class Decoding:
     """How a column of bytes is decoded.
 
-    whole     What it becomes: a struct where `fields`, else one value.
-    fields    Whether its fields are the view's columns.
-    why       Why the bytes are not of the schema, of the column that holds `whole`: text, null
-              where they are or where there are no bytes; None where they always are.
+    whole     The decoded column: a struct if `fields`, else one value.
+    fields    Whether the struct's fields become columns of the view.
+    why       Makes a column of text from the column `whole`: why the bytes do not match the schema;
+              null if they match, or if there are no bytes.  None if all bytes match.
     """
 
     whole: Column

@@ -1,4 +1,4 @@
-"""What a streaming query is asked to do: its SQL, how topics become views, where the rows go."""
+"""The settings of a streaming query: its SQL, how topics become views, and its sink."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ SAMPLE_RECORDS = 1_000
 
 @dataclass(frozen=True)
 class Form:
-    """How the bytes of a key or a value become columns.
+    """The format of a key or value.
 
-    kind     json; avro; confluent-avro (a zero byte and four bytes of a schema's id before the
-             Avro, as Confluent's serializers write it); text; binary.
-    schema   Of JSON: Spark's DDL ("id INT, at TIMESTAMP") or its own JSON; None: inferred from
-             a sample of the topic.  Of Avro: the Avro schema that the bytes were written with.
+    kind     json; avro; confluent-avro (Avro after a zero byte and a schema id of four bytes, as
+             Confluent's serializers write it); text; binary.
+    schema   For JSON: Spark's DDL ("id INT, at TIMESTAMP") or Spark's JSON of a schema; None: infer
+             it from a sample of the topic.  For Avro: the writer's Avro schema.
     """
 
     kind: str = JSON
@@ -57,13 +57,14 @@ class Form:
 
 @dataclass(frozen=True)
 class View:
-    """How a topic becomes a view of its name.
+    """How a topic becomes a view of the same name.
 
-    value       Its columns: the fields of a JSON object or an Avro record, else `value`.
-    key         Of the column `_key`.
-    table       The latest value of each key instead of a stream; a null value removes its key.
-                It is read anew for every micro-batch.
-    watermark   Column, a timestamp, and how late a row may come ("10 minutes").
+    value       Format of the values: the fields of JSON objects and Avro records become columns,
+                any other value is the column `value`.
+    key         Format of the column `_key`.
+    table       Whether the view is a table of the latest value of each key instead of a stream; a
+                null value removes its key.  The table is read again for every micro-batch.
+    watermark   A timestamp column, and how late a row may come ("10 minutes").
     """
 
     value: Form = field(default_factory=Form)
@@ -78,11 +79,11 @@ class View:
 
 @dataclass(frozen=True)
 class ToTopic:
-    """Rows become records of a topic, at least once: a batch that is run again writes again.
+    """Writes rows as records to a topic, at least once: a batch that runs again writes again.
 
-    The columns `_key`, `_headers` and `_topic` are the record's own, the other columns whose name
-    begins with an underscore are left out, and the rest is the value: a JSON object, or the one
-    column as it is where the format is text.
+    The columns `_key`, `_headers` and `_topic` become the record's key, headers and topic.  Other
+    columns whose name begins with an underscore are left out.  The remaining columns are the value:
+    a JSON object, or with the format `text` the only column as it is.
     """
 
     topic: str
@@ -95,7 +96,7 @@ class ToTopic:
 
 @dataclass(frozen=True)
 class ToParquet:
-    """Rows are added to a directory of Parquet files, exactly once."""
+    """Adds rows to a directory of Parquet files, exactly once."""
 
     directory: str
     partition_by: tuple[str, ...] = ()
@@ -103,7 +104,7 @@ class ToParquet:
 
 @dataclass(frozen=True)
 class ToFunction:
-    """A function is called with the rows of each micro-batch, a DataFrame, and its number."""
+    """Calls a function with the DataFrame of each micro-batch and the batch's number."""
 
     function: Callable[[DataFrame, int], None]
 
@@ -115,21 +116,22 @@ Sink = ToTopic | ToParquet | ToFunction
 class Query:
     """A streaming query over topics.
 
-    sql                  One SELECT; each name in it that is no view of the session is a topic.
-    sink                 Where its rows go.
-    kafka                The cluster of the topics, those of the sink and of dead letters too.
-    views                How a topic becomes a view; `view` of those that are not named.
-    starting             Where the streams begin without a checkpoint: `earliest`, `latest`, the
-                         offset of each partition, or a time in milliseconds since 1970.
-    checkpoint           Directory that remembers how far the query is; None: one that Spark
-                         removes, for a function only.
-    once                 End when what is in the topics now is done (Trigger.AvailableNow).
-    every_s              Seconds between the starts of micro-batches; None: as soon as can be.
+    sql                  One SELECT; each name in it that is not a view of the session is a topic.
+    sink                 Where the rows of the result go.
+    kafka                The cluster of all topics, including those of the sink and dead letters.
+    views                How each topic becomes a view; `view` applies to all other topics.
+    starting             Where the streams begin without a checkpoint: `earliest`, `latest`, an
+                         offset for each partition, or a time in milliseconds since 1970.
+    checkpoint           Directory of the query's checkpoint; None: a temporary one, allowed only
+                         if the sink is a function.
+    once                 Whether to end once all records up to now are processed
+                         (Trigger.AvailableNow).
+    every_s              Seconds between the starts of micro-batches; None: without a pause.
     mode                 append, update or complete; None: the first of them that the query allows.
-    dead_letters         Topic for records that do not parse; None: the first of them ends the
+    dead_letters         Topic for records that do not parse; None: the first such record ends the
                          query with an error, unless `skip_bad` is set.
-    records_per_batch    At most so many records of each topic in a micro-batch.
-    sample_records       A schema is inferred from the first so many records of a topic.
+    records_per_batch    Maximum number of records of each topic in a micro-batch.
+    sample_records       Number of records from which a topic's schema is inferred.
     """
 
     sql: str

@@ -1,4 +1,4 @@
-"""A streaming query that runs: its rows' query of Spark, and the one of its dead letters."""
+"""Starts a streaming query, and follows it together with the query of its dead letters."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class Running:
     """A query that was started.
 
     rows       Spark's query of the result.
-    letters    Spark's query of the dead letters, where they are asked for.
+    letters    Spark's query of the dead letters; None without a dead-letter topic.
     mode       append, update or complete.
     schemas    The columns of each topic's view, as DDL.
-    called     The function that is given the rows, where they go to one.
+    called     The function that receives the rows; None for another sink.
     """
 
     rows: StreamingQuery
@@ -106,9 +106,9 @@ def _stop_when_failed(query: StreamingQuery, stop: threading.Event) -> None:
 class Done:
     """What a query did while it was followed.
 
-    rows       Of the result.
-    letters    Dead letters that were written.
-    skipped    Records that did not parse and were skipped, where the query asks for that.
+    rows       What the query of the result did.
+    letters    Number of dead letters written.
+    skipped    Number of records that did not parse and were skipped.
     """
 
     rows: Ended
@@ -138,14 +138,14 @@ class Skipped:
 
 
 def frame(spark: SparkSession, asked: Query) -> DataFrame:
-    """The streaming DataFrame of a query's SQL, nothing started: for a program's own sink."""
+    """The streaming DataFrame of a query's SQL, not started, for a sink of the program's own."""
     return framed(Views(spark, asked, Kept(spark, None)))
 
 
 def query(spark: SparkSession, asked: Query) -> Running:
     """Start a streaming query over topics.
 
-    Raises PipelineError where the SQL, a schema or the output mode cannot be, before it runs.
+    Raises PipelineError before the start if the SQL, a schema or the output mode is invalid.
     """
     called = None
     if isinstance(asked.sink, ToFunction):

@@ -1,4 +1,4 @@
-"""The schema of a topic's JSON: from a sample of it, and kept with the query's checkpoint."""
+"""Infers the schema of a topic's JSON from a sample, and stores it with the query's checkpoint."""
 
 from __future__ import annotations
 

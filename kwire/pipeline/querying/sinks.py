@@ -1,4 +1,4 @@
-"""Where the rows of a query go, and in which of Spark's output modes."""
+"""Writes the rows of a query to its sink, in one of Spark's output modes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The SQL of a query to Spark's DataFrame: the names in it that Spark does not know are topics."""
+"""Converts the SQL of a query to a DataFrame: names that Spark does not know are topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics as Spark's views: streams of their records, or tables of the latest value of each key."""
+"""Makes Spark views of topics: streams of records, or tables of the latest value of each key."""
 
 from __future__ import annotations
 

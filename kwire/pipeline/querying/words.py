@@ -1,4 +1,4 @@
-"""What Spark cannot do, in a sentence that names the mend."""
+"""Replaces Spark's errors about a query by sentences that say what to do."""
 
 from __future__ import annotations
 

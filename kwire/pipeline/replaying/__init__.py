@@ -1,4 +1,4 @@
-"""An archive's records back into topics, at full speed or at a multiple of the original pace."""
+"""Replays: writes an archive's records back to topics, at full speed or a multiple of real time."""
 
 from __future__ import annotations
 

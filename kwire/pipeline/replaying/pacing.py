@@ -1,6 +1,7 @@
-"""Records written when their time has come: a replay at a multiple of the original pace.
+"""Writes each record when it is due: a replay at a multiple of real time.
 
-Sent to Spark's executors by value: imports nothing of kwire but what is sent as well.
+This module is sent to Spark's executors by value: it imports only modules of kwire that are sent
+as well.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from kwire.pipeline.exactly_once import PartitionWriter, Plan, Writer, Written
+from kwire.pipeline.exactly_once import ExactlyOnceWriter, PartitionWriter, WritePlan, Written
 
 if TYPE_CHECKING:
     import pyarrow
@@ -25,11 +26,11 @@ TRANSACTION_S = 0.5
 
 @dataclass(frozen=True)
 class Pace:
-    """When a timestamp's time comes.
+    """Maps timestamps of records to the times at which they are due.
 
-    first_ms   The timestamp that is due at once.
-    started_s  When that is, in seconds since 1970: the same for all tasks, by their own clocks.
-    speed      How many times faster than the records were made.
+    first_ms   The timestamp that is due at `started_s`.
+    started_s  Start of the replay in seconds since 1970, the same for all tasks.
+    speed      How many times faster than real time the replay is.
     """
 
     first_ms: int
@@ -37,21 +38,21 @@ class Pace:
     speed: float
 
     def reached_ms(self, now_s: float) -> int:
-        """The last timestamp whose time has come."""
+        """The last timestamp that is due."""
         return self.first_ms + int((now_s - self.started_s) * 1000 * self.speed)
 
     def due_s(self, timestamp_ms: int) -> float:
-        """When the time of a timestamp comes."""
+        """When a timestamp is due, in seconds since 1970."""
         return self.started_s + (timestamp_ms - self.first_ms) / 1000 / self.speed
 
 
 @dataclass(frozen=True)
-class PacedWriter(Writer):
-    """Writes rows exactly once, and none before its time has come."""
+class PacedWriter(ExactlyOnceWriter):
+    """Writes rows exactly once, and no row before it is due."""
 
     pace: Pace = field(kw_only=True)
 
-    def write(self, batches: Iterable[pyarrow.RecordBatch], plan: Plan) -> Iterator[Written]:
+    def write(self, batches: Iterable[pyarrow.RecordBatch], plan: WritePlan) -> Iterator[Written]:
         """Write rows that are sorted by DUE, and then by partition and offset.
 
         The partitions of a task are written side by side, each with its producer.
@@ -63,14 +64,14 @@ class PacedWriter(Writer):
 
 
 def ship_by_value() -> None:
-    """Have this module pickled whole, not by its name: executors may lack kwire."""
+    """Pickle this module by value: executors need not have kwire installed."""
     import_module("pyspark.cloudpickle").register_pickle_by_value(sys.modules[__name__])
 
 
 class SideBySide:
     """The partitions of one task."""
 
-    def __init__(self, writer: PacedWriter, plan: Plan) -> None:
+    def __init__(self, writer: PacedWriter, plan: WritePlan) -> None:
         self.writer = writer
         self.plan = plan
         self._partitions: dict[tuple[str, int], PartitionWriter] = {}

@@ -1,4 +1,4 @@
-"""What a replay has done."""
+"""The result of a replay."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 class Replayed:
     """What a replay did.
 
-    name          That the next run goes on by.
-    records       Written by this run; where it was stopped, at least so many: a task that is
-                  cancelled may yet end the transaction that it is in.
-    there         Of those asked for, that an earlier run had written.
-    partitions    Of the target that have records.
+    name          Name by which the next run continues it.
+    records       Number of records written by this run; a minimum if it was stopped, because a
+                  cancelled task may still commit its transaction.
+    there         Number of selected records that an earlier run had written.
+    partitions    Number of target partitions with records.
     created       Topics that were created.
-    stopped       By Ctrl-C, SIGTERM or the `stop` event, before it was done.
+    stopped       Whether Ctrl-C, SIGTERM or `stop` ended it before it was done.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What of an archive is written where."""
+"""The settings of a replay."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kwire.pipeline.source import Kafka, Topics
 
 @dataclass(frozen=True)
 class Range:
-    """Offsets of one partition: from `first` up to, without, `end`; None is no bound."""
+    """Offsets of one partition from `first` to `end` (exclusive); None is no bound."""
 
     topic: str
     partition: int
@@ -21,18 +21,19 @@ class Range:
 
 @dataclass(frozen=True)
 class Replay:
-    """What of an archive is written where.
+    """A replay: which records of an archive are written to which topics.
 
-    kafka      The target's cluster.
-    directory  Of the archive.
-    topics     Of the archive; None: all.
-    rename     The target's topic of an archived one, where it is another.
-    since_ms   Only records with a timestamp from this on, and `until_ms`: before that.
+    kafka      The target cluster.
+    directory  Directory of the archive.
+    topics     Topics of the archive; None: all.
+    rename     Target topic by archived topic, where the names differ.
+    since_ms   Only records with this timestamp or a later one; `until_ms`: only earlier records.
     ranges     Only these offsets; empty: all.
-    speed      How many times faster than the records were made; None: as fast as can be.
-    configs    Settings of topics that have to be created, beside NEW_TOPIC.
-    name       What is there already is known by it: another name writes all of it once more.
-               None: one that belongs to the archive and to all of the above but speed and configs.
+    speed      How many times faster than real time; None: as fast as possible.
+    configs    Settings of created topics, in addition to NEW_TOPIC.
+    name       Name under which the target stores the position: a replay with another name writes
+               all records again.  None: a name derived from the archive and all of the above
+               except speed and configs.
     """
 
     kafka: Kafka
@@ -47,5 +48,5 @@ class Replay:
     name: str | None = None
 
     def target(self, topic: str) -> str:
-        """Where a topic's records go."""
+        """The target topic of an archived topic."""
         return self.rename.get(topic, topic)

@@ -1,8 +1,9 @@
-"""An archive's records back into topics, each exactly once: `kwire pipeline replay`.
+"""Writes an archive's records back to topics, each exactly once: `kwire pipeline replay`.
 
-The records go to the partitions that they came from, in their order, by `exactly_once.Writer`;
-positions are the archive's offsets.  So a replay that is killed goes on where it was, and one that
-is run again after its end writes nothing but what has been archived since.
+The records go to their original partitions in their original order.  ExactlyOnceWriter
+(kwire.pipeline.exactly_once) writes them; the positions are the archive's offsets.  So a replay
+that was killed continues where it stopped, and a finished replay that runs again writes only what
+has been archived since.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from kwire.pipeline.archiving.directory import ArchiveDirectory
 from kwire.pipeline.archiving.reading import partitions
 from kwire.pipeline.cluster import ClusterAdmin
 from kwire.pipeline.errors import PipelineError, failure
-from kwire.pipeline.exactly_once import WRITTEN_DDL, Plan, Writer
+from kwire.pipeline.exactly_once import WRITTEN_DDL, ExactlyOnceWriter, WritePlan
 from kwire.pipeline.following import signals_set
 from kwire.pipeline.librdkafka import settings_of
 from kwire.pipeline.listening import Step
@@ -56,10 +57,10 @@ def replay(
     *,
     stop: threading.Event | None = None,
 ) -> Replayed:
-    """Write an archive's records into topics, and wait until that is done.
+    """Write an archive's records to topics; returns when that is done.
 
-    `told` hears every second how far it is.  Ctrl-C, SIGTERM or `stop` end it; the next call goes
-    on.  Raises PipelineError, also where the target's topics cannot take what is asked for.
+    `told` is called every second with the progress.  Ctrl-C, SIGTERM or `stop` end the replay; the
+    next call continues it.  Raises PipelineError, also if the target's topics do not fit.
     """
     run = _Run(spark, asked)
     try:
@@ -81,7 +82,7 @@ class _Run:
         self.frame = selected(spark, asked)
         self.cluster = ClusterAdmin(asked.kafka)
         self.done = Replayed(asked.name or self._name())
-        self.writer = Writer(settings_of(asked.kafka), f"replay-{self.done.name}")
+        self.writer = ExactlyOnceWriter(settings_of(asked.kafka), f"replay-{self.done.name}")
 
     def _name(self) -> str:
         """One for the same archive, target and selection."""
@@ -146,7 +147,7 @@ class _Run:
 
     def _write(self, rows: DataFrame, todo: Parts, stop: threading.Event) -> None:
         """Have Spark's tasks write; when `stop` is set they are cancelled."""
-        plan = Plan(
+        plan = WritePlan(
             targets={topic: self.asked.target(topic) for topic in self.topics},
             origins={topic: f"{self.archive_id}/{topic}" for topic in self.topics},
         )
@@ -213,7 +214,7 @@ class _Watch:
                 before, last_s = done, now_s
 
 
-def paced(writer: Writer, todo: Parts, speed: float) -> PacedWriter:
+def paced(writer: ExactlyOnceWriter, todo: Parts, speed: float) -> PacedWriter:
     """A writer that begins with the earliest of the records, a moment from now."""
     first_ms = min(part.timestamp_ms for part in todo.values())
     pace = Pace(first_ms, time.time() + HEAD_START_S, speed)

@@ -1,4 +1,4 @@
-"""The records of an archive that a replay writes, and the order it writes them in."""
+"""Selects the records of an archive that a replay writes, and puts them in order."""
 
 from __future__ import annotations
 

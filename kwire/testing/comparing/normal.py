@@ -13,14 +13,14 @@ from typing import Any, TypeAlias, cast
 from kwire.codecs.batches import BatchHeader, TimestampType, check_crc, iter_batches, records
 from kwire.codecs.primitives import ZERO_UUID, Message, Struct
 from kwire.codecs.uuids import uuid_text
-from kwire.testing.comparing.rules import ITEMS, TEXTS, Rule, rules_of
+from kwire.testing.comparing.rules import ITEMS, TEXTS, ComparisonRule, rules_of
 
 Tree: TypeAlias = "dict[str, Tree] | list[Tree] | str | int | float | bool | None"
 
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 """Matches member ids in text."""
 
-OF_LISTS = frozenset({Rule.UNORDERED, Rule.OWN, Rule.SERVED})
+OF_LISTS = frozenset({ComparisonRule.UNORDERED, ComparisonRule.OWN, ComparisonRule.SERVED})
 
 
 def plain(value: Any) -> Tree:  # noqa: ANN401 - any part of a message
@@ -86,17 +86,17 @@ class Normaliser:
             return self._bytes(bytes(value), where)
         return cast(Tree, value)
 
-    def _list(self, items: list[Any], where: str, rules: tuple[Rule, ...]) -> Tree:
-        if Rule.ANY in rules:
+    def _list(self, items: list[Any], where: str, rules: tuple[ComparisonRule, ...]) -> Tree:
+        if ComparisonRule.ANY in rules:
             return "any"
-        if Rule.OWN in rules:
+        if ComparisonRule.OWN in rules:
             items = [item for item in items if self._is_own(item)]
-        if Rule.SERVED in rules:
+        if ComparisonRule.SERVED in rules:
             items = [item for item in items if item.api_key in self._common_keys]
-        if Rule.NODE in rules:
-            return [self._by_rule(Rule.NODE, item, where) for item in items]
+        if ComparisonRule.NODE in rules:
+            return [self._by_rule(ComparisonRule.NODE, item, where) for item in items]
         special = {item.name: item for item in ITEMS if item.where == where}
-        if Rule.UNORDERED in rules:
+        if ComparisonRule.UNORDERED in rules:
             items = sorted(items, key=lambda item: self._order(item, where))
         trees = [self._value(item, where) for item in items]
         for tree in trees:
@@ -125,19 +125,19 @@ class Normaliser:
             return True
         return self._prefixes[0] in name or repr(name) in self._asked
 
-    def _by_rule(self, rule: Rule, value: Any, kind: str) -> Tree:  # noqa: ANN401 - any scalar
+    def _by_rule(self, rule: ComparisonRule, value: Any, kind: str) -> Tree:  # noqa: ANN401 - any scalar
         match rule:
-            case Rule.ANY:
+            case ComparisonRule.ANY:
                 return "any"
-            case Rule.PRESENT:
+            case ComparisonRule.PRESENT:
                 return "something" if value else value
-            case Rule.SIGN:
+            case ComparisonRule.SIGN:
                 return "positive" if value > 0 else "none" if value < 0 else 0
-            case Rule.NODE:
+            case ComparisonRule.NODE:
                 if self.is_of_cluster and kind == "controller_id" and value >= 0:
                     return "a broker"
                 return "self" if value == self.node_id else value
-            case Rule.ID:
+            case ComparisonRule.ID:
                 return self._id(kind, value)
         raise AssertionError(f"{rule} is for lists")
 

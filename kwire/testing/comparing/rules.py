@@ -13,7 +13,7 @@ from functools import cache
 from typing import NamedTuple
 
 
-class Rule(Enum):
+class ComparisonRule(Enum):
     """How a value is compared."""
 
     ANY = auto()
@@ -37,73 +37,123 @@ class Rule(Enum):
     """A list by API key: only keys that both brokers serve are compared."""
 
 
-class Field(NamedTuple):
+class FieldRule(NamedTuple):
     """A rule for the fields whose path matches `where`, a pattern over Message.field.field."""
 
     where: str
-    rule: Rule
+    rule: ComparisonRule
     reason: str
 
 
 FIELDS = (
-    Field("*.throttle_time_ms", Rule.ANY, "follows from quotas and the load of the moment"),
-    Field("*.host", Rule.PRESENT, "the brokers listen where they listen"),
-    Field("*.port", Rule.SIGN, "the brokers listen where they listen"),
-    Field("*.cluster_id", Rule.PRESENT, "generated when a cluster is made"),
-    Field("*.node_id", Rule.NODE, "chosen by whoever sets up a broker"),
-    Field("*.broker_id", Rule.NODE, "chosen by whoever sets up a broker"),
-    Field("*.controller_id", Rule.NODE, "chosen by whoever sets up a broker"),
-    Field("*.leader_id", Rule.NODE, "chosen by whoever sets up a broker"),
-    Field("*.replica_nodes", Rule.NODE, "chosen by whoever sets up a broker"),
-    Field("*.isr_nodes", Rule.NODE, "chosen by whoever sets up a broker"),
-    Field("*.topic_id", Rule.ID, "generated when a topic is made"),
-    Field("*.producer_id", Rule.ID, "handed out by each cluster from blocks of its own"),
-    Field("FetchResponse.session_id", Rule.SIGN, "random; 0 is none"),
-    Field(
-        "GetTelemetrySubscriptionsResponse.client_instance_id", Rule.ID, "drawn where there is none"
+    FieldRule(
+        "*.throttle_time_ms", ComparisonRule.ANY, "follows from quotas and the load of the moment"
     ),
-    Field(
+    FieldRule("*.host", ComparisonRule.PRESENT, "the brokers listen where they listen"),
+    FieldRule("*.port", ComparisonRule.SIGN, "the brokers listen where they listen"),
+    FieldRule("*.cluster_id", ComparisonRule.PRESENT, "generated when a cluster is made"),
+    FieldRule("*.node_id", ComparisonRule.NODE, "chosen by whoever sets up a broker"),
+    FieldRule("*.broker_id", ComparisonRule.NODE, "chosen by whoever sets up a broker"),
+    FieldRule("*.controller_id", ComparisonRule.NODE, "chosen by whoever sets up a broker"),
+    FieldRule("*.leader_id", ComparisonRule.NODE, "chosen by whoever sets up a broker"),
+    FieldRule("*.replica_nodes", ComparisonRule.NODE, "chosen by whoever sets up a broker"),
+    FieldRule("*.isr_nodes", ComparisonRule.NODE, "chosen by whoever sets up a broker"),
+    FieldRule("*.topic_id", ComparisonRule.ID, "generated when a topic is made"),
+    FieldRule(
+        "*.producer_id", ComparisonRule.ID, "handed out by each cluster from blocks of its own"
+    ),
+    FieldRule("FetchResponse.session_id", ComparisonRule.SIGN, "random; 0 is none"),
+    FieldRule(
+        "GetTelemetrySubscriptionsResponse.client_instance_id",
+        ComparisonRule.ID,
+        "drawn where there is none",
+    ),
+    FieldRule(
         "GetTelemetrySubscriptionsResponse.subscription_id",
-        Rule.ANY,
+        ComparisonRule.ANY,
         "a hash of an id that may be drawn; of given ones "
         "tests/broker/telemetry/test_against_apache.py",
     ),
-    Field("ProduceResponse.*.log_append_time_ms", Rule.SIGN, "the broker's clock"),
-    Field("*.documentation", Rule.PRESENT, "in everybody's own words"),
-    Field(
+    FieldRule("ProduceResponse.*.log_append_time_ms", ComparisonRule.SIGN, "the broker's clock"),
+    FieldRule("*.documentation", ComparisonRule.PRESENT, "in everybody's own words"),
+    FieldRule(
         "ApiVersionsResponse.*features*",
-        Rule.ANY,
+        ComparisonRule.ANY,
         "levels that the controller of a KRaft cluster has agreed on: other clusters have none",
     ),
-    Field("*.last_timestamp", Rule.SIGN, "the broker's clock"),
-    Field("*.transaction_start_time_ms", Rule.SIGN, "the broker's clock"),
-    Field("DescribeLogDirsResponse.results.log_dir", Rule.PRESENT, "each has its own directory"),
-    Field("DescribeLogDirsResponse.results.total_bytes", Rule.SIGN, "the size of its disk"),
-    Field("DescribeLogDirsResponse.results.usable_bytes", Rule.SIGN, "the room on its disk"),
-    Field("DescribeLogDirsResponse.results.topics", Rule.OWN, "other topics may be there"),
-    Field("AlterClientQuotasResponse.entries", Rule.UNORDERED, "in the order of Java's HashMap"),
-    Field("*ClientQuotasResponse.entries.entity", Rule.UNORDERED, "in the order of Java's HashMap"),
-    Field("DescribeClientQuotasResponse.entries", Rule.UNORDERED, "in the order of Java's HashMap"),
-    Field("DescribeClientQuotasResponse.entries", Rule.OWN, "other entities may have some"),
-    Field(
-        "DescribeClientQuotasResponse.entries.values",
-        Rule.UNORDERED,
+    FieldRule("*.last_timestamp", ComparisonRule.SIGN, "the broker's clock"),
+    FieldRule("*.transaction_start_time_ms", ComparisonRule.SIGN, "the broker's clock"),
+    FieldRule(
+        "DescribeLogDirsResponse.results.log_dir",
+        ComparisonRule.PRESENT,
+        "each has its own directory",
+    ),
+    FieldRule(
+        "DescribeLogDirsResponse.results.total_bytes", ComparisonRule.SIGN, "the size of its disk"
+    ),
+    FieldRule(
+        "DescribeLogDirsResponse.results.usable_bytes", ComparisonRule.SIGN, "the room on its disk"
+    ),
+    FieldRule(
+        "DescribeLogDirsResponse.results.topics", ComparisonRule.OWN, "other topics may be there"
+    ),
+    FieldRule(
+        "AlterClientQuotasResponse.entries",
+        ComparisonRule.UNORDERED,
         "in the order of Java's HashMap",
     ),
-    Field(
+    FieldRule(
+        "*ClientQuotasResponse.entries.entity",
+        ComparisonRule.UNORDERED,
+        "in the order of Java's HashMap",
+    ),
+    FieldRule(
+        "DescribeClientQuotasResponse.entries",
+        ComparisonRule.UNORDERED,
+        "in the order of Java's HashMap",
+    ),
+    FieldRule(
+        "DescribeClientQuotasResponse.entries", ComparisonRule.OWN, "other entities may have some"
+    ),
+    FieldRule(
+        "DescribeClientQuotasResponse.entries.values",
+        ComparisonRule.UNORDERED,
+        "in the order of Java's HashMap",
+    ),
+    FieldRule(
         "DescribeUserScramCredentialsResponse.results.credential_infos",
-        Rule.UNORDERED,
+        ComparisonRule.UNORDERED,
         "a Java map whose keys hash by their address: another order in each start of the broker",
     ),
-    Field("MetadataResponse.topics", Rule.OWN, "other topics may be there"),
-    Field("DescribeTopicPartitionsResponse.topics", Rule.OWN, "other topics may be there"),
-    Field("ListGroupsResponse.groups", Rule.OWN, "other groups may be there"),
-    Field("ListTransactionsResponse.transaction_states", Rule.OWN, "others' ids may be there"),
-    Field("ListConfigResourcesResponse.config_resources", Rule.OWN, "others' topics and groups"),
-    Field("ElectLeadersResponse.replica_election_results", Rule.OWN, "other topics may be there"),
-    Field("ApiVersionsResponse.api_keys", Rule.SERVED, "what is not served yet is grey instead"),
+    FieldRule("MetadataResponse.topics", ComparisonRule.OWN, "other topics may be there"),
+    FieldRule(
+        "DescribeTopicPartitionsResponse.topics", ComparisonRule.OWN, "other topics may be there"
+    ),
+    FieldRule("ListGroupsResponse.groups", ComparisonRule.OWN, "other groups may be there"),
+    FieldRule(
+        "ListTransactionsResponse.transaction_states",
+        ComparisonRule.OWN,
+        "others' ids may be there",
+    ),
+    FieldRule(
+        "ListConfigResourcesResponse.config_resources",
+        ComparisonRule.OWN,
+        "others' topics and groups",
+    ),
+    FieldRule(
+        "ElectLeadersResponse.replica_election_results",
+        ComparisonRule.OWN,
+        "other topics may be there",
+    ),
+    FieldRule(
+        "ApiVersionsResponse.api_keys",
+        ComparisonRule.SERVED,
+        "what is not served yet is grey instead",
+    ),
     *(
-        Field(where, Rule.UNORDERED, "the order of a hash map: clients go by the names")
+        FieldRule(
+            where, ComparisonRule.UNORDERED, "the order of a hash map: clients go by the names"
+        )
         for where in (
             "ProduceResponse.responses",
             "ProduceResponse.responses.partition_responses",
@@ -167,7 +217,7 @@ FIELDS = (
 )
 
 
-class Item(NamedTuple):
+class ItemRule(NamedTuple):
     """An item with this name in the list at `where`, whose `fields` are not compared."""
 
     where: str
@@ -179,7 +229,9 @@ class Item(NamedTuple):
 _CONFIGS = "DescribeConfigsResponse.results.configs"
 ITEMS = (
     *(
-        Item(_CONFIGS, name, "what each was started with", ("value", "config_source", "synonyms"))
+        ItemRule(
+            _CONFIGS, name, "what each was started with", ("value", "config_source", "synonyms")
+        )
         for name in (
             "advertised.listeners",
             "broker.id",
@@ -198,7 +250,7 @@ ITEMS = (
 )
 
 
-class Text(NamedTuple):
+class TextRule(NamedTuple):
     """A part of a text that is replaced before the comparison."""
 
     pattern: re.Pattern[str]
@@ -207,8 +259,10 @@ class Text(NamedTuple):
 
 
 TEXTS = (
-    Text(re.compile(r"within \[-?\d+, -?\d+\]"), "within [before, after]", "made from the clock"),
-    Text(
+    TextRule(
+        re.compile(r"within \[-?\d+, -?\d+\]"), "within [before, after]", "made from the clock"
+    ),
+    TextRule(
         re.compile(r"(is not a valid regular expression: ).*\."),
         r"\1(why)",
         "RE2 in C++ has other words than RE2/J",
@@ -217,6 +271,6 @@ TEXTS = (
 
 
 @cache
-def rules_of(where: str) -> tuple[Rule, ...]:
+def rules_of(where: str) -> tuple[ComparisonRule, ...]:
     """The rules for the field at that path, in the order of the table."""
     return tuple(field.rule for field in FIELDS if fnmatchcase(where, field.where))

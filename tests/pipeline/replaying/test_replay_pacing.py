@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from kwire.pipeline.exactly_once import Plan, Written
+from kwire.pipeline.exactly_once import WritePlan, Written
 from kwire.pipeline.replaying.pacing import DUE, TRANSACTION_S, Pace, PacedWriter
 from tests.pipeline.archiving.archives import NOON_MS, create_topic, topic_rows
 
@@ -42,7 +42,7 @@ def batches(count: int, each: int) -> Iterator[pa.RecordBatch]:
 def replay(bootstrap: str, target: str, pace: Pace) -> list[Written]:
     client = {"bootstrap.servers": bootstrap}
     writer = PacedWriter(client, f"pace-{target}", pace=pace)
-    return list(writer.write(batches(RECORDS, 7), Plan(targets={"t": target})))
+    return list(writer.write(batches(RECORDS, 7), WritePlan(targets={"t": target})))
 
 
 class Arrivals(threading.Thread):
