@@ -183,12 +183,12 @@ ADVERTISED: dict[ApiKey, tuple[int, int]] = {
 _BY_KEY = {int(route.api_key): route for route in (*ROUTES, *CLUSTER_ROUTES)}
 
 
-class UnsupportedRequest(CloseConnection):
+class UnservedRequest(CloseConnection):
     """No such API key, or not at this version: Kafka closes the connection."""
 
 
-def not_served(api_key: int) -> UnsupportedRequest:
-    return UnsupportedRequest(f"API key {api_key} is not served")
+def not_served(api_key: int) -> UnservedRequest:
+    return UnservedRequest(f"API key {api_key} is not served")
 
 
 @dataclass(slots=True)
@@ -211,7 +211,7 @@ _bindings: dict[int, Binding] = {}
 def bind(api_key: int, api_version: int) -> Binding:
     """The binding of `api_key` at `api_version`; imports the handler at first use.
 
-    Raises UnsupportedRequest.
+    Raises UnservedRequest.
     """
     number = api_key << 16 | api_version & 0xFFFF
     found = _bindings.get(number)
@@ -225,7 +225,7 @@ def _resolve(api_key: int, api_version: int) -> Binding:
     if route is None:
         raise not_served(api_key)
     if not route.min_version <= api_version <= route.max_version:
-        raise UnsupportedRequest(
+        raise UnservedRequest(
             f"{route.api_key.name} version {api_version} is not served: "
             f"only {route.min_version} to {route.max_version}"
         )

@@ -1,5 +1,4 @@
-"""Who may do what, and what is told of it.
+"""Security: authentication, TLS, access control lists, delegation tokens and quotas.
 
-The way in is `authorizer`: the rules of access control lists; and `operations`: the rights there
-are, as bits.
+Start with `authorizer`, the rules of access control lists, and `operations`, the rights as bits.
 """

@@ -1,4 +1,4 @@
-"""Who may log in by SCRAM, by what the cluster's metadata says now."""
+"""The accounts of SCRAM users, from the latest metadata image."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ log = logging.getLogger("kwire.security.accounts")
 
 
 class Accounts:
-    """`image` gives the latest one; `tokens` are the delegation tokens, where there may be any."""
+    """Finds SCRAM accounts.  `tokens` is None if delegation tokens are not enabled."""
 
     def __init__(self, image: Callable[[], ClusterImage], tokens: TokenBook | None = None) -> None:
         self._image = image
         self._tokens = tokens
 
     def find(self, mechanism: str, user: str, by_token: bool) -> Account | None:
-        """Whose name that is, or, where it is a delegation token's, its owner."""
+        """The account of `user`; with `by_token` that of the delegation token with this id."""
         if by_token:
             return None if self._tokens is None else self._tokens.account(mechanism, user)
         text = credentials_of(self._image(), user).get(mechanism)
@@ -33,5 +33,9 @@ class Accounts:
         try:
             return Account(Credential.parse(text), user)
         except ValueError:
-            log.error("the %s credential of user %r cannot be read", mechanism, user)
+            log.error(
+                "Cannot read the %s credential of user %r. Set the user's password again.",
+                mechanism,
+                user,
+            )
             return None

@@ -1,4 +1,4 @@
-"""What is asked of access control lists, and what is said of it: with the words of Kafka 4.3.1."""
+"""Filters, checks and changes of access control lists, with the error messages of Kafka 4.3.1."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from kwire.codecs.errors import ErrorCode
 from kwire.requests.context import InvalidFrame
 
 UNKNOWN: Final = 0
-"""The code in every one of Kafka's enums of ACLs that stands for what its reader does not know."""
+"""The code for an unknown value in each of Kafka's ACL enums."""
 
 NO_AUTHORIZER_ON_BROKER: Final = "No Authorizer is configured on the broker"
 NO_AUTHORIZER: Final = "No Authorizer is configured."
-"""Kafka's words differ: DescribeAcls is answered by a broker, the other two by its controller."""
+"""A broker answers DescribeAcls and the controller the other two requests: their texts differ."""
 
 
 def require_known(request: str, *codes: int) -> None:
-    """Refuse what the client itself calls unknown: Kafka does not read such a request.
+    """Raise InvalidFrame if a code is UNKNOWN: Kafka cannot read such a request.
 
-    Codes that Kafka has no meaning for are not refused here.
+    Codes that are in none of Kafka's enums pass.
     """
     if UNKNOWN in codes:
         raise InvalidFrame(f"{request} contains UNKNOWN elements")
 
 
-class AclFilter(NamedTuple):
-    """Which entries are meant: ANY and None stand for all."""
+class AclEntryFilter(NamedTuple):
+    """A filter of ACL entries; ANY and None match everything."""
 
     resource_type: int
     pattern_type: int
@@ -54,13 +54,13 @@ class AclFilter(NamedTuple):
     def matching(
         self, image: ClusterImage
     ) -> Iterator[tuple[ResourcePattern, list[AccessControlEntry]]]:
-        """The entries that are meant, in the order of their resources."""
-        for pattern in sorted(filter(self._is_of, image.acls)):
-            entries = sorted(filter(self._means, image.acls[pattern]))
+        """The matching entries by resource pattern, both sorted."""
+        for pattern in sorted(filter(self._matches_pattern, image.acls)):
+            entries = sorted(filter(self._matches_entry, image.acls[pattern]))
             if entries:
                 yield pattern, entries
 
-    def _is_of(self, pattern: ResourcePattern) -> bool:
+    def _matches_pattern(self, pattern: ResourcePattern) -> bool:
         if self.resource_type not in (ResourceType.ANY, pattern.resource_type):
             return False
         if self.pattern_type == PatternType.MATCH:
@@ -69,7 +69,7 @@ class AclFilter(NamedTuple):
             return False
         return self.name in (None, pattern.name)
 
-    def _means(self, entry: AccessControlEntry) -> bool:
+    def _matches_entry(self, entry: AccessControlEntry) -> bool:
         return (
             self.principal in (None, entry.principal)
             and self.host in (None, entry.host)
@@ -79,20 +79,20 @@ class AclFilter(NamedTuple):
 
 
 def _covers(pattern: ResourcePattern, name: str) -> bool:
-    """Whether a resource of that name is one of the pattern's."""
+    """Whether `pattern` applies to a resource called `name`."""
     if pattern.pattern_type == PatternType.PREFIXED:
         return name.startswith(pattern.name)
     return pattern.name in (name, WILDCARD)
 
 
 def check_new(pattern: ResourcePattern, entry: AccessControlEntry) -> None:
-    """Raises Refusal for an entry that cannot be."""
-    sentence = _mistake(pattern, entry)
-    if sentence is not None:
-        raise Refusal(ErrorCode.INVALID_REQUEST, sentence)
+    """Raise Refusal if the new entry is invalid."""
+    problem = _problem(pattern, entry)
+    if problem is not None:
+        raise Refusal(ErrorCode.INVALID_REQUEST, problem)
 
 
-def _mistake(pattern: ResourcePattern, entry: AccessControlEntry) -> str | None:
+def _problem(pattern: ResourcePattern, entry: AccessControlEntry) -> str | None:
     if pattern.resource_type == ResourceType.CLUSTER and pattern.name != CLUSTER_NAME:
         return f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
     if not pattern.name:
@@ -114,15 +114,18 @@ def _mistake(pattern: ResourcePattern, entry: AccessControlEntry) -> str | None:
 
 
 def check_for_zookeeper(pattern: ResourcePattern, entry: AccessControlEntry) -> None:
-    """The same where lists are kept in ZooKeeper: as Apache Kafka 3.9.2 has it, which knows no
-    operation of a later version and would not start beside one, and names that can be in a path."""
+    """`check_new` for lists in ZooKeeper, which Apache Kafka 3.9.2 must be able to read.
+
+    It does not start if an entry has an operation of a later version, and a resource name must be
+    valid in a path of ZooKeeper.
+    """
     check_new(pattern, entry)
     if entry.operation > AclOperation.DESCRIBE_TOKENS or _NO_PATH.search(pattern.name):
         raise Refusal(ErrorCode.INVALID_REQUEST, "Failed to create ACL")
 
 
 _NO_PATH: Final = re.compile(r"/|\A\.{1,2}\Z|[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\U0010ffff]")
-"""By ZooKeeper's PathUtils."""
+"""What a path of ZooKeeper must not contain, as in its PathUtils."""
 _NAMED_TYPES: Final = frozenset(ResourceType) - {ResourceType.UNKNOWN, ResourceType.ANY}
 _NAMED_OPERATIONS: Final = frozenset(AclOperation) - {AclOperation.UNKNOWN, AclOperation.ANY}
 
@@ -130,7 +133,7 @@ _Codes = type[ResourceType] | type[PatternType] | type[AclOperation] | type[AclP
 
 
 def name_of(codes: _Codes, code: int) -> str:
-    """What Kafka calls it; a code that it does not know is UNKNOWN to it."""
+    """Kafka's name of a code; UNKNOWN for a code that it does not have."""
     try:
         return codes(code).name
     except ValueError:
@@ -138,27 +141,29 @@ def name_of(codes: _Codes, code: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Addition:
-    """A decision (kwire.cluster.metadata.changes): entries, each named once, that are to be
-    there."""
+class AclAddition:
+    """A decision (kwire.cluster.metadata.changes) to add entries that do not exist yet.
+
+    `entries` has each entry once.
+    """
 
     pattern: ResourcePattern
     entries: tuple[AccessControlEntry, ...]
 
     def __call__(self, image: ClusterImage) -> ChangeAcls | None:
-        there = image.acls_on(self.pattern)
-        coming = tuple(each for each in self.entries if each not in there)
-        return ChangeAcls(self.pattern, coming) if coming else None
+        existing = image.acls_on(self.pattern)
+        added = tuple(entry for entry in self.entries if entry not in existing)
+        return ChangeAcls(self.pattern, added) if added else None
 
 
 @dataclass(frozen=True, slots=True)
-class Removal:
-    """A decision: those of the entries that are there still are to go."""
+class AclRemoval:
+    """A decision to remove those of the entries that still exist."""
 
     pattern: ResourcePattern
     entries: tuple[AccessControlEntry, ...]
 
     def __call__(self, image: ClusterImage) -> ChangeAcls | None:
-        there = image.acls_on(self.pattern)
-        going = tuple(each for each in self.entries if each in there)
-        return ChangeAcls(self.pattern, (), going) if going else None
+        existing = image.acls_on(self.pattern)
+        removed = tuple(entry for entry in self.entries if entry in existing)
+        return ChangeAcls(self.pattern, (), removed) if removed else None

@@ -1,4 +1,4 @@
-"""The authorizer of a broker: the rules by its settings, and the audit log of what was denied."""
+"""The authorizer of a broker: its settings, its rules, and the audit log of its denials."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ audit = logging.getLogger("kwire.security.audit")
 
 STANDARD: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 ZOOKEEPERS: Final = "kafka.security.authorizer.AclAuthorizer"
-"""What the same rules are called in a cluster on ZooKeeper, of Apache Kafka 3.9."""
+"""Apache Kafka 3.9's class for the same rules in a cluster on ZooKeeper."""
 OWN_ZOOKEEPER: Final = "authorizer.zookeeper.url"
-"""Where that class may keep its lists instead of zookeeper.connect."""
+"""With this setting that class keeps its lists elsewhere than in zookeeper.connect."""
 
 _TITLES: Final = {
     ResourceType.TOPIC: "Topic",
@@ -43,9 +43,9 @@ _TITLES: Final = {
 
 
 def configured(config: BrokerConfig) -> Authority | None:
-    """The authorizer that the settings ask for, None where they ask for none.
+    """The authorizer of the settings, or None if none is set.
 
-    Raises ConfigError for a class that is none of Apache Kafka's own.
+    Raises ConfigError for a class that is not Apache Kafka's, or not for this kind of cluster.
     """
     name = config.authorizer_class_name.strip()
     if not name:
@@ -75,21 +75,21 @@ def configured(config: BrokerConfig) -> Authority | None:
     )
 
 
-def super_users(said: str) -> list[str]:
-    """`User:a;User:b`.  Raises ConfigError."""
-    names = [each.strip() for each in said.split(";") if each.strip()]
-    for each in names:
-        kind, colon, name = each.partition(":")
+def super_users(setting: str) -> list[str]:
+    """The principals in a setting such as `User:a;User:b`.  Raises ConfigError."""
+    principals = [part.strip() for part in setting.split(";") if part.strip()]
+    for principal in principals:
+        kind, colon, name = principal.partition(":")
         if not (kind and colon and name):
             raise ConfigError(
                 "super.users: expected a string in format principalType:principalName but got "
-                + each
+                + principal
             )
-    return names
+    return principals
 
 
 class Authority:
-    """Asked by guards and handlers for each thing that a request names."""
+    """Answers guards and handlers whether a sender has a right, and logs denials."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class Authority:
     ) -> None:
         self.rules = rules
         self.check_new = check_new
-        """Raises Refusal for an entry that cannot be."""
+        """Raises Refusal if a new entry is invalid."""
 
     def follow(self, acls: Acls) -> None:
         self.rules.follow(acls)
@@ -113,22 +113,27 @@ class Authority:
         quiet: bool = False,
         count: int = 1,
     ) -> bool:
-        """May the request's sender do it?  A denial is logged unless `quiet`; `count` is how often
-        the request names the resource."""
+        """Whether the request's sender may do `operation` on the resource.
+
+        A denial is logged unless `quiet`.  `count`, the number of times that the request names the
+        resource, is in the log.
+        """
         ruling = self.rules.ruling(
             context.principal, context.client_host, operation, resource_type, name
         )
         if not ruling.allowed and not quiet:
             if audit.isEnabledFor(logging.INFO):
-                audit.info("%s", _told(ruling, context, operation, resource_type, name, count))
+                audit.info(
+                    "%s", _audit_line(ruling, context, operation, resource_type, name, count)
+                )
         elif audit.isEnabledFor(logging.DEBUG):
-            audit.debug("%s", _told(ruling, context, operation, resource_type, name, count))
+            audit.debug("%s", _audit_line(ruling, context, operation, resource_type, name, count))
         return ruling.allowed
 
     def allows_any(
         self, context: Context, operation: AclOperation, resource_type: ResourceType
     ) -> bool:
-        """Whether there is anything of that type on which the sender may do it (KIP-679)."""
+        """Whether the sender may do `operation` on any resource of the type (KIP-679)."""
         return self.rules.allows_any(
             context.principal, context.client_host, operation, resource_type
         )
@@ -137,7 +142,7 @@ class Authority:
         return self.allows(context, operation, ResourceType.CLUSTER, CLUSTER_NAME, quiet=quiet)
 
     def operations(self, context: Context, among: int, kind: ResourceType, name: str) -> int:
-        """Those of the operations `among` (as bits) that the sender may do (KIP-430)."""
+        """The operations among the bits `among` that the sender may do, as bits (KIP-430)."""
         return sum(
             1 << operation
             for operation in AclOperation
@@ -145,7 +150,7 @@ class Authority:
         )
 
 
-def _told(
+def _audit_line(
     ruling: Ruling,
     context: Context,
     operation: AclOperation,
@@ -153,7 +158,7 @@ def _told(
     name: str,
     count: int,
 ) -> str:
-    """As Kafka's StandardAuthorizer writes it into `kafka.authorizer.logger`."""
+    """The line that Kafka's StandardAuthorizer writes into `kafka.authorizer.logger`."""
     request = "".join(word.title() for word in ApiKey(context.api_key).name.split("_"))
     return (
         f"Principal = {context.principal} is {'Allowed' if ruling.allowed else 'Denied'} "

@@ -1,16 +1,18 @@
-"""Who may do what, by access control lists: Apache Kafka's StandardAuthorizer, without I/O.
+"""The rules of access control lists, as in Apache Kafka's StandardAuthorizer, without I/O.
 
-An action is one operation on one resource.  A superuser may do all.  Else the entries count that
-are on the resource's name, on a prefix of it, or on all resources of its type:
+An action is one operation on one resource.  A super user may do everything.  For any other
+principal those entries count that are on the resource's name, on a prefix of it, or on all
+resources of its type.  The first rule that applies decides:
 
-- one that denies the operation, for the principal (or all) from its host (or all): denied;
-- else one that allows the operation, or another that implies it (`IMPLIED_BY`): allowed;
-- else denied, unless there are no entries on the resource at all, whoever they are for, and
-  `allow.everyone.if.no.acl.found` says so.
+- an entry denies the operation to the principal (or to all) from its host (or from all): denied;
+- an entry allows the operation, or another that implies it (`IMPLIED_BY`): allowed;
+- there are no entries on the resource at all, for any principal, and
+  `allow.everyone.if.no.acl.found` is true: allowed;
+- else denied.
 
-The prefixes of a name that have entries are looked up one length after the other, of the lengths
-that there are: nothing grows with the number of lists.  tests/security/test_authorizer.py asks
-Kafka's own class the same.
+To find the prefixes of a name, the authorizer looks up one prefix of each length that occurs, so
+the time does not grow with the number of lists.  tests/security/test_authorizer.py compares the
+decisions with those of Kafka's own class.
 """
 
 from __future__ import annotations
@@ -37,17 +39,17 @@ IMPLIED_BY: Final[Mapping[int, frozenset[int]]] = {
     ),
     AclOperation.DESCRIBE_CONFIGS: frozenset((AclOperation.ALTER_CONFIGS,)),
 }
-"""Operation to those that whoever is allowed may do it, too.  To deny one denies no other."""
+"""For an operation, the operations that imply it when they are allowed.  A denial implies none."""
 
 REMEMBERED_MAX = 10_000
-"""Decisions that are kept until the lists change; then they are forgotten together."""
+"""Decisions in the cache, which is emptied when it is full or when the lists change."""
 
 _HARDCODED = "hardcode"
-"""The name that Kafka asks about to find out whether anything at all may be done (KIP-679)."""
+"""The resource name with which Kafka checks the rights on any resource (KIP-679)."""
 
 
 class Ruling(NamedTuple):
-    """`rule` is what the audit log names: the entry, or what decided without one."""
+    """A decision; `rule` is the entry, or the default, that decided, as the audit log names it."""
 
     allowed: bool
     rule: str
@@ -59,7 +61,7 @@ ALLOWED_BY_DEFAULT: Final = Ruling(True, "DefaultAllow")
 
 
 class AclAuthorizer:
-    """The rules; `follow` tells it of each change of the lists."""
+    """Decides by the access control lists; `follow` applies changes of the lists."""
 
     def __init__(
         self, super_users: Iterable[str] = (), *, allow_everyone_if_no_acl_found: bool = False
@@ -71,31 +73,31 @@ class AclAuthorizer:
         self._remembered: dict[tuple[str, str, int, int, str], Ruling] = {}
 
     def follow(self, acls: Acls) -> None:
-        """All entries that there are now on these resources, none where there are none."""
+        """Replace the entries on these resource patterns; an empty set removes them."""
         for pattern, entries in acls.items():
-            known = pattern in self._acls
+            had_entries = pattern in self._acls
             if entries:
                 self._acls[pattern] = entries
             else:
                 self._acls.pop(pattern, None)
-            if pattern.pattern_type == PatternType.PREFIXED and known != bool(entries):
+            if pattern.pattern_type == PatternType.PREFIXED and had_entries != bool(entries):
                 lengths = self._prefix_lengths.setdefault(pattern.resource_type, Counter())
                 lengths[len(pattern.name)] += 1 if entries else -1
-                lengths += Counter()  # without those that are none any more
+                lengths += Counter()  # removes lengths with a count of 0
                 self._prefix_lengths[pattern.resource_type] = lengths
         self._remembered.clear()
 
     def ruling(
         self, principal: str, host: str, operation: int, resource_type: int, name: str
     ) -> Ruling:
-        """May `principal` from `host` do `operation` on the resource?"""
+        """Whether `principal` from `host` may do `operation` on the resource, and by which rule."""
         key = principal, host, operation, resource_type, name
-        known = self._remembered.get(key)
-        if known is None:
+        ruling = self._remembered.get(key)
+        if ruling is None:
             if len(self._remembered) >= REMEMBERED_MAX:
                 self._remembered.clear()
-            known = self._remembered[key] = self._decide(*key)
-        return known
+            ruling = self._remembered[key] = self._decide(*key)
+        return ruling
 
     def _decide(
         self, principal: str, host: str, operation: int, resource_type: int, name: str
@@ -103,25 +105,26 @@ class AclAuthorizer:
         if principal in self.super_users:
             return SUPER_USER
         implied_by = IMPLIED_BY.get(operation, frozenset[int]())
-        found_any = False
+        has_entries = False
         allowing: Ruling | None = None
         for pattern in self._matching(resource_type, name):
             for entry in self._acls[pattern]:
-                found_any = True
+                has_entries = True
                 if not _concerns(entry, principal, host):
                     continue
-                exactly = entry.operation in (operation, AclOperation.ALL)
+                is_exact = entry.operation in (operation, AclOperation.ALL)
                 if entry.permission == AclPermissionType.DENY:
-                    if exactly:
+                    if is_exact:
                         return Ruling(False, rule_text(pattern, entry))
-                elif allowing is None and (exactly or entry.operation in implied_by):
+                # Go on after an entry that allows: a later one may deny.
+                elif allowing is None and (is_exact or entry.operation in implied_by):
                     allowing = Ruling(True, rule_text(pattern, entry))
         if allowing is not None:
             return allowing
-        return DENIED_BY_DEFAULT if found_any else self._default
+        return DENIED_BY_DEFAULT if has_entries else self._default
 
     def _matching(self, resource_type: int, name: str) -> Iterator[ResourcePattern]:
-        """The patterns with entries that the resource is of; the longest names come first."""
+        """The patterns with entries that apply to the resource, the longest names first."""
         acls = self._acls
         exact = ResourcePattern(resource_type, PatternType.LITERAL, name)
         if exact in acls:
@@ -136,14 +139,14 @@ class AclAuthorizer:
             yield everything
 
     def allows_any(self, principal: str, host: str, operation: int, resource_type: int) -> bool:
-        """Whether there may be a resource of that type on which the operation is allowed.
+        """Whether the operation is allowed on some resource of the type, existing or not.
 
-        That is what InitProducerId asks of topics (KIP-679).  Here no operation implies another:
-        Kafka looks at what is allowed in so many words.
+        InitProducerId needs this for topics (KIP-679).  As in Kafka, no operation implies another
+        here.
         """
         if self.ruling(principal, host, operation, resource_type, _HARDCODED).allowed:
             return True
-        allowed, denied = self._named(principal, host, operation, resource_type)
+        allowed, denied = self._allowed_and_denied(principal, host, operation, resource_type)
         if (PatternType.LITERAL, WILDCARD) in denied:
             return False
         return any(
@@ -151,10 +154,10 @@ class AclAuthorizer:
             for kind, name in allowed
         )
 
-    def _named(
+    def _allowed_and_denied(
         self, principal: str, host: str, operation: int, resource_type: int
     ) -> tuple[set[tuple[int, str]], set[tuple[int, str]]]:
-        """The patterns on which it is allowed, and those on which it is denied."""
+        """The patterns whose entries allow the operation, and those whose entries deny it."""
         allowed: set[tuple[int, str]] = set()
         denied: set[tuple[int, str]] = set()
         for pattern, entries in self._acls.items():
@@ -175,14 +178,14 @@ def _concerns(entry: AccessControlEntry, principal: str, host: str) -> bool:
 
 
 def _is_overruled(kind: int, name: str, denied: set[tuple[int, str]]) -> bool:
-    """Whether what is allowed by this name is denied by the same name or a shorter one."""
+    """Whether an allowing pattern is denied by the same name or by a prefix of it."""
     if kind == PatternType.LITERAL and (PatternType.LITERAL, name) in denied:
         return True
     return any((PatternType.PREFIXED, name[:end]) in denied for end in range(1, len(name) + 1))
 
 
 def rule_text(pattern: ResourcePattern, entry: AccessControlEntry) -> str:
-    """An entry as Kafka's audit log names it."""
+    """An entry in the form of Kafka's audit log."""
     return (
         f"MatchingAcl(acl=StandardAcl(resourceType={ResourceType(pattern.resource_type).name}, "
         f"resourceName={pattern.name}, patternType={PatternType(pattern.pattern_type).name}, "

@@ -1,4 +1,4 @@
-"""Parts of a broker that its settings may ask for: imported only then."""
+"""Optional parts of a broker, which are imported only if its settings need them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from kwire.settings import BrokerConfig
 
 OLD_SECRET_SETTING = "delegation.token.master.key"
-"""What Apache Kafka 3.9 takes as well, where the new name is not set."""
+"""The former name of the setting, which Apache Kafka 3.9 reads if the new one is not set."""
 
 
 def authorizer(config: BrokerConfig) -> Authority | None:
-    """Who is asked what clients may do.  Raises ConfigError."""
+    """The authorizer, or None if none is set.  Raises ConfigError."""
     if not config.authorizer_class_name.strip():
         return None
     from kwire.security.authority import configured
@@ -23,7 +23,7 @@ def authorizer(config: BrokerConfig) -> Authority | None:
 
 
 def tokens(config: BrokerConfig) -> TokenBook | None:
-    """What knows of delegation tokens; without a secret there are none."""
+    """The book of delegation tokens, or None if no secret key is set."""
     secret = token_secret(config)
     if secret is None:
         return None
@@ -33,5 +33,5 @@ def tokens(config: BrokerConfig) -> TokenBook | None:
 
 
 def token_secret(config: BrokerConfig) -> str | None:
-    """What delegation tokens are made of, if anything."""
+    """The secret key of delegation tokens, or None if they are not enabled."""
     return config.delegation_token_secret_key or config.explicit.get(OLD_SECRET_SETTING) or None

@@ -1,4 +1,4 @@
-"""What a SASL listener takes as proof of who a client is, by the broker's settings."""
+"""The SASL mechanisms of a listener, from the broker's settings."""
 
 from __future__ import annotations
 
@@ -42,15 +42,18 @@ OAUTHBEARER_MODULE: Final = "org.apache.kafka.common.security.oauthbearer.OAuthB
 SERVED: Final = (PLAIN, *HASHES, OAUTHBEARER)
 
 NONCE_BYTES: Final = 24
-"""Of chance in a server's nonce; Kafka has 130 bits."""
+"""Random bytes in a server's nonce; Kafka has 130 bits."""
 
 FindAccount = Callable[[str, str, bool], Account | None]
-"""Who may log in by SCRAM: from a mechanism, a name, and whether that is a delegation token's."""
+"""Finds a SCRAM account by mechanism, user name, and whether the name is a token's id."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mechanism:
-    """One that a listener serves; `max_reauth_ms` is its `connections.max.reauth.ms`, or 0."""
+    """A mechanism that a listener serves; `begin` starts an exchange.
+
+    `max_reauth_ms` is `connections.max.reauth.ms`, 0 if sessions do not end.
+    """
 
     name: str
     begin: Callable[[], ServerExchange]
@@ -59,11 +62,11 @@ class Mechanism:
 
 @dataclass(frozen=True, slots=True)
 class SaslListener:
-    """`mechanisms` are in the order in which clients are told of them."""
+    """The SASL settings of a listener; clients see `mechanisms` in this order."""
 
     mechanisms: Mapping[str, Mechanism]
     max_receive_size_bytes: int
-    """`sasl.server.max.receive.size`: the longest request of a client that is not known yet."""
+    """`sasl.server.max.receive.size`: the largest request before a client has authenticated."""
     failure_delay_ms: int
     """`connection.failed.authentication.delay.ms`."""
 
@@ -71,11 +74,11 @@ class SaslListener:
 def sasl_of(
     config: BrokerConfig, listener: str, find: FindAccount, sources: KeySources | None = None
 ) -> SaslListener:
-    """How `listener` is set up; `find` knows the users of SCRAM.
+    """The SASL settings of `listener`; `find` finds the users of SCRAM.
 
-    `sources` has the keys of signed tokens, and gets those of a listener that it lacks.
+    `sources` are the key sources of signed tokens; a missing one is added.
 
-    Raises ConfigError with what is missing or makes no sense.
+    Raises ConfigError that says which setting is missing or invalid.
     """
     settings = security_of(config, listener)
     names = settings.sasl_enabled_mechanisms
@@ -119,7 +122,7 @@ def _plain(config: BrokerConfig, listener: str) -> Callable[[], ServerExchange]:
 def _scram(
     config: BrokerConfig, listener: str, name: str, find: FindAccount
 ) -> Callable[[], ServerExchange]:
-    """The JAAS line, which says nothing but the module, may be left out, unlike in Apache Kafka."""
+    """Unlike in Apache Kafka the JAAS line may be missing: it has only the name of the module."""
     if own_setting(config, listener, name, "sasl.jaas.config") is not None:
         login_module(config, listener, name, SCRAM_MODULE)
     return lambda: ScramServer(
@@ -130,7 +133,7 @@ def _scram(
 def _oauthbearer(
     config: BrokerConfig, listener: str, sources: KeySources
 ) -> Callable[[], ServerExchange]:
-    """Signed tokens where Apache Kafka's class for them is named, else those of nobody."""
+    """Accepts signed tokens if the settings have Apache Kafka's class for them, else unsecured."""
     module = login_module(config, listener, OAUTHBEARER, OAUTHBEARER_MODULE)
     settings = security_of(config, listener, OAUTHBEARER)
     if settings.sasl_server_callback_handler_class == SIGNED_HANDLER:
@@ -148,23 +151,25 @@ def _unsecured_tokens(listener: str, module: LoginModule) -> Validate:
     except ValueError:
         setting = own_name(listener, OAUTHBEARER, "sasl.jaas.config")
         raise ConfigError(
-            f"{setting}: unsecuredValidatorAllowableClockSkewMs is no number"
+            f"{setting}: unsecuredValidatorAllowableClockSkewMs is not a number"
         ) from None
     log.warning(
-        "listener %s takes unsecured tokens (OAUTHBEARER): everybody may be anybody", listener
+        "Listener %s accepts unsecured OAUTHBEARER tokens: any client can claim any name. "
+        "Set sasl.server.callback.handler.class to check signatures.",
+        listener,
     )
     return lambda token: validate_unsecured(token, rules, time.time_ns() // 1_000_000)
 
 
 def module_of(mechanism: str) -> str:
-    """The class whose options a mechanism's JAAS line has."""
+    """The login module class in the JAAS line of a mechanism."""
     if mechanism == OAUTHBEARER:
         return OAUTHBEARER_MODULE
     return PLAIN_MODULE if mechanism == PLAIN else SCRAM_MODULE
 
 
 def login_module(config: BrokerConfig, listener: str, mechanism: str, wanted: str) -> LoginModule:
-    """What `sasl.jaas.config` has for a mechanism on a listener.  Raises ConfigError."""
+    """The login module in `sasl.jaas.config` of a mechanism on a listener.  Raises ConfigError."""
     setting = own_name(listener, mechanism, "sasl.jaas.config")
     line = own_setting(config, listener, mechanism, "sasl.jaas.config")
     if line is None:

@@ -1,8 +1,9 @@
-"""TLS of the broker's listeners: their certificates, and who a client is by its own.
+"""TLS of the broker's listeners: their certificates, and the principals of client certificates.
 
-A listener's context is made of its settings (`listener.name.<listener>.ssl.…` above `ssl.…`), anew
-when those change or the files they name do; connections that are there keep theirs.  What a new one
-may not change about the old one is Kafka's rule (SslFactory): clients go on trusting who they know.
+A listener's context is made from its settings (`listener.name.<listener>.ssl.…` above `ssl.…`), and
+made again when they or their files change; existing connections keep the old context.  What a new
+certificate must have in common with the old one is Kafka's rule (SslFactory), so that clients still
+trust the broker.
 """
 
 from __future__ import annotations
@@ -33,15 +34,15 @@ log = logging.getLogger("kwire.security.tls")
 PROTOCOLS: Final = ("SSL", "SASL_SSL")
 
 
-class Stranger(Exception):
-    """A client whose certificate says nobody that may come in; the message is for the log."""
+class UnknownPrincipal(Exception):
+    """The client's certificate gives no principal; the message is logged."""
 
 
 def tls_options(config: BrokerConfig, listener: str, security_protocol: str) -> TlsOptions:
-    """Raises ConfigError, with the name of the listener.
+    """The TLS options of a listener.  Raises ConfigError, with the name of the listener.
 
-    `ssl.client.auth` is for SSL listeners; one of SASL_SSL asks for certificates only where that is
-    set for itself (KIP-684).
+    A general `ssl.client.auth` is for SSL listeners only.  A SASL_SSL listener requests client
+    certificates only with a setting of its own (KIP-684).
     """
     settings = given_for(config, listener, lambda name: name.startswith(PREFIX))
     own = f"listener.name.{listener.lower()}.ssl.client.auth"
@@ -58,9 +59,9 @@ def _is_set(config: BrokerConfig, name: str) -> bool:
 
 
 class ListenerTls:
-    """One listener's.  Raises ConfigError where it cannot be served so.
+    """The TLS of one listener.  Raises ConfigError if its settings cannot be used.
 
-    It blocks: files are read.
+    It reads files, which blocks.
     """
 
     def __init__(self, config: BrokerConfig, listener: str, security_protocol: str) -> None:
@@ -76,33 +77,35 @@ class ListenerTls:
             raise ConfigError(str(problem)) from None
 
     def principal_of(self, tls: ssl.SSLObject) -> str:
-        """Who is at the other end of a connection whose handshake is done.  Raises Stranger."""
-        agreed = tls.cipher()
-        if agreed is not None and not ciphers.is_allowed(agreed[0], self.options.cipher_suites):
-            raise Stranger(f"ssl.cipher.suites has no {agreed[0]}, which the client prefers")
+        """The client's principal, after the handshake.  Raises UnknownPrincipal."""
+        cipher = tls.cipher()
+        if cipher is not None and not ciphers.is_allowed(cipher[0], self.options.cipher_suites):
+            raise UnknownPrincipal(
+                f"ssl.cipher.suites has no {cipher[0]}, which the client prefers"
+            )
         certificate = tls.getpeercert(binary_form=True)
         if certificate is None:
             return ANONYMOUS
         try:
             return f"User:{self._rules.principal_name(subject_name(certificate))}"
         except (NoMatchingRule, DerError) as problem:
-            raise Stranger(str(problem)) from None
+            raise UnknownPrincipal(str(problem)) from None
 
-    # -- one that follows another
+    # Replacing another ListenerTls
 
     def differs_from(self, old: ListenerTls) -> bool:
         return self._certificates != old._certificates or self.options != old.options
 
     def check_replaces(self, old: ListenerTls) -> None:
-        """Raises ConfigError, with Kafka's sentence, where `old` may not become this one."""
-        for what in ("keystore", "truststore"):
-            had, has = getattr(old.options, what), getattr(self.options, what)
-            if had is None and has is not None:
+        """Raise ConfigError, with Kafka's message, if this one may not replace `old`."""
+        for kind in ("keystore", "truststore"):
+            old_store, new_store = getattr(old.options, kind), getattr(self.options, kind)
+            if old_store is None and new_store is not None:
                 raise ConfigError(
-                    f"Cannot add SSL {what} to an existing listener for which no {what} was "
+                    f"Cannot add SSL {kind} to an existing listener for which no {kind} was "
                     "configured."
                 )
-            if what == "keystore" and had is not None and has is None:
+            if kind == "keystore" and old_store is not None and new_store is None:
                 raise ConfigError(
                     "Cannot remove the SSL keystore from an existing listener for which a "
                     "keystore was configured."
@@ -113,8 +116,10 @@ class ListenerTls:
                 f"{len(old._certificates)} entries, new store contains "
                 f"{len(self._certificates)} entries"
             )
-        for new, known in zip(self._certificates, old._certificates, strict=True):
-            self._check_names(new, known)
+        for new_certificate, old_certificate in zip(
+            self._certificates, old._certificates, strict=True
+        ):
+            self._check_names(new_certificate, old_certificate)
 
     def _check_names(self, new: x509.Certificate, old: x509.Certificate) -> None:
         if not self._may_change_name and new.subject != old.subject:
@@ -122,11 +127,11 @@ class ListenerTls:
                 "Keystore DistinguishedName does not match: "
                 f"existing={{DN={_name(old)}}}, new={{DN={_name(new)}}}"
             )
-        had, has = other_names(old), other_names(new)
-        if not self._may_lose_names and not had <= has:
+        old_names, new_names = other_names(old), other_names(new)
+        if not self._may_lose_names and not old_names <= new_names:
             raise ConfigError(
                 "Keystore SubjectAltNames do not match: "
-                f"existing={{SAN={_shown(had)}}}, new={{SAN={_shown(has)}}}"
+                f"existing={{SAN={_shown(old_names)}}}, new={{SAN={_shown(new_names)}}}"
             )
 
 
@@ -139,12 +144,12 @@ def _shown(names: set[str]) -> str:
 
 
 def other_names(certificate: x509.Certificate) -> set[str]:
-    """The subject's alternative names; empty where the certificate has none."""
+    """The subject alternative names of the certificate; empty if it has none."""
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
     except x509.ExtensionNotFound:
         return set()
-    return {str(each.value) for each in names.value}
+    return {str(name.value) for name in names.value}
 
 
 def _context(options: TlsOptions, listener: str) -> tuple[ssl.SSLContext, list[x509.Certificate]]:

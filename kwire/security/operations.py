@@ -1,7 +1,7 @@
-"""The authorized operations that a client is told of, where it asks for them (KIP-430).
+"""The authorized operations in responses, for clients that request them (KIP-430).
 
-A bit an operation, numbered as Kafka's AclOperation.  Without an authorizer everyone may do all
-that the kind of resource knows.
+Bit N stands for the operation with number N in Kafka's AclOperation.  Without an authorizer every
+client may do every operation that the type of resource has.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kwire.cluster.metadata.acls import AclOperation
 from kwire.codecs.errors import ErrorCode
 
 NOT_ASKED = -(2**31)
-"""What the field holds when the client did not ask."""
+"""The value of the field if the client did not request it."""
 
 
 def _bits(*operations: AclOperation) -> int:
@@ -51,7 +51,7 @@ CLUSTER_OPERATIONS = _bits(
 
 
 def tell_group_operations(groups: Iterable[Any], *, asked: bool) -> None:
-    """Tell of groups that were found and described, of whatever kind, what may be done to them."""
+    """Set the authorized operations of described groups without an error, if `asked`."""
     for group in groups if asked else ():
         if group.error_code == ErrorCode.NONE:
             group.authorized_operations = GROUP_OPERATIONS

@@ -1,7 +1,7 @@
-"""Certificates that are set while the broker runs: looked at before the change is made.
+"""Checks new keystores and truststores that are set while the broker runs.
 
-Apache Kafka refuses a store that it could not serve with, and one that clients would not know the
-broker by.  The files are read in a thread, before anything is decided.
+Like Apache Kafka, the broker refuses a store that its listener could not use, and one by which
+clients would not recognize the broker.  A thread reads the files before the change is decided.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kwire.settings import CLUSTER_DEFAULT, BrokerConfig, ConfigError, ConfigRes
 from kwire.settings.live import LiveSettings
 
 CheckStores = Callable[[BrokerConfig, Sequence[str]], Awaitable[None]]
-"""Whether listeners could be served with other settings.  Raises ConfigError."""
+"""Raises ConfigError if the listeners could not be served with other settings."""
 
 _PREFIX: Final = "listener.name."
 
@@ -25,8 +25,8 @@ _PREFIX: Final = "listener.name."
 def to_be_looked_at(
     settings: LiveSettings, image: ClusterImage, changes: Sequence[ConfigChange]
 ) -> bool:
-    """Whether one of the changes is about certificates of this broker."""
-    return any(_asked(settings, image, change) is not None for change in changes)
+    """Whether one of the changes sets certificates of this broker."""
+    return any(_store_change(settings, image, change) is not None for change in changes)
 
 
 async def refuse_bad_stores(
@@ -35,18 +35,18 @@ async def refuse_bad_stores(
     changes: Sequence[ConfigChange],
     check_stores: CheckStores | None,
 ) -> None:
-    """Refuse the changes by which this broker could not serve its listeners.
+    """Refuse changes with which this broker could not serve its listeners.
 
-    `check_stores` is None where no listener has TLS: no change is refused then.
+    `check_stores` is None if no listener has TLS; then no change is refused.
     """
     if check_stores is None:
         return
     for change in changes:
-        asked = _asked(settings, image, change)
-        if asked is None:
+        store_change = _store_change(settings, image, change)
+        if store_change is None:
             continue
         try:
-            await check_stores(*asked)
+            await check_stores(*store_change)
         except ConfigError as problem:
             change.refusal = Refusal(
                 ErrorCode.INVALID_REQUEST,
@@ -54,10 +54,10 @@ async def refuse_bad_stores(
             )
 
 
-def _asked(
+def _store_change(
     settings: LiveSettings, image: ClusterImage, change: ConfigChange
 ) -> tuple[BrokerConfig, list[str]] | None:
-    """The settings that a change would make, and the listeners that it gives other certificates."""
+    """The broker's settings after a change, and the listeners whose certificates it changes."""
     if change.refusal is not None or change.key != (
         ConfigResourceType.BROKER,
         str(settings.node_id),
@@ -70,17 +70,17 @@ def _asked(
         listeners = _with_other_certificates(before, after)
         config = settings.static_config.with_dynamic(everyone, after) if listeners else None
     except (Refusal, ConfigError):
-        return None  # what decides the change says so
+        return None  # the decision about the change reports this error
     return None if config is None else (config, listeners)
 
 
 def _with_other_certificates(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
     changed = {name for name in {*before, *after} if before.get(name) != after.get(name)}
-    named = (name.removeprefix(_PREFIX).split(".", 2) for name in changed if _is_tls(name))
-    return sorted({listener for listener, *_ in named})
+    names = (name.removeprefix(_PREFIX).split(".", 2) for name in changed if _is_tls(name))
+    return sorted({listener for listener, *_ in names})
 
 
 def _is_tls(name: str) -> bool:
-    """Whether it is like listener.name.ssl.ssl.keystore.location."""
+    """Whether `name` is a listener's TLS setting, like listener.name.ssl.ssl.keystore.location."""
     parts = name.split(".")
     return name.startswith(_PREFIX) and len(parts) > 4 and parts[3] == "ssl"

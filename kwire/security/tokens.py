@@ -1,7 +1,7 @@
-"""The delegation tokens of a cluster as a broker with its secret knows them (KIP-48).
+"""The delegation tokens of a cluster, with their HMACs and SCRAM credentials (KIP-48).
 
-A token's HMAC is HMAC-SHA512 of its id by `delegation.token.secret.key`; who has it logs in by
-SCRAM, with the id as user and the HMAC in base64 as password.
+A token's HMAC is the HMAC-SHA512 of its id with the key `delegation.token.secret.key`.  A client
+with a token authenticates by SCRAM: the user is the id, the password the HMAC in base64.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ SALT_BYTES = 24
 
 
 class TokenBook:
-    """All tokens; `follow` tells it of each change."""
+    """All delegation tokens; `follow` applies changes."""
 
     def __init__(self, secret: str) -> None:
         self._secret = secret.encode()
         self._tokens: dict[str, DelegationToken] = {}
         self._by_hmac: dict[bytes, str] = {}
         self._credentials: dict[tuple[str, str], Credential] = {}
-        """By mechanism and id; made when somebody first logs in by it, for that takes 3 ms."""
+        """By mechanism and token id; made at the first login with the token, as it takes 3 ms."""
 
     def follow(self, tokens: Tokens) -> None:
         for token_id, token in tokens.items():
@@ -49,11 +49,11 @@ class TokenBook:
         return hmac.digest(self._secret, token_id.encode(), "sha512")
 
     def id_of(self, token_hmac: bytes) -> str | None:
-        """Whose HMAC that is."""
+        """The id of the token with this HMAC, or None."""
         return self._by_hmac.get(token_hmac)
 
     def account(self, mechanism: str, token_id: str) -> Account | None:
-        """Who logs in by a token: its owner, also after it has expired until it is removed."""
+        """The account of a token's owner, or None; an expired token counts until it is removed."""
         token = self._tokens.get(token_id)
         if token is None:
             return None

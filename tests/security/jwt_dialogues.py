@@ -1,4 +1,4 @@
-"""Conversations about a login by OAUTHBEARER, with tokens that are signed, or say so."""
+"""Dialogues of OAUTHBEARER with signed tokens, valid and invalid ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.security.talk import Talk
 STRICT: Final = "SIGNED"
 """The listener that expects AUDIENCE and ISSUER."""
 LENIENT: Final = "LENIENT"
-"""The listener that expects neither; its names are in other claims."""
+"""The listener that expects neither and reads the name from another claim."""
 AUDIENCE: Final = "kafka"
 ISSUER: Final = "https://issuer.example"
 SECRET: Final = b"a secret that is known to both sides, and long enough"
@@ -46,7 +46,7 @@ CLAIMS: Final[dict[str, Any]] = {
 
 @cache
 def private_key(kid: str) -> Any:  # noqa: ANN401 - of any kind
-    """Which key goes by that name."""
+    """The key with this id."""
     if kid in CURVES:
         return ec.generate_private_key(CURVES[kid]())
     if kid == "ed":
@@ -59,7 +59,7 @@ def private_key(kid: str) -> Any:  # noqa: ANN401 - of any kind
 
 
 def jwk(by: str, **members: str) -> dict[str, Any]:
-    """The public half, as a set of keys has it."""
+    """The public key in the form of a key set."""
     key = private_key(by)
     if isinstance(key, bytes):
         public = {"kty": "oct", "k": base64.urlsafe_b64encode(key).decode().rstrip("=")}
@@ -105,7 +105,7 @@ def signed(
     by: str | None = None,
     **header: object,
 ) -> str:
-    """A token signed by the key `by`, which is `kid`'s if nothing else is said."""
+    """A token signed with the key `by`, by default the one with the id `kid`."""
     key = private_key(by or kid or "rsa")
     payload = claims if isinstance(claims, bytes) else json.dumps(claims).encode()
     headers = {"kid": kid, **header}
@@ -123,7 +123,7 @@ def without(*names: str) -> dict[str, object]:
 
 
 def text_of(**claims: str) -> bytes:
-    """Claims with values that are written as they are given, which JSON's writer would not."""
+    """Claims with raw values that a JSON encoder would not write."""
     rest = json.dumps(without(*claims))[:-1]
     return (rest + "".join(f', "{name}": {text}' for name, text in claims.items()) + "}").encode()
 
@@ -134,7 +134,7 @@ def tampered() -> str:
 
 
 def public_as_secret() -> str:
-    """The old trick: a public key, which everybody has, as the secret of HMAC."""
+    """An attack: HMAC with the public key as its secret."""
     header, claims = part({"alg": "HS256", "kid": "rsa"}), part(CLAIMS)
     secret = json.dumps(jwk("rsa")).encode()
     signature = jwt.algorithms.HMACAlgorithm(jwt.algorithms.HMACAlgorithm.SHA256).sign(

@@ -1,4 +1,4 @@
-"""Conversations about a login by OAUTHBEARER, with tokens that nobody has signed."""
+"""Dialogues of OAUTHBEARER with unsecured tokens."""
 
 from __future__ import annotations
 

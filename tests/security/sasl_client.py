@@ -1,4 +1,4 @@
-"""A client that speaks SASL step by step, so that each step can be wrong."""
+"""A client that sends SASL step by step, so that a test can change each step."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SASL = {
     "listener.name.sasl_plaintext.plain.sasl.jaas.config": PLAIN_LINE,
     "connection.failed.authentication.delay.ms": "0",
 }
-"""A broker with users alice and bob; a failed login is told at once."""
+"""Settings of a broker with users alice and bob, without a delay of failed logins."""
 
 
 async def handshake(
@@ -41,20 +41,20 @@ async def authenticate(
 async def plain(
     client: RawClient, user: str = "alice", password: str | None = None, version: int = 2
 ) -> SaslAuthenticateResponse:
-    """Log in by PLAIN, from the handshake on."""
+    """Authenticate by PLAIN, starting with the handshake."""
     assert not (await handshake(client)).error_code
     token = f"\0{user}\0{password or user + '-secret'}".encode()
     return await authenticate(client, token, version)
 
 
 async def send_raw(client: RawClient, token: bytes) -> bytes | None:
-    """A token as SaslHandshake v0 has it; its answer, None where the connection is closed."""
+    """Send a token without a header (SaslHandshake v0); return the answer, None if closed."""
     await client.stream.send_all(struct.pack(">i", len(token)) + token)
     return await client.receive_frame()
 
 
 async def logged_in(broker: Broker, user: str = "alice") -> RawClient:
-    """A client whose principal is `User:<user>`; for tests of what that may do."""
+    """A client with the principal `User:<user>`, for tests of rights."""
     client = await RawClient.connect(broker)
     assert not (await plain(client, user)).error_code
     return client

@@ -1,4 +1,4 @@
-"""Users who log in by SCRAM over plain sockets, and what brokers tell them of their rights."""
+"""A SCRAM client over plain sockets, and the rights that brokers report to it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PATIENCE_S: Final = 120.0
 
 
 class NotLetIn(Exception):
-    """The broker does not take the user, or the password."""
+    """The broker refuses the user or the password."""
 
 
 def ask(peer: Peer, request: Message, version: int) -> Message:
@@ -37,7 +37,7 @@ def ask(peer: Peer, request: Message, version: int) -> Message:
 
 @contextmanager
 def logged_in(port: int, user: str, password: str, mechanism: str = SCRAM) -> Iterator[Peer]:
-    """Raises NotLetIn."""
+    """Authenticate.  Raises NotLetIn."""
     peer = Peer(("127.0.0.1", port))
     try:
         ask(peer, SaslHandshakeRequest(mechanism), 1)
@@ -63,7 +63,7 @@ def can_log_in(port: int, user: str, password: str, mechanism: str = SCRAM) -> b
 
 
 def rights(port: int, user: str, topic: str, password: str) -> frozenset[str]:
-    """What a user may do with a topic, by that broker; nothing where it is not shown."""
+    """The operations that a broker allows a user on a topic; none if the topic is hidden."""
     named = MetadataRequestTopic(name=topic)
     with logged_in(port, user, password) as peer:
         asked = MetadataRequest([named], include_topic_authorized_operations=True)

@@ -1,4 +1,4 @@
-"""A broker on SASL_SSL that knows alice by PLAIN, SCRAM and signed tokens, and its clients."""
+"""A SASL_SSL broker with user alice by PLAIN, SCRAM and signed tokens, and its clients."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LOGIN_HANDLER = f"{MODULES}.oauthbearer.OAuthBearerLoginCallbackHandler"
 
 
 class SaslSsl(BrokerProcess):
-    """A plain listener is for who sets it up; `address` for all others."""
+    """A running broker; its plain listener is for the setup, `address` for clients."""
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -91,7 +91,7 @@ def librdkafka(broker: SaslSsl, mechanism: str, password: str = PASSWORD) -> dic
 
 
 def java(broker: SaslSsl, mechanism: str, password: str = PASSWORD) -> dict[str, str]:
-    """Properties of Java's clients, which are those of kwire's commands too."""
+    """Properties for Java's clients and for kwire's commands."""
     common = {
         "security.protocol": "SASL_SSL",
         "ssl.truststore.type": "PEM",

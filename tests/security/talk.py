@@ -1,4 +1,4 @@
-"""A conversation with a broker as a client of SASL has it, written down to be compared."""
+"""A SASL client that records a broker's answers, so that two brokers can be compared."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ Addresses = dict[str, int]
 
 
 class Over(Exception):
-    """The connection is closed: what comes behind is not asked."""
+    """The connection is closed; the rest of the dialogue is skipped."""
 
 
 class Talk:
-    """One connection.  `told` is what the broker did, step by step."""
+    """One connection; `told` has what the broker did in each step."""
 
     def __init__(self, port: int) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), PATIENCE_S)
@@ -53,7 +53,7 @@ class Talk:
         return header + request.encode(version)
 
     def ask(self, request: Message, version: int) -> Message:
-        """Send a request and write down its answer."""
+        """Send a request and record the answer."""
         assert request.API_KEY is not None
         reply = self.exchange(self.frame(request, version))
         start = 4 + (response_header_version(request.API_KEY, version) >= 1)
@@ -62,7 +62,7 @@ class Talk:
         return response
 
     def exchange(self, frame: bytes) -> bytes:
-        """Send a frame; its answer, which is not written down."""
+        """Send a frame and return the answer, which is not recorded."""
         return self.send(struct.pack(">i", len(frame)) + frame)
 
     def send(self, data: bytes) -> bytes:
@@ -92,7 +92,7 @@ class Talk:
         return data
 
     def note_whether_open(self) -> None:
-        """Whether the broker leaves the connection as it is."""
+        """Whether the broker keeps the connection open."""
         self._socket.settimeout(1.0)
         try:
             self.told.append("more" if self._socket.recv(1) else "closed")
@@ -107,12 +107,12 @@ class Talk:
         self.ask(SaslHandshakeRequest(mechanism), version)
 
     def token(self, token: bytes, version: int = 2) -> bytes:
-        """A token in a SaslAuthenticate request."""
+        """Send a token in a SaslAuthenticate request."""
         response: Any = self.ask(SaslAuthenticateRequest(token), version)
         return bytes(response.auth_bytes)
 
     def raw_token(self, token: bytes) -> bytes:
-        """A token as it is after SaslHandshake v0."""
+        """Send a token without a request header, as after SaslHandshake v0."""
         answer = self.exchange(token)
         self.told.append(masked(answer))
         return answer
@@ -130,7 +130,7 @@ class Talk:
         change: Callable[[bytes], bytes] = bytes,
         raw: bool = False,
     ) -> None:
-        """Log in by SCRAM; `change` is made to the client's last message."""
+        """Authenticate by SCRAM; `change` changes the client's last message."""
         client = ScramClient(mechanism, user, password, self.nonce)
         self.handshake(mechanism, 0 if raw else 1)
         say = self.raw_token if raw else self.token
@@ -143,7 +143,7 @@ class Talk:
 
 
 class Dialogue(NamedTuple):
-    """`listener` is where it is held."""
+    """A dialogue, and the listener to which it connects."""
 
     name: str
     listener: str
@@ -151,7 +151,7 @@ class Dialogue(NamedTuple):
 
 
 def outcome(dialogue: Dialogue, addresses: Addresses) -> list[Any]:
-    """What a broker does in `dialogue`, and whether the connection is open in the end."""
+    """What a broker does in `dialogue`, and whether the connection is open at the end."""
     talk = Talk(addresses[dialogue.listener])
     try:
         dialogue.hold(talk)
@@ -164,7 +164,7 @@ def outcome(dialogue: Dialogue, addresses: Addresses) -> list[Any]:
 
 
 def shown(response: Message) -> Any:  # noqa: ANN401 - any shape
-    """What is compared of an answer."""
+    """The parts of an answer that are compared."""
     name = type(response).__name__.removesuffix("Response")
     fields: Any = response
     if name == "SaslHandshake":
@@ -181,7 +181,7 @@ def shown(response: Message) -> Any:  # noqa: ANN401 - any shape
 
 
 def masked(token: bytes) -> bytes:
-    """A SCRAM message without what a broker draws."""
+    """A SCRAM message without the broker's random parts."""
     parts = token.split(b",")
     if token.startswith(b"r="):
         parts[0] = parts[0][: len("r=kwire0nonce")]

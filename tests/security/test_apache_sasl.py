@@ -1,4 +1,4 @@
-"""Logins, right and wrong, on kwire and on Apache Kafka: the same answers at the same moments."""
+"""Valid and invalid logins on kwire and on Apache Kafka give the same answers at the same steps."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ OAUTHBEARER = "org.apache.kafka.common.security.oauthbearer"
 
 
 def signed_settings(keys: Path) -> dict[str, str]:
-    """Of the listeners that take signed tokens alone."""
+    """Settings of the listeners with signed tokens only."""
     given: dict[str, str] = {}
     for name in SIGNED_LISTENERS:
         prefix = f"listener.name.{name.lower()}.oauthbearer.sasl"
@@ -70,7 +70,7 @@ def signed_settings(keys: Path) -> dict[str, str]:
 
 
 def settings(keys: Path) -> tuple[Addresses, dict[str, str]]:
-    """Of a broker with the listeners that the dialogues are held on."""
+    """Settings of a broker with the listeners of all dialogues."""
     jwt_dialogues.write_keys(keys)
     ports = {name: free_port() for name in ("PLAINTEXT", *SASL_LISTENERS, *SIGNED_LISTENERS)}
     protocols = [f"{name}:SASL_PLAINTEXT" for name in (*SASL_LISTENERS, *SIGNED_LISTENERS)]
@@ -106,7 +106,7 @@ def apache_settings(given: dict[str, str]) -> dict[str, str]:
 
 
 def add_users(port: int) -> None:
-    """alice by both mechanisms, bob by the longer one."""
+    """Set the credentials: alice for both mechanisms, bob for SCRAM-SHA-512."""
     talk = Talk(port)
     for user, mechanism in (("alice", 1), ("alice", 2), ("bob", 2)):
         salted = salted_password(MECHANISMS[mechanism - 1], f"{user}-secret", SALT, 4096)
@@ -121,7 +121,7 @@ BY_NAME = {each.name: each for each in DIALOGUES}
 
 
 def wait_for_users(port: int) -> None:
-    """Apache Kafka's broker hears of them after its controller has answered: of bob last."""
+    """Wait until Apache Kafka's broker knows the users: it learns of bob last."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
         talk = Talk(port)
@@ -135,7 +135,7 @@ def wait_for_users(port: int) -> None:
 
 
 class Held:
-    """What a broker tells in each of the dialogues, and it again."""
+    """A broker's answers in each dialogue, and a function to repeat one."""
 
     def __init__(self, addresses: Addresses) -> None:
         self._addresses = addresses
@@ -179,8 +179,8 @@ def of_apache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Held]:
 
 
 @pytest.mark.parametrize("name", BY_NAME)
-def test_the_same_is_told(of_kwire: Held, of_apache: Held, name: str) -> None:
-    """Told again, alone, where it differs: a busy machine makes answers late that are not."""
+def test_sasl_dialogues_match_apache_kafka(of_kwire: Held, of_apache: Held, name: str) -> None:
+    """A dialogue that differs is repeated alone: a busy machine delays answers."""
     ours, theirs = of_kwire.told[name], of_apache.told[name]
     for _ in range(3):
         if ours != theirs:

@@ -20,7 +20,7 @@ from tests.security.test_apache_sasl import apache_settings
 
 pytestmark = pytest.mark.slow
 RECORDED = Path(__file__).with_name("tokens-4.3.1.txt")
-"""Apache Kafka's answers; `--rewrite` records them anew."""
+"""Apache Kafka's answers; `--rewrite` records them again."""
 
 
 def settings() -> tuple[Addresses, dict[str, str]]:
@@ -41,7 +41,7 @@ def settings() -> tuple[Addresses, dict[str, str]]:
 
 
 def lines(held: Mapping[str, object]) -> list[str]:
-    """What was asked, each with its answer on the next line."""
+    """The requests, each with its answer on the next line."""
     return [line for name, answer in held.items() for line in (name, f"  {answer!r}")]
 
 

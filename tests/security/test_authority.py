@@ -52,7 +52,7 @@ ON_ZOOKEEPER = {"zookeeper.connect": "h:1/x", "authorizer.class.name": ZOOKEEPER
 
 
 @pytest.mark.parametrize("named", [{"authorizer.class.name": STANDARD}, ON_ZOOKEEPER])
-def test_the_rules_go_by_the_settings(named: dict[str, str]) -> None:
+def test_authority_follows_its_settings(named: dict[str, str]) -> None:
     settings = {**named, "super.users": " User:root; User:CN=x,O=y ;"}
     authority = configured(BrokerConfig(settings))
     assert authority is not None
@@ -66,7 +66,7 @@ def test_the_rules_go_by_the_settings(named: dict[str, str]) -> None:
     assert lenient.allows(context(), *asked)
 
 
-def test_other_classes_and_wrong_names_are_refused() -> None:
+def test_unknown_authorizer_classes_are_refused() -> None:
     assert configured(BrokerConfig()) is None
     with pytest.raises(ConfigError, match=r"my\.Own cannot be run here"):
         configured(BrokerConfig({"authorizer.class.name": "my.Own"}))
@@ -74,7 +74,7 @@ def test_other_classes_and_wrong_names_are_refused() -> None:
         configured(BrokerConfig({"authorizer.class.name": STANDARD, "super.users": "root"}))
 
 
-def test_each_kind_of_cluster_has_its_own_class() -> None:
+def test_authorizer_class_must_fit_the_kind_of_cluster() -> None:
     """Apache Kafka 3.9.2 on ZooKeeper never gets ready with the other one, and 4.3.1 lacks it."""
     with pytest.raises(ConfigError, match=f"without a cluster on ZooKeeper it is {STANDARD}"):
         configured(BrokerConfig({"authorizer.class.name": ZOOKEEPERS}))
@@ -96,7 +96,9 @@ def test_each_kind_of_cluster_has_its_own_class() -> None:
         ("a", AclOperation.TWO_PHASE_COMMIT),
     ],
 )
-def test_what_3_9_cannot_keep_is_refused_in_its_words(name: str, operation: AclOperation) -> None:
+def test_acl_invalid_in_zookeeper_is_refused_with_kafkas_message(
+    name: str, operation: AclOperation
+) -> None:
     on_zookeeper = configured(BrokerConfig(ON_ZOOKEEPER))
     elsewhere = configured(BrokerConfig({"authorizer.class.name": STANDARD}))
     assert on_zookeeper is not None
@@ -111,7 +113,7 @@ def test_what_3_9_cannot_keep_is_refused_in_its_words(name: str, operation: AclO
     elsewhere.check_new(*asked)
 
 
-def test_what_3_9_can_keep_is_taken() -> None:
+def test_acl_valid_in_zookeeper_is_accepted() -> None:
     authority = configured(BrokerConfig(ON_ZOOKEEPER))
     assert authority is not None
     for name in ("*", "...", "a b:c", "\u00e9"):
@@ -120,7 +122,7 @@ def test_what_3_9_can_keep_is_taken() -> None:
         authority.check_new(pattern, entry)
 
 
-def test_the_audit_log_has_the_words_of_apache_kafka(caplog: pytest.LogCaptureFixture) -> None:
+def test_audit_log_matches_apache_kafka(caplog: pytest.LogCaptureFixture) -> None:
     """As 4.3.1 wrote them into its `kafka.authorizer.logger`."""
     authority = configured(BrokerConfig({"authorizer.class.name": STANDARD}))
     assert authority is not None
@@ -166,7 +168,7 @@ async def end_of(client: RawClient, topic: str = "t") -> tuple[int, int]:
     return told.error_code, told.offset
 
 
-async def test_what_is_learnt_does_not_outlive_a_right(tmp_path: Path) -> None:
+async def test_shortcut_stops_when_a_right_is_removed(tmp_path: Path) -> None:
     """The quick way for what is asked again and again is forgotten with each change."""
     async with running_broker(tmp_path, ACCESS) as broker:
         await broker.membership.create_on_first_use(["t"])
@@ -181,7 +183,7 @@ async def test_what_is_learnt_does_not_outlive_a_right(tmp_path: Path) -> None:
         assert (await end_of(bob))[0] == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
-async def test_lists_outlive_the_broker(tmp_path: Path) -> None:
+async def test_acls_survive_a_restart(tmp_path: Path) -> None:
     async with running_broker(tmp_path, ACCESS) as broker:
         await broker.membership.create_on_first_use(["t"])
         await create(await logged_in(broker, "alice"), creation())
@@ -189,7 +191,7 @@ async def test_lists_outlive_the_broker(tmp_path: Path) -> None:
         assert await end_of(await logged_in(broker, "bob")) == (0, 0)
 
 
-async def test_what_cannot_be_is_refused_by_itself(tmp_path: Path) -> None:
+async def test_invalid_acl_does_not_affect_valid_ones(tmp_path: Path) -> None:
     async with running_broker(tmp_path, ACCESS) as broker:
         alice = await logged_in(broker, "alice")
         made, nameless, nobody = await create(
@@ -203,7 +205,7 @@ async def test_what_cannot_be_is_refused_by_itself(tmp_path: Path) -> None:
         assert [each.resource_name for each in answer.resources] == ["t"]
 
 
-async def test_filters_mean_what_they_say(tmp_path: Path) -> None:
+async def test_acl_filters_match_as_specified(tmp_path: Path) -> None:
     async with running_broker(tmp_path, ACCESS) as broker:
         alice = await logged_in(broker, "alice")
         await create(

@@ -1,4 +1,4 @@
-"""The rules of access control lists, beside Apache Kafka's own class (AskAuthorizer.java)."""
+"""The rules of access control lists, compared with Apache Kafka's class (AskAuthorizer.java)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Acl = tuple[ResourcePattern, AccessControlEntry]
 
 
 class World(NamedTuple):
-    """Lists and questions; `any_of` are those about any resource of a type."""
+    """Access control lists and actions to decide; `any_of` are about any resource of a type."""
 
     super_users: tuple[str, ...]
     allow_everyone: bool
@@ -112,7 +112,7 @@ def _text(part: object) -> str:
 
 @pytest.mark.java
 @pytest.mark.slow
-def test_rules_as_apache_kafka_has_them(apache_kafka_libs: Path, rng: random.Random) -> None:
+def test_authorizer_decides_like_apache_kafka(apache_kafka_libs: Path, rng: random.Random) -> None:
     worlds = [draw(rng) for _ in range(WORLDS)]
     done = subprocess.run(
         [java.executable(), *options(apache_kafka_libs), "-cp", f"{apache_kafka_libs}/*", SOURCE],
@@ -129,7 +129,7 @@ def test_rules_as_apache_kafka_has_them(apache_kafka_libs: Path, rng: random.Ran
         assert answers(world) == expected, world
 
 
-def test_what_is_taken_away_counts_no_more() -> None:
+def test_removed_entry_no_longer_allows() -> None:
     authorizer = AclAuthorizer()
     prefix = ResourcePattern(ResourceType.TOPIC, PatternType.PREFIXED, "ab")
     allowed = AccessControlEntry("User:a", "*", AclOperation.READ, AclPermissionType.ALLOW)
@@ -144,8 +144,8 @@ def test_what_is_taken_away_counts_no_more() -> None:
     assert not authorizer.ruling(*question).allowed
 
 
-def test_ten_thousand_lists_cost_a_question_no_more_than_ten() -> None:
-    """Each asked about another name, so that nothing is remembered."""
+def test_decision_time_does_not_grow_with_the_number_of_lists() -> None:
+    """Each decision is about another name, so that the cache has none."""
 
     def seconds(lists: int) -> float:
         authorizer = AclAuthorizer()

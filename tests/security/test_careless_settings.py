@@ -39,7 +39,7 @@ WITHOUT_KEYS = {
 
 
 class Wanted:
-    """Settings of a broker with a plain listener and OTHER, and both ports."""
+    """Settings of a broker with a plain listener and OTHER, and the ports of both."""
 
     def __init__(self, directory: Path, protocol: str, more: dict[str, str]) -> None:
         self.plain, self.other = free_port(), free_port()
@@ -73,19 +73,19 @@ def kwire_refuses(directory: Path, wanted: Wanted, why: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", UNKNOWN_NAMES)
-def test_names_that_nobody_knows(tmp_path: Path, what: str) -> None:
+def test_unknown_mechanism_names_are_refused(tmp_path: Path, what: str) -> None:
     settings, why = UNKNOWN_NAMES[what]
     kwire_refuses(tmp_path, Wanted(tmp_path, "SSL", settings), why)
 
 
 @pytest.mark.slow
-def test_a_protocol_that_nobody_knows(tmp_path: Path) -> None:
+def test_unknown_security_protocol_is_refused(tmp_path: Path) -> None:
     wanted = Wanted(tmp_path, "SSL", UNKNOWN_PROTOCOL)
     kwire_refuses(tmp_path, wanted, "TLSv9 SSLContext not available")
 
 
 @pytest.mark.slow
-def test_signed_tokens_without_keys(tmp_path: Path) -> None:
+def test_signed_tokens_without_a_key_url_are_refused(tmp_path: Path) -> None:
     wanted = Wanted(tmp_path, "SASL_PLAINTEXT", WITHOUT_KEYS)
     kwire_refuses(tmp_path, wanted, "sasl.oauthbearer.jwks.endpoint.url is a URL")
 
@@ -94,7 +94,7 @@ def test_signed_tokens_without_keys(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("what", UNKNOWN_NAMES)
-def test_apache_kafka_starts_and_lets_nobody_in(
+def test_apache_kafka_starts_but_authenticates_nobody(
     tmp_path: Path, what: str, apache_kafka_libs: Path
 ) -> None:
     wanted = Wanted(tmp_path, "SSL", UNKNOWN_NAMES[what][0])
@@ -118,7 +118,7 @@ def test_apache_kafka_starts_and_lets_nobody_in(
         ("SASL_PLAINTEXT", WITHOUT_KEYS, 'requires "sasl.oauthbearer.jwks.endpoint.url"'),
     ],
 )
-def test_apache_kafka_does_not_start(
+def test_apache_kafka_does_not_start_with_invalid_settings(
     tmp_path: Path, protocol: str, settings: dict[str, str], why: str, apache_kafka_libs: Path
 ) -> None:
     wanted = Wanted(tmp_path, protocol, settings)

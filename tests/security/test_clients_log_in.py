@@ -1,4 +1,4 @@
-"""Clients of all kinds log in, by each mechanism, and are told where they may not."""
+"""All kinds of clients authenticate by each mechanism, and get the error of a failed login."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LISTENER = "listener.name.sasl"
 
 
 class Secured(BrokerProcess):
-    """A broker with a plain listener for who sets it up, and `sasl_port` for all others."""
+    """A broker with a plain listener for the setup, and `sasl_port` for clients."""
 
     def __init__(self, directory: Path) -> None:
         port, self.sasl_port = free_port(), free_port()
@@ -59,7 +59,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
 
 
 def add_alice(bootstrap: str) -> None:
-    """By librdkafka's way to do it."""
+    """Set alice's password for both SCRAM mechanisms with librdkafka's admin client."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
         info = ScramCredentialInfo(mechanism, 4096)
@@ -82,7 +82,7 @@ def confluent(broker: Secured, mechanism: str, password: str = "alice-secret") -
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_librdkafka(secured: Secured, mechanism: str, unique: str) -> None:
+def test_librdkafka_authenticates(secured: Secured, mechanism: str, unique: str) -> None:
     producer = Producer(confluent(secured, mechanism))
     producer.produce(unique, b"hello")
     assert producer.flush(WAIT_S) == 0
@@ -101,7 +101,7 @@ def test_librdkafka(secured: Secured, mechanism: str, unique: str) -> None:
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_librdkafka_is_told(secured: Secured, mechanism: str) -> None:
+def test_librdkafka_gets_the_error_of_a_failed_login(secured: Secured, mechanism: str) -> None:
     errors: list[KafkaError] = []
     settings = {**confluent(secured, mechanism, "wrong"), "error_cb": errors.append}
     producer = Producer(settings, logger=None)
@@ -123,7 +123,7 @@ def kafka_python(broker: Secured, mechanism: str, password: str = "alice-secret"
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_kafka_python(secured: Secured, mechanism: str, unique: str) -> None:
+def test_kafka_python_authenticates(secured: Secured, mechanism: str, unique: str) -> None:
     producer = KafkaProducer(**kafka_python(secured, mechanism))
     producer.send(unique, b"hello").get(WAIT_S)
     producer.close()
@@ -138,7 +138,7 @@ def test_kafka_python(secured: Secured, mechanism: str, unique: str) -> None:
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_aiokafka(secured: Secured, mechanism: str, unique: str) -> None:
+def test_aiokafka_authenticates(secured: Secured, mechanism: str, unique: str) -> None:
     async def both() -> bytes | None:
         options = kafka_python(secured, mechanism)
         async with AIOKafkaProducer(**options) as producer:
@@ -166,10 +166,10 @@ def java_properties(directory: Path, user: str, password: str) -> Path:
 
 @pytest.mark.java
 @pytest.mark.slow
-def test_kafka_configs_and_kafka_topics(
+def test_kafka_configs_and_kafka_topics_use_scram_users(
     secured: Secured, java_class: JavaClass, tmp_path: Path, unique: str
 ) -> None:
-    """A user that kafka-configs adds logs in with kafka-topics, until it is taken away."""
+    """A user added by kafka-configs can use kafka-topics until it is deleted."""
 
     def configs(*arguments: str) -> str:
         given = ["--bootstrap-server", secured.bootstrap, "--entity-type", "users"]
@@ -190,7 +190,7 @@ def test_kafka_configs_and_kafka_topics(
     assert "SaslAuthenticationException: Authentication failed during" in topics().stderr
 
 
-def test_no_secret_is_in_the_log(secured: Secured) -> None:
-    """Comes last in this file."""
+def test_log_has_no_secret(secured: Secured) -> None:
+    """This test must be the last of the file."""
     for secret in ("alice-secret", "bob-secret", "stored_key", "salt="):
         assert secret not in secured.log

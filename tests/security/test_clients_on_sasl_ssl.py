@@ -1,4 +1,4 @@
-"""Clients of all kinds log in within TLS, by each mechanism, write and read."""
+"""All kinds of clients authenticate inside TLS by each mechanism, then write and read."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SaslSsl]:
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_librdkafka(secured: SaslSsl, mechanism: str, unique: str) -> None:
+def test_librdkafka_authenticates(secured: SaslSsl, mechanism: str, unique: str) -> None:
     producer = Producer(librdkafka(secured, mechanism))
     producer.produce(unique, b"hello")
     assert producer.flush(WAIT_S) == 0
@@ -62,7 +62,7 @@ class KafkaPythonToken(KafkaPythonTokenProvider):  # type: ignore[misc]  # it ha
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_kafka_python(secured: SaslSsl, mechanism: str, unique: str) -> None:
+def test_kafka_python_authenticates(secured: SaslSsl, mechanism: str, unique: str) -> None:
     options = {
         "bootstrap_servers": secured.address,
         "security_protocol": "SASL_SSL",
@@ -92,7 +92,7 @@ class AioToken(AbstractTokenProvider):  # type: ignore[misc]  # it has no types
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_aiokafka(secured: SaslSsl, mechanism: str, unique: str) -> None:
+def test_aiokafka_authenticates(secured: SaslSsl, mechanism: str, unique: str) -> None:
     async def both() -> bytes | None:
         options = {
             "bootstrap_servers": secured.address,
@@ -119,7 +119,7 @@ def test_aiokafka(secured: SaslSsl, mechanism: str, unique: str) -> None:
 @pytest.mark.parametrize(
     "mechanism", [pytest.param("SCRAM-SHA-512", marks=pytest.mark.long), "OAUTHBEARER"]
 )
-def test_java_tools(
+def test_java_tools_authenticate(
     secured: SaslSsl,
     mechanism: str,
     unique: str,
@@ -155,7 +155,9 @@ def kwire(
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_kwires_own_commands(secured: SaslSsl, mechanism: str, unique: str, tmp_path: Path) -> None:
+def test_kwire_commands_authenticate(
+    secured: SaslSsl, mechanism: str, unique: str, tmp_path: Path
+) -> None:
     properties = write_properties(tmp_path / "client.properties", java(secured, mechanism))
     made = kwire(secured, properties, "topics", "create", unique)
     assert made.returncode == 0, made.stderr
@@ -178,7 +180,7 @@ WRONG: dict[str, tuple[dict[str, str], str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_kwires_own_commands_say_what_is_wrong(secured: SaslSsl, name: str, tmp_path: Path) -> None:
+def test_kwire_commands_report_a_failed_login(secured: SaslSsl, name: str, tmp_path: Path) -> None:
     changed, words = WRONG[name]
     given = {**java(secured, "SCRAM-SHA-256"), **changed}
     properties = write_properties(tmp_path / "client.properties", given)
@@ -191,7 +193,7 @@ def test_kwires_own_commands_say_what_is_wrong(secured: SaslSsl, name: str, tmp_
     assert "secret" not in done.stderr
 
 
-def test_a_token_that_has_expired_is_refused(secured: SaslSsl, tmp_path: Path) -> None:
+def test_expired_token_is_refused(secured: SaslSsl, tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("a.b.c")
     url = {"sasl.oauthbearer.token.endpoint.url": token.as_uri()}

@@ -1,4 +1,4 @@
-"""Delegation tokens in a broker: kept, logged in by, removed when they have expired."""
+"""Delegation tokens in a broker: stored, used to authenticate, removed after they expire."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ async def by_token(broker: Broker, token_id: str, hmac: bytes, mechanism: str) -
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
-async def test_a_token_outlives_the_broker_and_lets_its_owner_in(
+async def test_token_authenticates_its_owner_after_a_restart(
     tmp_path: Path, mechanism: str
 ) -> None:
     async with running_broker(tmp_path, TOKENS) as broker:
@@ -99,7 +99,7 @@ async def test_a_token_outlives_the_broker_and_lets_its_owner_in(
         assert [each.principal_name for each in told.renewers] == ["bob"]
 
 
-async def test_a_new_secret_makes_other_hmacs(tmp_path: Path) -> None:
+async def test_new_secret_key_changes_the_hmacs(tmp_path: Path) -> None:
     async with running_broker(tmp_path, TOKENS) as broker:
         made = await create(await logged_in(broker))
     other = {**TOKENS, "delegation.token.secret.key": "another secret"}
@@ -111,7 +111,7 @@ async def test_a_new_secret_makes_other_hmacs(tmp_path: Path) -> None:
             await by_token(broker, made.token_id, bytes(made.hmac), "SCRAM-SHA-256")
 
 
-async def test_what_has_expired_is_removed_by_itself(tmp_path: Path) -> None:
+async def test_expired_tokens_are_removed(tmp_path: Path) -> None:
     interval = {"delegation.token.expiry.check.interval.ms": "20"}
     async with running_broker(tmp_path, {**TOKENS, **interval}) as broker:
         client = await logged_in(broker)
@@ -125,7 +125,7 @@ async def test_what_has_expired_is_removed_by_itself(tmp_path: Path) -> None:
         assert broker.tokens.account("SCRAM-SHA-256", goes.token_id) is None
 
 
-def test_the_old_name_of_the_secret_counts() -> None:
+def test_former_name_of_the_secret_key_is_accepted() -> None:
     old = chosen.tokens(BrokerConfig({"delegation.token.master.key": SECRET}))
     new = chosen.tokens(BrokerConfig({**KEY, "delegation.token.master.key": "older"}))
     assert old is not None
@@ -133,7 +133,7 @@ def test_the_old_name_of_the_secret_counts() -> None:
     assert old.hmac_of("t") == new.hmac_of("t")
 
 
-async def test_without_a_secret_there_are_none(tmp_path: Path) -> None:
+async def test_tokens_are_disabled_without_a_secret_key(tmp_path: Path) -> None:
     async with running_broker(tmp_path, SASL) as broker:
         client = await logged_in(broker)
         renewal, expiry = RenewDelegationTokenRequest(b"x", -1), ExpireDelegationTokenRequest(b"x")
@@ -147,7 +147,7 @@ def everything_in(directory: Path) -> bytes:
     return b"".join(path.read_bytes() for path in directory.rglob("*") if path.is_file())
 
 
-async def test_neither_secret_nor_hmac_is_told_or_kept(tmp_path: Path) -> None:
+async def test_secret_and_hmac_are_neither_logged_nor_stored(tmp_path: Path) -> None:
     async with running_broker(tmp_path, TOKENS) as broker:
         client = await logged_in(broker)
         made = await create(client)
@@ -162,7 +162,7 @@ async def test_neither_secret_nor_hmac_is_told_or_kept(tmp_path: Path) -> None:
         assert hidden not in kept
 
 
-def test_who_logs_in_by_token_is_known_as_that() -> None:
+def test_context_knows_that_a_client_used_a_token() -> None:
     def find(user: str, by_token: bool) -> Account | None:
         return None
 

@@ -1,4 +1,4 @@
-"""How a SASL listener is set up by the settings, and what is said of those that make no sense."""
+"""The settings of a SASL listener, and the errors of invalid ones."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def nobody(mechanism: str, name: str, by_token: bool) -> Account | None:
     return None
 
 
-def test_each_mechanism_begins_its_own_exchange() -> None:
+def test_each_mechanism_begins_its_own_exchange_type() -> None:
     given = {
         "sasl.enabled.mechanisms": "SCRAM-SHA-512,PLAIN,OAUTHBEARER",
         f"{PREFIX}.plain.sasl.jaas.config": PLAIN_LINE,
@@ -52,7 +52,7 @@ def test_each_mechanism_begins_its_own_exchange() -> None:
     assert plain.principal_name == "alice"
 
 
-def test_scram_looks_for_the_user_of_its_mechanism() -> None:
+def test_scram_finds_the_credential_of_its_mechanism() -> None:
     asked: list[tuple[str, str, bool]] = []
 
     def find(mechanism: str, name: str, by_token: bool) -> Account | None:
@@ -109,24 +109,24 @@ def test_scram_looks_for_the_user_of_its_mechanism() -> None:
                 f"{PREFIX}.oauthbearer.sasl.jaas.config": f"{OAUTHBEARER_MODULE} required "
                 'unsecuredValidatorAllowableClockSkewMs="soon";',
             },
-            f"{PREFIX}.oauthbearer.sasl.jaas.config: unsecuredValidatorAllowableClockSkewMs is no "
-            "number",
+            f"{PREFIX}.oauthbearer.sasl.jaas.config: unsecuredValidatorAllowableClockSkewMs is "
+            "not a number",
         ),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(given: dict[str, str], said: str) -> None:
+def test_invalid_sasl_settings_are_refused(given: dict[str, str], said: str) -> None:
     with pytest.raises(ConfigError) as refused:
         sasl_of(BrokerConfig(given), "IN", nobody)
     assert str(refused.value).startswith(said)
 
 
-def test_listener_that_takes_unsecured_tokens_says_so(caplog: pytest.LogCaptureFixture) -> None:
+def test_listener_with_unsecured_tokens_logs_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "kwire.security.listener_sasl"):
         sasl_of(BrokerConfig(TOKENS), "IN", nobody)
-    assert "listener IN takes unsecured tokens (OAUTHBEARER)" in caplog.text
+    assert "Listener IN accepts unsecured OAUTHBEARER tokens" in caplog.text
 
 
-def test_each_mechanism_has_its_module() -> None:
+def test_each_mechanism_has_its_login_module() -> None:
     names = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
     modules = [PLAIN_MODULE, SCRAM_MODULE, SCRAM_MODULE, OAUTHBEARER_MODULE]
     assert [*map(module_of, names)] == modules

@@ -1,4 +1,4 @@
-"""Parts of a login and its settings that are asked by themselves: pure, and small."""
+"""Small parts of authentication and its settings, tested without a broker."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.security.guards.standing import IDS, Handler, access
 # -- a client's login
 
 
-def test_client_says_name_and_password_of_its_login_module() -> None:
+def test_client_sends_the_name_and_password_of_its_login_module() -> None:
     options = {"username": "alice", "password": "secret"}
     plain = client_exchange("PLAIN", options, lambda: "nonce")
     assert plain.first() == b"\0alice\0secret"
@@ -47,20 +47,20 @@ def test_client_says_name_and_password_of_its_login_module() -> None:
 @pytest.mark.parametrize(
     ("mechanism", "options", "said"),
     [
-        ("GSSAPI", {}, "it is one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"),
+        ("GSSAPI", {}, "it must be one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"),
         ("PLAIN", {}, "the login module of PLAIN has no username and no password"),
         ("PLAIN", {"username": "a", "password": ""}, "of PLAIN has no password"),
         ("SCRAM-SHA-256", {"password": "a"}, "of SCRAM-SHA-256 has no username"),
     ],
 )
-def test_login_module_that_does_not_do_is_refused(
+def test_incomplete_login_module_is_refused(
     mechanism: str, options: dict[str, str], said: str
 ) -> None:
     with pytest.raises(SaslError, match=said):
         client_exchange(mechanism, options, lambda: "nonce")
 
 
-def test_rules_of_unsecured_tokens_that_are_not_set_are_the_usual_ones() -> None:
+def test_unsecured_token_rules_have_defaults() -> None:
     assert UnsecuredRules.of({}) == UnsecuredRules("sub", "scope", (), 0)
     blank = dict.fromkeys(
         (
@@ -77,7 +77,7 @@ def test_rules_of_unsecured_tokens_that_are_not_set_are_the_usual_ones() -> None
 # -- what is fetched
 
 
-def test_server_is_asked_with_the_trust_and_the_patience_that_are_meant(
+def test_fetch_uses_the_given_tls_and_timeout(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[tuple[urllib.request.Request, Mapping[str, object]]] = []
@@ -99,7 +99,7 @@ def test_server_is_asked_with_the_trust_and_the_patience_that_are_meant(
     assert others == {"timeout": TIMEOUT_S, "context": None}
 
 
-def test_file_is_read_by_its_url(tmp_path: Path) -> None:
+def test_file_url_is_read_from_the_file(tmp_path: Path) -> None:
     path = tmp_path / "a b"
     path.write_bytes(b"keys")
     assert path_of(path.as_uri()) == path
@@ -124,27 +124,27 @@ def test_file_is_read_by_its_url(tmp_path: Path) -> None:
         ("listeners", False),
     ],
 )
-def test_settings_with_secrets_are_told_from_others(name: str, is_secret: bool) -> None:
+def test_has_secrets_recognizes_settings_with_secrets(name: str, is_secret: bool) -> None:
     config = cast("BrokerConfig", SimpleNamespace(explicit={"broker.id": "1", name: "x"}))
     assert has_secrets(config) is is_secret
 
 
 @pytest.mark.parametrize("name", ["TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3", "SSLv3", "SSLv2Hello"])
-def test_protocols_that_java_has_may_be_enabled(name: str) -> None:
+def test_enabled_protocols_may_be_any_of_javas(name: str) -> None:
     assert read_options({"ssl.enabled.protocols": f"{name} ,"}).enabled_protocols == (name,)
 
 
 @pytest.mark.parametrize("name", ["TLS", "SSL", "SSLv3", "SSLv2", "SSLv2Hello", "TLSv1.2"])
-def test_protocol_may_be_any_that_java_has(name: str) -> None:
+def test_ssl_protocol_may_be_any_of_javas(name: str) -> None:
     assert read_options({"ssl.protocol": name}).protocol == name
 
 
-def test_properties_have_backslashes_twice() -> None:
+def test_properties_text_doubles_backslashes() -> None:
     text = properties_text({"a": r"C:\b\c", "d": "[e]"})
     assert text == "a=C:\\\\b\\\\c\nd=[e]\n"
 
 
-def test_authority_makes_its_folder_and_those_above_it(tmp_path: Path) -> None:
+def test_development_authority_creates_its_folder_and_parents(tmp_path: Path) -> None:
     folder = tmp_path / "not" / "there"
     made = DevelopmentAuthority(folder)
     assert made.path.parent == folder
@@ -159,7 +159,7 @@ LOCATION = "listener.name.in.ssl.keystore.location"
 
 
 class Broker:
-    """Of id 1; `looked_at` are the listeners of each look at its certificates."""
+    """Broker 1; `looked_at` has the listeners of each check of its certificates."""
 
     def __init__(self, problem: str = "") -> None:
         self.image = ClusterImage("").with_configs(ConfigResourceType.BROKER, "1", {"a": "b"})
@@ -175,7 +175,7 @@ class Broker:
 
 
 def change(resource_name: str = "1", kind: int = 4, **settings: str) -> ConfigChange:
-    """Sets these besides what is set; names have underscores for dots."""
+    """A change that sets these configs; names have underscores for dots."""
     named = {name.replace("_", "."): value for name, value in settings.items()}
     return ConfigChange(kind, resource_name, lambda before: {**before, **named})
 
@@ -196,7 +196,7 @@ def change(resource_name: str = "1", kind: int = 4, **settings: str) -> ConfigCh
         (change("1", 2, listener_name_in_ssl_keystore_location="/a"), None),
     ],
 )
-async def test_change_is_looked_at_that_gives_this_broker_other_certificates(
+async def test_store_change_of_this_broker_is_checked(
     asked: ConfigChange, listeners: list[str] | None
 ) -> None:
     broker = Broker()
@@ -206,7 +206,7 @@ async def test_change_is_looked_at_that_gives_this_broker_other_certificates(
     assert asked.refusal is None
 
 
-async def test_certificates_that_cannot_be_served_are_refused_each_by_itself() -> None:
+async def test_unusable_stores_are_refused_one_by_one() -> None:
     broker = Broker("no key")
     bad = change(listener_name_in_ssl_keystore_location="/a")
     refused = change(listener_name_in_ssl_keystore_location="/a")
@@ -227,7 +227,7 @@ async def test_certificates_that_cannot_be_served_are_refused_each_by_itself() -
 # -- the share coordinator's partitions
 
 
-def test_guard_of_share_states_tells_each_partition_that_it_is_denied() -> None:
+def test_guard_of_share_states_refuses_each_partition() -> None:
     guard = share_states._guard(
         reading.ReadShareGroupStateResponse, reading.ReadStateResult, reading.PartitionResult
     )

@@ -1,4 +1,4 @@
-"""Delegation tokens as a broker with their secret knows them, and who may ask for and see them."""
+"""The book of delegation tokens, and the rights to create and to see them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ LISTENERS = {
 # -- who logs in by one
 
 
-def test_token_lets_its_owner_in_until_it_is_removed() -> None:
+def test_token_authenticates_its_owner_until_it_is_removed() -> None:
     book = TokenBook("secret")
     code = hmac.digest(b"secret", b"id", "sha512")
     assert book.hmac_of("id") == code
@@ -82,7 +82,7 @@ def test_token_lets_its_owner_in_until_it_is_removed() -> None:
     assert anew[0] is not before
 
 
-def test_name_of_a_token_is_looked_for_among_tokens_alone() -> None:
+def test_token_id_is_searched_among_tokens_only() -> None:
     image = ClusterImage("")
     book = TokenBook("secret")
     book.follow({"id": TOKEN})
@@ -104,7 +104,7 @@ def test_name_of_a_token_is_looked_for_among_tokens_alone() -> None:
         ({"delegation.token.master.key": ""}, None),
     ],
 )
-def test_secret_of_tokens_has_two_names(given: dict[str, str], secret: str | None) -> None:
+def test_token_secret_key_has_two_setting_names(given: dict[str, str], secret: str | None) -> None:
     config = BrokerConfig(given)
     assert chosen.token_secret(config) == secret
     book = chosen.tokens(config)
@@ -132,11 +132,13 @@ def sender(listener: str, principal: str = SENDER, *, by_token: bool = False) ->
         (sender("SASL_SSL", by_token=True), False),
     ],
 )
-def test_who_is_known_by_more_than_a_token_may_ask_for_one(context: Context, may: bool) -> None:
+def test_client_authenticated_without_a_token_may_create_tokens(
+    context: Context, may: bool
+) -> None:
     assert may_ask(BrokerConfig(LISTENERS), context) is may
 
 
-def test_token_is_its_senders_where_nobody_is_named() -> None:
+def test_token_without_an_owner_belongs_to_the_sender() -> None:
     context = sender("SSL")
     assert owner_of(creating.CreateDelegationTokenRequest(), context) == SENDER
     named = creating.CreateDelegationTokenRequest("User", "bob")
@@ -147,7 +149,7 @@ def test_token_is_its_senders_where_nobody_is_named() -> None:
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_answer_tells_who_asked_since_version_3(version: int) -> None:
+def test_token_response_has_the_requester_since_v3(version: int) -> None:
     context = sender("SSL")
     context.api_version = version
     error = ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
@@ -165,7 +167,7 @@ def test_answer_tells_who_asked_since_version_3(version: int) -> None:
     assert (made.issue_timestamp_ms, made.expiry_timestamp_ms, made.max_timestamp_ms) == (0, 0, 0)
 
 
-def test_lifetimes_are_those_of_the_settings() -> None:
+def test_token_lifetimes_come_from_the_settings() -> None:
     given = {"delegation.token.max.lifetime.ms": "70", "delegation.token.expiry.time.ms": "7"}
     assert tuple(vars_of(lifetimes_of(BrokerConfig(given)))) == (70, 7)
 
@@ -188,10 +190,10 @@ def vars_of(value: Any) -> list[int]:  # noqa: ANN401 - of some fields
         ("bob", "PLAINTEXT", [], True),
     ],
 )
-def test_token_for_another_takes_a_right(
+def test_token_for_another_owner_needs_a_right(
     owner: str, listener: str, rights: list[Any], goes_on: bool
 ) -> None:
-    """Who may not ask at all is refused by the handler, whoever it is for."""
+    """The handler refuses a sender that may not manage tokens, for any owner."""
     asking = access(*rights, version=3, api_key=ApiKey.CREATE_DELEGATION_TOKEN, **LISTENERS)
     asking.context.listener = listener
     request = creating.CreateDelegationTokenRequest("User", owner)
@@ -215,7 +217,7 @@ def test_token_for_another_takes_a_right(
         (TOKEN, on(ResourceType.USER, AclOperation.DESCRIBE_TOKENS, "User:r"), False),
     ],
 )
-def test_token_of_another_is_shown_to_who_may_see_it(
+def test_token_of_another_owner_is_described_with_the_right(
     token: DelegationToken, rights: list[Any], seen: bool
 ) -> None:
     asking = access(*rights, version=3, api_key=ApiKey.DESCRIBE_DELEGATION_TOKEN)

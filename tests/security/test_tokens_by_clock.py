@@ -24,14 +24,14 @@ DAY_MS = 24 * 3_600_000
 
 
 class TokenBroker:
-    """A test broker that gives tokens, and the address where its users log in."""
+    """A test broker with delegation tokens, and the address of its SASL listener."""
 
     def __init__(self, kafka: Kafka, login_bootstrap: str) -> None:
         self.kafka = kafka
         self._login_bootstrap = login_bootstrap
 
     def connect(self, user: str, password: str, options: str = "") -> Cluster:
-        """Log in by SCRAM at the first request; `options` are more of the JAAS line."""
+        """A client that authenticates by SCRAM; `options` are added to the JAAS line."""
         security = ClientSecurity(
             {
                 "security.protocol": "SASL_PLAINTEXT",
@@ -45,7 +45,7 @@ class TokenBroker:
         return self.connect(token.id, token.password, ' tokenauth="true"')
 
     def tokens(self) -> list[str]:
-        """Ids of all tokens that the broker still has."""
+        """The ids of all tokens of the broker."""
         with self.connect("alice", "pencil") as cluster:
             return [token.id for token in describe_tokens(cluster)]
 
@@ -70,13 +70,13 @@ def broker() -> Iterator[TokenBroker]:
 
 
 def assert_expired(cluster: Cluster) -> None:
-    """Until the expired token is removed its login succeeds for 0 ms, which the client tells."""
+    """Until the token is removed its login succeeds with a lifetime of 0 ms, which fails."""
     with pytest.raises(AuthenticationFailed, match=r"the delegation token .* has expired"):
         list_topics(cluster)
 
 
 def test_token_expires_when_the_clock_is_advanced(broker: TokenBroker) -> None:
-    """By `delegation.token.expiry.time.ms`, a day: for logins, connections and the list."""
+    """After `delegation.token.expiry.time.ms` logins, connections and the list have ended."""
     with broker.connect("alice", "pencil") as cluster:
         token = create_token(cluster)
     assert token.expiry_ms - token.issue_ms == DAY_MS
@@ -105,7 +105,7 @@ def test_token_expires_when_the_clock_is_advanced(broker: TokenBroker) -> None:
         list_topics(cluster)
 
 
-def test_renewed_token_ends_at_its_maximum_lifetime_by_the_clock(broker: TokenBroker) -> None:
+def test_renewed_token_expires_at_its_maximum_lifetime(broker: TokenBroker) -> None:
     with broker.connect("alice", "pencil") as cluster:
         token = create_token(cluster, lifetime_ms=2 * DAY_MS)
         broker.kafka.clock.advance(hours=20)

@@ -64,7 +64,7 @@ async def described(
     }
 
 
-async def test_credentials_come_and_go(tmp_path: Path) -> None:
+async def test_scram_credentials_are_set_and_deleted(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         client = await RawClient.connect(broker)
         assert await described(client) == {}
@@ -84,7 +84,7 @@ async def test_credentials_come_and_go(tmp_path: Path) -> None:
         assert await described(client) == {"a": (0, "", [(2, 4096)])}
 
 
-async def test_they_outlive_the_broker(tmp_path: Path) -> None:
+async def test_scram_credentials_survive_a_restart(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         await alter(await RawClient.connect(broker), up("a"))
         before = credentials_of(broker.image, "a")
@@ -93,7 +93,7 @@ async def test_they_outlive_the_broker(tmp_path: Path) -> None:
         assert Credential.parse(before["SCRAM-SHA-256"]).salt == SALT
 
 
-async def test_the_salted_password_is_not_kept(tmp_path: Path) -> None:
+async def test_salted_password_is_not_stored(tmp_path: Path) -> None:
     secret = bytes(range(100, 132))
     async with running_broker(tmp_path) as broker:
         client = await RawClient.connect(broker)
@@ -127,7 +127,7 @@ async def test_the_salted_password_is_not_kept(tmp_path: Path) -> None:
         ([], []),
     ],
 )
-async def test_what_is_refused(
+async def test_invalid_scram_changes_are_refused(
     tmp_path: Path, asked: list[ScramCredentialDeletion | ScramCredentialUpsertion], told: Told
 ) -> None:
     """As Apache Kafka 4.3.1 answers the same."""
@@ -139,7 +139,7 @@ async def test_what_is_refused(
         assert credentials_of(broker.image, "x") == before
 
 
-async def test_an_empty_salted_password(tmp_path: Path) -> None:
+async def test_empty_salted_password_is_refused(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         client = await RawClient.connect(broker)
         ((_, error, _),) = await alter(
@@ -148,7 +148,7 @@ async def test_an_empty_salted_password(tmp_path: Path) -> None:
         assert error == ErrorCode.UNACCEPTABLE_CREDENTIAL
 
 
-async def test_whom_there_is_nothing_to_tell_of(tmp_path: Path) -> None:
+async def test_user_without_credentials_gives_resource_not_found(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         client = await RawClient.connect(broker)
         await alter(client, up("x"))

@@ -51,7 +51,7 @@ Told = tuple[str, Any]
 
 
 class Play:
-    """What one broker tells; ids and times are made comparable."""
+    """The answers of one broker, with comparable ids and times."""
 
     def __init__(self, addresses: Addresses) -> None:
         self._addresses = addresses
@@ -64,7 +64,7 @@ class Play:
             talk.close()
 
     def of(self, user: str) -> Talk:
-        """A connection of that user's."""
+        """An authenticated connection of `user`."""
         talk = self._talks.get(user)
         if talk is None:
             talk = self._talks[user] = Talk(self._addresses["SASL" if user else "PLAINTEXT"])
@@ -80,7 +80,7 @@ class Play:
             return "closed"
 
     def by_token(self, token_id: str, secret: bytes, mechanism: str = "SCRAM-SHA-256") -> Talk:
-        """Log in by a token; raises SaslError, Over."""
+        """Authenticate with a token; raises SaslError, Over."""
         talk = Talk(self._addresses["SASL"])
         password = base64.b64encode(secret).decode()
         client = ScramClient(mechanism, token_id, password, talk.nonce, by_token=True)
@@ -126,7 +126,7 @@ def create(
 
 
 def describe(*owners: str) -> DescribeDelegationTokenRequest:
-    """Of these owners; of all where there are none."""
+    """A request for the tokens of these owners, or of all without owners."""
     return DescribeDelegationTokenRequest(
         [DescribeDelegationTokenOwner("User", each) for each in owners] if owners else None
     )
@@ -152,7 +152,7 @@ def give_rights(play: Play, token_id: str) -> None:
 
 
 def until_told(play: Play, token_id: str, expiry_ms: int | None) -> None:
-    """Wait until a token expires then, or is gone: Apache Kafka's broker hears of it later."""
+    """Wait until a token has this expiry or is removed: Apache Kafka's broker learns it later."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
         told = {each.token_id: each for each in play.ask("admin", describe(), 3).tokens}
@@ -164,7 +164,7 @@ def until_told(play: Play, token_id: str, expiry_ms: int | None) -> None:
 
 
 def made(play: Play, user: str, request: CreateDelegationTokenRequest, version: int = 3) -> Any:  # noqa: ANN401 - its response
-    """A token that all of the broker knows of, or a refusal."""
+    """Create a token and wait until the whole broker knows it; or the refusal."""
     response = play.ask(user, request, version)
     if not response.error_code:
         until_told(play, response.token_id, response.expiry_timestamp_ms)
@@ -178,7 +178,7 @@ def changed(
     request: RenewDelegationTokenRequest | ExpireDelegationTokenRequest,
     version: int,
 ) -> Any:  # noqa: ANN401 - what is compared of its response
-    """What is told of a change to a token, once all of the broker knows of it."""
+    """The answer to a change of a token, once the whole broker knows it."""
     response = play.ask(user, request, version)
     if not response.error_code:
         until_told(play, token_id, response.expiry_timestamp_ms)
@@ -186,7 +186,7 @@ def changed(
 
 
 def held(addresses: Addresses) -> dict[str, Any]:
-    """All that is told, by what was asked."""
+    """All answers by their requests."""
     for port in addresses.values():
         wait_until_open(port)
     play = Play(addresses)
@@ -197,7 +197,7 @@ def held(addresses: Addresses) -> dict[str, Any]:
 
 
 def wait_until_open(port: int) -> None:
-    """Apache Kafka opens its listeners one after the other."""
+    """Wait for all listeners: Apache Kafka opens them one after the other."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
         try:

@@ -14,7 +14,7 @@ from kwire.cli.text.output import json_option, print_json, print_table, say
 from kwire.cli.values import settings_option
 
 if TYPE_CHECKING:
-    from kwire.security.checkup import Finding
+    from kwire.security.checkup import SecurityFinding
 
 
 @click.command("doctor")
@@ -52,14 +52,14 @@ def command(
         raise SystemExit(EXIT_FOUND)
 
 
-def _order(finding: Finding) -> int:
+def _order(finding: SecurityFinding) -> int:
     from kwire.security.checkup import Grade
 
     return list(Grade).index(finding.grade)
 
 
-def _findings(path: Path, settings: dict[str, str]) -> Iterator[Finding]:
-    from kwire.security.checkup import Finding, Grade, findings
+def _findings(path: Path, settings: dict[str, str]) -> Iterator[SecurityFinding]:
+    from kwire.security.checkup import Grade, SecurityFinding, findings
     from kwire.security.checkup.certificates import readable_by_others
     from kwire.security.checkup.secrets import has_secrets
     from kwire.settings import ConfigError, load
@@ -67,9 +67,9 @@ def _findings(path: Path, settings: dict[str, str]) -> Iterator[Finding]:
     try:
         config = load(path, settings)
     except ConfigError as problem:
-        yield Finding(Grade.BROKEN, str(path), str(problem))
+        yield SecurityFinding(Grade.BROKEN, str(path), str(problem))
         return
     yield from findings(config, datetime.datetime.now(datetime.UTC))
     if has_secrets(config) and readable_by_others(path):
         says = "it has secrets in it, and others than its owner may read it"
-        yield Finding(Grade.OPEN, str(path), says)
+        yield SecurityFinding(Grade.OPEN, str(path), says)

@@ -1,6 +1,6 @@
-"""What a request must be allowed to do, asked before its handler is.
+"""Guards: check the rights of a request's sender before the handler runs.
 
-A guard takes out of a request what its sender may not do, has the handler do the rest, and puts the
-refusals into the answer.  Only a broker with an authorizer calls guards: of all the others requests
-go straight to the handlers, which know nothing of this.  The way in is `base`.
+A guard removes from a request what its sender may not do, lets the handler do the rest, and adds
+the refusals to the response.  Only a broker with an authorizer calls guards; on any other broker a
+request goes straight to its handler.  Start with `base`.
 """

@@ -1,4 +1,4 @@
-"""Topics that are made and go."""
+"""Guards of CreateTopics and DeleteTopics."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ _IDS_SINCE = 6
 
 
 def create_topics(access: Access, request: CreateTopicsRequest, proceed: Proceed) -> Response:
-    """Who may create in the cluster may create every topic; what is set is told who may see it."""
+    """The right CREATE on the cluster allows every topic.
+
+    The response has a new topic's configs only if the sender may describe them.
+    """
     names = [topic.name for topic in request.topics]
     _, repeated = named_once(names, str)
     if access.on_cluster(AclOperation.CREATE, quiet=True):
@@ -59,7 +62,7 @@ def _hide_configs(access: Access, topic: CreatableTopicResult) -> None:
 
 
 def delete_topics(access: Access, request: DeleteTopicsRequest, proceed: Proceed) -> Response:
-    """Of a topic that is named by its id, who may not see it does not hear the name."""
+    """The answer for a topic id has the topic's name only if the sender may describe the topic."""
     if access.on_cluster(AclOperation.DELETE, quiet=True):
         return proceed(request)
     denied: list[DeletableTopicResult] = []
@@ -72,14 +75,14 @@ def delete_topics(access: Access, request: DeleteTopicsRequest, proceed: Proceed
         ]
         request.topic_names = [name for name in request.topic_names if name not in refused]
     else:
-        kept = []
+        allowed = []
         for topic in request.topics:
             denial = _denial(access, topic.name, topic.topic_id)
             if denial is None:
-                kept.append(topic)
+                allowed.append(topic)
             else:
                 denied.append(denial)
-        request.topics = kept
+        request.topics = allowed
 
     def merge(response: DeleteTopicsResponse) -> DeleteTopicsResponse:
         response.responses = [*denied, *response.responses]
@@ -89,19 +92,19 @@ def delete_topics(access: Access, request: DeleteTopicsRequest, proceed: Proceed
 
 
 def _is_denied(access: Access, name: str) -> bool:
-    """Who may see a topic that is not there is told so."""
+    """Whether to answer with missing rights; a sender with DESCRIBE learns if no topic exists."""
     if access.on_topic(AclOperation.DELETE, name):
         return False
-    is_there = name in access.broker.image.topics
-    return is_there or not access.on_topic(AclOperation.DESCRIBE, name, quiet=True)
+    exists = name in access.broker.image.topics
+    return exists or not access.on_topic(AclOperation.DESCRIBE, name, quiet=True)
 
 
 def _denial(access: Access, name: str | None, topic_id: bytes) -> DeletableTopicResult | None:
     if name is not None and topic_id != ZERO_UUID:
-        return None  # the handler refuses to be told both
-    known = access.broker.image.names_by_id.get(topic_id) if name is None else name
-    if known is None or not _is_denied(access, known):
+        return None  # the handler refuses a topic with both name and id
+    topic_name = access.broker.image.names_by_id.get(topic_id) if name is None else name
+    if topic_name is None or not _is_denied(access, topic_name):
         return None
-    if name is None and not access.on_topic(AclOperation.DESCRIBE, known, quiet=True):
-        known = None
-    return DeletableTopicResult(known, topic_id, DENIED, DELETION_DENIED)
+    if name is None and not access.on_topic(AclOperation.DESCRIBE, topic_name, quiet=True):
+        topic_name = None
+    return DeletableTopicResult(topic_name, topic_id, DENIED, DELETION_DENIED)

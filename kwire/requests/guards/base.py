@@ -1,4 +1,4 @@
-"""What guards are made of."""
+"""The types and helpers that all guards use."""
 
 from __future__ import annotations
 
@@ -14,16 +14,20 @@ if TYPE_CHECKING:
 
 Request: TypeAlias = Any
 Response: TypeAlias = Any
-"""Of one API key, whose guard and handler know which; an answer may be one that comes later."""
+"""A request and a response of one API key, which its guard and handler know; a response may also be
+an awaitable of it."""
 Proceed: TypeAlias = Callable[[Any], "Any | Awaitable[Any] | None"]
-"""The handler: has what is left of the request done."""
+"""Calls the handler with the allowed part of the request."""
 Guard: TypeAlias = Callable[["Access", Any, Proceed], "Any | Awaitable[Any] | None"]
 
 Item = TypeVar("Item")
 
 
 class Access:
-    """One request's sender, and what they may do."""
+    """The rights of one request's sender.
+
+    With `quiet` a denial is not written to the audit log: for checks whose denial is no error.
+    """
 
     __slots__ = ("authority", "broker", "context")
 
@@ -61,7 +65,7 @@ class Access:
         *,
         quiet: bool = False,
     ) -> set[str]:
-        """Those of the names on which it may be done; each is asked about once."""
+        """The names on which the sender may do `operation`; each is checked once."""
         counts: dict[str, int] = {}
         for name in names:
             counts[name] = counts.get(name, 0) + 1
@@ -80,32 +84,32 @@ class Access:
         *,
         nameless: bool = False,
     ) -> tuple[list[Item], list[Item]]:
-        """The items on which it may be done, and the others.
+        """The items on which the sender may do `operation`, and the others.
 
-        With `nameless` an item whose name is empty is of an id that nobody knows, and passes: the
-        handler tells that.
+        With `nameless` an empty name stands for an unknown id; such an item is allowed, because the
+        handler has an error for it.
         """
-        named = [(name_of(each), each) for each in items]
+        named = [(name_of(item), item) for item in items]
         permitted = self.permitted(
             operation, kind, (name for name, _ in named if name or not nameless)
         )
         if nameless:
             permitted.add("")
         return (
-            [each for name, each in named if name in permitted],
-            [each for name, each in named if name not in permitted],
+            [item for name, item in named if name in permitted],
+            [item for name, item in named if name not in permitted],
         )
 
 
 def then(reply: Response, shape: Callable[[Response], Response]) -> Response:
-    """`shape` of the handler's reply, once it is there; None, which is no reply, stays None."""
+    """Apply `shape` to the handler's reply when it is available; None (no response) stays None."""
     if reply is None:
         return None
     if isinstance(reply, Awaitable):
-        return _once_there(reply, shape)
+        return _then_shape(reply, shape)
     return shape(reply)
 
 
-async def _once_there(reply: Awaitable[Any], shape: Callable[[Response], Response]) -> Response:
+async def _then_shape(reply: Awaitable[Any], shape: Callable[[Response], Response]) -> Response:
     response = await reply
     return None if response is None else shape(response)

@@ -1,4 +1,4 @@
-"""Requests about what is set: each resource may be refused by itself."""
+"""Guards of requests about configs, of which each resource is allowed or refused by itself."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _RULES: Final = {
     ConfigResourceType.BROKER_LOGGER: _OF_THE_CLUSTER,
     ConfigResourceType.CLIENT_METRICS: _OF_THE_CLUSTER,
 }
-"""Type of what is configured to the right that it takes, and what is told without it."""
+"""For each type of config resource: the type of the needed right, the error and the message."""
 
 
 def _denial(access: Access, operation: AclOperation, resource: Request) -> Errors | None:
@@ -55,7 +55,7 @@ def _denial(access: Access, operation: AclOperation, resource: Request) -> Error
     return None if access.may(operation, kind, name) else (error, message)
 
 
-def _sorted_out(
+def _allowed_and_denied(
     access: Access, operation: AclOperation, resources: list[Request]
 ) -> tuple[list[Request], list[tuple[Request, Errors]]]:
     allowed, denied = [], []
@@ -70,15 +70,15 @@ def _sorted_out(
 
 def describe_configs(access: Access, request: DescribeConfigsRequest, proceed: Proceed) -> Response:
     if any(each.resource_type not in _RULES for each in request.resources):
-        return proceed(request)  # nothing is told of any
-    request.resources, denied = _sorted_out(
+        return proceed(request)  # the handler refuses the whole request
+    request.resources, denied = _allowed_and_denied(
         access, AclOperation.DESCRIBE_CONFIGS, request.resources
     )
 
     def merge(response: DescribeConfigsResponse) -> DescribeConfigsResponse:
         response.results += [
-            DescribeConfigsResult(*error, each.resource_type, each.resource_name)
-            for each, error in denied
+            DescribeConfigsResult(*error, resource.resource_type, resource.resource_name)
+            for resource, error in denied
         ]
         return response
 
@@ -99,11 +99,14 @@ def _altering(
     proceed: Proceed,
     answer: Callable[..., Response],
 ) -> Response:
-    request.resources, denied = _sorted_out(access, AclOperation.ALTER_CONFIGS, request.resources)
+    request.resources, denied = _allowed_and_denied(
+        access, AclOperation.ALTER_CONFIGS, request.resources
+    )
 
     def merge(response: Response) -> Response:
         response.responses += [
-            answer(*error, each.resource_type, each.resource_name) for each, error in denied
+            answer(*error, resource.resource_type, resource.resource_name)
+            for resource, error in denied
         ]
         return response
 

@@ -1,4 +1,4 @@
-"""What the guards of requests do alike that ask after groups, of whatever kind."""
+"""Shared by the guards of requests that describe groups, of any type."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kwire.requests.guards.base import Access, Request, Response
 from kwire.security.operations import GROUP_OPERATIONS
 
 Group: TypeAlias = Any
-"""As the answer of the request's key describes one."""
+"""A described group in the response of the request's API key."""
 GROUP, TOPIC = ResourceType.GROUP, ResourceType.TOPIC
 TOPICS_HIDDEN: Final = (
     "The group has described topic(s) that the client is not authorized to describe."
@@ -19,33 +19,38 @@ TOPICS_HIDDEN: Final = (
 
 
 def may_know(access: Access, topic_names: Collection[str]) -> bool:
-    """Whether the sender may know all of them: nobody may subscribe to others, or see who does."""
+    """Whether the sender may describe all these topics.
+
+    A client may not subscribe to other topics, nor see the members of a group that does.
+    """
     permitted = access.permitted(AclOperation.DESCRIBE, TOPIC, topic_names)
     return len(permitted) == len(set(topic_names))
 
 
-def telling(
+def completing_response(
     access: Access,
     request: Request,
     refused: Sequence[Group],
     names_of: Callable[[Group], set[str]],
 ) -> Callable[[Response], Response]:
-    """Shapes a handler's answer: the refused groups first; what may be done to the others, if it
-    was asked; and no member of a group with topics, by `names_of`, that the sender may not know.
+    """A function that completes the handler's response for the sender.
+
+    It adds authorized operations if the request wants them, hides the members of groups with topics
+    (those of `names_of`) that the sender may not describe, and puts the `refused` groups first.
     """
 
     def shape(response: Response) -> Response:
         if request.include_authorized_operations:
-            tell_operations(access, response.groups)
+            add_operations(access, response.groups)
         for group in response.groups:
-            _hide_unknown_topics(access, group, names_of(group))
+            _hide_members(access, group, names_of(group))
         response.groups = [*refused, *response.groups]
         return response
 
     return shape
 
 
-def tell_operations(access: Access, groups: Sequence[Group]) -> None:
+def add_operations(access: Access, groups: Sequence[Group]) -> None:
     for group in groups:
         if group.error_code == ErrorCode.NONE:
             group.authorized_operations = access.authority.operations(
@@ -53,7 +58,7 @@ def tell_operations(access: Access, groups: Sequence[Group]) -> None:
             )
 
 
-def _hide_unknown_topics(access: Access, group: Group, names: set[str]) -> None:
+def _hide_members(access: Access, group: Group, names: set[str]) -> None:
     if not may_know(access, sorted(names)):
         group.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         group.error_message = TOPICS_HIDDEN

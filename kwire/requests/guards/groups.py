@@ -1,4 +1,4 @@
-"""Requests about groups and their offsets."""
+"""Guards of requests about groups and their committed offsets."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from kwire.codecs.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from kwire.requests.guards.base import Access, Proceed, Request, Response, then
-from kwire.requests.guards.describing import may_know, tell_operations, telling
+from kwire.requests.guards.describing import add_operations, completing_response, may_know
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,11 +69,11 @@ SEVERAL_KEYS_SINCE = 4
 def describe_groups(access: Access, request: DescribeGroupsRequest, proceed: Proceed) -> Response:
     allowed, denied = access.split(AclOperation.DESCRIBE, GROUP, request.groups, str)
     request.groups = allowed
-    refused = [DescribedGroup(error_code=DENIED, group_id=each) for each in denied]
+    refused = [DescribedGroup(error_code=DENIED, group_id=group_id) for group_id in denied]
 
     def merge(response: DescribeGroupsResponse) -> DescribeGroupsResponse:
         if request.include_authorized_operations:
-            tell_operations(access, response.groups)
+            add_operations(access, response.groups)
         response.groups = [*refused, *response.groups]
         return response
 
@@ -83,7 +83,7 @@ def describe_groups(access: Access, request: DescribeGroupsRequest, proceed: Pro
 def consumer_group_heartbeat(
     access: Access, request: ConsumerGroupHeartbeatRequest, proceed: Proceed
 ) -> Response:
-    """A pattern matches no topic that the sender may not know."""
+    """A subscription by a regular expression matches only topics that the sender may describe."""
     if not access.may(AclOperation.READ, GROUP, request.group_id):
         return ConsumerGroupHeartbeatResponse(error_code=DENIED)
     if not may_know(access, request.subscribed_topic_names or ()):
@@ -100,12 +100,12 @@ def consumer_group_describe(
 ) -> Response:
     allowed, denied = access.split(AclOperation.DESCRIBE, GROUP, request.group_ids, str)
     request.group_ids = allowed
-    refused = [DescribedConsumerGroup(error_code=DENIED, group_id=each) for each in denied]
-    return then(proceed(request), telling(access, request, refused, _topic_names))
+    refused = [DescribedConsumerGroup(error_code=DENIED, group_id=group_id) for group_id in denied]
+    return then(proceed(request), completing_response(access, request, refused, _topic_names))
 
 
 def _topic_names(group: DescribedConsumerGroup) -> set[str]:
-    """Of all topics that are dealt out to members."""
+    """The topics of all current and target assignments."""
     return {
         topic.topic_name
         for member in group.members
@@ -115,7 +115,7 @@ def _topic_names(group: DescribedConsumerGroup) -> set[str]:
 
 
 def list_groups(access: Access, request: ListGroupsRequest, proceed: Proceed) -> Response:
-    """All to whom may see the cluster, else those that they may see."""
+    """All groups if the sender may describe the cluster, else those that it may describe."""
     if access.on_cluster(AclOperation.DESCRIBE, quiet=True):
         return proceed(request)
 
@@ -136,7 +136,7 @@ def delete_groups(access: Access, request: DeleteGroupsRequest, proceed: Proceed
     request.groups_names = allowed
 
     def merge(response: DeleteGroupsResponse) -> DeleteGroupsResponse:
-        response.results += [DeletableGroupResult(each, DENIED) for each in denied]
+        response.results += [DeletableGroupResult(group_id, DENIED) for group_id in denied]
         return response
 
     return then(proceed(request), merge)
@@ -167,7 +167,8 @@ def _uncommitted(topic: Request, error: ErrorCode) -> OffsetCommitResponseTopic:
         name=topic.name,
         topic_id=topic.topic_id,
         partitions=[
-            OffsetCommitResponsePartition(each.partition_index, error) for each in topic.partitions
+            OffsetCommitResponsePartition(partition.partition_index, error)
+            for partition in topic.partitions
         ],
     )
 
@@ -183,8 +184,8 @@ def offset_delete(access: Access, request: OffsetDeleteRequest, proceed: Proceed
         OffsetDeleteResponseTopic(
             topic.name,
             [
-                OffsetDeleteResponsePartition(each.partition_index, TOPIC_DENIED)
-                for each in topic.partitions
+                OffsetDeleteResponsePartition(partition.partition_index, TOPIC_DENIED)
+                for partition in topic.partitions
             ],
         )
         for topic in denied
@@ -201,29 +202,29 @@ def offset_delete(access: Access, request: OffsetDeleteRequest, proceed: Proceed
 def offset_fetch(access: Access, request: OffsetFetchRequest, proceed: Proceed) -> Response:
     if access.version < SEVERAL_GROUPS_SINCE:
         return _fetch_of_one(access, request, proceed)
-    asked = request.groups
-    kept = [access.may(AclOperation.DESCRIBE, GROUP, group.group_id) for group in asked]
-    request.groups = [group for group, may in zip(asked, kept, strict=True) if may]
+    requested = request.groups
+    allowed = [access.may(AclOperation.DESCRIBE, GROUP, group.group_id) for group in requested]
+    request.groups = [group for group, may in zip(requested, allowed, strict=True) if may]
     refused = [_hide(access, group) for group in request.groups]
 
     def merge(response: OffsetFetchResponse) -> OffsetFetchResponse:
         answers = iter(zip(response.groups, refused, request.groups, strict=True))
-        told = []
-        for group, may in zip(asked, kept, strict=True):
+        groups = []
+        for group, may in zip(requested, allowed, strict=True):
             if not may:
-                told.append(OffsetFetchResponseGroup(group_id=group.group_id, error_code=DENIED))
+                groups.append(OffsetFetchResponseGroup(group_id=group.group_id, error_code=DENIED))
                 continue
-            answer, topics, wanted = next(answers)
-            told.append(answer)
-            _show(access, answer, topics, everything=wanted.topics is None)
-        response.groups = told
+            answer, refused_topics, allowed_group = next(answers)
+            groups.append(answer)
+            _show(access, answer, refused_topics, everything=allowed_group.topics is None)
+        response.groups = groups
         return response
 
     return then(proceed(request), merge)
 
 
 def _hide(access: Access, group: OffsetFetchRequestGroup) -> list[OffsetFetchResponseTopics]:
-    """Take the topics out of a request that may not be seen; the answers for them."""
+    """Remove topics that the sender may not describe from the request; return their answers."""
     if group.topics is None:
         return []
     names = access.broker.image.names_by_id
@@ -249,9 +250,10 @@ def _hide(access: Access, group: OffsetFetchRequestGroup) -> list[OffsetFetchRes
 def _show(
     access: Access, answer: Response, refused: Sequence[Response], *, everything: bool
 ) -> None:
-    """The topics of a group, or of an answer about one, whose sender may see the group.
+    """Hide or refuse topics in `answer`, which is a group or a response about one.
 
-    Who asks for everything is told what they may see; what was named is refused.
+    If the request names no topics, those that the sender may not describe are left out.  If it
+    names some, the `refused` answers are added.
     """
     if everything:
         seen = access.permitted(
@@ -298,8 +300,8 @@ def _unfetched(topic: OffsetFetchRequestTopic, error: ErrorCode) -> OffsetFetchR
 
 
 def find_coordinator(access: Access, request: FindCoordinatorRequest, proceed: Proceed) -> Response:
-    """The keys may be groups, transactional ids or, for brokers alone, share partitions."""
-    kind = COORDINATED.get(request.key_type)
+    """The keys are groups, transactional ids or share partitions; the last are for brokers only."""
+    kind = RIGHTS_BY_KEY_TYPE.get(request.key_type)
     if kind is None:
         return proceed(request)
     if access.version < SEVERAL_KEYS_SINCE:
@@ -308,25 +310,30 @@ def find_coordinator(access: Access, request: FindCoordinatorRequest, proceed: P
         return FindCoordinatorResponse(
             error_code=kind.error, error_message=kind.message, node_id=-1, port=-1
         )
-    asked = request.coordinator_keys
-    kept = [access.may(kind.operation, kind.resource_type, kind.name or key) for key in asked]
-    request.coordinator_keys = [key for key, may in zip(asked, kept, strict=True) if may]
+    requested = request.coordinator_keys
+    allowed = [
+        access.may(kind.operation, kind.resource_type, kind.name or key) for key in requested
+    ]
+    request.coordinator_keys = [key for key, may in zip(requested, allowed, strict=True) if may]
     if not request.coordinator_keys:
-        return FindCoordinatorResponse(coordinators=[_unfound(key, kind) for key in asked])
+        return FindCoordinatorResponse(coordinators=[_denied(key, kind) for key in requested])
 
     def merge(response: FindCoordinatorResponse) -> FindCoordinatorResponse:
-        found = iter(response.coordinators)
+        coordinators = iter(response.coordinators)
         response.coordinators = [
-            next(found) if may else _unfound(key, kind)
-            for key, may in zip(asked, kept, strict=True)
+            next(coordinators) if may else _denied(key, kind)
+            for key, may in zip(requested, allowed, strict=True)
         ]
         return response
 
     return then(proceed(request), merge)
 
 
-class Coordinated(NamedTuple):
-    """What may be looked for: the right that it takes, and what is told without it."""
+class CoordinatorKeyRight(NamedTuple):
+    """The right that a type of coordinator key needs, and the error and message without it.
+
+    `name` is the resource of the right; empty stands for the key itself.
+    """
 
     operation: AclOperation
     resource_type: ResourceType
@@ -335,16 +342,16 @@ class Coordinated(NamedTuple):
     message: str
 
 
-COORDINATED: Final = {
-    0: Coordinated(AclOperation.DESCRIBE, GROUP, "", DENIED, "Group authorization failed."),
-    1: Coordinated(
+RIGHTS_BY_KEY_TYPE: Final = {
+    0: CoordinatorKeyRight(AclOperation.DESCRIBE, GROUP, "", DENIED, "Group authorization failed."),
+    1: CoordinatorKeyRight(
         AclOperation.DESCRIBE,
         ResourceType.TRANSACTIONAL_ID,
         "",
         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
         "Transactional Id authorization failed.",
     ),
-    2: Coordinated(
+    2: CoordinatorKeyRight(
         AclOperation.CLUSTER_ACTION,
         ResourceType.CLUSTER,
         CLUSTER_NAME,
@@ -354,5 +361,5 @@ COORDINATED: Final = {
 }
 
 
-def _unfound(key: str, kind: Coordinated) -> Coordinator:
+def _denied(key: str, kind: CoordinatorKeyRight) -> Coordinator:
     return Coordinator(key, -1, "", -1, kind.error, "")

@@ -1,4 +1,4 @@
-"""Records in and out."""
+"""Guards of Produce and Fetch."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def produce(access: Access, request: ProduceRequest, proceed: Proceed) -> Respon
     if not denied:
         return proceed(request)
     refused = [_refused(topic, DENIED) for topic in denied]
-    # Another request, for what was learnt of this one's bytes would be all that is looked at.
+    # A copy: a shortcut must not learn from a request that lacks what its bytes contain.
     rest = replace(request, topic_data=allowed)
 
     def merge(response: ProduceResponse) -> ProduceResponse:
@@ -82,11 +82,14 @@ def _refused(topic: TopicProduceData, error: ErrorCode) -> TopicProduceResponse:
 def _closing(
     request: ProduceRequest, reply: Response, refused: list[TopicProduceResponse]
 ) -> Response:
-    """With acks=0 the end of the connection is all that a client can see of an error."""
+    """Close the connection of an acks=0 request, after its allowed part is written; else None.
+
+    The client can see an error in no other way.
+    """
     if request.acks != 0:
         return None
-    errors = ", ".join(f"{topic.name or topic.topic_id.hex()}" for topic in refused)
-    problem = CloseConnection(f"produce with acks=0 is not authorized on {errors}")
+    topics = ", ".join(f"{topic.name or topic.topic_id.hex()}" for topic in refused)
+    problem = CloseConnection(f"produce with acks=0 is not authorized on {topics}")
     if isinstance(reply, Awaitable):
         return _close_after(reply, problem)
     raise problem
@@ -98,8 +101,11 @@ async def _close_after(reply: Awaitable[Any], problem: CloseConnection) -> None:
 
 
 def fetch(access: Access, request: FetchRequest, proceed: Proceed) -> Response:
-    """Replicas are brokers' business; the handler asks what consumers may read, for a
-    session has partitions that its requests do not name."""
+    """Only brokers may fetch as a replica.
+
+    The handler checks the rights of consumers, because a session has partitions that its requests
+    do not name.
+    """
     is_consumer = replica_id(request, access.version) < 0
     if is_consumer or access.on_cluster(AclOperation.CLUSTER_ACTION):
         return proceed(request)

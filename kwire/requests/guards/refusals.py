@@ -1,7 +1,7 @@
-"""The answers to requests that are refused as a whole, where that is more than an error code.
+"""The responses to requests that are refused as a whole, if they need more than an error code.
 
-Where there is room for a sentence Apache Kafka prints its own object of the request there, with
-addresses; here it just says which right is needed.
+In a message field Apache Kafka prints its Java object of the request, with memory addresses; this
+broker says which right the request needs.
 """
 
 from __future__ import annotations
@@ -144,8 +144,8 @@ def _alter_partition_reassignments(
             ReassignableTopicResponse(
                 topic.name,
                 [
-                    ReassignablePartitionResponse(each.partition_index, error, message)
-                    for each in topic.partitions
+                    ReassignablePartitionResponse(partition.partition_index, error, message)
+                    for partition in topic.partitions
                 ],
             )
             for topic in request.topics
@@ -165,7 +165,7 @@ def _list_partition_reassignments(
 def _describe_client_quotas(
     request: Request, error: ErrorCode, version: int, message: str
 ) -> DescribeClientQuotasResponse:
-    """A broker answers it by itself, and has no sentence for it."""
+    """Without a message, as in Kafka, where the broker and not the controller answers it."""
     return DescribeClientQuotasResponse(error_code=error, error_message=None, entries=None)
 
 
@@ -209,7 +209,7 @@ def _delete_acls(
 def _describe_user_scram_credentials(
     request: Request, error: ErrorCode, version: int, message: str
 ) -> DescribeUserScramCredentialsResponse:
-    """As often as users are asked for, none named: Kafka's, which has no sentence for it."""
+    """One result per requested user, without name and message, as in Kafka."""
     results = [
         DescribeUserScramCredentialsResult(error_code=error, error_message=None)
         for _ in request.users or ()
@@ -222,7 +222,7 @@ def _describe_user_scram_credentials(
 def _alter_user_scram_credentials(
     request: Request, error: ErrorCode, version: int, message: str
 ) -> AlterUserScramCredentialsResponse:
-    users = dict.fromkeys(each.name for each in (*request.deletions, *request.upsertions))
+    users = dict.fromkeys(change.name for change in (*request.deletions, *request.upsertions))
     return AlterUserScramCredentialsResponse(
         results=[AlterUserScramCredentialsResult(user, error, message) for user in users]
     )

@@ -1,4 +1,4 @@
-"""Requests about where share groups read from."""
+"""Guards of requests about the start offsets of share groups."""
 
 from __future__ import annotations
 
@@ -46,21 +46,25 @@ TOPIC_DENIED_MESSAGE = "Topic authorization failed."
 def describe_share_group_offsets(
     access: Access, request: DescribeShareGroupOffsetsRequest, proceed: Proceed
 ) -> Response:
-    """Topics are named by who asks, or told of: only those that may be known."""
-    asked = list(request.groups)
-    allowed, denied = access.split(AclOperation.DESCRIBE, GROUP, asked, lambda each: each.group_id)
-    hidden = {id(each): _hide_topics(access, each) for each in allowed}
+    """Refuses named topics that the sender may not describe; if none is named, leaves them out."""
+    requested = list(request.groups)
+    allowed, denied = access.split(
+        AclOperation.DESCRIBE, GROUP, requested, lambda group: group.group_id
+    )
+    hidden = {id(group): _hide_topics(access, group) for group in allowed}
     request.groups = allowed
 
     def merge(response: DescribeShareGroupOffsetsResponse) -> DescribeShareGroupOffsetsResponse:
-        for wanted, group in zip(allowed, response.groups, strict=True):
-            if wanted.topics is None:
-                group.topics = _known_topics(access, group.topics)
-            group.topics += hidden[id(wanted)]
-        told = iter(response.groups)
+        for requested_group, group in zip(allowed, response.groups, strict=True):
+            if requested_group.topics is None:
+                group.topics = _visible_topics(access, group.topics)
+            group.topics += hidden[id(requested_group)]
+        answers = iter(response.groups)
         response.groups = [
-            DescribedOffsets(each.group_id, error_code=DENIED) if each in denied else next(told)
-            for each in asked
+            DescribedOffsets(group.group_id, error_code=DENIED)
+            if group in denied
+            else next(answers)
+            for group in requested
         ]
         return response
 
@@ -68,14 +72,14 @@ def describe_share_group_offsets(
 
 
 def _hide_topics(
-    access: Access, wanted: DescribeShareGroupOffsetsRequestGroup
+    access: Access, group: DescribeShareGroupOffsetsRequestGroup
 ) -> list[DescribeShareGroupOffsetsResponseTopic]:
-    """Take out of a request the topics that may not be known; what is told of them."""
+    """Remove topics that the sender may not describe from the request; return their answers."""
     topics, hidden = access.split(
-        AclOperation.DESCRIBE, TOPIC, wanted.topics or (), lambda topic: topic.topic_name
+        AclOperation.DESCRIBE, TOPIC, group.topics or (), lambda topic: topic.topic_name
     )
     if hidden:
-        wanted.topics = topics
+        group.topics = topics
     return [
         DescribeShareGroupOffsetsResponseTopic(
             topic.topic_name,
@@ -90,11 +94,11 @@ def _hide_topics(
     ]
 
 
-def _known_topics(
+def _visible_topics(
     access: Access, topics: list[DescribeShareGroupOffsetsResponseTopic]
 ) -> list[DescribeShareGroupOffsetsResponseTopic]:
-    known, _ = access.split(AclOperation.DESCRIBE, TOPIC, topics, lambda topic: topic.topic_name)
-    return known
+    visible, _ = access.split(AclOperation.DESCRIBE, TOPIC, topics, lambda topic: topic.topic_name)
+    return visible
 
 
 def alter_share_group_offsets(
@@ -119,9 +123,9 @@ def _unaltered(topic: AlterShareGroupOffsetsRequestTopic) -> AlterShareGroupOffs
         topic.topic_name,
         partitions=[
             AlterShareGroupOffsetsResponsePartition(
-                each.partition_index, TOPIC_DENIED, TOPIC_DENIED_MESSAGE
+                partition.partition_index, TOPIC_DENIED, TOPIC_DENIED_MESSAGE
             )
-            for each in topic.partitions
+            for partition in topic.partitions
         ],
     )
 

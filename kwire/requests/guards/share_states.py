@@ -1,4 +1,7 @@
-"""Requests to the share coordinator: only brokers may send them, and each partition is told."""
+"""Guards of requests to the share coordinator: only brokers may send them.
+
+A refusal is the error of each partition.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ Make = Callable[..., Any]
 
 
 def _guard(response: Make, topic: Make, partition: Make) -> Guard:
-    """`topic` and `partition` make the results that the response is made of."""
+    """The guard of one API key; `response`, `topic` and `partition` are its response's classes."""
 
     def guard(access: Access, request: Request, proceed: Proceed) -> Response:
         if access.on_cluster(AclOperation.CLUSTER_ACTION):
@@ -29,10 +32,10 @@ def _guard(response: Make, topic: Make, partition: Make) -> Guard:
         return response(
             [
                 topic(
-                    asked.topic_id,
-                    [partition(each.partition, DENIED, MESSAGE) for each in asked.partitions],
+                    requested.topic_id,
+                    [partition(data.partition, DENIED, MESSAGE) for data in requested.partitions],
                 )
-                for asked in request.topics
+                for requested in request.topics
             ]
         )
 

@@ -1,4 +1,4 @@
-"""Requests about share groups and their records."""
+"""Guards of requests about share groups and their records."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kwire.codecs.messages.share_fetch import ShareFetchResponse
 from kwire.codecs.messages.share_group_describe import DescribedGroup
 from kwire.codecs.messages.share_group_heartbeat import ShareGroupHeartbeatResponse
 from kwire.requests.guards.base import Access, Proceed, Response, then
-from kwire.requests.guards.describing import may_know, telling
+from kwire.requests.guards.describing import completing_response, may_know
 
 if TYPE_CHECKING:
     from kwire.codecs.messages.share_group_describe import ShareGroupDescribeRequest
@@ -41,19 +41,21 @@ def share_group_describe(
 ) -> Response:
     allowed, denied = access.split(AclOperation.DESCRIBE, GROUP, request.group_ids, str)
     request.group_ids = allowed
-    refused = [DescribedGroup(error_code=DENIED, group_id=each) for each in denied]
-    return then(proceed(request), telling(access, request, refused, _topic_names))
+    refused = [DescribedGroup(error_code=DENIED, group_id=group_id) for group_id in denied]
+    return then(proceed(request), completing_response(access, request, refused, _topic_names))
 
 
 def _topic_names(group: DescribedGroup) -> set[str]:
-    """Of all topics that members read, or want to."""
-    names = {t.topic_name for m in group.members for t in m.assignment.topic_partitions}
-    return names | {name for member in group.members for name in member.subscribed_topic_names}
+    """The topics that are assigned to members or that they subscribe to."""
+    assigned = {
+        topic.topic_name for member in group.members for topic in member.assignment.topic_partitions
+    }
+    return assigned | {name for member in group.members for name in member.subscribed_topic_names}
 
 
 def share_fetch(access: Access, request: ShareFetchRequest, proceed: Proceed) -> Response:
-    """Which topics may be read is asked of all that the session has: see
-    kwire.requests.handlers.fetching.read_rights."""
+    """The handler checks the topics, because the session has some that the request does not name:
+    see kwire.requests.handlers.fetching.read_rights."""
     if not access.may(AclOperation.READ, GROUP, request.group_id or ""):
         return ShareFetchResponse(error_code=DENIED)
     return proceed(request)

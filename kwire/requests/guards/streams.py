@@ -1,4 +1,4 @@
-"""Requests about streams groups."""
+"""Guards of requests about streams groups."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kwire.codecs.messages.streams_group_describe import DescribedGroup
 from kwire.codecs.messages.streams_group_heartbeat import StreamsGroupHeartbeatResponse
 from kwire.groups.streams.validation import refused_topics, topics_of
 from kwire.requests.guards.base import Access, Proceed, Response, then
-from kwire.requests.guards.describing import may_know, tell_operations
+from kwire.requests.guards.describing import add_operations, may_know
 
 if TYPE_CHECKING:
     from kwire.codecs.messages.streams_group_describe import (
@@ -31,7 +31,7 @@ TOPICS_HIDDEN: Final = (
 def streams_group_heartbeat(
     access: Access, request: StreamsGroupHeartbeatRequest, proceed: Proceed
 ) -> Response:
-    """Topics that no application may have are told of before those that the sender may not know."""
+    """The handler refuses topics with invalid names; that error comes before missing rights."""
     if not access.may(AclOperation.READ, GROUP, request.group_id):
         return StreamsGroupHeartbeatResponse(error_code=DENIED)
     topology = request.topology
@@ -50,20 +50,20 @@ def streams_group_describe(
 ) -> Response:
     allowed, denied = access.split(AclOperation.DESCRIBE, GROUP, request.group_ids, str)
     request.group_ids = allowed
-    refused = [DescribedGroup(error_code=DENIED, group_id=each) for each in denied]
+    refused = [DescribedGroup(error_code=DENIED, group_id=group_id) for group_id in denied]
 
     def shape(response: StreamsGroupDescribeResponse) -> StreamsGroupDescribeResponse:
         if request.include_authorized_operations:
-            tell_operations(access, response.groups)
-        told = (_without_unknown_topics(access, group) for group in response.groups)
-        response.groups = [*refused, *told]
+            add_operations(access, response.groups)
+        visible = (_hidden_if_denied(access, group) for group in response.groups)
+        response.groups = [*refused, *visible]
         return response
 
     return then(proceed(request), shape)
 
 
-def _without_unknown_topics(access: Access, group: DescribedGroup) -> DescribedGroup:
-    """Nothing of a group with topics that the sender may not know."""
+def _hidden_if_denied(access: Access, group: DescribedGroup) -> DescribedGroup:
+    """`group`, or only an error if it has topics that the sender may not describe."""
     if may_know(access, _topic_names(group)):
         return group
     return DescribedGroup(
@@ -75,12 +75,12 @@ def _topic_names(group: DescribedGroup) -> list[str]:
     subtopologies = [] if group.topology is None else group.topology.subtopologies or []
     names = {
         name
-        for each in subtopologies
+        for subtopology in subtopologies
         for name in (
-            *each.source_topics,
-            *each.repartition_sink_topics,
-            *(topic.name for topic in each.repartition_source_topics),
-            *(topic.name for topic in each.state_changelog_topics),
+            *subtopology.source_topics,
+            *subtopology.repartition_sink_topics,
+            *(topic.name for topic in subtopology.repartition_source_topics),
+            *(topic.name for topic in subtopology.state_changelog_topics),
         )
     }
     return sorted(names)

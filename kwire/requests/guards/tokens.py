@@ -1,6 +1,6 @@
-"""Delegation tokens (KIP-373): making them for others, and seeing those of others.
+"""Guards of delegation tokens (KIP-373): create tokens for others, and see those of others.
 
-Who may renew a token is no matter of rights: its owner and its renewers may.
+Renewing a token needs no right: its owner and its renewers may do it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def create_delegation_token(
     access: Access, request: CreateDelegationTokenRequest, proceed: Proceed
 ) -> Response:
-    """Everybody may have one made for themselves."""
+    """Every principal may create a token for itself."""
     context = access.context
     owner = owner_of(request, context)
     if (
@@ -40,7 +40,7 @@ def describe_delegation_token(
     access: Access, request: DescribeDelegationTokenRequest, proceed: Proceed
 ) -> Response:
     def visible(response: DescribeDelegationTokenResponse) -> DescribeDelegationTokenResponse:
-        response.tokens = [each for each in response.tokens if _may_see(access, each)]
+        response.tokens = [token for token in response.tokens if _may_see(access, token)]
         return response
 
     return then(proceed(request), visible)

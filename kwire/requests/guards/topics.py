@@ -1,4 +1,4 @@
-"""Requests that name topics, each of which may be refused by itself."""
+"""Guards of requests about several topics, of which each is allowed or refused by itself."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def _by_topic(
     refuse: Callable[[Response], Response],
     name_of: Callable[[Any], str] = lambda topic: str(topic.name),
 ) -> Response:
-    """Have done what may be done on the topics; `refuse` makes the answer for each other one."""
+    """Let the handler answer for the allowed topics; `refuse` makes the answer of each other."""
     topics = request.topics
     allowed, denied = access.split(operation, ResourceType.TOPIC, topics, name_of)
     if not denied:
         return proceed(request)
     refused = [refuse(topic) for topic in denied]
-    # Another request: a shortcut must not learn from one that lacks what its bytes ask for.
+    # A copy: a shortcut must not learn from a request that lacks what its bytes contain.
     request = replace(request, topics=allowed)
 
     def merge(response: Response) -> Response:
@@ -72,8 +72,8 @@ def list_offsets(access: Access, request: ListOffsetsRequest, proceed: Proceed) 
         lambda topic: ListOffsetsTopicResponse(
             topic.name,
             [
-                ListOffsetsPartitionResponse(each.partition_index, DENIED)
-                for each in topic.partitions
+                ListOffsetsPartitionResponse(partition.partition_index, DENIED)
+                for partition in topic.partitions
             ],
         ),
     )
@@ -88,8 +88,8 @@ def delete_records(access: Access, request: DeleteRecordsRequest, proceed: Proce
         lambda topic: DeleteRecordsTopicResult(
             topic.name,
             [
-                DeleteRecordsPartitionResult(each.partition_index, -1, DENIED)
-                for each in topic.partitions
+                DeleteRecordsPartitionResult(partition.partition_index, -1, DENIED)
+                for partition in topic.partitions
             ],
         ),
     )
@@ -98,7 +98,7 @@ def delete_records(access: Access, request: DeleteRecordsRequest, proceed: Proce
 def offset_for_leader_epoch(
     access: Access, request: OffsetForLeaderEpochRequest, proceed: Proceed
 ) -> Response:
-    """Brokers may ask about every topic, consumers about those that they may see."""
+    """Brokers may send it for every topic, consumers for topics that they may describe."""
     if access.on_cluster(AclOperation.CLUSTER_ACTION, quiet=True):
         return proceed(request)
     return _by_topic(
@@ -108,7 +108,7 @@ def offset_for_leader_epoch(
         AclOperation.DESCRIBE,
         lambda topic: OffsetForLeaderTopicResult(
             topic.topic,
-            [EpochEndOffset(DENIED, each.partition) for each in topic.partitions],
+            [EpochEndOffset(DENIED, partition.partition) for partition in topic.partitions],
         ),
         lambda topic: str(topic.topic),
     )
@@ -132,12 +132,12 @@ def describe_producers(
 def create_partitions(
     access: Access, request: CreatePartitionsRequest, proceed: Proceed
 ) -> Response:
-    """A topic that is named twice is that, whoever asks."""
-    once, _ = named_once(request.topics, lambda topic: topic.name)
+    """The handler refuses a topic that stands twice, whatever the sender's rights."""
+    distinct_topics, _ = named_once(request.topics, lambda topic: topic.name)
     permitted = access.permitted(
-        AclOperation.ALTER, ResourceType.TOPIC, (topic.name for topic in once)
+        AclOperation.ALTER, ResourceType.TOPIC, (topic.name for topic in distinct_topics)
     )
-    denied = {topic.name: None for topic in once if topic.name not in permitted}
+    denied = {topic.name: None for topic in distinct_topics if topic.name not in permitted}
     request.topics = [topic for topic in request.topics if topic.name not in denied]
 
     def merge(response: CreatePartitionsResponse) -> CreatePartitionsResponse:

@@ -1,4 +1,4 @@
-"""Requests about transactions, and the producers in them."""
+"""Guards of requests about transactions and their producers."""
 
 from __future__ import annotations
 
@@ -52,7 +52,10 @@ _ADDED_BY_BROKERS_SINCE = 4
 
 
 def init_producer_id(access: Access, request: InitProducerIdRequest, proceed: Proceed) -> Response:
-    """Without a transactional id: who may write to any topic at all may be idempotent (KIP-679)."""
+    """Needs WRITE on the transactional id.
+
+    Without one it needs IDEMPOTENT_WRITE on the cluster or WRITE on any topic (KIP-679).
+    """
     if request.transactional_id is not None:
         if access.may(AclOperation.WRITE, TRANSACTION, request.transactional_id):
             return proceed(request)
@@ -67,39 +70,39 @@ def init_producer_id(access: Access, request: InitProducerIdRequest, proceed: Pr
 def add_partitions_to_txn(
     access: Access, request: AddPartitionsToTxnRequest, proceed: Proceed
 ) -> Response:
-    """From version 4 on it is brokers that ask."""
+    """Before version 4 clients send it, from version 4 on brokers do."""
     if access.version >= _ADDED_BY_BROKERS_SINCE:
         if access.on_cluster(AclOperation.CLUSTER_ACTION):
             return proceed(request)
         return AddPartitionsToTxnResponse(error_code=CLUSTER_DENIED)
     topics = request.v3_and_below_topics
     if not access.may(AclOperation.WRITE, TRANSACTION, request.v3_and_below_transactional_id):
-        return _none_added(topics, lambda topic, index: DENIED)
+        return _nothing_added(topics, lambda topic, index: DENIED)
     permitted = access.permitted(AclOperation.WRITE, TOPIC, [topic.name for topic in topics])
     if all(topic.name in permitted for topic in topics):
         return proceed(request)
 
-    def why_not(topic: AddPartitionsToTxnTopic, index: int) -> ErrorCode:
+    def error_of(topic: AddPartitionsToTxnTopic, index: int) -> ErrorCode:
         if topic.name not in permitted or topic.name in INTERNAL_TOPICS:
             return TOPIC_DENIED
-        known = access.broker.image.topics.get(topic.name)
-        if known is None or not 0 <= index < len(known.partitions):
+        topic_image = access.broker.image.topics.get(topic.name)
+        if topic_image is None or not 0 <= index < len(topic_image.partitions):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return ErrorCode.OPERATION_NOT_ATTEMPTED
 
-    return _none_added(topics, why_not)
+    return _nothing_added(topics, error_of)
 
 
-def _none_added(
+def _nothing_added(
     topics: Iterable[AddPartitionsToTxnTopic],
-    why_not: Callable[[AddPartitionsToTxnTopic, int], ErrorCode],
+    error_of: Callable[[AddPartitionsToTxnTopic, int], ErrorCode],
 ) -> AddPartitionsToTxnResponse:
     return AddPartitionsToTxnResponse(
         results_by_topic_v3_and_below=[
             AddPartitionsToTxnTopicResult(
                 topic.name,
                 [
-                    AddPartitionsToTxnPartitionResult(index, why_not(topic, index))
+                    AddPartitionsToTxnPartitionResult(index, error_of(topic, index))
                     for index in topic.partitions
                 ],
             )
@@ -129,10 +132,10 @@ def txn_offset_commit(
         AclOperation.READ, TOPIC, request.topics, lambda topic: topic.name
     )
     request.topics = allowed
-    told = _uncommitted(denied, TOPIC_DENIED)
+    refused_topics = _uncommitted(denied, TOPIC_DENIED)
 
     def merge(response: TxnOffsetCommitResponse) -> TxnOffsetCommitResponse:
-        response.topics = [*told, *response.topics]
+        response.topics = [*refused_topics, *response.topics]
         return response
 
     return then(proceed(request), merge)
@@ -143,8 +146,8 @@ def _uncommitted(topics: Iterable[Request], error: ErrorCode) -> list[TxnOffsetC
         TxnOffsetCommitResponseTopic(
             topic.name,
             [
-                TxnOffsetCommitResponsePartition(each.partition_index, error)
-                for each in topic.partitions
+                TxnOffsetCommitResponsePartition(partition.partition_index, error)
+                for partition in topic.partitions
             ],
         )
         for topic in topics
@@ -154,7 +157,7 @@ def _uncommitted(topics: Iterable[Request], error: ErrorCode) -> list[TxnOffsetC
 def write_txn_markers(
     access: Access, request: WriteTxnMarkersRequest, proceed: Proceed
 ) -> Response:
-    """Brokers, and administrators who end a transaction that hangs (KIP-664)."""
+    """For brokers, and for administrators who end a transaction that hangs (KIP-664)."""
     if access.on_cluster(AclOperation.ALTER, quiet=True) or access.on_cluster(
         AclOperation.CLUSTER_ACTION
     ):
@@ -165,26 +168,28 @@ def write_txn_markers(
 def describe_transactions(
     access: Access, request: DescribeTransactionsRequest, proceed: Proceed
 ) -> Response:
-    """Of a transaction that may be seen the topics are told that may be seen."""
-    asked = request.transactional_ids
-    permitted = access.permitted(AclOperation.DESCRIBE, TRANSACTION, asked)
-    request.transactional_ids = [each for each in asked if each in permitted]
+    """The response has only topics that the sender may describe."""
+    requested_ids = request.transactional_ids
+    permitted = access.permitted(AclOperation.DESCRIBE, TRANSACTION, requested_ids)
+    request.transactional_ids = [id_ for id_ in requested_ids if id_ in permitted]
 
     def merge(response: DescribeTransactionsResponse) -> DescribeTransactionsResponse:
-        found = iter(response.transaction_states)
+        allowed_states = iter(response.transaction_states)
         states = []
-        for each in asked:
-            if each in permitted:
-                states.append(_seen(access, next(found)))
+        for transactional_id in requested_ids:
+            if transactional_id in permitted:
+                states.append(_with_visible_topics(access, next(allowed_states)))
             else:
-                states.append(TransactionState(error_code=DENIED, transactional_id=each))
+                states.append(
+                    TransactionState(error_code=DENIED, transactional_id=transactional_id)
+                )
         response.transaction_states = states
         return response
 
     return then(proceed(request), merge)
 
 
-def _seen(access: Access, state: TransactionState) -> TransactionState:
+def _with_visible_topics(access: Access, state: TransactionState) -> TransactionState:
     state.topics = [
         topic
         for topic in state.topics

@@ -1,4 +1,7 @@
-"""Requests about what there is: who may not see a topic does not learn whether it exists."""
+"""Guards of requests that describe topics and the cluster.
+
+A client without the right to describe a topic must not learn whether it exists.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ _NAMES_OR_IDS_SINCE = 12
 
 
 def cluster_operations(access: Access) -> int:
-    """What is told of the cluster: nothing to whom may not see it."""
+    """The bits of the operations that the sender may do on the cluster; 0 if it may not see it."""
     if not access.on_cluster(AclOperation.DESCRIBE):
         return 0
     return access.authority.operations(
@@ -54,11 +57,12 @@ def describe_cluster(access: Access, request: DescribeClusterRequest, proceed: P
 
 
 def metadata(access: Access, request: MetadataRequest, proceed: Proceed) -> Response:
-    asked = request.topics
-    everything = asked is None or (access.version == 0 and not asked)
+    requested = request.topics
+    everything = requested is None or (access.version == 0 and not requested)
     refused: list[MetadataResponseTopic] = []
     if not everything and not _is_misuse(request, access.version):
         request, refused = _without_denied(access, request)
+    # In v0 an empty list requests all topics, so drop the topics that the handler then returns.
     nothing_left = access.version == 0 and not everything and not request.topics
 
     def merge(response: MetadataResponse) -> MetadataResponse:
@@ -72,7 +76,8 @@ def metadata(access: Access, request: MetadataRequest, proceed: Proceed) -> Resp
                 and access.on_topic(AclOperation.DESCRIBE, topic.name, quiet=True)
             ]
         if request.include_topic_authorized_operations:
-            for topic in response.topics:  # copies of what others are told
+            # The handler has copied the topics for this request, so they may be changed.
+            for topic in response.topics:
                 if topic.name and topic.error_code != ErrorCode.UNKNOWN_TOPIC_ID:
                     topic.topic_authorized_operations = topic_operations(access, topic.name)
         if response.cluster_authorized_operations != NOT_ASKED:
@@ -84,11 +89,11 @@ def metadata(access: Access, request: MetadataRequest, proceed: Proceed) -> Resp
 
 
 def _is_misuse(request: MetadataRequest, version: int) -> bool:
-    """The handler refuses it as a whole."""
+    """Whether the handler refuses the request as a whole because of its names or ids."""
     topics = request.topics or ()
     if all(topic.name is not None and topic.topic_id == ZERO_UUID for topic in topics):
         return False
-    return version < _NAMES_OR_IDS_SINCE or all(each.topic_id == ZERO_UUID for each in topics)
+    return version < _NAMES_OR_IDS_SINCE or all(topic.topic_id == ZERO_UUID for topic in topics)
 
 
 def _without_denied(
@@ -101,13 +106,13 @@ def _without_denied(
     seen = access.permitted(AclOperation.DESCRIBE, TOPIC, names)
     visible = [name for name in names if name in seen]
     uncreatable = dict.fromkeys(_uncreatable(access, request, visible))
-    kept = [each for each in topics if each.name in seen and each.name not in uncreatable]
+    allowed = [topic for topic in topics if topic.name in seen and topic.name not in uncreatable]
     refused = [*uncreatable, *(name for name in names if name not in seen)]
-    return replace(request, topics=kept), [_denied(name) for name in refused]
+    return replace(request, topics=allowed), [_denied(name) for name in refused]
 
 
 def _uncreatable(access: Access, request: MetadataRequest, names: list[str]) -> list[str]:
-    """The names of which a topic would be made, but not for this sender."""
+    """Missing topics that the request would create, but that its sender may not create."""
     broker = access.broker
     if not (request.allow_auto_topic_creation and broker.config.auto_create_topics_enable):
         return []
@@ -121,16 +126,19 @@ def _uncreatable(access: Access, request: MetadataRequest, names: list[str]) -> 
 def _ids_without_denied(
     access: Access, request: MetadataRequest
 ) -> tuple[MetadataRequest, list[MetadataResponseTopic]]:
-    """Of an id that may not be seen the name is not told."""
-    kept, hidden = [], []
+    """The request without ids that the sender may not see, and the answers for these.
+
+    The answers have no names: a name would say what the id belongs to.
+    """
+    allowed, hidden = [], []
     names = access.broker.image.names_by_id
     for topic in request.topics or ():
         name = names.get(topic.topic_id)
         if name is None or access.on_topic(AclOperation.DESCRIBE, name):
-            kept.append(topic)
+            allowed.append(topic)
         else:
             hidden.append(MetadataResponseTopic(DENIED, None, topic.topic_id))
-    return replace(request, topics=kept), hidden
+    return replace(request, topics=allowed), hidden
 
 
 def _denied(name: str) -> MetadataResponseTopic:
@@ -143,14 +151,15 @@ def describe_topic_partitions(
     everything = not request.topics
     names = [topic.name for topic in request.topics] or sorted(access.broker.image.topics)
     if "" in names:
-        return proceed(request)  # refused as a whole
+        return proceed(request)  # the handler refuses it as a whole
     seen = access.permitted(AclOperation.DESCRIBE, TOPIC, names)
     denied = [] if everything else [name for name in dict.fromkeys(names) if name not in seen]
-    kept = [TopicRequest(name) for name in names if name in seen]
+    allowed = [TopicRequest(name) for name in names if name in seen]
     cursor = request.cursor
     if everything and cursor is not None:
-        kept = [topic for topic in kept if topic.name >= cursor.topic_name]
-        if not (kept and kept[0].name == cursor.topic_name):
+        # The cursor's topic may have been deleted or hidden; the handler needs it in the list.
+        allowed = [topic for topic in allowed if topic.name >= cursor.topic_name]
+        if not (allowed and allowed[0].name == cursor.topic_name):
             cursor = None
 
     def merge(response: DescribeTopicPartitionsResponse) -> DescribeTopicPartitionsResponse:
@@ -160,6 +169,6 @@ def describe_topic_partitions(
         response.topics += [DescribeTopicPartitionsResponseTopic(DENIED, name) for name in denied]
         return response
 
-    if not kept:
+    if not allowed:  # an empty list would request all topics
         return merge(DescribeTopicPartitionsResponse())
-    return then(proceed(replace(request, topics=kept, cursor=cursor)), merge)
+    return then(proceed(replace(request, topics=allowed, cursor=cursor)), merge)

@@ -1,4 +1,4 @@
-"""Requests that are done as a whole or not at all: the cluster's, and those about one group."""
+"""Guards of requests that need one right, and are otherwise refused as a whole."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ ERRORS = {
     ResourceType.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
     ResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 }
-"""What a request is told that may not be done on such a resource."""
+"""The error of a request whose sender lacks the right, by the type of the resource."""
 
 
 def nothing(access: Access, request: Request, proceed: Proceed) -> Response:
-    """Of a request that everybody may send."""
+    """The guard of a request that needs no right."""
     return proceed(request)
 
 
 def one(operation: AclOperation, kind: ResourceType) -> Guard:
-    """The guard of a request that needs `operation` on the one resource of this type it names."""
+    """The guard of a request that needs `operation` on its one resource of type `kind`."""
 
     def guard(access: Access, request: Request, proceed: Proceed) -> Response:
         if access.may(operation, kind, _name(kind, request)):
@@ -47,7 +47,7 @@ def _name(kind: ResourceType, request: Request) -> str:
 
 
 def refused(access: Access, request: Message, error: ErrorCode, operation: AclOperation) -> Message:
-    """The answer to a request that is refused as a whole."""
+    """The response to a request that is refused as a whole."""
     api_key = ApiKey(access.context.api_key)
     if api_key in REFUSALS:
         refusal: Message = REFUSALS[api_key](
@@ -55,5 +55,5 @@ def refused(access: Access, request: Message, error: ErrorCode, operation: AclOp
         )
         return refusal
     response = response_class(api_key)()
-    put_error(response, error)  # those without the field are in REFUSALS
+    put_error(response, error)  # responses without this field are in REFUSALS
     return response

@@ -27,7 +27,7 @@ from kwire.codecs.messages.create_acls import (
     CreateAclsResponse,
 )
 from kwire.requests.context import Context
-from kwire.security.acls import NO_AUTHORIZER, Addition, require_known
+from kwire.security.acls import NO_AUTHORIZER, AclAddition, require_known
 from kwire.security.authority import Authority
 
 log = logging.getLogger("kwire.acls")
@@ -64,7 +64,7 @@ async def _create(
         else:
             refusals.append(None)
             wanted.setdefault(pattern, {})[entry] = None
-    additions = [Addition(pattern, (*entries,)) for pattern, entries in wanted.items()]
+    additions = [AclAddition(pattern, (*entries,)) for pattern, entries in wanted.items()]
     failed = await commit_for_client(broker.membership, additions, log, "Cannot create ACLs")
     return CreateAclsResponse(results=[_result(refusal or failed) for refusal in refusals])
 

@@ -26,7 +26,7 @@ from kwire.codecs.messages.delete_acls import (
     DeleteAclsResponse,
 )
 from kwire.requests.context import Context
-from kwire.security.acls import NO_AUTHORIZER, AclFilter, Removal, require_known
+from kwire.security.acls import NO_AUTHORIZER, AclEntryFilter, AclRemoval, require_known
 
 log = logging.getLogger("kwire.acls")
 
@@ -48,8 +48,8 @@ def handle(
     return _delete(broker, [_acl_filter(acl_filter) for acl_filter in request.filters])
 
 
-def _acl_filter(requested: DeleteAclsFilter) -> AclFilter:
-    return AclFilter(
+def _acl_filter(requested: DeleteAclsFilter) -> AclEntryFilter:
+    return AclEntryFilter(
         requested.resource_type_filter,
         requested.pattern_type_filter,
         requested.resource_name_filter,
@@ -60,18 +60,19 @@ def _acl_filter(requested: DeleteAclsFilter) -> AclFilter:
     )
 
 
-async def _delete(broker: Broker, filters: list[AclFilter]) -> DeleteAclsResponse:
+async def _delete(broker: Broker, filters: list[AclEntryFilter]) -> DeleteAclsResponse:
     results = []
     for acl_filter in filters:
         removals = [
-            Removal(pattern, (*entries,)) for pattern, entries in acl_filter.matching(broker.image)
+            AclRemoval(pattern, (*entries,))
+            for pattern, entries in acl_filter.matching(broker.image)
         ]
         failed = await commit_for_client(broker.membership, removals, log, "Cannot delete ACLs")
         results.append(_result(removals, failed))
     return DeleteAclsResponse(filter_results=results)
 
 
-def _result(removals: list[Removal], failed: Refusal | None) -> DeleteAclsFilterResult:
+def _result(removals: list[AclRemoval], failed: Refusal | None) -> DeleteAclsFilterResult:
     if failed is not None:
         return DeleteAclsFilterResult(failed.error, failed.message)
     return DeleteAclsFilterResult(

@@ -19,7 +19,7 @@ from kwire.codecs.messages.describe_acls import (
     DescribeAclsResponse,
 )
 from kwire.requests.context import Context
-from kwire.security.acls import NO_AUTHORIZER_ON_BROKER, AclFilter, require_known
+from kwire.security.acls import NO_AUTHORIZER_ON_BROKER, AclEntryFilter, require_known
 
 
 def handle(broker: Broker, request: DescribeAclsRequest, context: Context) -> DescribeAclsResponse:
@@ -34,7 +34,7 @@ def handle(broker: Broker, request: DescribeAclsRequest, context: Context) -> De
         return DescribeAclsResponse(
             error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER_ON_BROKER
         )
-    acl_filter = AclFilter(
+    acl_filter = AclEntryFilter(
         request.resource_type_filter,
         request.pattern_type_filter,
         request.resource_name_filter,

@@ -1,4 +1,4 @@
-"""What a broker's settings leave open, or broken, of its security: `findings` has it all."""
+"""Checks the security of a broker's settings.  Start with `findings`."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ import datetime
 from collections.abc import Iterator
 
 from kwire.security.checkup.certificates import of_certificates
-from kwire.security.checkup.finding import Finding, Grade
+from kwire.security.checkup.finding import Grade, SecurityFinding
 from kwire.security.checkup.listeners import of_listeners
 from kwire.security.checkup.rights import of_rights
 from kwire.security.checkup.secrets import of_secrets
 from kwire.settings import BrokerConfig
 
-__all__ = ["Finding", "Grade", "findings"]
+__all__ = ["Grade", "SecurityFinding", "findings"]
 
 
-def findings(config: BrokerConfig, now: datetime.datetime) -> Iterator[Finding]:
-    """In the order of listeners, certificates, rights and secrets.  Reads the files named there."""
+def findings(config: BrokerConfig, now: datetime.datetime) -> Iterator[SecurityFinding]:
+    """All findings about listeners, certificates, rights and secrets, in this order.
+
+    Reads the files that the settings name.
+    """
     yield from of_listeners(config)
     yield from of_certificates(config, now)
     yield from of_rights(config)

@@ -1,4 +1,4 @@
-"""The certificates of listeners: whether they hold, for how long, and for which names."""
+"""Checks the certificates of listeners: their validity, names, keys and files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from kwire.cluster.metadata.image import Endpoint
-from kwire.security.checkup.finding import TLS, Finding, Grade
+from kwire.security.checkup.finding import TLS, Grade, SecurityFinding
 from kwire.security.listener_tls import tls_options
 from kwire.security.tls.error import TlsError
 from kwire.security.tls.stores import read_identities, read_trusted
@@ -25,7 +25,7 @@ RSA_BITS_MIN: Final = 2048
 _BROKEN_HASHES: Final = (hashes.SHA1, hashes.MD5)
 
 
-def of_certificates(config: BrokerConfig, now: datetime.datetime) -> Iterator[Finding]:
+def of_certificates(config: BrokerConfig, now: datetime.datetime) -> Iterator[SecurityFinding]:
     for endpoint in config.listeners:
         if endpoint.security_protocol in TLS:
             yield from _of_listener(config, endpoint, now)
@@ -33,12 +33,14 @@ def of_certificates(config: BrokerConfig, now: datetime.datetime) -> Iterator[Fi
 
 def _of_listener(
     config: BrokerConfig, endpoint: Endpoint, now: datetime.datetime
-) -> Iterator[Finding]:
+) -> Iterator[SecurityFinding]:
     about = f"listener {endpoint.listener}"
     try:
         options = tls_options(config, endpoint.listener, endpoint.security_protocol)
         if options.keystore is None:
-            yield Finding(Grade.BROKEN, about, "it has no certificate: ssl.keystore.location")
+            yield SecurityFinding(
+                Grade.BROKEN, about, "it has no certificate; set ssl.keystore.location"
+            )
             return
         own = [
             identity.chain[0]
@@ -46,47 +48,53 @@ def _of_listener(
         ]
         trusted = [] if options.truststore is None else read_trusted(options.truststore)
     except (ConfigError, TlsError) as problem:
-        yield Finding(Grade.BROKEN, about, str(problem))
+        yield SecurityFinding(Grade.BROKEN, about, str(problem))
         return
     for certificate in own:
         yield from _of_certificate(about, certificate, now)
         yield from _of_names(config, endpoint, certificate)
-    if trusted and all(each.not_valid_after_utc < now for each in trusted):
-        yield Finding(Grade.BROKEN, about, "all certificates of its truststore have ended")
+    if trusted and all(certificate.not_valid_after_utc < now for certificate in trusted):
+        yield SecurityFinding(
+            Grade.BROKEN, about, "all certificates of its truststore have expired"
+        )
     location = options.keystore.location
     if location is not None and readable_by_others(Path(location)):
-        says = f"others than its owner may read {location}, which holds its private key"
-        yield Finding(Grade.OPEN, about, says)
+        says = f"users other than the owner may read {location}, which has its private key"
+        yield SecurityFinding(Grade.OPEN, about, says)
 
 
 def _of_certificate(
     about: str, certificate: x509.Certificate, now: datetime.datetime
-) -> Iterator[Finding]:
+) -> Iterator[SecurityFinding]:
     end = certificate.not_valid_after_utc
     if end < now:
-        yield Finding(Grade.BROKEN, about, f"its certificate has ended, on {end:%Y-%m-%d}")
+        yield SecurityFinding(Grade.BROKEN, about, f"its certificate expired on {end:%Y-%m-%d}")
     elif end - now < ENDS_SOON:
-        says = f"its certificate ends in {(end - now).days} days, on {end:%Y-%m-%d}"
-        yield Finding(Grade.BROKEN, about, says)
+        says = f"its certificate expires in {(end - now).days} days, on {end:%Y-%m-%d}"
+        yield SecurityFinding(Grade.BROKEN, about, says)
     if certificate.not_valid_before_utc > now:
         begin = certificate.not_valid_before_utc
-        yield Finding(Grade.BROKEN, about, f"its certificate begins to hold on {begin:%Y-%m-%d}")
+        yield SecurityFinding(
+            Grade.BROKEN, about, f"its certificate is not valid before {begin:%Y-%m-%d}"
+        )
     key = certificate.public_key()
     if isinstance(key, rsa.RSAPublicKey) and key.key_size < RSA_BITS_MIN:
-        yield Finding(Grade.WEAK, about, f"the key of its certificate has {key.key_size} bits")
+        yield SecurityFinding(
+            Grade.WEAK, about, f"the key of its certificate has {key.key_size} bits"
+        )
     if isinstance(certificate.signature_hash_algorithm, _BROKEN_HASHES):
         name = certificate.signature_hash_algorithm.name.upper()
-        yield Finding(Grade.WEAK, about, f"its certificate is signed by {name}")
+        yield SecurityFinding(Grade.WEAK, about, f"its certificate is signed with {name}")
 
 
 def _of_names(
     config: BrokerConfig, endpoint: Endpoint, certificate: x509.Certificate
-) -> Iterator[Finding]:
-    """Clients compare the address that they are told with the certificate's names."""
-    for told in config.advertised_listeners:
-        if told.listener == endpoint.listener and not _is_of(certificate, told.host):
-            says = f"clients are told {told.host}, which is not among its certificate's names"
-            yield Finding(Grade.BROKEN, f"listener {endpoint.listener}", says)
+) -> Iterator[SecurityFinding]:
+    """A finding if the advertised host is not a name of the certificate: clients compare them."""
+    for advertised in config.advertised_listeners:
+        if advertised.listener == endpoint.listener and not _is_of(certificate, advertised.host):
+            says = f"it advertises {advertised.host}, which its certificate does not name"
+            yield SecurityFinding(Grade.BROKEN, f"listener {endpoint.listener}", says)
 
 
 def _is_of(certificate: x509.Certificate, host: str) -> bool:
@@ -101,7 +109,7 @@ def _is_of(certificate: x509.Certificate, host: str) -> bool:
 
 
 def _matches(name: str, host: str) -> bool:
-    """A star stands for the first label (RFC 6125)."""
+    """Whether a certificate's name matches `host`; a star matches the first label (RFC 6125)."""
     name, host = name.lower(), host.lower()
     if name.startswith("*."):
         return host.partition(".")[2] == name[2:]
@@ -109,7 +117,7 @@ def _matches(name: str, host: str) -> bool:
 
 
 def readable_by_others(path: Path) -> bool:
-    """Whether more than its owner may read a file; one that is not there is nobody's."""
+    """Whether users other than the owner may read a file; False if it does not exist."""
     try:
         return bool(path.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH))
     except OSError:

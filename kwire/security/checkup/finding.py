@@ -1,4 +1,4 @@
-"""What is found, and what the parts of a check-up have in common."""
+"""A finding of the security check, and the helpers that all its parts use."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Final, NamedTuple
 
 
 class Grade(Enum):
-    """How bad it is; the worst comes first."""
+    """How severe a finding is, the most severe first."""
 
     OPEN = "open"
-    """Somebody may come in, do or read what they should not."""
+    """A client can connect, do or read something that it should not."""
     BROKEN = "broken"
-    """It does not do what it says, or will not soon."""
+    """A setting does not work as it says, or soon will not."""
     WEAK = "weak"
-    """It holds, and could hold better."""
+    """A setting protects the broker, but could do it better."""
 
 
-class Finding(NamedTuple):
-    """`about` is the setting or the listener, `says` what is wrong, in a sentence for people."""
+class SecurityFinding(NamedTuple):
+    """`about` is a setting or a listener; `says` is a sentence about the problem."""
 
     grade: Grade
     about: str
@@ -31,7 +31,7 @@ TLS: Final = ("SSL", "SASL_SSL")
 
 
 def is_of_this_machine(host: str) -> bool:
-    """Whether only processes of this machine reach it."""
+    """Whether only processes of this machine can connect to `host`."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -1,4 +1,4 @@
-"""Who may do what: the authorizer, and those who pass it by."""
+"""Checks the authorizer and its super users."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 from kwire.requests.context import ANONYMOUS
 from kwire.security.authority import configured, super_users
-from kwire.security.checkup.finding import SASL, Finding, Grade
+from kwire.security.checkup.finding import SASL, Grade, SecurityFinding
 from kwire.security.checkup.listeners import client_auth, plain_users
 from kwire.security.listener_sasl import PLAIN
 from kwire.settings import BrokerConfig, ConfigError
@@ -18,31 +18,36 @@ EVERYONE: Final = "allow.everyone.if.no.acl.found"
 AUTHORIZER: Final = "authorizer.class.name"
 
 
-def of_rights(config: BrokerConfig) -> Iterator[Finding]:
+def of_rights(config: BrokerConfig) -> Iterator[SecurityFinding]:
     names = config.explicit.get(SUPER_USERS, "")
     if not config.authorizer_class_name.strip():
-        yield Finding(Grade.OPEN, AUTHORIZER, "it is not set: whoever comes in may do everything")
+        yield SecurityFinding(
+            Grade.OPEN, AUTHORIZER, "it is not set: every client may do everything"
+        )
         if names.strip():
-            yield Finding(Grade.BROKEN, SUPER_USERS, "it does nothing without an authorizer")
+            yield SecurityFinding(
+                Grade.BROKEN, SUPER_USERS, "it does nothing without an authorizer"
+            )
         return
     try:
         configured(config)
-        named = super_users(names)
+        principals = super_users(names)
     except ConfigError as problem:
-        yield Finding(Grade.BROKEN, AUTHORIZER, str(problem))
+        yield SecurityFinding(Grade.BROKEN, AUTHORIZER, str(problem))
         return
     if config.explicit.get(EVERYONE, "").strip().lower() == "true":
-        yield Finding(Grade.OPEN, EVERYONE, "what has no ACL is everybody's to read and write")
-    if not named:
-        says = "it is not set: nobody may add the first ACL"
-        yield Finding(Grade.BROKEN, SUPER_USERS, says)
-    known = _known_users(config)
-    for principal in named:
-        yield from _of_super_user(principal, known)
+        says = "every client may read and write resources that have no ACL"
+        yield SecurityFinding(Grade.OPEN, EVERYONE, says)
+    if not principals:
+        says = "it is not set: no client may add the first ACL"
+        yield SecurityFinding(Grade.BROKEN, SUPER_USERS, says)
+    known_users = _known_users(config)
+    for principal in principals:
+        yield from _of_super_user(principal, known_users)
 
 
 def _known_users(config: BrokerConfig) -> set[str] | None:
-    """Who may come in at all; None where that is not known from the settings alone."""
+    """All users that can connect; None if the settings alone do not say."""
     known: set[str] = set()
     for endpoint in config.listeners:
         if endpoint.security_protocol not in SASL:
@@ -59,17 +64,17 @@ def _known_users(config: BrokerConfig) -> set[str] | None:
     return known
 
 
-def _of_super_user(principal: str, known: set[str] | None) -> Iterator[Finding]:
+def _of_super_user(principal: str, known: set[str] | None) -> Iterator[SecurityFinding]:
     kind, _, name = principal.partition(":")
     if principal == ANONYMOUS:
-        says = f"{ANONYMOUS} is among them: whoever does not log in may do everything"
-        yield Finding(Grade.OPEN, SUPER_USERS, says)
+        says = f"it has {ANONYMOUS}: clients without authentication may do everything"
+        yield SecurityFinding(Grade.OPEN, SUPER_USERS, says)
     elif kind != "User":
-        says = f"{principal}: who comes in is of the type User, so this is nobody"
-        yield Finding(Grade.BROKEN, SUPER_USERS, says)
+        says = f"{principal} matches no client: all clients have the type User"
+        yield SecurityFinding(Grade.BROKEN, SUPER_USERS, says)
     elif name == "*":
-        yield Finding(Grade.BROKEN, SUPER_USERS, "User:* stands for nobody here, only in ACLs")
+        says = "User:* matches no client: the star has its meaning only in ACLs"
+        yield SecurityFinding(Grade.BROKEN, SUPER_USERS, says)
     elif known is not None and name not in known:
-        yield Finding(
-            Grade.BROKEN, SUPER_USERS, f"{principal}: nobody who may come in is called so"
-        )
+        says = f"{principal} matches no client: no listener has a user with this name"
+        yield SecurityFinding(Grade.BROKEN, SUPER_USERS, says)

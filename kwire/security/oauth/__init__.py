@@ -1,4 +1,4 @@
-"""Tokens of OAUTHBEARER that somebody has signed: whose keys are good, and what a token must say.
+"""Signed OAUTHBEARER tokens: the keys that sign them, and the claims that they must have.
 
-The way in is `keys_of` (key_source.py), for listeners that are told where the keys are.
+Start with `listener.signed_tokens`.
 """

@@ -1,4 +1,4 @@
-"""Getting what is at a URL, or in a file that a URL names.  All of it blocks: it is for threads."""
+"""Fetches the content of a URL or of a file.  Everything here blocks: call it in a thread."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from kwire.security.tls.context import client_context
 from kwire.security.tls.options import read_options
 
 TIMEOUT_S: Final = 20.0
-"""To connect, and between two pieces of an answer: jose4j's."""
+"""Timeout to connect, and between two reads of a response; jose4j's."""
 SIZE_BYTES_MAX: Final = 512 * 1024
-"""Of an answer; jose4j's."""
+"""Size limit of a response; jose4j's."""
 
 SCHEMES: Final = ("file", "http", "https")
 
 
 class CannotFetch(Exception):
-    """Why there is nothing; the URL is not in it, for it may hold a secret."""
+    """The content cannot be fetched.  The message omits the URL, which may hold a secret."""
 
 
 def tls_of(options: Mapping[str, str]) -> ssl.SSLContext | None:
-    """By `ssl.*` of a JAAS line; None for who the system trusts.  Raises TlsError."""
+    """The TLS of the `ssl.*` options in a JAAS line, or None for the system's.  Raises TlsError."""
     if not any(name.startswith("ssl.") for name in options):
         return None
     return client_context(read_options(options))
 
 
 def path_of(url: str) -> Path | None:
-    """The file that a `file:` URL names; None for other URLs."""
+    """The path of a `file:` URL, or None for other URLs."""
     parts = urlsplit(url)
     return Path(unquote(parts.path)) if parts.scheme == "file" else None
 
 
 def fetch(url: str, tls: ssl.SSLContext | None = None) -> bytes:
-    """Raises CannotFetch."""
+    """The content of `url`.  Raises CannotFetch."""
     file = path_of(url)
     if file is None:
         return ask(urllib.request.Request(url, headers={"Accept": "application/json"}), tls)
@@ -51,7 +51,7 @@ def fetch(url: str, tls: ssl.SSLContext | None = None) -> bytes:
 
 
 def ask(request: urllib.request.Request, tls: ssl.SSLContext | None = None) -> bytes:
-    """What a server answers.  Raises CannotFetch."""
+    """The body of the server's response.  Raises CannotFetch."""
     try:
         return _answer(request, tls)
     except urllib.error.HTTPError as problem:

@@ -1,6 +1,6 @@
-"""Keys that sign tokens: a JSON Web Key Set (RFC 7517), and which of its keys a token means.
+"""A JSON Web SigningKey Set (RFC 7517), and the choice of the key that verifies a token.
 
-The choice is that of jose4j's VerificationJwkSelector, which Apache Kafka asks.
+The choice is that of jose4j's VerificationJwkSelector, which Apache Kafka uses.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ from jwt import PyJWK
 from jwt.exceptions import PyJWTError
 
 _KEY_TYPES: Final = {"RS": "RSA", "PS": "RSA", "ES": "EC", "HS": "oct", "Ed": "OKP"}
-"""By the first letters of an algorithm's name."""
+"""Key types by the first two letters of an algorithm's name."""
 _CURVES: Final = {"ES256": "P-256", "ES384": "P-384", "ES512": "P-521", "ES256K": "secp256k1"}
 _RSA_BITS_MIN: Final = 2048
 
 
 class BadKeys(Exception):
-    """What was read is no set of keys."""
+    """The document is not a set of keys."""
 
 
-class Key(NamedTuple):
-    """One that may have signed, as the set describes it."""
+class SigningKey(NamedTuple):
+    """One key, with its members in the set's document."""
 
     members: Mapping[str, Any]
 
     def says(self, name: str, value: str, *, or_nothing: bool = True) -> bool:
-        """Whether the key is described so, or, where that will do, not at all."""
-        said = self.members.get(name)
-        return said == value or (or_nothing and said is None)
+        """Whether member `name` has `value`, or, with `or_nothing`, is missing."""
+        member = self.members.get(name)
+        return member == value or (or_nothing and member is None)
 
     def for_algorithm(self, algorithm: str) -> PyJWK | None:
-        """The key itself; None where it cannot sign by `algorithm`, or is too short to be safe."""
+        """The key for `algorithm`, or None if it does not fit or is too short to be secure."""
         try:
             key = PyJWK(dict(self.members), algorithm)
             weakness = key.Algorithm.check_key_length(key.key)
@@ -43,25 +43,25 @@ class Key(NamedTuple):
 
 
 class KeySet:
-    """All keys of one place."""
+    """The keys of one document."""
 
-    def __init__(self, keys: Iterable[Key] = ()) -> None:
+    def __init__(self, keys: Iterable[SigningKey] = ()) -> None:
         self._keys = tuple(keys)
 
     def __len__(self) -> int:
         return len(self._keys)
 
     def find(self, header: Mapping[str, Any]) -> PyJWK | None:
-        """The key that a token with this header means; None where there is none."""
+        """The key for a token with this header, or None."""
         algorithm = header["alg"]
-        found = [key for key in self._keys if _may_have_signed(key, header)]
-        found = _narrowed(found, lambda key: key.says("alg", algorithm))
+        candidates = [key for key in self._keys if _may_have_signed(key, header)]
+        candidates = _narrowed(candidates, lambda key: key.says("alg", algorithm))
         if algorithm in _CURVES:
-            found = _narrowed(found, lambda key: key.says("crv", _CURVES[algorithm]))
-        return found[0].for_algorithm(algorithm) if found else None
+            candidates = _narrowed(candidates, lambda key: key.says("crv", _CURVES[algorithm]))
+        return candidates[0].for_algorithm(algorithm) if candidates else None
 
 
-def _may_have_signed(key: Key, header: Mapping[str, Any]) -> bool:
+def _may_have_signed(key: SigningKey, header: Mapping[str, Any]) -> bool:
     kid = header.get("kid")
     return (
         (kid is None or key.says("kid", kid, or_nothing=False))
@@ -70,20 +70,20 @@ def _may_have_signed(key: Key, header: Mapping[str, Any]) -> bool:
     )
 
 
-def _narrowed(keys: list[Key], fits: Callable[[Key], bool]) -> list[Key]:
+def _narrowed(keys: list[SigningKey], fits: Callable[[SigningKey], bool]) -> list[SigningKey]:
     return [key for key in keys if fits(key)] if len(keys) > 1 else keys
 
 
 def read_keys(data: bytes) -> KeySet:
     """The keys of a JWKS document.  Raises BadKeys.
 
-    A key that says nothing of its kind is left out, as are all that are no keys.
+    Entries that are not keys, or have no key type, are left out.
     """
     try:
         document = json.loads(data)
     except (ValueError, RecursionError):
-        raise BadKeys("it is no JSON") from None
+        raise BadKeys("the document is not JSON") from None
     keys = document.get("keys") if isinstance(document, dict) else None
     if not isinstance(keys, list):
-        raise BadKeys('it has no list of "keys"')
-    return KeySet(Key(each) for each in keys if isinstance(each, dict) and each.get("kty"))
+        raise BadKeys('the document has no list of "keys"')
+    return KeySet(SigningKey(key) for key in keys if isinstance(key, dict) and key.get("kty"))

@@ -1,7 +1,7 @@
-"""The keys of one place, kept up: read anew now and then, and when a token names one that is new.
+"""The signing keys at one URL, refreshed at intervals and when a token names an unknown key.
 
-Apache Kafka's RefreshingHttpsJwks, without its thread: `follow` is a task that sleeps, and fetching
-is done in a thread of trio's.  A file is looked at each second.
+It does what Apache Kafka's RefreshingHttpsJwks does, but without a thread of its own: `follow` is a
+task, and a trio worker thread fetches the keys.  A file is checked for changes every second.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ log = logging.getLogger("kwire.security.oauth")
 FILE_LOOK_INTERVAL_S: Final = 1.0
 
 ASKED_AGAIN_AFTER_S: Final = 60.0
-"""How long nobody is asked again about a key that was not to be had."""
+"""For how long an unknown key id does not cause another fetch."""
 ASKED_FOR_MAX: Final = 16
-"""Such keys that are remembered, the last ones: whoever makes up names shall cost little."""
+"""The number of unknown key ids that are remembered: a client can invent any number of them."""
 KEY_NAME_MAX: Final = 1000
-"""Characters; a longer one is not asked for."""
+"""Longest key id, in characters, that causes a fetch."""
 
 
 class NoKeys(Exception):
-    """There are none to begin with; the message says why."""
+    """The first fetch of the keys has failed; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refreshing:
-    """`sasl.oauthbearer.jwks.endpoint.*`: how often keys are fetched, and what if that fails."""
+    """`sasl.oauthbearer.jwks.endpoint.*`: the refresh interval, and the backoff of retries."""
 
     interval_ms: int = 3_600_000
     retry_ms: int = 100
@@ -46,7 +46,7 @@ class Refreshing:
 
 
 class KeySource:
-    """See the module."""
+    """The keys at one URL; see the module."""
 
     def __init__(
         self, url: str, refreshing: Refreshing | None = None, tls: ssl.SSLContext | None = None
@@ -61,7 +61,10 @@ class KeySource:
         self._wanted = trio.Event()
 
     def find(self, header: Mapping[str, Any]) -> PyJWK | None:
-        """The key that a token means.  One that is not there is asked for, for the next token."""
+        """The key that a token's header selects, or None.
+
+        An unknown key starts a refresh, so that a later token may find it.
+        """
         key = self._keys.find(header)
         if key is None and self._file is None:
             self._ask_for(header.get("kid"))
@@ -82,10 +85,10 @@ class KeySource:
         try:
             self._keys = await trio.to_thread.run_sync(self._fetched, abandon_on_cancel=True)
         except (CannotFetch, BadKeys) as problem:
-            raise NoKeys(f"there are no keys at {self._url}: {problem}") from None
+            raise NoKeys(f"cannot fetch keys from {self._url}: {problem}") from None
 
     async def follow(self) -> None:
-        """Keep the keys up, until cancelled."""
+        """Refresh the keys until cancelled."""
         while True:
             with trio.move_on_after(self._interval_s()):
                 await self._wanted.wait()
@@ -99,17 +102,19 @@ class KeySource:
         return max(self._refreshing.interval_ms, 1) / 1000
 
     async def _refresh(self) -> None:
-        """Fetch the keys; where that fails, a few times more, and then leave them as they are."""
+        """Fetch the keys, with retries; if all fail, keep the present keys."""
         pause_ms, waited_ms = self._refreshing.retry_ms, 0
         while True:
             try:
                 self._keys = await trio.to_thread.run_sync(self._fetched, abandon_on_cancel=True)
             except (CannotFetch, BadKeys) as problem:
-                why = problem
+                failure = problem
             else:
                 return
             if waited_ms + pause_ms > self._refreshing.retry_max_ms:
-                log.warning("tokens are checked by the keys that are known: %s", why)
+                log.warning(
+                    "Cannot refresh the keys that sign tokens: %s. Using the present keys.", failure
+                )
                 return
             await trio.sleep(pause_ms / 1000)
             waited_ms += pause_ms
@@ -120,12 +125,12 @@ class KeySource:
         return read_keys(fetch(self._url, self._tls))
 
     def _is_written_anew(self) -> bool:
-        """Whether the file is another than when it was last looked at."""
+        """Whether the file has changed since the last call."""
         if self._file is None:
             return False
         try:
             written_ns = self._file.stat().st_mtime_ns
-        except OSError:  # between two of its kind, when it is replaced
+        except OSError:  # it may be missing for a moment while it is replaced
             return False
         before, self._written_ns = self._written_ns, written_ns
         return before != written_ns

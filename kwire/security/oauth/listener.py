@@ -1,7 +1,7 @@
-"""What a listener takes as a signed token, by `sasl.oauthbearer.*`, and where its keys are.
+"""Signed tokens of a listener: the rules and the key source, from `sasl.oauthbearer.*`.
 
-The keys stay those of the place that the broker was started with: the settings that name it are not
-to be changed at run time.
+The settings of the key source cannot change at run time, so it stays the same until the broker
+stops.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kwire.settings.definitions.security import SecuritySettings
 log = logging.getLogger("kwire.security.oauth")
 
 KeySources = dict[str, KeySource]
-"""By the name of the listener."""
+"""Key sources by listener name."""
 
 
 def signed_tokens(
@@ -32,17 +32,17 @@ def signed_tokens(
     module_options: Mapping[str, str],
     sources: KeySources,
 ) -> Validate:
-    """How tokens are read on `listener`, whose keys are in `sources` afterwards.
+    """The validation of tokens on `listener`; adds its key source to `sources`.
 
     Raises ConfigError.
     """
     if listener not in sources:
         sources[listener] = _source(settings, listener, module_options)
     source, rules = sources[listener], rules_of(settings)
-    for name, given in (("audience", rules.audiences), ("issuer", rules.issuer)):
-        if not given:
+    for name, expected in (("audience", rules.audiences), ("issuer", rules.issuer)):
+        if not expected:
             log.warning(
-                "listener %s takes tokens of any %s: sasl.oauthbearer.expected.%s is not set",
+                "Listener %s accepts tokens of any %s: sasl.oauthbearer.expected.%s is not set.",
                 listener,
                 name,
                 name,
@@ -67,8 +67,8 @@ def _source(
     scheme, separator, rest = url.partition(":")
     if not separator or not rest or scheme.lower() not in SCHEMES:
         raise ConfigError(
-            f"listener {listener}: sasl.oauthbearer.jwks.endpoint.url is a URL of "
-            f"{', '.join(SCHEMES)}, whose keys sign the tokens"
+            f"listener {listener}: sasl.oauthbearer.jwks.endpoint.url must be the "
+            f"{', '.join(SCHEMES)} URL of the keys that sign the tokens"
         )
     refreshing = Refreshing(
         settings.sasl_oauthbearer_jwks_endpoint_refresh_ms,
@@ -82,7 +82,7 @@ def _source(
 
 
 async def begin(sources: KeySources, nursery: trio.Nursery) -> None:
-    """Fetch all keys for the first time, and have them kept up.  Raises ConfigError."""
+    """Fetch all keys, and start the tasks that refresh them.  Raises ConfigError."""
     for listener, source in sources.items():
         try:
             await source.begin()

@@ -1,8 +1,8 @@
-"""Where a client has its token from, by Kafka's client properties.
+"""Gets a client's token, by Kafka's client properties.
 
-`sasl.oauthbearer.token.endpoint.url` is a file that has the token, or a server that gives one for
-the client's credentials (RFC 6749, 4.4).  Without it the token is one that nobody has signed, from
-the options of the login module.  All of it blocks.
+`sasl.oauthbearer.token.endpoint.url` is a file with the token, or a server that returns one for the
+client's credentials (RFC 6749, 4.4).  Without it the token is an unsecured one, made from the
+options of the login module.  Everything here blocks.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _LIFETIME_S: Final = 3600
 
 
 class BadOptions(ValueError):
-    """What is set gives no token."""
+    """The properties or options do not give a token."""
 
 
 def token_of(properties: Mapping[str, str], options: Mapping[str, str], now_ms: int) -> str:
-    """A token, by a client's properties and the options of its login module.
+    """A token for a client's properties and the options of its login module.
 
     Raises BadOptions, CannotFetch.
     """
@@ -47,7 +47,7 @@ def token_of(properties: Mapping[str, str], options: Mapping[str, str], now_ms: 
 
 
 def check_options(properties: Mapping[str, str], options: Mapping[str, str]) -> None:
-    """Whether there may be a token, without asking for one.  Raises BadOptions."""
+    """Check the properties and options without fetching a token.  Raises BadOptions."""
     url = properties.get(URL, "").strip()
     if not url:
         _unsecured(options, 0)
@@ -63,7 +63,7 @@ def _unsecured(options: Mapping[str, str], now_ms: int) -> str:
     try:
         lifetime_s = int(options.get(_LIFETIME, _LIFETIME_S))
     except ValueError:
-        raise BadOptions(f"{_LIFETIME} is no number") from None
+        raise BadOptions(f"{_LIFETIME} is not a number") from None
     return unsecured_token(subject, now_ms, now_ms + 1000 * lifetime_s)
 
 
@@ -98,20 +98,20 @@ def _tls(options: Mapping[str, str]) -> ssl.SSLContext | None:
 def _credential(
     properties: Mapping[str, str], options: Mapping[str, str], name: str, option: str
 ) -> str:
-    found = properties.get(CREDENTIALS + name) or options.get(option)
-    if not found:
+    credential = properties.get(CREDENTIALS + name) or options.get(option)
+    if not credential:
         raise BadOptions(f"OAUTHBEARER has neither {CREDENTIALS}{name} nor the option {option}")
-    return found
+    return credential
 
 
 def _token_in(answer: bytes) -> str:
-    """Of what a server of tokens answers; an id token where there is no other, as Kafka does."""
+    """The access token in a server's response; like Kafka, else its id token."""
     try:
-        found = json.loads(answer)
+        value = json.loads(answer)
     except ValueError:
-        raise CannotFetch("it answers what is no JSON") from None
-    said = found if isinstance(found, dict) else {}
-    token = said.get("access_token") or said.get("id_token")
+        raise CannotFetch("the response is not JSON") from None
+    fields = value if isinstance(value, dict) else {}
+    token = fields.get("access_token") or fields.get("id_token")
     if not isinstance(token, str):
-        raise CannotFetch("it answers without access_token")
+        raise CannotFetch("the response has no access_token")
     return token

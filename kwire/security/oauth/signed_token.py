@@ -1,7 +1,7 @@
-"""A signed JWT (RFC 7519) as Apache Kafka's BrokerJwtValidator takes one.
+"""Validates signed JWT (RFC 7519) with the rules of Apache Kafka's BrokerJwtValidator.
 
-PyJWT checks the signature; what a token must say is checked here, by the rules of jose4j's
-JwtConsumer, whom Apache Kafka asks, and of its ClaimValidationUtils.
+PyJWT checks the signature.  This module checks the claims, with the rules of jose4j's JwtConsumer,
+which Apache Kafka uses, and of Kafka's ClaimValidationUtils.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from jwt import PyJWK, PyJWS
 from jwt.exceptions import PyJWTError
 
 from kwire.security.sasl.exchange import BrokenExchange
-from kwire.security.sasl.oauthbearer import BadToken, Token
+from kwire.security.sasl.oauthbearer import BadToken, ValidatedToken
 
 FindKey = Callable[[Mapping[str, Any]], PyJWK | None]
-"""The key that a token with such a header must be signed with."""
+"""Finds the key with which a token with this header must be signed."""
 
 _JWS: Final = PyJWS()
 _LONG_MAX: Final = 2**63 - 1
 
 
 class SignedRules(NamedTuple):
-    """What is set about tokens: `sasl.oauthbearer.*`."""
+    """The settings `sasl.oauthbearer.*` about tokens."""
 
     audiences: frozenset[str] = frozenset()
     issuer: str | None = None
@@ -36,62 +36,65 @@ class SignedRules(NamedTuple):
     sub_claim: str = "sub"
 
 
-def validate_signed(token: str, rules: SignedRules, find_key: FindKey, now_ms: int) -> Token:
-    """What a token says that is signed by one of the keys.
+def validate_signed(
+    token: str, rules: SignedRules, find_key: FindKey, now_ms: int
+) -> ValidatedToken:
+    """The claims of a token, whose signature one of the keys must have made.
 
-    Raises BadToken, and BrokenExchange where Apache Kafka closes the connection.
+    Raises BadToken, and BrokenExchange if Apache Kafka closes the connection.
     """
     parts = token.split(".")
     if len(parts) != 3 or not all(parts):
-        raise BadToken("it has not three sections")
-    claims = _json(_signed_by_one_of_the_keys(token, _json(_decoded(parts[0])), find_key))
+        raise BadToken("the token does not have three sections")
+    claims = _json(_verified_payload(token, _json(_decoded(parts[0])), find_key))
     expires_s, issued_s = _time(claims, "exp"), _time(claims, "iat")
     if expires_s is None or issued_s is None:
-        raise BadToken("it does not say when it was issued, or expires")
+        raise BadToken("the token has no issue time or no expiry time")
     _check_times(expires_s, issued_s, _time(claims, "nbf"), rules.clock_skew_s, now_ms)
     _check_parties(claims, rules)
     _check_scopes(claims.get(rules.scope_claim))
     if max(expires_s, issued_s) > _LONG_MAX // 1000:
-        raise BrokenExchange("a token with times that are none")
+        raise BrokenExchange("a time of the token is too large")
     if min(expires_s, issued_s) < 0:
-        raise BadToken("its times are none")
-    return Token(_subject(claims.get(rules.sub_claim)), expires_s * 1000)
+        raise BadToken("a time of the token is negative")
+    return ValidatedToken(_subject(claims.get(rules.sub_claim)), expires_s * 1000)
 
 
 def _decoded(part: str) -> bytes:
     try:
         return base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
     except (binascii.Error, ValueError):
-        raise BadToken("a section is no base64") from None
+        raise BadToken("a section of the token is not base64") from None
 
 
 def _json(text: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(text, object_pairs_hook=_unique)
+        value = json.loads(text, object_pairs_hook=_unique)
     except (ValueError, RecursionError):
-        raise BadToken("a section is no JSON") from None
-    if not isinstance(found, dict):
-        raise BadToken("a section is no JSON object")
-    return found
+        raise BadToken("a section of the token is not JSON") from None
+    if not isinstance(value, dict):
+        raise BadToken("a section of the token is not a JSON object")
+    return value
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Nobody may read one value where somebody else reads the other."""
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise BadToken("a name comes twice")
-    return found
+    """The pairs as a dict; BadToken for a repeated name, because parsers differ in its value."""
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise BadToken("a name occurs twice in the token")
+    return members
 
 
-def _signed_by_one_of_the_keys(token: str, header: Mapping[str, Any], find_key: FindKey) -> bytes:
+def _verified_payload(token: str, header: Mapping[str, Any], find_key: FindKey) -> bytes:
+    """The payload of a token, once its signature is verified."""
     algorithm, kid = header.get("alg"), header.get("kid")
     if not isinstance(algorithm, str) or algorithm == "none":
-        raise BadToken("it is not signed")
+        raise BadToken("the token is not signed")
     if kid is not None and not isinstance(kid, str):
-        raise BadToken("its key has no name")
+        raise BadToken("the token's key id is not a string")
     key = find_key(header)
     if key is None:
-        raise BadToken(f"there is no key {kid!r} for {algorithm}")
+        raise BadToken(f"no key {kid!r} for {algorithm} exists")
     try:
         payload: bytes = _JWS.decode(token, key, algorithms=[algorithm])
     except PyJWTError as problem:
@@ -100,15 +103,15 @@ def _signed_by_one_of_the_keys(token: str, header: Mapping[str, Any], find_key: 
 
 
 def _time(claims: Mapping[str, Any], name: str) -> int | None:
-    """Seconds since the epoch; fractions are cut off, as Java's longValue does."""
-    found = claims.get(name)
-    if found is None:
+    """The claim in seconds since the epoch, without fractions, as Java's longValue has it."""
+    time_s = claims.get(name)
+    if time_s is None:
         return None
-    if isinstance(found, bool) or not isinstance(found, int | float) or math.isnan(found):
-        raise BadToken(f"{name} is no number")
-    if isinstance(found, int) and abs(found) > _LONG_MAX:
-        raise BadToken(f"{name} is beyond all time")
-    return int(max(-_LONG_MAX, min(found, _LONG_MAX)))
+    if isinstance(time_s, bool) or not isinstance(time_s, int | float) or math.isnan(time_s):
+        raise BadToken(f"{name} is not a number")
+    if isinstance(time_s, int) and abs(time_s) > _LONG_MAX:
+        raise BadToken(f"{name} is too large")
+    return int(max(-_LONG_MAX, min(time_s, _LONG_MAX)))
 
 
 def _check_times(
@@ -116,45 +119,48 @@ def _check_times(
 ) -> None:
     now_s = now_ms // 1000
     if now_s - clock_skew_s >= expires_s:
-        raise BadToken("it has expired")
+        raise BadToken("the token has expired")
     if expires_s < issued_s:
-        raise BadToken("it expires before it was issued")
+        raise BadToken("the token expires before it was issued")
     if not_before_s is not None:
         if expires_s < not_before_s:
-            raise BadToken("it expires before it is good")
+            raise BadToken("the token expires before it becomes valid")
         if now_s + clock_skew_s < not_before_s:
-            raise BadToken("it is not good yet")
+            raise BadToken("the token is not valid yet")
 
 
 def _check_parties(claims: Mapping[str, Any], rules: SignedRules) -> None:
-    """A token that names whom it is for is for nobody else, even if none is expected here."""
+    """Check audience, issuer, subject and id.
+
+    A token with an audience is refused if no audience is expected, as in jose4j.
+    """
     audience = claims.get("aud")
-    named = [audience] if isinstance(audience, str) else audience
-    if named is not None and not (
-        isinstance(named, list) and all(isinstance(each, str) for each in named)
+    audiences = [audience] if isinstance(audience, str) else audience
+    if audiences is not None and not (
+        isinstance(audiences, list) and all(isinstance(name, str) for name in audiences)
     ):
-        raise BadToken("aud names nobody")
-    if rules.audiences.isdisjoint(named or ()) and (rules.audiences or named is not None):
-        raise BadToken("it is for another audience")
+        raise BadToken("aud is neither a string nor a list of strings")
+    if rules.audiences.isdisjoint(audiences or ()) and (rules.audiences or audiences is not None):
+        raise BadToken("the token is for another audience")
     issuer = claims.get("iss")
     if issuer is not None and not isinstance(issuer, str):
-        raise BadToken("iss is no text")
+        raise BadToken("iss is not a string")
     if rules.issuer is not None and issuer != rules.issuer:
-        raise BadToken(f"its issuer is not {rules.issuer}")
+        raise BadToken(f"the token's issuer is not {rules.issuer}")
     for name in ("sub", "jti"):
         if not isinstance(claims.get(name, ""), str | None):
-            raise BadToken(f"{name} is no text")
+            raise BadToken(f"{name} is not a string")
 
 
-def _check_scopes(said: object) -> None:
-    scopes = [said] if isinstance(said, str) else said if isinstance(said, list) else []
-    if not all(isinstance(each, str) and each.strip() for each in scopes):
-        raise BadToken("a scope is empty")
-    if len({each.strip() for each in scopes}) != len(scopes):
-        raise BadToken("a scope comes twice")
+def _check_scopes(claim: object) -> None:
+    scopes = [claim] if isinstance(claim, str) else claim if isinstance(claim, list) else []
+    if not all(isinstance(scope, str) and scope.strip() for scope in scopes):
+        raise BadToken("a scope of the token is empty")
+    if len({scope.strip() for scope in scopes}) != len(scopes):
+        raise BadToken("a scope occurs twice in the token")
 
 
-def _subject(said: object) -> str:
-    if not isinstance(said, str) or not said.strip():
-        raise BadToken("it names nobody")
-    return said.strip()
+def _subject(claim: object) -> str:
+    if not isinstance(claim, str) or not claim.strip():
+        raise BadToken("the token has no subject")
+    return claim.strip()

@@ -1,6 +1,7 @@
-"""How much clients may ask for (KIP-13, KIP-124, KIP-599, KIP-612), and what holds them to it.
+"""Client quotas (KIP-13, KIP-124, KIP-599, KIP-612) and their throttle times.
 
-What is set is a config of an entity (kwire.cluster.metadata.entities).  Machines with the time as
-argument: `kinds` is what can be set, `asking` finds it, `rates` measures, `clients` and `mutations`
-say how long a client is to be held.  `enforcing` is the part that the broker's connections pass.
+A quota is a config of an entity (kwire.cluster.metadata.entities).  The modules take the time as an
+argument: `kinds` has the quotas and their values, `asking` the filters of DescribeClientQuotas,
+`rates` measures, `clients`, `mutations` and `addresses` compute throttle times.  `enforced` has all
+quotas of one broker.
 """

@@ -1,4 +1,4 @@
-"""How many new connections an address may make (KIP-612)."""
+"""The quota on new connections per IP address (KIP-612)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ONE = 1.0
 
 
 class AddressRates:
-    """The new connections of each address that is held to a rate."""
+    """The rate of new connections of each address that has a quota."""
 
     def __init__(self, windows: Windows, now_ms: Callable[[], float]) -> None:
         self._windows = windows
@@ -24,10 +24,10 @@ class AddressRates:
         self._default: float | None = None
         self._rates: dict[str, Rate] = {}
         self.unresolved = False
-        """Whether quotas were set since it was found out whom their names mean."""
+        """Whether quotas have changed since their host names were resolved."""
 
     def follow(self, image: ClusterImage) -> None:
-        """Live by the quotas of `image`; what was measured stays."""
+        """Apply the quotas of `image`; measured rates stay."""
         self._default = values_of(image.configs_of(*entity_key({IP: None}))).get(CONNECTION)
         self._set = {}
         self.unresolved = True
@@ -40,18 +40,19 @@ class AddressRates:
 
     @property
     def names(self) -> frozenset[str]:
-        """Whom quotas are set on by name: addresses, or hosts."""
+        """The addresses and host names that have a quota."""
         return frozenset(self._set)
 
     def resolve(self, addresses: Mapping[str, str]) -> None:
-        """The names of `names` by the address that each has."""
+        """Set which address each of `names` has; `addresses` maps addresses to names."""
         self._resolved = dict(addresses)
         self.unresolved = False
 
     def throttle_ms(self, address: str) -> int:
-        """Count a new connection; 0 if it may stay, else for how long it is held, then closed.
+        """Count a new connection; return 0 if it may stay.
 
-        At most for a window.  One that may not stay does not count.
+        Else return for how many ms to delay it before closing it, at most one window.  A closed
+        connection does not count.
         """
         bound = self._set.get(self._resolved.get(address, address), self._default)
         if bound is None:
@@ -62,7 +63,7 @@ class AddressRates:
             del self._rates[next(iter(self._rates))]
         now_ms = self._now_ms()
         rate.record(_ONE, now_ms)
-        held_ms = throttle_ms(rate, bound, now_ms)
-        if held_ms:
+        delay_ms = throttle_ms(rate, bound, now_ms)
+        if delay_ms:
             rate.record(-_ONE, now_ms)
-        return min(held_ms, self._windows.size_ms)
+        return min(delay_ms, self._windows.size_ms)

@@ -1,4 +1,4 @@
-"""What DescribeClientQuotas asks for: a filter of entities, as Kafka's ClientQuotasImage has it."""
+"""The filter of DescribeClientQuotas, with the rules of Kafka's ClientQuotasImage."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _WITH_A_NAME = "Request specified {}, but also specified a match string."
 
 
 class QuotaFilter:
-    """Which entities are asked for; `strict` wants those that have no other part."""
+    """A filter of quota entities; `strict` excludes entities with parts that it does not name."""
 
     def __init__(self, components: Iterable[tuple[str, int, str | None]], strict: bool) -> None:
-        """Each component is an entity's type, how it is to match, and its name where EXACT.
+        """Each component is a type of entity, a match type, and with EXACT a name.
 
         Raises Refusal.
         """
@@ -31,8 +31,8 @@ class QuotaFilter:
         self._any: set[str] = set()
         for kind, match_type, name in components:
             self._add(kind, match_type, name)
-        asked = self._exact.keys() | self._any
-        if IP in asked and len(asked) > 1:
+        types = self._exact.keys() | self._any
+        if IP in types and len(types) > 1:
             raise invalid(
                 "Invalid entity filter component combination. IP filter component should not be"
                 " used with user or clientId filter component."
@@ -68,11 +68,13 @@ class QuotaFilter:
         return all(kind in entity and entity[kind] == name for kind, name in self._exact.items())
 
 
-def found(image: ClusterImage, asked: QuotaFilter) -> Iterator[tuple[Entity, dict[str, float]]]:
-    """The entities that have quotas and are asked for, with all their quotas."""
+def found(
+    image: ClusterImage, quota_filter: QuotaFilter
+) -> Iterator[tuple[Entity, dict[str, float]]]:
+    """The entities with quotas that the filter matches, with all their quotas."""
     for key, configs in image.configs.items():
         entity = entity_of(key)
-        if entity is None or not asked.matches(entity):
+        if entity is None or not quota_filter.matches(entity):
             continue
         values = values_of(configs)
         if values:

@@ -1,7 +1,8 @@
-"""Who is held to which quota, and for how long: the byte rates and the time of requests.
+"""The quota of each client on byte rates and request time, and the throttle times.
 
-A quota may be set on a user, a client id, both together, and on the default of each; the closest
-one that has a value counts, and all whom it is meant for together share one measured rate:
+A quota can be set on a user, a client id, a pair of both, and on the default of each.  The first
+one in this list that has a value applies, and all clients to which it applies share one measured
+rate:
 
     users/U/clients/C, users/U/clients/<default>                   by user and client id
     users/U                                                        by user
@@ -21,31 +22,34 @@ from kwire.security.quotas.kinds import value_of
 from kwire.security.quotas.rates import Rate, Windows, throttle_ms
 
 IDLE_MS: Final = 3_600_000
-"""A rate nobody adds to is forgotten after an hour, as Kafka's sensors are."""
+"""A rate without requests is removed after an hour, like Kafka's sensors."""
 
 RATES_MAX: Final = 10_000
-"""A client can think up as many client ids as it likes; beyond these the one that was heard of
-least lately is forgotten.  A rate and its twelve windows take some 1.5 kB."""
+"""Rates that are kept; beyond it the least recently used one is removed.
+
+A client can send any number of client ids, so memory needs a limit: a rate with its twelve windows
+takes about 1.5 kB.
+"""
 
 _FORGOTTEN_EVERY_MS: Final = 60_000
 
 
 class Who(NamedTuple):
-    """Whose requests are counted together; None where that does not matter."""
+    """The clients that share a rate; None stands for any user or any client id."""
 
     user: str | None
     client_id: str | None
 
 
 class Bound(NamedTuple):
-    """A quota's value, and who shares it."""
+    """The value of a quota, and the clients that share it."""
 
     value: float
     shared_by: Who
 
 
 def candidates(user: str, client_id: str) -> Iterator[tuple[ResourceKey, Who]]:
-    """The entities that a client may have its quota of, the closest first."""
+    """The entities whose quota may apply to a client, in the order of precedence."""
     both, of_user, of_client = Who(user, client_id), Who(user, None), Who(None, client_id)
     levels: tuple[tuple[Entity, Who], ...] = (
         ({USER: user, CLIENT_ID: client_id}, both),
@@ -62,7 +66,7 @@ def candidates(user: str, client_id: str) -> Iterator[tuple[ResourceKey, Who]]:
 
 
 def bound_of(image: ClusterImage, quota: str, user: str, client_id: str) -> Bound | None:
-    """What a client is held to; None where nothing is set."""
+    """The quota that applies to a client, or None."""
     for key, who in candidates(user, client_id):
         text = image.configs_of(*key).get(quota)
         if text is not None and (value := value_of(text)) is not None:
@@ -71,7 +75,7 @@ def bound_of(image: ClusterImage, quota: str, user: str, client_id: str) -> Boun
 
 
 class ClientRates:
-    """What each client was given of one quota, and how long it must rest for it."""
+    """The measured rates of one quota, and the throttle times that follow from them."""
 
     __slots__ = ("_bounds", "_forgotten_ms", "_image", "_quota", "_rates", "_windows")
 
@@ -84,7 +88,7 @@ class ClientRates:
         self._forgotten_ms = 0.0
 
     def follow(self, image: ClusterImage) -> None:
-        """Live by the quotas of `image`; what was measured stays."""
+        """Apply the quotas of `image`; measured rates stay."""
         self._image = image
         self._bounds.clear()
 
@@ -98,14 +102,14 @@ class ClientRates:
         return self._bounds[who]
 
     def most_in_window(self, user: str, client_id: str) -> float | None:
-        """What may be given at once so that all windows together are not above; None: anything."""
+        """The amount that fills all windows of the client's quota, or None without a quota."""
         bound = self.bound(user, client_id)
         if bound is None:
             return None
         return bound.value * (self._windows.count - 1) * self._windows.size_ms / 1000
 
     def record(self, user: str, client_id: str, amount: float, now_ms: float) -> int:
-        """Count it; how many ms the client must rest, 0 if it need not."""
+        """Count `amount`; return the throttle time in ms, 0 if the client is within its quota."""
         bound = self.bound(user, client_id)
         if bound is None:
             return 0
@@ -114,7 +118,7 @@ class ClientRates:
         return throttle_ms(rate, bound.value, now_ms)
 
     def take_back(self, user: str, client_id: str, amount: float, now_ms: float) -> None:
-        """What was counted is not given after all."""
+        """Subtract an `amount` that was counted but not used."""
         bound = self.bound(user, client_id)
         if bound is not None:
             self._rate(bound.shared_by, now_ms).record(-amount, now_ms)
@@ -123,10 +127,13 @@ class ClientRates:
         if now_ms - self._forgotten_ms > _FORGOTTEN_EVERY_MS:
             self._forgotten_ms = now_ms
             self._rates = {
-                key: each for key, each in self._rates.items() if now_ms - each[1] < IDLE_MS
+                clients: (rate, used_ms)
+                for clients, (rate, used_ms) in self._rates.items()
+                if now_ms - used_ms < IDLE_MS
             }
-        known = self._rates.pop(who, None)
-        rate = Rate(self._windows) if known is None else known[0]
+        # Popping and adding again keeps the dict in the order of last use.
+        rate_and_time = self._rates.pop(who, None)
+        rate = Rate(self._windows) if rate_and_time is None else rate_and_time[0]
         self._rates[who] = rate, now_ms
         if len(self._rates) > RATES_MAX:
             del self._rates[next(iter(self._rates))]

@@ -1,4 +1,4 @@
-"""All that clients of one broker are held to, as one thing that follows the image."""
+"""All client quotas that one broker enforces, updated with the metadata image."""
 
 from __future__ import annotations
 
@@ -19,14 +19,13 @@ if TYPE_CHECKING:
     from kwire.cluster.metadata.image import ResourceKey
 
 NANOS_TO_PERCENT = 100 / 1e9
-"""Of one second: a request quota is a share of the time of one thread (KIP-124)."""
+"""Nanoseconds to percent of a second: a request quota is a share of one thread's time (KIP-124)."""
 
 
 class ClientQuotas:
-    """What a broker measures of its clients, and what they are told to rest for it.
+    """Measures the clients of a broker and computes their throttle times in ms.
 
-    `user` is a principal's name without its type; times are of `now_ms`, a clock that does not
-    go back.
+    `user` is a principal's name without its type.  `now_ms` is a clock that does not go back.
     """
 
     def __init__(
@@ -41,36 +40,39 @@ class ClientQuotas:
         self.addresses = AddressRates(windows, now_ms)
 
     def follow(self, image: ClusterImage) -> None:
-        for each in (self._produce, self._fetch, self._request):
-            each.follow(image)
+        for rates in (self._produce, self._fetch, self._request):
+            rates.follow(image)
         self.mutations.follow(image)
         self.addresses.follow(image)
 
     def concern(self, user: str, client_id: str, *, produces: bool) -> bool:
-        """Whether each of a client's requests must be counted; `produces`: this one does."""
+        """Whether a request of the client must be counted; `produces` says if it is a Produce."""
         if self._request.bound(user, client_id) is not None:
             return True
         return produces and self._produce.bound(user, client_id) is not None
 
     def produced(self, user: str, client_id: str, size_bytes: int) -> int:
-        """Count a Produce request; how many ms its client must rest."""
+        """Count the bytes of a Produce request; return the throttle time in ms."""
         return self._produce.record(user, client_id, size_bytes, self._now_ms())
 
     def requested(self, user: str, client_id: str, nanos: float) -> int:
-        """Count the time that a request took of the loop; at most a window's rest (KIP-124)."""
+        """Count the loop time of a request; return the throttle time in ms.
+
+        It is at most one window (KIP-124).
+        """
         percent = nanos * NANOS_TO_PERCENT
         throttle_ms = self._request.record(user, client_id, percent, self._now_ms())
         return min(throttle_ms, self._windows.size_ms)
 
     def most_fetched(self, user: str, client_id: str) -> int | None:
-        """How many bytes one Fetch may have; None for any number."""
+        """The number of bytes that one Fetch response may have, or None without a quota."""
         most = self._fetch.most_in_window(user, client_id)
         return None if most is None else int(min(most, 2**31 - 1))
 
     def fetched(self, user: str, client_id: str, size_bytes: int) -> int:
-        """Count a Fetch that would be answered in so many bytes; not if its client must rest.
+        """Count a Fetch response of `size_bytes`; return the throttle time in ms.
 
-        Who must rest is answered without records, and asks again (KIP-219).
+        A throttled client gets a response without records, so its bytes are not counted (KIP-219).
         """
         now_ms = self._now_ms()
         throttle_ms = self._fetch.record(user, client_id, size_bytes, now_ms)
@@ -80,7 +82,7 @@ class ClientQuotas:
 
 
 class QuotaSettings(Protocol):
-    """What a broker is configured with: see kwire.settings."""
+    """The settings of quota windows: see kwire.settings."""
 
     @property
     def quota_window_num(self) -> int: ...
@@ -98,7 +100,7 @@ def begun(
     changed: Collection[ResourceKey],
     now_ms: Callable[[], float],
 ) -> ClientQuotas | None:
-    """The quotas of all clients, or None if no entity in `changed` has a quota.
+    """The quotas to enforce from now on, or None if no entity in `changed` has a quota.
 
     `now_ms` is a clock that does not jump.
     """
@@ -116,7 +118,7 @@ def begun(
 
 
 def any_set(image: ClusterImage, among: Collection[ResourceKey]) -> bool:
-    """Whether one of those is an entity that has a quota."""
+    """Whether one of the resources is an entity with a quota."""
     return any(
         key[0] == ENTITY_RESOURCE and not QUOTAS.isdisjoint(image.configs_of(*key)) for key in among
     )

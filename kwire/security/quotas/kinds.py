@@ -1,4 +1,4 @@
-"""The quotas there are, whom each may be set on, and what its value may be."""
+"""The kinds of quotas: the entities and values that each may have."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ QUOTAS: Final = frozenset({*_OF_CLIENTS, *_OF_ADDRESSES})
 _GREATEST: Final = {_LONG: 2**63 - 1, _INT: 2**31 - 1}
 
 _ROUNDING: Final = 1e-6
-"""Clients send what they mean to be whole as a double: what is this close to it is it."""
+"""Clients send integers as doubles; a value this close to an integer counts as that integer."""
 
 _PLAIN_FROM, _PLAIN_TO = 1e-3, 1e7
-"""Between these Java writes a double without an exponent."""
+"""Java writes doubles in this range without an exponent."""
 
 
 def check_entity(entity: Entity) -> None:
-    """Raises Refusal where quotas cannot be set on such an entity; Kafka's words."""
+    """Raise Refusal, with Kafka's message, if the entity cannot have quotas."""
     if not entity:
         raise invalid("Invalid empty client quota entity")
     for kind, name in entity.items():
@@ -47,14 +47,14 @@ def check_entity(entity: Entity) -> None:
 
 
 def known_for(entity: Entity) -> Mapping[str, str]:
-    """The quotas that can be set on an entity."""
+    """The quotas that an entity can have, with the types of their values."""
     return _OF_ADDRESSES if IP in entity else _OF_CLIENTS
 
 
 def text_of(entity: Entity, quota: str, value: float) -> str:
-    """A value as it is kept, which is as Apache Kafka 3.9 keeps it in ZooKeeper.
+    """A value as it is stored, in the form of Apache Kafka 3.9 in ZooKeeper.
 
-    Raises Refusal where the quota cannot have it.
+    Raises Refusal if the quota cannot have the value.
     """
     kind = known_for(entity).get(quota)
     if kind is None:
@@ -76,7 +76,7 @@ def _article(kind: str) -> str:
 
 
 def java_double(value: float) -> str:
-    """As Java's Double.toString: `1.0E9` where Python has `1000000000.0`."""
+    """The text of Java's Double.toString: `1.0E9` for Python's `1000000000.0`."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -88,23 +88,26 @@ def java_double(value: float) -> str:
 
 
 def _rounded(value: float) -> Iterator[tuple[str, str]]:
-    """Digits and exponent, with ever more digits."""
+    """Digits and exponent of `value`, rounded to 2, 3, ... 18 digits."""
     for places in range(1, 18):
         digits, _, exponent = f"{value:.{places}e}".partition("e")
         yield digits, exponent
 
 
 def values_of(configs: Mapping[str, str]) -> dict[str, float]:
-    """The quotas among what is set on an entity: users have credentials beside them."""
-    found = ((quota, value_of(configs[quota])) for quota in configs.keys() & QUOTAS)
-    return {quota: value for quota, value in found if value is not None}
+    """The quotas among the configs of an entity; users also have credentials there."""
+    values = ((quota, value_of(configs[quota])) for quota in configs.keys() & QUOTAS)
+    return {quota: value for quota, value in values if value is not None}
 
 
 def value_of(text: str) -> float | None:
-    """A quota as it is kept; None for no number, which Apache Kafka would not start with."""
+    """The value of a stored quota, or None if it is not a number.
+
+    Apache Kafka does not start with such a quota.
+    """
     try:
         return float(text)
-    except ValueError:  # somebody's hand in ZooKeeper
+    except ValueError:  # edited by hand in ZooKeeper
         return None
 
 

@@ -1,4 +1,4 @@
-"""How much of the cluster's metadata a client may change (KIP-599): partitions made and deleted."""
+"""The quota on partitions that a client creates and deletes, per second (KIP-599)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from kwire.security.quotas.enforced import ClientQuotas
 
 
-class Asker(Protocol):
-    """Whose request it is: see kwire.requests.context."""
+class QuotaClient(Protocol):
+    """The sender of a request: see kwire.requests.context."""
 
     client_id: str | None
 
@@ -26,7 +26,7 @@ class Asker(Protocol):
 
 
 class MutationBudgets:
-    """The tokens of each client that has such a quota; one for each partition."""
+    """The token buckets of the clients that have this quota; a partition costs one token."""
 
     def __init__(self, windows: Windows, now_ms: Callable[[], float]) -> None:
         self._windows = windows
@@ -38,10 +38,10 @@ class MutationBudgets:
         self._image = image
 
     def budget(self, user: str, client_id: str, *, strict: bool) -> MutationBudget | None:
-        """What one request may spend; None where nothing is set for its client.
+        """The budget of one request, or None if its client has no quota.
 
-        `strict`: what is overdrawn already is refused, as those versions of a request can be told;
-        else the client only rests.
+        With `strict` a client whose bucket is overdrawn is refused: its version of the request
+        understands THROTTLING_QUOTA_EXCEEDED.  Otherwise it only gets a throttle time.
         """
         assert self._image is not None
         bound = bound_of(self._image, MUTATION, user, client_id)
@@ -60,7 +60,7 @@ class MutationBudgets:
 
 
 class MutationBudget:
-    """What one request spends."""
+    """Charges one request to its client's token bucket."""
 
     __slots__ = ("_bucket", "_now_ms", "_strict", "_throttle_ms")
 
@@ -72,11 +72,11 @@ class MutationBudget:
 
     @property
     def throttle_ms(self) -> int:
-        """How long the client must rest for this request."""
+        """The throttle time of this request in ms."""
         return self._throttle_ms
 
     def spend(self, partitions: int) -> None:
-        """Pay for so many.  Raises Refusal where the client has overdrawn before, if strict."""
+        """Charge for `partitions`.  If strict, raises Refusal while the bucket is overdrawn."""
         now_ms = self._now_ms()
         if self._strict:
             self._throttle_ms = self._bucket.throttle_ms(now_ms)
@@ -89,14 +89,14 @@ class MutationBudget:
 
 
 def budget_of(
-    quotas: ClientQuotas | None, context: Asker, *, strict: bool
+    quotas: ClientQuotas | None, context: QuotaClient, *, strict: bool
 ) -> MutationBudget | None:
-    """What a request may spend; None for any amount.  `strict`: see MutationBudgets.budget."""
+    """The budget of a request, or None without a quota.  `strict`: see MutationBudgets.budget."""
     if quotas is None:
         return None
     return quotas.mutations.budget(context.user, context.client_id or "", strict=strict)
 
 
 def owed_ms(budget: MutationBudget | None) -> int:
-    """How long the client of a request must rest for what it has spent."""
+    """The throttle time of a request in ms; 0 without a budget."""
     return 0 if budget is None else budget.throttle_ms

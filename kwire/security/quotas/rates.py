@@ -1,4 +1,4 @@
-"""What was asked for of late, as Apache Kafka's metrics measure it: quotas go by that.
+"""Rates and token buckets for quotas, with the formulas of Apache Kafka's metrics.
 
 Times are milliseconds of any clock that does not go back.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """Over how long is measured: `quota.window.num` windows of `quota.window.size.seconds`."""
+    """The measured time: `quota.window.num` windows of `quota.window.size.seconds`."""
 
     count: int = 11
     size_ms: int = 1000
@@ -28,10 +28,10 @@ class _Window:
 
 
 class Rate:
-    """An amount a second over the last windows: Kafka's Rate of a WindowedSum.
+    """The amount per second over the last windows: Kafka's Rate of a WindowedSum.
 
-    Of a client that has just come, the windows that it was not there for count as empty ones, all
-    but the one under way: a burst at the beginning is not taken for its rate.
+    For a new client the windows before its first request count as empty, so that an initial burst
+    does not count as its rate.
     """
 
     __slots__ = ("_current", "_ring", "_windows")
@@ -51,23 +51,23 @@ class Rate:
         return sum(window.total for window in self._ring) * 1000 / span_ms
 
     def span_ms(self, now_ms: float) -> float:
-        """How long a time the rate is of."""
-        size_ms, least = self._windows.size_ms, self._windows.count - 1
+        """The time in ms over which the rate is measured."""
+        size_ms, full_windows_min = self._windows.size_ms, self._windows.count - 1
         elapsed_ms = self._elapsed_ms(now_ms)
-        full = elapsed_ms // size_ms
-        if full < least:
-            elapsed_ms += (least - full) * size_ms
+        full_windows = elapsed_ms // size_ms
+        if full_windows < full_windows_min:
+            elapsed_ms += (full_windows_min - full_windows) * size_ms
         return max(elapsed_ms, 1)
 
     def _elapsed_ms(self, now_ms: float) -> float:
-        """Since the oldest window began; the first begins when somebody asks, if not before."""
+        """The time in ms since the start of the oldest window; creates the first window."""
         self._forget(now_ms)
         if not self._ring:
             self._ring.append(_Window(now_ms))
-        return now_ms - min(each.start_ms for each in self._ring)
+        return now_ms - min(window.start_ms for window in self._ring)
 
     def _window(self, now_ms: float) -> _Window:
-        """The one under way."""
+        """The current window; starts the next one if its time is over."""
         ring = self._ring
         if not ring:
             ring.append(_Window(now_ms))
@@ -82,7 +82,7 @@ class Rate:
         return ring[self._current]
 
     def _forget(self, now_ms: float) -> None:
-        """What is over."""
+        """Reset windows that are older than the measured time."""
         age_ms = self._windows.count * self._windows.size_ms
         for window in self._ring:
             if now_ms - window.last_ms >= age_ms:
@@ -90,7 +90,7 @@ class Rate:
 
 
 class SimpleRate(Rate):
-    """One that takes no window for empty before it was there, but lasts one at least: Kafka's."""
+    """Kafka's SimpleRate: counts no empty windows before the first, but at least one window."""
 
     __slots__ = ()
 
@@ -99,7 +99,7 @@ class SimpleRate(Rate):
 
 
 def throttle_ms(rate: Rate, bound: float, now_ms: float) -> int:
-    """How long a client must rest until its rate is at `bound` again; 0 if it is not above."""
+    """The throttle time in ms after which the rate is down to `bound`; 0 if it is not above."""
     value = rate.per_second(now_ms)
     if not value > bound:
         return 0
@@ -107,9 +107,9 @@ def throttle_ms(rate: Rate, bound: float, now_ms: float) -> int:
 
 
 class TokenBucket:
-    """A budget of tokens that fills at a rate and may be overdrawn (KIP-599).
+    """A bucket of tokens that fills at a rate and may be overdrawn (KIP-599).
 
-    It holds what all windows together give: a burst of that size is paid at once.
+    It holds the tokens of all windows, so a burst of that size causes no throttle time.
     """
 
     __slots__ = ("_last_ms", "_rate", "_tokens", "_windows")
@@ -125,7 +125,7 @@ class TokenBucket:
         return self._windows.count * self._windows.size_ms / 1000 * self._rate
 
     def change(self, rate: float, now_ms: float) -> None:
-        """Fill at another rate from now on."""
+        """Fill the bucket at another rate from now on."""
         self._fill(now_ms)
         self._rate = rate
         self._tokens = min(self._tokens, self._most)
@@ -135,7 +135,7 @@ class TokenBucket:
         self._tokens = min(self._most, self._tokens - count)
 
     def throttle_ms(self, now_ms: float) -> int:
-        """How long until what was overdrawn is paid back; 0 if nothing was."""
+        """The time in ms until the bucket is no longer overdrawn; 0 if it is not."""
         self._fill(now_ms)
         return round(-self._tokens / self._rate * 1000) if self._tokens < 0 else 0
 

@@ -1,6 +1,6 @@
-"""SASL's mechanisms as machines: tokens in, tokens out; clocks and chance are arguments.
+"""SASL mechanisms without I/O: tokens in, tokens out; clocks and nonces are arguments.
 
-The way in is `exchange`, what a mechanism is; `plain`, ... are those that are served.  Both sides
-are here: brokers and kwire's client log in to others by the same machines.  `jaas` reads the lines
-in which Kafka's files have passwords.
+Start with `exchange`, the interface of a mechanism.  `plain`, `scram` and `oauthbearer` implement
+its server and client sides; brokers and kwire's client use the client sides to log in to others.
+`jaas` parses the lines in which Kafka's files have passwords.
 """

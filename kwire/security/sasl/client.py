@@ -1,4 +1,4 @@
-"""The client's side of a login: which exchange a mechanism and its JAAS options make."""
+"""Creates the client's side of a SASL exchange from a mechanism and its JAAS options."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ SERVED: Final = ("PLAIN", *HASHES)
 def client_exchange(
     mechanism: str, options: Mapping[str, str], new_nonce: Callable[[], str]
 ) -> ClientExchange:
-    """`options` are those of the login module: `username`, `password`, of a token `tokenauth`.
+    """The exchange; `options` of the login module are `username`, `password` and `tokenauth`.
 
-    Raises SaslError where they, or the mechanism, do not do.
+    Raises SaslError if the mechanism is unknown or an option is missing.
     """
     if mechanism not in SERVED:
-        raise SaslError(f"mechanism {mechanism} is not known: it is one of {', '.join(SERVED)}")
+        raise SaslError(f"mechanism {mechanism} is unknown: it must be one of {', '.join(SERVED)}")
     missing = [name for name in ("username", "password") if not options.get(name)]
     if missing:
         raise SaslError(f"the login module of {mechanism} has no {' and no '.join(missing)}")

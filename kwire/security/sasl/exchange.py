@@ -1,4 +1,4 @@
-"""What a mechanism is to whoever carries its tokens, and how an exchange fails."""
+"""The interface of a SASL mechanism, and the errors of an exchange."""
 
 from __future__ import annotations
 
@@ -8,46 +8,46 @@ from typing import Protocol
 class SaslError(Exception):
     """The exchange has failed.
 
-    Its text is for the log: it may say what the other side must not learn, such as whether there
-    is such a user.  No secret is ever in it.
+    The message is for the log only: it may say what the other side must not learn, for example
+    whether a user exists.  It never has a secret.
     """
 
 
 class AuthenticationError(SaslError):
-    """The exchange has failed, and the client is told so in these words."""
+    """The exchange has failed, and the client gets this message."""
 
 
 class BrokenExchange(Exception):
-    """What came fits no exchange at all: Apache Kafka closes the connection without a word."""
+    """The token does not fit the exchange at all: Apache Kafka closes the connection silently."""
 
 
 class ServerExchange(Protocol):
-    """The server's side of one login; it ends with `principal_name` set, or with an exception."""
+    """The server's side of one exchange; it ends with `principal_name` set or an exception."""
 
     @property
     def principal_name(self) -> str | None:
-        """Who it is, once the exchange is done; None before."""
+        """The name of the authenticated client; None until the exchange is complete."""
 
     @property
     def expires_ms(self) -> int | None:
-        """When what was proved ceases to be true, in ms since the epoch; None for never."""
+        """When the authentication expires, in ms since the epoch; None for never."""
 
     @property
     def by_token(self) -> bool:
-        """Whether what was proved is to have a delegation token."""
+        """Whether the client authenticated with a delegation token."""
 
     def respond(self, token: bytes) -> bytes:
         """The answer to the client's next token.  Raises SaslError, BrokenExchange."""
 
 
 class ClientExchange(Protocol):
-    """The client's side of one login."""
+    """The client's side of one exchange."""
 
     def first(self) -> bytes:
-        """The token that begins it."""
+        """The first token."""
 
     def respond(self, token: bytes) -> bytes | None:
-        """The answer to the server's next token, None where there is no more to say.
+        """The answer to the server's next token, or None if the exchange is complete.
 
-        Raises SaslError where the server is not who it ought to be, or makes no sense.
+        Raises SaslError if the server cannot prove its identity, or its token is invalid.
         """

@@ -1,10 +1,10 @@
-"""A line of JAAS, the form in which Kafka's files have the secrets of a login.
+"""Parses JAAS lines, the form in which Kafka's files have the secrets of a login.
 
     org.apache.kafka.common.security.plain.PlainLoginModule required user_admin="secret";
 
-Read as Apache Kafka's JaasConfig reads it, which has Java's StreamTokenizer cut it into words:
-quotes are single or double, `\\"` within them is a quote, `/` begins a comment, and a number is no
-value unless it is quoted.  The module's name and options are all that is used: no Java runs.
+The rules are those of Apache Kafka's JaasConfig, which uses Java's StreamTokenizer: quotes are
+single or double, `\\"` within them is a quote, `/` begins a comment, and a number is a value only
+in quotes.  Only the module's name and options are used; no Java runs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ESCAPED: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "
 
 
 class JaasError(ValueError):
-    """What is wrong with a line; no value of an option is ever in it."""
+    """The line is invalid; the message never has the value of an option."""
 
 
 class LoginModule(NamedTuple):
@@ -45,7 +45,7 @@ class LoginModule(NamedTuple):
 
 class _Token(NamedTuple):
     text: str | None
-    """None where Java's tokenizer has no text: numbers and signs."""
+    """None for numbers and signs, for which Java's tokenizer has no text."""
     sign: str = ""
 
 
@@ -68,7 +68,7 @@ def _unescaped(match: re.Match[str]) -> str:
 
 
 def parse_modules(line: str) -> list[LoginModule]:
-    """All modules of a line.  Raises JaasError in the sentences of Apache Kafka."""
+    """All modules of a line.  Raises JaasError with the messages of Apache Kafka."""
     tokens = _tokens(line)
     modules = [_module(first, tokens) for first in tokens]
     if not modules:
@@ -87,16 +87,17 @@ def parse_module(line: str) -> LoginModule:
 
 
 def _module(first: _Token, tokens: Iterator[_Token]) -> LoginModule:
-    """One module up to its semicolon.  What is out of place is not shown: it may be half a secret
-    that was not quoted well.
+    """One module up to its semicolon.
+
+    Errors do not show the wrong text: it may be part of a secret that is not quoted correctly.
     """
     if first.text is None:
         raise JaasError("Login module not specified in JAAS config")
     flag = (next(tokens, _Token(None)).text or "").lower()
     if flag not in CONTROL_FLAGS:
         raise JaasError(
-            f"Invalid login module control flag in JAAS config: behind {first.text} stands one of "
-            f"{', '.join(CONTROL_FLAGS)}"
+            f"Invalid login module control flag in JAAS config: {first.text} must be followed by "
+            f"one of {', '.join(CONTROL_FLAGS)}"
         )
     options: dict[str, str] = {}
     before = flag
@@ -106,8 +107,8 @@ def _module(first: _Token, tokens: Iterator[_Token]) -> LoginModule:
         name, value = token.text, _value(tokens)
         if name is None or value is None:
             raise JaasError(
-                f"Value not specified in JAAS config: what stands behind '{before}' is not "
-                'name="value"'
+                f"Value not specified in JAAS config: '{before}' must be followed by "
+                'name="value" or a semi-colon'
             )
         options[name] = value
         before = name

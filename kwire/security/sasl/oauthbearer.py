@@ -1,11 +1,11 @@
-"""OAUTHBEARER (RFC 7628): the client shows a token that says who it is, and until when.
+"""OAUTHBEARER (RFC 7628): the client sends a token with its name and an expiry time.
 
     n,[a=authzid],^Aauth=Bearer token^A[key=value^A...]^A
 
-A token that is not good is answered by JSON that says so, and the client's next message ends the
-exchange with the same words.  Tokens here are unsecured JWS, for development: nobody has signed
-them, so everybody may be anybody.  What is checked of them is what Apache Kafka's
-OAuthBearerUnsecuredValidatorCallbackHandler checks.  Signed ones are read in kwire.security.oauth.
+The server answers an invalid token with a JSON error; the client's next message then ends the
+exchange with the same error.  This module validates unsecured JWS, which are for development only:
+they have no signature, so a client can claim any name.  The checks are those of Apache Kafka's
+OAuthBearerUnsecuredValidatorCallbackHandler.  kwire.security.oauth validates signed tokens.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ INSUFFICIENT_SCOPE: Final = "insufficient_scope"
 
 
 class BadToken(Exception):
-    """A token that lets nobody in; `scope` is the one that it lacks."""
+    """The token is invalid; `scope` is the required scope that it lacks."""
 
     def __init__(self, why: str, scope: str | None = None) -> None:
         super().__init__(why)
         self.scope = scope
 
 
-class Token(NamedTuple):
-    """What a token says that was found good."""
+class ValidatedToken(NamedTuple):
+    """The claims of a valid token."""
 
     principal_name: str
     expires_ms: int
 
 
-Validate = Callable[[str], Token]
-"""Reads a token; raises BadToken where it lets nobody in."""
+Validate = Callable[[str], ValidatedToken]
+"""Validates a token; raises BadToken."""
 
 
 class UnsecuredRules(NamedTuple):
-    """The options of a login module that say what an unsecured token must have."""
+    """What an unsecured token must have, from the options of a login module."""
 
     principal_claim: str = "sub"
     scope_claim: str = "scope"
@@ -70,6 +70,8 @@ class UnsecuredRules(NamedTuple):
 
 
 class OAuthBearerServer:
+    """The server's side of the exchange."""
+
     by_token = False
 
     def __init__(self, validate: Validate) -> None:
@@ -84,22 +86,22 @@ class OAuthBearerServer:
         self._refused = None
         authorization_id, bearer = _initial(token)
         try:
-            found = self._validate(bearer)
+            validated = self._validate(bearer)
         except BadToken as problem:
             self._refused = _refusal(problem)
             return self._refused.encode()
-        if authorization_id and authorization_id != found.principal_name:
+        if authorization_id and authorization_id != validated.principal_name:
             raise AuthenticationError(
                 "Authentication failed: Client requested an authorization id "
                 f"({authorization_id}) that is different from the token's principal name "
-                f"({found.principal_name})"
+                f"({validated.principal_name})"
             )
-        self.principal_name, self.expires_ms = found
+        self.principal_name, self.expires_ms = validated
         return b""
 
 
 def _initial(message: bytes) -> tuple[str, str]:
-    """The authorization id and the bearer's token of a client's first message."""
+    """The authorization id and the bearer token in a client's first message."""
     match = _INITIAL.fullmatch(message.decode("utf-8", "replace"))
     if match is None:
         raise SaslError("Invalid OAUTHBEARER client first message")
@@ -120,41 +122,41 @@ def _refusal(problem: BadToken) -> str:
     return f'{{"status":"{INSUFFICIENT_SCOPE}", "scope":"[{problem.scope}]"}}'
 
 
-def validate_unsecured(token: str, rules: UnsecuredRules, now_ms: int) -> Token:
-    """What an unsecured JWS says.
+def validate_unsecured(token: str, rules: UnsecuredRules, now_ms: int) -> ValidatedToken:
+    """The claims of an unsecured JWS.
 
-    Raises BadToken, and BrokenExchange where Apache Kafka closes the connection.
+    Raises BadToken, and BrokenExchange if Apache Kafka closes the connection.
     """
     parts = token.split(".")
     if len(parts) != 3 or ".." in token:
-        raise BadToken("no unsecured JWS in compact form")
+        raise BadToken("the token is not an unsecured JWS in compact form")
     header, claims, signature = _json(parts[0]), _json(parts[1]), parts[2]
     if "alg" not in header:
-        raise BrokenExchange("a JWS without an algorithm")
+        raise BrokenExchange("the token's header has no algorithm")
     if header["alg"] != "none" or signature:
-        raise BadToken("a JWS that is signed, or says so")
+        raise BadToken("the token is signed, but the listener accepts unsecured tokens only")
     principal = claims.get(rules.principal_claim)
     if not isinstance(principal, str) or not principal.strip():
-        raise BadToken(f"no name in the claim {rules.principal_claim}")
+        raise BadToken(f"the token has no name in the claim {rules.principal_claim}")
     expires_ms, issued_ms = _time_ms(claims, "exp"), _time_ms(claims, "iat")
     if expires_ms is None or now_ms - rules.clock_skew_ms >= expires_ms:
-        raise BadToken("it has expired, or does not say when")
+        raise BadToken("the token has expired, or has no expiry time")
     if issued_ms is not None and (
         issued_ms - rules.clock_skew_ms > now_ms or expires_ms <= issued_ms
     ):
-        raise BadToken("its times make no sense")
+        raise BadToken("the token was issued in the future, or after its expiry time")
     _require_scope(claims.get(rules.scope_claim), rules.required_scope)
-    return Token(principal, expires_ms)
+    return ValidatedToken(principal, expires_ms)
 
 
 def _json(part: str) -> dict[str, Any]:
     try:
-        found = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+        value = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
     except (binascii.Error, ValueError, RecursionError):
-        raise BadToken("a part is no JSON") from None
-    if not isinstance(found, dict):
-        raise BrokenExchange("a part of a JWS is no JSON object")
-    return found
+        raise BadToken("a part of the token is not JSON") from None
+    if not isinstance(value, dict):
+        raise BrokenExchange("a part of the token is not a JSON object")
+    return value
 
 
 def _time_ms(claims: Mapping[str, Any], name: str) -> int | None:
@@ -162,22 +164,22 @@ def _time_ms(claims: Mapping[str, Any], name: str) -> int | None:
         return None
     seconds = claims[name]
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
-        raise BadToken(f"{name} is no number")
+        raise BadToken(f"{name} is not a number")
     try:
         return round(seconds * 1000)
-    except (OverflowError, ValueError):  # JSON knows no infinity, but Python's reader does
-        raise BadToken(f"{name} is no time") from None
+    except (OverflowError, ValueError):  # JSON has no infinity, but Python's parser accepts it
+        raise BadToken(f"{name} is not a time") from None
 
 
-def _require_scope(said: object, required: tuple[str, ...]) -> None:
-    """A text is one scope, whatever blanks are in it; several are a list."""
-    scopes = [said.strip()] if isinstance(said, str) else said if isinstance(said, list) else ()
-    if any(each not in scopes for each in required):
-        raise BadToken("it lacks a scope", ", ".join(required))
+def _require_scope(claim: object, required: tuple[str, ...]) -> None:
+    """A string is one scope, even with spaces; several scopes are a list."""
+    scopes = [claim.strip()] if isinstance(claim, str) else claim if isinstance(claim, list) else ()
+    if any(scope not in scopes for scope in required):
+        raise BadToken("the token lacks a required scope", ", ".join(required))
 
 
 def expires_ms_of(token: str) -> int | None:
-    """When a token ends by its own words, which nobody has checked; None where it says nothing."""
+    """The unverified expiry time of a token in ms since the epoch, or None if it has none."""
     parts = token.split(".")
     if len(parts) != 3:
         return None
@@ -188,16 +190,16 @@ def expires_ms_of(token: str) -> int | None:
 
 
 def unsecured_token(principal: str, issued_ms: int, expires_ms: int) -> str:
-    """A token that says who somebody is, and that nobody has signed."""
+    """An unsecured JWS with these claims."""
     claims = {"sub": principal, "iat": issued_ms / 1000, "exp": expires_ms / 1000}
     parts = (
-        base64.urlsafe_b64encode(json.dumps(each).encode()) for each in ({"alg": "none"}, claims)
+        base64.urlsafe_b64encode(json.dumps(part).encode()) for part in ({"alg": "none"}, claims)
     )
     return "".join(part.decode().rstrip("=") + "." for part in parts)
 
 
 class OAuthBearerClient:
-    """Shows a token."""
+    """The client's side: sends a token."""
 
     def __init__(self, token: str) -> None:
         self._message = f"n,,\x01auth=Bearer {token}\x01\x01".encode()

@@ -1,6 +1,6 @@
 """PLAIN (RFC 4616): name and password in one token, as `[authzid] NUL authcid NUL passwd`.
 
-The sentences are those of Apache Kafka's PlainSaslServer; clients are told them.
+The error messages are those of Apache Kafka's PlainSaslServer; clients see them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from hmac import compare_digest
 from kwire.security.sasl.exchange import AuthenticationError
 
 USER_PREFIX = "user_"
-"""Of the options in a JAAS line: what follows is a user's name, the value a password."""
+"""The prefix of options in a JAAS line whose rest is a user's name and whose value its password."""
 
 
 def users_of(options: Mapping[str, str]) -> dict[str, bytes]:
@@ -24,7 +24,7 @@ def users_of(options: Mapping[str, str]) -> dict[str, bytes]:
 
 
 class PlainServer:
-    """Compares a password with that of its user."""
+    """The server's side: compares the password with the user's."""
 
     expires_ms = None
     by_token = False
@@ -50,7 +50,11 @@ class PlainServer:
         return b""
 
     def _is_right(self, user: str, password: str) -> bool:
-        """An unknown user costs the time of a wrong password: it is compared with itself."""
+        """Whether the password is right.
+
+        An unknown user takes as long as a wrong password, so that the time does not reveal it: the
+        password is compared with itself.
+        """
         given = password.encode()
         expected = self._users.get(user)
         return compare_digest(given, given if expected is None else expected) and (
@@ -69,7 +73,7 @@ def _split(token: bytes) -> tuple[str, str, str]:
 
 
 class PlainClient:
-    """Says name and password."""
+    """The client's side: sends name and password."""
 
     def __init__(self, user: str, password: str) -> None:
         self._token = f"\0{user}\0{password}".encode()

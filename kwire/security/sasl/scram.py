@@ -1,14 +1,14 @@
-"""SCRAM (RFC 5802, RFC 7677): a password is proved without being said, and so is the server's part.
+"""SCRAM (RFC 5802, RFC 7677): client and server prove that they know a password without sending it.
 
     client-first   n,[a=authzid],n=user,r=nonce[,extensions]
     server-first   r=nonce and more of it,s=salt,i=iterations
     client-final   c=biws,r=that nonce,p=proof
     server-final   v=signature
 
-The server keeps no password but a `Credential`.  Forms, checks and their moments are those of
-Apache Kafka's ScramSaslServer: an unknown user fails at the first message, a wrong proof at the
-last, whose extensions are not signed.  `tokenauth=true` among those of the first says that the
-user is a delegation token's id.
+The server stores a `Credential` and no password.  Formats, checks and the order of the checks are
+those of Apache Kafka's ScramSaslServer: an unknown user fails at the first message, a wrong proof
+at the last.  Extensions of the last message are not signed.  The extension `tokenauth=true` of the
+first message says that the user name is the id of a delegation token.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MIN_ITERATIONS: Final = 4096
 MAX_ITERATIONS: Final = 16384
 
 HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-"""Mechanism to the name of its hash."""
+"""For each mechanism the name of its hash."""
 
 TOKEN_EXTENSION: Final = "tokenauth"
 
@@ -50,7 +50,7 @@ _SERVER_FINAL = re.compile(rf"(?:e=(?P<error>{_VALUE})|v=(?P<signature>{_BASE64}
 
 
 class Credential(NamedTuple):
-    """What a server keeps of a password; Kafka writes it as `text` and reads it as `parse`."""
+    """What a server stores instead of a password; `text` and `parse` have Kafka's form of it."""
 
     salt: bytes
     stored_key: bytes
@@ -58,12 +58,13 @@ class Credential(NamedTuple):
     iterations: int
 
     def __repr__(self) -> str:
-        return f"<Credential of {self.iterations} iterations>"  # who has the rest may try passwords
+        # The keys would allow guessing the password.
+        return f"<Credential of {self.iterations} iterations>"
 
     @property
     def text(self) -> str:
-        """As Apache Kafka 3.9 keeps it in ZooKeeper (ScramCredentialUtils)."""
-        salt, stored_key, server_key = (base64.b64encode(each).decode() for each in self[:3])
+        """The form of Apache Kafka 3.9 in ZooKeeper (ScramCredentialUtils)."""
+        salt, stored_key, server_key = (base64.b64encode(part).decode() for part in self[:3])
         return (
             f"salt={salt},stored_key={stored_key},server_key={server_key},"
             f"iterations={self.iterations}"
@@ -71,7 +72,7 @@ class Credential(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Credential:
-        """Raises ValueError where `text` is none; it is not in the message."""
+        """Read the form of `text`.  Raises ValueError, whose message does not have the text."""
         fields = dict(part.strip().partition("=")[::2] for part in text.split(","))
         try:
             salt, stored_key, server_key = (
@@ -84,12 +85,12 @@ class Credential(NamedTuple):
 
 
 def salted_password(mechanism: str, password: str, salt: bytes, iterations: int) -> bytes:
-    """Hi of RFC 5802.  As in Apache Kafka passwords are not normalized (no SASLprep)."""
+    """The function Hi of RFC 5802.  As in Apache Kafka there is no SASLprep of the password."""
     return hashlib.pbkdf2_hmac(HASHES[mechanism], password.encode(), salt, iterations)
 
 
 def credential_of(mechanism: str, salted: bytes, salt: bytes, iterations: int) -> Credential:
-    """What the server keeps of a salted password."""
+    """The credential that a server stores for a salted password."""
     digest = HASHES[mechanism]
     client_key = hmac.digest(salted, b"Client Key", digest)
     stored_key = hashlib.new(digest, client_key).digest()
@@ -97,9 +98,9 @@ def credential_of(mechanism: str, salted: bytes, salt: bytes, iterations: int) -
 
 
 class Account(NamedTuple):
-    """Who may log in by a credential, and until when (ms since the epoch, None for ever).
+    """A user's credential and when it expires (ms since the epoch, None for never).
 
-    `principal_name` is another than the user's name where that is a delegation token's id.
+    `principal_name` is the user's name, or the owner if the user name is a delegation token's id.
     """
 
     credential: Credential
@@ -108,11 +109,11 @@ class Account(NamedTuple):
 
 
 Find = Callable[[str, bool], Account | None]
-"""The account of a user, or, where the flag is true, of a delegation token."""
+"""Finds the account of a user, or, if the flag is true, of a delegation token."""
 
 
 class ScramServer:
-    """`new_nonce` gives the server's part of the nonce: printable, and never twice the same."""
+    """The server's side; `new_nonce` returns a unique printable nonce."""
 
     def __init__(self, mechanism: str, find: Find, new_nonce: Callable[[], str]) -> None:
         self._digest = HASHES[mechanism]
@@ -120,7 +121,7 @@ class ScramServer:
         self._new_nonce = new_nonce
         self._account: Account | None = None
         self._first = b""
-        """Both first messages, as they are signed."""
+        """Both first messages in the form that is signed."""
         self._nonce = ""
         self.principal_name: str | None = None
         self.by_token = False
@@ -159,7 +160,7 @@ class ScramServer:
     def _finish(self, token: bytes) -> bytes:
         assert self._account is not None
         if self.principal_name is not None:
-            raise BrokenExchange("a SCRAM message after the last one")
+            raise BrokenExchange("received a SCRAM message after the last one")
         match = _CLIENT_FINAL.fullmatch(token.decode("utf-8", "replace"))
         if match is None:
             raise SaslError("Invalid SCRAM client final message format")
@@ -178,7 +179,7 @@ class ScramServer:
 
 
 class ScramClient:
-    """`nonce` is the client's part of the nonce; `by_token`: the user is a delegation token."""
+    """The client's side; with `by_token` the user name is the id of a delegation token."""
 
     def __init__(
         self, mechanism: str, user: str, password: str, nonce: str, *, by_token: bool = False
@@ -230,7 +231,7 @@ class ScramClient:
 
 
 def escaped(user: str) -> str:
-    """A name as SCRAM's messages hold it."""
+    """A user name in the form of SCRAM messages."""
     return user.replace("=", "=3D").replace(",", "=2C")
 
 
@@ -239,9 +240,9 @@ def unescaped(name: str) -> str:
 
 
 def xor(one: bytes, other: bytes) -> bytes:
-    """Raises BrokenExchange where they are not of one length: Apache Kafka fails there."""
+    """The bitwise XOR.  Raises BrokenExchange if the lengths differ, where Apache Kafka fails."""
     if len(one) != len(other):
-        raise BrokenExchange("a proof of another length than the hash has")
+        raise BrokenExchange("the proof and the hash differ in length")
     return bytes(left ^ right for left, right in zip(one, other, strict=True))
 
 

@@ -1,5 +1,5 @@
-"""TLS by Kafka's `ssl.*` settings, for whoever serves or connects.
+"""TLS by Kafka's `ssl.*` settings, for servers and clients.
 
-The way in is `options.read_options`, whose options `context` makes an `ssl.SSLContext` of.  Nothing
-here knows a broker, and nothing is imported before somebody wants TLS.
+Start with `options.read_options`; `context` makes an `ssl.SSLContext` from the options.  Nothing
+here depends on a broker, and nothing is imported unless TLS is used.
 """

@@ -1,4 +1,4 @@
-"""Java's names of cipher suites as OpenSSL's."""
+"""Cipher suites: translates Java's names to OpenSSL's and restricts a context to them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from kwire.security.tls.error import TlsError
 
 TLS_1_3 = ("TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256", "TLS_AES_128_GCM_SHA256")
-"""In the order in which OpenSSL prefers them; other versions of TLS have none of these."""
+"""The suites of TLS 1.3 only, in OpenSSL's order of preference."""
 
 _CIPHERS = {"3DES_EDE_CBC": "DES-CBC3", "CHACHA20_POLY1305": "CHACHA20-POLY1305"}
 
 
 def older_than_1_3(suites: Sequence[str]) -> list[str]:
-    """OpenSSL's names of what is not TLS 1.3's, in order.  Raises TlsError for no suite's name."""
+    """OpenSSL's names of the suites before TLS 1.3, in order.  Raises TlsError for a wrong name."""
     return [openssl_name(suite) for suite in suites if suite not in TLS_1_3]
 
 
@@ -40,10 +40,10 @@ def _block_cipher(cipher: str) -> str:
 
 
 def choose(context: ssl.SSLContext, suites: Sequence[str]) -> None:
-    """Have `context` take `suites` alone.  Raises TlsError.
+    """Restrict `context` to `suites`.  Raises TlsError.
 
-    Of TLS 1.3's Python lets nobody choose before 3.15.  All three are offered then, OpenSSL takes
-    the strongest that the other side has, and `is_allowed` says whether that was asked for.
+    Before 3.15 Python cannot restrict the suites of TLS 1.3.  All three are offered then, OpenSSL
+    agrees on the strongest, and `is_allowed` checks that suite after the handshake.
     """
     if not suites:
         return
@@ -54,7 +54,7 @@ def choose(context: ssl.SSLContext, suites: Sequence[str]) -> None:
             context.set_ciphers(":".join(older))
         except ssl.SSLError:
             raise TlsError(
-                f"ssl.cipher.suites: OpenSSL has none of {', '.join(suites)} any longer"
+                f"ssl.cipher.suites: OpenSSL no longer has any of {', '.join(suites)}"
             ) from None
     else:
         context.minimum_version = ssl.TLSVersion.TLSv1_3
@@ -64,19 +64,19 @@ def choose(context: ssl.SSLContext, suites: Sequence[str]) -> None:
         context.set_ciphersuites(":".join(of_1_3))
     elif of_1_3 != list(TLS_1_3) and TLS_1_3[0] not in of_1_3:
         raise TlsError(
-            f"ssl.cipher.suites: {TLS_1_3[0]} has to be among those of TLS 1.3, for Python before "
-            "3.15 lets nobody forbid it; leave TLS 1.3 out of ssl.enabled.protocols otherwise"
+            f"ssl.cipher.suites: the suites of TLS 1.3 must include {TLS_1_3[0]}, because Python "
+            "before 3.15 cannot disable it; or remove TLS 1.3 from ssl.enabled.protocols"
         )
 
 
 def _refuse_only_1_3(context: ssl.SSLContext) -> None:
     if context.minimum_version == ssl.TLSVersion.TLSv1_3:
         raise TlsError(
-            "ssl.cipher.suites has none of TLS 1.3, which ssl.enabled.protocols has alone"
+            "ssl.cipher.suites has no suite of TLS 1.3, the only one of ssl.enabled.protocols"
         )
     context.maximum_version = ssl.TLSVersion.TLSv1_2
 
 
 def is_allowed(agreed: str, suites: Sequence[str]) -> bool:
-    """Whether the suite that both sides agreed on is one of those asked for."""
+    """Whether the agreed suite is in `suites`; an empty list allows all."""
     return not suites or agreed not in TLS_1_3 or agreed in suites

@@ -1,4 +1,4 @@
-"""From options to an `ssl.SSLContext`, for who serves and for who connects."""
+"""Makes an `ssl.SSLContext` of a server or a client from TLS options."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ _VERIFY = {
     "required": ssl.CERT_REQUIRED,
 }
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
-"""Java takes older ones in `ssl.enabled.protocols` and serves them no longer; nor does this."""
+"""The versions served.  Like Java, `ssl.enabled.protocols` may have older ones, without effect."""
 
 
 def server_context(options: TlsOptions) -> tuple[ssl.SSLContext, list[x509.Certificate]]:
-    """Of a listener, and the certificates that it shows, one for each key.  Raises TlsError.
+    """The context of a listener, and its certificates, one for each key.  Raises TlsError.
 
-    Without a keystore every handshake fails, as with Apache Kafka.  It blocks: files are read.
+    Without a keystore every handshake fails, as in Apache Kafka.  It reads files, which blocks.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     _restrict(context, options)
     context.verify_mode = _VERIFY[options.client_auth]
     if context.verify_mode is not ssl.CERT_NONE or options.truststore is not None:
-        _trust(context, options)  # a truststore is to be one, even where nobody is asked
+        _trust(context, options)  # report an invalid truststore even if it is not used
     return context, _identify(context, options)
 
 
 def client_context(options: TlsOptions) -> ssl.SSLContext:
-    """Of who connects.  Raises TlsError.  It blocks: files are read."""
+    """The context of a client.  Raises TlsError.  It reads files, which blocks."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = options.checks_host_name
     _restrict(context, options)
@@ -52,12 +52,12 @@ def client_context(options: TlsOptions) -> ssl.SSLContext:
 
 
 def _restrict(context: ssl.SSLContext, options: TlsOptions) -> None:
-    """To the protocols and ciphers that are asked for; nothing is agreed on anew later."""
+    """Restrict `context` to the enabled protocols and ciphers, without renegotiation."""
     enabled = [name for name in _VERSIONS if name in options.enabled_protocols]
     if not enabled:
         raise TlsError(
             f"ssl.enabled.protocols: none of {', '.join(options.enabled_protocols)} is served; "
-            f"there are {', '.join(_VERSIONS)}"
+            f"use {', '.join(_VERSIONS)}"
         )
     context.minimum_version = _VERSIONS[enabled[0]]
     context.maximum_version = _VERSIONS[enabled[-1]]
@@ -66,7 +66,7 @@ def _restrict(context: ssl.SSLContext, options: TlsOptions) -> None:
 
 
 def _trust(context: ssl.SSLContext, options: TlsOptions) -> None:
-    """The truststore's certificates, each by itself, as Java does; else who the system trusts."""
+    """Trust each certificate of the truststore, as Java does; without one those of the system."""
     if options.truststore is None:
         context.load_default_certs(
             ssl.Purpose.CLIENT_AUTH
@@ -77,13 +77,13 @@ def _trust(context: ssl.SSLContext, options: TlsOptions) -> None:
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     trusted = read_trusted(options.truststore)
     try:
-        context.load_verify_locations(cadata=b"".join(_der(each) for each in trusted))
+        context.load_verify_locations(cadata=b"".join(map(_der, trusted)))
     except ssl.SSLError as problem:
-        raise TlsError(f"the truststore's certificates are not taken: {problem}") from None
+        raise TlsError(f"OpenSSL refuses the truststore's certificates: {problem}") from None
 
 
 def _identify(context: ssl.SSLContext, options: TlsOptions) -> list[x509.Certificate]:
-    """Load the keystore's keys, of each kind the last; the certificates that stand for them."""
+    """Load the keystore's keys and return their certificates; of each key type the last counts."""
     if options.keystore is None:
         return []
     identities = read_identities(options.keystore, options.key_password)
@@ -93,7 +93,7 @@ def _identify(context: ssl.SSLContext, options: TlsOptions) -> list[x509.Certifi
 
 
 def _load(context: ssl.SSLContext, identity: Identity) -> None:
-    """`ssl` takes keys from files alone: one that its owner may read, encrypted once more."""
+    """Load a key.  `ssl` reads keys from files only, so write it to a private, encrypted one."""
     password = secrets.token_hex(32).encode()
     key = identity.key.private_bytes(
         Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(password)
@@ -105,17 +105,17 @@ def _load(context: ssl.SSLContext, identity: Identity) -> None:
         try:
             context.load_cert_chain(file.name, password=password)
         except ssl.SSLError as problem:
-            raise TlsError(_not_taken(problem)) from None
+            raise TlsError(_refusal(problem)) from None
 
 
-def _not_taken(problem: ssl.SSLError) -> str:
+def _refusal(problem: ssl.SSLError) -> str:
     if problem.reason == "KEY_VALUES_MISMATCH":
-        return "the keystore's certificate is not that of its key"
-    return f"the keystore's key or certificate is not taken: {problem.reason or problem}"
+        return "the keystore's certificate does not belong to its key"
+    return f"OpenSSL refuses the keystore's key or certificate: {problem.reason or problem}"
 
 
 def _pem(chain: Sequence[x509.Certificate]) -> bytes:
-    return b"".join(each.public_bytes(Encoding.PEM) for each in chain)
+    return b"".join(certificate.public_bytes(Encoding.PEM) for certificate in chain)
 
 
 def _der(certificate: x509.Certificate) -> bytes:

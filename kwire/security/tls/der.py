@@ -1,4 +1,4 @@
-"""As much of DER as a certificate's name and a JKS key need: where each element is."""
+"""A small DER parser, for the names of certificates and the keys of JKS: it finds the elements."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ _SIZE_BYTES_MAX = 4
 
 
 class DerError(ValueError):
-    """These bytes are no DER."""
+    """The bytes are not valid DER."""
 
 
 class Element(NamedTuple):
-    """One element: `at` is its tag, `start` its content, `end` what is behind it."""
+    """One element: the positions of its tag (`at`), of its content, and of the byte after it."""
 
     tag: int
     at: int
@@ -28,33 +28,33 @@ class Element(NamedTuple):
 
 
 def read_element(data: bytes, at: int) -> Element:
-    """The element at `at`.  Raises DerError."""
+    """The element at position `at`.  Raises DerError."""
     if at + 2 > len(data):
-        raise DerError("cut short")
+        raise DerError("the data ends within an element")
     tag, size, start = data[at], data[at + 1], at + 2
     if size & 0x80:
         count = size & 0x7F
         if not 1 <= count <= _SIZE_BYTES_MAX or start + count > len(data):
-            raise DerError("a size that is no DER")
+            raise DerError("the size of an element is invalid")
         size, start = int.from_bytes(data[start : start + count]), start + count
     if start + size > len(data):
-        raise DerError("cut short")
+        raise DerError("the data ends within an element")
     return Element(tag, at, start, start + size)
 
 
 def children(data: bytes, parent: Element) -> Iterator[Element]:
-    """What a constructed element holds, in order.  Raises DerError."""
+    """The elements in a constructed element, in order.  Raises DerError."""
     at = parent.start
     while at < parent.end:
         child = read_element(data, at)
         if child.end > parent.end:
-            raise DerError("an element is larger than what holds it")
+            raise DerError("an element is larger than its parent")
         yield child
         at = child.end
 
 
 def object_identifier(content: bytes) -> str:
-    """`2.5.4.3` and the like."""
+    """An object identifier in dotted form, such as `2.5.4.3`.  Raises DerError."""
     numbers: list[int] = []
     value = 0
     for byte in content:

@@ -1,4 +1,4 @@
-"""Java's own keystore format, JKS, read as sun.security.provider.JavaKeyStore writes it.
+"""Reads Java's keystore format JKS, as sun.security.provider.JavaKeyStore writes it.
 
     magic FEEDFEED, version 1 or 2, number of entries (all numbers big-endian, 32 bits)
     an entry: tag (1 key, 2 certificate), alias (modified UTF-8 behind a 16-bit size),
@@ -11,8 +11,8 @@
 A key is a DER EncryptedPrivateKeyInfo of Sun's KeyProtector: a salt of 20 bytes, the key XORed with
 the stream SHA-1(password, salt), SHA-1(password, that), ..., and SHA-1(password, key).
 
-There is no library that is kept up: pyjks is of 2020, and brings two packages for ciphers and one
-for Java objects, of which a JKS file needs none.
+No maintained library exists: pyjks is from 2020 and depends on three packages that a JKS file does
+not need.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _INT, _SHORT = Struct(">i"), Struct(">H")
 _CUT = "the keystore is cut short or damaged"
 
 
-class Entry(NamedTuple):
-    """`key` is still encrypted, and None for a certificate that is trusted; all are DER."""
+class KeystoreEntry(NamedTuple):
+    """One entry, in DER.  `key` is still encrypted; it is None for a trusted certificate."""
 
     alias: str
     key: bytes | None
@@ -67,8 +67,8 @@ class _Reader:
         return self.take(_SHORT.unpack(self.take(2))[0]).decode("utf-8", "replace")
 
 
-def read_jks(data: bytes, password: str | None) -> list[Entry]:
-    """All entries; a password of None leaves the file unchecked.  Raises TlsError."""
+def read_jks(data: bytes, password: str | None) -> list[KeystoreEntry]:
+    """All entries; without a password the file's hash is not checked.  Raises TlsError."""
     body = data[:-_DIGEST_BYTES]
     if password is not None:
         expected = hashlib.sha1(_utf_16(password) + _WHITENER + body).digest()
@@ -83,16 +83,16 @@ def read_jks(data: bytes, password: str | None) -> list[Entry]:
     return list(_entries(reader, version))
 
 
-def _entries(reader: _Reader, version: int) -> Iterator[Entry]:
+def _entries(reader: _Reader, version: int) -> Iterator[KeystoreEntry]:
     for _ in range(reader.number()):
         tag, alias = reader.number(), reader.text()
         reader.take(8)
         if tag == _KEY:
             key = reader.sized()
             chain = tuple(_certificate(reader, version) for _ in range(reader.number()))
-            yield Entry(alias, key, chain)
+            yield KeystoreEntry(alias, key, chain)
         elif tag == _CERTIFICATE:
-            yield Entry(alias, None, (_certificate(reader, version),))
+            yield KeystoreEntry(alias, None, (_certificate(reader, version),))
         else:
             raise TlsError(_CUT)
 
@@ -115,7 +115,7 @@ def decrypt_key(encrypted: bytes, password: str) -> bytes:
     salt, stream = protected[:_DIGEST_BYTES], protected[_DIGEST_BYTES:-_DIGEST_BYTES]
     key = bytes(a ^ b for a, b in zip(stream, _key_stream(secret, salt), strict=False))
     if not hmac.compare_digest(hashlib.sha1(secret + key).digest(), protected[-_DIGEST_BYTES:]):
-        raise TlsError("Cannot recover key: its password is another (ssl.key.password)")
+        raise TlsError("Cannot recover key: ssl.key.password does not match it")
     return key
 
 

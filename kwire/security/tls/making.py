@@ -1,9 +1,9 @@
-"""Certificates to develop with: an authority in a folder, and what it signs.
+"""Makes certificates for development: a certificate authority in a folder, and what it signs.
 
-The folder holds `ca.pem`, which everybody is to trust, and `ca-key.pem`; for each that was made
-`NAME.pem` (its key, its certificate and the authority's: a keystore of Kafka's type PEM) or
-`NAME.p12`, and `NAME.properties` with the settings that use it.  What is secret only its owner
-may read.
+The folder has `ca.pem`, the certificate to trust, and its key `ca-key.pem`.  For each certificate
+it has `NAME.pem` (key, certificate and the authority's certificate: a keystore of Kafka's type PEM)
+or `NAME.p12`, and `NAME.properties` with the settings that use it.  Only the owner may read
+secrets.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ AUTHORITY_KEY: Final = "ca-key.pem"
 AUTHORITY_DAYS: Final = 3650
 DAYS: Final = 365
 BEFORE: Final = datetime.timedelta(minutes=5)
-"""How long they hold already when they are made: clocks differ."""
+"""How long before its creation a certificate is already valid, because clocks differ."""
 _USAGES: Final = {
     True: [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH],
     False: [ExtendedKeyUsageOID.CLIENT_AUTH],
 }
-"""By whether it is a broker's, which is a client of the other brokers, too."""
+"""The key usages of a broker (True) and of a client; a broker is also a client of others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Issued:
-    """`keystore` is where it is, `settings` are Kafka's that use it."""
+    """A certificate: the path of its keystore, and the Kafka settings that use it."""
 
     keystore: Path
     settings: Mapping[str, str]
 
 
 class DevelopmentAuthority:
-    """The authority of a folder; made with it where there is none.  Raises OSError, ValueError."""
+    """The authority in a folder; creates a missing one.  Raises OSError, ValueError."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -55,18 +55,18 @@ class DevelopmentAuthority:
         self._certificate = x509.load_pem_x509_certificate(self.path.read_bytes())
         key = serialization.load_pem_private_key((folder / AUTHORITY_KEY).read_bytes(), None)
         if not isinstance(key, ec.EllipticCurvePrivateKey):
-            raise ValueError(f"{folder / AUTHORITY_KEY} is no key of this authority's")
+            raise ValueError(f"{folder / AUTHORITY_KEY} is not an elliptic curve key")
         self._key = key
 
     def broker(
         self, name: str, hosts: Sequence[str], days: int = DAYS, *, p12: bool = False
     ) -> Issued:
-        """For a broker that is reached by these names and addresses."""
+        """A certificate of a broker with these host names and addresses."""
         certificate = self._certificate_of(name, hosts, days, is_broker=True)
         return self._write(name, *certificate, p12=p12)
 
     def client(self, name: str, days: int = DAYS, *, p12: bool = False) -> Issued:
-        """For a client that is `User:CN=name`."""
+        """A certificate of a client with the principal `User:CN=name`."""
         certificate = self._certificate_of(name, (), days, is_broker=False)
         return self._write(name, *certificate, p12=p12)
 
@@ -108,14 +108,14 @@ class DevelopmentAuthority:
 
 
 def properties_text(settings: Mapping[str, str]) -> str:
-    """Lines of a properties file, in Java's way of writing."""
+    """The text of a Java properties file."""
     return "".join(
         f"{name}={value.replace(chr(92), chr(92) * 2)}\n" for name, value in settings.items()
     )
 
 
 def write_secret(path: Path, content: bytes) -> None:
-    """A file that only its owner may read, from its first moment on; whole, or as it was."""
+    """Write a file that only its owner may read; it replaces an old one atomically."""
     temporary = path.with_name(path.name + ".tmp")
     temporary.unlink(missing_ok=True)
     file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -125,7 +125,7 @@ def write_secret(path: Path, content: bytes) -> None:
 
 
 def certificates_in(path: Path) -> list[x509.Certificate]:
-    """Those of a PEM file, its own first.  Raises OSError, ValueError."""
+    """The certificates of a PEM file, in order.  Raises OSError, ValueError."""
     return x509.load_pem_x509_certificates(path.read_bytes())
 
 

@@ -1,6 +1,6 @@
-"""A certificate's subject as Java writes it: X500Principal.getName(), RFC 2253.
+"""The subject of a certificate in the form of Java's X500Principal.getName() (RFC 2253).
 
-The last part of the name comes first, without spaces between: `CN=host,OU=team,O=Org,C=DE`.
+The last part of the name comes first, and there are no spaces: `CN=host,OU=team,O=Org,C=DE`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _KEYWORDS: Final = {
     "0.9.2342.19200300.100.1.1": "UID",
     "0.9.2342.19200300.100.1.25": "DC",
 }
-"""Those of RFC 2253; Java writes the number of any other, and its value in hexadecimal."""
+"""The keywords of RFC 2253.  For any other attribute Java writes its number and a hex value."""
 
 _TEXT_TAGS: Final = frozenset((12, 19, 20, 22, 27, 28, 30))
 """UTF8, Printable, T61, IA5, General, Universal and BMP strings."""
@@ -28,24 +28,24 @@ _TEXT_TAGS: Final = frozenset((12, 19, 20, 22, 27, 28, 30))
 _ESCAPED: Final = frozenset(',=+<>#;"\\')
 _BLANK: Final = " \r"
 _VERSION_TAG = 0xA0
-_SUBJECT = 4  # behind serial number, algorithm, issuer and validity
+_SUBJECT = 4  # after serial number, algorithm, issuer and validity
 
 
 def subject_name(certificate: bytes) -> str:
-    """Of a certificate in DER, which has been found valid.  Raises DerError."""
+    """The subject of a valid certificate in DER.  Raises DerError."""
     signed = read_element(certificate, read_element(certificate, 0).start)
     fields = list(children(certificate, signed))
     if fields and fields[0].tag == _VERSION_TAG:
         del fields[0]
     if len(fields) <= _SUBJECT:
-        raise DerError("no certificate")
+        raise DerError("the data is not a certificate")
     return distinguished_name(certificate, fields[_SUBJECT])
 
 
 def distinguished_name(data: bytes, name: Element) -> str:
-    """Of an X.501 Name within `data`."""
+    """The text of an X.501 Name, which is the element `name` of `data`."""
     parts = [
-        "+".join(_attribute(data, each) for each in children(data, part))
+        "+".join(_attribute(data, attribute) for attribute in children(data, part))
         for part in children(data, name)
     ]
     return ",".join(reversed(parts))
@@ -54,7 +54,7 @@ def distinguished_name(data: bytes, name: Element) -> str:
 def _attribute(data: bytes, attribute: Element) -> str:
     parts = list(children(data, attribute))
     if len(parts) != 2:
-        raise DerError("no attribute and its value")
+        raise DerError("an attribute has no value")
     kind, value = parts
     number = object_identifier(kind.content(data))
     keyword = _KEYWORDS.get(number)

@@ -1,7 +1,7 @@
-"""Kafka's `ssl.*` settings as one value, with the rules between them.
+"""Reads Kafka's `ssl.*` settings and checks the rules between them.
 
-Names, defaults and sentences are those of Apache Kafka's SslConfigs and DefaultSslEngineFactory.
-The same settings hold for brokers and for clients.
+Names, defaults and error messages are those of Apache Kafka's SslConfigs and
+DefaultSslEngineFactory.  Brokers and clients have the same settings.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ STORE_TYPES = (PEM, "JKS", "PKCS12")
 CLIENT_AUTH = ("none", "requested", "required")
 PROTOCOLS = ("TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3")
 _ALSO_PROTOCOLS = ("TLS", "SSL", "SSLv3", "SSLv2", "SSLv2Hello")
-"""Java has these too: names for any version, and versions that nobody offers any longer."""
+"""Java also accepts these: names for any version, and versions that are no longer offered."""
 
 PREFIX = "ssl."
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
-    """Where a keystore or a truststore is: a file, or PEM in the settings themselves."""
+class StoreSource:
+    """The source of a keystore or truststore: a file, or PEM in the settings themselves."""
 
     kind: str
     location: str | None = None
@@ -36,10 +36,10 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class TlsOptions:
-    """What `ssl.*` asks for; None for a store that is not set."""
+    """The values of `ssl.*`; None for a store that is not set."""
 
-    keystore: Store | None = None
-    truststore: Store | None = None
+    keystore: StoreSource | None = None
+    truststore: StoreSource | None = None
     key_password: str | None = field(default=None, repr=False)
     client_auth: str = "none"
     protocol: str = "TLSv1.3"
@@ -47,25 +47,27 @@ class TlsOptions:
     cipher_suites: tuple[str, ...] = ()
     """Java's names; empty for OpenSSL's default."""
     checks_host_name: bool = True
-    """Whether a client compares the name it connects to with the certificate."""
+    """Whether a client compares the host name with the certificate."""
 
 
 def read_options(settings: Mapping[str, str | None]) -> TlsOptions:
-    """The options that settings stand for, by Kafka's names; others are left alone.
+    """The TLS options in `settings`; ignores other settings.
 
-    Raises TlsError with Kafka's sentence where they do not fit together.
+    Raises TlsError, with Kafka's message, for invalid or contradictory settings.
     """
     enabled = _names(settings.get("ssl.enabled.protocols"), ("TLSv1.2", "TLSv1.3"))
     protocol = _text(settings, "ssl.protocol") or "TLSv1.3"
-    for name, known in ((protocol, (*PROTOCOLS, *_ALSO_PROTOCOLS)), *_each(enabled)):
+    for name, known in ((protocol, (*PROTOCOLS, *_ALSO_PROTOCOLS)), *_with_choices(enabled)):
         if name not in known:
-            raise TlsError(f"{name} SSLContext not available: it is one of {', '.join(known)}")
+            raise TlsError(f"{name} SSLContext not available: it must be one of {', '.join(known)}")
     identification = settings.get("ssl.endpoint.identification.algorithm", "https") or ""
     if identification.strip().lower() not in ("", "https"):
         raise TlsError(f"Unknown endpoint identification algorithm: {identification.strip()}")
     client_auth = (_text(settings, "ssl.client.auth") or "none").lower()
     if client_auth not in CLIENT_AUTH:
-        raise TlsError(f"ssl.client.auth is one of {', '.join(CLIENT_AUTH)}, not {client_auth}")
+        raise TlsError(
+            f"ssl.client.auth must be one of {', '.join(CLIENT_AUTH)}, not {client_auth}"
+        )
     return TlsOptions(
         keystore=_keystore(settings),
         truststore=_truststore(settings),
@@ -78,12 +80,12 @@ def read_options(settings: Mapping[str, str | None]) -> TlsOptions:
     )
 
 
-def _each(enabled: tuple[str, ...]) -> list[tuple[str, tuple[str, ...]]]:
+def _with_choices(enabled: tuple[str, ...]) -> list[tuple[str, tuple[str, ...]]]:
     return [(name, (*PROTOCOLS, "SSLv3", "SSLv2Hello")) for name in enabled]
 
 
 def _text(settings: Mapping[str, str | None], name: str) -> str | None:
-    """A value without the spaces around it; None where there is none, as where it is blank."""
+    """A value without surrounding spaces; None if it is missing or blank."""
     return (settings.get(name) or "").strip() or None
 
 
@@ -95,11 +97,11 @@ def _names(text: str | None, default: tuple[str, ...]) -> tuple[str, ...]:
 def _kind(settings: Mapping[str, str | None], name: str) -> str:
     kind = (_text(settings, name) or "JKS").upper()
     if kind not in STORE_TYPES:
-        raise TlsError(f"{name}={kind} not found: it is one of {', '.join(STORE_TYPES)}")
+        raise TlsError(f"{name}={kind} not found: it must be one of {', '.join(STORE_TYPES)}")
     return kind
 
 
-def _keystore(settings: Mapping[str, str | None]) -> Store | None:
+def _keystore(settings: Mapping[str, str | None]) -> StoreSource | None:
     kind = _kind(settings, "ssl.keystore.type")
     location = _text(settings, "ssl.keystore.location")
     password = settings.get("ssl.keystore.password")
@@ -120,7 +122,7 @@ def _keystore(settings: Mapping[str, str | None]) -> Store | None:
         return None
     elif password is None:
         raise TlsError("SSL key store is specified, but key store password is not specified.")
-    return Store(kind, location, password, key, chain)
+    return StoreSource(kind, location, password, key, chain)
 
 
 def _check_inline_key(
@@ -141,7 +143,7 @@ def _check_inline_key(
         )
 
 
-def _truststore(settings: Mapping[str, str | None]) -> Store | None:
+def _truststore(settings: Mapping[str, str | None]) -> StoreSource | None:
     kind = _kind(settings, "ssl.truststore.type")
     location = _text(settings, "ssl.truststore.location")
     password = settings.get("ssl.truststore.password")
@@ -162,4 +164,4 @@ def _truststore(settings: Mapping[str, str | None]) -> Store | None:
         return None
     if kind == PEM and password is not None:
         raise TlsError("SSL trust store password cannot be specified for PEM format.")
-    return Store(kind, location, password, certificates=certificates)
+    return StoreSource(kind, location, password, certificates=certificates)

@@ -1,4 +1,4 @@
-"""Certificates and keys in PEM, taken as strictly as Apache Kafka takes them: keys in PKCS#8."""
+"""Reads certificates and keys in PEM, as strictly as Apache Kafka: keys must be PKCS#8."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PKCS_8 = ("PRIVATE KEY", "ENCRYPTED PRIVATE KEY")
 
 
 def _blocks(text: str, ending: str) -> list[tuple[str, bytes]]:
-    """(kind, block) of each whose kind ends so."""
+    """The PEM blocks whose kind ends with `ending`, as pairs of kind and block."""
     return [
         (match[1], match[0].encode())
         for match in _BLOCK.finditer(text)
@@ -24,25 +24,26 @@ def _blocks(text: str, ending: str) -> list[tuple[str, bytes]]:
 
 
 def read_certificates(text: str) -> list[x509.Certificate]:
-    """All of `text`, in order, at least one.  Raises TlsError."""
-    found = _blocks(text, "CERTIFICATE")
-    if not found:
+    """All certificates of `text`, at least one, in order.  Raises TlsError."""
+    blocks = _blocks(text, "CERTIFICATE")
+    if not blocks:
         raise TlsError("there is no certificate in it (-----BEGIN CERTIFICATE-----)")
     try:
-        return [x509.load_pem_x509_certificate(block) for _, block in found]
+        return [x509.load_pem_x509_certificate(block) for _, block in blocks]
     except ValueError as problem:
         raise TlsError(f"a certificate in it cannot be read: {problem}") from None
 
 
 def read_key(text: str, password: str | None) -> PrivateKeyTypes:
     """The one private key of `text`.  Raises TlsError."""
-    found = _blocks(text, "PRIVATE KEY")
-    if len(found) != 1:
-        raise TlsError(f"there are {len(found)} private keys in it, and it takes one")
-    kind, block = found[0]
+    blocks = _blocks(text, "PRIVATE KEY")
+    if len(blocks) != 1:
+        raise TlsError(f"it has {len(blocks)} private keys, but must have one")
+    kind, block = blocks[0]
     if kind not in _PKCS_8:
         raise TlsError(
-            f"its key is a {kind}, and Kafka takes PKCS#8 alone; openssl pkcs8 -topk8 writes it so"
+            f"its key is a {kind}, but Kafka accepts PKCS#8 only; convert it with "
+            "openssl pkcs8 -topk8"
         )
     encrypted = kind != "PRIVATE KEY"
     if encrypted and password is None:
@@ -52,5 +53,5 @@ def read_key(text: str, password: str | None) -> PrivateKeyTypes:
     try:
         return load_pem_private_key(block, None if password is None else password.encode())
     except ValueError as problem:
-        reason = "ssl.key.password is another than the key's" if encrypted else str(problem)
+        reason = "ssl.key.password does not match the key" if encrypted else str(problem)
         raise TlsError(f"its key cannot be read: {reason}") from None

@@ -1,9 +1,10 @@
-"""`ssl.principal.mapping.rules`: from a certificate's name to a principal (KIP-371).
+"""`ssl.principal.mapping.rules`: maps a certificate's name to a principal (KIP-371).
 
-    RULE:pattern/replacement/[L|U]   the first whose pattern is the whole name
-    DEFAULT                          the name as it is
+    RULE:pattern/replacement/[L|U]   applies if the pattern matches the whole name
+    DEFAULT                          always applies, and keeps the name
 
-Rules are separated by commas; a slash within a rule has a backslash before it.
+The first rule that applies counts.  Rules are separated by commas; a slash within a rule has a
+backslash before it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _NAMED_GROUP = re.compile(r"(?<!\\)\(\?<(?![=!])")
 
 
 class NoMatchingRule(Exception):
-    """No rule is about this name: its owner may not come in."""
+    """No rule applies to this name; the client is refused."""
 
 
 class _Rule(NamedTuple):
@@ -37,7 +38,7 @@ class _Rule(NamedTuple):
     case: str = ""
 
     def apply(self, name: str) -> str | None:
-        """The principal's name; None where the rule is not about `name`."""
+        """The principal's name, or None if the rule does not apply."""
         if self.pattern is None:
             return name
         if self.pattern.fullmatch(name) is None:
@@ -49,14 +50,14 @@ class _Rule(NamedTuple):
 
 
 class PrincipalRules:
-    """See the module.  Raises TlsError for rules that cannot be read."""
+    """The rules of a setting; see the module.  Raises TlsError for invalid rules."""
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._rules = [rule for each in _split(text) for rule in _parse(each)]
+        self._rules = [rule for rule_text in _split(text) for rule in _parse(rule_text)]
 
     def principal_name(self, distinguished_name: str) -> str:
-        """Raises NoMatchingRule."""
+        """The principal's name for a certificate's name.  Raises NoMatchingRule."""
         for rule in self._rules:
             name = rule.apply(distinguished_name)
             if name is not None:
@@ -69,7 +70,7 @@ def _split(text: str) -> list[str]:
 
 
 def _parse(text: str) -> list[_Rule]:
-    """One rule, or none where there is nothing between two commas."""
+    """One rule, or none for an empty text between two commas."""
     match = _PARSER.match(text)
     assert match is not None  # the last alternative takes anything
     if match.end() != len(text):
@@ -83,33 +84,34 @@ def _parse(text: str) -> list[_Rule]:
     try:
         pattern = re.compile(_NAMED_GROUP.sub("(?P<", match[2]))
     except re.error as problem:
-        raise TlsError(f"{SETTING}: {match[2]!r} is no pattern: {problem}") from None
+        raise TlsError(f"{SETTING}: {match[2]!r} is not a valid pattern: {problem}") from None
     return [_Rule(pattern, match[3], match[4])]
 
 
 def expand(replacement: str, match: re.Match[str]) -> str:
-    """As Java's Matcher.appendReplacement: `$1` and `${name}` are groups, `\\` quotes.
+    """The replacement with its groups, as in Java's Matcher.appendReplacement.
 
-    A number above that of the groups is read as fewer digits, and as plain text if none fits.
+    `$1` and `${name}` stand for groups, `\\` quotes.  If a number is above the number of groups,
+    its last digits count as text; if no digits fit, the whole reference is text.
     """
     written: list[str] = []
     position = 0
     while position < len(replacement):
-        each = replacement[position]
-        if each == "\\" and position + 1 < len(replacement):
+        character = replacement[position]
+        if character == "\\" and position + 1 < len(replacement):
             written.append(replacement[position + 1])
             position += 2
-        elif each == "$" and (found := _group(replacement, position, match)) is not None:
-            text, position = found
+        elif character == "$" and (group := _group(replacement, position, match)) is not None:
+            text, position = group
             written.append(text)
         else:
-            written.append(each)
+            written.append(character)
             position += 1
     return "".join(written)
 
 
 def _group(replacement: str, position: int, match: re.Match[str]) -> tuple[str, int] | None:
-    """What the reference at `position` stands for, and where the text goes on."""
+    """The text of the group reference at `position`, and the position after it; or None."""
     named = _NAMED_REFERENCE.match(replacement, position)
     if named is not None and named[1] in match.re.groupindex:
         return match[named[1]] or "", named.end()

@@ -1,6 +1,6 @@
-"""Keystores and truststores: PEM, PKCS#12 and JKS, from a file or from the settings themselves.
+"""Reads keystores and truststores: PEM, PKCS#12 and JKS, from a file or from the settings.
 
-As in Java a binary file is read by what it is, whichever of JKS and PKCS12 its type says.
+As in Java the content of a binary file decides whether it is JKS or PKCS12, not the type setting.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from cryptography.hazmat.primitives.serialization import (
 
 from kwire.security.tls import jks
 from kwire.security.tls.error import TlsError
-from kwire.security.tls.options import PEM, Store
+from kwire.security.tls.options import PEM, StoreSource
 from kwire.security.tls.pem import read_certificates, read_key
 
 
 class Identity(NamedTuple):
-    """A private key, and the certificates that vouch for it, its own first."""
+    """A private key and its certificate chain, its own certificate first."""
 
     key: PrivateKeyTypes
     chain: tuple[x509.Certificate, ...]
 
 
-def read_identities(store: Store, key_password: str | None) -> list[Identity]:
+def read_identities(store: StoreSource, key_password: str | None) -> list[Identity]:
     """The keys of a keystore.  Raises TlsError, which names the store and no secret."""
     try:
         identities = _identities(store, key_password)
@@ -42,7 +42,7 @@ def read_identities(store: Store, key_password: str | None) -> list[Identity]:
     return identities
 
 
-def read_trusted(store: Store) -> list[x509.Certificate]:
+def read_trusted(store: StoreSource) -> list[x509.Certificate]:
     """The certificates of a truststore.  Raises TlsError, as `read_identities`."""
     try:
         trusted = _trusted(store)
@@ -53,27 +53,27 @@ def read_trusted(store: Store) -> list[x509.Certificate]:
     return trusted
 
 
-def pem_of_trusted(store: Store) -> str:
-    """A truststore for who reads PEM alone.  Raises TlsError."""
-    return "".join(_pem(each) for each in read_trusted(store))
+def pem_of_trusted(store: StoreSource) -> str:
+    """A truststore in PEM.  Raises TlsError."""
+    return "".join(map(_pem, read_trusted(store)))
 
 
-def pem_of_identity(store: Store, key_password: str | None) -> tuple[str, str]:
-    """The key of a keystore, not encrypted, and its certificates, as `pem_of_trusted`."""
+def pem_of_identity(store: StoreSource, key_password: str | None) -> tuple[str, str]:
+    """The unencrypted first key of a keystore and its certificates, both PEM.  Raises TlsError."""
     identity = read_identities(store, key_password)[0]
     key = identity.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    return key.decode(), "".join(_pem(each) for each in identity.chain)
+    return key.decode(), "".join(map(_pem, identity.chain))
 
 
 def _pem(certificate: x509.Certificate) -> str:
     return certificate.public_bytes(Encoding.PEM).decode()
 
 
-def _named(store: Store, what: str) -> str:
+def _named(store: StoreSource, what: str) -> str:
     return f"ssl.{what}.location={store.location}" if store.location else f"the inline {what}"
 
 
-def _identities(store: Store, key_password: str | None) -> list[Identity]:
+def _identities(store: StoreSource, key_password: str | None) -> list[Identity]:
     if store.kind == PEM:
         inline = store.key is not None
         key, chain = (store.key, store.certificates) if inline else (_text(store),) * 2
@@ -86,24 +86,24 @@ def _identities(store: Store, key_password: str | None) -> list[Identity]:
             for entry in jks.read_jks(data, store.password)
             if entry.key is not None
         ]
-    found = _pkcs_12(data, store.password)
-    if found.key is None or found.cert is None:
+    content = _pkcs_12(data, store.password)
+    if content.key is None or content.cert is None:
         return []
-    others = tuple(each.certificate for each in found.additional_certs)
-    return [Identity(found.key, (found.cert.certificate, *others))]
+    others = tuple(other.certificate for other in content.additional_certs)
+    return [Identity(content.key, (content.cert.certificate, *others))]
 
 
-def _trusted(store: Store) -> list[x509.Certificate]:
-    """As Java: of what has a key its own certificate, not those that vouch for it."""
+def _trusted(store: StoreSource) -> list[x509.Certificate]:
+    """The trusted certificates; as in Java only the first certificate of a key's chain counts."""
     if store.kind == PEM:
         return read_certificates(store.certificates or _text(store))
     data = _data(store)
     if data.startswith(jks.MAGIC):
         entries = jks.read_jks(data, store.password)
-        return [_certificate(each.certificates[0]) for each in entries if each.certificates]
-    found = _pkcs_12(data, store.password)
-    own = [found.cert.certificate] if found.cert is not None else []
-    return own + [each.certificate for each in found.additional_certs]
+        return [_certificate(entry.certificates[0]) for entry in entries if entry.certificates]
+    content = _pkcs_12(data, store.password)
+    own = [content.cert.certificate] if content.cert is not None else []
+    return own + [other.certificate for other in content.additional_certs]
 
 
 def _jks_identity(key: bytes, chain: tuple[bytes, ...], password: str) -> Identity:
@@ -123,7 +123,7 @@ def _certificate(data: bytes) -> x509.Certificate:
 
 def _pkcs_12(data: bytes, password: str | None) -> pkcs12.PKCS12KeyAndCertificates:
     if data.startswith(jks.JCEKS_MAGIC):
-        raise TlsError("it is a JCEKS keystore; keytool -importkeystore makes it PKCS12")
+        raise TlsError("it is a JCEKS keystore; convert it to PKCS12 with keytool -importkeystore")
     try:
         return pkcs12.load_pkcs12(data, None if password is None else password.encode())
     except ValueError as problem:
@@ -131,11 +131,11 @@ def _pkcs_12(data: bytes, password: str | None) -> pkcs12.PKCS12KeyAndCertificat
         raise TlsError(f"it cannot be read as PKCS12 or JKS: {reason}") from None
 
 
-def _text(store: Store) -> str:
+def _text(store: StoreSource) -> str:
     return _data(store).decode("utf-8", "replace")
 
 
-def _data(store: Store) -> bytes:
+def _data(store: StoreSource) -> bytes:
     try:
         return Path(store.location or "").read_bytes()
     except OSError as problem:

@@ -27,7 +27,7 @@ import trio
 from kwire.codecs.api_keys import ApiKey, request_header_version
 from kwire.codecs.primitives import DecodeError, Frame, Message
 from kwire.requests.context import CloseConnection, Context, InvalidFrame, InvalidSize
-from kwire.requests.routes import Binding, Handled, UnsupportedRequest, bind, handle_guarded
+from kwire.requests.routes import Binding, Handled, UnservedRequest, bind, handle_guarded
 from kwire.requests.shortcuts.registry import SHORTCUTS
 from kwire.requests.shortcuts.shortcut import Exchange, Shortcut
 from kwire.server.network.header import FLEXIBLE_HEADER, skip_tagged_fields
@@ -430,7 +430,7 @@ class Connection:
         position = self._read_client_id(frame, client_id_size)
         try:
             binding = bind(api_key, api_version)
-        except UnsupportedRequest:
+        except UnservedRequest:
             # A newer client asks for the versions in a version of its own.  It gets an error with
             # the versions of this broker, in v0, and asks again (KIP-511).  Others are closed.
             if api_key == ApiKey.API_VERSIONS:

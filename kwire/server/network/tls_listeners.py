@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from kwire.security.listener_tls import PROTOCOLS, ListenerTls, Stranger
+from kwire.security.listener_tls import PROTOCOLS, ListenerTls, UnknownPrincipal
 from kwire.server.network.tls_connection import TlsConnection
 from kwire.server.tls.handshake import HandshakeFailed, Handshakes
 from kwire.server.tls.transport import TlsTransport
@@ -78,7 +78,7 @@ class TlsListeners:
         try:
             await self.handshakes.shake_hands(transport)
             context.principal = tls.principal_of(transport.tls)
-        except (HandshakeFailed, Stranger) as error:
+        except (HandshakeFailed, UnknownPrincipal) as error:
             log.info("closing %s: SSL handshake failed: %s", context.connection_id, error)
             return False
         return within is None or await within(connection)

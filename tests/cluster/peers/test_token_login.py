@@ -178,7 +178,7 @@ def test_expiry_of_a_token_is_read_from_its_claims() -> None:
         ({URL: "http://h/token"}, "neither .*client.id nor the option clientId"),
         ({URL: "token", JAAS: f'{MODULE} clientId="a" clientSecret="b";'}, "unknown url type"),
         ({f"{PREFIX}.sasl.login.callback.handler.class": "com.example.Mine"}, "is a Java class"),
-        ({JAAS: f'{MODULE} {ALICE} unsecuredLoginLifetimeSeconds="x";'}, "is no number"),
+        ({JAAS: f'{MODULE} {ALICE} unsecuredLoginLifetimeSeconds="x";'}, "is not a number"),
     ],
 )
 def test_unusable_token_settings_raise_config_error(changes: dict[str, str], sentence: str) -> None:

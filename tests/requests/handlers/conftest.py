@@ -1,4 +1,4 @@
-"""Brokers for the tests of handlers."""
+"""Fixtures with brokers for the tests of handlers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.requests.handlers.node import Node
 
 @pytest.fixture
 def make_node(tmp_path: Path) -> Iterator[Callable[..., Node]]:
-    """A broker with settings of the test's own: `make_node({"fetch.max.bytes": "1024"})`."""
+    """Makes a broker with own settings: `make_node({"fetch.max.bytes": "1024"})`."""
     made: list[Node] = []
 
     def make(settings: Mapping[str, str] | None = None) -> Node:

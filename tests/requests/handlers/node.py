@@ -1,4 +1,4 @@
-"""A broker without its sockets, for tests of handlers: real logs, requests in their wire form."""
+"""A broker without sockets, for tests of handlers: real logs, requests in wire format."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Node:
         self.logs.close()
 
     def create(self, topic: str, partitions: int = 1, **configs: str) -> bytes:
-        """Make a topic and give its id; configs by their names with `_` for `.`."""
+        """Create a topic and return its id; config names have `_` for `.`."""
         state = PartitionImage(NODE_ID, 0, 0, (NODE_ID,), (NODE_ID,))
         made = TopicImage(topic, random_uuid(os.urandom), (state,) * partitions)
         named = {name.replace("_", "."): value for name, value in configs.items()}
@@ -67,19 +67,19 @@ class Node:
         self.show(DeleteTopic(topic, self.broker.image.topics[topic].id))
 
     def show(self, *changes: Change) -> None:
-        """Have the broker follow these changes, as if they came from its store."""
+        """Apply these changes to the broker, as if they came from its store."""
         before = self.broker.image
         after = apply_all(before, changes)
         self.apply(after, delta_of(before, after, changes))
 
     def apply(self, image: ClusterImage, delta: ClusterDelta) -> None:
-        """Have the broker know and host what `image` says, to which `delta` leads."""
+        """Give the broker a new metadata image; `delta` is the difference to the old one."""
         membership = self.broker.membership
         assert isinstance(membership, LoneMembership)
         membership.apply(image, delta)
 
     def change_leader(self, topic: str, index: int, *, leader: int, leader_epoch: int) -> None:
-        """As the controller would: a new leader epoch, perhaps another leader."""
+        """Change the leader epoch, and perhaps the leader, as a controller does."""
         old = self.broker.image.topics[topic]
         state = old.partitions[index]
         epoch = state.partition_epoch
@@ -87,7 +87,7 @@ class Node:
         self.show(AlterPartition(topic, old.id, index, epoch, moved))
 
     def lag(self, topic: str, index: int = 0) -> None:
-        """Give a partition a second replica that is in sync and from which nothing is heard."""
+        """Give a partition a second in-sync replica that never fetches."""
         old = self.broker.image.topics[topic]
         state = old.partitions[index]
         both = (NODE_ID, NODE_ID + 1)
@@ -101,7 +101,7 @@ class Node:
         return partition
 
     def shrink_segments(self, topic: str, segment_bytes: int) -> None:
-        """Roll segments sooner than a topic config allows."""
+        """Set a segment size below the minimum of the topic config."""
         log = self.partition(topic).log
         log.update_config(replace(log.config, segment_bytes=segment_bytes))
 
@@ -137,7 +137,7 @@ class Node:
     # Requests
 
     def start(self, request: Message, version: int) -> Any:  # noqa: ANN401 - by request
-        """Have a request handled; a reply, or an awaitable where it must wait."""
+        """Handle a request; return the response, or an awaitable of it if it has to wait."""
         assert request.API_KEY is not None
         api_key = ApiKey(request.API_KEY)
         received = type(request).decode(request.encode(version), version)
@@ -146,7 +146,7 @@ class Node:
         return handler.handle(self.broker, received, context)
 
     def call(self, request: Message, version: int) -> Any:  # noqa: ANN401 - by request
-        """The reply to a request that must not wait, as the client decodes it."""
+        """The decoded response to a request that must not wait."""
         reply = self.start(request, version)
         if isinstance(reply, Awaitable):
             reply.close()  # type: ignore[attr-defined]  # a coroutine
@@ -154,14 +154,14 @@ class Node:
         return as_received(reply, version)
 
     async def wait_for(self, request: Message, version: int) -> tuple[Any, float]:
-        """The reply to a request that waits, and after how many seconds it came."""
+        """The decoded response to a request that waits, and its time in seconds."""
         before = trio.current_time()
         reply = await self.start(request, version)
         return as_received(reply, version), round(trio.current_time() - before, 3)
 
 
 def as_received(response: MessageT, version: int) -> MessageT:
-    """What a client makes of a response: all fields that `version` has, records read in."""
+    """The response as a client decodes it: the fields of `version`, with the records in memory."""
     frame = Frame()
     response.write(frame, version)
     return type(response).decode(frame.tobytes(), version)

@@ -1,4 +1,4 @@
-"""Which of two mistakes in a config request is told: every answer is Apache Kafka 4.3.1's."""
+"""Which of two errors a config request gets: every answer is what Apache Kafka 4.3.1 gave."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SET, DELETE, APPEND = 0, 1, 2
         (AlterableConfig("retention.ms", SET, "1"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ],
 )
-def test_a_wrong_config_is_told_before_an_unknown_topic(
+def test_invalid_config_is_reported_before_an_unknown_topic(
     node: Node, config: AlterableConfig, error: ErrorCode
 ) -> None:
     resources = [

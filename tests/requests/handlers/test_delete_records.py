@@ -45,7 +45,7 @@ def t(node: Node) -> Node:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_the_log_start_moves_forward_and_never_back(t: Node, version: int) -> None:
+def test_delete_records_moves_the_log_start_forward_only(t: Node, version: int) -> None:
     for offset, low_watermark in ((3, 3), (3, 3), (1, 3), (0, 3), (-1, 10), (-1, 10), (10, 10)):
         told = delete(t, ("t", [(0, offset)]), version=version)
         assert told == [("t", [(0, low_watermark, 0)])]
@@ -53,7 +53,7 @@ def test_the_log_start_moves_forward_and_never_back(t: Node, version: int) -> No
 
 
 @pytest.mark.parametrize("offset", [11, -2])
-def test_an_offset_that_is_not_there(t: Node, offset: int) -> None:
+def test_delete_records_beyond_the_high_watermark_is_refused(t: Node, offset: int) -> None:
     assert delete(t, ("t", [(0, offset)])) == [("t", [(0, -1, ErrorCode.OFFSET_OUT_OF_RANGE)])]
     assert t.partition("t").log_start_offset == 0
 
@@ -63,7 +63,7 @@ def test_an_empty_partition(t: Node) -> None:
     assert delete(t, ("t", [(1, 1)])) == [("t", [(1, -1, ErrorCode.OFFSET_OUT_OF_RANGE)])]
 
 
-def test_unknown_partitions(t: Node) -> None:
+def test_delete_records_of_unknown_partitions_is_refused(t: Node) -> None:
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     told = delete(t, ("nope", [(0, 0)]), ("t", [(9, 0), (0, 2)]), ("", [(0, 0)]))
     assert told == [
@@ -82,7 +82,7 @@ def test_unknown_partitions(t: Node) -> None:
         ("", 1, (0, 1, 0)),
     ],
 )
-def test_compacted_records_are_not_deleted(
+def test_delete_records_of_a_compacted_topic_is_refused(
     node: Node, cleanup_policy: str, offset: int, answer: tuple[int, int, int]
 ) -> None:
     node.create("t", cleanup_policy=cleanup_policy)
@@ -90,7 +90,7 @@ def test_compacted_records_are_not_deleted(
     assert delete(node, ("t", [(0, offset)])) == [("t", [answer])]
 
 
-async def test_the_brokers_own_topics_are_not_touched(node: Node) -> None:
+async def test_delete_records_of_internal_topics_is_refused(node: Node) -> None:
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert delete(node, (TRANSACTION_STATE_TOPIC, [(0, 0)])) == [
         (TRANSACTION_STATE_TOPIC, [(0, -1, unknown)])
@@ -101,11 +101,11 @@ async def test_the_brokers_own_topics_are_not_touched(node: Node) -> None:
     ]
 
 
-def test_what_is_named_twice_is_told_once(t: Node) -> None:
+def test_delete_records_uses_the_last_entry_of_a_repeated_partition(t: Node) -> None:
     assert delete(t, ("t", [(0, 2), (0, 4)])) == [("t", [(0, 4, 0)])]
     assert delete(t, ("t", [(0, 5)]), ("u", []), ("t", [(1, 0)])) == [("t", [(0, 5, 0), (1, 0, 0)])]
 
 
-def test_a_partition_led_elsewhere(t: Node) -> None:
+def test_partition_led_by_another_broker_gives_not_leader_or_follower(t: Node) -> None:
     t.change_leader("t", 0, leader=2, leader_epoch=1)
     assert delete(t, ("t", [(0, 1)])) == [("t", [(0, -1, ErrorCode.NOT_LEADER_OR_FOLLOWER)])]

@@ -24,7 +24,7 @@ def describe(node: Node, topic: str, *indexes: int) -> list[PartitionResponse]:
     return partitions
 
 
-def test_producers_and_their_transactions(node: Node) -> None:
+def test_describe_producers_shows_producers_and_open_transactions(node: Node) -> None:
     node.create("t")
     node.append("t", timestamps=(777,) * 3, producer=(5, 3, 10))
     node.append("t", timestamps=(2000,) * 3, producer=(7, 0, 0), transactional=True)
@@ -36,13 +36,13 @@ def test_producers_and_their_transactions(node: Node) -> None:
     assert describe(node, "t", 0)[0].active_producers[1] == ProducerState(7, 0, 2, 5000, 0, -1)
 
 
-def test_a_partition_without_producers(node: Node) -> None:
+def test_describe_producers_of_a_partition_without_producers_is_empty(node: Node) -> None:
     node.create("t")
     node.append("t")
     assert describe(node, "t", 0) == [PartitionResponse(0)]
 
 
-def test_partitions_are_told_in_order_as_often_as_asked(node: Node) -> None:
+def test_response_has_partitions_in_request_order_with_repetitions(node: Node) -> None:
     node.create("t", 2)
     told = describe(node, "t", 1, 7, 0, 1)
     assert [(each.partition_index, each.error_code, each.error_message) for each in told] == [
@@ -81,5 +81,7 @@ def test_partitions_are_told_in_order_as_often_as_asked(node: Node) -> None:
         ),
     ],
 )
-def test_a_topic_that_is_not_there(node: Node, topic: str, error: ErrorCode, message: str) -> None:
+def test_describe_producers_of_an_unknown_topic_has_a_message(
+    node: Node, topic: str, error: ErrorCode, message: str
+) -> None:
     assert describe(node, topic, 0) == [PartitionResponse(0, error, message)]

@@ -1,4 +1,4 @@
-"""What ApiVersions says of features (KIP-584, KIP-890), with Apache Kafka 4.3.1's levels."""
+"""The features in ApiVersions responses (KIP-584, KIP-890), with Apache Kafka 4.3.1's levels."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def finalized(reply: ApiVersionsResponse) -> dict[str, tuple[int, int]]:
 
 @pytest.mark.java
 @pytest.mark.parametrize("version", [3, 4])
-def test_features_are_those_of_apache_kafka_or_said_to_be_absent(
+def test_features_match_apache_kafka_or_are_listed_as_absent(
     node: Node, apache_kafka: ApacheKafkaNode, version: int
 ) -> None:
     peer = Peer(address_of(apache_kafka.bootstrap))
@@ -47,7 +47,7 @@ def test_features_are_those_of_apache_kafka_or_said_to_be_absent(
 
 
 @pytest.mark.parametrize("version", [3, 4])
-def test_what_the_cluster_has_agreed_on(node: Node, version: int) -> None:
+def test_api_versions_has_the_finalized_features(node: Node, version: int) -> None:
     assert finalized(told(node, version)) == {
         "metadata.version": (30, 30),
         "transaction.version": (2, 2),
@@ -57,7 +57,7 @@ def test_what_the_cluster_has_agreed_on(node: Node, version: int) -> None:
     }
 
 
-def test_only_newer_clients_are_told_of_level_0(node: Node) -> None:
+def test_features_with_level_0_are_listed_since_v4(node: Node) -> None:
     assert supported(told(node, 3)) == {"metadata.version": (7, 30)}
     assert supported(told(node, 4)) == {
         "metadata.version": (7, 30),
@@ -68,7 +68,7 @@ def test_only_newer_clients_are_told_of_level_0(node: Node) -> None:
     }
 
 
-def test_the_epoch_is_one_that_clients_believe_and_never_goes_back(node: Node) -> None:
+def test_features_epoch_is_not_negative_and_never_decreases(node: Node) -> None:
     epochs = [told(node, 4).finalized_features_epoch]
     node.create("topic")
     epochs.append(told(node, 4).finalized_features_epoch)
@@ -80,14 +80,14 @@ def test_the_epoch_is_one_that_clients_believe_and_never_goes_back(node: Node) -
 
 
 def set_features(node: Node, **what: dict[str, int]) -> None:
-    """As the store tells a broker."""
+    """The finalized features as a store gives them to a broker."""
     before = node.broker.image.features
     after = FinalizedFeatures(epoch=before.epoch + 1, **what)
     node.show(SetFeatures(before.epoch, after))
 
 
-def test_what_the_members_have_not_agreed_on_is_not_finalized(node: Node) -> None:
-    """Some may be of Apache Kafka 3.9, which has no transaction version 2."""
+def test_feature_without_a_cluster_level_is_not_finalized(node: Node) -> None:
+    """A member may be Apache Kafka 3.9, which has no transaction version 2."""
     set_features(node, agreed={})
     assert finalized(told(node, 4)) == {}
     assert "transaction.version" in supported(told(node, 4))

@@ -48,7 +48,7 @@ def request(
     *topics: tuple[str | bytes, list[FetchPartition]],
     **fields: Any,  # noqa: ANN401 - fields of FetchRequest
 ) -> FetchRequest:
-    """Waits 100 ms for at least one byte, unless `fields` say otherwise."""
+    """A request that waits 100 ms for at least one byte, unless `fields` differ."""
     named = [
         FetchTopic(topic_id=name, partitions=partitions)
         if isinstance(name, bytes)
@@ -60,7 +60,7 @@ def request(
 
 
 def only(response: FetchResponse) -> PartitionData:
-    """The one partition of a reply that tells of one."""
+    """The only partition of a response."""
     [topic] = response.responses
     [data] = topic.partitions
     return data
@@ -91,7 +91,7 @@ def full(node: Node) -> Node:
 
 
 @pytest.mark.parametrize("version", range(4, 19))
-def test_every_version_gets_the_records(node: Node, version: int) -> None:
+def test_fetch_of_every_version_returns_the_records(node: Node, version: int) -> None:
     topic_id = node.create("t")
     node.append("t")
     node.append("t")
@@ -111,14 +111,14 @@ def test_every_version_gets_the_records(node: Node, version: int) -> None:
     assert [each.partition_leader_epoch for each in batches] == [0, 0]
 
 
-def test_an_offset_within_a_batch_gets_the_whole_batch(full: Node) -> None:
+def test_fetch_of_an_offset_within_a_batch_returns_the_whole_batch(full: Node) -> None:
     data = only(full.call(request(("t", [asked(0, 7)])), 12))
     assert [header.base_offset for _, header in iter_batches(bytes_of(data))] == [5, 10]
 
 
 @pytest.mark.parametrize("offset", [-1, 16])
 @pytest.mark.parametrize("isolation_level", [0, 1])
-def test_an_offset_outside_the_log_is_out_of_range(
+def test_fetch_returns_offset_out_of_range_past_the_end(
     full: Node, offset: int, isolation_level: int
 ) -> None:
     reply = full.call(request(("t", [asked(0, offset)]), isolation_level=isolation_level), 12)
@@ -129,7 +129,7 @@ def test_an_offset_outside_the_log_is_out_of_range(
     assert bytes_of(data) == b""
 
 
-def test_an_offset_before_the_log_start_is_out_of_range(full: Node) -> None:
+def test_fetch_returns_offset_out_of_range_before_the_log_start(full: Node) -> None:
     delete_records(full.partition("t").log, 7, 15)
     data = only(full.call(request(("t", [asked(0, 6)])), 12))
     assert data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
@@ -146,7 +146,9 @@ def test_an_offset_before_the_log_start_is_out_of_range(full: Node) -> None:
         (bytes(16), 13, ErrorCode.UNKNOWN_TOPIC_ID),
     ],
 )
-def test_an_unknown_topic(node: Node, topic: str | bytes, version: int, error: ErrorCode) -> None:
+def test_fetch_of_an_unknown_topic_returns_an_error(
+    node: Node, topic: str | bytes, version: int, error: ErrorCode
+) -> None:
     data = only(node.call(request((topic, [asked(0, 0)])), version))
     assert data.error_code == error
     assert (data.high_watermark, data.last_stable_offset, data.log_start_offset) == (-1, -1, -1)
@@ -155,13 +157,13 @@ def test_an_unknown_topic(node: Node, topic: str | bytes, version: int, error: E
 
 
 @pytest.mark.parametrize("index", [3, -1])
-def test_an_unknown_partition(full: Node, index: int) -> None:
+def test_fetch_of_an_unknown_partition_returns_an_error(full: Node, index: int) -> None:
     data = only(full.call(request(("t", [asked(index, 0)])), 12))
     assert data.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert data.aborted_transactions == []
 
 
-def test_unknown_partitions_are_told_last(full: Node) -> None:
+def test_fetch_response_has_unknown_partitions_last(full: Node) -> None:
     reply = full.call(request(("nope", [asked(0, 0)]), ("t", [asked(9, 0), asked(0, 99)])), 12)
     assert [topic.topic for topic in reply.responses] == ["t", "nope", "t"]
     assert told(reply) == [
@@ -171,7 +173,7 @@ def test_unknown_partitions_are_told_last(full: Node) -> None:
     ]
 
 
-def test_partitions_are_told_in_the_order_asked(full: Node) -> None:
+def test_fetch_response_has_partitions_in_request_order(full: Node) -> None:
     full.create("u")
     topics = [("t", [asked(2, 0, 10)]), ("u", [asked(0, 0)]), ("t", [asked(0, 0, 10)])]
     reply = full.call(request(*topics), 12)
@@ -179,13 +181,13 @@ def test_partitions_are_told_in_the_order_asked(full: Node) -> None:
     assert told(reply) == [(2, 0, BATCH), (0, 0, 0), (0, 0, 0)]
 
 
-def test_neighbours_of_one_topic_share_its_entry(full: Node) -> None:
+def test_consecutive_partitions_of_a_topic_share_one_entry(full: Node) -> None:
     reply = full.call(request(("t", [asked(0, 0)]), ("t", [asked(1, 0)])), 12)
     assert [len(topic.partitions) for topic in reply.responses] == [2]
 
 
 @pytest.mark.parametrize("how", ["in one topic", "in two"])
-def test_a_partition_named_twice_is_read_once_as_named_last(full: Node, how: str) -> None:
+def test_repeated_partition_is_read_once_with_its_last_entry(full: Node, how: str) -> None:
     first, second = asked(0, 0), asked(0, 10)
     topics = (
         [("t", [first, second])] if how == "in one topic" else [("t", [first]), ("t", [second])]
@@ -207,7 +209,7 @@ def test_a_partition_named_twice_is_read_once_as_named_last(full: Node, how: str
         (2**31 - 1, 2**31 - 1, 3 * BATCH),
     ],
 )
-def test_limits_of_one_partition(
+def test_fetch_respects_the_limit_of_one_partition(
     full: Node, partition_max_bytes: int, max_bytes: int, size: int
 ) -> None:
     limited = request(("t", [asked(0, 0, partition_max_bytes)]), max_bytes=max_bytes)
@@ -225,7 +227,7 @@ def test_limits_of_one_partition(
         ((15, 0, 0), (10, 10, 10), 1 << 20, (0, BATCH, 0)),
     ],
 )
-def test_only_the_first_partition_with_records_may_exceed_a_limit(
+def test_only_the_first_partition_with_records_exceeds_a_limit(
     full: Node,
     offsets: tuple[int, int, int],
     partition_max_bytes: tuple[int, int, int],
@@ -237,7 +239,7 @@ def test_only_the_first_partition_with_records_may_exceed_a_limit(
     assert told(reply) == [(at, 0, sizes[at]) for at in range(3)]
 
 
-def test_the_broker_caps_the_size_of_a_reply(make_node: Callable[..., Node]) -> None:
+def test_fetch_max_bytes_limits_the_response(make_node: Callable[..., Node]) -> None:
     node = make_node({"fetch.max.bytes": "1024"})
     node.create("t")
     for _ in range(10):
@@ -246,7 +248,7 @@ def test_the_broker_caps_the_size_of_a_reply(make_node: Callable[..., Node]) -> 
 
 
 @pytest.mark.parametrize(("partition_max_bytes", "max_bytes"), [(-1, 1 << 20), (1 << 20, -5)])
-def test_a_negative_limit_is_an_error_where_there_are_records(
+def test_negative_partition_limit_is_an_error_if_records_exist(
     full: Node, partition_max_bytes: int, max_bytes: int
 ) -> None:
     limited = request(("t", [asked(0, 0, partition_max_bytes)]), max_bytes=max_bytes)
@@ -257,12 +259,12 @@ def test_a_negative_limit_is_an_error_where_there_are_records(
     assert (data.error_code, data.high_watermark) == (0, 15)
 
 
-def test_a_negative_limit_spoils_one_partition_only(full: Node) -> None:
+def test_negative_partition_limit_fails_only_its_partition(full: Node) -> None:
     reply = full.call(request(("t", [asked(0, 0), asked(1, 0, -1), asked(2, 0)])), 12)
     assert told(reply) == [(0, 0, 438), (1, ErrorCode.UNKNOWN_SERVER_ERROR, 0), (2, 0, 438)]
 
 
-def test_a_reply_does_not_go_beyond_a_segment(node: Node) -> None:
+def test_fetch_response_ends_at_a_segment_boundary(node: Node) -> None:
     node.create("t")
     node.shrink_segments("t", 2 * BATCH)
     for _ in range(5):
@@ -273,7 +275,7 @@ def test_a_reply_does_not_go_beyond_a_segment(node: Node) -> None:
     assert told(node.call(request(("t", [asked(0, 7)])), 12)) == [(0, 0, BATCH)]
 
 
-def test_a_negative_max_bytes_spoils_the_first_partition_only(full: Node) -> None:
+def test_negative_max_bytes_fails_only_the_first_partition(full: Node) -> None:
     spoilt = request(("t", [asked(0, 0), asked(1, 0)]), max_bytes=-1)
     assert told(full.call(spoilt, 12)) == [(0, ErrorCode.UNKNOWN_SERVER_ERROR, 0), (1, 0, BATCH)]
     spoilt = request(("t", [asked(0, 15), asked(1, 0)]), max_bytes=-1)
@@ -283,7 +285,7 @@ def test_a_negative_max_bytes_spoils_the_first_partition_only(full: Node) -> Non
 # Epochs
 
 
-def test_a_leader_epoch_that_is_not_the_current_one(node: Node) -> None:
+def test_fetch_with_a_wrong_leader_epoch_is_fenced(node: Node) -> None:
     topic_id = node.create("t")
     node.change_leader("t", 0, leader=1, leader_epoch=3)
     node.append("t")
@@ -317,7 +319,7 @@ def test_a_leader_epoch_that_is_not_the_current_one(node: Node) -> None:
         (-3, 0, 0, None),
     ],
 )
-def test_a_fetcher_that_has_left_the_leaders_log_is_told_where(
+def test_fetch_returns_the_diverging_epoch_of_a_diverged_log(
     node: Node,
     last_fetched_epoch: int,
     offset: int,
@@ -343,7 +345,7 @@ def test_a_fetcher_that_has_left_the_leaders_log_is_told_where(
 
 
 @pytest.mark.parametrize("replica_id", [1, 5])
-def test_a_replica_that_is_no_follower(full: Node, replica_id: int) -> None:
+def test_fetch_of_a_broker_without_a_replica_is_refused(full: Node, replica_id: int) -> None:
     plain = only(full.call(request(("t", [asked(0, 0)]), replica_id=replica_id), 12))
     assert plain.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     named = asked(0, 0, current_leader_epoch=0)
@@ -351,7 +353,7 @@ def test_a_replica_that_is_no_follower(full: Node, replica_id: int) -> None:
     assert data.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
-def test_a_replica_names_itself_in_a_tagged_field_from_15_on(node: Node) -> None:
+def test_replica_id_is_read_from_the_tagged_field_since_v15(node: Node) -> None:
     topic_id = node.create("t")
     fields = {"replica_state": ReplicaState(replica_id=5)}
     data = only(node.call(request((topic_id, [asked(0, 0)]), **fields), 15))
@@ -362,18 +364,18 @@ def test_a_replica_names_itself_in_a_tagged_field_from_15_on(node: Node) -> None
 
 
 @pytest.mark.parametrize("replica_id", [-2, -3])
-def test_debugging_consumers_read_as_consumers_do(full: Node, replica_id: int) -> None:
+def test_fetch_of_a_debugging_consumer_reads_like_a_consumer(full: Node, replica_id: int) -> None:
     reply = full.call(request(("t", [asked(0, 0)]), replica_id=replica_id), 12)
     assert told(reply) == [(0, 0, 438)]
 
 
-def test_cluster_id_and_rack_change_nothing(full: Node) -> None:
+def test_cluster_id_and_rack_do_not_change_the_response(full: Node) -> None:
     reply = full.call(request(("t", [asked(0, 0)]), cluster_id="other", rack_id="r1"), 12)
     assert told(reply) == [(0, 0, 438)]
     assert only(reply).preferred_read_replica == -1
 
 
-def test_a_partition_led_elsewhere(node: Node) -> None:
+def test_partition_led_by_another_broker_gives_not_leader_or_follower(node: Node) -> None:
     topic_id = node.create("t")
     node.change_leader("t", 0, leader=2, leader_epoch=1)
     data = only(node.call(request((topic_id, [asked(0, 0)])), 16))
@@ -386,10 +388,10 @@ def test_a_partition_led_elsewhere(node: Node) -> None:
     ("version", "error"),
     [(5, ErrorCode.NOT_LEADER_OR_FOLLOWER), (6, ErrorCode.KAFKA_STORAGE_ERROR)],
 )
-def test_a_partition_whose_disk_failed(
+def test_fetch_from_a_failed_disk_returns_kafka_storage_error(
     full: Node, offset: int, version: int, error: ErrorCode
 ) -> None:
-    """Old clients do not know the error, but they know to look for another leader."""
+    """Old clients do not know this error, but look for another leader on the error they get."""
     full.partition("t").log.take_offline()
     assert told(full.call(request(("t", [asked(0, offset)])), version)) == [(0, error, 0)]
 
@@ -408,7 +410,9 @@ def aborted(node: Node) -> Node:
     return node
 
 
-def test_read_committed_is_told_the_aborted_transactions_of_what_it_reads(aborted: Node) -> None:
+def test_read_committed_fetch_returns_the_aborted_transactions_of_its_records(
+    aborted: Node,
+) -> None:
     def read(offset: int, isolation_level: int) -> list[AbortedTransaction] | None:
         fields = {"isolation_level": isolation_level, "max_wait_ms": 0}
         reply = aborted.call(request(("t", [asked(0, offset)]), **fields), 12)
@@ -423,7 +427,7 @@ def test_read_committed_is_told_the_aborted_transactions_of_what_it_reads(aborte
     assert read(0, 0) is None
 
 
-def test_of_an_aborted_transaction_is_told_where_it_begins(node: Node) -> None:
+def test_aborted_transaction_in_a_fetch_has_its_first_offset(node: Node) -> None:
     node.create("t")
     node.append("t")
     node.append("t", producer=(8, 0, 0), transactional=True)
@@ -434,14 +438,14 @@ def test_of_an_aborted_transaction_is_told_where_it_begins(node: Node) -> None:
     assert data.aborted_transactions == [AbortedTransaction(7, 10), AbortedTransaction(8, 5)]
 
 
-def test_aborted_records_are_read_by_everyone(aborted: Node) -> None:
+def test_fetch_returns_aborted_records_at_every_isolation_level(aborted: Node) -> None:
     for isolation_level in (0, 1):
         reply = aborted.call(request(("t", [asked(0, 0)]), isolation_level=isolation_level), 12)
         batches = [header.base_offset for _, header in iter_batches(bytes_of(only(reply)))]
         assert batches == [0, 3, 8, 9]
 
 
-def test_read_committed_ends_before_an_open_transaction(node: Node) -> None:
+def test_read_committed_fetch_ends_before_an_open_transaction(node: Node) -> None:
     node.create("t")
     node.append("t")
     node.append("t", producer=(7, 0, 0), transactional=True)
@@ -459,7 +463,7 @@ def test_read_committed_ends_before_an_open_transaction(node: Node) -> None:
 
 
 @pytest.mark.parametrize("offset", [7, 15])
-def test_read_committed_beyond_the_last_stable_offset_does_not_wait(
+def test_read_committed_fetch_beyond_the_last_stable_offset_does_not_wait(
     node: Node, offset: int
 ) -> None:
     node.create("t")
@@ -471,8 +475,10 @@ def test_read_committed_beyond_the_last_stable_offset_does_not_wait(
     assert only(reply).aborted_transactions == []
 
 
-def test_read_committed_is_told_none_where_its_records_are_held_back(full: Node) -> None:
-    """Kafka knows of aborted transactions only where it has looked for records."""
+def test_read_committed_fetch_held_back_by_a_limit_has_null_aborted_transactions(
+    full: Node,
+) -> None:
+    """Kafka looks up aborted transactions only for records that it returns."""
     for max_bytes in (1, 100):
         partitions = [asked(0, 0), asked(1, 0, max_bytes), asked(2, 16, last_fetched_epoch=0)]
         data = full.call(request(("t", partitions), isolation_level=1), 12).responses[0].partitions
@@ -485,7 +491,9 @@ def test_read_committed_is_told_none_where_its_records_are_held_back(full: Node)
 
 
 @pytest.mark.parametrize("isolation_level", [-1, 7])
-def test_an_isolation_level_that_does_not_exist(full: Node, isolation_level: int) -> None:
+def test_unknown_isolation_level_gives_unknown_server_error(
+    full: Node, isolation_level: int
+) -> None:
     wrong = request(("t", [asked(0, 0), asked(7, 0)]), isolation_level=isolation_level)
     reply = full.call(wrong, 12)
     assert reply.error_code == ErrorCode.UNKNOWN_SERVER_ERROR

@@ -1,4 +1,4 @@
-"""A Fetch of what lies on disk alone: a thread reads it in, and then it goes on as any other."""
+"""A Fetch of records that are not in memory: a thread reads them from the disk first."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.requests.handlers.test_fetch_waits import BATCH, fetch, told
 
 @pytest.fixture
 def on_disk(node: Node, monkeypatch: pytest.MonkeyPatch) -> Node:
-    """Two partitions of `t` with a batch each, of which nothing seems to be in memory."""
+    """Topic `t`: two partitions with a batch each, which seem not to be in memory."""
     monkeypatch.setattr("kwire.log.reading.residency.is_resident", lambda *_: False)
     node.create("t", 3)
     node.append("t", 0)
@@ -27,7 +27,7 @@ def on_disk(node: Node, monkeypatch: pytest.MonkeyPatch) -> Node:
 
 @pytest.fixture
 def read_in(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """For each look-up that was read in: whether that was beside the loop."""
+    """For each cold look-up, whether a thread other than the loop's read it."""
     beside: list[bool] = []
     plain: Callable[[ColdLookup], None] = ColdLookup.read_in
 
@@ -40,7 +40,7 @@ def read_in(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
 
 @pytest.mark.parametrize("max_wait_ms", [500, 0])
-async def test_what_is_read_in_is_told_at_once(
+async def test_fetch_answers_at_once_after_reading_cold_records_from_disk(
     on_disk: Node, read_in: list[bool], autojump_clock: MockClock, max_wait_ms: int
 ) -> None:
     request = fetch((0, 0), (1, 0), (2, 0), max_wait_ms=max_wait_ms)
@@ -50,7 +50,7 @@ async def test_what_is_read_in_is_told_at_once(
 
 
 @pytest.mark.parametrize(("max_wait_ms", "seconds"), [(500, 0.5), (1, 0.001), (0, 0.0), (-1, 0.0)])
-async def test_what_is_not_enough_is_waited_for_as_ever(
+async def test_fetch_waits_for_min_bytes_after_reading_from_disk(
     on_disk: Node,
     read_in: list[bool],
     autojump_clock: MockClock,
@@ -63,7 +63,7 @@ async def test_what_is_not_enough_is_waited_for_as_ever(
     assert read_in == [True]
 
 
-def test_an_offset_that_is_not_there_needs_no_disk(on_disk: Node) -> None:
+def test_fetch_of_an_offset_outside_the_log_reads_no_disk(on_disk: Node) -> None:
     delete_records(on_disk.partition("t").log, 5, 5)
     reply = on_disk.call(fetch((0, 0), (1, 9), max_wait_ms=0), 12)
     assert told(reply) == [(0, 1, 0), (1, 1, 0)]

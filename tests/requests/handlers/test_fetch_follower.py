@@ -1,4 +1,4 @@
-"""Fetch from a broker that follows."""
+"""Fetch from a follower."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tests.requests.handlers.node import Node
 from tests.requests.handlers.test_fetch_waits import BATCH, fetch, told
 
 
-def test_consumers_that_can_name_their_rack_may_read_from_a_follower(node: Node) -> None:
+def test_follower_serves_consumers_since_v11(node: Node) -> None:
     node.create("t")
     node.append("t")
     node.change_leader("t", 0, leader=2, leader_epoch=1)

@@ -1,4 +1,4 @@
-"""Fetch in incremental sessions: what a reply leaves out, as seen at Apache Kafka 4.3.1."""
+"""Fetch in incremental sessions: what a response leaves out, as seen at Apache Kafka 4.3.1."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Told = list[tuple[int, int, int, int]]
 
 
 class Client:
-    """Fetches at one version; `reply` is the last reply."""
+    """A client with one fetch session; `reply` is the last response."""
 
     def __init__(self, node: Node, version: int = 12) -> None:
         self.node = node
@@ -45,7 +45,7 @@ class Client:
         isolation_level: int = 0,
         **offsets: int,
     ) -> FetchRequest:
-        """The next request of the session; offsets as p0=15, p1=-1."""
+        """Send the next request of the session; `p0=15` fetches partition 0 from 15."""
         label = {"topic_id": topic} if isinstance(topic, bytes) else {"topic": topic}
         asked = [
             FetchPartition(int(name[1:]), fetch_offset=offset, partition_max_bytes=1 << 20)
@@ -93,7 +93,7 @@ def t(node: Node) -> Node:
 
 
 @pytest.mark.parametrize("version", [7, 11, 12, 13, 18])
-def test_a_session_tells_only_what_is_new(t: Node, version: int) -> None:
+def test_session_response_has_only_changed_partitions(t: Node, version: int) -> None:
     client = Client(t, version)
     topic: str | bytes = t.broker.image.topics["t"].id if version >= 13 else "t"
     assert client.fetch(topic, p0=0, p1=0, p2=0) == [(0, 0, 0, 0), (1, 0, 0, 0), (2, 0, 0, 0)]
@@ -106,7 +106,7 @@ def test_a_session_tells_only_what_is_new(t: Node, version: int) -> None:
     assert client.fetch(topic, p1=5) == []
 
 
-def test_a_fetch_without_a_session_tells_everything_and_opens_none(t: Node) -> None:
+def test_fetch_without_a_session_returns_all_partitions(t: Node) -> None:
     client = Client(t)
     client.epoch = -1
     assert client.fetch(p0=0, p1=0) == [(0, 0, 0, 0), (1, 0, 0, 0)]
@@ -114,7 +114,7 @@ def test_a_fetch_without_a_session_tells_everything_and_opens_none(t: Node) -> N
     assert len(t.broker.fetch_sessions) == 0
 
 
-def test_a_moved_log_start_is_told(t: Node) -> None:
+def test_session_reports_a_new_log_start_offset(t: Node) -> None:
     client = Client(t)
     t.append("t")
     client.fetch(p0=5, p1=0)
@@ -125,8 +125,8 @@ def test_a_moved_log_start_is_told(t: Node) -> None:
     assert client.fetch() == []
 
 
-def test_a_moved_high_watermark_is_told_to_who_has_skipped_the_records(t: Node) -> None:
-    """A consumer that seeks to the end has read nothing of them."""
+def test_session_reports_a_new_high_watermark_past_skipped_records(t: Node) -> None:
+    """A consumer that seeks to the end has not read the records."""
     client = Client(t)
     client.fetch(p0=0, p1=0)
     assert client.fetch() == []
@@ -136,10 +136,10 @@ def test_a_moved_high_watermark_is_told_to_who_has_skipped_the_records(t: Node) 
 
 
 @pytest.mark.parametrize(("replica_id", "opened"), [(-1, False), (0, True), (7, True)])
-def test_a_replica_takes_a_consumers_slot_at_any_time(
+def test_session_of_a_follower_replaces_a_consumers_session(
     make_node: Callable[..., Node], replica_id: int, opened: bool
 ) -> None:
-    """Number 0 is one as well."""
+    """Replica id 0 is a follower, too."""
     node = make_node({"max.incremental.fetch.session.cache.slots": "1"})
     node.create("t", 3)
     Client(node).fetch(p0=0, p1=0, p2=0)
@@ -149,7 +149,7 @@ def test_a_replica_takes_a_consumers_slot_at_any_time(
     assert (reply.session_id != 0) == opened
 
 
-def test_a_moved_high_watermark_is_told_though_a_reader_is_held_back(t: Node) -> None:
+def test_session_reports_a_new_high_watermark_to_read_committed(t: Node) -> None:
     client = Client(t)
     t.append("t", producer=(7, 0, 0), transactional=True)
     client.fetch(p0=0, isolation_level=1)
@@ -159,7 +159,7 @@ def test_a_moved_high_watermark_is_told_though_a_reader_is_held_back(t: Node) ->
     assert client.fetch(isolation_level=1) == []
 
 
-def test_errors_are_told_every_time_and_their_end_as_well(t: Node) -> None:
+def test_session_repeats_errors_and_reports_their_end(t: Node) -> None:
     client = Client(t)
     t.append("t")
     client.fetch(p0=5, p1=0)
@@ -170,7 +170,7 @@ def test_errors_are_told_every_time_and_their_end_as_well(t: Node) -> None:
     assert client.fetch() == []
 
 
-def test_unknown_partitions_are_told_every_time(t: Node) -> None:
+def test_session_repeats_unknown_partitions(t: Node) -> None:
     client = Client(t)
     client.fetch(p0=0)
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -179,7 +179,7 @@ def test_unknown_partitions_are_told_every_time(t: Node) -> None:
     assert client.fetch("nope", forget=(2,)) == []  # type: ignore[arg-type]  # a test's shorthand
 
 
-def test_full_replies_take_turns(t: Node) -> None:
+def test_session_rotates_partitions_when_responses_are_full(t: Node) -> None:
     client = Client(t)
     client.fetch(p0=0, p1=0, p2=0)
     for index in range(3):
@@ -190,7 +190,7 @@ def test_full_replies_take_turns(t: Node) -> None:
     assert [row[0] for row in client.fetch()] == [1, 2, 0]
 
 
-def test_errors_of_the_session_are_the_whole_reply(t: Node) -> None:
+def test_session_error_is_the_whole_response(t: Node) -> None:
     client = Client(t)
     client.fetch(p0=0)
     client.epoch = 5
@@ -201,8 +201,8 @@ def test_errors_of_the_session_are_the_whole_reply(t: Node) -> None:
     assert client.reply == FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
 
 
-def test_topics_of_a_session_by_id_come_and_go(node: Node) -> None:
-    """An id known once keeps its name; a new topic of that name is not the one meant."""
+def test_session_by_id_follows_created_and_deleted_topics(node: Node) -> None:
+    """A session keeps the name of an id; a new topic with this name is another topic."""
     topic_id = node.create("t")
     client = Client(node, 13)
     client.fetch(topic_id, p0=0)
@@ -222,7 +222,7 @@ def test_topics_of_a_session_by_id_come_and_go(node: Node) -> None:
     assert fresh.fetch() == [(0, ErrorCode.UNKNOWN_TOPIC_ID, -1, 0)]
 
 
-def test_a_topic_made_anew_is_the_same_to_a_session_by_name(node: Node) -> None:
+def test_session_by_name_reads_a_recreated_topic(node: Node) -> None:
     node.create("t")
     client = Client(node)
     client.fetch(p0=0)
@@ -233,7 +233,7 @@ def test_a_topic_made_anew_is_the_same_to_a_session_by_name(node: Node) -> None:
     assert client.fetch() == [(0, 0, 5, BATCH)]
 
 
-def test_a_topic_that_appears_is_found_by_its_id(node: Node) -> None:
+def test_session_by_id_finds_a_topic_created_later(node: Node) -> None:
     client = Client(node, 13)
     image = node.broker.image
     topic_id = node.create("t")
@@ -244,7 +244,7 @@ def test_a_topic_that_appears_is_found_by_its_id(node: Node) -> None:
     assert client.fetch() == [(0, 0, 0, 0)]
 
 
-def test_a_new_leader_epoch_is_noticed_by_who_names_the_old_one(t: Node) -> None:
+def test_session_with_an_old_leader_epoch_is_fenced(t: Node) -> None:
     client = Client(t)
     request = client.request(p0=0)
     request.topics[0].partitions[0].current_leader_epoch = 0
@@ -254,15 +254,15 @@ def test_a_new_leader_epoch_is_noticed_by_who_names_the_old_one(t: Node) -> None
     assert client.fetch() == [(0, ErrorCode.FENCED_LEADER_EPOCH, -1, 0)]
 
 
-def test_a_session_does_not_wait_for_what_is_held_back_either(t: Node) -> None:
-    """Who has read to the end and asks for what is committed is beyond what may be read."""
+def test_session_does_not_wait_for_records_held_back_by_a_limit(t: Node) -> None:
+    """A read_committed reader at the log end offset is beyond the last stable offset."""
     client = Client(t)
     t.append("t", producer=(7, 0, 0), transactional=True)
     client.fetch(p0=5, isolation_level=1)
     assert client.fetch(max_wait_ms=1000, isolation_level=1) == []
 
 
-def test_a_leader_epoch_that_is_named_later_is_looked_at(t: Node) -> None:
+def test_session_checks_a_leader_epoch_that_is_set_later(t: Node) -> None:
     client = Client(t)
     client.fetch(p0=0)
     assert client.fetch() == []
@@ -271,7 +271,7 @@ def test_a_leader_epoch_that_is_named_later_is_looked_at(t: Node) -> None:
     assert client.take(t.call(request, 12)) == [(0, ErrorCode.UNKNOWN_LEADER_EPOCH, -1, 0)]
 
 
-def test_who_has_left_the_leaders_log_is_told_though_there_is_nothing_new(t: Node) -> None:
+def test_session_reports_a_diverging_epoch_without_new_records(t: Node) -> None:
     client = Client(t)
     t.append("t")
     t.change_leader("t", 0, leader=1, leader_epoch=1)
@@ -284,7 +284,7 @@ def test_who_has_left_the_leaders_log_is_told_though_there_is_nothing_new(t: Nod
     assert client.reply.responses[0].partitions[0].diverging_epoch == EpochEndOffset(0, 5)
 
 
-def test_a_partition_whose_disk_fails_is_told(t: Node) -> None:
+def test_session_reports_a_failed_disk(t: Node) -> None:
     client = Client(t)
     client.fetch(p0=0)
     assert client.fetch() == []
@@ -292,7 +292,7 @@ def test_a_partition_whose_disk_fails_is_told(t: Node) -> None:
     assert client.fetch() == [(0, ErrorCode.KAFKA_STORAGE_ERROR, -1, 0)]
 
 
-def test_a_session_goes_on_at_an_older_version_that_cannot_tell_of_a_diverging_epoch(
+def test_session_with_a_diverging_epoch_refuses_an_older_version(
     t: Node,
 ) -> None:
     client = Client(t)
@@ -308,7 +308,7 @@ def test_a_session_goes_on_at_an_older_version_that_cannot_tell_of_a_diverging_e
     assert client.reply.responses[0].partitions[0].diverging_epoch == EpochEndOffset(0, 0)
 
 
-async def test_a_wait_in_a_session_ends_with_the_one_partition_that_got_records(
+async def test_session_wait_ends_with_the_partition_that_got_records(
     t: Node, autojump_clock: MockClock
 ) -> None:
     client = Client(t)
@@ -326,7 +326,7 @@ async def test_a_wait_in_a_session_ends_with_the_one_partition_that_got_records(
     assert (client.take(reply), seconds) == ([], 0.5)
 
 
-async def test_a_second_request_in_a_session_voids_the_one_that_waits(
+async def test_second_request_in_a_session_makes_the_waiting_one_void(
     t: Node, autojump_clock: MockClock
 ) -> None:
     client = Client(t)

@@ -1,4 +1,4 @@
-"""Fetch by topic id, of what is not there: every answer is what Apache Kafka 4.3.1 gave."""
+"""Fetch by unknown topic ids: every answer is what Apache Kafka 4.3.1 gave."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ UNKNOWN_ID = bytes(range(16))
 
 
 @pytest.mark.parametrize("version", [13, 18])
-def test_unknown_ids_are_told_before_unknown_partitions(node: Node, version: int) -> None:
+def test_fetch_response_has_unknown_ids_before_unknown_partitions(node: Node, version: int) -> None:
     known = node.create("t")
     places = [FetchPartition(index, partition_max_bytes=1000) for index in (9, 0)]
     topics = [
@@ -32,7 +32,9 @@ def test_unknown_ids_are_told_before_unknown_partitions(node: Node, version: int
 
 
 @pytest.mark.parametrize(("version", "topics_told"), [(12, 1), (13, 0), (18, 0)])
-def test_an_isolation_level_that_does_not_exist(node: Node, version: int, topics_told: int) -> None:
+def test_unknown_isolation_level_gives_unknown_server_error(
+    node: Node, version: int, topics_told: int
+) -> None:
     known = node.create("t")
     topics = [FetchTopic("t", known, [FetchPartition(0, partition_max_bytes=1000)])]
     reply = node.call(FetchRequest(isolation_level=7, topics=topics), version)
@@ -40,6 +42,6 @@ def test_an_isolation_level_that_does_not_exist(node: Node, version: int, topics
     assert len(reply.responses) == topics_told
 
 
-def test_a_session_that_is_not_there_is_told_before_the_isolation_level(node: Node) -> None:
+def test_unknown_fetch_session_is_reported_before_the_isolation_level(node: Node) -> None:
     reply = node.call(FetchRequest(isolation_level=7, session_id=77, session_epoch=5), 12)
     assert reply.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND

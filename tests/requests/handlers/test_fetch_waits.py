@@ -26,7 +26,7 @@ def fetch(
     max_wait_ms: int = 1000,
     isolation_level: int = 0,
 ) -> FetchRequest:
-    """Partitions are (index, offset, max_bytes)."""
+    """A Fetch request; `partitions` are (index, offset, max_bytes)."""
     asked = [
         FetchPartition(each[0], fetch_offset=each[1], partition_max_bytes=(*each, 1 << 20)[2])
         for each in partitions
@@ -59,25 +59,27 @@ def t(node: Node) -> Node:
 @pytest.mark.parametrize(
     ("min_bytes", "max_wait_ms"), [(0, 1000), (-1, 1000), (1, 0), (1, -1), (-(2**31), 2**31 - 1)]
 )
-def test_who_does_not_want_to_wait_does_not(t: Node, min_bytes: int, max_wait_ms: int) -> None:
+def test_fetch_with_max_wait_0_does_not_wait(t: Node, min_bytes: int, max_wait_ms: int) -> None:
     reply = t.call(fetch((0, 0), min_bytes=min_bytes, max_wait_ms=max_wait_ms), 12)
     assert told(reply) == [(0, 0, 0)]
 
 
 @pytest.mark.parametrize("partitions", [(), ((9, 0),)])
-def test_there_is_no_wait_where_there_is_nothing_to_wait_for(
+def test_fetch_without_existing_partitions_does_not_wait(
     t: Node, partitions: tuple[tuple[int, int], ...]
 ) -> None:
     assert len(told(t.call(fetch(*partitions), 12))) == len(partitions)
 
 
-async def test_the_wait_ends_in_time_with_what_there_is(t: Node, autojump_clock: MockClock) -> None:
+async def test_fetch_wait_ends_after_max_wait_with_the_available_records(
+    t: Node, autojump_clock: MockClock
+) -> None:
     t.append("t")
     reply, seconds = await t.wait_for(fetch((0, 0), (1, 0), min_bytes=10_000), 12)
     assert (told(reply), seconds) == ([(0, 0, BATCH), (1, 0, 0)], 1.0)
 
 
-async def test_an_unknown_partition_does_not_hasten_the_others(
+async def test_unknown_partition_does_not_end_the_fetch_wait(
     t: Node, autojump_clock: MockClock
 ) -> None:
     reply, seconds = await t.wait_for(fetch((0, 0), topics=("nope", "t")), 12)
@@ -85,7 +87,7 @@ async def test_an_unknown_partition_does_not_hasten_the_others(
     assert (told(reply), seconds) == ([(0, 0, 0), (0, 3, 0)], 1.0)
 
 
-def test_an_error_is_told_at_once(t: Node) -> None:
+def test_error_of_a_partition_ends_the_fetch_wait(t: Node) -> None:
     reply = t.call(fetch((0, 0), (1, 99)), 12)
     assert told(reply) == [(0, 0, 0), (1, ErrorCode.OFFSET_OUT_OF_RANGE, 0)]
 
@@ -99,7 +101,7 @@ async def appended_every_100_ms(node: Node, *appends: Callable[[], object]) -> N
 async def wait_while(
     node: Node, request: FetchRequest, *appends: Callable[[], object]
 ) -> tuple[FetchResponse, float]:
-    """The reply and when it came, while `appends` happen 100 ms apart."""
+    """The response and its time in seconds, while `appends` run 100 ms apart."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(appended_every_100_ms, node, *appends)
         result: tuple[FetchResponse, float] = await node.wait_for(request, 12)
@@ -108,12 +110,14 @@ async def wait_while(
     return result
 
 
-async def test_records_in_any_partition_end_the_wait(t: Node, autojump_clock: MockClock) -> None:
+async def test_records_in_any_partition_end_the_fetch_wait(
+    t: Node, autojump_clock: MockClock
+) -> None:
     reply, seconds = await wait_while(t, fetch((0, 0), (1, 0), (2, 0)), lambda: t.append("t", 1))
     assert (told(reply), seconds) == ([(0, 0, 0), (1, 0, BATCH), (2, 0, 0)], 0.1)
 
 
-async def test_the_wait_goes_on_until_there_are_min_bytes(
+async def test_fetch_waits_until_min_bytes_are_available(
     t: Node, autojump_clock: MockClock
 ) -> None:
     appends = [lambda: t.append("t", 1), lambda: t.append("t", 2), lambda: t.append("t", 1)]
@@ -122,20 +126,26 @@ async def test_the_wait_goes_on_until_there_are_min_bytes(
     assert (told(reply), seconds) == ([(0, 0, 0), (1, 0, 2 * BATCH), (2, 0, BATCH)], 0.3)
 
 
-async def test_what_was_there_before_counts(t: Node, autojump_clock: MockClock) -> None:
+async def test_records_from_before_the_fetch_count_towards_min_bytes(
+    t: Node, autojump_clock: MockClock
+) -> None:
     t.append("t")
     request = fetch((0, 0), min_bytes=2 * BATCH)
     reply, seconds = await wait_while(t, request, lambda: t.append("t"))
     assert (told(reply), seconds) == ([(0, 0, 2 * BATCH)], 0.1)
 
 
-async def test_a_partition_counts_up_to_its_limit(t: Node, autojump_clock: MockClock) -> None:
+async def test_partition_counts_towards_min_bytes_up_to_its_max_bytes(
+    t: Node, autojump_clock: MockClock
+) -> None:
     request = fetch((0, 0, 100), min_bytes=200)
     reply, seconds = await wait_while(t, request, *[lambda: t.append("t")] * 3)
     assert (told(reply), seconds) == ([(0, 0, BATCH)], 1.0)
 
 
-async def test_limits_of_partitions_add_up(t: Node, autojump_clock: MockClock) -> None:
+async def test_min_bytes_is_reached_by_the_sum_of_partition_limits(
+    t: Node, autojump_clock: MockClock
+) -> None:
     for index in range(3):
         t.append("t", index)
     each_100 = [(0, 0, 100), (1, 0, 100), (2, 0, 100)]
@@ -145,8 +155,8 @@ async def test_limits_of_partitions_add_up(t: Node, autojump_clock: MockClock) -
     assert seconds == 1.0
 
 
-def test_what_is_held_back_between_others_counts_with_them(t: Node) -> None:
-    """As Apache Kafka counts: a batch that is larger than its partition's limit fills it."""
+def test_records_held_back_by_a_limit_count_towards_min_bytes(t: Node) -> None:
+    """As in Apache Kafka a batch that is larger than its partition's limit counts as the limit."""
     for index in range(3):
         t.append("t", index)
     partitions = ((0, 0), (1, 0, 100), (2, 0))
@@ -154,7 +164,7 @@ def test_what_is_held_back_between_others_counts_with_them(t: Node) -> None:
     assert told(reply) == [(0, 0, BATCH), (1, 0, 0), (2, 0, BATCH)]
 
 
-def test_min_bytes_is_no_more_than_max_bytes(t: Node) -> None:
+def test_min_bytes_above_max_bytes_counts_as_max_bytes(t: Node) -> None:
     for _ in range(3):
         t.append("t", 0)
         t.append("t", 1)
@@ -163,14 +173,16 @@ def test_min_bytes_is_no_more_than_max_bytes(t: Node) -> None:
     assert told(t.call(both, 12)) == [(0, 0, 438), (1, 0, 0)]
 
 
-def test_what_ends_in_an_older_segment_is_not_waited_for(t: Node) -> None:
+def test_fetch_does_not_wait_if_its_records_end_in_an_older_segment(t: Node) -> None:
     t.shrink_segments("t", 2 * BATCH)
     for _ in range(4):
         t.append("t")
     assert told(t.call(fetch((0, 0), min_bytes=9999), 12)) == [(0, 0, 2 * BATCH)]
 
 
-async def test_what_ends_in_the_newest_segment_is(t: Node, autojump_clock: MockClock) -> None:
+async def test_fetch_waits_if_its_records_end_in_the_newest_segment(
+    t: Node, autojump_clock: MockClock
+) -> None:
     t.shrink_segments("t", 2 * BATCH)
     for _ in range(4):
         t.append("t")
@@ -178,10 +190,10 @@ async def test_what_ends_in_the_newest_segment_is(t: Node, autojump_clock: MockC
     assert (told(reply), seconds) == ([(0, 0, 2 * BATCH)], 1.0)
 
 
-async def test_what_an_open_transaction_holds_back_is_waited_for(
+async def test_read_committed_fetch_waits_for_the_end_of_a_transaction(
     t: Node, autojump_clock: MockClock
 ) -> None:
-    """There is more in a newer segment, but not for who reads what is committed."""
+    """The newer segment has records, but not below the last stable offset."""
     t.shrink_segments("t", 2 * BATCH)
     t.append("t")
     t.append("t", producer=(7, 0, 0), transactional=True)
@@ -192,10 +204,10 @@ async def test_what_an_open_transaction_holds_back_is_waited_for(
     assert told(t.call(everything, 12)) == [(0, 0, 2 * BATCH)]
 
 
-async def test_read_committed_is_woken_by_what_counts_later_than_it_came(
+async def test_transaction_marker_wakes_a_read_committed_fetch(
     t: Node, autojump_clock: MockClock
 ) -> None:
-    """Followers fetch it, and no more bytes arrive."""
+    """Later the followers fetch the batch, and no more bytes arrive."""
     t.lag("t")
     t.append("t")
     partition = t.partition("t")
@@ -204,7 +216,7 @@ async def test_read_committed_is_woken_by_what_counts_later_than_it_came(
     assert (told(reply), seconds) == ([(0, 0, BATCH)], 0.1)
 
 
-async def test_an_open_transaction_is_no_data_for_read_committed(
+async def test_records_of_an_open_transaction_do_not_end_a_read_committed_wait(
     t: Node, autojump_clock: MockClock
 ) -> None:
     def begin() -> None:
@@ -229,7 +241,7 @@ async def test_an_open_transaction_is_no_data_for_read_committed(
     ],
     ids=["deleted", "moved"],
 )
-async def test_a_partition_that_goes_away_ends_the_wait(
+async def test_deleted_partition_ends_the_fetch_wait(
     t: Node, autojump_clock: MockClock, change: Callable[[Node], None], error: ErrorCode
 ) -> None:
     async with trio.open_nursery() as nursery:
@@ -239,10 +251,10 @@ async def test_a_partition_that_goes_away_ends_the_wait(
     assert reply.responses[0].partitions[0].aborted_transactions is None
 
 
-async def test_records_from_before_the_wait_began_are_not_missed(
+async def test_fetch_sees_records_appended_between_read_and_wait(
     t: Node, autojump_clock: MockClock
 ) -> None:
-    """A connection sends its earlier replies first, and meanwhile others write."""
+    """A connection sends its earlier responses first, and other tasks write in the meantime."""
     waiting = t.start(fetch((0, 0)), 12)
     t.append("t")
     before = trio.current_time()
@@ -250,7 +262,7 @@ async def test_records_from_before_the_wait_began_are_not_missed(
     assert trio.current_time() == before
 
 
-async def test_a_deletion_from_before_the_wait_began_is_not_missed(
+async def test_fetch_sees_a_deletion_between_read_and_wait(
     t: Node, autojump_clock: MockClock
 ) -> None:
     t.create("u")
@@ -263,7 +275,7 @@ async def test_a_deletion_from_before_the_wait_began_is_not_missed(
     assert trio.current_time() == before
 
 
-async def test_a_cancelled_wait_leaves_nothing_behind(t: Node) -> None:
+async def test_cancelled_fetch_leaves_no_waiter(t: Node) -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(t.wait_for, fetch((0, 0), (1, 0)), 12)
         await wait_all_tasks_blocked()
@@ -273,7 +285,7 @@ async def test_a_cancelled_wait_leaves_nothing_behind(t: Node) -> None:
     assert not t.partition("t", 1).fetch_waiters
 
 
-async def test_many_waiters_are_all_woken_by_one_append(t: Node, autojump_clock: MockClock) -> None:
+async def test_one_append_wakes_all_waiting_fetches(t: Node, autojump_clock: MockClock) -> None:
     replies: list[tuple[FetchResponse, float]] = []
 
     async def wait() -> None:

@@ -1,4 +1,4 @@
-"""FindCoordinator for transactional ids: their topic is made when one is first looked for."""
+"""FindCoordinator creates the internal topic at the first request."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def find(node: Node, *keys: str, key_type: int) -> FindCoordinatorResponse
     return as_received(reply, 4)
 
 
-async def test_a_transactional_id_makes_its_topic_and_no_other(
+async def test_find_coordinator_of_a_transactional_id_creates_transaction_state_only(
     make_node: Callable[..., Node],
 ) -> None:
     node = make_node({"transaction.state.log.num.partitions": "3"})
@@ -39,7 +39,7 @@ async def test_a_transactional_id_makes_its_topic_and_no_other(
     assert GROUP_METADATA_TOPIC not in topics
 
 
-async def test_a_group_does_not_make_the_topic_of_transactions(node: Node) -> None:
+async def test_find_coordinator_of_a_group_does_not_create_transaction_state(node: Node) -> None:
     found = await find(node, "group", key_type=0)
     assert found.coordinators[0].error_code == ErrorCode.NONE
     assert TRANSACTION_STATE_TOPIC not in node.broker.image.topics

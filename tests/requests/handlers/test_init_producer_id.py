@@ -35,7 +35,7 @@ async def init(
 
 
 @pytest.mark.parametrize("version", range(6))
-async def test_an_idempotent_producer_gets_an_id_of_its_own(node: Node, version: int) -> None:
+async def test_idempotent_producer_gets_a_new_producer_id(node: Node, version: int) -> None:
     for producer_id in range(FIRST_PRODUCER_ID, FIRST_PRODUCER_ID + 3):
         reply = await init(node, None, version)
         assert reply == InitProducerIdResponse(0, 0, producer_id, 0)
@@ -56,7 +56,7 @@ async def test_an_idempotent_producer_gets_an_id_of_its_own(node: Node, version:
         (-1, -2, True),
     ],
 )
-async def test_an_earlier_id_is_not_looked_at_but_must_be_whole(
+async def test_idempotent_producer_must_send_both_or_neither_of_id_and_epoch(
     node: Node, producer_id: int, producer_epoch: int, refused: bool
 ) -> None:
     reply = await init(node, producer_id=producer_id, producer_epoch=producer_epoch)
@@ -64,27 +64,29 @@ async def test_an_earlier_id_is_not_looked_at_but_must_be_whole(
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1, 900_001])
-async def test_only_transactions_have_a_timeout(node: Node, timeout_ms: int) -> None:
+async def test_transaction_timeout_of_an_idempotent_producer_is_ignored(
+    node: Node, timeout_ms: int
+) -> None:
     assert (await init(node, timeout_ms=timeout_ms)).error_code == 0
     reply = await init(node, "x", timeout_ms=timeout_ms)
     assert reply.error_code == ErrorCode.INVALID_TRANSACTION_TIMEOUT
     assert await init(node, "", timeout_ms=timeout_ms) == REFUSED
 
 
-async def test_without_the_topic_of_transactions_the_coordinator_is_elsewhere(node: Node) -> None:
+async def test_init_producer_id_without_transaction_state_gives_not_coordinator(node: Node) -> None:
     reply = await init(node, "x")
     assert reply == InitProducerIdResponse(0, ErrorCode.NOT_COORDINATOR, -1, -1)
     assert await init(node, "x", producer_id=5) == REFUSED
 
 
-async def test_ids_go_on_from_block_to_block(node: Node) -> None:
+async def test_producer_ids_continue_in_the_next_block(node: Node) -> None:
     given = [(await init(node)).producer_id for _ in range(BLOCK_SIZE + 2)]
     assert given == list(range(FIRST_PRODUCER_ID, FIRST_PRODUCER_ID + BLOCK_SIZE + 2))
     behind = FIRST_PRODUCER_ID + 2 * BLOCK_SIZE
     assert await node.store.allocate_producer_ids(1) == range(behind, behind + 1)
 
 
-async def test_producers_that_come_at_once_get_different_ids(node: Node) -> None:
+async def test_concurrent_producers_get_different_ids(node: Node) -> None:
     given = []
 
     async def one() -> None:
@@ -96,7 +98,7 @@ async def test_producers_that_come_at_once_get_different_ids(node: Node) -> None
     assert len(set(given)) == 10
 
 
-async def test_a_store_that_fails_is_asked_again_by_the_client(
+async def test_init_producer_id_gives_a_retriable_error_if_the_store_fails(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fail(count: int) -> range:

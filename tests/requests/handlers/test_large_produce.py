@@ -1,4 +1,4 @@
-"""Produce to very many partitions: in turn with everybody else, and answered like any other."""
+"""Produce to many partitions lets other tasks run, and gives the same responses."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def small_turns(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small_turns")
-async def test_others_have_their_turn(node: Node) -> None:
+async def test_large_produce_lets_other_tasks_run(node: Node) -> None:
     node.create("t", PARTITIONS)
     ends: list[int] = []
 
@@ -68,7 +68,7 @@ async def test_others_have_their_turn(node: Node) -> None:
 
 
 @pytest.mark.usefixtures("small_turns")
-async def test_the_answer_is_that_of_a_small_request(node: Node) -> None:
+async def test_large_produce_gives_the_same_response_as_small_ones(node: Node) -> None:
     node.create("t", PARTITIONS)
     reply = await send(node, to_partitions("t", [5, 9, 0, 1, 0], acks=-1))
     (topic,) = reply.responses
@@ -78,7 +78,7 @@ async def test_the_answer_is_that_of_a_small_request(node: Node) -> None:
 
 
 @pytest.mark.usefixtures("small_turns")
-async def test_a_failure_without_acks_closes_the_connection(node: Node) -> None:
+async def test_large_produce_with_acks_0_closes_the_connection_on_failure(node: Node) -> None:
     node.create("t", PARTITIONS)
     with pytest.raises(CloseConnection):
         await send(node, to_partitions("t", [0, 1, 9], acks=0))

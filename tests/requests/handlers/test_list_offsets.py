@@ -102,7 +102,7 @@ def test_an_empty_partition(
         (9001, -1, -1),
     ],
 )
-def test_the_first_record_at_or_after_a_time(
+def test_list_offsets_finds_the_first_record_at_or_after_a_timestamp(
     filled: Node, version: int, timestamp: int, found_timestamp: int, offset: int
 ) -> None:
     leader_epoch = 0 if version >= 4 and offset >= 0 else -1
@@ -110,18 +110,18 @@ def test_the_first_record_at_or_after_a_time(
     assert answer == (0, found_timestamp, offset, leader_epoch)
 
 
-def test_the_largest_timestamp(filled: Node) -> None:
+def test_list_offsets_finds_the_largest_timestamp(filled: Node) -> None:
     assert ask(filled, (0, -3), version=7)[0] == (0, 9000, 15, 0)
     assert ask(filled, (0, -3), version=6)[0] == UNSUPPORTED
 
 
-def test_nothing_is_in_tiered_storage(filled: Node) -> None:
+def test_list_offsets_finds_nothing_in_tiered_storage(filled: Node) -> None:
     assert ask(filled, (0, -4), version=8)[0] == (0, -1, 0, 0)
     assert ask(filled, (0, -5), version=9)[0] == NOT_FOUND
     assert ask(filled, (0, -6), version=11)[0] == NOT_FOUND
 
 
-def test_after_records_were_deleted(filled: Node) -> None:
+def test_list_offsets_skips_deleted_records(filled: Node) -> None:
     delete_records(filled.partition("t").log, 7, 20)
     for timestamp in (0, 1000, 2000, 2002):
         assert ask(filled, (0, timestamp))[0] == (0, 2002, 7, 0)
@@ -132,7 +132,7 @@ def test_after_records_were_deleted(filled: Node) -> None:
     assert ask(filled, (0, -2))[0] == ask(filled, (0, -1))[0] == (0, -1, 20, 0)
 
 
-def test_the_leader_epoch_is_that_of_the_record(empty: Node) -> None:
+def test_list_offsets_returns_the_leader_epoch_of_the_record(empty: Node) -> None:
     empty.append("t", timestamps=(1000, 1001))
     empty.change_leader("t", 0, leader=1, leader_epoch=4)
     empty.append("t", timestamps=(2000, 2001))
@@ -146,7 +146,7 @@ def test_the_leader_epoch_is_that_of_the_record(empty: Node) -> None:
     assert ask(empty, (0, -2))[0] == (0, -1, 3, 4)
 
 
-def test_the_current_leader_epoch_is_checked(filled: Node) -> None:
+def test_wrong_current_leader_epoch_is_refused(filled: Node) -> None:
     filled.change_leader("t", 0, leader=1, leader_epoch=2)
     for timestamp in (-1, 1000):
         errors = [ask(filled, (0, timestamp, epoch))[0][0] for epoch in (-1, -2, 1, 2, 3)]
@@ -154,7 +154,7 @@ def test_the_current_leader_epoch_is_checked(filled: Node) -> None:
         assert errors == [0, fenced, fenced, 0, unknown]
 
 
-def test_unknown_partitions_and_unknown_timestamps(empty: Node) -> None:
+def test_list_offsets_refuses_unknown_partitions_and_timestamps(empty: Node) -> None:
     unknown = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, -1, -1)
     assert ask(empty, (9, -1), (0, -1)) == {9: unknown, 0: (0, -1, 0, 0)}
     assert ask(empty, (0, -1), topic="nope") == {0: unknown}
@@ -163,13 +163,13 @@ def test_unknown_partitions_and_unknown_timestamps(empty: Node) -> None:
     assert ask(empty, (0, -7, 5)) == {0: UNSUPPORTED}
 
 
-def test_a_partition_asked_for_twice_is_an_invalid_request(empty: Node) -> None:
+def test_list_offsets_of_a_repeated_partition_gives_invalid_request(empty: Node) -> None:
     invalid = (ErrorCode.INVALID_REQUEST, -1, -1, -1)
     assert ask(empty, (0, -1), (1, -1), (0, -2)) == {0: invalid, 1: (0, -1, 0, 0)}
     assert ask(empty, (9, -7), (9, -7)) == {9: invalid}
 
 
-def test_a_topic_asked_for_twice_is_told_once(empty: Node) -> None:
+def test_list_offsets_answers_a_repeated_topic_once(empty: Node) -> None:
     def topic(name: str, *indexes: int) -> ListOffsetsTopic:
         partitions = [ListOffsetsPartition(index, timestamp=-1) for index in indexes]
         return ListOffsetsTopic(name=name, partitions=partitions)
@@ -185,7 +185,7 @@ def test_a_topic_asked_for_twice_is_told_once(empty: Node) -> None:
     ]
 
 
-def test_read_committed_does_not_find_what_it_may_not_read(empty: Node) -> None:
+def test_list_offsets_read_committed_ends_at_the_last_stable_offset(empty: Node) -> None:
     empty.append("t", timestamps=(1000, 1001))
     empty.append("t", timestamps=(2000, 2001), producer=(7, 0, 0), transactional=True)
     empty.append("t", timestamps=(3000,))
@@ -204,18 +204,18 @@ def test_read_committed_does_not_find_what_it_may_not_read(empty: Node) -> None:
     assert offsets(1) == [6, 0, 4, 1, 2]
 
 
-def test_an_isolation_level_that_does_not_exist(empty: Node) -> None:
+def test_unknown_isolation_level_gives_unknown_server_error(empty: Node) -> None:
     failed = (ErrorCode.UNKNOWN_SERVER_ERROR, -1, -1, -1)
     assert ask(empty, (0, -1), (9, -1), isolation_level=9) == {0: failed, 9: failed}
 
 
-def test_a_partition_led_elsewhere(empty: Node) -> None:
+def test_partition_led_by_another_broker_gives_not_leader_or_follower(empty: Node) -> None:
     empty.change_leader("t", 1, leader=2, leader_epoch=1)
     assert ask(empty, (1, -1)) == {1: (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, -1, -1)}
 
 
-def test_a_follower_tells_the_debugging_replica_where_its_log_ends(filled: Node) -> None:
-    """tests/cli/test_cluster.py asks a follower of Apache Kafka the same."""
+def test_list_offsets_of_the_debugging_replica_reads_a_followers_log_end(filled: Node) -> None:
+    """tests/cli/test_cluster.py sends a follower of Apache Kafka the same request."""
     filled.change_leader("t", 0, leader=2, leader_epoch=1)
     assert ask(filled, (0, -1), replica_id=-2) == {0: (0, -1, 20, 1)}
     assert ask(filled, (0, -2), replica_id=-2) == {0: (0, -1, 0, 0)}
@@ -226,7 +226,7 @@ def test_a_follower_tells_the_debugging_replica_where_its_log_ends(filled: Node)
         assert ask(filled, (0, -1), replica_id=replica_id) == {0: refused}
 
 
-def test_log_append_time_is_what_is_found(node: Node) -> None:
+def test_list_offsets_searches_log_append_time(node: Node) -> None:
     node.create("t", message_timestamp_type="LogAppendTime")
     node.append("t", timestamps=(1, 2, 3))
     assert ask(node, (0, -3))[0] == (0, 10_000, 0, 0)

@@ -10,7 +10,7 @@ UNKNOWN_ID = bytes(range(16))
 NOT_TOLD = -(2**31)
 
 
-def test_an_unknown_id_has_no_authorized_operations(node: Node) -> None:
+def test_metadata_of_an_unknown_id_has_no_authorized_operations(node: Node) -> None:
     known = node.create("t")
     asked = [MetadataRequestTopic(topic_id, None) for topic_id in (known, UNKNOWN_ID)]
     request = MetadataRequest(asked, include_topic_authorized_operations=True)

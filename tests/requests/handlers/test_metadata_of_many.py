@@ -1,4 +1,4 @@
-"""Metadata of thousands of topics, which others do not wait for."""
+"""Metadata of thousands of topics does not block other tasks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kwire.requests.handlers import metadata
 from tests.requests.handlers.node import NODE_ID, Node
 
 STATE = PartitionImage(NODE_ID, 0, 0, (), ())
-"""Of a partition that no broker has, so that there is no log of it."""
+"""A partition without a live replica, so that no log is created."""
 COUNT = 4 * metadata.TOPICS_AT_ONCE
 
 
@@ -29,8 +29,8 @@ def ask(node: Node) -> MetadataResponse | Awaitable[MetadataResponse]:
     return metadata.handle(node.broker, MetadataRequest(None), context)
 
 
-async def test_all_topics_are_told_of_in_turns_the_first_time(node: Node) -> None:
-    """What changes between two of them is told as it is in the end."""
+async def test_first_metadata_of_many_topics_lets_other_tasks_run(node: Node) -> None:
+    """The response has the last state of topics that change while other tasks run."""
     node.show(*(CreateTopic(topic(number), {}) for number in range(COUNT)))
     pending = ask(node)
     assert not isinstance(pending, MetadataResponse)

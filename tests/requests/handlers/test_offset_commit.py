@@ -1,4 +1,4 @@
-"""OffsetCommit for topics that are not there: every answer is what Apache Kafka 4.3.1 gave."""
+"""OffsetCommit for unknown topics: every answer is what Apache Kafka 4.3.1 gave."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.requests.handlers.node import Node
     ("version", "error"),
     [(9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), (10, ErrorCode.UNKNOWN_TOPIC_ID)],
 )
-def test_an_unknown_topic_named_twice_is_told_once(
+def test_offset_commit_answers_a_repeated_unknown_topic_once(
     node: Node, version: int, error: ErrorCode
 ) -> None:
     topics = [

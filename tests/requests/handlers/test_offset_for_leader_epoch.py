@@ -38,7 +38,7 @@ def ask(
         (7, UNKNOWN, UNKNOWN),
     ],
 )
-def test_a_partition_in_its_first_epoch(
+def test_first_epoch_ends_at_the_log_end_offset(
     node: Node,
     version: int,
     leader_epoch: int,
@@ -51,7 +51,7 @@ def test_a_partition_in_its_first_epoch(
     assert ask(node, leader_epoch, version=version) == filled
 
 
-def test_each_epoch_ends_where_the_next_began(node: Node) -> None:
+def test_each_epoch_ends_at_the_start_of_the_next(node: Node) -> None:
     node.create("t")
     node.append("t")
     node.change_leader("t", 0, leader=1, leader_epoch=3)
@@ -67,7 +67,7 @@ def test_each_epoch_ends_where_the_next_began(node: Node) -> None:
     ]
 
 
-def test_the_current_leader_epoch_is_checked(node: Node) -> None:
+def test_wrong_current_leader_epoch_is_refused(node: Node) -> None:
     node.create("t")
     node.change_leader("t", 0, leader=1, leader_epoch=2)
     node.append("t")
@@ -78,7 +78,7 @@ def test_the_current_leader_epoch_is_checked(node: Node) -> None:
     assert ask(node, 2, current=3) == (ErrorCode.UNKNOWN_LEADER_EPOCH, -1, -1)
 
 
-def test_partitions_are_told_in_order_as_often_as_asked(node: Node) -> None:
+def test_response_has_partitions_in_request_order_with_repetitions(node: Node) -> None:
     node.create("t", 2)
     node.append("t", 1)
 
@@ -100,7 +100,7 @@ def test_partitions_are_told_in_order_as_often_as_asked(node: Node) -> None:
     ]
 
 
-def test_a_partition_led_elsewhere(node: Node) -> None:
+def test_partition_led_by_another_broker_gives_not_leader_or_follower(node: Node) -> None:
     node.create("t")
     node.change_leader("t", 0, leader=2, leader_epoch=1)
     assert ask(node, 0) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, -1)

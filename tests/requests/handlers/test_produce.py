@@ -1,4 +1,4 @@
-"""Produce: what is told of partitions that are named twice, not at all, or are not there."""
+"""Produce: repeated, missing and unknown partitions, invalid acks and invalid records."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def send(
     client_id: str | None = None,
     acks: int = 1,
 ) -> ProduceResponse:
-    """What comes back at once."""
+    """The response, which must not wait."""
     wire = bytearray(ProduceRequest(None, acks, 1000, list(topics)).encode(version))
     request = ProduceRequest.decode(wire, version)  # the buffer is stamped in place
     key = ApiKey.PRODUCE
@@ -55,7 +55,7 @@ def told(reply: ProduceResponse) -> list[tuple[str, int, int, int]]:
     ]
 
 
-def test_a_partition_named_twice_is_written_once_as_named_last(node: Node) -> None:
+def test_repeated_partition_is_written_once_with_its_last_entry(node: Node) -> None:
     node.create("t")
     first, second = batch(b"first"), batch(b"second")
     reply = send(node, TopicProduceData("t", ZERO_UUID, [first, second]), version=9)
@@ -66,14 +66,16 @@ def test_a_partition_named_twice_is_written_once_as_named_last(node: Node) -> No
     assert node.partition("t").log.log_end_offset == 1
 
 
-def test_a_topic_without_partitions_is_left_out(node: Node) -> None:
+def test_produce_response_leaves_out_a_topic_without_partitions(node: Node) -> None:
     node.create("t")
     assert send(node, TopicProduceData("t", ZERO_UUID, []), version=9).responses == []
 
 
 @pytest.mark.parametrize("version", [12, 13])
 @pytest.mark.parametrize("index", [9, -1])
-def test_an_unknown_partition_of_a_known_topic(node: Node, version: int, index: int) -> None:
+def test_produce_to_an_unknown_partition_returns_an_error(
+    node: Node, version: int, index: int
+) -> None:
     topic_id = node.create("t")
     data = TopicProduceData("t", topic_id, [PartitionProduceData(index, batch(b"v").records)])
     (answer,) = send(node, data, version=version).responses[0].partition_responses
@@ -81,14 +83,14 @@ def test_an_unknown_partition_of_a_known_topic(node: Node, version: int, index: 
 
 
 @pytest.mark.parametrize("name", ["__share_group_state", "__transaction_state"])
-async def test_clients_may_not_write_to_the_coordinators_topics(node: Node, name: str) -> None:
+async def test_produce_to_consumer_offsets_is_refused(node: Node, name: str) -> None:
     node.create(name)
     reply = send(node, TopicProduceData(name, ZERO_UUID, [batch(b"v")]), version=12)
     assert told(reply) == [(name, 0, ErrorCode.INVALID_TOPIC_EXCEPTION, -1)]
     assert node.partition(name).log.log_end_offset == 0
 
 
-def test_an_unknown_topic_id(node: Node) -> None:
+def test_produce_to_an_unknown_topic_id_returns_an_error(node: Node) -> None:
     (topic,) = send(node, TopicProduceData("", UNKNOWN_ID, [batch(b"v")]), version=13).responses
     assert topic.topic_id == UNKNOWN_ID
     assert topic.partition_responses[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
@@ -102,7 +104,7 @@ def test_an_unknown_topic_id(node: Node) -> None:
         ("__admin_client", ErrorCode.NONE, 0),
     ],
 )
-async def test_internal_topics_take_nothing_from_clients(
+async def test_produce_to_internal_topics_is_refused(
     node: Node, client_id: str | None, error: ErrorCode, offset: int
 ) -> None:
     node.create("__transaction_state")
@@ -112,7 +114,7 @@ async def test_internal_topics_take_nothing_from_clients(
 
 
 @pytest.mark.parametrize(("version", "lost"), [(12, 3), (13, 100)])
-def test_acks_that_do_not_exist_are_told_of_what_is_there(
+def test_invalid_acks_are_refused_for_existing_partitions(
     node: Node, version: int, lost: int
 ) -> None:
     data = batch(b"v")
@@ -129,8 +131,8 @@ def test_acks_that_do_not_exist_are_told_of_what_is_there(
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_a_set_that_cannot_be_fails_the_whole_request(node: Node, there: bool) -> None:
-    """Apache Kafka looks for transactional batches first, and finds that this is none."""
+def test_batch_with_invalid_magic_fails_the_whole_request(node: Node, there: bool) -> None:
+    """Apache Kafka looks for transactional batches in all partitions first; one is malformed."""
     if there:
         node.create("t")
     wrong = build([Record(0, 1000, None, b"v")])
@@ -142,7 +144,7 @@ def test_a_set_that_cannot_be_fails_the_whole_request(node: Node, there: bool) -
     assert message == "Invalid magic found in record: 3"
 
 
-def test_sets_are_looked_at_before_acks(node: Node) -> None:
+def test_invalid_records_are_reported_before_invalid_acks(node: Node) -> None:
     node.create("t")
     two = PartitionProduceData(0, build([Record(0, 1000, None, b"v")]) * 2)
     for place, error in (
@@ -158,7 +160,7 @@ def test_sets_are_looked_at_before_acks(node: Node) -> None:
     ("version", "error"),
     [(6, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE), (7, ErrorCode.INVALID_REQUIRED_ACKS)],
 )
-def test_so_are_codecs_that_the_version_does_not_know(
+def test_unknown_codecs_are_reported_before_invalid_acks(
     node: Node, version: int, error: ErrorCode
 ) -> None:
     node.create("t")
@@ -170,7 +172,7 @@ def test_so_are_codecs_that_the_version_does_not_know(
 @pytest.mark.parametrize(
     ("version", "error"), [(6, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE), (7, ErrorCode.NONE)]
 )
-def test_zstd_is_known_from_version_7_on(node: Node, version: int, error: ErrorCode) -> None:
+def test_zstd_is_accepted_since_v7(node: Node, version: int, error: ErrorCode) -> None:
     node.create("t")
     zstd = build([Record(0, 1000, None, b"v")], compression=Compression.ZSTD)
     topic = TopicProduceData("t", ZERO_UUID, [PartitionProduceData(0, zstd)])
@@ -182,9 +184,7 @@ def test_zstd_is_known_from_version_7_on(node: Node, version: int, error: ErrorC
     ("version", "error"),
     [(6, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE), (7, ErrorCode.INVALID_RECORD)],
 )
-def test_a_codec_is_looked_at_though_no_records_follow(
-    node: Node, version: int, error: ErrorCode
-) -> None:
+def test_codec_of_an_empty_batch_is_checked(node: Node, version: int, error: ErrorCode) -> None:
     node.create("t")
     header = build([Record(0, 1000, None, b"v")], compression=Compression.ZSTD)[:61]
     struct.pack_into(">i", header, 8, 61 - 12)
@@ -193,8 +193,8 @@ def test_a_codec_is_looked_at_though_no_records_follow(
     assert told(send(node, topic, version=version)) == [("t", 0, error, -1)]
 
 
-def test_each_bad_record_is_told_why(node: Node) -> None:
-    """KIP-467."""
+def test_produce_response_has_an_error_for_each_invalid_record(node: Node) -> None:
+    """Record errors as of KIP-467."""
     node.create("t", cleanup_policy="compact")
     made = [Record(at, 1000, key, b"v") for at, key in enumerate([None, b"k", None])]
     topic = TopicProduceData("t", ZERO_UUID, [PartitionProduceData(0, build(made))])
@@ -207,7 +207,7 @@ def test_each_bad_record_is_told_why(node: Node) -> None:
     ]
 
 
-def test_a_message_of_an_older_format_is_no_transaction(node: Node) -> None:
+def test_old_message_format_is_not_transactional(node: Node) -> None:
     node.create("t")
     old = bytearray(80)
     old[8:12] = (80 - 12).to_bytes(4, "big")

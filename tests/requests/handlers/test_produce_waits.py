@@ -1,4 +1,4 @@
-"""When a Produce is answered: at once, once all in-sync replicas have it, or in vain."""
+"""When Produce answers: at once, when all in-sync replicas have the batch, or after its timeout."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MOVED = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 @pytest.fixture
 def lagging(node: Node) -> Node:
-    """Topic `t`: two partitions with another replica in sync, which fetches when it is told to."""
+    """Topic `t`: two partitions with a second in-sync replica, which fetches on demand."""
     node.create("t", 3)
     for index in range(2):
         node.partition("t", index).follow(PartitionImage(1, 0, 0, (1, 2), (1, 2)))
@@ -58,7 +58,7 @@ def told(reply: ProduceResponse) -> list[tuple[int, ErrorCode]]:
 async def waited(
     node: Node, asked: ProduceRequest, *steps: Callable[[], object]
 ) -> tuple[list[tuple[int, ErrorCode]], float]:
-    """What is answered and when, while the steps happen a second apart."""
+    """The response and its time in seconds, while `steps` run a second apart."""
     result: list[tuple[ProduceResponse, float]] = []
 
     async def ask() -> None:
@@ -76,7 +76,9 @@ async def waited(
     return told(reply), seconds
 
 
-async def test_all_replicas_have_all_of_it(lagging: Node, autojump_clock: MockClock) -> None:
+async def test_acks_all_answers_when_all_replicas_have_the_batches(
+    lagging: Node, autojump_clock: MockClock
+) -> None:
     first, second = (lagging.partition("t", index) for index in range(2))
     steps = [
         lambda: first.advance_high_watermark(1, 0),  # half of it
@@ -90,16 +92,16 @@ async def test_all_replicas_have_all_of_it(lagging: Node, autojump_clock: MockCl
 @pytest.mark.parametrize(
     ("timeout_ms", "seconds"), [(10_000, 10.0), (1500, 1.5), (1, 0.001), (0, 0.0), (-7, 0.0)]
 )
-async def test_those_that_are_missing_after_the_timeout_are_told(
+async def test_acks_all_reports_partitions_that_time_out(
     lagging: Node, autojump_clock: MockClock, timeout_ms: int, seconds: float
 ) -> None:
-    """Written they are nonetheless."""
+    """The batches are in the log all the same."""
     late = request(0, 2, timeout_ms=timeout_ms)
     assert await waited(lagging, late) == ([(0, TIMED_OUT), (2, NONE)], seconds)
     assert lagging.partition("t").log_end_offset == 2
 
 
-async def test_a_partition_that_moves_meanwhile_is_told_so(
+async def test_acks_all_reports_a_partition_that_moved(
     lagging: Node, autojump_clock: MockClock
 ) -> None:
     first, second = (lagging.partition("t", index) for index in range(2))
@@ -107,9 +109,9 @@ async def test_a_partition_that_moves_meanwhile_is_told_so(
     assert await waited(lagging, request(0, 1), *steps) == ([(0, NONE), (1, MOVED)], 2.0)
 
 
-def test_who_wants_the_leader_alone_does_not_wait(lagging: Node) -> None:
+def test_acks_1_does_not_wait_for_replicas(lagging: Node) -> None:
     assert told(start(lagging, request(0, 1, acks=1))) == [(0, NONE), (1, NONE)]
 
 
-def test_where_this_broker_is_alone_nobody_waits(lagging: Node) -> None:
+def test_acks_all_on_a_single_replica_does_not_wait(lagging: Node) -> None:
     assert told(start(lagging, request(2))) == [(2, NONE)]

@@ -1,4 +1,4 @@
-"""Transactional batches and their coordinator: what it says, when, and what comes of it."""
+"""Transactional batches: the verification by the coordinator, its timing and its errors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Place = tuple[str, int]
 
 
 class Coordinator:
-    """Says what it is told to, and remembers what it was asked."""
+    """A coordinator with fixed answers; records the requests that it receives."""
 
     def __init__(self, *answers: ErrorCode | Promise[Any]) -> None:
         self.answers = list(answers)
@@ -115,7 +115,7 @@ def send(node: Node, version: int, *data: PartitionProduceData) -> list[Any]:
 async def wait_for(
     node: Node, version: int, *data: PartitionProduceData
 ) -> tuple[list[Any], float]:
-    """What comes back of a request that waits, and after how many seconds."""
+    """The response to a request that waits, and its time in seconds."""
     before = trio.current_time()
     reply = start(node, version, *data)
     assert isinstance(reply, Awaitable)
@@ -129,7 +129,7 @@ OK = (0, ErrorCode.NONE, None)
 @pytest.mark.parametrize(
     ("version", "kind"), [(VERIFIED, "verify"), (ABORTABLE, "verify"), (IMPLICIT, "add")]
 )
-def test_the_coordinator_is_asked_once_a_transaction(
+def test_partition_is_verified_once_per_transaction(
     verifying: Callable[..., tuple[Node, Coordinator]], version: int, kind: str
 ) -> None:
     node, coordinator = verifying(ErrorCode.NONE)
@@ -140,7 +140,7 @@ def test_the_coordinator_is_asked_once_a_transaction(
     assert len(coordinator.asked) == 1, "it is known that the transaction is open there"
 
 
-def test_who_is_not_transactional_is_not_asked_about(
+def test_produce_without_a_transaction_is_not_verified(
     verifying: Callable[..., tuple[Node, Coordinator]],
 ) -> None:
     node, coordinator = verifying(ErrorCode.TRANSACTION_ABORTABLE)
@@ -183,7 +183,7 @@ def _unable(error: ErrorCode) -> tuple[ErrorCode, str]:
         ),
     ],
 )
-def test_what_a_refused_batch_is_told(
+def test_transactional_produce_maps_errors_of_the_coordinator(
     verifying: Callable[..., tuple[Node, Coordinator]],
     version: int,
     answer: ErrorCode,
@@ -199,7 +199,7 @@ def test_what_a_refused_batch_is_told(
     assert node.partition("t").log_end_offset == 0
 
 
-async def test_adding_is_tried_again_while_the_last_transaction_ends(
+async def test_partition_is_added_again_while_the_previous_transaction_ends(
     verifying: Callable[..., tuple[Node, Coordinator]], autojump_clock: trio.testing.MockClock
 ) -> None:
     early = ErrorCode.CONCURRENT_TRANSACTIONS
@@ -208,7 +208,7 @@ async def test_adding_is_tried_again_while_the_last_transaction_ends(
     assert len(coordinator.asked) == 3
 
 
-async def test_adding_is_given_up_after_a_while(
+async def test_adding_a_partition_stops_after_its_time_limit(
     verifying: Callable[..., tuple[Node, Coordinator]], autojump_clock: trio.testing.MockClock
 ) -> None:
     early = ErrorCode.CONCURRENT_TRANSACTIONS
@@ -221,10 +221,10 @@ async def test_adding_is_given_up_after_a_while(
     assert len(coordinator.asked) == 3
 
 
-async def test_adding_is_given_up_with_the_request_if_that_is_sooner(
+async def test_adding_a_partition_stops_at_the_request_timeout(
     verifying: Callable[..., tuple[Node, Coordinator]], autojump_clock: trio.testing.MockClock
 ) -> None:
-    """After 10 s, of which the last try is 5 ms short."""
+    """The limit is 10 s; the last attempt starts 5 ms before it."""
     early = ErrorCode.CONCURRENT_TRANSACTIONS
     settings = {
         "add.partitions.to.txn.retry.backoff.ms": "1999",
@@ -235,10 +235,10 @@ async def test_adding_is_given_up_with_the_request_if_that_is_sooner(
     assert await wait_for(node, IMPLICIT, batch()) == ([(0, *_unable(early))], 6 * 1.999)
 
 
-async def test_of_several_partitions_those_are_written_that_may_be(
+async def test_transactional_produce_writes_only_verified_partitions(
     verifying: Callable[..., tuple[Node, Coordinator]],
 ) -> None:
-    """Whatever stands before them in the request, or is told of them."""
+    """Refused partitions before it in the request have no effect on it."""
     promise: Promise[Any] = Promise()
     node, coordinator = verifying(promise)
     promise.resolve({("t", 0): ErrorCode.TRANSACTION_ABORTABLE, ("t", 1): ErrorCode.NONE})
@@ -252,7 +252,7 @@ async def test_of_several_partitions_those_are_written_that_may_be(
     assert [node.partition("t", index).log_end_offset for index in range(2)] == [0, 1]
 
 
-def test_a_partition_that_is_led_elsewhere_does_not_hide_the_next(
+def test_partition_led_elsewhere_does_not_affect_the_next_one(
     verifying: Callable[..., tuple[Node, Coordinator]],
 ) -> None:
     node, coordinator = verifying(ErrorCode.NONE)
@@ -264,7 +264,7 @@ def test_a_partition_that_is_led_elsewhere_does_not_hide_the_next(
     assert coordinator.asked == [("verify", {"t": frozenset({1})})]
 
 
-def test_a_topic_that_is_not_there_does_not_hide_the_next(
+def test_unknown_topic_does_not_affect_the_next_one(
     verifying: Callable[..., tuple[Node, Coordinator]],
 ) -> None:
     node, coordinator = verifying(ErrorCode.TRANSACTION_ABORTABLE)
@@ -279,7 +279,7 @@ def test_a_topic_that_is_not_there_does_not_hide_the_next(
     assert coordinator.asked == [("verify", {"t": frozenset({0})})]
 
 
-def test_the_first_producer_id_is_one_as_well(
+def test_producer_id_0_is_verified(
     verifying: Callable[..., tuple[Node, Coordinator]],
 ) -> None:
     node, _ = verifying(ErrorCode.TRANSACTION_ABORTABLE)
@@ -289,7 +289,7 @@ def test_the_first_producer_id_is_one_as_well(
 
 
 @pytest.mark.parametrize("version", [VERIFIED, IMPLICIT])
-async def test_a_coordinator_that_answers_later(
+async def test_transactional_produce_waits_for_the_coordinator(
     verifying: Callable[..., tuple[Node, Coordinator]],
     autojump_clock: trio.testing.MockClock,
     version: int,
@@ -310,10 +310,10 @@ async def test_a_coordinator_that_answers_later(
     assert answers == [([OK], 0.0)]
 
 
-async def test_an_answer_that_an_abort_has_overtaken_proves_nothing(
+async def test_verification_is_void_after_an_abort(
     verifying: Callable[..., tuple[Node, Coordinator]], autojump_clock: trio.testing.MockClock
 ) -> None:
-    """KIP-890: else the transaction would hang, since its marker was written before."""
+    """Otherwise the transaction would hang, because its marker was written before (KIP-890)."""
     promise: Promise[Any] = Promise()
     node, _ = verifying(promise, ErrorCode.NONE)
     answers: list[Any] = []
@@ -331,7 +331,7 @@ async def test_an_answer_that_an_abort_has_overtaken_proves_nothing(
     assert node.partition("t").last_stable_offset == node.partition("t").log_end_offset == 2
 
 
-def test_nobody_is_asked_where_verification_is_off(
+def test_produce_is_not_verified_if_verification_is_disabled(
     verifying: Callable[..., tuple[Node, Coordinator]],
 ) -> None:
     settings = {"transaction.partition.verification.enable": "false"}
@@ -343,7 +343,7 @@ def test_nobody_is_asked_where_verification_is_off(
     assert coordinator.asked == [("add", {"t": frozenset({1})})]
 
 
-def test_without_acks_a_refused_request_ends_the_connection(
+def test_transactional_produce_with_acks_0_closes_the_connection_on_refusal(
     verifying: Callable[..., tuple[Node, Coordinator]],
 ) -> None:
     node, _ = verifying(ErrorCode.TRANSACTION_ABORTABLE)

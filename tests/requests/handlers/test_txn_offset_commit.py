@@ -1,4 +1,4 @@
-"""TxnOffsetCommit and the transaction coordinator: who is asked, and what comes of the answer."""
+"""TxnOffsetCommit and the transaction coordinator: the verification, and its errors."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def told(reply: TxnOffsetCommitResponse) -> ErrorCode:
 @pytest.mark.parametrize(
     ("version", "kind"), [(VERIFIED, "verify"), (ABORTABLE, "verify"), (IMPLICIT, "add")]
 )
-async def test_the_groups_partition_is_asked_about_once(
+async def test_txn_offset_commit_verifies_the_groups_partition_once(
     verifying: Callable[..., tuple[Node, Coordinator]], version: int, kind: str
 ) -> None:
     node, coordinator = verifying(ErrorCode.NONE)
@@ -74,7 +74,7 @@ async def test_the_groups_partition_is_asked_about_once(
         (VERIFIED, ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.CONCURRENT_TRANSACTIONS),
     ],
 )
-async def test_what_a_refused_commit_is_told(
+async def test_txn_offset_commit_maps_errors_of_the_coordinator(
     verifying: Callable[..., tuple[Node, Coordinator]],
     version: int,
     answer: ErrorCode,
@@ -85,7 +85,7 @@ async def test_what_a_refused_commit_is_told(
     assert node.partition(TOPIC).log_end_offset == 0
 
 
-async def test_nobody_is_asked_about_what_is_wrong_anyway(
+async def test_txn_offset_commit_with_invalid_fields_is_not_verified(
     verifying: Callable[..., tuple[Node, Coordinator]],
 ) -> None:
     node, coordinator = verifying(ErrorCode.NONE)
@@ -95,7 +95,7 @@ async def test_nobody_is_asked_about_what_is_wrong_anyway(
     assert coordinator.asked == []
 
 
-async def test_a_commit_waits_for_the_end_of_the_last_transaction(
+async def test_txn_offset_commit_waits_for_the_end_of_the_previous_transaction(
     verifying: Callable[..., tuple[Node, Coordinator]], autojump_clock: trio.testing.MockClock
 ) -> None:
     node, coordinator = verifying(ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NONE)
@@ -104,7 +104,7 @@ async def test_a_commit_waits_for_the_end_of_the_last_transaction(
     assert len(coordinator.asked) == 2
 
 
-async def test_a_commit_waits_for_a_coordinator_elsewhere(
+async def test_txn_offset_commit_waits_for_a_remote_coordinator(
     verifying: Callable[..., tuple[Node, Coordinator]], autojump_clock: trio.testing.MockClock
 ) -> None:
     promise: Promise[Any] = Promise()

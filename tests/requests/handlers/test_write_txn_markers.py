@@ -16,10 +16,10 @@ from kwire.codecs.messages.write_txn_markers import (
 from tests.requests.handlers.node import Node
 
 
-async def test_what_is_not_committed_in_time_is_said_to_be_late(
+async def test_marker_that_is_not_committed_in_time_gives_request_timed_out(
     make_node: Callable[..., Node], autojump_clock: trio.testing.MockClock
 ) -> None:
-    """The other partition's marker is there, and the coordinator is told so."""
+    """The other partition's marker is committed, and its answer says so."""
     node = make_node({"request.timeout.ms": "7000"})
     node.create("t", 2)
     for index in range(2):

@@ -1,4 +1,4 @@
-"""Who asks for the same offset again is told what it is by now, as if it were the first time."""
+"""Repeated ListOffsets requests get the current offset, the same as from the handler."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def create(broker: Broker) -> None:
 
 
 def append(broker: Broker, *, transactional: bool = False) -> None:
-    """One record to partition 0, of a transaction that stays open or of none."""
+    """Write one record to partition 0, in a transaction that stays open or in none."""
     record = Record(0, Broker.now_ms(), None, b"value", [])
     batch = build([record], producer_id=7, producer_epoch=0, transactional=True, base_sequence=0)
     if not transactional:
@@ -89,7 +89,7 @@ async def told(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_the_quick_way_answers_as_the_thorough_one(tmp_path: Path, version: int) -> None:
+async def test_shortcut_and_handler_give_equal_responses(tmp_path: Path, version: int) -> None:
     async with broker_with_topic(tmp_path) as broker:
         again = await RawClient.connect(broker)
         partition = broker.hosted.led("t", 0)
@@ -103,7 +103,7 @@ async def test_the_quick_way_answers_as_the_thorough_one(tmp_path: Path, version
                 delete_records(partition.log, 1, partition.high_watermark)
 
 
-async def test_questions_that_come_together_have_an_answer_each(tmp_path: Path) -> None:
+async def test_repeated_requests_in_one_packet_each_get_a_response(tmp_path: Path) -> None:
     async with broker_with_topic(tmp_path) as broker:
         append(broker)
         client = await RawClient.connect(broker)
@@ -120,7 +120,7 @@ async def test_questions_that_come_together_have_an_answer_each(tmp_path: Path) 
             assert reply.topics[0].partitions[0].offset == (0 if request is begins else 1)
 
 
-async def test_what_is_asked_again_is_not_decoded(
+async def test_repeated_request_is_not_decoded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with broker_with_topic(tmp_path) as broker:
@@ -144,7 +144,7 @@ async def test_what_is_asked_again_is_not_decoded(
         assert calls == 0
 
 
-async def test_questions_that_come_together_are_answered_in_order(tmp_path: Path) -> None:
+async def test_mixed_requests_in_one_packet_are_answered_in_order(tmp_path: Path) -> None:
     async with broker_with_topic(tmp_path) as broker:
         append(broker)
         client = await RawClient.connect(broker)
@@ -155,7 +155,7 @@ async def test_questions_that_come_together_are_answered_in_order(tmp_path: Path
         assert [each.topics[0].partitions[0].offset for _, each in got] == [0, 1, 0] * 5
 
 
-async def test_a_topic_deleted_and_made_anew_is_another(tmp_path: Path) -> None:
+async def test_shortcut_uses_the_new_topic_after_a_deletion(tmp_path: Path) -> None:
     async with broker_with_topic(tmp_path) as broker:
         client, admin = await RawClient.connect(broker), await RawClient.connect(broker)
 
@@ -172,7 +172,7 @@ async def test_a_topic_deleted_and_made_anew_is_another(tmp_path: Path) -> None:
         assert [await end() for _ in range(3)] == [(0, 0)] * 3
 
 
-async def test_many_different_questions_are_all_answered(tmp_path: Path) -> None:
+async def test_more_requests_than_are_remembered_are_all_answered(tmp_path: Path) -> None:
     async with broker_with_topic(tmp_path) as broker:
         client = await RawClient.connect(broker)
         append(broker)

@@ -1,4 +1,4 @@
-"""A producer that says the same thing again is answered as if it had said it for the first time."""
+"""Repeated Produce requests get the same responses as from the handler."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NOW_MS = Broker.now_ms()
 
 
 def batch(size_bytes: int = 10, sequence: int | None = None, **options: object) -> bytes:
-    """One record; with `sequence` of an idempotent producer."""
+    """A batch of one record; with `sequence` of an idempotent producer."""
     if sequence is not None:
         options |= {"producer_id": 7, "producer_epoch": 0, "base_sequence": sequence}
     record = Record(0, NOW_MS, b"key", b"v" * size_bytes, [])
@@ -98,7 +98,7 @@ def produce(name: str, topic_id: bytes, records: bytes, acks: int = 1) -> Produc
 @pytest.mark.slow
 @pytest.mark.parametrize("acks", [1, -1])
 @pytest.mark.parametrize("version", range(3, 14))
-async def test_the_quick_way_answers_as_the_thorough_one(
+async def test_shortcut_and_handler_give_equal_responses(
     tmp_path: Path, version: int, acks: int
 ) -> None:
     async with broker_with_topics(tmp_path) as (broker, ids):
@@ -127,8 +127,8 @@ async def test_the_quick_way_answers_as_the_thorough_one(
         assert stored[0] == stored[1]
 
 
-async def test_frames_that_come_together_are_answered_in_order(tmp_path: Path) -> None:
-    """The second time they are known, and answered in one piece up to the one that is another."""
+async def test_requests_in_one_packet_are_answered_in_order(tmp_path: Path) -> None:
+    """The second time the shortcut answers the requests up to the one that differs."""
     async with broker_with_topics(tmp_path) as (broker, ids):
         client = await RawClient.connect(broker)
         correlation_id = 0
@@ -146,7 +146,7 @@ async def test_frames_that_come_together_are_answered_in_order(tmp_path: Path) -
             assert offsets == [*range(first, first + 12), turn, *range(first + 12, first + 19)]
 
 
-async def test_a_bad_frame_does_not_take_the_replies_before_it(tmp_path: Path) -> None:
+async def test_responses_before_an_invalid_frame_are_sent(tmp_path: Path) -> None:
     async with broker_with_topics(tmp_path) as (broker, ids):
         client = await RawClient.connect(broker)
         frames = [client.frame(produce("repeated", ids["repeated"], batch()), 9) for _ in range(4)]
@@ -157,7 +157,7 @@ async def test_a_bad_frame_does_not_take_the_replies_before_it(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("version", [9, 13])
-async def test_a_topic_deleted_and_made_anew_is_another(tmp_path: Path, version: int) -> None:
+async def test_shortcut_uses_the_new_topic_after_a_deletion(tmp_path: Path, version: int) -> None:
     async with broker_with_topics(tmp_path) as (broker, ids):
         client, admin = await RawClient.connect(broker), await RawClient.connect(broker)
 
@@ -178,7 +178,7 @@ async def test_a_topic_deleted_and_made_anew_is_another(tmp_path: Path, version:
         assert [await write(new_id) for _ in range(3)] == [(0, 0), (0, 1), (0, 2)]
 
 
-async def test_a_repeated_write_wakes_a_waiting_reader(tmp_path: Path) -> None:
+async def test_produce_by_shortcut_wakes_a_waiting_fetch(tmp_path: Path) -> None:
     async with broker_with_topics(tmp_path) as (broker, ids):
         client = await RawClient.connect(broker)
         for _ in range(3):
@@ -200,10 +200,10 @@ async def test_a_repeated_write_wakes_a_waiting_reader(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", [3, 5, 6, 7, 8, 9, 12, 13])
-async def test_what_is_plain_goes_the_quick_way(
+async def test_shortcut_answers_only_requests_that_differ_in_their_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
 ) -> None:
-    """Else nobody would know: the thorough way answers the same, in several times the time."""
+    """No other test would notice: the handler gives the same response, but slower."""
     quick = 0
     answer = RepeatedProduce.answer
 
@@ -238,8 +238,10 @@ async def test_what_is_plain_goes_the_quick_way(
 
 
 @pytest.mark.parametrize("version", [3, 4, 5, 8, 9, 13])
-async def test_where_the_log_begins_is_told_as_it_is_now(tmp_path: Path, version: int) -> None:
-    """From version 5 on."""
+async def test_shortcut_response_has_the_current_log_start_offset(
+    tmp_path: Path, version: int
+) -> None:
+    """Responses have it from version 5 on."""
     async with broker_with_topics(tmp_path) as (broker, ids):
         client = await RawClient.connect(broker)
         log = broker.hosted.led("repeated", 0).log
@@ -255,10 +257,10 @@ async def test_where_the_log_begins_is_told_as_it_is_now(tmp_path: Path, version
 @pytest.mark.parametrize(
     ("acks", "error"), [(1, ErrorCode.NONE), (-1, ErrorCode.NOT_ENOUGH_REPLICAS)]
 )
-async def test_who_wants_all_replicas_is_refused_when_they_are_too_few(
+async def test_acks_all_by_shortcut_fails_below_min_insync_replicas(
     tmp_path: Path, acks: int, error: ErrorCode
 ) -> None:
-    """Also one whose writes were taken before."""
+    """The broker has accepted writes of this connection before."""
     async with broker_with_topics(tmp_path) as (broker, ids):
         client = await RawClient.connect(broker)
 
@@ -279,7 +281,7 @@ async def test_who_wants_all_replicas_is_refused_when_they_are_too_few(
 @pytest.mark.parametrize(
     ("acks", "error"), [(1, ErrorCode.NONE), (-1, ErrorCode.REQUEST_TIMED_OUT)]
 )
-async def test_who_wants_all_replicas_waits_for_those_that_came_since(
+async def test_acks_all_by_shortcut_waits_for_replicas_that_joined_since(
     tmp_path: Path, acks: int, error: ErrorCode
 ) -> None:
     async with broker_with_topics(tmp_path) as (broker, ids):

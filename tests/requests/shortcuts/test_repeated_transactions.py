@@ -1,4 +1,4 @@
-"""The quick way of Produce in transactions: for batches of one that is open, and for no others."""
+"""The Produce shortcut in transactions: only batches of an open transaction use it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Writer:
     async def write(
         self, sequence: int, *, transactional: bool = True, epoch: int = 0
     ) -> tuple[int, int]:
-        """Error and base offset."""
+        """Send a batch and return the error and the base offset."""
         records = build(
             [Record(0, Broker.now_ms(), b"key", b"value")],
             producer_id=self.producer_id,
@@ -73,7 +73,7 @@ class Writer:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether each request went the quick way, as they come."""
+    """Whether each request used the shortcut, in the order of the requests."""
     went: list[bool] = []
     answer = RepeatedProduce.answer
 
@@ -86,7 +86,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return went
 
 
-async def test_an_open_transaction_goes_on_quickly(tmp_path: Path, quick: list[bool]) -> None:
+async def test_batches_of_an_open_transaction_use_the_shortcut(
+    tmp_path: Path, quick: list[bool]
+) -> None:
     async with broker_with_topics(tmp_path) as (broker, ids):
         writer = await Writer.start(broker, ids["repeated"])
         for sequence in range(5):
@@ -96,8 +98,10 @@ async def test_an_open_transaction_goes_on_quickly(tmp_path: Path, quick: list[b
         assert stable(broker) == 6
 
 
-async def test_the_next_transaction_is_made_known_first(tmp_path: Path, quick: list[bool]) -> None:
-    """The coordinator has to know of it, or nobody would ever end it."""
+async def test_first_batch_of_the_next_transaction_goes_to_the_handler(
+    tmp_path: Path, quick: list[bool]
+) -> None:
+    """The coordinator has to know the partition, or it would never write a marker there."""
     async with broker_with_topics(tmp_path) as (broker, ids):
         writer = await Writer.start(broker, ids["repeated"])
         for sequence in range(4):
@@ -113,7 +117,7 @@ async def test_the_next_transaction_is_made_known_first(tmp_path: Path, quick: l
         assert stable(broker) == partition(broker).log_end_offset
 
 
-async def test_what_is_refused_goes_the_thorough_way(tmp_path: Path, quick: list[bool]) -> None:
+async def test_refused_batch_goes_to_the_handler(tmp_path: Path, quick: list[bool]) -> None:
     async with broker_with_topics(tmp_path) as (broker, ids):
         writer = await Writer.start(broker, ids["repeated"])
         for sequence in range(4):

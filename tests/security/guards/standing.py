@@ -58,7 +58,7 @@ def on_cluster(*operations: AclOperation) -> list[Right]:
 def access(
     *rights: Right, version: int = 0, api_key: ApiKey = ApiKey.FETCH, **settings: str
 ) -> Access:
-    """Of a request of this version, whose sender has these rights; of a broker with settings."""
+    """The access of a sender with `rights`; `settings` are those of the broker."""
     lists: dict[ResourcePattern, frozenset[AccessControlEntry]] = {}
     for operation, kind, name in rights:
         entry = AccessControlEntry(SENDER, "*", operation, AclPermissionType.ALLOW)
@@ -68,7 +68,7 @@ def access(
     rules.follow(lists)
     broker = SimpleNamespace(
         image=IMAGE,
-        topic_name=IMAGE.names_by_id.get,
+        metadata=SimpleNamespace(topic_name=IMAGE.names_by_id.get),
         config=BrokerConfig({name.replace("_", "."): value for name, value in settings.items()}),
     )
     context = Context("PLAINTEXT", "127.0.0.1", "-", SENDER, api_key, version)
@@ -76,7 +76,7 @@ def access(
 
 
 class Handler:
-    """Answers with what it was given; `asked` are the requests that came to it."""
+    """Returns `answer` for each request; `asked` has the requests that it received."""
 
     def __init__(self, answer: Any = None) -> None:  # noqa: ANN401 - of each API key its own
         self._answer = answer

@@ -49,7 +49,7 @@ SAID, TOPIC_SAID = "Group authorization failed.", "Topic authorization failed."
 
 
 @pytest.mark.parametrize("asked", [False, True])
-def test_groups_that_may_be_seen_are_described_behind_those_that_may_not(asked: bool) -> None:
+def test_describe_groups_has_refused_groups_first(asked: bool) -> None:
     found = [
         classic.DescribedGroup(group_id="g"),
         classic.DescribedGroup(ErrorCode.NOT_COORDINATOR, group_id="h"),
@@ -84,7 +84,7 @@ def sharer(group_id: str, reads: str, wants: str) -> sharing.DescribedGroup:
 
 
 @pytest.mark.parametrize("kind", ["consumer", "share"])
-def test_members_of_a_group_with_a_topic_that_may_not_be_seen_are_hidden(kind: str) -> None:
+def test_group_with_a_hidden_topic_is_described_without_members(kind: str) -> None:
     of_kind: dict[str, tuple[Any, Any, Any]] = {
         "consumer": (groups.consumer_group_describe, consumer, consumers),
         "share": (shares.share_group_describe, sharer, sharing),
@@ -114,7 +114,7 @@ def test_members_of_a_group_with_a_topic_that_may_not_be_seen_are_hidden(kind: s
 
 
 @pytest.mark.parametrize("at", range(4))
-def test_streams_group_with_a_topic_that_may_not_be_seen_is_hidden(at: int) -> None:
+def test_streams_group_with_a_hidden_topic_is_hidden(at: int) -> None:
     names = ["t"] * 4
     names[at] = "v"
     topology = streaming.Topology(
@@ -153,7 +153,7 @@ def test_streams_group_with_a_topic_that_may_not_be_seen_is_hidden(at: int) -> N
 
 
 @pytest.mark.parametrize("everywhere", [False, True])
-def test_groups_are_listed_that_may_be_seen(everywhere: bool) -> None:
+def test_list_groups_has_only_groups_with_describe(everywhere: bool) -> None:
     found = [listing.ListedGroup("a"), listing.ListedGroup("b")]
     rights = on_cluster(DESCRIBE) if everywhere else on(GROUP, DESCRIBE, "b")
     answer = groups.list_groups(
@@ -164,7 +164,7 @@ def test_groups_are_listed_that_may_be_seen(everywhere: bool) -> None:
     assert answer.groups == (found if everywhere else found[1:])
 
 
-def test_groups_are_deleted_once_where_that_may_be() -> None:
+def test_delete_groups_needs_delete_on_each_group() -> None:
     done = deleting.DeletableGroupResult("a")
     handler = Handler(deleting.DeleteGroupsResponse(results=[done]))
     request = deleting.DeleteGroupsRequest(["x", "a", "x", "a"])
@@ -180,7 +180,7 @@ def beat(*names: str) -> beating.ConsumerGroupHeartbeatRequest:
     return beating.ConsumerGroupHeartbeatRequest("g", subscribed_topic_names=[*names])
 
 
-def test_member_of_a_group_may_read_it_and_see_its_topics() -> None:
+def test_consumer_group_heartbeat_needs_read_and_describe_on_its_topics() -> None:
     rights = [*on(GROUP, READ, "g"), *on(TOPIC, DESCRIBE, "t", "u")]
     handler = Handler("done")
     sender = access(*rights)
@@ -198,7 +198,7 @@ def test_member_of_a_group_may_read_it_and_see_its_topics() -> None:
     assert len(handler.asked) == 2
 
 
-def test_member_of_a_share_group_may_read_it_and_see_its_topics() -> None:
+def test_share_group_heartbeat_needs_read_and_describe_on_its_topics() -> None:
     rights = [*on(GROUP, READ, "g"), *on(TOPIC, DESCRIBE, "t")]
     handler = Handler("done")
 
@@ -216,7 +216,7 @@ def test_member_of_a_share_group_may_read_it_and_see_its_topics() -> None:
 # -- offsets
 
 
-def test_offsets_are_committed_for_topics_that_may_be_read() -> None:
+def test_offset_commit_needs_read_on_each_topic() -> None:
     def topic(name: str, topic_id: bytes = ZERO_UUID) -> committing.OffsetCommitRequestTopic:
         places = [committing.OffsetCommitRequestPartition(at) for at in (0, 3)]
         return committing.OffsetCommitRequestTopic(name, topic_id, places)
@@ -244,7 +244,7 @@ def test_offsets_are_committed_for_topics_that_may_be_read() -> None:
 
 
 @pytest.mark.parametrize("failed", [False, True])
-def test_offsets_are_forgotten_of_topics_that_may_be_read(failed: bool) -> None:
+def test_offset_delete_needs_read_on_each_topic(failed: bool) -> None:
     places = [forgetting.OffsetDeleteRequestPartition(at) for at in (0, 3)]
     topics = [forgetting.OffsetDeleteRequestTopic(name, places) for name in ("u", "t")]
     done = forgetting.OffsetDeleteResponseTopic("t")
@@ -266,7 +266,7 @@ def fetched(name: str, topic_id: bytes = ZERO_UUID, *at: int) -> fetching.Offset
     return fetching.OffsetFetchResponseTopics(name, topic_id, told)
 
 
-def test_offsets_of_several_groups_are_told_in_the_order_in_which_they_are_asked_for() -> None:
+def test_offset_fetch_of_several_groups_keeps_the_request_order() -> None:
     def topics(*names: str) -> list[fetching.OffsetFetchRequestTopics]:
         return [fetching.OffsetFetchRequestTopics(name, ZERO_UUID, [0, 3]) for name in names]
 
@@ -299,7 +299,7 @@ def test_offsets_of_several_groups_are_told_in_the_order_in_which_they_are_asked
     assert [None if each.topics is None else len(each.topics) for each in left] == [1, None, 0]
 
 
-def test_offsets_of_topic_ids_are_told_where_the_topic_may_be_seen() -> None:
+def test_offset_fetch_by_topic_id_has_only_visible_topics() -> None:
     ids = [IDS["t"], IDS["u"], b"?" * 16]
     topics = [fetching.OffsetFetchRequestTopics("", each, [1]) for each in ids]
     asked = fetching.OffsetFetchRequestGroup("a", topics=topics)
@@ -313,7 +313,7 @@ def test_offsets_of_topic_ids_are_told_where_the_topic_may_be_seen() -> None:
 
 
 @pytest.mark.parametrize("everything", [False, True])
-def test_offsets_of_one_group_are_told_of_topics_that_may_be_seen(everything: bool) -> None:
+def test_offset_fetch_of_one_group_has_only_visible_topics(everything: bool) -> None:
     topics = [fetching.OffsetFetchRequestTopic(name, [0, 3]) for name in ("u", "t")]
     found = [fetching.OffsetFetchResponseTopic(name) for name in ("t", "u")[: 1 + everything]]
     handler = Handler(fetching.OffsetFetchResponse(topics=found))
@@ -327,7 +327,7 @@ def test_offsets_of_one_group_are_told_of_topics_that_may_be_seen(everything: bo
 
 
 @pytest.mark.parametrize("version", [1, 2, 7])
-def test_offsets_of_one_group_that_may_not_be_seen_are_refused_where_its_version_says_so(
+def test_offset_fetch_of_a_hidden_group_is_refused_as_its_version_requires(
     version: int,
 ) -> None:
     topics = [fetching.OffsetFetchRequestTopic("t", [0])]
@@ -364,7 +364,7 @@ def test_offsets_of_one_group_that_may_not_be_seen_are_refused_where_its_version
         ),
     ],
 )
-def test_coordinators_are_found_of_what_may_be_seen(
+def test_find_coordinator_needs_the_right_on_each_key(
     key_type: int, rights: list[Any], error: ErrorCode, said: str
 ) -> None:
     found = finding.Coordinator("a", 7, "h", 1)
@@ -390,7 +390,7 @@ def test_coordinators_are_found_of_what_may_be_seen(
             )
 
 
-def test_coordinator_of_what_nobody_knows_is_the_handlers_to_refuse() -> None:
+def test_find_coordinator_of_an_unknown_key_type_goes_to_the_handler() -> None:
     request = finding.FindCoordinatorRequest("a", 9)
     assert groups.find_coordinator(access(version=3), request, Handler("refused")) == "refused"
 
@@ -408,7 +408,7 @@ def where(name: str, *at: int) -> shared.DescribeShareGroupOffsetsResponseTopic:
     return shared.DescribeShareGroupOffsetsResponseTopic(name, partitions=told)
 
 
-def test_offsets_of_share_groups_are_told_in_the_order_in_which_they_are_asked_for() -> None:
+def test_describe_share_group_offsets_keeps_the_request_order() -> None:
     def topics(*names: str) -> list[shared.DescribeShareGroupOffsetsRequestTopic]:
         return [shared.DescribeShareGroupOffsetsRequestTopic(name, [0, 3]) for name in names]
 
@@ -436,7 +436,7 @@ def test_offsets_of_share_groups_are_told_in_the_order_in_which_they_are_asked_f
 
 
 @pytest.mark.parametrize("error", [ErrorCode.NONE, ErrorCode.NON_EMPTY_GROUP])
-def test_offsets_of_a_share_group_are_altered_for_topics_that_may_be_read(
+def test_alter_share_group_offsets_needs_read_on_each_topic(
     error: ErrorCode,
 ) -> None:
     places = [altering.AlterShareGroupOffsetsRequestPartition(at) for at in (0, 3)]
@@ -457,7 +457,7 @@ def test_offsets_of_a_share_group_are_altered_for_topics_that_may_be_read(
 
 
 @pytest.mark.parametrize("error", [ErrorCode.NONE, ErrorCode.NON_EMPTY_GROUP])
-def test_offsets_of_a_share_group_are_deleted_of_topics_that_may_be_read(
+def test_delete_share_group_offsets_needs_read_on_each_topic(
     error: ErrorCode,
 ) -> None:
     topics = [clearing.DeleteShareGroupOffsetsRequestTopic(name) for name in ("u", "t")]

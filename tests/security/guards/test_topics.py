@@ -67,7 +67,7 @@ SAID = "Topic authorization failed."
 # -- each topic by itself
 
 
-def test_offsets_of_topics_that_may_be_seen_are_listed_and_the_others_refused() -> None:
+def test_list_offsets_needs_describe_on_each_topic() -> None:
     asked = [
         offsets.ListOffsetsTopic(name, [offsets.ListOffsetsPartition(at) for at in (0, 1)])
         for name in ("t", "u")
@@ -85,7 +85,7 @@ def test_offsets_of_topics_that_may_be_seen_are_listed_and_the_others_refused() 
     assert handler.asked == [request]
 
 
-def test_records_are_deleted_where_that_may_be() -> None:
+def test_delete_records_needs_delete_on_each_topic() -> None:
     asked = [
         deleting.DeleteRecordsTopic(name, [deleting.DeleteRecordsPartition(3)])
         for name in ("t", "u")
@@ -99,7 +99,7 @@ def test_records_are_deleted_where_that_may_be() -> None:
 
 
 @pytest.mark.parametrize("is_broker", [False, True])
-def test_epochs_are_told_to_brokers_of_all_topics_and_else_of_those_that_may_be_seen(
+def test_offset_for_leader_epoch_needs_describe_unless_sent_by_a_broker(
     is_broker: bool,
 ) -> None:
     asked = [
@@ -115,7 +115,7 @@ def test_epochs_are_told_to_brokers_of_all_topics_and_else_of_those_that_may_be_
     assert handler.asked[0].topics == (asked if is_broker else asked[:1])
 
 
-def test_producers_are_told_of_topics_that_may_be_read() -> None:
+def test_describe_producers_needs_read_on_each_topic() -> None:
     asked = [producers.TopicRequest(name, [0, 5]) for name in ("t", "u")]
     handler = Handler(producers.DescribeProducersResponse())
     request = producers.DescribeProducersRequest(asked)
@@ -124,7 +124,7 @@ def test_producers_are_told_of_topics_that_may_be_read() -> None:
     assert answer.topics == [producers.TopicResponse("u", refused)]
 
 
-def test_partitions_are_added_where_a_topic_may_be_altered() -> None:
+def test_create_partitions_needs_alter_on_each_topic() -> None:
     """One that is named twice goes to the handler, which refuses that."""
     asked = [partitions.CreatePartitionsTopic(name, 3) for name in ("t", "u", "v", "v")]
     done = partitions.CreatePartitionsTopicResult("t")
@@ -150,7 +150,7 @@ def unproduced(
     return producing.TopicProduceResponse(name, topic_id, told)
 
 
-def test_records_are_produced_to_topics_that_may_be_written() -> None:
+def test_produce_needs_write_on_each_topic() -> None:
     asked = [produced("t"), produced("u")]
     request = producing.ProduceRequest(None, -1, 1000, asked)
     done = producing.TopicProduceResponse("t")
@@ -164,7 +164,7 @@ def test_records_are_produced_to_topics_that_may_be_written() -> None:
     assert handler.asked == [request]
 
 
-def test_records_for_a_topic_id_that_nobody_knows_go_to_the_handler() -> None:
+def test_produce_to_an_unknown_topic_id_goes_to_the_handler() -> None:
     asked = [produced("", IDS["t"]), produced("", b"?" * 16), produced("", IDS["u"])]
     request = producing.ProduceRequest(None, -1, 1000, asked)
     handler = Handler(producing.ProduceResponse([]))
@@ -173,7 +173,7 @@ def test_records_for_a_topic_id_that_nobody_knows_go_to_the_handler() -> None:
     assert handler.asked[0].topic_data == asked[:2]
 
 
-def test_without_acks_who_may_not_write_sees_the_connection_end() -> None:
+def test_produce_with_acks_0_without_write_closes_the_connection() -> None:
     request = producing.ProduceRequest(None, 0, 1000, [produced("t"), produced("u")])
     handler = Handler()
     with pytest.raises(CloseConnection, match="acks=0 is not authorized on u"):
@@ -181,7 +181,7 @@ def test_without_acks_who_may_not_write_sees_the_connection_end() -> None:
     assert len(handler.asked) == 1, "what may be written is"
 
 
-async def test_without_acks_the_connection_ends_once_what_may_be_written_is() -> None:
+async def test_produce_with_acks_0_closes_the_connection_after_its_allowed_part() -> None:
     written: list[str] = []
 
     async def write() -> None:
@@ -198,7 +198,7 @@ async def test_without_acks_the_connection_ends_once_what_may_be_written_is() ->
     assert written == ["t"]
 
 
-async def test_answer_that_comes_later_is_added_to_then() -> None:
+async def test_refusals_are_added_to_a_delayed_response() -> None:
     done = producing.TopicProduceResponse("t")
 
     async def later() -> producing.ProduceResponse:
@@ -231,7 +231,7 @@ def names_in(answer: Any) -> list[tuple[str | None, int]]:  # noqa: ANN401 - of 
     return [(each.name, each.error_code) for each in answer.topics]
 
 
-def test_of_all_topics_those_are_listed_that_may_be_seen() -> None:
+def test_metadata_of_all_topics_has_only_visible_topics() -> None:
     sender = access(*on(TOPIC, DESCRIBE, "t"), version=12)
     for version, asked in ((12, None), (0, [])):
         sender.context.api_version = version
@@ -244,7 +244,7 @@ def test_of_all_topics_those_are_listed_that_may_be_seen() -> None:
     assert answer.topics == []
 
 
-def test_of_topics_that_are_named_those_are_refused_that_may_not_be_seen() -> None:
+def test_metadata_of_named_topics_refuses_hidden_topics() -> None:
     handler = Handler(listed("t"))
     request = listing.MetadataRequest(asked_for("u", "t", "__consumer_offsets", "u"))
     answer = visibility.metadata(access(*on(TOPIC, DESCRIBE, "t"), version=12), request, handler)
@@ -268,7 +268,7 @@ def test_of_topics_that_are_named_those_are_refused_that_may_not_be_seen() -> No
         (on_cluster(CREATE), True, "true", False),
     ],
 )
-def test_topic_that_would_be_made_is_refused_to_who_may_not_make_it(
+def test_metadata_refuses_to_create_a_topic_without_create(
     created: list[Any], allowed: bool, setting: str, refused: bool
 ) -> None:
     sender = access(
@@ -284,7 +284,7 @@ def test_topic_that_would_be_made_is_refused_to_who_may_not_make_it(
     assert names_in(answer) == [("t", 0), *([("new", DENIED)] if refused else [])]
 
 
-def test_topic_id_that_may_not_be_seen_is_refused_without_its_name() -> None:
+def test_metadata_of_a_hidden_topic_id_is_refused_without_its_name() -> None:
     ids = [IDS["t"], IDS["u"], b"?" * 16]
     asked = [listing.MetadataRequestTopic(each, None) for each in ids]
     handler = Handler(listed("t"))
@@ -304,7 +304,7 @@ def test_topic_id_that_may_not_be_seen_is_refused_without_its_name() -> None:
         (9, (ZERO_UUID, None)),
     ],
 )
-def test_request_that_makes_no_sense_goes_to_the_handler_as_it_is(
+def test_invalid_metadata_request_goes_to_the_handler_unchanged(
     version: int, topic: tuple[bytes, str | None]
 ) -> None:
     request = listing.MetadataRequest([listing.MetadataRequestTopic(*topic)])
@@ -313,7 +313,7 @@ def test_request_that_makes_no_sense_goes_to_the_handler_as_it_is(
     assert handler.asked == [request]
 
 
-def test_operations_are_told_where_they_are_asked_for() -> None:
+def test_metadata_has_authorized_operations_if_requested() -> None:
     rights = [*on(TOPIC, DESCRIBE, "t"), *on(TOPIC, READ, "t"), *on_cluster(DESCRIBE, ALTER)]
     request = listing.MetadataRequest(asked_for("t"), include_topic_authorized_operations=True)
     found = listed("t", "", cluster_authorized_operations=0)
@@ -332,7 +332,7 @@ def test_operations_are_told_where_they_are_asked_for() -> None:
     ("rights", "told"),
     [([DESCRIBE, CREATE], 1 << DESCRIBE | 1 << CREATE), ([CREATE], 0), ([], 0)],
 )
-def test_operations_of_the_cluster_are_told_to_who_may_see_it(
+def test_cluster_operations_need_describe_on_the_cluster(
     rights: list[AclOperation], told: int
 ) -> None:
     request = cluster.DescribeClusterRequest(include_cluster_authorized_operations=True)
@@ -349,7 +349,7 @@ def described_as(*names: str) -> described.DescribeTopicPartitionsResponse:
     return described.DescribeTopicPartitionsResponse(topics=found)
 
 
-def test_topics_that_are_named_are_described_or_refused_once() -> None:
+def test_describe_topic_partitions_answers_a_repeated_topic_once() -> None:
     asked = [described.TopicRequest(name) for name in ("u", "t", "u")]
     cursor = described.Cursor("t", 1)
     handler = Handler(described_as("t"))
@@ -379,7 +379,7 @@ def test_topics_that_are_named_are_described_or_refused_once() -> None:
         ("u", ["v", "w"], False),
     ],
 )
-def test_all_topics_are_described_from_the_cursor_on_without_a_word_of_hidden_ones(
+def test_describe_all_topics_starts_at_the_cursor_and_omits_hidden_topics(
     cursor: str | None, names: list[str], goes_on: bool
 ) -> None:
     at = None if cursor is None else described.Cursor(cursor, 1)
@@ -392,7 +392,7 @@ def test_all_topics_are_described_from_the_cursor_on_without_a_word_of_hidden_on
     assert handler.asked[0].cursor == (at if goes_on else None)
 
 
-def test_all_topics_behind_the_last_one_are_none() -> None:
+def test_describe_all_topics_past_the_last_one_is_empty() -> None:
     request = described.DescribeTopicPartitionsRequest([], 7, described.Cursor("x", 1))
     handler = Handler()
     sender = access(*on(TOPIC, DESCRIBE, "t"))
@@ -400,7 +400,7 @@ def test_all_topics_behind_the_last_one_are_none() -> None:
     assert not handler.asked
 
 
-def test_topic_without_a_name_goes_to_the_handler() -> None:
+def test_describe_topic_partitions_with_an_empty_name_goes_to_the_handler() -> None:
     request = described.DescribeTopicPartitionsRequest(
         [described.TopicRequest("u"), described.TopicRequest("")]
     )
@@ -413,7 +413,7 @@ def test_topic_without_a_name_goes_to_the_handler() -> None:
 
 
 @pytest.mark.parametrize("everywhere", [False, True])
-def test_topics_are_made_that_may_be(everywhere: bool) -> None:
+def test_create_topics_needs_create_on_each_topic(everywhere: bool) -> None:
     names = ["a", "b", "c", "c", "b2"]
     asked = [creating.CreatableTopic(name, 1, 1) for name in names]
     rights = on_cluster(CREATE) if everywhere else on(TOPIC, CREATE, "a")
@@ -433,7 +433,7 @@ def test_topics_are_made_that_may_be(everywhere: bool) -> None:
 
 
 @pytest.mark.parametrize(("version", "hidden"), [(4, False), (5, True)])
-def test_settings_of_a_topic_that_was_made_are_told_to_who_may_see_them(
+def test_create_topics_response_has_configs_only_with_describe_configs(
     version: int, hidden: bool
 ) -> None:
     def made(name: str, error: ErrorCode = ErrorCode.NONE) -> creating.CreatableTopicResult:
@@ -460,7 +460,7 @@ def gone(name: str | None, topic_id: bytes = ZERO_UUID) -> removing.DeletableTop
     return removing.DeletableTopicResult(name, topic_id, DENIED, SAID)
 
 
-def test_topics_that_are_named_are_deleted_where_that_may_be() -> None:
+def test_delete_topics_by_name_needs_delete_on_each_topic() -> None:
     """Who may see a topic that is not there is told so by the handler."""
     rights = [*on(TOPIC, DELETE, "t"), *on(TOPIC, DESCRIBE, "u", "none")]
     done = removing.DeletableTopicResult("t")
@@ -472,7 +472,7 @@ def test_topics_that_are_named_are_deleted_where_that_may_be() -> None:
     assert answer.responses == [gone("u"), gone("hidden"), done]
 
 
-def test_topics_that_are_named_by_id_are_deleted_where_that_may_be() -> None:
+def test_delete_topics_by_id_needs_delete_on_each_topic() -> None:
     rights = [*on(TOPIC, DELETE, "t"), *on(TOPIC, DESCRIBE, "u")]
     asked = [
         removing.DeleteTopicState(None, IDS["t"]),
@@ -489,7 +489,7 @@ def test_topics_that_are_named_by_id_are_deleted_where_that_may_be() -> None:
     assert answer.responses == [gone("u", IDS["u"]), gone(None, IDS["v"]), gone("v")]
 
 
-def test_who_may_delete_in_the_cluster_may_delete_all() -> None:
+def test_delete_on_the_cluster_allows_to_delete_every_topic() -> None:
     request = removing.DeleteTopicsRequest(topic_names=["u"])
     handler = Handler("done")
     assert administration.delete_topics(access(*on_cluster(DELETE)), request, handler) == "done"

@@ -74,7 +74,7 @@ ACTION, IDEMPOTENT = AclOperation.CLUSTER_ACTION, AclOperation.IDEMPOTENT_WRITE
         (None, on(TOPIC, READ, "any"), CLUSTER_DENIED),
     ],
 )
-def test_producer_begins_that_may_write(
+def test_init_producer_id_needs_the_right_to_write(
     name: str | None, rights: list[Any], error: ErrorCode | None
 ) -> None:
     sender = access(*rights, api_key=ApiKey.INIT_PRODUCER_ID)
@@ -102,7 +102,7 @@ def added(errors: dict[str, list[int]]) -> adding.AddPartitionsToTxnResponse:
     )
 
 
-def test_partitions_are_added_to_a_transaction_all_or_none() -> None:
+def test_add_partitions_to_txn_adds_all_or_none() -> None:
     def asked(*names: str) -> adding.AddPartitionsToTxnRequest:
         topics = [adding.AddPartitionsToTxnTopic(name, [-1, 0, 2]) for name in names]
         return adding.AddPartitionsToTxnRequest(
@@ -131,7 +131,7 @@ def test_partitions_are_added_to_a_transaction_all_or_none() -> None:
     assert answer == adding.AddPartitionsToTxnResponse(error_code=CLUSTER_DENIED)
 
 
-def test_offsets_are_added_to_a_transaction_by_who_may_use_both() -> None:
+def test_add_offsets_to_txn_needs_rights_on_transaction_and_group() -> None:
     rights = [*on(TRANSACTION, WRITE, "x"), *on(GROUP, READ, "g")]
     request = with_offsets.AddOffsetsToTxnRequest("x", group_id="g")
     guard = transactions.add_offsets_to_txn
@@ -140,7 +140,7 @@ def test_offsets_are_added_to_a_transaction_by_who_may_use_both() -> None:
     assert guard(access(rights[1]), request, Handler()).error_code == DENIED
 
 
-def test_offsets_are_committed_in_a_transaction_for_topics_that_may_be_read() -> None:
+def test_txn_offset_commit_needs_read_on_each_topic() -> None:
     rights = [
         *on(TRANSACTION, WRITE, "x"),
         *on(GROUP, READ, "g"),
@@ -167,7 +167,7 @@ def test_offsets_are_committed_in_a_transaction_for_topics_that_may_be_read() ->
 
 
 @pytest.mark.parametrize("operation", [ALTER, ACTION, DESCRIBE])
-def test_markers_are_written_by_brokers_and_administrators(operation: AclOperation) -> None:
+def test_write_txn_markers_needs_cluster_action_or_alter(operation: AclOperation) -> None:
     topics = [marking.WritableTxnMarkerTopic("t", [0, 3])]
     request = marking.WriteTxnMarkersRequest([marking.WritableTxnMarker(7, topics=topics)])
     sender = access(*on_cluster(operation), api_key=ApiKey.WRITE_TXN_MARKERS)
@@ -179,7 +179,7 @@ def test_markers_are_written_by_brokers_and_administrators(operation: AclOperati
     assert answer == (refused if operation is DESCRIBE else "done")
 
 
-def test_transactions_are_described_with_the_topics_that_may_be_seen() -> None:
+def test_describe_transactions_has_only_visible_topics() -> None:
     topics = [describing.TopicData(name) for name in ("t", "u")]
     found = [describing.TransactionState(0, "a", topics=topics)]
     handler = Handler(describing.DescribeTransactionsResponse(transaction_states=found))
@@ -193,7 +193,7 @@ def test_transactions_are_described_with_the_topics_that_may_be_seen() -> None:
     assert handler.asked[0].transactional_ids == ["a"]
 
 
-def test_transactions_are_listed_that_may_be_seen() -> None:
+def test_list_transactions_has_only_visible_transactions() -> None:
     found = [listing.TransactionState(name) for name in ("a", "b")]
     handler = Handler(listing.ListTransactionsResponse(transaction_states=found))
     sender = access(*on(TRANSACTION, DESCRIBE, "b"))
@@ -215,7 +215,7 @@ RESOURCES = [
 
 @pytest.mark.parametrize("kind", ["describe", "alter", "step"])
 @pytest.mark.parametrize("given", ["nothing", "topic", "group", "cluster"])
-def test_settings_are_shown_and_altered_where_that_may_be(kind: str, given: str) -> None:
+def test_config_requests_need_the_right_on_each_resource(kind: str, given: str) -> None:
     needed = AclOperation.DESCRIBE_CONFIGS if kind == "describe" else AclOperation.ALTER_CONFIGS
     rights = {
         "nothing": on(TOPIC, DESCRIBE, "t"),
@@ -261,7 +261,7 @@ def test_settings_are_shown_and_altered_where_that_may_be(kind: str, given: str)
     ]
 
 
-def test_settings_of_what_has_none_are_the_handlers_to_refuse() -> None:
+def test_configs_of_an_unknown_resource_type_go_to_the_handler() -> None:
     topic = showing.DescribeConfigsResource(ConfigResourceType.TOPIC, "t")
     odd = showing.DescribeConfigsResource(99, "x")
     request = showing.DescribeConfigsRequest([topic, odd])
@@ -285,7 +285,7 @@ def test_settings_of_what_has_none_are_the_handlers_to_refuse() -> None:
         (["t"], on(TOPIC, DESCRIBE, "t"), GROUP_DENIED),
     ],
 )
-def test_streams_application_beats_that_may_see_its_topics(
+def test_streams_group_heartbeat_needs_read_and_describe_on_its_topics(
     names: list[str], rights: list[Any], error: ErrorCode | None
 ) -> None:
     topology = streaming.Topology(1, [streaming.Subtopology("0", source_topics=names)])
@@ -296,7 +296,7 @@ def test_streams_application_beats_that_may_see_its_topics(
 
 
 @pytest.mark.parametrize("rights", [on_cluster(CREATE), on(TOPIC, CREATE, "new"), []])
-def test_streams_application_has_topics_made_that_its_sender_may_make(rights: list[Any]) -> None:
+def test_streams_group_heartbeat_creates_topics_only_with_create(rights: list[Any]) -> None:
     sender = access(*on(GROUP, READ, "g"), *rights)
     request = streaming.StreamsGroupHeartbeatRequest("g", topology=None)
     streams.streams_group_heartbeat(sender, request, Handler())
@@ -307,7 +307,7 @@ def test_streams_application_has_topics_made_that_its_sender_may_make(rights: li
     assert (may_create("new"), may_create("other")) == (bool(rights), everywhere)
 
 
-def test_share_coordinator_answers_brokers_alone_and_tells_others_of_each_partition() -> None:
+def test_share_coordinator_requests_need_cluster_action() -> None:
     data = [reading.PartitionData(at) for at in (0, 3)]
     request = reading.ReadShareGroupStateRequest("g", [reading.ReadStateData(IDS["t"], data)])
     guard = share_states.read_share_group_state
@@ -329,7 +329,7 @@ def test_share_coordinator_answers_brokers_alone_and_tells_others_of_each_partit
         (ResourceType.CLUSTER, on_cluster(READ), CLUSTER_DENIED),
     ],
 )
-def test_request_needs_one_right_on_what_it_is_about(
+def test_request_needs_one_right_on_its_resource(
     kind: ResourceType, rights: list[Any], error: ErrorCode
 ) -> None:
     guard = whole.one(READ, kind)
@@ -436,7 +436,7 @@ ASKED: dict[ApiKey, tuple[Any, Any]] = {
 
 
 @pytest.mark.parametrize("api_key", ASKED)
-def test_refusal_names_what_was_asked_for(api_key: ApiKey) -> None:
+def test_refusal_has_the_entries_of_the_request(api_key: ApiKey) -> None:
     request, expected = ASKED[api_key]
     sender = access(api_key=api_key, version=9)
     assert whole.refused(sender, request, ERROR, ALTER) == expected
@@ -451,7 +451,7 @@ def test_refusal_names_what_was_asked_for(api_key: ApiKey) -> None:
         ApiKey.DESCRIBE_CLIENT_QUOTAS,
     ],
 )
-def test_refusal_of_a_request_about_nothing_in_particular_says_which_right_it_needs(
+def test_refusal_without_entries_says_which_right_is_needed(
     api_key: ApiKey,
 ) -> None:
     answer: Any = REFUSALS[api_key](None, ERROR, 9, SAID)
@@ -463,7 +463,7 @@ def test_refusal_of_a_request_about_nothing_in_particular_says_which_right_it_ne
         assert answer.entries is None
 
 
-def test_refusals_of_old_versions_have_no_field_that_these_lack() -> None:
+def test_refusals_of_old_versions_have_only_their_fields() -> None:
     assert REFUSALS[ApiKey.JOIN_GROUP](None, ERROR, 6, SAID) == joining.JoinGroupResponse(
         error_code=ERROR, protocol_name=""
     )

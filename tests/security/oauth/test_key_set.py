@@ -1,4 +1,4 @@
-"""Which key of a set a token means."""
+"""The choice of the key for a token's header."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from typing import Any
 
 import pytest
 
-from kwire.security.oauth.key_set import BadKeys, Key, KeySet, read_keys
+from kwire.security.oauth.key_set import BadKeys, KeySet, SigningKey, read_keys
 from tests.security.jwt_dialogues import jwk
 
 RSA, OTHER = jwk("rsa"), jwk("any rsa")
 
 
 def found(header: dict[str, Any], *keys: dict[str, Any]) -> str | None:
-    """Which of the keys a header means, by its name."""
-    key = KeySet(map(Key, keys)).find(header)
+    """The id of the key that a header selects."""
+    key = KeySet(map(SigningKey, keys)).find(header)
     return None if key is None else key.key_id
 
 
 def changed(key: dict[str, Any], **members: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON
-    """A key described otherwise; what is None is left out."""
+    """A key with changed members; a member that is None is removed."""
     return {name: said for name, said in {**key, **members}.items() if said is not None}
 
 
-def test_key_is_found_by_its_name() -> None:
+def test_key_is_found_by_its_id() -> None:
     assert found({"alg": "RS256", "kid": "any rsa"}, RSA, OTHER) == "any rsa"
     assert found({"alg": "RS256", "kid": "none"}, RSA, OTHER) is None
     assert found({"alg": "RS256", "kid": "rsa"}, changed(RSA, kid=None)) is None
@@ -32,7 +32,7 @@ def test_key_is_found_by_its_name() -> None:
     assert found({"alg": "RS256"}) is None
 
 
-def test_key_is_of_the_kind_and_for_the_use_that_the_token_needs() -> None:
+def test_key_must_have_the_type_and_use_of_the_token() -> None:
     assert found({"alg": "RS256"}, changed(RSA, use="enc"), OTHER) == "any rsa"
     assert found({"alg": "RS256"}, changed(RSA, use="sig"), OTHER) == "rsa"
     assert found({"alg": "RS256"}, changed(RSA, kty=None), OTHER) == "any rsa"
@@ -41,7 +41,7 @@ def test_key_is_of_the_kind_and_for_the_use_that_the_token_needs() -> None:
     assert found({"alg": "none"}, RSA) is None
 
 
-def test_of_several_keys_one_is_meant_that_says_the_algorithm() -> None:
+def test_key_with_the_tokens_algorithm_is_preferred() -> None:
     said = changed(OTHER, alg="RS256")
     assert found({"alg": "RS256"}, changed(RSA, alg="RS512"), said) == "any rsa"
     assert found({"alg": "RS256"}, RSA, said) == "rsa", "one that says nothing may be it"
@@ -49,7 +49,7 @@ def test_of_several_keys_one_is_meant_that_says_the_algorithm() -> None:
     assert found({"alg": "RS256"}, changed(RSA, alg="RS512")) == "rsa"
 
 
-def test_of_several_curves_that_of_the_algorithm_is_meant() -> None:
+def test_key_with_the_curve_of_the_algorithm_is_preferred() -> None:
     first, second = jwk("ES256"), jwk("ES384")
     assert found({"alg": "ES384"}, first, second) == "ES384"
     assert found({"alg": "ES256"}, second, first) == "ES256"
@@ -59,13 +59,13 @@ def test_of_several_curves_that_of_the_algorithm_is_meant() -> None:
 
 @pytest.mark.parametrize(
     ("data", "said"),
-    [(b"{", "it is no JSON"), (b"[]", 'no list of "keys"'), (b'{"keys":{}}', "no list")],
+    [(b"{", "the document is not JSON"), (b"[]", 'no list of "keys"'), (b'{"keys":{}}', "no list")],
 )
-def test_what_is_no_set_of_keys_is_refused(data: bytes, said: str) -> None:
+def test_invalid_key_set_is_refused(data: bytes, said: str) -> None:
     with pytest.raises(BadKeys, match=said):
         read_keys(data)
 
 
-def test_what_is_no_key_is_left_out() -> None:
+def test_entries_that_are_not_keys_are_left_out() -> None:
     keys = [RSA, 7, {}, {"kty": ""}, {"kid": "nameless kind"}, OTHER]
     assert len(read_keys(json.dumps({"keys": keys}).encode())) == 2

@@ -1,4 +1,4 @@
-"""Keys are fetched to begin with, now and then, and when a token names one that is new."""
+"""Keys are fetched at the start, at intervals, and when a token names an unknown one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PATIENCE_S = 240.0
 
 
 class Issuer:
-    """A server of keys: `answer` is what it says next, `asked` how often it was."""
+    """A server of keys; `answer` is its next response, `asked` the number of requests."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -49,7 +49,7 @@ class Issuer:
                 self.wfile.write(issuer.answer)
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name there
-                """Say nothing."""
+                """Log nothing."""
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_port}/keys"
@@ -85,7 +85,7 @@ async def source_of(issuer: Issuer, nursery: trio.Nursery, refreshing: Refreshin
     return source
 
 
-def test_a_key_that_is_new_is_fetched_for_the_next_token(issuer: Issuer) -> None:
+def test_unknown_key_is_fetched_for_the_next_token(issuer: Issuer) -> None:
     async def run() -> None:
         issuer.has()
         async with trio.open_nursery() as nursery:
@@ -99,7 +99,7 @@ def test_a_key_that_is_new_is_fetched_for_the_next_token(issuer: Issuer) -> None
     trio.run(run)
 
 
-def test_keys_are_fetched_again_after_a_while(issuer: Issuer) -> None:
+def test_keys_are_fetched_again_after_the_refresh_interval(issuer: Issuer) -> None:
     async def run() -> None:
         issuer.has("ES256")
         async with trio.open_nursery() as nursery:
@@ -111,7 +111,7 @@ def test_keys_are_fetched_again_after_a_while(issuer: Issuer) -> None:
     trio.run(run)
 
 
-def test_nobody_is_asked_twice_for_a_key_that_is_not_there(issuer: Issuer) -> None:
+def test_missing_key_is_fetched_once_per_interval(issuer: Issuer) -> None:
     async def run() -> None:
         issuer.has("ES256")
         async with trio.open_nursery() as nursery:
@@ -127,14 +127,14 @@ def test_nobody_is_asked_twice_for_a_key_that_is_not_there(issuer: Issuer) -> No
     trio.run(run)
 
 
-def test_few_names_are_remembered(issuer: Issuer) -> None:
+def test_key_source_remembers_a_limited_number_of_unknown_keys(issuer: Issuer) -> None:
     source = KeySource(issuer.url)
     for number in range(5 * ASKED_FOR_MAX):
         source.find(header(str(number)))
     assert len(source._asked_for) == ASKED_FOR_MAX
 
 
-def test_the_loop_goes_on_while_keys_are_fetched(issuer: Issuer) -> None:
+def test_event_loop_runs_while_keys_are_fetched(issuer: Issuer) -> None:
     async def run() -> None:
         issuer.has("ES256")
         async with trio.open_nursery() as nursery:
@@ -148,7 +148,7 @@ def test_the_loop_goes_on_while_keys_are_fetched(issuer: Issuer) -> None:
     trio.run(run)
 
 
-def test_keys_stay_when_there_are_none_to_be_had(issuer: Issuer) -> None:
+def test_keys_are_kept_if_a_refresh_fails(issuer: Issuer) -> None:
     async def run() -> None:
         issuer.has("ES256")
         async with trio.open_nursery() as nursery:
@@ -168,12 +168,12 @@ def test_keys_stay_when_there_are_none_to_be_had(issuer: Issuer) -> None:
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        (b"hello", "it is no JSON"),
-        (b"{}", 'it has no list of "keys"'),
+        (b"hello", "the document is not JSON"),
+        (b"{}", 'the document has no list of "keys"'),
         (b"x" * (SIZE_BYTES_MAX + 1), f"it answers more than {SIZE_BYTES_MAX} bytes"),
     ],
 )
-def test_what_is_no_set_of_keys(issuer: Issuer, answer: bytes, why: str) -> None:
+def test_key_source_refuses_an_invalid_key_set(issuer: Issuer, answer: bytes, why: str) -> None:
     issuer.answer = answer
     with pytest.raises(NoKeys, match=why):
         trio.run(KeySource(issuer.url).begin)
@@ -187,12 +187,12 @@ def test_what_is_no_set_of_keys(issuer: Issuer, answer: bytes, why: str) -> None
         ("https://", "no host given"),
     ],
 )
-def test_where_nothing_is(url: str, why: str) -> None:
+def test_key_source_reports_an_unreachable_url(url: str, why: str) -> None:
     with pytest.raises(NoKeys, match=why):
         trio.run(KeySource(url).begin)
 
 
-def test_a_file_is_followed(tmp_path: Path) -> None:
+def test_keys_in_a_file_are_read_again_after_a_change(tmp_path: Path) -> None:
     async def run() -> None:
         file = tmp_path / "keys.json"
         file.write_bytes(keys("ES256"))

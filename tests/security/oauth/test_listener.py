@@ -1,4 +1,4 @@
-"""A listener that takes signed tokens, as its settings have it."""
+"""A listener that accepts signed tokens, and its settings."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def shown(client: RawClient, token: str) -> SaslAuthenticateResponse:
     return await authenticate(client, bearer(token))
 
 
-def test_settings_of_the_whole_broker_hold_for_the_listener(tmp_path: Path) -> None:
+def test_listener_uses_general_oauthbearer_settings(tmp_path: Path) -> None:
     settings = {
         **SIGNED,
         URL: write_keys(tmp_path / "keys.json").as_uri(),
@@ -63,7 +63,7 @@ def test_settings_of_the_whole_broker_hold_for_the_listener(tmp_path: Path) -> N
     trio.run(run)
 
 
-def test_a_login_ends_with_its_token(tmp_path: Path) -> None:
+def test_oauthbearer_session_expires_with_its_token(tmp_path: Path) -> None:
     settings = {
         **SIGNED,
         URL: write_keys(tmp_path / "keys.json").as_uri(),
@@ -83,12 +83,18 @@ def test_a_login_ends_with_its_token(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
-        ({}, "sasl.oauthbearer.jwks.endpoint.url is a URL of file, http, https"),
-        ({URL: "ftp://keys"}, "sasl.oauthbearer.jwks.endpoint.url is a URL"),
-        ({URL: "file:///nowhere/keys"}, "there are no keys at file:///nowhere/keys: No such file"),
+        ({}, "sasl.oauthbearer.jwks.endpoint.url must be the file, http, https URL"),
+        (
+            {URL: "ftp://keys"},
+            "sasl.oauthbearer.jwks.endpoint.url must be the file, http, https URL",
+        ),
+        (
+            {URL: "file:///nowhere/keys"},
+            "cannot fetch keys from file:///nowhere/keys: No such file",
+        ),
         (
             {f"{PREFIX}.sasl.server.callback.handler.class": "com.example.Handler"},
-            "is a Java class, which cannot be loaded here: it is org.apache.kafka",
+            "is a Java class, which cannot be loaded here: set org.apache.kafka",
         ),
         (
             {
@@ -100,7 +106,9 @@ def test_a_login_ends_with_its_token(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_served(tmp_path: Path, settings: dict[str, str], why: str) -> None:
+def test_invalid_oauthbearer_settings_are_refused(
+    tmp_path: Path, settings: dict[str, str], why: str
+) -> None:
     async def run() -> None:
         async with running_broker(tmp_path, {**SIGNED, **settings}):
             raise AssertionError("it started")

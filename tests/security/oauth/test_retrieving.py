@@ -1,4 +1,4 @@
-"""Where a client has its token from: its own words, a file, or a server that is asked for one."""
+"""The source of a client's token: its own options, a file, or a token endpoint."""
 
 from __future__ import annotations
 
@@ -13,7 +13,12 @@ import pytest
 
 from kwire.security.oauth import retrieving
 from kwire.security.oauth.retrieving import BadOptions, CannotFetch, check_options, token_of
-from kwire.security.sasl.oauthbearer import Token, UnsecuredRules, expires_ms_of, validate_unsecured
+from kwire.security.sasl.oauthbearer import (
+    UnsecuredRules,
+    ValidatedToken,
+    expires_ms_of,
+    validate_unsecured,
+)
 
 NOW_MS = 1_800_000_000_000
 URL = "sasl.oauthbearer.token.endpoint.url"
@@ -22,7 +27,7 @@ SERVER = {URL: " http://h:1/token ", f"{CLIENT}id": "me", f"{CLIENT}secret": "hi
 
 
 class Server:
-    """Answers in the place of a server of tokens, and notes what it was asked."""
+    """A token endpoint with fixed responses; records the requests."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, answer: object) -> None:
         self.asked: list[urllib.request.Request] = []
@@ -36,10 +41,10 @@ class Server:
         return self._answer
 
 
-def test_token_is_the_clients_own_words_where_there_is_no_server() -> None:
+def test_token_is_unsecured_without_a_token_endpoint() -> None:
     token = token_of({URL: " "}, {"unsecuredLoginStringClaim_sub": "alice"}, NOW_MS)
     found = validate_unsecured(token, UnsecuredRules(), NOW_MS)
-    assert found == Token("alice", NOW_MS + 3_600_000)
+    assert found == ValidatedToken("alice", NOW_MS + 3_600_000)
     options = {"unsecuredLoginStringClaim_sub": "alice", "unsecuredLoginLifetimeSeconds": "60"}
     assert expires_ms_of(token_of({}, options, NOW_MS)) == NOW_MS + 60_000
 
@@ -50,17 +55,19 @@ def test_token_is_the_clients_own_words_where_there_is_no_server() -> None:
         ({}, f"OAUTHBEARER has neither {URL} nor the option unsecuredLoginStringClaim_sub"),
         (
             {"unsecuredLoginStringClaim_sub": "a", "unsecuredLoginLifetimeSeconds": "x"},
-            "unsecuredLoginLifetimeSeconds is no number",
+            "unsecuredLoginLifetimeSeconds is not a number",
         ),
     ],
 )
-def test_own_words_that_make_no_token_are_refused(options: dict[str, str], said: str) -> None:
+def test_invalid_options_of_an_unsecured_token_are_refused(
+    options: dict[str, str], said: str
+) -> None:
     for give in (lambda: token_of({}, options, NOW_MS), lambda: check_options({}, options)):
         with pytest.raises(BadOptions, match=said):
             give()
 
 
-def test_token_is_what_stands_in_a_file(tmp_path: Path) -> None:
+def test_token_is_read_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.write_text(" a.b.c\n")
     assert token_of({URL: path.as_uri()}, {}, NOW_MS) == "a.b.c"
@@ -80,7 +87,7 @@ def test_token_is_what_stands_in_a_file(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_server_is_asked_with_the_clients_credentials(
+def test_token_endpoint_gets_the_clients_credentials(
     monkeypatch: pytest.MonkeyPatch,
     properties: dict[str, str],
     options: dict[str, str],
@@ -103,7 +110,7 @@ def test_server_is_asked_with_the_clients_credentials(
 
 
 @pytest.mark.parametrize("missing", ["id", "secret"])
-def test_server_is_not_asked_without_credentials(missing: str) -> None:
+def test_token_endpoint_is_not_called_without_credentials(missing: str) -> None:
     properties = {name: value for name, value in SERVER.items() if name != CLIENT + missing}
     option = f"client{missing.capitalize()}"
     said = f"OAUTHBEARER has neither {CLIENT}{missing} nor the option {option}"
@@ -115,7 +122,7 @@ def test_server_is_not_asked_without_credentials(missing: str) -> None:
             give()
 
 
-def test_url_and_stores_that_cannot_be_are_refused_before_anybody_is_asked() -> None:
+def test_invalid_url_and_stores_are_refused_before_the_request() -> None:
     with pytest.raises(BadOptions, match=URL):
         check_options({**SERVER, URL: "nowhere"}, {})
     with pytest.raises(BadOptions, match=r"sasl\.jaas\.config: "):
@@ -133,7 +140,7 @@ def test_url_and_stores_that_cannot_be_are_refused_before_anybody_is_asked() -> 
         (["access_token"], None),
     ],
 )
-def test_answer_of_a_server_has_a_token(
+def test_token_is_read_from_the_endpoints_response(
     monkeypatch: pytest.MonkeyPatch,
     answer: Any,  # noqa: ANN401 - any JSON
     token: str | None,
@@ -142,11 +149,11 @@ def test_answer_of_a_server_has_a_token(
     if token is not None:
         assert token_of(SERVER, {}, NOW_MS) == token
         return
-    with pytest.raises(CannotFetch, match="it answers without access_token"):
+    with pytest.raises(CannotFetch, match="the response has no access_token"):
         token_of(SERVER, {}, NOW_MS)
 
 
-def test_answer_that_is_no_json_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_response_that_is_not_json_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     Server(monkeypatch, b"<html>")
-    with pytest.raises(CannotFetch, match="it answers what is no JSON"):
+    with pytest.raises(CannotFetch, match="the response is not JSON"):
         token_of(SERVER, {}, NOW_MS)

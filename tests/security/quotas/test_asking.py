@@ -1,4 +1,4 @@
-"""Which entities DescribeClientQuotas finds, and what it refuses in Kafka's words."""
+"""The entities that DescribeClientQuotas finds, and its errors with Kafka's messages."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FILTERS: list[tuple[Component, ...]] = [
 
 
 def asked_for(entity: Entity, components: tuple[Component, ...], strict: bool) -> bool:
-    """The rule of Kafka's protocol guide, one component after another."""
+    """The rule of Kafka's protocol guide, applied to one component after the other."""
     for kind, match_type, name in components:
         if kind not in entity:
             return False
@@ -48,7 +48,7 @@ def asked_for(entity: Entity, components: tuple[Component, ...], strict: bool) -
 
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("components", FILTERS, ids=str)
-def test_filter_matches_the_entities_that_its_components_name(
+def test_quota_filter_matches_entities_of_its_components(
     components: tuple[Component, ...], strict: bool
 ) -> None:
     quota_filter = QuotaFilter(components, strict)
@@ -56,7 +56,7 @@ def test_filter_matches_the_entities_that_its_components_name(
         assert quota_filter.matches(entity) == asked_for(entity, components, strict), entity
 
 
-def test_entities_without_a_quota_are_not_found() -> None:
+def test_quota_filter_skips_entities_without_quotas() -> None:
     image = ClusterImage("c").with_all_configs(
         [
             ((2, "topic"), {"retention.ms": "5"}),
@@ -108,7 +108,7 @@ REFUSED: list[tuple[list[Component], ErrorCode, str]] = [
 
 
 @pytest.mark.parametrize(("components", "error", "message"), REFUSED)
-def test_filter_that_cannot_be_is_refused_in_kafkas_words(
+def test_invalid_quota_filter_is_refused_with_kafkas_message(
     components: list[Component], error: ErrorCode, message: str
 ) -> None:
     with pytest.raises(Refusal) as refusal:
@@ -116,7 +116,7 @@ def test_filter_that_cannot_be_is_refused_in_kafkas_words(
     assert (refusal.value.error, refusal.value.message) == (error, message)
 
 
-def test_quotas_are_measured_over_the_windows_of_the_settings() -> None:
+def test_quotas_use_the_windows_of_the_settings() -> None:
     config = SimpleNamespace(
         quota_window_num=3,
         quota_window_size_seconds=2,

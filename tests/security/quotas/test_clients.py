@@ -1,4 +1,4 @@
-"""The quota that is closest to a client counts, and who is meant by one shares a rate."""
+"""The most specific quota applies to a client, and the clients of a quota share its rate."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LEVELS: list[tuple[Entity, Who]] = [
     ({CLIENT_ID: "c"}, Who(None, "c")),
     ({CLIENT_ID: None}, Who(None, "c")),
 ]
-"""As Kafka's documentation orders them, and whose requests are counted together."""
+"""Quota entities in the order of Kafka's documentation, and the clients that share a rate."""
 
 
 def image_of(*quotas: tuple[Entity, Mapping[str, str]]) -> ClusterImage:
@@ -39,7 +39,7 @@ def image_of(*quotas: tuple[Entity, Mapping[str, str]]) -> ClusterImage:
 
 @pytest.fixture
 def few_rates(monkeypatch: pytest.MonkeyPatch) -> int:
-    """How many rates of one kind are remembered: so few that a test is quick."""
+    """The number of rates that are kept, low enough for a fast test."""
     rates_max = 5
     for module in (addresses, clients, mutations):
         monkeypatch.setattr(module, "RATES_MAX", rates_max)
@@ -53,12 +53,12 @@ def rates_of(*quotas: tuple[Entity, Mapping[str, str]]) -> ClientRates:
 
 
 @pytest.mark.parametrize("first", range(len(LEVELS)))
-def test_the_closest_counts(first: int) -> None:
+def test_most_specific_quota_applies(first: int) -> None:
     left = [(entity, {QUOTA: str(at)}) for at, (entity, _) in enumerate(LEVELS)][first:]
     assert bound_of(image_of(*left), QUOTA, "u", "c") == Bound(float(first), LEVELS[first][1])
 
 
-def test_other_quotas_and_other_clients_do_not_count() -> None:
+def test_quotas_of_other_clients_do_not_apply() -> None:
     image = image_of(
         ({USER: "u", CLIENT_ID: "c"}, {"consumer_byte_rate": "5", "SCRAM-SHA-256": "x"}),
         ({USER: "u"}, {QUOTA: "no number"}),
@@ -68,20 +68,20 @@ def test_other_quotas_and_other_clients_do_not_count() -> None:
     assert bound_of(image, QUOTA, "u", "c") is None
 
 
-def test_a_user_shares_one_rate_over_all_client_ids() -> None:
+def test_client_ids_of_a_user_share_its_rate() -> None:
     rates = rates_of(({USER: "u"}, {QUOTA: "1000"}))
     assert rates.record("u", "a", 10_000, 0) == 0
     assert rates.record("u", "b", 500, 0) == 500
     assert rates.record("v", "a", 50_000, 0) == 0
 
 
-def test_a_default_gives_each_a_rate_of_its_own() -> None:
+def test_default_quota_measures_each_client_separately() -> None:
     rates = rates_of(({CLIENT_ID: None}, {QUOTA: "1000"}))
     assert rates.record("u", "a", 10_500, 0) == 500
     assert rates.record("u", "b", 9_000, 0) == 0
 
 
-def test_a_changed_quota_counts_from_the_next_request_on() -> None:
+def test_changed_quota_applies_to_the_next_request() -> None:
     rates = rates_of(({USER: "u"}, {QUOTA: "1000"}))
     assert rates.record("u", "", 20_000, 0) == 10_000
     rates.follow(image_of(({USER: "u"}, {QUOTA: "2000"})))
@@ -90,7 +90,7 @@ def test_a_changed_quota_counts_from_the_next_request_on() -> None:
     assert rates.record("u", "", 1e9, 0) == 0
 
 
-def test_a_client_that_thinks_up_names_takes_bounded_memory(few_rates: int) -> None:
+def test_rates_of_invented_client_ids_are_limited(few_rates: int) -> None:
     rates = rates_of(({CLIENT_ID: None}, {QUOTA: "1000"}))
     rates.record("u", "first", 10_500, 0)
     for number in range(few_rates):
@@ -99,8 +99,8 @@ def test_a_client_that_thinks_up_names_takes_bounded_memory(few_rates: int) -> N
     assert rates.record("u", f"c{few_rates - 1}", 10_500, 0) > 500, "it is not"
 
 
-def test_rate_of_a_client_is_forgotten_an_hour_after_its_last_request() -> None:
-    """Kafka removes a sensor that nobody records for an hour; windows of a day show it."""
+def test_rate_is_removed_an_hour_after_the_last_request() -> None:
+    """Kafka removes a sensor after an hour without records; windows of a day show it."""
     hour_ms = 3_600_000
     rates = ClientRates(QUOTA, Windows(11, 24 * hour_ms))
     rates.follow(image_of(({USER: "u"}, {QUOTA: "1"})))
@@ -110,7 +110,7 @@ def test_rate_of_a_client_is_forgotten_an_hour_after_its_last_request() -> None:
     assert rates.record("u", "c", 0, 3 * hour_ms) == 0
 
 
-def test_what_is_not_fetched_does_not_count() -> None:
+def test_throttled_fetch_does_not_count() -> None:
     now_ms = 0.0
     quotas = ClientQuotas(Windows(11, 1000), Windows(11, 1000), lambda: now_ms)
     quotas.follow(image_of(({USER: "u"}, {"consumer_byte_rate": "1000"})))
@@ -128,7 +128,7 @@ def test_fetch_quota_above_an_int32_allows_an_int32_of_bytes(rate: float) -> Non
     assert quotas.most_fetched("u", "c") == 2**31 - 1
 
 
-def test_client_without_an_id_has_the_budget_of_the_empty_one() -> None:
+def test_null_client_id_uses_the_budget_of_the_empty_id() -> None:
     quotas = ClientQuotas(Windows(11, 1000), Windows(2, 1000), lambda: 0.0)
     quotas.follow(image_of(({CLIENT_ID: ""}, {"controller_mutation_rate": "5"})))
     budgets = [
@@ -140,7 +140,7 @@ def test_client_without_an_id_has_the_budget_of_the_empty_one() -> None:
     assert [owed_ms(budget) for budget in budgets] == [0, 0, 0]
 
 
-def test_the_time_of_requests_is_a_share_of_one_thread() -> None:
+def test_request_quota_is_a_percentage_of_one_thread() -> None:
     quotas = ClientQuotas(Windows(11, 1000), Windows(11, 1000), lambda: 0.0)
     quotas.follow(image_of(({USER: "u"}, {"request_percentage": "50"})))
     assert quotas.requested("u", "c", 5e9) == 0  # all that ten windows have
@@ -150,7 +150,7 @@ def test_the_time_of_requests_is_a_share_of_one_thread() -> None:
     assert not quotas.concern("v", "c", produces=True)
 
 
-def test_an_address_makes_so_many_connections() -> None:
+def test_connection_quota_delays_an_address_above_its_rate() -> None:
     now_ms = 0.0
     rates = AddressRates(Windows(11, 1000), lambda: now_ms)
     rates.follow(image_of(({IP: None}, {"connection_creation_rate": "1"}), (HOST, LESS)))
@@ -186,7 +186,7 @@ def test_hosts_are_resolved_again_after_each_change_of_quotas() -> None:
     assert [*states, rates.unresolved] == [False, True, False]
 
 
-def test_addresses_beyond_the_limit_are_forgotten_the_oldest_first(few_rates: int) -> None:
+def test_oldest_address_rates_are_removed_above_the_limit(few_rates: int) -> None:
     rates = AddressRates(Windows(11, 1000), lambda: 0.0)
     rates.follow(image_of(({IP: None}, {"connection_creation_rate": "0.1"})))
     assert rates.throttle_ms("first") == 0
@@ -202,7 +202,7 @@ def test_addresses_beyond_the_limit_are_forgotten_the_oldest_first(few_rates: in
 HOST, LESS = {IP: "host"}, {"connection_creation_rate": "2"}
 
 
-def test_partitions_are_paid_from_one_bucket() -> None:
+def test_partitions_of_a_client_share_one_token_bucket() -> None:
     quotas = ClientQuotas(Windows(11, 1000), Windows(2, 1000), lambda: 0.0)
     quotas.follow(image_of(({USER: "u"}, {"controller_mutation_rate": "5"})))
     assert quotas.mutations.budget("v", "c", strict=True) is None
@@ -237,7 +237,7 @@ def test_changed_mutation_quota_fills_the_bucket_at_its_new_rate() -> None:
     assert throttle_ms(5) == 3000, "a lower rate takes away what its bucket cannot hold"
 
 
-def test_whether_there_is_a_quota() -> None:
+def test_any_set_says_whether_an_entity_has_a_quota() -> None:
     user = {USER: "u"}
     key = entity_key(user)
     assert any_set(image_of((user, {QUOTA: "5"})), [key])
@@ -245,7 +245,7 @@ def test_whether_there_is_a_quota() -> None:
     assert not any_set(image_of((user, {QUOTA: "5"})), [(2, "users/u")])
 
 
-def test_client_is_counted_where_it_has_a_quota_for_such_a_request() -> None:
+def test_concern_is_true_only_with_a_quota_for_the_request() -> None:
     quotas = ClientQuotas(Windows(11, 1000), Windows(11, 1000), lambda: 0.0)
     quotas.follow(
         image_of(
@@ -258,7 +258,7 @@ def test_client_is_counted_where_it_has_a_quota_for_such_a_request() -> None:
     assert not quotas.concern("reader", "c", produces=True), "a Fetch counts its own bytes"
 
 
-def test_bytes_produced_count_by_the_time_of_the_clock() -> None:
+def test_produced_bytes_are_measured_with_the_clock() -> None:
     now_ms = 0.0
     quotas = ClientQuotas(Windows(11, 1000), Windows(11, 1000), lambda: now_ms)
     quotas.follow(image_of(({USER: "u"}, {"producer_byte_rate": "1000"})))
@@ -271,7 +271,7 @@ def test_bytes_produced_count_by_the_time_of_the_clock() -> None:
     assert quotas.fetched("u", "c", 10**9) == 0
 
 
-def test_rates_and_bounds_beyond_the_limit_are_forgotten_the_oldest_first(few_rates: int) -> None:
+def test_oldest_rates_and_bounds_are_removed_above_the_limit(few_rates: int) -> None:
     rates = rates_of(({CLIENT_ID: None}, {QUOTA: "1000"}))
     rates.record("u", "first", 10_500, 0)
     for number in range(few_rates - 1):
@@ -284,7 +284,7 @@ def test_rates_and_bounds_beyond_the_limit_are_forgotten_the_oldest_first(few_ra
     assert len(rates._bounds) <= few_rates
 
 
-def test_amount_taken_back_is_of_the_same_rate() -> None:
+def test_take_back_subtracts_from_the_same_rate() -> None:
     rates = rates_of(({USER: "u"}, {QUOTA: "1000"}))
     assert rates.record("u", "a", 10_500, 0) == 500
     rates.take_back("v", "a", 10_500, 0)
@@ -293,7 +293,7 @@ def test_amount_taken_back_is_of_the_same_rate() -> None:
     assert rates.record("u", "a", 0, 0) == 100
 
 
-def test_strict_budget_refuses_what_comes_after_an_overdraft_and_takes_nothing() -> None:
+def test_strict_budget_refuses_without_charging_while_overdrawn() -> None:
     now_ms = 0.0
     quotas = ClientQuotas(Windows(11, 1000), Windows(2, 1000), lambda: now_ms)
     quotas.follow(image_of(({USER: "u"}, {"controller_mutation_rate": "5"})))
@@ -314,7 +314,7 @@ def test_strict_budget_refuses_what_comes_after_an_overdraft_and_takes_nothing()
     assert budget.throttle_ms == 0
 
 
-def test_buckets_beyond_the_limit_are_forgotten_the_oldest_first(few_rates: int) -> None:
+def test_oldest_buckets_are_removed_above_the_limit(few_rates: int) -> None:
     quotas = ClientQuotas(Windows(11, 1000), Windows(2, 1000), lambda: 0.0)
     quotas.follow(image_of(({CLIENT_ID: None}, {"controller_mutation_rate": "1"})))
 
@@ -333,7 +333,7 @@ def test_buckets_beyond_the_limit_are_forgotten_the_oldest_first(few_rates: int)
     assert owes_ms("first", 0) == 1000
 
 
-def test_rates_of_addresses_are_followed_among_other_settings() -> None:
+def test_address_rates_follow_the_image() -> None:
     image = image_of(
         ({USER: "10.0.0.1"}, {"producer_byte_rate": "1"}),
         ({IP: "10.0.0.2"}, {"producer_byte_rate": "1"}),
@@ -349,7 +349,7 @@ def test_rates_of_addresses_are_followed_among_other_settings() -> None:
 
 
 @pytest.mark.parametrize("quota", ["connection_creation_rate", "controller_mutation_rate"])
-def test_every_kind_of_quota_is_one(quota: str) -> None:
+def test_each_kind_of_quota_is_enforced(quota: str) -> None:
     entity = {IP: "::1"} if quota.startswith("connection") else {CLIENT_ID: None}
     other = {USER: "u"}
     image = image_of((entity, {quota: "5"}))

@@ -1,4 +1,4 @@
-"""What quotas are kept as: texts that Apache Kafka 3.9.2 writes and reads in ZooKeeper."""
+"""The stored form of quotas: texts that Apache Kafka 3.9.2 writes and reads in ZooKeeper."""
 
 from __future__ import annotations
 
@@ -38,23 +38,23 @@ JAVA = {
     -1e7: "-1.0E7",
     0.0: "0.0",
 }
-"""As Double.toString of Java 17 has them."""
+"""Doubles with the text of Java 17's Double.toString."""
 
 
 @pytest.mark.parametrize(("entity", "quota", "value", "text"), TEXTS)
-def test_a_value_is_kept_as_java_writes_it(
+def test_quota_value_is_stored_as_java_writes_it(
     entity: Entity, quota: str, value: float, text: str
 ) -> None:
     assert text_of(entity, quota, value) == text
 
 
 @pytest.mark.parametrize(("value", "text"), JAVA.items())
-def test_doubles(value: float, text: str) -> None:
+def test_java_double_matches_java(value: float, text: str) -> None:
     assert java_double(value) == text
 
 
 @given(st.floats(min_value=0, allow_infinity=False, allow_subnormal=False))
-def test_a_double_comes_back(value: float) -> None:
+def test_java_double_round_trips(value: float) -> None:
     assert float(java_double(value)) == value
 
 
@@ -85,7 +85,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("entity", "quota", "value", "message"), REFUSED)
-def test_value_that_a_quota_cannot_have_is_refused_in_kafkas_words(
+def test_invalid_quota_value_is_refused_with_kafkas_message(
     entity: Entity, quota: str, value: float, message: str
 ) -> None:
     with pytest.raises(Refusal) as refusal:
@@ -109,18 +109,18 @@ def test_value_that_a_quota_cannot_have_is_refused_in_kafkas_words(
         ],
     ],
 )
-def test_entity_that_has_no_quotas_is_refused_in_kafkas_words(entity: Entity, message: str) -> None:
+def test_invalid_quota_entity_is_refused_with_kafkas_message(entity: Entity, message: str) -> None:
     with pytest.raises(Refusal) as refusal:
         check_entity(entity)
     assert (refusal.value.error, refusal.value.message) == (ErrorCode.INVALID_REQUEST, message)
 
 
-def test_quotas_of_integers_take_their_greatest_value() -> None:
+def test_integer_quotas_accept_their_largest_value() -> None:
     assert text_of({IP: "::1"}, "connection_creation_rate", 2.0**31 - 1) == "2147483647"
     assert text_of({USER: "a"}, "request_percentage", math.nan) == "NaN"
 
 
-def test_credentials_are_no_quotas() -> None:
+def test_values_of_ignores_credentials() -> None:
     configs = {"SCRAM-SHA-256": "salt=x", "producer_byte_rate": "5", "consumer_byte_rate": "?"}
     assert values_of(configs) == {"producer_byte_rate": 5.0}
 
@@ -129,17 +129,17 @@ def test_credentials_are_no_quotas() -> None:
     ("value", "text"),
     [(5.0000009, "5"), (4.9999991, "5"), (1.0, "1"), (0.9999995, "1"), (123456789.0, "123456789")],
 )
-def test_integer_within_a_millionth_is_taken_for_whole(value: float, text: str) -> None:
+def test_integer_quota_within_a_millionth_is_rounded(value: float, text: str) -> None:
     assert text_of({USER: "a"}, "producer_byte_rate", value) == text
 
 
 @pytest.mark.parametrize("value", [5.00001, 4.99999, 0.5])
-def test_integer_further_from_a_whole_number_is_refused(value: float) -> None:
+def test_fractional_value_of_an_integer_quota_is_refused(value: float) -> None:
     with pytest.raises(Refusal, match="cannot be a fractional value"):
         text_of({CLIENT_ID: "a"}, "consumer_byte_rate", value)
 
 
-def test_infinite_quotas_are_refused_of_integers_alone() -> None:
+def test_only_integer_quotas_refuse_infinity() -> None:
     assert text_of({USER: "a"}, "request_percentage", math.inf) == "Infinity"
     with pytest.raises(Refusal, match="is too large for a LONG"):
         text_of({USER: "a"}, "producer_byte_rate", math.inf)
@@ -147,5 +147,5 @@ def test_infinite_quotas_are_refused_of_integers_alone() -> None:
 
 
 @pytest.mark.parametrize("entity", [{IP: "::1"}, {IP: None}, {USER: None, CLIENT_ID: "a"}])
-def test_entity_that_may_have_quotas_is_taken(entity: Entity) -> None:
+def test_valid_quota_entity_is_accepted(entity: Entity) -> None:
     check_entity(entity)

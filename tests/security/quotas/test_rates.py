@@ -1,4 +1,4 @@
-"""Rates are what Apache Kafka 4.3.1 measures: Rates.java asked its Rate and its TokenBucket."""
+"""Rates match Apache Kafka 4.3.1's Rate and TokenBucket, which Rates.java ran."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ FROM_APACHE_KAFKA = """
 14417+319 14484=319.0 14647+730 14768+797 15009=1846.0 15143+730 15247+984 15397+428
 15642+141 15704=3208.2362082362083 15715+671
 """
-"""What its SimpleRate with two windows of a second was told (ms + bytes), and said (ms = rate)."""
+"""Kafka's SimpleRate with two windows of 1 s: records (ms + bytes) and rates (ms = rate)."""
 
 
 def check(lines: Iterable[str]) -> int:
-    """Compare each step of each history; how many there were."""
+    """Compare each step of each history; return the number of steps."""
     steps = 0
     for line in lines:
         first, *rest = line.split()
@@ -50,20 +50,20 @@ def check(lines: Iterable[str]) -> int:
     return steps
 
 
-def test_as_they_were_kept() -> None:
+def test_rates_match_recorded_kafka_values() -> None:
     assert check(ANSWERS.read_text().splitlines()) == 400
 
 
 @pytest.mark.long
 @pytest.mark.java
-def test_as_they_are_now(rng: random.Random) -> None:
+def test_apache_kafka_gives_the_recorded_rates(rng: random.Random) -> None:
     asked = [str(rng.getrandbits(62)), "500"]
     command = [str(java.executable()), "-cp", f"{libs()}/*", str(SOURCE), *asked]
     told = subprocess.run(command, check=True, capture_output=True, text=True)
     assert check(told.stdout.splitlines()) == 500 * 40
 
 
-def test_a_client_rests_until_its_rate_is_what_it_may_be() -> None:
+def test_throttle_time_brings_the_rate_down_to_its_bound() -> None:
     rate = Rate(Windows(11, 1000))
     rate.record(20_000, 0)
     rest_ms = throttle_ms(rate, 1000, 0)
@@ -72,14 +72,14 @@ def test_a_client_rests_until_its_rate_is_what_it_may_be() -> None:
     assert throttle_ms(rate, 2000, 0) == 0
 
 
-def test_what_nobody_asks_for_is_forgotten() -> None:
+def test_rate_without_requests_becomes_0() -> None:
     rate = Rate(Windows(3, 1000))
     rate.record(500, 0)
     assert rate.per_second(2_999) > 0
     assert rate.per_second(3_000) == 0
 
 
-def test_a_bucket_is_overdrawn_once_and_paid_back() -> None:
+def test_overdrawn_bucket_recovers_with_time() -> None:
     bucket = TokenBucket(Windows(2, 1000), 5, 0)
     bucket.take(12, 0)
     assert bucket.throttle_ms(0) == 400
@@ -89,7 +89,7 @@ def test_a_bucket_is_overdrawn_once_and_paid_back() -> None:
     assert bucket.throttle_ms(400) == 1000
 
 
-def test_a_simple_rate_counts_as_apache_kafka_does() -> None:
+def test_simple_rate_matches_apache_kafka() -> None:
     rate = SimpleRate(Windows(2, 1000))
     for told in FROM_APACHE_KAFKA.split():
         at_ms, is_said, number = re.split("([+=])", told)
@@ -99,7 +99,7 @@ def test_a_simple_rate_counts_as_apache_kafka_does() -> None:
             rate.record(int(number), int(at_ms))
 
 
-def test_of_a_simple_rate_what_is_counted_within_the_first_second_counts_as_in_one() -> None:
+def test_simple_rate_divides_by_at_least_one_window() -> None:
     rate = SimpleRate(Windows(11, 1000))
     rate.record(500, BEGAN_MS)
     assert rate.per_second(BEGAN_MS) == 500
@@ -107,7 +107,7 @@ def test_of_a_simple_rate_what_is_counted_within_the_first_second_counts_as_in_o
     assert rate.per_second(BEGAN_MS + 2000) == 250
 
 
-def test_a_window_is_full_after_its_time_and_forgotten_after_all_windows_time() -> None:
+def test_window_ends_after_its_size_and_is_reset_after_all_windows() -> None:
     rate = SimpleRate(Windows(2, 1000))
     rate.record(100, BEGAN_MS)
     rate.record(100, BEGAN_MS + 999)  # the same window
@@ -118,7 +118,7 @@ def test_a_window_is_full_after_its_time_and_forgotten_after_all_windows_time() 
     assert rate.per_second(BEGAN_MS + 2999) == pytest.approx(100 / 1.999)
 
 
-def test_after_a_pause_nothing_is_remembered() -> None:
+def test_rate_is_reset_after_a_long_pause() -> None:
     rate = SimpleRate(Windows(2, 1000))
     rate.record(1000, BEGAN_MS)
     assert rate.per_second(BEGAN_MS + 60_000) == 0
@@ -126,7 +126,7 @@ def test_after_a_pause_nothing_is_remembered() -> None:
     assert rate.per_second(BEGAN_MS + 60_500) == 10
 
 
-def test_windows_are_used_again_in_turn() -> None:
+def test_rate_reuses_its_windows() -> None:
     rate = SimpleRate(Windows(2, 1000))
     for second in range(100):
         rate.record(1000, BEGAN_MS + 1000 * second)
@@ -135,16 +135,16 @@ def test_windows_are_used_again_in_turn() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 11])
-def test_rate_keeps_one_window_more_than_it_measures_over(count: int) -> None:
-    """As Kafka's SampledStat: the one under way, and those that are full."""
+def test_rate_keeps_one_more_window_than_it_measures(count: int) -> None:
+    """As in Kafka's SampledStat: the current window and the full ones."""
     rate = Rate(Windows(count, 1000))
     for second in range(50):
         rate.record(1000, BEGAN_MS + 1000 * second)
     assert len(rate._ring) == count + 1
 
 
-def test_rate_of_a_single_window_is_of_one_millisecond_at_least() -> None:
-    """As Kafka, whose window would last no time in the moment it begins."""
+def test_rate_of_a_single_window_spans_at_least_one_millisecond() -> None:
+    """As in Kafka: at its start a single window would have lasted 0 ms."""
     rate = Rate(Windows(1, 1000))
     rate.record(5, BEGAN_MS)
     assert rate.per_second(BEGAN_MS) == 5000

@@ -1,4 +1,4 @@
-"""JAAS lines, and what is wrong with some; each was given to Apache Kafka 4.3.1's JaasConfig."""
+"""Valid and invalid JAAS lines; Apache Kafka 4.3.1's JaasConfig was given each."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
         ('M required "user_x y"="z";', {"user_x y": "z"}),
     ],
 )
-def test_options(line: str, options: dict[str, str]) -> None:
+def test_jaas_options_are_parsed_like_kafka(line: str, options: dict[str, str]) -> None:
     assert parse_module(line).options == options
 
 
-def test_the_module_is_named() -> None:
+def test_jaas_module_and_flag_are_parsed() -> None:
     module = parse_module(f'{PLAIN} Requisite username="admin";')
     assert module.name == PLAIN
     assert module.flag == "requisite"
 
 
-def test_several_modules() -> None:
+def test_jaas_line_with_several_modules_is_refused() -> None:
     assert [each.name for each in parse_modules("A required; B optional x=y;")] == ["A", "B"]
     with pytest.raises(JaasError, match="contains 2 login modules, should be 1"):
         parse_module("A required; B optional x=y;")
@@ -49,18 +49,18 @@ def test_several_modules() -> None:
     [
         ("", "Login module not specified"),
         ("   // nothing", "Login module not specified"),
-        ("M", "behind M stands one of required, requisite, sufficient, optional"),
+        ("M", "M must be followed by one of required, requisite, sufficient, optional"),
         ('M user_a="hidden";', "Invalid login module control flag"),
         ('M required user_a="hidden"', "not terminated by semi-colon"),
-        ("M required user_a;", "what stands behind 'required' is not"),
-        ("M required user_a=;", "what stands behind 'required' is not"),
-        ('M required user_a=12345 user_b="x";', "what stands behind 'required' is not"),
-        ('M required user_a="hid"den";', "what stands behind 'user_a' is not"),
-        ('M required user_a="hidden\n";', "not terminated|behind 'user_a'"),
+        ("M required user_a;", "'required' must be followed by name="),
+        ("M required user_a=;", "'required' must be followed by name="),
+        ('M required user_a=12345 user_b="x";', "'required' must be followed by"),
+        ('M required user_a="hid"den";', "'user_a' must be followed by"),
+        ('M required user_a="hidden\n";', "not terminated|'user_a' must be followed"),
         ('= required a="b";', "Login module not specified"),
     ],
 )
-def test_what_is_wrong_is_said_without_secrets(line: str, sentence: str) -> None:
+def test_jaas_error_has_no_secret(line: str, sentence: str) -> None:
     with pytest.raises(JaasError, match=sentence) as told:
         parse_module(line)
     for secret in ("hidden", "hid", "den", "12345"):
@@ -68,5 +68,5 @@ def test_what_is_wrong_is_said_without_secrets(line: str, sentence: str) -> None
     assert "hidden" not in str(told.value)
 
 
-def test_options_are_not_shown() -> None:
+def test_login_module_repr_has_no_options() -> None:
     assert "hidden" not in repr(parse_module('M required password="hidden";'))

@@ -1,4 +1,4 @@
-"""OAUTHBEARER with tokens that nobody has signed, as Apache Kafka takes them by default."""
+"""OAUTHBEARER with unsecured tokens, which Apache Kafka accepts by default."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from kwire.security.sasl.oauthbearer import (
     BadToken,
     OAuthBearerClient,
     OAuthBearerServer,
-    Token,
     UnsecuredRules,
+    ValidatedToken,
     expires_ms_of,
     unsecured_token,
     validate_unsecured,
@@ -39,7 +39,7 @@ def jws(**changed: Any) -> str:  # noqa: ANN401 - any JSON
     return f"{part({'alg': 'none'})}.{part(claims)}."
 
 
-def test_who_shows_a_good_token_is_it_for_its_time() -> None:
+def test_valid_token_authenticates_until_it_expires() -> None:
     it = server()
     client = OAuthBearerClient(unsecured_token("alice", NOW_MS, NOW_MS + 60_000))
     assert it.respond(client.first()) == b""
@@ -47,7 +47,7 @@ def test_who_shows_a_good_token_is_it_for_its_time() -> None:
     assert client.respond(b"") is None
 
 
-def test_who_does_not_is_told_twice() -> None:
+def test_invalid_token_gets_an_error_twice() -> None:
     it = server()
     client = OAuthBearerClient(unsecured_token("alice", NOW_MS - 2, NOW_MS - 1))
     refusal = it.respond(client.first())
@@ -59,13 +59,13 @@ def test_who_does_not_is_told_twice() -> None:
     assert it.principal_name is None
 
 
-def test_a_scope_that_is_lacking_is_named() -> None:
+def test_error_names_the_missing_scope() -> None:
     it = server(UnsecuredRules(required_scope=("a", "b")))
     refusal = it.respond(OAuthBearerClient(jws(scope=["a"])).first())
     assert json.loads(refusal) == {"status": "insufficient_scope", "scope": "[a, b]"}
 
 
-def test_rules_come_from_a_login_module() -> None:
+def test_unsecured_token_rules_come_from_the_login_module() -> None:
     options = {
         "unsecuredValidatorPrincipalClaimName": "name",
         "unsecuredValidatorScopeClaimName": "may",
@@ -75,7 +75,7 @@ def test_rules_come_from_a_login_module() -> None:
     rules = UnsecuredRules.of(options)
     assert rules == UnsecuredRules("name", "may", ("a", "b"), 3000)
     late = jws(name="n", may=["b", "a"], exp=NOW_MS / 1000 - 2)
-    assert validate_unsecured(late, rules, NOW_MS) == Token("n", NOW_MS - 2000)
+    assert validate_unsecured(late, rules, NOW_MS) == ValidatedToken("n", NOW_MS - 2000)
     with pytest.raises(ValueError, match="soon"):
         UnsecuredRules.of({"unsecuredValidatorAllowableClockSkewMs": "soon"})
 
@@ -99,13 +99,13 @@ def test_rules_come_from_a_login_module() -> None:
         "",
     ],
 )
-def test_tokens_that_are_not_good(token: str) -> None:
+def test_invalid_unsecured_tokens_are_refused(token: str) -> None:
     with pytest.raises(BadToken):
         validate_unsecured(token, RULES, NOW_MS)
 
 
 @given(st.binary(max_size=200))
-def test_no_message_makes_it_fail_otherwise(message: bytes) -> None:
+def test_random_messages_raise_only_documented_exceptions(message: bytes) -> None:
     it = server()
     try:
         it.respond(message)
@@ -114,7 +114,7 @@ def test_no_message_makes_it_fail_otherwise(message: bytes) -> None:
 
 
 @given(st.text("abAB._-=01", max_size=60), st.recursive(st.none() | st.text(), st.lists))
-def test_no_token_makes_it_fail_otherwise(text: str, value: object) -> None:
+def test_random_tokens_raise_only_documented_exceptions(text: str, value: object) -> None:
     for token in (
         text,
         f"{text}.{text}.",
@@ -129,12 +129,12 @@ def test_no_token_makes_it_fail_otherwise(text: str, value: object) -> None:
 
 
 @pytest.mark.parametrize("token", [f"{part([])}..", f"..{part([])}", f"{part([])}.a.b.c"])
-def test_token_of_another_form_is_refused_before_its_parts_are_read(token: str) -> None:
-    with pytest.raises(BadToken, match="no unsecured JWS in compact form"):
+def test_malformed_token_is_refused_before_its_parts_are_parsed(token: str) -> None:
+    with pytest.raises(BadToken, match="not an unsecured JWS in compact form"):
         validate_unsecured(token, RULES, NOW_MS)
 
 
-def test_token_says_who_and_from_when_until_when() -> None:
+def test_unsecured_token_has_subject_and_times() -> None:
     header, claims, signature = unsecured_token("alice", 1_500, 61_500).split(".")
     read = [json.loads(base64.urlsafe_b64decode(each + "==")) for each in (header, claims)]
     assert read == [{"alg": "none"}, {"sub": "alice", "iat": 1.5, "exp": 61.5}]
@@ -152,7 +152,7 @@ def test_token_says_who_and_from_when_until_when() -> None:
         ("a.b", None),
     ],
 )
-def test_end_of_a_token_is_by_its_own_words(token: str, expires_ms: int | None) -> None:
+def test_expires_ms_of_reads_the_unverified_claim(token: str, expires_ms: int | None) -> None:
     assert expires_ms_of(token) == expires_ms
 
 
@@ -167,7 +167,7 @@ def test_end_of_a_token_is_by_its_own_words(token: str, expires_ms: int | None) 
         (b"", SaslError, "Invalid OAUTHBEARER client first message"),
     ],
 )
-def test_first_message_that_is_not_good_is_refused_in_words(
+def test_malformed_first_message_is_refused_with_a_message(
     message: bytes, error: type[Exception], said: str
 ) -> None:
     it = server()
@@ -176,7 +176,7 @@ def test_first_message_that_is_not_good_is_refused_in_words(
     assert it.principal_name is None
 
 
-def test_who_asks_to_be_another_is_told_both_names() -> None:
+def test_other_authorization_id_error_has_both_names() -> None:
     said = (
         "Authentication failed: Client requested an authorization id (bob) that is different "
         "from the token's principal name (alice)"
@@ -201,7 +201,7 @@ def test_who_asks_to_be_another_is_told_both_names() -> None:
         ({"iat": NOW_MS / 1000 + 60}, 60_000, False),
     ],
 )
-def test_clocks_may_differ_by_so_much(
+def test_token_times_allow_the_clock_skew(
     changed: dict[str, float], skew_ms: int, is_good: bool
 ) -> None:
     rules = UnsecuredRules(clock_skew_ms=skew_ms)
@@ -213,7 +213,7 @@ def test_clocks_may_differ_by_so_much(
 
 
 @pytest.mark.parametrize(("said", "is_good"), [(" a ", True), ("a b", False), (7, False)])
-def test_scope_that_is_a_text_is_one(said: object, is_good: bool) -> None:
+def test_string_claim_is_a_single_scope(said: object, is_good: bool) -> None:
     rules = UnsecuredRules(required_scope=("a",))
     if is_good:
         assert validate_unsecured(jws(scope=said), rules, NOW_MS).principal_name == "alice"

@@ -1,4 +1,4 @@
-"""PLAIN as Apache Kafka's PlainSaslServer has it."""
+"""PLAIN with the behaviour of Apache Kafka's PlainSaslServer."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from kwire.security.sasl.plain import PlainClient, PlainServer, users_of
 USERS = users_of({"user_alice": "secret", "user_": "no name", "user_ü": "ö", "username": "me"})
 
 
-def test_only_options_that_name_a_user_are_users() -> None:
+def test_only_user_options_define_users() -> None:
     assert sorted(USERS) == ["", "alice", "ü"]
 
 
 @pytest.mark.parametrize("token", [b"\0alice\0secret", b"alice\0alice\0secret"])
-def test_who_says_the_password_is_it(token: bytes) -> None:
+def test_right_password_authenticates_the_user(token: bytes) -> None:
     server = PlainServer(USERS)
     assert server.respond(token) == b""
     assert server.principal_name == "alice"
@@ -37,7 +37,7 @@ def test_who_says_the_password_is_it(token: bytes) -> None:
         ),
     ],
 )
-def test_who_does_not_is_told(token: bytes, told: str) -> None:
+def test_wrong_credentials_are_refused_with_a_message(token: bytes, told: str) -> None:
     server = PlainServer(USERS)
     with pytest.raises(AuthenticationError) as failure:
         server.respond(token)
@@ -46,13 +46,13 @@ def test_who_does_not_is_told(token: bytes, told: str) -> None:
 
 
 @pytest.mark.parametrize(("token", "count"), [(b"", 1), (b"alice\0secret", 2), (b"\0a\0b\0", 4)])
-def test_a_token_of_another_form(token: bytes, count: int) -> None:
+def test_malformed_plain_token_is_refused(token: bytes, count: int) -> None:
     with pytest.raises(AuthenticationError, match=f"expected 3 tokens, got {count}"):
         PlainServer(USERS).respond(token)
 
 
 @given(st.binary(max_size=60))
-def test_no_token_makes_it_fail_otherwise(token: bytes) -> None:
+def test_random_tokens_raise_only_documented_exceptions(token: bytes) -> None:
     server = PlainServer(USERS)
     try:
         server.respond(token)
@@ -64,7 +64,7 @@ NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"
 
 
 @given(NAMES, NAMES)
-def test_both_sides_understand_each_other(user: str, password: str) -> None:
+def test_client_and_server_complete_an_exchange(user: str, password: str) -> None:
     server = PlainServer({user: password.encode()})
     assert server.respond(PlainClient(user, password).first()) == b""
     assert server.principal_name == user

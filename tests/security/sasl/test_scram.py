@@ -1,4 +1,4 @@
-"""SCRAM by the RFCs' own examples, and as Apache Kafka's ScramSaslServer has it."""
+"""SCRAM with the examples of the RFCs and the behaviour of Apache Kafka's ScramSaslServer."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ PROOF = b"dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
 SIGNATURE = b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
 
 
-def test_the_example_of_rfc_7677() -> None:
+def test_scram_exchange_matches_the_example_of_rfc_7677() -> None:
     it, other = server(), client()
     assert other.first() == FIRST
     assert it.respond(FIRST) == CHALLENGE
@@ -73,7 +73,7 @@ def test_the_example_of_rfc_7677() -> None:
     st.text(st.characters(exclude_categories=["Cs"]), max_size=40),
     st.sampled_from(["SCRAM-SHA-256", "SCRAM-SHA-512"]),
 )
-def test_both_sides_understand_each_other(user: str, password: str, mechanism: str) -> None:
+def test_client_and_server_complete_an_exchange(user: str, password: str, mechanism: str) -> None:
     account = Account(credential(password, mechanism), user)
     it = server(mechanism, lambda name, by_token: account if name == user else None)
     other = ScramClient(mechanism, user, password, CLIENT_NONCE)
@@ -100,12 +100,12 @@ def test_both_sides_understand_each_other(user: str, password: str, mechanism: s
         "n,,n=ü,r=abc".encode(),
     ],
 )
-def test_a_first_message_of_another_form(token: bytes) -> None:
+def test_malformed_first_message_is_refused(token: bytes) -> None:
     with pytest.raises(SaslError, match="Invalid SCRAM client first message format"):
         server().respond(token)
 
 
-def test_who_is_not_known() -> None:
+def test_unknown_user_is_refused_at_the_first_message() -> None:
     with pytest.raises(SaslError, match="Invalid user credentials") as failure:
         server().respond(b"n,,n=nobody,r=abc")
     assert not isinstance(failure.value, AuthenticationError), "the client is not told"
@@ -113,13 +113,13 @@ def test_who_is_not_known() -> None:
         server().respond(FIRST + b",tokenauth=true")
 
 
-def test_another_authorization_id() -> None:
+def test_other_authorization_id_is_refused() -> None:
     assert server().respond(b"n,a=user,n=user,r=abc")
     with pytest.raises(AuthenticationError, match="authorization id that is different"):
         server().respond(b"n,a=root,n=user,r=abc")
 
 
-def test_names_are_escaped() -> None:
+def test_user_names_are_escaped() -> None:
     it = server()
     other = client("a,b=c", "a,b=c")
     assert other.first().startswith(b"n,,n=a=2Cb=3Dc,r=")
@@ -129,7 +129,7 @@ def test_names_are_escaped() -> None:
     assert it.principal_name == "a,b=c"
 
 
-def test_extensions_of_the_first_message_are_signed() -> None:
+def test_changed_extensions_of_the_first_message_fail_the_proof() -> None:
     it, other = server(), client()
     other._bare += ",note=hello"
     token = other.respond(it.respond(other.first()))
@@ -149,7 +149,7 @@ def test_extensions_of_the_first_message_are_signed() -> None:
         (b"", "final message format"),
     ],
 )
-def test_a_proof_that_proves_nothing(token: bytes, sentence: str) -> None:
+def test_wrong_proof_is_refused(token: bytes, sentence: str) -> None:
     it = server()
     it.respond(FIRST)
     with pytest.raises(SaslError, match=sentence):
@@ -158,19 +158,19 @@ def test_a_proof_that_proves_nothing(token: bytes, sentence: str) -> None:
 
 
 @pytest.mark.parametrize("proof", [b"", b"AAAA"])
-def test_a_proof_of_another_length(proof: bytes) -> None:
+def test_proof_of_another_length_breaks_the_exchange(proof: bytes) -> None:
     it = server()
     it.respond(FIRST)
     with pytest.raises(BrokenExchange):
         it.respond(UNPROVED + b",p=" + proof)
 
 
-def test_too_few_iterations() -> None:
+def test_credential_with_too_few_iterations_is_refused() -> None:
     with pytest.raises(SaslError, match="Iterations 4095 is less than 4096"):
         server(find=lambda *_: Account(credential(iterations=4095), "user")).respond(FIRST)
 
 
-def test_nothing_comes_after_the_last_message() -> None:
+def test_message_after_the_last_one_breaks_the_exchange() -> None:
     it = server()
     it.respond(FIRST)
     it.respond(UNPROVED + b",p=" + PROOF)
@@ -186,7 +186,7 @@ def test_nothing_comes_after_the_last_message() -> None:
         (b"e=other-error", "server first message format"),
     ],
 )
-def test_a_server_that_makes_it_easy(challenge: bytes, sentence: str) -> None:
+def test_client_refuses_a_server_with_too_few_iterations(challenge: bytes, sentence: str) -> None:
     other = client()
     other.first()
     with pytest.raises(SaslError, match=sentence):
@@ -201,7 +201,7 @@ def test_a_server_that_makes_it_easy(challenge: bytes, sentence: str) -> None:
         (b"", "server final message format"),
     ],
 )
-def test_a_server_that_is_another(last: bytes, sentence: str) -> None:
+def test_client_refuses_a_server_without_the_credential(last: bytes, sentence: str) -> None:
     other = client()
     other.first()
     other.respond(CHALLENGE)
@@ -210,7 +210,7 @@ def test_a_server_that_is_another(last: bytes, sentence: str) -> None:
 
 
 @given(st.binary(max_size=80), st.binary(max_size=80))
-def test_no_token_makes_it_fail_otherwise(first: bytes, last: bytes) -> None:
+def test_random_tokens_raise_only_documented_exceptions(first: bytes, last: bytes) -> None:
     it = server()
     try:
         it.respond(first)
@@ -220,8 +220,8 @@ def test_no_token_makes_it_fail_otherwise(first: bytes, last: bytes) -> None:
 
 
 @given(st.integers(0, len(FIRST) - 1), st.integers(0, 255))
-def test_a_changed_byte_is_noticed(position: int, byte: int) -> None:
-    """Of the message that is signed; `n,,` and the nonce have to be what they were."""
+def test_changed_byte_fails_the_exchange(position: int, byte: int) -> None:
+    """A change in the signed message; `n,,` and the nonce must stay the same."""
     changed = bytearray(FIRST)
     changed[position] = byte
     it = server()
@@ -234,7 +234,7 @@ def test_a_changed_byte_is_noticed(position: int, byte: int) -> None:
         assert changed == FIRST
 
 
-def test_credentials_are_written_as_kafka_does() -> None:
+def test_credential_text_matches_kafka() -> None:
     text = credential().text
     assert text == (
         "salt=W22ZaJ0SNY7soEsUEjb6gQ==,stored_key=WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY=,"
@@ -246,10 +246,10 @@ def test_credentials_are_written_as_kafka_does() -> None:
 @pytest.mark.parametrize(
     "text", ["", "salt=AA==", "salt=AA==,stored_key=!,server_key=,iterations=1"]
 )
-def test_a_credential_that_cannot_be_read(text: str) -> None:
+def test_invalid_credential_text_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not valid"):
         Credential.parse(text)
 
 
-def test_credentials_are_not_shown() -> None:
+def test_credential_repr_has_no_keys() -> None:
     assert repr(credential()) == "<Credential of 4096 iterations>"

@@ -1,4 +1,4 @@
-"""Certificates for tests: an authority, and what it signs, in each kind of store."""
+"""Certificates for tests: an authority and its certificates, in each type of store."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ YEAR = 365 * DAY
 
 
 def name_of(common_name: str, *others: tuple[x509.ObjectIdentifier, str]) -> x509.Name:
-    """As `CN=common_name,…`: what comes last in a certificate comes first when it is written."""
+    """A name such as `CN=common_name,…`, whose text has the parts in reverse order."""
     return x509.Name(
         [
             *(x509.NameAttribute(kind, value) for kind, value in others),
@@ -37,7 +37,7 @@ def name_of(common_name: str, *others: tuple[x509.ObjectIdentifier, str]) -> x50
 
 
 class Certificate:
-    """A key, its certificate, and that of who signed it."""
+    """A key, its certificate, and the certificate of its issuer."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ def pem(certificate: x509.Certificate) -> str:
 
 
 class Authority:
-    """Signs what tests need; each has a key of its own, so that none trusts another's."""
+    """Signs certificates for tests; each authority has its own key."""
 
     def __init__(self, name: str = "Test authority") -> None:
         self._name = name_of(name)
@@ -104,7 +104,7 @@ class Authority:
         *,
         ends_in: datetime.timedelta = YEAR,
     ) -> Certificate:
-        """Also for 127.0.0.1."""
+        """Issue a certificate that is also for 127.0.0.1."""
         key = ec.generate_private_key(ec.SECP256R1())
         names = [x509.DNSName(host) for host in hosts]
         address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))

@@ -1,4 +1,4 @@
-"""Handshakes that fail, on kwire and on Apache Kafka: what a client sees of each."""
+"""Failing handshakes on kwire and on Apache Kafka: what the client sees."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def asked(stream: socket.socket) -> str:
 
 
 def inside(made: Callable[[], ssl.SSLContext], host: str = "localhost") -> Callable[[int], str]:
-    """What becomes of a request within TLS; an alert is named as OpenSSL names it."""
+    """The outcome of a request inside TLS; alerts have OpenSSL's names."""
 
     def ask(port: int) -> str:
         try:
@@ -74,7 +74,7 @@ def inside(made: Callable[[], ssl.SSLContext], host: str = "localhost") -> Calla
 
 
 def outside(data: bytes) -> Callable[[int], str]:
-    """What answers bytes that are no TLS, up to the end."""
+    """The bytes that answer a client without TLS."""
 
     def ask(port: int) -> str:
         with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as plain:
@@ -99,7 +99,7 @@ NO_ISSUER = "the client goes: self-signed certificate in certificate chain"
 
 
 class Case(NamedTuple):
-    """What somebody does, and what becomes of it.  OpenSSL's alerts say more than Java's."""
+    """A client's action and its outcome; OpenSSL's alerts are more specific than Java's."""
 
     ask: Callable[[int], str]
     of_kwire: str
@@ -178,16 +178,16 @@ WAITS = "a record that is too long"
 @pytest.mark.parametrize(
     "name", [pytest.param(each, marks=[pytest.mark.long] * (each == WAITS)) for each in CASES]
 )
-def test_kwire(kwire: Ports, name: str) -> None:
+def test_kwire_handshakes_match_the_recorded_ones(kwire: Ports, name: str) -> None:
     assert CASES[name].ask(kwire.tls) == CASES[name].of_kwire
 
 
-def test_tls_on_a_plain_listener_is_closed(kwire: Ports) -> None:
+def test_tls_client_on_a_plain_listener_is_disconnected(kwire: Ports) -> None:
     assert inside(context)(kwire.plain) == "closed"
 
 
 @pytest.mark.java
-def test_apache_kafka(tmp_path: Path) -> None:
+def test_apache_kafka_handshakes_match_the_recorded_ones(tmp_path: Path) -> None:
     ports, controller = Ports(free_port(), free_port()), free_port()
     given = settings(tmp_path / "stores", ports)
     given["listeners"] += f",CONTROLLER://localhost:{controller}"

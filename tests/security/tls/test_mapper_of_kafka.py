@@ -97,7 +97,7 @@ def answer(rules: str, name: str) -> str:
 
 
 @pytest.mark.slow
-def test_the_same_names(apache_kafka_libs: Path) -> None:
+def test_principal_rules_match_kafkas_class(apache_kafka_libs: Path) -> None:
     rng = random.Random("names")
     cases = [(draw_rules(rng), rng.choice(NAMES)) for _ in range(CASES)]
     asked = "".join(f"{rules}\t{name}\n" for rules, name in cases)

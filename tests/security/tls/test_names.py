@@ -38,11 +38,11 @@ def encoded(name: x509.Name) -> bytes:
 
 
 @pytest.mark.parametrize("written", NAMES)
-def test_names(written: str) -> None:
+def test_distinguished_name_matches_java(written: str) -> None:
     assert subject_name(encoded(NAMES[written])) == written
 
 
-def test_several_attributes_in_one_part() -> None:
+def test_distinguished_name_joins_attributes_of_one_part() -> None:
     kinds = ((NameOID.COMMON_NAME, "a"), (NameOID.USER_ID, "b"))
     part = x509.RelativeDistinguishedName([x509.NameAttribute(*each) for each in kinds])
     country = x509.RelativeDistinguishedName([x509.NameAttribute(NameOID.COUNTRY_NAME, "DE")])
@@ -52,7 +52,7 @@ def test_several_attributes_in_one_part() -> None:
     )
 
 
-def test_bytes_that_are_no_certificate() -> None:
+def test_invalid_certificate_bytes_raise_der_error() -> None:
     whole = encoded(name_of("x"))
     for size in range(0, len(whole), 7):
         with pytest.raises(DerError):

@@ -20,7 +20,7 @@ INLINE = {
 TRUST = {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": "c"}
 
 
-def test_defaults_are_kafkas() -> None:
+def test_tls_defaults_match_kafka() -> None:
     options = read_options({})
     assert options == TlsOptions()
     assert options.enabled_protocols == ("TLSv1.2", "TLSv1.3")
@@ -49,7 +49,7 @@ def test_defaults_are_kafkas() -> None:
         ({"ssl.endpoint.identification.algorithm": "ldaps"}, "ldaps"),
     ],
 )
-def test_what_does_not_fit_together(settings: dict[str, str], sentence: str) -> None:
+def test_contradictory_tls_settings_are_refused(settings: dict[str, str], sentence: str) -> None:
     with pytest.raises(TlsError, match=sentence):
         read_options(settings)
 
@@ -66,7 +66,7 @@ def test_what_does_not_fit_together(settings: dict[str, str], sentence: str) -> 
         ("SSL_RSA_WITH_3DES_EDE_CBC_SHA", "DES-CBC3-SHA"),
     ],
 )
-def test_suites_by_javas_names(java: str, openssl: str) -> None:
+def test_cipher_suites_are_translated_from_java(java: str, openssl: str) -> None:
     assert openssl_name(java) == openssl
 
 
@@ -76,7 +76,7 @@ def context(suites: str, protocols: str = "TLSv1.2,TLSv1.3") -> ssl.SSLContext:
     )
 
 
-def test_suites_of_older_versions_rule_out_the_newer() -> None:
+def test_cipher_suites_of_tls_1_2_exclude_tls_1_3() -> None:
     chosen = context("TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384")
     assert chosen.maximum_version is ssl.TLSVersion.TLSv1_2
     names = {each["name"] for each in chosen.get_ciphers()} - set(TLS_1_3)
@@ -86,7 +86,7 @@ def test_suites_of_older_versions_rule_out_the_newer() -> None:
 TLS_1_3 = ("TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256", "TLS_AES_128_GCM_SHA256")
 
 
-def test_suites_of_the_newest_version_rule_out_the_older() -> None:
+def test_cipher_suites_of_tls_1_3_exclude_tls_1_2() -> None:
     assert context(TLS_1_3[0]).minimum_version is ssl.TLSVersion.TLSv1_3
     assert is_allowed(TLS_1_3[0], (TLS_1_3[0],))
     assert not is_allowed(TLS_1_3[1], (TLS_1_3[0],))
@@ -97,16 +97,16 @@ def test_suites_of_the_newest_version_rule_out_the_older() -> None:
     ("suites", "protocols", "sentence"),
     [
         ("NONSENSE", "TLSv1.2", "Unsupported CipherSuite: NONSENSE"),
-        ("TLS_RSA_WITH_NOTHING_SHA", "TLSv1.2", "OpenSSL has none of"),
-        ("TLS_RSA_WITH_AES_128_GCM_SHA256", "TLSv1.3", "none of TLS 1.3"),
+        ("TLS_RSA_WITH_NOTHING_SHA", "TLSv1.2", "OpenSSL no longer has any of"),
+        ("TLS_RSA_WITH_AES_128_GCM_SHA256", "TLSv1.3", "no suite of TLS 1.3"),
     ],
 )
-def test_suites_that_cannot_be(suites: str, protocols: str, sentence: str) -> None:
+def test_unknown_cipher_suites_are_refused(suites: str, protocols: str, sentence: str) -> None:
     with pytest.raises(TlsError, match=sentence):
         context(suites, protocols)
 
 
-def test_versions_that_nobody_serves_any_longer() -> None:
+def test_outdated_tls_versions_are_refused() -> None:
     with pytest.raises(TlsError, match=r"none of TLSv1.1 is served"):
         context("", "TLSv1.1")
     assert context("", "TLSv1.1,TLSv1.2").maximum_version is ssl.TLSVersion.TLSv1_2

@@ -38,7 +38,7 @@ RULES = (
         ("RULE:Duke/x/", DUKE, None),
     ],
 )
-def test_rules(rules: str, name: str, principal: str | None) -> None:
+def test_principal_rules_map_names_like_kafka(rules: str, name: str, principal: str | None) -> None:
     if principal is None:
         with pytest.raises(NoMatchingRule, match="No rules apply to"):
             PrincipalRules(rules).principal_name(name)
@@ -60,6 +60,6 @@ def test_rules(rules: str, name: str, principal: str | None) -> None:
         "RULE:(/x/",
     ],
 )
-def test_rules_that_cannot_be_read(rules: str) -> None:
+def test_invalid_principal_rules_are_refused(rules: str) -> None:
     with pytest.raises(TlsError, match=r"ssl\.principal\.mapping\.rules"):
         PrincipalRules(rules)

@@ -11,7 +11,7 @@ import pytest
 from kwire.security.tls.error import reason_of
 
 
-def test_a_connection_that_is_closed_in_the_handshake() -> None:
+def test_reason_of_a_connection_closed_in_the_handshake() -> None:
     """Python calls it by different names; none of them is for whoever set TLS up."""
     with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as thread:
 

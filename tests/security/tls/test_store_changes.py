@@ -136,7 +136,7 @@ def setter(tmp_path_factory: pytest.TempPathFactory) -> Any:  # noqa: ANN401 - a
     finish(broker)
 
 
-def test_what_is_taken(setter: Setter) -> None:
+def test_allowed_store_change_is_applied(setter: Setter) -> None:
     found = {}
     for name, (changed, _) in CASES.items():
         only_asked = setter.change(changed, validate_only=True)[0]
@@ -147,7 +147,7 @@ def test_what_is_taken(setter: Setter) -> None:
     assert found == WANTED
 
 
-def test_why_it_is_not(setter: Setter) -> None:
+def test_refused_store_change_has_a_reason(setter: Setter) -> None:
     _, why = setter.change({"keystore.location": "name.p12"})
     assert why is not None
     assert "Keystore DistinguishedName does not match: existing={DN=CN=localhost}" in why
@@ -159,7 +159,7 @@ def test_why_it_is_not(setter: Setter) -> None:
 
 @pytest.mark.java
 @pytest.mark.long
-def test_apache_kafka_takes_and_refuses_the_same(tmp_path: Path) -> None:
+def test_apache_kafka_accepts_and_refuses_the_same_store_changes(tmp_path: Path) -> None:
     port, controller = free_port(), free_port()
     given = settings(tmp_path / "stores", port)
     given["listeners"] += f",CONTROLLER://localhost:{controller}"

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from kwire.security.tls.context import client_context, server_context
 from kwire.security.tls.error import TlsError
 from kwire.security.tls.jks import read_jks
-from kwire.security.tls.options import Store, read_options
+from kwire.security.tls.options import StoreSource, read_options
 from kwire.security.tls.stores import read_identities, read_trusted
 from tests.security.tls.authority import PASSWORD, Authority, pem
 
@@ -37,35 +37,35 @@ def keytool_certificate() -> str:
         ("keys.p12", "JKS", None),
     ],
 )
-def test_keytool_keystore(file: str, kind: str, key_password: str | None) -> None:
-    store = Store(kind, str(DATA / file), PASSWORD)
+def test_keystores_of_keytool_are_read(file: str, kind: str, key_password: str | None) -> None:
+    store = StoreSource(kind, str(DATA / file), PASSWORD)
     (identity,) = read_identities(store, key_password)
     assert pem(identity.chain[0]) == keytool_certificate()
     assert identity.key.public_key() == identity.chain[0].public_key()
 
 
 @pytest.mark.parametrize("file", ["trusted.jks", "trusted.p12", "keys.jks", "keys.p12"])
-def test_keytool_truststore(file: str) -> None:
-    (trusted,) = read_trusted(Store("JKS", str(DATA / file), PASSWORD))
+def test_truststores_of_keytool_are_read(file: str) -> None:
+    (trusted,) = read_trusted(StoreSource("JKS", str(DATA / file), PASSWORD))
     assert pem(trusted) == keytool_certificate()
 
 
-def test_jks_truststore_without_its_password() -> None:
-    assert len(read_trusted(Store("JKS", str(DATA / "trusted.jks")))) == 1
+def test_jks_truststore_is_read_without_its_password() -> None:
+    assert len(read_trusted(StoreSource("JKS", str(DATA / "trusted.jks")))) == 1
 
 
-def test_pem_file_and_inline(authority: Authority, tmp_path: Path) -> None:
+def test_pem_is_read_from_a_file_and_inline(authority: Authority, tmp_path: Path) -> None:
     own = authority.issue()
     for password in (None, KEY_PASSWORD):
         file = own.write_pem(tmp_path / "own.pem", password)
-        (found,) = read_identities(Store("PEM", str(file)), password)
+        (found,) = read_identities(StoreSource("PEM", str(file)), password)
         assert found.chain == (own.certificate, own.authority)
-        inline = Store("PEM", key=own.key_pem(password), certificates=own.chain_pem)
+        inline = StoreSource("PEM", key=own.key_pem(password), certificates=own.chain_pem)
         (found,) = read_identities(inline, password)
         assert found.key.public_key() == own.key.public_key()
 
 
-def test_keys_reach_openssl(authority: Authority, tmp_path: Path) -> None:
+def test_keys_of_all_store_types_load_into_openssl(authority: Authority, tmp_path: Path) -> None:
     own = authority.issue()
     pkcs12 = {
         "ssl.keystore.type": "PKCS12",
@@ -80,7 +80,7 @@ def test_keys_reach_openssl(authority: Authority, tmp_path: Path) -> None:
     assert context.cert_store_stats()["x509_ca"] == 1
 
 
-def bad_stores(authority: Authority, directory: Path) -> dict[str, tuple[Store, str | None]]:
+def bad_stores(authority: Authority, directory: Path) -> dict[str, tuple[StoreSource, str | None]]:
     """By a part of the sentence that says what is wrong."""
     own = authority.issue()
     encrypted = own.write_pem(directory / "encrypted.pem", KEY_PASSWORD)
@@ -94,28 +94,31 @@ def bad_stores(authority: Authority, directory: Path) -> dict[str, tuple[Store, 
     empty.write_text("")
     broken = own.chain_pem.replace("MII", "AII", 1)
     return {
-        "No such file": (Store("PEM", str(directory / "none.pem")), None),
-        "0 private keys": (Store("PEM", str(empty)), None),
-        "2 private keys": (Store("PEM", key=own.key_pem() * 2, certificates="x"), None),
-        "no certificate": (Store("PEM", key=own.key_pem(), certificates="x"), None),
+        "No such file": (StoreSource("PEM", str(directory / "none.pem")), None),
+        "0 private keys": (StoreSource("PEM", str(empty)), None),
+        "2 private keys": (StoreSource("PEM", key=own.key_pem() * 2, certificates="x"), None),
+        "no certificate": (StoreSource("PEM", key=own.key_pem(), certificates="x"), None),
         "certificate in it cannot be read": (
-            Store("PEM", key=own.key_pem(), certificates=broken),
+            StoreSource("PEM", key=own.key_pem(), certificates=broken),
             None,
         ),
-        "ssl.key.password is not set": (Store("PEM", str(encrypted)), None),
-        "another than the key's": (Store("PEM", str(encrypted)), "wrong"),
-        "not encrypted": (Store("PEM", str(plain)), KEY_PASSWORD),
-        "EC PRIVATE KEY": (Store("PEM", str(pkcs_1)), None),
-        "password was incorrect": (Store("JKS", str(DATA / "keys.jks"), "wrong"), None),
-        "Cannot recover key": (Store("JKS", str(DATA / "keys.jks"), PASSWORD), None),
-        "tampered": (Store("JKS", str(cut), PASSWORD), None),
-        "keystore password was incorrect": (Store("JKS", str(DATA / "keys.p12"), "wrong"), None),
-        "PKCS12 or JKS": (Store("PKCS12", str(plain), PASSWORD), None),
-        "no private key": (Store("JKS", str(DATA / "trusted.jks"), PASSWORD), None),
+        "ssl.key.password is not set": (StoreSource("PEM", str(encrypted)), None),
+        "does not match the key": (StoreSource("PEM", str(encrypted)), "wrong"),
+        "not encrypted": (StoreSource("PEM", str(plain)), KEY_PASSWORD),
+        "EC PRIVATE KEY": (StoreSource("PEM", str(pkcs_1)), None),
+        "password was incorrect": (StoreSource("JKS", str(DATA / "keys.jks"), "wrong"), None),
+        "Cannot recover key": (StoreSource("JKS", str(DATA / "keys.jks"), PASSWORD), None),
+        "tampered": (StoreSource("JKS", str(cut), PASSWORD), None),
+        "keystore password was incorrect": (
+            StoreSource("JKS", str(DATA / "keys.p12"), "wrong"),
+            None,
+        ),
+        "PKCS12 or JKS": (StoreSource("PKCS12", str(plain), PASSWORD), None),
+        "no private key": (StoreSource("JKS", str(DATA / "trusted.jks"), PASSWORD), None),
     }
 
 
-def test_what_cannot_be_read_is_told(authority: Authority, tmp_path: Path) -> None:
+def test_unreadable_store_is_reported(authority: Authority, tmp_path: Path) -> None:
     for words, (store, password) in bad_stores(authority, tmp_path).items():
         with pytest.raises(TlsError, match=words) as problem:
             read_identities(store, password)
@@ -125,18 +128,18 @@ def test_what_cannot_be_read_is_told(authority: Authority, tmp_path: Path) -> No
         assert PASSWORD not in text
 
 
-def test_a_certificate_of_another_key(authority: Authority) -> None:
+def test_certificate_of_another_key_is_refused(authority: Authority) -> None:
     own, other = authority.issue(), authority.issue()
     settings = {
         "ssl.keystore.type": "PEM",
         "ssl.keystore.key": own.key_pem(),
         "ssl.keystore.certificate.chain": other.chain_pem,
     }
-    with pytest.raises(TlsError, match="not that of its key"):
+    with pytest.raises(TlsError, match="does not belong to its key"):
         server_context(read_options(settings))
 
 
-def test_a_damaged_jks_ends_in_a_sentence() -> None:
+def test_damaged_jks_raises_tls_error() -> None:
     """Cut anywhere, and read without the password that its checksum needs."""
     whole = (DATA / "trusted.jks").read_bytes()
     for size in range(len(whole)):
@@ -147,7 +150,7 @@ def test_a_damaged_jks_ends_in_a_sentence() -> None:
         assert size >= len(whole) - 20, "only the checksum may be missing unnoticed"
 
 
-def test_secrets_are_not_shown() -> None:
+def test_store_repr_has_no_secrets() -> None:
     options = read_options(
         {
             "ssl.keystore.location": "/a",

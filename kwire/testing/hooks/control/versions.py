@@ -14,7 +14,7 @@ from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages import API_NAMES
 from kwire.codecs.messages.api_versions import ApiVersion, ApiVersionsResponse
-from kwire.requests.routes import ROUTES, UnsupportedRequest
+from kwire.requests.routes import ROUTES, UnservedRequest
 from kwire.testing.hooks.control.releases import CHANGES
 from kwire.testing.hooks.faults.rules import BadRule, api_of
 
@@ -116,7 +116,7 @@ class MaxVersions:
     def bound(self, binding: Binding) -> Binding:
         """The binding that handles the request: `binding`, or one that limits ApiVersions.
 
-        Raises UnsupportedRequest, as for an unknown API or version, if the version is too high.
+        Raises UnservedRequest, as for an unknown API or version, if the version is too high.
         """
         high = self._by_key.get(binding.api_key)
         is_too_high = high is not None and binding.api_version > high
@@ -125,7 +125,7 @@ class MaxVersions:
         if is_too_high:
             name = API_NAMES[binding.api_key]
             up_to = "" if high == NOT_SERVED else f": only up to {high}"
-            raise UnsupportedRequest(f"{name} version {binding.api_version} is not served{up_to}")
+            raise UnservedRequest(f"{name} version {binding.api_version} is not served{up_to}")
         return binding
 
     def _refusing(self, binding: Binding) -> Binding:
