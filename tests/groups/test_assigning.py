@@ -20,7 +20,7 @@ from kwire.groups.assigning import is_same, may_be_computed
         (10, 1, 5, False),
     ],
 )
-def test_assignments_are_so_far_apart(
+def test_assignment_interval_separates_computations(
     last_ms: int, interval_ms: int, now_ms: int, may: bool
 ) -> None:
     assert may_be_computed(last_ms, interval_ms, now_ms) is may
@@ -41,7 +41,7 @@ T, U = b"t" * 16, b"u" * 16
         ({T: (0,), U: (1,)}, {T: (0,), U: (2,)}, False),
     ],
 )
-def test_the_order_is_of_no_account(
+def test_is_same_ignores_the_order(
     one: dict[bytes, tuple[int, ...]], other: dict[bytes, tuple[int, ...]], same: bool
 ) -> None:
     assert is_same(one, other) is same

@@ -35,7 +35,7 @@ def image() -> ClusterImage:
     return put(put(ClusterImage(cluster_id="c"), "t", 1)[0], "u", 1)[0]
 
 
-def test_a_hash_is_computed_once_for_a_topic_as_it_is(
+def test_topic_hash_is_computed_once_per_topic_image(
     computed: list[str], image: ClusterImage
 ) -> None:
     hashes = MetadataHashes()
@@ -52,7 +52,7 @@ def test_a_hash_is_computed_once_for_a_topic_as_it_is(
     assert len(computed) == 5
 
 
-def test_a_hash_is_kept_for_a_group_as_long_as_the_cluster_is_the_same(
+def test_group_hash_is_cached_while_the_image_is_the_same(
     image: ClusterImage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hashes = MetadataHashes()
@@ -66,7 +66,7 @@ def test_a_hash_is_kept_for_a_group_as_long_as_the_cluster_is_the_same(
             hashes.of_group("g", NAMES, image)
 
 
-def test_racks_are_hashed_whatever_their_names_are_made_of() -> None:
+def test_racks_with_any_characters_are_hashed() -> None:
     image, _ = put(ClusterImage(cluster_id="c"), "t", 1, [[0, 1]])
     racks = {0: BrokerImage(0, (), "\ud800"), 1: BrokerImage(1, (), "a")}
     hashes = {
@@ -76,7 +76,7 @@ def test_racks_are_hashed_whatever_their_names_are_made_of() -> None:
     assert len(hashes) == 4
 
 
-def test_a_topology_is_configured_once_for_topics_as_they_are(image: ClusterImage) -> None:
+def test_topology_is_configured_once_per_set_of_topics(image: ClusterImage) -> None:
     configurations = TopologyCache()
     topology, same = topology_of(copying()), topology_of(copying())
     first = configurations.of_group("g", topology, image)

@@ -55,7 +55,7 @@ def forget(machine: GroupMachine, kind: str, what: str) -> set[str]:
 
 
 @pytest.mark.parametrize("kind", OF_MEMBERS)
-def test_what_is_deleted_twice_is_gone_all_the_same(kind: str) -> None:
+def test_second_tombstone_changes_nothing(kind: str) -> None:
     machine = GroupMachine(GroupLimits())
     for key, value in records(kind):
         machine.apply(read(key, value))
@@ -78,14 +78,14 @@ def test_what_is_deleted_twice_is_gone_all_the_same(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", OF_MEMBERS)
-def test_nothing_begins_with_what_is_deleted(kind: str) -> None:
+def test_tombstone_creates_no_group(kind: str) -> None:
     machine = GroupMachine(GroupLimits())
     for key, _ in records(kind):
         machine.apply(read(key, None))
     assert not machine.groups
 
 
-def test_an_instance_id_is_of_who_came_with_it_last() -> None:
+def test_instance_id_belongs_to_the_last_member_that_used_it() -> None:
     group = ConsumerGroup("g")
     first, second = (ConsumerMember(each, instance_id="i") for each in ("first", "second"))
     follow(group, first.to_metadata("g"))
@@ -96,7 +96,7 @@ def test_an_instance_id_is_of_who_came_with_it_last() -> None:
     assert (group.static_members, group.members) == ({}, {})
 
 
-def test_what_a_transaction_says_of_a_group_is_so_at_once() -> None:
+def test_group_records_in_a_transaction_apply_at_once() -> None:
     machine = GroupMachine(GroupLimits())
     machine.apply_pending(GroupMetadata(GroupMetadataKey("g"), GroupMetadataValue("consumer")), 7)
     assert list(machine.groups) == ["g"]

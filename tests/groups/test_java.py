@@ -21,7 +21,7 @@ ANSWERS = [
 
 
 @pytest.mark.parametrize(("text", "hash_code", "bucket"), ANSWERS)
-def test_as_java_has_it(text: str, hash_code: int, bucket: int) -> None:
+def test_string_hash_matches_java(text: str, hash_code: int, bucket: int) -> None:
     assert string_hash(text) == hash_code
     assert hash_bucket(text, 64) == bucket
     assert hash_bucket(text) == bucket % 16
@@ -31,6 +31,6 @@ def test_as_java_has_it(text: str, hash_code: int, bucket: int) -> None:
     ("group_id", "partition"),
     [("hello", 99162322 % 50), ("polygenelubricants", 0), ("console-consumer-12345", 6)],
 )
-def test_the_partition_of_a_group(group_id: str, partition: int) -> None:
+def test_partition_for_matches_java(group_id: str, partition: int) -> None:
     """`Utils.abs(groupId.hashCode) % offsets.topic.num.partitions`."""
     assert partition_for(group_id, 50) == partition

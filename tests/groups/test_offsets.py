@@ -34,7 +34,7 @@ def offsets(topic_id: bytes) -> Offsets:
         (UNKNOWN, SECOND, 5),
     ],
 )
-def test_offsets_of_an_earlier_topic_are_not_those_of_a_later(
+def test_offset_of_a_deleted_topic_is_not_fetched_for_its_successor(
     committed_for: bytes, asked: bytes, offset: int
 ) -> None:
     topic = OffsetFetchRequestTopics(name="t", topic_id=asked, partition_indexes=[0])
@@ -46,14 +46,14 @@ def test_offsets_of_an_earlier_topic_are_not_those_of_a_later(
     ("committed_for", "deleted", "forgotten"),
     [(FIRST, FIRST, 1), (SECOND, FIRST, 0), (UNKNOWN, FIRST, 1)],
 )
-def test_what_goes_with_a_deleted_topic(
+def test_deleted_topic_deletes_its_offsets_but_not_its_successors(
     committed_for: bytes, deleted: bytes, forgotten: int
 ) -> None:
     committed = offsets(committed_for)
     assert len(committed.tombstones_of_topics([("t", deleted), ("u", deleted)])) == forgotten
 
 
-def test_forgetting_leaves_nothing_behind() -> None:
+def test_deleting_the_last_offset_leaves_no_entries() -> None:
     committed = offsets(FIRST)
     for tombstone in (
         offset_tombstone("g", "t", 1),
@@ -77,11 +77,11 @@ def test_forgetting_leaves_nothing_behind() -> None:
         ("\U0001f600" * 5 + "m", True),
     ],
 )
-def test_metadata_is_measured_in_utf16_units(metadata: str, too_long: bool) -> None:
+def test_offset_metadata_is_measured_in_utf16_units(metadata: str, too_long: bool) -> None:
     assert exceeds(metadata, 10) is too_long
 
 
-def test_what_is_not_committed_is_told_in_kafkas_words() -> None:
+def test_fetch_of_an_uncommitted_offset_returns_kafkas_defaults() -> None:
     topic = OffsetFetchRequestTopics(name="t", topic_id=FIRST, partition_indexes=[3])
     reply = fetch(offsets(FIRST), OffsetFetchRequestGroup("g", topics=[topic]))
     (told,) = reply.topics[0].partitions
@@ -94,7 +94,7 @@ def pending(committed: Offsets, topic: str, producer_id: int) -> None:
     committed.apply_pending(OffsetCommit(key, OffsetCommitValue(offset=9)), producer_id)
 
 
-def test_a_deleted_topic_takes_what_a_transaction_has_committed_for_it() -> None:
+def test_deleted_topic_deletes_its_pending_offsets() -> None:
     committed = Offsets()
     for topic in ("t", "u"):
         pending(committed, topic, 7)
@@ -107,7 +107,7 @@ def test_a_deleted_topic_takes_what_a_transaction_has_committed_for_it() -> None
     assert committed.get("g", "u", 0) is not None
 
 
-def test_a_tombstone_of_a_transaction_forgets_at_once() -> None:
+def test_tombstone_in_a_transaction_applies_at_once() -> None:
     """Whatever becomes of the transaction (OffsetMetadataManager.replay)."""
     committed = offsets(FIRST)
     pending(committed, "t", 7)
@@ -117,7 +117,7 @@ def test_a_tombstone_of_a_transaction_forgets_at_once() -> None:
     assert committed.by_group == {}
 
 
-def test_only_who_asks_for_stable_offsets_waits_for_a_transaction() -> None:
+def test_pending_offset_is_unstable_only_with_require_stable() -> None:
     committed = offsets(FIRST)
     pending(committed, "t", 7)
     pending(committed, "u", 7)
@@ -135,7 +135,7 @@ def test_only_who_asks_for_stable_offsets_waits_for_a_transaction() -> None:
     assert told("u", require_stable=True) == (ErrorCode.NONE, -1)
 
 
-def test_each_partition_of_a_commit_is_decided_for_itself() -> None:
+def test_commit_validates_each_partition_on_its_own() -> None:
     partitions = [
         OffsetCommitRequestPartition(index, 5, committed_metadata=metadata)
         for index, metadata in enumerate(["ok", "too long", "ok"])

@@ -72,7 +72,7 @@ def record(place: OffsetKey, offset: int) -> OffsetCommit:
 
 
 @pytest.mark.parametrize("round_number", range(20))
-def test_the_later_record_wins(rng: Random, round_number: int) -> None:
+def test_later_commit_overtakes_a_pending_offset(rng: Random, round_number: int) -> None:
     offsets, model, said = Offsets(), Model(), []
     for _ in range(60):
         said.append(step(rng, offsets, model))
@@ -89,7 +89,7 @@ def test_the_later_record_wins(rng: Random, round_number: int) -> None:
     assert not any(True for group in "gh" for _ in offsets.pending.of_group(group))
 
 
-def test_what_is_deleted_with_its_group_or_topic() -> None:
+def test_pending_offsets_are_deleted_with_their_group_or_topic() -> None:
     offsets = Offsets()
     offsets.apply(record(OffsetKey("g", "t", 0), 5))
     offsets.apply_pending(record(OffsetKey("g", "t", 0), 6), 7)
@@ -110,7 +110,7 @@ def test_what_is_deleted_with_its_group_or_topic() -> None:
     assert offsets.by_group == {}
 
 
-def test_what_is_pending_does_not_expire() -> None:
+def test_pending_offset_does_not_expire() -> None:
     offsets = Offsets()
     for index in (0, 1):
         offsets.apply(record(OffsetKey("g", "t", index), 5))

@@ -53,7 +53,7 @@ GROUP_VALUE = (
 
 
 @pytest.mark.parametrize(("data", "value"), [WITH_EXPIRY, WITH_TOPIC_ID])
-def test_offset_commit(data: bytes, value: OffsetCommitValue) -> None:
+def test_offset_commit_record_round_trips(data: bytes, value: OffsetCommitValue) -> None:
     record = decode(OFFSET_KEY, data)
     assert isinstance(record, OffsetCommit)
     assert record.key == OffsetCommitKey("kd-fa9fa9fd", "kd-t", 1)
@@ -61,7 +61,7 @@ def test_offset_commit(data: bytes, value: OffsetCommitValue) -> None:
     assert record.encode() == (OFFSET_KEY, data)
 
 
-def test_group_metadata() -> None:
+def test_group_metadata_record_round_trips() -> None:
     record = decode(GROUP_KEY, GROUP_VALUE)
     assert isinstance(record, GroupMetadata)
     assert record.encode() == (GROUP_KEY, GROUP_VALUE)
@@ -74,14 +74,16 @@ def test_group_metadata() -> None:
 
 
 @pytest.mark.parametrize(("written_ms", "read_ms"), [(-1, 7_000), (0, 0), (1, 1), (9_000, 9_000)])
-def test_old_brokers_wrote_no_rebalance_timeout(written_ms: int, read_ms: int) -> None:
+def test_group_without_rebalance_timeout_uses_the_session_timeout(
+    written_ms: int, read_ms: int
+) -> None:
     """Clients could not say one before JoinGroup v1: the session's was it."""
     member = MemberMetadata("m", rebalance_timeout=written_ms, session_timeout=7_000)
     value = GroupMetadataValue(protocol_type="consumer", protocol="range", members=[member])
     assert ClassicGroup.from_record("g", value).rebalance_timeout_ms == read_ms
 
 
-def test_what_a_group_is_subscribed_to_is_in_its_record() -> None:
+def test_subscribed_topics_are_restored_from_the_record() -> None:
     subscription = b"\0\0" + ConsumerProtocolSubscription(topics=["t"]).encode(0)
     member = MemberMetadata("m", subscription=subscription)
     value = GroupMetadataValue(protocol_type="consumer", protocol="range", members=[member])
@@ -101,17 +103,19 @@ def test_what_a_group_is_subscribed_to_is_in_its_record() -> None:
         (GroupMetadataValue("consumer", 1, "range", "m", 7, [MemberMetadata("m")]), 5),
     ],
 )
-def test_since_when_an_offset_is_not_used(value: GroupMetadataValue, since_ms: int) -> None:
+def test_retention_starts_at_the_commit_or_when_the_group_became_empty(
+    value: GroupMetadataValue, since_ms: int
+) -> None:
     """Which was committed at 5; brokers before 2.1 did not write when a group became empty."""
     assert ClassicGroup.from_record("g", value).retention_start_ms(5) == since_ms
 
 
-def test_members_without_a_protocol() -> None:
+def test_member_of_a_record_without_protocol_gets_an_empty_protocol_name() -> None:
     value = GroupMetadataValue(members=[MemberMetadata("m", subscription=b"s")])
     assert ClassicGroup.from_record("g", value).members["m"].protocols == (("", b"s"),)
 
 
-def test_tombstones() -> None:
+def test_tombstones_have_no_value() -> None:
     assert offset_tombstone("kd-fa9fa9fd", "kd-t", 1).encode() == (OFFSET_KEY, None)
     assert group_tombstone("kd-1842f973").encode() == (GROUP_KEY, None)
     offset, group = decode(OFFSET_KEY, None), decode(GROUP_KEY, None)
@@ -120,7 +124,7 @@ def test_tombstones() -> None:
     assert (offset.value, group.value) == (None, None)
 
 
-def test_offsets_of_brokers_before_0_9() -> None:
+def test_legacy_offset_commit_of_brokers_before_0_9_is_read() -> None:
     record = decode(b"\0\0\0\x01g\0\x01t\0\0\0\x02", b"\0\0" + bytes(7) + b"\x09\0\x01m" + bytes(8))
     assert isinstance(record, OffsetCommit)
     assert record.key == OffsetCommitKey("g", "t", 2)
@@ -128,13 +132,13 @@ def test_offsets_of_brokers_before_0_9() -> None:
     assert (record.value.offset, record.value.metadata) == (9, "m")
 
 
-def test_kinds_of_newer_brokers_are_unknown() -> None:
+def test_record_types_of_newer_brokers_decode_to_none() -> None:
     assert decode(b"\0\x7f\0\x01g", b"\0\0\0\0\0\1") is None
     assert decode(b"\x7f\xff", None) is None
 
 
 @given(key=st.none() | st.binary(max_size=40), value=st.none() | st.binary(max_size=60))
-def test_any_bytes_are_a_record_unknown_or_unreadable(
+def test_any_bytes_decode_or_raise_unreadable_record(
     key: bytes | None, value: bytes | None
 ) -> None:
     try:
@@ -145,7 +149,7 @@ def test_any_bytes_are_a_record_unknown_or_unreadable(
 
 
 @given(group_id=st.text(max_size=20), version=st.integers(0, 4), body=st.binary(max_size=80))
-def test_any_value_of_a_group(group_id: str, version: int, body: bytes) -> None:
+def test_any_group_value_encodes_and_decodes(group_id: str, version: int, body: bytes) -> None:
     try:
         key = b"\0\x02" + GroupMetadataKey(group_id).encode(0)
         record = decode(key, version.to_bytes(2) + body)

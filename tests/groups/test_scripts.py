@@ -126,5 +126,5 @@ def _offset_value(value: OffsetCommitValue | None) -> str:
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
-def test_script(path: Path, check_script: CheckScript) -> None:
+def test_classic_group_follows_the_script(path: Path, check_script: CheckScript) -> None:
     check_script(path, MachineScript().run)

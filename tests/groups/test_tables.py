@@ -62,12 +62,12 @@ def polled(steps: str) -> list[int]:
 ASKED: dict[str, Callable[..., list[int]]] = {"map": walked, "set": copied, "queue": polled}
 
 
-def test_as_they_were_kept() -> None:
+def test_hash_table_matches_recorded_java_order() -> None:
     for line in kept(ANSWERS):
         check(line)
 
 
-def test_a_crowded_bucket_has_only_a_small_table_grow() -> None:
+def test_crowded_bucket_grows_only_a_small_table() -> None:
     """In a larger one Java makes a tree of it, whose order is not told apart."""
     for size in (16, 32, 64):
         crowd = [size * each for each in range(9)]
@@ -78,6 +78,6 @@ def test_a_crowded_bucket_has_only_a_small_table_grow() -> None:
 
 @pytest.mark.long
 @pytest.mark.java
-def test_as_they_are_now(rng: random.Random) -> None:
+def test_recorded_order_matches_java(rng: random.Random) -> None:
     for line in asked(TABLES, rng):
         check(line)

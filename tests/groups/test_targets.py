@@ -38,7 +38,7 @@ Said = tuple[str, str | None]
         ([("", "x"), ("t", "x")], False),
     ],
 )
-def test_consumer_groups(
+def test_consumer_target_matches_recorded_kafka_results(
     members: Sequence[Said], homogeneous: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[ConsumerGroupSpec] = []
@@ -62,7 +62,7 @@ def test_consumer_groups(
     ("members", "homogeneous"),
     [(["t"], True), (["t", "t"], True), (["t", "tu"], False), (["t", "u", "x"], False)],
 )
-def test_share_groups(
+def test_share_target_matches_recorded_kafka_results(
     members: Sequence[str], homogeneous: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[assignor.ShareSpec] = []

@@ -442,5 +442,5 @@ def durable(group: Group, now: Group) -> object:
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
-def test_script(path: Path, check_script: CheckScript) -> None:
+def test_group_machine_follows_the_recorded_script(path: Path, check_script: CheckScript) -> None:
     check_script(path, ToldScript().run)

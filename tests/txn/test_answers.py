@@ -44,7 +44,7 @@ def told_instead(line: str) -> str:
     return line.replace("UNKNOWN_SERVER_ERROR", fenced)
 
 
-def test_the_machine_answers_as_apache_kafka() -> None:
+def test_machine_answers_match_recorded_kafka_answers() -> None:
     simulation = TransactionSimulation()
     for record in records(PREFIX, START_MS):
         simulation.write(record)
@@ -53,14 +53,16 @@ def test_the_machine_answers_as_apache_kafka() -> None:
     assert answers(simulation) == expected
 
 
-def test_differences_are_few() -> None:
+def test_answers_differ_from_apache_kafka_in_twelve_recorded_lines() -> None:
     different = [line for line in ANSWERS.read_text().splitlines() if told_instead(line) != line]
     assert len(different) == 12
     assert all("-last: init a v=" in line for line in different)
 
 
 @pytest.mark.long
-def test_apache_kafka_answers_so(apache_transactions: ApacheTransactions, rewrite: bool) -> None:
+def test_recorded_answers_match_apache_kafka(
+    apache_transactions: ApacheTransactions, rewrite: bool
+) -> None:
     apache_transactions.load(records(PREFIX, now_ms()))
     given = answers(apache_transactions)
     if rewrite:
@@ -69,7 +71,9 @@ def test_apache_kafka_answers_so(apache_transactions: ApacheTransactions, rewrit
 
 
 @pytest.mark.slow
-def test_the_broker_answers_so(broker_factory: Callable[..., BrokerProcess]) -> None:
+def test_broker_answers_match_the_recorded_ones(
+    broker_factory: Callable[..., BrokerProcess],
+) -> None:
     broker = broker_factory(SETTINGS)
     target = BrokerTarget(broker.port, broker.data_dir)
     target.create("t", [1])

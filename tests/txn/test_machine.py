@@ -72,7 +72,7 @@ def have(machine: TransactionMachine, effects: TransactionEffects) -> None:
 
 
 @pytest.mark.parametrize(("timeout_ms", "valid"), [(0, False), (1, True), (9, True), (10, False)])
-def test_a_timeout_is_at_least_a_millisecond_and_at_most_the_limit(
+def test_transaction_timeout_must_be_between_1_ms_and_the_limit(
     timeout_ms: int, valid: bool
 ) -> None:
     limits = TransactionLimits(transaction_max_timeout_ms=9)
@@ -80,7 +80,7 @@ def test_a_timeout_is_at_least_a_millisecond_and_at_most_the_limit(
     assert ProducerInitialization("id", timeout_ms).invalid(limits) is error
 
 
-def test_nobody_has_the_empty_id(machine: TransactionMachine) -> None:
+def test_empty_transactional_id_is_refused(machine: TransactionMachine) -> None:
     invalid = ErrorCode.INVALID_REQUEST
     added = machine.add_partitions("", 7, 3, {"t": frozenset({0})}, 2, ME, NOW_MS)
     assert replies(added) == [invalid]
@@ -90,7 +90,7 @@ def test_nobody_has_the_empty_id(machine: TransactionMachine) -> None:
     assert machine.describe("").error_code == invalid
 
 
-def test_without_producer_ids_clients_come_again(machine: TransactionMachine) -> None:
+def test_init_without_producer_ids_is_retriable(machine: TransactionMachine) -> None:
     later = ProducerAnswer(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     new = machine.init_producer_id(ProducerInitialization("new", TIMEOUT_MS), ME, NOW_MS)
     assert (replies(new), new.records) == ([later], [])
@@ -105,7 +105,7 @@ def test_without_producer_ids_clients_come_again(machine: TransactionMachine) ->
     assert (replies(rotation), rotation.records) == ([later], [])
 
 
-def test_what_times_out_without_producer_ids_is_looked_at_again(
+def test_timed_out_transaction_without_producer_ids_is_checked_again(
     machine: TransactionMachine,
 ) -> None:
     machine.apply(TransactionRecord("x", OPEN._replace(producer_epoch=LAST_EPOCH_OF_CLIENTS)))
@@ -118,7 +118,7 @@ def test_what_times_out_without_producer_ids_is_looked_at_again(
     assert [record.transactional_id for record in second.records] == ["y"]
 
 
-def test_a_transaction_may_take_its_whole_timeout(machine: TransactionMachine) -> None:
+def test_transaction_is_aborted_only_after_its_whole_timeout(machine: TransactionMachine) -> None:
     machine.apply(TransactionRecord("x", OPEN))
     assert not machine.timer_fired(AbortTimer(), NOW_MS + TIMEOUT_MS).records
     effects = machine.timer_fired(AbortTimer(), NOW_MS + TIMEOUT_MS + 1)
@@ -129,19 +129,19 @@ def test_a_transaction_may_take_its_whole_timeout(machine: TransactionMachine) -
     assert markers_of(effects) == [Markers("x", 7, 4, False, OPEN.partitions, 2)]
 
 
-def test_a_transaction_without_a_timeout_stays_open(machine: TransactionMachine) -> None:
+def test_transaction_without_a_timeout_stays_open(machine: TransactionMachine) -> None:
     machine.apply(TransactionRecord("x", OPEN._replace(timeout_ms=NO_TIMEOUT_MS)))
     assert not machine.timer_fired(AbortTimer(), NOW_MS + 2 * NO_TIMEOUT_MS).records
 
 
-def test_longer_than_a_duration_is_not_as_long_as(machine: TransactionMachine) -> None:
+def test_duration_filter_excludes_an_equal_duration(machine: TransactionMachine) -> None:
     machine.apply(TransactionRecord("x", OPEN))
     wanted = TransactionFilter.of(ListTransactionsRequest(duration_filter=50))
     assert not machine.list_transactions(wanted, NOW_MS + 50)
     assert machine.list_transactions(wanted, NOW_MS + 51)
 
 
-def test_a_duration_of_zero_is_one(machine: TransactionMachine) -> None:
+def test_duration_filter_of_zero_excludes_new_transactions(machine: TransactionMachine) -> None:
     """Apache Kafka wants no duration only where it is negative: as it is when none is asked for."""
     machine.apply(TransactionRecord("x", OPEN))
     wanted = TransactionFilter.of(ListTransactionsRequest(duration_filter=0))
@@ -151,7 +151,7 @@ def test_a_duration_of_zero_is_one(machine: TransactionMachine) -> None:
     assert machine.list_transactions(any_at_all, NOW_MS - 5), "begun by a clock that was ahead"
 
 
-def test_markers_of_late_do_not_complete_the_next_transaction(machine: TransactionMachine) -> None:
+def test_late_markers_do_not_complete_the_next_transaction(machine: TransactionMachine) -> None:
     """Before version 2 all of a producer's transactions look alike."""
     machine.apply(TransactionRecord("x", OPEN))
     end = EndTransaction("x", 7, 3, True, 0)
@@ -168,7 +168,7 @@ def test_markers_of_late_do_not_complete_the_next_transaction(machine: Transacti
     assert machine.markers_written(now, NOW_MS).records
 
 
-def test_a_reply_leaves_behind_the_markers(machine: TransactionMachine) -> None:
+def test_reply_comes_after_the_markers(machine: TransactionMachine) -> None:
     """So a transaction of few partitions is over when its producer hears that it is."""
     machine.apply(TransactionRecord("x", OPEN))
     effects = machine.end_txn(EndTransaction("x", 7, 3, True, 2), ME, NOW_MS)
@@ -176,7 +176,7 @@ def test_a_reply_leaves_behind_the_markers(machine: TransactionMachine) -> None:
     assert replies(effects) == [ProducerAnswer(ErrorCode.NONE, 7, 4)]
 
 
-def test_an_id_is_forgotten_with_its_tombstone(machine: TransactionMachine) -> None:
+def test_tombstone_deletes_the_id(machine: TransactionMachine) -> None:
     machine.apply(TransactionRecord("x", OPEN))
     machine.apply(TransactionRecord("x", None))
     machine.apply(TransactionRecord("x", None))
@@ -184,7 +184,9 @@ def test_an_id_is_forgotten_with_its_tombstone(machine: TransactionMachine) -> N
     assert machine.describe("x").error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
 
 
-def test_no_partitions_can_be_added(machine: TransactionMachine) -> None:
+def test_add_partitions_without_partitions_begins_a_transaction(
+    machine: TransactionMachine,
+) -> None:
     """A transaction begins all the same, as it does with Apache Kafka."""
     machine.apply(TransactionRecord("x", OPEN._replace(state=EMPTY, partitions=NO_PARTITIONS)))
     effects = machine.add_partitions("x", 7, 3, {}, 2, ME, NOW_MS)

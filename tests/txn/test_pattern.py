@@ -49,7 +49,7 @@ DIFFERENT = {
 """Patterns for which RE2 and RE2/J differ; docs/differences.md names them."""
 
 
-def test_patterns_match_as_those_of_apache_kafka() -> None:
+def test_patterns_match_recorded_kafka_results() -> None:
     wanted = PATTERNS.read_text().splitlines()
     patterns = [line.partition(" -> ")[0] for line in wanted]
     wanted = [
@@ -60,7 +60,9 @@ def test_patterns_match_as_those_of_apache_kafka() -> None:
 
 
 @pytest.mark.long
-def test_apache_kafka_says_so(apache_transactions: ApacheTransactions, rewrite: bool) -> None:
+def test_recorded_pattern_results_match_apache_kafka(
+    apache_transactions: ApacheTransactions, rewrite: bool
+) -> None:
     for name in IDS:
         apache_transactions.ask(ApiKey.INIT_PRODUCER_ID, 5, InitProducerIdRequest(name, 60_000))
 
@@ -116,7 +118,7 @@ patterns = st.recursive(
 
 
 @given(patterns, st.text("abAB1 -.\n_", max_size=8))
-def test_matches_what_others_match(pattern: str, text: str) -> None:
+def test_pattern_matches_like_pythons_re(pattern: str, text: str) -> None:
     """Python's engine backtracks and has the same results, but in corners that are left out."""
     if "$" in pattern or (text == "" and "\\B" in pattern):
         return
@@ -134,13 +136,13 @@ def test_matches_what_others_match(pattern: str, text: str) -> None:
         ("(a?){500}a{500}", "a" * 500),
     ],
 )
-def test_takes_linear_time(pattern: str, text: str) -> None:
+def test_pattern_takes_linear_time(pattern: str, text: str) -> None:
     before = time.process_time()
     RegexPattern(pattern).matches(text)
     assert time.process_time() - before < 5, "seconds, where a backtracking engine takes years"
 
 
-def test_what_a_client_has_sent_is_not_kept() -> None:
+def test_compiled_patterns_are_not_cached() -> None:
     """RE2's module remembers patterns of up to a megabyte each."""
     RegexPattern("a{1000}")
     cache = re2._Regexp._make
@@ -156,7 +158,7 @@ def test_large_patterns_are_refused(pattern: str) -> None:
 
 
 @given(st.text("()[]{}|*+?^$\\.-:,ab1QEpLxdwP<>=!i&~", max_size=12))
-def test_anything_is_read_or_refused(pattern: str) -> None:
+def test_any_text_compiles_or_raises_invalid_regex(pattern: str) -> None:
     try:
         compiled = RegexPattern(pattern)
     except InvalidRegex:

@@ -8,18 +8,18 @@ from hypothesis import strategies as st
 from kwire.txn.producer_ids import ProducerIds
 
 
-def test_nothing_to_take_before_a_block_is_added() -> None:
+def test_take_returns_none_before_a_block_is_added() -> None:
     assert ProducerIds().take() is None
 
 
-def test_a_block_is_handed_out_in_order_and_then_no_more() -> None:
+def test_block_is_assigned_in_order_until_it_is_empty() -> None:
     ids = ProducerIds()
     ids.add(range(7, 10))
     assert [ids.take() for _ in range(4)] == [7, 8, 9, None]
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(min_value=0, max_value=5))))
-def test_every_id_is_given_once_whatever_the_order_of_blocks_and_takes(
+def test_each_id_is_assigned_once_in_any_order_of_blocks_and_takes(
     steps: list[int | None],
 ) -> None:
     """None takes one; a number adds a block of that many."""

@@ -54,7 +54,7 @@ def transactions(draw: st.DrawFn) -> Transaction:
 
 
 @given(transactions(), st.booleans())
-def test_the_quick_way_writes_what_the_thorough_one_does(given: Transaction, plain: bool) -> None:
+def test_fast_encoding_equals_the_general_encoding(given: Transaction, plain: bool) -> None:
     if plain:
         given = given._replace(
             next_producer_id=-1,
@@ -72,7 +72,9 @@ def test_the_quick_way_writes_what_the_thorough_one_does(given: Transaction, pla
     + [{"t": frozenset(range(count))} for count in (126, 127, 128, 300)]
     + [{f"t{number}": frozenset({7}) for number in range(count)} for count in (126, 127, 128)],
 )
-def test_lengths_about_the_end_of_one_byte(partitions: dict[str, frozenset[int]]) -> None:
+def test_fast_encoding_is_right_around_one_byte_lengths(
+    partitions: dict[str, frozenset[int]],
+) -> None:
     transaction = Transaction(
         5,
         1,
@@ -91,7 +93,9 @@ def test_lengths_about_the_end_of_one_byte(partitions: dict[str, frozenset[int]]
 
 
 @given(st.text(max_size=20), st.none() | transactions())
-def test_what_is_written_is_read(transactional_id: str, transaction: Transaction | None) -> None:
+def test_transaction_record_round_trips(
+    transactional_id: str, transaction: Transaction | None
+) -> None:
     record = TransactionRecord(transactional_id, transaction)
     assert decode(*record.encode()) == record
 
@@ -143,16 +147,16 @@ VECTORS = {
 
 
 @pytest.mark.parametrize("value", VECTORS)
-def test_bytes_are_those_of_apache_kafka(value: str) -> None:
+def test_record_bytes_equal_those_of_apache_kafka(value: str) -> None:
     record = TransactionRecord("id", VECTORS[value])
     assert record.encode() == (KEY, bytes.fromhex(value))
 
 
-def test_a_forgotten_id_is_a_tombstone() -> None:
+def test_deleted_id_is_a_tombstone() -> None:
     assert TransactionRecord("id", None).encode() == (KEY, None)
 
 
-def test_records_of_other_types_are_passed_over() -> None:
+def test_records_of_other_types_decode_to_none() -> None:
     assert decode(b"\0\1...", b"...") is None
     assert decode(b"\0\1", None) is None
 
@@ -169,7 +173,7 @@ def test_records_of_other_types_are_passed_over() -> None:
         (KEY, struct.pack(">hqhibBqqB", 1, 7, 3, 60_000, 9, 0, 20, 10, 0)),
     ],
 )
-def test_what_cannot_be_read_is_refused(key: bytes | None, value: bytes | None) -> None:
+def test_unreadable_record_raises_an_error(key: bytes | None, value: bytes | None) -> None:
     with pytest.raises(UnreadableTransactionRecord):
         decode(key, value)
 
@@ -182,7 +186,7 @@ def test_version_0_of_old_brokers_is_read() -> None:
     assert record == TransactionRecord("id", expected)
 
 
-def test_apache_kafka_reads_them(tmp_path: Path, java_class: JavaClass) -> None:
+def test_apache_kafka_reads_the_records(tmp_path: Path, java_class: JavaClass) -> None:
     records = [TransactionRecord("id", stated) for stated in VECTORS.values()]
     records.append(TransactionRecord("id", None))
     batch = batches.build([batches.Record(0, 1_000, *record.encode()) for record in records])

@@ -113,13 +113,15 @@ def show(record: TransactionRecord) -> str:
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
-def test_script(path: Path, check_script: CheckScript) -> None:
+def test_machine_follows_the_transaction_script(path: Path, check_script: CheckScript) -> None:
     check_script(path, MachineScript().run)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("path", FOR_BOTH, ids=lambda path: path.stem)
-def test_apache_kafka_does_so(path: Path, apache_transactions: ApacheTransactions) -> None:
+def test_apache_kafka_follows_the_transaction_script(
+    path: Path, apache_transactions: ApacheTransactions
+) -> None:
     def stand(epoch: int) -> None:
         now = apache_transactions.target.logged(path.stem)[-1].transaction
         assert now is not None
@@ -131,7 +133,9 @@ def test_apache_kafka_does_so(path: Path, apache_transactions: ApacheTransaction
 
 
 @pytest.mark.slow
-def test_the_broker_does_so(broker_factory: Callable[..., BrokerProcess]) -> None:
+def test_broker_follows_the_transaction_script(
+    broker_factory: Callable[..., BrokerProcess],
+) -> None:
     """The whole of it: sockets, handlers, coordinator, markers and a real log."""
     broker = broker_factory(SETTINGS)
     target = BrokerTarget(broker.port, broker.data_dir)

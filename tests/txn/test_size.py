@@ -25,7 +25,7 @@ def started(simulation: TransactionSimulation, count: int) -> None:
         )
 
 
-def test_memory_of_transactional_ids() -> None:
+def test_memory_per_transactional_id_is_bounded() -> None:
     first = TransactionSimulation()
     started(first, IDS)
     second = TransactionSimulation()
@@ -42,7 +42,7 @@ def test_memory_of_transactional_ids() -> None:
     assert size_bytes / IDS < BYTES_PER_ID_MAX
 
 
-def test_a_transaction_of_ten_thousand_partitions() -> None:
+def test_adding_ten_thousand_partitions_again_writes_no_record() -> None:
     simulation = TransactionSimulation()
     started(simulation, 1)
     ((name, now),) = simulation.machine.transactions.items()
@@ -62,7 +62,7 @@ def test_a_transaction_of_ten_thousand_partitions() -> None:
     assert sum(len(indexes) for indexes in markers.partitions.values()) == 10_000
 
 
-def test_what_is_due_at_once_is_done_in_slices() -> None:
+def test_expired_ids_are_deleted_in_slices() -> None:
     """Others have their turn between the slices of a timer."""
     simulation = TransactionSimulation()
     started(simulation, EXPIRED_AT_ONCE + 100)
@@ -76,7 +76,7 @@ def test_what_is_due_at_once_is_done_in_slices() -> None:
     assert len(simulation.machine.timer_fired(timer, later_ms).records) == 100
 
 
-def test_transactions_are_aborted_one_at_a_time() -> None:
+def test_timed_out_transactions_are_aborted_one_at_a_time() -> None:
     simulation = TransactionSimulation()
     started(simulation, 3)
     for name, now in list(simulation.machine.transactions.items()):

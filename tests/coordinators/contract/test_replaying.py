@@ -30,7 +30,7 @@ def left(data: bytes) -> list[tuple[bytes | None, bytes | None]]:
     ]
 
 
-def test_the_last_record_of_a_key_counts_at_its_own_place() -> None:
+def test_slice_keeps_the_last_record_of_a_key_at_its_position() -> None:
     data = batch((b"r1", b"a"), (b"x", b"1")) + batch((b"r2", b"b"), (b"x", b"2"), (b"r1", b"c"))
     found = ReplaySlice(data, REPLACED)
     assert list(found) == [
@@ -42,12 +42,12 @@ def test_the_last_record_of_a_key_counts_at_its_own_place() -> None:
     assert found.records == 5
 
 
-def test_what_deletes_a_key_replaces_nothing_and_is_kept() -> None:
+def test_slice_keeps_tombstones_and_the_records_before_them() -> None:
     data = batch((b"r", b"a"), (b"r", None), (b"r", None), (b"r", b"b"), (b"r", b"c"), (b"r", None))
     assert left(data) == [(b"r", None), (b"r", None), (b"r", b"c"), (b"r", None)]
 
 
-def test_a_key_that_is_none_stays() -> None:
+def test_slice_keeps_records_without_a_key() -> None:
     assert left(batch((None, b"a"), (b"", b"b"), (None, None))) == [
         (None, b"a"),
         (b"", b"b"),
@@ -55,7 +55,7 @@ def test_a_key_that_is_none_stays() -> None:
     ]
 
 
-def test_nothing_is_left_out_across_a_transaction_or_its_end() -> None:
+def test_slice_drops_no_record_across_transactional_records_and_markers() -> None:
     how = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
     end = bytes(control_batch(ControlType.COMMIT, 0, producer_id=7, producer_epoch=0, timestamp=0))
     data = batch((b"r", b"1")) + batch((b"r", b"2"), (b"r", b"3"), **how)
@@ -70,12 +70,12 @@ def test_nothing_is_left_out_across_a_transaction_or_its_end() -> None:
     ]
 
 
-def test_compressed_batches_are_read_too() -> None:
+def test_slice_reads_compressed_batches() -> None:
     data = batch((b"r", b"1"), (b"x", b"2"), compression=Compression.GZIP) + batch((b"r", b"3"))
     assert left(data) == [(b"x", b"2"), (b"r", b"3")]
 
 
-def test_records_of_every_size_are_read_as_they_were_written(rng: Random) -> None:
+def test_slice_reads_records_of_every_size(rng: Random) -> None:
     sizes = [0, 1, 5, 62, 63, 64, 127, 128, 300, 8190, 8191, 8192, 70_000]
     written = [
         (rng.randbytes(rng.choice(sizes)), rng.randbytes(rng.choice(sizes))) for _ in range(300)
@@ -85,7 +85,7 @@ def test_records_of_every_size_are_read_as_they_were_written(rng: Random) -> Non
     assert [(each.key, each.value) for each in found if isinstance(each, ReplayedRecord)] == written
 
 
-def test_what_is_cut_short_or_spoiled_is_told(rng: Random) -> None:
+def test_slice_raises_corrupt_batch_for_truncated_or_damaged_batches(rng: Random) -> None:
     """Any byte of the records may be another: they are read, or CorruptBatch is raised."""
     sound = batch((b"r1", b"a"), (b"r2", b"bb"), (b"x", None))
     told = 0

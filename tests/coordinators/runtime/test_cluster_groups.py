@@ -97,7 +97,7 @@ async def found(asked: Member) -> tuple[ErrorCode, int]:
     return ErrorCode(told.error_code), told.node_id
 
 
-async def test_a_group_goes_on_where_its_coordinator_is_now(tmp_path: Path) -> None:
+async def test_group_continues_on_its_new_coordinator(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1, 2, 3) as made:
         made.create("t", (1,))
         made.create(OFFSETS, (1, 2, 3))
@@ -124,7 +124,7 @@ async def test_a_group_goes_on_where_its_coordinator_is_now(tmp_path: Path) -> N
         assert await found(third) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
 
 
-async def test_member_that_leads_before_it_is_told_of_the_topic_answers_for_no_group(
+async def test_broker_answers_not_coordinator_until_metadata_has_the_topic(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It took the configured number of partitions, which is that of another broker at times: a
@@ -159,7 +159,7 @@ async def test_member_that_leads_before_it_is_told_of_the_topic_answers_for_no_g
         assert broker.coordinators.groups.partition_for("g") == -1
 
 
-async def test_only_those_of_this_broker_are_listed(tmp_path: Path) -> None:
+async def test_list_groups_lists_only_groups_of_this_broker(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1, 2) as made:
         made.create(OFFSETS, (1, 2))
         first, second = made.members[1], made.members[2]
@@ -186,7 +186,7 @@ async def test_only_those_of_this_broker_are_listed(tmp_path: Path) -> None:
         assert [each.error_code for each in deleted.results] == [MOVED]
 
 
-async def test_who_waits_in_a_group_is_told_to_look_for_its_coordinator(tmp_path: Path) -> None:
+async def test_parked_join_gets_not_coordinator_when_the_coordinator_moves(tmp_path: Path) -> None:
     """Joins and syncs that wait for other members, and a commit that waits for a follower."""
     async with cluster(tmp_path, 1, 2) as made:
         made.create("t", (1,))
@@ -215,7 +215,7 @@ async def test_who_waits_in_a_group_is_told_to_look_for_its_coordinator(tmp_path
         assert await committed(second) == [], "what was not acknowledged may be lost"
 
 
-async def test_waiting_goes_on_when_a_follower_dies(tmp_path: Path) -> None:
+async def test_parked_join_stays_parked_when_a_follower_dies(tmp_path: Path) -> None:
     """The leader stays, in another epoch."""
     async with cluster(tmp_path, 1, 2, 3) as made:
         made.create(OFFSETS, (1, 2, 3))

@@ -55,7 +55,7 @@ def leading(made: Cluster, index: int) -> Partition:
     return made.members[made.topics["t"][index].leader].partition("t", index)
 
 
-async def test_markers_go_to_the_leaders_on_other_brokers(
+async def test_markers_reach_leaders_on_other_brokers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with cluster(tmp_path, 1, 2, 3, settings=ALONE) as made:
@@ -91,7 +91,7 @@ def note_requests(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, dict[str, 
     return noted
 
 
-async def test_the_next_coordinator_ends_what_was_decided(tmp_path: Path) -> None:
+async def test_next_coordinator_ends_a_decided_transaction(tmp_path: Path) -> None:
     """Broker 3 leads a partition and is not to be reached; then the coordinator goes too."""
     async with cluster(tmp_path, 1, 2, 3, settings=ALONE) as made:
         made.create(STATE, (1, 2))
@@ -115,7 +115,7 @@ async def test_the_next_coordinator_ends_what_was_decided(tmp_path: Path) -> Non
         assert producer.epoch == 1
 
 
-async def test_a_coordinator_that_was_deposed_is_fenced(tmp_path: Path) -> None:
+async def test_markers_of_a_deposed_coordinator_are_fenced(tmp_path: Path) -> None:
     """Its successor has written markers, of a later epoch: its own count no longer."""
     async with trio.open_nursery() as nursery, cluster(tmp_path, 1, 2, settings=ALONE) as made:
         made.create(STATE, (1, 2))
@@ -138,7 +138,7 @@ async def test_a_coordinator_that_was_deposed_is_fenced(tmp_path: Path) -> None:
         assert told == [ErrorCode.TRANSACTION_COORDINATOR_FENCED]
 
 
-async def test_partitions_that_are_gone_need_no_marker(tmp_path: Path) -> None:
+async def test_transaction_completes_without_markers_for_deleted_partitions(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1, 2, settings=ALONE) as made:
         made.create(STATE, (1,))
         made.create("t", (1,), (2,))
@@ -151,7 +151,7 @@ async def test_partitions_that_are_gone_need_no_marker(tmp_path: Path) -> None:
         await until(lambda: shard.machine.transactions["x"].state.label == "CompleteCommit")
 
 
-async def test_a_broker_that_is_away_gets_its_markers_when_it_is_back(tmp_path: Path) -> None:
+async def test_unreachable_broker_gets_its_markers_when_it_returns(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1, 2, settings=ALONE) as made:
         made.create(STATE, (1,))
         made.create("t", (1,), (2,))

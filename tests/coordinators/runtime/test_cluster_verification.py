@@ -50,7 +50,7 @@ def note_requests(monkeypatch: pytest.MonkeyPatch) -> list[list[tuple[str, bool]
     return noted
 
 
-async def test_a_partition_has_to_be_part_of_the_transaction(
+async def test_produce_is_refused_to_a_partition_outside_the_transaction(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with cluster(tmp_path, 1, 2) as made:
@@ -74,7 +74,7 @@ async def test_a_partition_has_to_be_part_of_the_transaction(
         assert leader.partition("t", 1).log_end_offset == 0
 
 
-async def test_partitions_are_added_by_being_written_to(tmp_path: Path) -> None:
+async def test_produce_adds_its_partition_to_the_transaction(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1, 2) as made:
         made.create(STATE, (1,))
         made.create("t", (2,), (1,))
@@ -89,7 +89,7 @@ async def test_partitions_are_added_by_being_written_to(tmp_path: Path) -> None:
         await until(lambda: partition.log.first_unstable_offset is None)
 
 
-async def test_many_are_asked_about_at_once(
+async def test_queries_about_many_transactions_share_a_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One request at a time: what comes up while the coordinator is asked shares the next."""
@@ -115,7 +115,7 @@ async def test_many_are_asked_about_at_once(
         assert len(noted) < 20
 
 
-async def test_where_no_coordinator_answers_it_is_tried_again(tmp_path: Path) -> None:
+async def test_produce_is_retriable_while_no_coordinator_answers(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1, 2) as made:
         made.create(STATE, (1,))
         made.create("t", (2,))
@@ -132,7 +132,7 @@ async def test_where_no_coordinator_answers_it_is_tried_again(tmp_path: Path) ->
         assert await producer.produce(leader, "t") is ErrorCode.NONE
 
 
-async def test_a_broker_that_is_no_coordinator_any_longer_says_so(tmp_path: Path) -> None:
+async def test_produce_is_retriable_if_the_asked_broker_has_resigned(tmp_path: Path) -> None:
     """The leader of the batch's partition has not heard of the next one."""
     async with cluster(tmp_path, 1, 2, 3) as made:
         made.create(STATE, (1, 3))
@@ -164,7 +164,7 @@ async def commit(group_coordinator: Member, producer: Producer, version: int) ->
     return ErrorCode(answer.topics[0].partitions[0].error_code)
 
 
-async def test_offsets_are_committed_in_a_transaction_that_is_coordinated_elsewhere(
+async def test_offsets_commit_in_a_transaction_of_another_broker(
     tmp_path: Path,
 ) -> None:
     async with cluster(tmp_path, 1, 2) as made:
@@ -187,7 +187,7 @@ async def test_offsets_are_committed_in_a_transaction_that_is_coordinated_elsewh
         assert await commit(groups, producer, 3) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
-async def test_the_groups_partition_is_added_by_committing(tmp_path: Path) -> None:
+async def test_txn_offset_commit_adds_the_groups_partition(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1, 2) as made:
         made.create(STATE, (1,))
         made.create(OFFSETS, (2,))

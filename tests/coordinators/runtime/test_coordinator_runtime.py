@@ -84,7 +84,7 @@ def lead(node: Node) -> Partition:
     return partition
 
 
-async def test_state_is_loaded_again(
+async def test_load_restores_groups_and_offsets(
     tmp_path: Path,
     autojump_clock: trio.testing.MockClock,
     monkeypatch: pytest.MonkeyPatch,
@@ -117,7 +117,7 @@ async def test_state_is_loaded_again(
         assert [g.group_id for g in node.call(ListGroupsRequest(), 5).groups] == ["G"]
 
 
-async def test_loading_lets_others_run(
+async def test_load_lets_other_tasks_run_between_slices(
     tmp_path: Path, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kwire.coordinators.runtime.runtime.LOAD_SLICE_BYTES", 1000)
@@ -137,7 +137,7 @@ async def test_loading_lets_others_run(
         assert [g.group_id for g in groups] == [f"G{each}" for each in range(number + 1)]
 
 
-async def test_who_leads_no_longer_reads_no_further(
+async def test_load_stops_when_the_broker_resigns(
     tmp_path: Path, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kwire.coordinators.runtime.runtime.LOAD_SLICE_BYTES", 1)
@@ -155,7 +155,7 @@ async def test_who_leads_no_longer_reads_no_further(
         assert read is None or read.offset < 19
 
 
-async def test_records_of_other_kinds_are_skipped(
+async def test_load_skips_records_of_unknown_types(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with running(tmp_path) as node:
@@ -181,7 +181,7 @@ async def test_records_of_other_kinds_are_skipped(
     ],
     ids=["torn key", "unknown version", "torn value", "no key"],
 )
-async def test_a_partition_that_cannot_be_read_is_not_served(
+async def test_partition_with_an_unreadable_record_is_not_served(
     tmp_path: Path, autojump_clock: trio.testing.MockClock, key: bytes | None, value: bytes
 ) -> None:
     async with running(tmp_path) as node:
@@ -206,7 +206,7 @@ def append(
     node.partition(TOPIC).append(batch, now_ms=0, origin=Origin.COORDINATOR)
 
 
-async def test_a_partition_that_gives_nothing_is_not_read_for_ever(
+async def test_load_fails_if_a_read_returns_no_batch(
     tmp_path: Path, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As where a byte in the middle of a batch is taken for its end."""
@@ -225,7 +225,7 @@ async def test_a_partition_that_gives_nothing_is_not_read_for_ever(
         assert node.broker.coordinators.groups.runtime.shards[0].state is ShardState.FAILED
 
 
-async def test_replies_wait_until_records_are_committed(
+async def test_replies_wait_until_their_records_are_committed(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with running(tmp_path) as node:
@@ -252,7 +252,7 @@ async def test_replies_wait_until_records_are_committed(
         assert told.committed_offset == 3
 
 
-async def test_replies_are_given_up_after_the_commit_timeout(
+async def test_reply_is_request_timed_out_after_the_commit_timeout(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with running(tmp_path, offsets_commit_timeout_ms="7000") as node:
@@ -267,7 +267,7 @@ async def test_replies_are_given_up_after_the_commit_timeout(
         assert committed(node) == [3]
 
 
-async def test_who_waits_is_sent_to_the_new_coordinator(
+async def test_parked_requests_get_not_coordinator_when_the_broker_resigns(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     settings = {"group_initial_rebalance_delay_ms": "60000"}
@@ -293,7 +293,7 @@ async def test_who_waits_is_sent_to_the_new_coordinator(
         await trio.sleep(120)  # its timers are gone with it
 
 
-async def test_who_leads_in_a_later_epoch_goes_on(
+async def test_shard_keeps_its_state_in_a_later_leader_epoch(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     """Whoever waits in a group goes on waiting: so Apache Kafka on ZooKeeper when a follower dies.
@@ -312,7 +312,7 @@ async def test_who_leads_in_a_later_epoch_goes_on(
         assert node.broker.coordinators.groups.runtime.shards[0] is not shard
 
 
-async def test_a_partition_that_could_not_be_read_is_tried_in_a_later_epoch(
+async def test_failed_partition_is_loaded_again_in_a_later_epoch(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with running(tmp_path) as node:
@@ -322,7 +322,7 @@ async def test_a_partition_that_could_not_be_read_is_tried_in_a_later_epoch(
         assert node.broker.coordinators.groups.runtime.shards[0].state is ShardState.ACTIVE
 
 
-async def test_the_topic_says_how_many_partitions_groups_live_in(tmp_path: Path) -> None:
+async def test_partition_count_comes_from_the_topic(tmp_path: Path) -> None:
     """Whichever broker of the cluster has made it, by its own settings."""
     async with running(tmp_path) as node:
         node.create("t")
@@ -336,7 +336,7 @@ async def test_the_topic_says_how_many_partitions_groups_live_in(tmp_path: Path)
         assert sorted(g.group_id for g in node.call(ListGroupsRequest(), 5).groups) == names
 
 
-async def test_offsets_of_a_deleted_topic_are_forgotten(
+async def test_offsets_of_a_deleted_topic_are_deleted(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with running(tmp_path) as node:
@@ -357,7 +357,7 @@ async def test_offsets_of_a_deleted_topic_are_forgotten(
         assert sum(batches) == 60
 
 
-async def test_long_names_take_their_room_in_a_batch(
+async def test_batch_size_counts_long_names(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     """Two of them fit into max.message.bytes, but not with the header of their batch."""
@@ -381,7 +381,7 @@ def batches_of(partition: Partition, start: int) -> list[int]:
     return [header.records_count for _, header in iter_batches(region.read())]
 
 
-async def test_what_is_too_large_for_a_batch_is_refused(
+async def test_commit_larger_than_max_message_bytes_is_refused(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with running(tmp_path) as node:
@@ -393,7 +393,7 @@ async def test_what_is_too_large_for_a_batch_is_refused(
         assert committed(node) == []
 
 
-async def test_what_is_not_on_enough_replicas_is_refused(
+async def test_commit_without_enough_replicas_is_refused(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with running(tmp_path) as node:
@@ -405,7 +405,7 @@ async def test_what_is_not_on_enough_replicas_is_refused(
         assert node.partition(TOPIC).log_end_offset == 0
 
 
-async def test_records_are_compressed_as_the_setting_says(
+async def test_records_use_the_configured_compression(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with running(tmp_path, offsets_topic_compression_codec="1") as node:
@@ -420,7 +420,7 @@ async def test_records_are_compressed_as_the_setting_says(
         assert committed(node) == [1, 1, 1]
 
 
-async def test_who_asks_the_wrong_broker_is_told_of_what(
+async def test_each_request_to_the_wrong_broker_gets_not_coordinator(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     """Answers of several groups are told apart by their ids."""
@@ -445,7 +445,7 @@ async def test_who_asks_the_wrong_broker_is_told_of_what(
         ]
 
 
-def test_each_limit_is_a_setting() -> None:
+def test_each_group_limit_comes_from_a_setting() -> None:
     config = load(
         overrides={
             "group.initial.rebalance.delay.ms": "11",
@@ -467,7 +467,7 @@ def test_each_limit_is_a_setting() -> None:
     assert transactions.limits_of(config) == TransactionLimits(61_000, 62_000, 63, 64)
 
 
-async def test_the_offsets_topic_is_made_when_it_is_looked_for(
+async def test_find_coordinator_creates_the_offsets_topic(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     node = Node(tmp_path, {"offsets.topic.num.partitions": "4"})
@@ -488,7 +488,7 @@ async def test_the_offsets_topic_is_made_when_it_is_looked_for(
     node.close()
 
 
-def test_groups_go_to_the_partitions_that_java_says() -> None:
+def test_groups_are_stored_in_the_partitions_of_javas_hash() -> None:
     known: list[tuple[str, int]] = [
         ("", 0),
         ("a", 97),

@@ -99,7 +99,7 @@ def errors(response: AnyMessage) -> list[tuple[str | bytes, list[tuple[int, str]
 # -- OffsetCommit
 
 
-def test_commit_by_id_answers_what_is_missing_first(node: Node) -> None:
+def test_offset_commit_by_topic_id_answers_missing_topics_first(node: Node) -> None:
     topic_id = node.broker.image.topics["t"].id
     reply = call(node, commit((topic_id, [0, 9, -1]), (BAD_ID, [0, 1])), 10)
     assert errors(reply) == [
@@ -108,7 +108,7 @@ def test_commit_by_id_answers_what_is_missing_first(node: Node) -> None:
     ]
 
 
-def test_commit_of_missing_topics_does_not_ask_the_group(node: Node) -> None:
+def test_offset_commit_of_missing_topics_does_not_reach_the_group(node: Node) -> None:
     request = commit((BAD_ID, [0]), (OTHER_BAD_ID, [0]), generation_id_or_member_epoch=4)
     assert errors(call(node, request, 10)) == [
         (BAD_ID, [(0, "UNKNOWN_TOPIC_ID")]),
@@ -117,19 +117,19 @@ def test_commit_of_missing_topics_does_not_ask_the_group(node: Node) -> None:
     assert call(node, DescribeGroupsRequest(["G"]), 6).groups[0].error_code
 
 
-def test_commit_with_an_error_of_the_group_keeps_the_topics_own(node: Node) -> None:
+def test_offset_commit_keeps_topic_errors_if_the_group_has_an_error(node: Node) -> None:
     request = commit(("t", [0, 9]), generation_id_or_member_epoch=4)
     assert errors(call(node, request, 9)) == [("t", [(9, UNKNOWN.name), (0, "GROUP_ID_NOT_FOUND")])]
 
 
-def test_commit_of_nothing(node: Node) -> None:
+def test_offset_commit_without_partitions_creates_no_group(node: Node) -> None:
     assert call(node, commit(), 9).topics == []
     assert call(node, commit(("t", [])), 9).topics == []
     assert call(node, DescribeGroupsRequest(["G"]), 6).groups[0].error_code
 
 
 @pytest.mark.parametrize("version", range(2, 10))
-def test_commit_by_name_for_the_empty_group(node: Node, version: int) -> None:
+def test_offset_commit_by_name_accepts_the_empty_group_id(node: Node, version: int) -> None:
     request = commit(("t", [0]), ("nope", [1]), group_id="")
     assert errors(call(node, request, version)) == [
         ("nope", [(1, UNKNOWN.name)]),
@@ -154,7 +154,9 @@ def fetched(response: AnyMessage) -> list[tuple[str, list[tuple[int, int, str]]]
 
 
 @pytest.mark.parametrize("version", range(1, 8))
-def test_fetch_of_one_group(node: Node, version: int) -> None:
+def test_offset_fetch_returns_minus_one_for_uncommitted_partitions(
+    node: Node, version: int
+) -> None:
     call(node, commit(("t", [0, 1])), 9)
     topics = [OffsetFetchRequestTopic("t", [0, 9]), OffsetFetchRequestTopic("nope", [0])]
     reply = call(node, OffsetFetchRequest(group_id="G", topics=topics), version)
@@ -167,7 +169,7 @@ def test_fetch_of_one_group(node: Node, version: int) -> None:
         assert fetched(reply) == [("t", [(0, 10, "NONE"), (1, 11, "NONE")])]
 
 
-def test_fetch_error_of_the_group(node: Node) -> None:
+def test_offset_fetch_returns_the_error_of_the_group(node: Node) -> None:
     node.broker.coordinators.groups.resign(0)
     topics = [OffsetFetchRequestTopic("t", [0, 1])]
     failed = [("t", [(0, -1, "NOT_COORDINATOR"), (1, -1, "NOT_COORDINATOR")])]
@@ -179,7 +181,7 @@ def test_fetch_error_of_the_group(node: Node) -> None:
     assert call(node, several, 8).groups[0].error_code == ErrorCode.NOT_COORDINATOR
 
 
-def test_fetch_by_id(node: Node) -> None:
+def test_offset_fetch_by_topic_id_returns_offsets_by_id(node: Node) -> None:
     node.create("gone")
     call(node, commit(("t", [0]), ("gone", [0])), 9)
     topic_id = node.broker.image.topics["t"].id
@@ -211,7 +213,7 @@ def delete(*topics: tuple[str, list[int]], group_id: str = "G") -> OffsetDeleteR
     )
 
 
-def test_delete_offsets(node: Node) -> None:
+def test_offset_delete_answers_each_partition(node: Node) -> None:
     call(node, commit(("t", [0, 1])), 9)
     reply = call(node, delete(("t", [0, 7]), ("nope", [0])), 0)
     assert errors(reply) == [
@@ -227,7 +229,7 @@ def test_delete_offsets(node: Node) -> None:
 # -- groups
 
 
-def test_describe_with_authorized_operations(node: Node) -> None:
+def test_describe_groups_includes_authorized_operations_if_requested(node: Node) -> None:
     call(node, commit(("t", [0])), 9)
     request = DescribeGroupsRequest(["G", "none"], include_authorized_operations=True)
     described, missing = call(node, request, 6).groups
@@ -241,7 +243,7 @@ def test_describe_with_authorized_operations(node: Node) -> None:
     assert missing.authorized_operations == GROUP_OPERATIONS
 
 
-def test_delete_groups_answers_each_once(node: Node) -> None:
+def test_delete_groups_answers_a_repeated_group_once(node: Node) -> None:
     call(node, commit(("t", [0])), 9)
     reply = call(node, DeleteGroupsRequest(["G", "none", "G"]), 2)
     assert [(r.group_id, r.error_code) for r in reply.results] == [
@@ -250,7 +252,7 @@ def test_delete_groups_answers_each_once(node: Node) -> None:
     ]
 
 
-def test_list_groups_knows_only_states_and_types_that_are(node: Node) -> None:
+def test_list_groups_filters_by_state_and_type_in_any_case(node: Node) -> None:
     call(node, commit(("t", [0])), 9)
     for request, count in [
         (ListGroupsRequest(), 1),
@@ -263,16 +265,14 @@ def test_list_groups_knows_only_states_and_types_that_are(node: Node) -> None:
 
 
 @pytest.mark.parametrize(("version", "name"), [(0, ""), (6, ""), (7, None), (9, None)])
-def test_join_names_no_protocol_as_its_version_does(
+def test_join_error_has_the_null_or_empty_protocol_of_its_version(
     node: Node, version: int, name: str | None
 ) -> None:
     reply = call(node, JoinGroupRequest(group_id="", session_timeout_ms=10_000), version)
     assert (reply.error_code, reply.protocol_name) == (ErrorCode.INVALID_GROUP_ID, name)
 
 
-def test_an_operator_reads_why_a_member_says_that_it_joins(
-    node: Node, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_log_has_the_reason_of_a_join(node: Node, caplog: pytest.LogCaptureFixture) -> None:
     """KIP-800."""
     caplog.set_level("INFO")
     join = JoinGroupRequest(
@@ -289,7 +289,7 @@ def test_an_operator_reads_why_a_member_says_that_it_joins(
     assert f"member {join.member_id} joins (need to revoke partitions)" in caplog.text
 
 
-def test_a_static_members_id_begins_with_the_name_of_its_instance(node: Node) -> None:
+def test_id_of_a_static_member_begins_with_its_instance_id(node: Node) -> None:
     """Any other's with its client's; so operators know whose it is."""
 
     async def ask(instance: str | None) -> str:
@@ -305,7 +305,7 @@ def test_a_static_members_id_begins_with_the_name_of_its_instance(node: Node) ->
     assert trio.run(ask, None).startswith("-")
 
 
-def test_an_invalid_join_is_told_who_asked(node: Node) -> None:
+def test_invalid_join_returns_the_member_id_of_the_request(node: Node) -> None:
     for request, error in [
         (JoinGroupRequest("", 10_000, member_id="me"), ErrorCode.INVALID_GROUP_ID),
         (JoinGroupRequest("G", 1, member_id="me"), ErrorCode.INVALID_SESSION_TIMEOUT),
@@ -315,14 +315,16 @@ def test_an_invalid_join_is_told_who_asked(node: Node) -> None:
 
 
 @pytest.mark.parametrize(("kind", "name"), [(None, "range"), ("consumer", None)])
-def test_sync_needs_its_protocol(node: Node, kind: str | None, name: str | None) -> None:
+def test_sync_group_without_protocol_is_inconsistent(
+    node: Node, kind: str | None, name: str | None
+) -> None:
     request = SyncGroupRequest(group_id="G", protocol_type=kind, protocol_name=name)
     reply = call(node, request, 5)
     assert reply.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert reply.assignment == b""
 
 
-def test_leave_of_nobody(node: Node) -> None:
+def test_leave_of_a_missing_group_answers_each_member(node: Node) -> None:
     reply = call(node, LeaveGroupRequest(group_id="none", members=[]), 3)
     assert (reply.error_code, reply.members) == (ErrorCode.NONE, [])
     reply = call(node, LeaveGroupRequest(group_id="none", members=[MemberIdentity("x", "i")]), 3)
@@ -341,7 +343,7 @@ MALFORMED = "This most likely occurs because of a request being malformed"
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_find_one(node: Node, version: int) -> None:
+def test_find_coordinator_returns_the_leader_for_one_key(node: Node, version: int) -> None:
     for key in ("G", ""):
         found = call(node, FindCoordinatorRequest(key=key), version)
         assert (found.node_id, found.host, found.port) == HERE
@@ -349,14 +351,14 @@ def test_find_one(node: Node, version: int) -> None:
 
 
 @pytest.mark.parametrize("kind", [2, 9, -1])
-def test_find_of_an_unknown_kind(node: Node, kind: int) -> None:
+def test_find_coordinator_refuses_an_unknown_key_type(node: Node, kind: int) -> None:
     found = call(node, FindCoordinatorRequest(key="G", key_type=kind), 3)
     assert found.error_code == ErrorCode.INVALID_REQUEST
     assert found.error_message.startswith(MALFORMED)
     assert (found.node_id, found.host, found.port) == NOWHERE
 
 
-def test_find_several(node: Node) -> None:
+def test_find_coordinator_answers_several_keys(node: Node) -> None:
     found = call(node, FindCoordinatorRequest(coordinator_keys=["G", "", "G"]), 4).coordinators
     assert [c.key for c in found] == ["G", "", "G"]
     assert {(c.node_id, c.host, c.port) for c in found} == {HERE}
@@ -379,20 +381,22 @@ def test_find_several(node: Node) -> None:
         (6, "G:AAAAAAAAAAAAAAAAAAAAAA:x", ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_find_of_a_share_partition(node: Node, version: int, key: str, error: ErrorCode) -> None:
+def test_find_coordinator_validates_share_partition_keys(
+    node: Node, version: int, key: str, error: ErrorCode
+) -> None:
     request = FindCoordinatorRequest(coordinator_keys=[key], key_type=2)
     (found,) = call(node, request, version).coordinators
     assert (found.error_code, found.error_message) == (error, "")
 
 
-def test_find_of_a_transaction_touches_no_group(node: Node) -> None:
+def test_find_coordinator_of_a_transaction_creates_no_group(node: Node) -> None:
     trio.run(_create, node, "__transaction_state")
     found = call(node, FindCoordinatorRequest(key="tx", key_type=1), 3)
     assert found.error_code == ErrorCode.NONE
     assert call(node, ListGroupsRequest(), 5).groups == []
 
 
-def test_find_by_a_listener_that_the_leader_lacks(node: Node) -> None:
+def test_find_coordinator_is_not_available_if_the_leader_lacks_the_listener(node: Node) -> None:
     elsewhere = BrokerImage(NODE_ID, (Endpoint("OTHER", "here", 9092),))
     node.show(RegisterBroker(elsewhere))
     found = call(node, FindCoordinatorRequest(key="G"), 3)

@@ -116,5 +116,5 @@ def steps(line: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_script(name: str, tmp_path: Path) -> None:
+def test_broker_answers_the_group_script(name: str, tmp_path: Path) -> None:
     trio.run(run_script, name, tmp_path, clock=trio.testing.MockClock())

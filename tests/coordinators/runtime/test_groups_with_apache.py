@@ -184,7 +184,7 @@ def fill(members: Members) -> bytes:
     return topic_id
 
 
-def test_its_tools_print_the_records(java_class: JavaClass, tmp_path: Path) -> None:
+def test_apache_kafkas_tools_print_group_records(java_class: JavaClass, tmp_path: Path) -> None:
     broker = BrokerProcess(tmp_path, SETTINGS)
     with broker, Members.of(broker.bootstrap) as members:
         fill(members)
@@ -220,7 +220,7 @@ def is_to_have_some(members: Members, member: str, pattern: str) -> bool:
 
 
 @pytest.mark.long
-def test_a_group_goes_from_apache_to_kwire_and_back(
+def test_group_moves_from_apache_kafka_to_kwire_and_back(
     apache_kafka_libs: Path, tmp_path: Path
 ) -> None:
     """Each broker knows all of what the other has written, and its members go on in their epoch."""

@@ -79,7 +79,7 @@ def described(cluster: Cluster) -> Group:
         assert time.monotonic() < deadline, group
 
 
-def test_a_group_goes_on_without_the_broker_that_coordinated_it(tmp_path: Path) -> None:
+def test_group_continues_after_its_coordinator_is_lost(tmp_path: Path) -> None:
     places = [TopicPartition("t", index) for index in range(PARTITIONS)]
     with (
         SharedClusterProcess(tmp_path, 3, SETTINGS) as brokers,

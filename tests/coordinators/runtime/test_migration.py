@@ -10,7 +10,7 @@ from kwire.settings import BrokerConfig
 
 
 @pytest.mark.parametrize("policy", ["disabled", "upgrade", "downgrade", "bidirectional"])
-def test_the_policy_is_read_in_any_case(policy: str) -> None:
+def test_migration_policy_is_read_in_any_case(policy: str) -> None:
     wanted = MigrationPolicy[policy.upper()]
     for spelled in (policy, policy.upper(), policy.title()):
         config = BrokerConfig({"group.consumer.migration.policy": spelled})

@@ -11,7 +11,7 @@ import trio.testing
 from kwire.coordinators.runtime.promise import Promise, then, then_all
 
 
-async def test_whoever_waits_is_given_the_value() -> None:
+async def test_waiting_task_gets_the_value() -> None:
     promise: Promise[str] = Promise()
     given: list[str] = []
 
@@ -27,7 +27,7 @@ async def test_whoever_waits_is_given_the_value() -> None:
     assert promise.value == "it"
 
 
-async def test_who_comes_later_gets_it_and_lets_others_run() -> None:
+async def test_wait_on_a_resolved_promise_is_a_checkpoint() -> None:
     promise: Promise[str] = Promise()
     promise.resolve("it")
     with trio.CancelScope() as scope:
@@ -37,7 +37,7 @@ async def test_who_comes_later_gets_it_and_lets_others_run() -> None:
     assert await promise.wait() == "it"
 
 
-async def test_a_value_that_nobody_waits_for_any_longer_is_dropped() -> None:
+async def test_value_is_dropped_if_the_waiting_task_was_cancelled() -> None:
     """Its connection ended."""
     promise: Promise[str] = Promise()
     with trio.move_on_after(0.001):
@@ -47,7 +47,7 @@ async def test_a_value_that_nobody_waits_for_any_longer_is_dropped() -> None:
     assert await promise.wait() == "late"
 
 
-async def test_a_promise_is_kept_once_to_one() -> None:
+async def test_promise_is_resolved_once_and_has_one_waiter() -> None:
     promise: Promise[str] = Promise()
     with pytest.raises(AssertionError):
         _ = promise.value
@@ -61,13 +61,13 @@ async def test_a_promise_is_kept_once_to_one() -> None:
             promise.resolve("again")
 
 
-async def test_a_response_is_made_at_once_of_what_is_there() -> None:
+async def test_then_returns_at_once_for_a_value() -> None:
     assert then("a", str.upper) == "A"
     assert then_all(["a", "b"], "".join) == "ab"
     assert then_all([], "".join) == ""
 
 
-async def test_a_response_is_made_of_what_comes_in_the_order_of_what_was_asked() -> None:
+async def test_then_all_keeps_the_order_of_its_replies() -> None:
     first, last = Promise[str](), Promise[str]()
     asked: list[str | Promise[str]] = [first, "b", last]
     waits = then_all(asked, "".join)

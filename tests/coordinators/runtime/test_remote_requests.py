@@ -109,7 +109,7 @@ async def told(others: Others, *questions: PartitionsQuery) -> list[PartitionErr
     return [each.answer.value for each in questions]
 
 
-async def test_questions_about_transactions_share_a_request_and_each_has_its_answer() -> None:
+async def test_queries_about_transactions_share_a_request_and_get_their_own_results() -> None:
     none, concurrent = ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS
     response = AddPartitionsToTxnResponse(
         results_by_transaction=[
@@ -133,7 +133,7 @@ async def test_questions_about_transactions_share_a_request_and_each_has_its_ans
     assert others.asked == [(2, Role.VERIFICATION, request)]
 
 
-async def test_questions_about_one_transaction_are_asked_one_after_the_other() -> None:
+async def test_queries_about_one_transaction_go_in_separate_requests() -> None:
     """An answer names the transaction, and not which question it is to."""
     others = Others(AddPartitionsToTxnResponse())
     await told(others, question("a", t={0}), question("a", t={1}), question("b", t={2}))
@@ -144,14 +144,14 @@ async def test_questions_about_one_transaction_are_asked_one_after_the_other() -
     assert asked == [[("a", [0]), ("b", [2])], [("a", [1])]]
 
 
-async def test_request_asks_about_a_thousand_transactions_at_most() -> None:
+async def test_request_holds_at_most_transactions_max() -> None:
     others = Others(AddPartitionsToTxnResponse())
     questions = [question(f"{number}", t={0}) for number in range(TRANSACTIONS_MAX + 1)]
     await told(others, *questions)
     assert [len(request.transactions) for _, _, request in others.asked] == [TRANSACTIONS_MAX, 1]
 
 
-async def test_partition_or_transaction_that_an_answer_leaves_out_was_not_answered() -> None:
+async def test_partition_missing_in_a_response_is_a_network_exception() -> None:
     response = AddPartitionsToTxnResponse(
         results_by_transaction=[result("a", t={0: ErrorCode.NONE})]
     )
@@ -169,7 +169,7 @@ async def test_partition_or_transaction_that_an_answer_leaves_out_was_not_answer
         (ErrorCode.NOT_COORDINATOR, ErrorCode.NOT_COORDINATOR),
     ],
 )
-async def test_answer_that_is_an_error_as_a_whole_is_one_of_each_partition(
+async def test_top_level_error_applies_to_each_partition(
     error: ErrorCode, expected: ErrorCode
 ) -> None:
     response = AddPartitionsToTxnResponse(
@@ -182,7 +182,7 @@ async def test_answer_that_is_an_error_as_a_whole_is_one_of_each_partition(
     ]
 
 
-async def test_coordinator_that_is_not_reached_is_a_network_exception_of_each_partition() -> None:
+async def test_unreachable_coordinator_is_a_network_exception_for_each_partition() -> None:
     error = ErrorCode.NETWORK_EXCEPTION
     questions = [question("a", t={0}, u={1}), question("b", t={3})]
     assert await told(Others(AWAY), *questions) == [
@@ -192,9 +192,7 @@ async def test_coordinator_that_is_not_reached_is_a_network_exception_of_each_pa
 
 
 @pytest.mark.parametrize(("version", "is_asked"), [(3, False), (4, True), (5, True)])
-async def test_coordinator_that_is_too_old_for_questions_is_asked_none(
-    version: int, is_asked: bool
-) -> None:
+async def test_coordinator_below_version_4_gets_no_query(version: int, is_asked: bool) -> None:
     others = Others(AddPartitionsToTxnResponse(), version)
     answers = await told(others, question("a", t={0}), question("b", t={1}))
     assert bool(others.asked) == is_asked
@@ -243,7 +241,7 @@ def written(producer_id: int, **topics: dict[int, ErrorCode]) -> WritableTxnMark
     )
 
 
-async def test_markers_share_a_request_and_each_is_told_what_came_of_it() -> None:
+async def test_markers_share_a_request_and_get_their_own_results() -> None:
     none, moved = ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER
     response = WriteTxnMarkersResponse(
         [written(8, t={0: moved}), written(7, u={1: none}, t={0: none, 4: moved})]
@@ -280,13 +278,13 @@ async def test_markers_share_a_request_and_each_is_told_what_came_of_it() -> Non
     assert sender.told == [("t", 4, moved), ("t", 0, moved), ("u", 1, none), ("t", 0, none)]
 
 
-async def test_markers_are_waited_for_longer_than_the_other_side_waits_for_its_followers() -> None:
+async def test_marker_request_times_out_after_the_other_brokers_timeout() -> None:
     others = Others(WriteTxnMarkersResponse())
     await settled(others, Settled().marker(MARKER, "t", 0))
     assert others.options == [{"timeout_ms": 700 + 5000}]
 
 
-async def test_two_markers_of_one_producer_go_one_after_the_other() -> None:
+async def test_two_markers_of_one_producer_go_in_separate_requests() -> None:
     """An answer names the producer, and not which marker it is to."""
     others, sender = Others(WriteTxnMarkersResponse()), Settled()
     later = MARKER._replace(producer_epoch=4)
@@ -298,7 +296,7 @@ async def test_two_markers_of_one_producer_go_one_after_the_other() -> None:
     assert asked == [[(7, 3), (8, 4)], [(7, 4)]]
 
 
-async def test_request_has_markers_for_so_many_partitions_at_most() -> None:
+async def test_marker_request_holds_at_most_partitions_max() -> None:
     others, sender = Others(WriteTxnMarkersResponse()), Settled()
     markers = [sender.marker(MARKER, "t", index) for index in range(PARTITIONS_MAX + 1)]
     await settled(others, *markers)
@@ -306,19 +304,19 @@ async def test_request_has_markers_for_so_many_partitions_at_most() -> None:
     assert counts == [PARTITIONS_MAX, 1]
 
 
-async def test_marker_that_an_answer_leaves_out_is_not_known_to_be_written() -> None:
+async def test_marker_missing_in_a_response_is_an_unknown_server_error() -> None:
     others, sender = Others(WriteTxnMarkersResponse([written(7, t={0: ErrorCode.NONE})])), Settled()
     await settled(others, *(sender.marker(MARKER, "t", index) for index in (0, 1)))
     assert sender.told == [("t", 0, ErrorCode.NONE), ("t", 1, ErrorCode.UNKNOWN_SERVER_ERROR)]
 
 
-async def test_markers_for_a_broker_that_is_not_reached_are_each_told_so() -> None:
+async def test_markers_for_an_unreachable_broker_are_network_exceptions() -> None:
     sender = Settled()
     await settled(Others(AWAY), *(sender.marker(MARKER, "t", index) for index in (0, 1)))
     assert sender.told == [("t", index, ErrorCode.NETWORK_EXCEPTION) for index in (0, 1)]
 
 
-async def test_markers_of_a_coordinator_that_resigned_are_left_to_the_next() -> None:
+async def test_markers_of_a_resigned_coordinator_are_not_sent() -> None:
     others = Others(WriteTxnMarkersResponse([written(8, t={0: ErrorCode.NONE})]))
     resigned, other = Settled(), Settled()
     resigned.is_coordinator = False

@@ -17,7 +17,7 @@ from tests.coordinators.runtime.test_coordinator_runtime import (
 )
 
 
-async def test_what_is_written_is_soon_where_the_cleaner_takes_it(
+async def test_segments_of_a_coordinator_roll_at_segment_bytes_max(
     tmp_path: Path, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A segment that is appended to never is, and `segment.bytes` is 1 GB in this test."""

@@ -51,7 +51,7 @@ def described(stage: Stage, group: str) -> DescribedGroup:
     return answer
 
 
-def test_internal_topics_are_made_as_the_topology_says(stage: Stage) -> None:
+def test_coordinator_creates_the_internal_topics_of_a_topology(stage: Stage) -> None:
     topic, group = stage.topic(partitions=3), group_of(stage)
     assigned(stage, join(group, "m", counting(stage, topic)))
     changelog = DescribeConfigsResource(TOPIC_RESOURCE, stage.name("changelog"), ["cleanup.policy"])
@@ -66,7 +66,7 @@ def test_internal_topics_are_made_as_the_topology_says(stage: Stage) -> None:
     ] == [3, 3]
 
 
-def test_why_a_topic_cannot_be_made_is_told(stage: Stage) -> None:
+def test_heartbeat_reports_why_an_internal_topic_was_not_created(stage: Stage) -> None:
     topic, group = stage.topic(), group_of(stage)
     topology = counting(stage, topic)
     topology.subtopologies[1].state_changelog_topics[0].replication_factor = 9
@@ -78,7 +78,7 @@ def test_why_a_topic_cannot_be_made_is_told(stage: Stage) -> None:
     assert "replication factor" in (told.status or [])[0].status_detail.lower()
 
 
-def test_a_group_outlives_its_broker(broker: BrokerProcess, unique: str) -> None:
+def test_streams_group_continues_after_a_restart(broker: BrokerProcess, unique: str) -> None:
     before = stage_on(broker.bootstrap, unique)
     topic, group = before.topic(partitions=2), group_of(before)
     epoch = assigned(before, join(group, "m", copying(topic)))
@@ -98,7 +98,7 @@ def test_a_group_outlives_its_broker(broker: BrokerProcess, unique: str) -> None
 
 
 @pytest.mark.slow
-def test_internal_topics_are_made_whichever_broker_coordinates(tmp_path: Path) -> None:
+def test_internal_topics_are_created_by_any_coordinator_of_a_cluster(tmp_path: Path) -> None:
     with SharedClusterProcess(tmp_path, 2, AT_ONCE) as brokers:
         create_topic(brokers.bootstrap, "words", 2)
         coordinators = set()

@@ -41,7 +41,7 @@ def described(stage: Stage, member: str, epoch: int) -> DescribedGroup:
     return group
 
 
-def test_a_group_goes_from_apache_to_kwire_and_back(
+def test_streams_group_moves_from_apache_kafka_to_kwire_and_back(
     apache_kafka_libs: Path, tmp_path: Path
 ) -> None:
     root = tmp_path / "apache"

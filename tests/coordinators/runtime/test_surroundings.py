@@ -23,7 +23,7 @@ class OfBroker:
         self.metadata.image = self.metadata.image.with_configs(GROUP, group, configs)
 
 
-def test_a_group_has_its_own_settings_or_the_brokers_as_they_are_now() -> None:
+def test_group_settings_are_its_own_or_the_brokers_current_ones() -> None:
     broker = OfBroker()
     surroundings = BrokerSurroundings(broker.settings, broker.metadata)
     default = surroundings.settings("g")
@@ -38,7 +38,7 @@ def test_a_group_has_its_own_settings_or_the_brokers_as_they_are_now() -> None:
     assert surroundings.settings("g").assignment_interval_ms == 7
 
 
-def test_nothing_is_kept_of_groups_whose_settings_are_gone() -> None:
+def test_cache_drops_groups_whose_settings_were_deleted() -> None:
     broker = OfBroker()
     surroundings = BrokerSurroundings(broker.settings, broker.metadata)
     for number in range(100):

@@ -143,7 +143,7 @@ async def take_up_again(node: Node) -> None:
 
 
 @pytest.mark.parametrize("commit", [True, False])
-async def test_a_small_transaction_has_ended_when_its_end_is_answered(
+async def test_small_transaction_has_its_markers_before_end_txn_is_answered(
     tmp_path: Path, commit: bool
 ) -> None:
     async with running(tmp_path) as node:
@@ -158,7 +158,7 @@ async def test_a_small_transaction_has_ended_when_its_end_is_answered(
         )
 
 
-async def test_a_large_transaction_ends_in_slices(
+async def test_large_transaction_writes_its_markers_in_slices(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with running(tmp_path, LARGE) as node:
@@ -192,7 +192,7 @@ def lose_markers_after(count: int) -> Callable[..., Write]:
 
 @pytest.mark.parametrize("written", [0, 1, SMALL - 1])
 @pytest.mark.parametrize("commit", [True, False])
-async def test_what_was_decided_happens_though_markers_were_not_written(
+async def test_decided_transaction_ends_after_a_restart_without_markers(
     tmp_path: Path,
     commit: bool,
     written: int,
@@ -213,7 +213,7 @@ async def test_what_was_decided_happens_though_markers_were_not_written(
         assert aborted_partitions(node) == ([] if commit else list(range(SMALL)))
 
 
-async def test_what_was_decided_is_completed_though_that_was_not_written(
+async def test_transaction_completes_after_a_restart_without_completion_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with running(tmp_path) as node:
@@ -229,7 +229,7 @@ async def test_what_was_decided_is_completed_though_that_was_not_written(
         assert (await init(node)).producer_epoch == 1
 
 
-async def test_an_open_transaction_goes_on_after_a_restart(
+async def test_open_transaction_continues_after_a_restart(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with running(tmp_path) as node:
@@ -241,7 +241,7 @@ async def test_an_open_transaction_goes_on_after_a_restart(
         assert open_partitions(node) == []
 
 
-async def test_a_transaction_that_takes_too_long_is_aborted_across_a_restart(
+async def test_timed_out_transaction_is_aborted_after_a_restart(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     """The time counts from its start, whoever coordinates it."""
@@ -256,7 +256,7 @@ async def test_a_transaction_that_takes_too_long_is_aborted_across_a_restart(
         assert await end(node, producer_id, commit=True) is ErrorCode.PRODUCER_FENCED
 
 
-async def test_a_new_producer_aborts_what_the_one_before_left_open(tmp_path: Path) -> None:
+async def test_new_producer_aborts_the_open_transaction_of_the_previous_one(tmp_path: Path) -> None:
     async with running(tmp_path) as node:
         producer_id = await begin(node)
         assert (await init(node)).error_code == ErrorCode.CONCURRENT_TRANSACTIONS
@@ -266,7 +266,7 @@ async def test_a_new_producer_aborts_what_the_one_before_left_open(tmp_path: Pat
         assert await end(node, producer_id, commit=True) is ErrorCode.PRODUCER_FENCED
 
 
-async def test_partitions_that_were_deleted_need_no_marker(
+async def test_deleted_partition_gets_no_marker(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with running(tmp_path) as node:
@@ -276,7 +276,7 @@ async def test_partitions_that_were_deleted_need_no_marker(
         assert state(node) == "CompleteCommit"
 
 
-async def test_partitions_that_are_led_elsewhere_get_their_marker_later(
+async def test_marker_is_retried_while_its_partition_has_no_leader_here(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with running(tmp_path) as node:
@@ -292,7 +292,7 @@ async def test_partitions_that_are_led_elsewhere_get_their_marker_later(
         assert open_partitions(node) == []
 
 
-async def test_while_it_loads_nothing_is_told(tmp_path: Path) -> None:
+async def test_requests_get_load_in_progress_during_a_load(tmp_path: Path) -> None:
     async with running(tmp_path) as node:
         producer_id = await begin(node)
         lead_again(node)
@@ -304,7 +304,7 @@ async def test_while_it_loads_nothing_is_told(tmp_path: Path) -> None:
         assert await end(node, producer_id, commit=True) is ErrorCode.NONE
 
 
-async def test_without_producer_ids_it_loads_all_the_same(
+async def test_partition_loads_without_producer_ids(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever gives them may be away for long."""
@@ -315,7 +315,7 @@ async def test_without_producer_ids_it_loads_all_the_same(
         assert await end(node, producer_id, commit=True) is ErrorCode.NONE
 
 
-async def test_who_leads_in_a_later_epoch_goes_on(
+async def test_coordinator_keeps_its_state_in_a_later_leader_epoch(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     """Markers that wait for their partitions are written, by the epoch of now."""
@@ -334,7 +334,7 @@ async def test_who_leads_in_a_later_epoch_goes_on(
         assert open_partitions(node) == []
 
 
-async def test_it_may_lead_before_it_is_told_how_many_partitions_there_are(
+async def test_coordinator_leads_before_metadata_has_the_topic(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     """LeaderAndIsr comes before UpdateMetadata: what was decided is ended once both are there."""
@@ -358,7 +358,7 @@ async def test_it_may_lead_before_it_is_told_how_many_partitions_there_are(
         assert open_partitions(node) == []
 
 
-async def test_a_coordinator_that_resigned_says_so(tmp_path: Path) -> None:
+async def test_resigned_coordinator_answers_not_coordinator(tmp_path: Path) -> None:
     async with running(tmp_path) as node:
         producer_id = await begin(node)
         node.change_leader(STATE_TOPIC, 0, leader=NODE_ID + 1, leader_epoch=1)
@@ -369,7 +369,7 @@ async def test_a_coordinator_that_resigned_says_so(tmp_path: Path) -> None:
         assert write(TOPIC, 0) is ErrorCode.TRANSACTION_COORDINATOR_FENCED
 
 
-async def test_without_producer_ids_a_new_id_waits(
+async def test_init_producer_id_waits_for_producer_ids(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fail(count: int) -> range:
@@ -382,7 +382,9 @@ async def test_without_producer_ids_a_new_id_waits(
         assert (await init(node)).error_code == ErrorCode.NONE
 
 
-async def test_what_is_part_of_a_transaction(tmp_path: Path) -> None:
+async def test_verify_returns_an_error_for_each_partition_outside_the_transaction(
+    tmp_path: Path,
+) -> None:
     async with running(tmp_path) as node:
         producer_id = await begin(node, 2)
         transactions = node.broker.coordinators.transactions
@@ -407,7 +409,7 @@ async def test_what_is_part_of_a_transaction(tmp_path: Path) -> None:
         assert told == dict.fromkeys(everywhere, busy)
 
 
-async def test_ids_of_all_partitions_are_listed(
+async def test_list_transactions_covers_all_partitions(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with running(tmp_path, state_partitions=3) as node:

@@ -76,7 +76,7 @@ async def a_while() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, AT_ONCE])
-async def test_few_are_written_before_the_call_returns(count: int) -> None:
+async def test_few_markers_are_written_before_the_call_returns(count: int) -> None:
     async with running() as cluster:
         cluster.sender.at_once = True
         cluster.sender.resolve(markers("x", count))
@@ -84,7 +84,7 @@ async def test_few_are_written_before_the_call_returns(count: int) -> None:
         assert cluster.completed == ["x"]
 
 
-async def test_more_wait_for_their_turn(autojump_clock: trio.testing.MockClock) -> None:
+async def test_many_markers_are_written_in_slices(autojump_clock: trio.testing.MockClock) -> None:
     async with running() as cluster:
         cluster.sender.at_once = True
         cluster.sender.resolve(markers("x", AT_ONCE + 1))
@@ -93,7 +93,7 @@ async def test_more_wait_for_their_turn(autojump_clock: trio.testing.MockClock) 
         assert cluster.completed == ["x"]
 
 
-async def test_after_a_restart_all_wait_for_their_turn(
+async def test_all_markers_are_queued_after_a_restart(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """There may be thousands, and requests come between."""
@@ -105,7 +105,7 @@ async def test_after_a_restart_all_wait_for_their_turn(
         assert cluster.completed == ["x0", "x1", "x2"]
 
 
-async def test_what_fails_is_tried_less_and_less_often(
+async def test_pause_between_retries_doubles_up_to_the_maximum(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """A moment later at first, for an election; each second in the end."""
@@ -131,7 +131,7 @@ class Failing(dict[Place, ErrorCode]):
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-async def test_the_end_of_the_next_transaction_takes_the_place_of_the_last(
+async def test_markers_of_the_next_transaction_replace_those_of_the_last(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """The shard hands in only what is current."""
@@ -147,7 +147,7 @@ async def test_the_end_of_the_next_transaction_takes_the_place_of_the_last(
         assert cluster.completed == ["x"]
 
 
-async def test_many_are_written_in_turn_with_those_of_others(
+async def test_slices_of_two_transactions_alternate(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with running() as cluster:
@@ -162,7 +162,7 @@ async def test_many_are_written_in_turn_with_those_of_others(
     assert len(cluster.written) == len(set(cluster.written)) == 10 * AT_ONCE + 3
 
 
-async def test_each_partition_is_tried_until_it_can_be_written(
+async def test_failed_partition_is_retried_until_it_is_written(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with running() as cluster:
@@ -179,7 +179,7 @@ async def test_each_partition_is_tried_until_it_can_be_written(
     assert sorted(cluster.written) == [("x", ("t", index)) for index in range(4)]
 
 
-async def test_partitions_that_exist_no_more_are_given_up(
+async def test_deleted_partition_is_skipped(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with running() as cluster:
@@ -192,7 +192,7 @@ async def test_partitions_that_exist_no_more_are_given_up(
         assert cluster.completed == ["x"]
 
 
-async def test_a_partition_with_a_newer_epoch_keeps_no_other_back() -> None:
+async def test_partition_with_a_newer_producer_epoch_does_not_block_others() -> None:
     async with running() as cluster:
         cluster.errors = {("t", 0): ErrorCode.INVALID_PRODUCER_EPOCH}
         cluster.sender.at_once = True
@@ -200,7 +200,7 @@ async def test_a_partition_with_a_newer_epoch_keeps_no_other_back() -> None:
         assert cluster.completed == ["x"]
 
 
-async def test_a_coordinator_that_was_replaced_leaves_the_rest_to_the_other(
+async def test_fenced_coordinator_stops_writing_markers(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with running() as cluster:
@@ -214,7 +214,9 @@ async def test_a_coordinator_that_was_replaced_leaves_the_rest_to_the_other(
         assert cluster.completed == ["x"], "it came back"
 
 
-async def test_completion_is_tried_again(autojump_clock: trio.testing.MockClock) -> None:
+async def test_completion_is_retried_until_it_succeeds(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
     async with running() as cluster:
         cluster.may_complete = False
         cluster.sender.resolve(markers("x", 3))
@@ -225,7 +227,7 @@ async def test_completion_is_tried_again(autojump_clock: trio.testing.MockClock)
     assert len(cluster.written) == 3
 
 
-async def test_what_is_settled_later_completes_later() -> None:
+async def test_transaction_completes_when_the_last_marker_is_settled() -> None:
     async with running() as cluster:
         cluster.held = []
         cluster.sender.at_once = True
@@ -237,7 +239,7 @@ async def test_what_is_settled_later_completes_later() -> None:
         assert cluster.completed == ["x"]
 
 
-async def test_the_same_markers_handed_in_twice_are_written_once() -> None:
+async def test_markers_submitted_twice_are_written_once() -> None:
     async with running() as cluster:
         cluster.held = []
         cluster.sender.at_once = True
@@ -246,7 +248,7 @@ async def test_the_same_markers_handed_in_twice_are_written_once() -> None:
         assert len(cluster.held) == 1
 
 
-async def test_markers_of_a_partition_that_is_led_elsewhere_are_dropped(
+async def test_drop_forgets_markers_of_a_resigned_partition(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with running() as cluster:
@@ -260,7 +262,7 @@ async def test_markers_of_a_partition_that_is_led_elsewhere_are_dropped(
     assert cluster.completed == ["stays"]
 
 
-async def test_what_was_not_committed_in_time_is_looked_for(
+async def test_lost_markers_are_looked_up_after_a_commit_timeout(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with running() as cluster:

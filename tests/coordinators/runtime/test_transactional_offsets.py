@@ -78,7 +78,7 @@ def offsets(node: Node) -> list[tuple[int, int, int]]:
 UNSTABLE = ErrorCode.UNSTABLE_OFFSET_COMMIT
 
 
-async def test_offsets_count_from_the_marker_on(tmp_path: Path) -> None:
+async def test_pending_offsets_apply_at_the_commit_marker(tmp_path: Path) -> None:
     """The first of Apache Kafka's producer ids is 0."""
     async with running(tmp_path) as node:
         node.create("t", 3)
@@ -91,7 +91,7 @@ async def test_offsets_count_from_the_marker_on(tmp_path: Path) -> None:
         assert offsets(node) == [(5, 0, 5), (-1, 0, -1), (-1, 0, -1)]
 
 
-async def test_a_batch_is_of_its_producer(tmp_path: Path) -> None:
+async def test_offsets_batch_has_the_producers_id_and_epoch(tmp_path: Path) -> None:
     async with running(tmp_path) as node:
         node.create("t", 3)
         node.create(TOPIC)
@@ -107,7 +107,7 @@ async def test_a_batch_is_of_its_producer(tmp_path: Path) -> None:
         assert [h.is_control for h in headers] == [False, True]
 
 
-async def test_a_marker_of_version_2_ends_its_epoch_too(tmp_path: Path) -> None:
+async def test_marker_of_transaction_version_2_fences_its_epoch(tmp_path: Path) -> None:
     """KIP-890: one in the epoch of the records is one of before, that came late."""
     async with running(tmp_path) as node:
         node.create("t", 3)
@@ -119,7 +119,7 @@ async def test_a_marker_of_version_2_ends_its_epoch_too(tmp_path: Path) -> None:
         assert offsets(node)[0] == (5, 0, 5)
 
 
-async def test_transactions_are_loaded_again_at_every_step(
+async def test_load_restores_pending_offsets_at_every_step(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with running(tmp_path) as node:
@@ -147,7 +147,7 @@ async def test_transactions_are_loaded_again_at_every_step(
         assert offsets(node) == [(6, 0, 6), (6, 0, 6), (-1, 0, -1)]
 
 
-async def test_a_marker_waits_for_the_partition_to_be_served(
+async def test_marker_is_refused_until_the_partition_is_loaded(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     """Else its offsets would be lost: the coordinator tries again."""
@@ -164,7 +164,7 @@ async def test_a_marker_waits_for_the_partition_to_be_served(
         assert offsets(node)[0] == (5, 0, 5)
 
 
-async def test_a_marker_is_told_once_it_is_committed(
+async def test_marker_is_answered_once_it_is_committed(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with running(tmp_path) as node:
@@ -186,7 +186,7 @@ async def test_a_marker_is_told_once_it_is_committed(
         assert [told(reply) for reply in replies] == [ErrorCode.NONE]
 
 
-async def test_a_group_of_pending_offsets_alone_is_kept(
+async def test_group_with_only_pending_offsets_does_not_expire(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     settings = {"offsets_retention_check_interval_ms": "1000", "offsets_retention_minutes": "1"}

@@ -103,7 +103,7 @@ async def asking(broker: ZooKeeperBroker, topic: str) -> AsyncIterator[tuple[Pee
     peers.close()
 
 
-async def test_it_says_what_is_part_of_a_transaction(
+async def test_apache_kafka_verifies_partitions_for_kwire(
     zookeeper_broker: ZooKeeperBroker, unique: str
 ) -> None:
     async with (
@@ -124,7 +124,9 @@ async def test_it_says_what_is_part_of_a_transaction(
         assert await producer.question(remote, unique, 1) == [unknown]
 
 
-async def test_it_writes_markers(zookeeper_broker: ZooKeeperBroker, unique: str) -> None:
+async def test_apache_kafka_writes_markers_of_kwire(
+    zookeeper_broker: ZooKeeperBroker, unique: str
+) -> None:
     async with (
         asking(zookeeper_broker, unique) as (peers, producer),
         trio.open_nursery() as nursery,

@@ -31,14 +31,14 @@ def check(line: str) -> None:
     assert combine(given_batches, int(start)) == batches_of(combined), line
 
 
-def test_as_they_were_kept() -> None:
+def test_combine_matches_recorded_kafka_results() -> None:
     for line in kept(ANSWERS):
         check(line)
 
 
 @pytest.mark.long
 @pytest.mark.java
-def test_as_they_are_now(rng: random.Random) -> None:
+def test_recorded_results_match_apache_kafka(rng: random.Random) -> None:
     for line in asked(SOURCE, rng):
         check(line)
 
@@ -53,7 +53,9 @@ drawn = st.builds(
 
 
 @given(st.lists(drawn, min_size=2, max_size=9), st.integers(-1, 30))
-def test_of_each_offset_the_most_counts(batches: list[StateBatch], start: int) -> None:
+def test_combine_keeps_the_highest_delivery_of_each_offset(
+    batches: list[StateBatch], start: int
+) -> None:
     expected: dict[int, tuple[int, int]] = {}
     for batch in batches:
         for offset in range(max(batch.first, start), batch.last + 1):

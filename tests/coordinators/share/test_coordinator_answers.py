@@ -63,7 +63,7 @@ UNBEGUN = {
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_negative_partition_is_refused(name: str) -> None:
+def test_request_for_a_negative_partition_is_refused(name: str) -> None:
     coordinator = Coordinator()
     coordinator.key = coordinator.key._replace(partition=-1)
     assert REQUESTS[name](coordinator) == NEGATIVE
@@ -72,7 +72,7 @@ def test_negative_partition_is_refused(name: str) -> None:
 
 @pytest.mark.parametrize("partition", [0, 2])
 @pytest.mark.parametrize("name", REQUESTS)
-def test_partition_that_no_group_reads_is_answered_by_the_request(
+def test_uninitialized_partition_has_kafkas_error_for_each_request(
     name: str, partition: int
 ) -> None:
     coordinator = Coordinator()
@@ -83,7 +83,7 @@ def test_partition_that_no_group_reads_is_answered_by_the_request(
 
 @pytest.mark.parametrize("name", ["initialize", "summary", "delete"])
 @pytest.mark.parametrize("what", ["topic", "partition"])
-def test_topic_or_partition_that_does_not_exist_is_unknown(name: str, what: str) -> None:
+def test_request_for_a_missing_topic_or_partition_is_refused(name: str, what: str) -> None:
     coordinator = Coordinator()
     key = coordinator.key
     coordinator.key = (
@@ -104,7 +104,7 @@ def test_topic_or_partition_that_does_not_exist_is_unknown(name: str, what: str)
         (-1, -1, ShareStateAnswer()),
     ],
 )
-def test_write_of_an_older_epoch_is_fenced(
+def test_write_with_an_older_epoch_is_fenced(
     state_epoch: int, leader_epoch: int, answer: ShareStateAnswer
 ) -> None:
     coordinator = Coordinator()
@@ -119,7 +119,9 @@ def test_write_of_an_older_epoch_is_fenced(
     ("leader_epoch", "answered", "records"),
     [(6, False, 0), (7, True, 0), (8, True, 1), (-1, True, 0)],
 )
-def test_read_fences_earlier_leaders_once(leader_epoch: int, answered: bool, records: int) -> None:
+def test_read_with_a_new_leader_epoch_fences_earlier_leaders(
+    leader_epoch: int, answered: bool, records: int
+) -> None:
     coordinator = Coordinator()
     coordinator.initialize(5, 10)
     coordinator.read(7)
@@ -141,7 +143,7 @@ def test_read_fences_earlier_leaders_once(leader_epoch: int, answered: bool, rec
 @pytest.mark.parametrize(
     ("state_epoch", "answer"), [(4, OLD_STATE), (5, ShareStateAnswer()), (6, ShareStateAnswer())]
 )
-def test_group_begins_anew_in_no_earlier_state_epoch(
+def test_initialize_with_an_earlier_state_epoch_is_fenced(
     state_epoch: int, answer: ShareStateAnswer
 ) -> None:
     coordinator = Coordinator()
@@ -155,7 +157,7 @@ def test_group_begins_anew_in_no_earlier_state_epoch(
     assert state.delivery_complete_count == 0
 
 
-def test_group_without_a_start_has_no_count_of_done_records() -> None:
+def test_delivery_complete_count_is_unknown_without_a_start_offset() -> None:
     coordinator = Coordinator()
     coordinator.initialize(5, -1)
     state = summary(coordinator).state
@@ -163,7 +165,7 @@ def test_group_without_a_start_has_no_count_of_done_records() -> None:
     assert (state.start_offset, state.delivery_complete_count, state.leader_epoch) == (-1, -1, 0)
 
 
-def test_deleted_partition_is_kept_no_longer() -> None:
+def test_deleted_share_state_is_empty() -> None:
     coordinator = Coordinator()
     coordinator.initialize(5, 10)
     assert coordinator.delete() == ShareStateAnswer()
@@ -173,7 +175,7 @@ def test_deleted_partition_is_kept_no_longer() -> None:
     assert len(coordinator.records) == count, "nothing is left to be deleted"
 
 
-def test_states_of_deleted_topics_go_in_batches_of_any_size() -> None:
+def test_tombstones_of_deleted_topics_need_no_common_batch() -> None:
     coordinator = Coordinator()
     coordinator.image, other = put(coordinator.image, "u", 1)
     first = coordinator.key
@@ -189,7 +191,7 @@ def test_states_of_deleted_topics_go_in_batches_of_any_size() -> None:
     assert machine.topics_deleted([("v", b"v" * 16)], coordinator.now_ms) is None
 
 
-def test_error_of_the_log_is_told_with_kafkas_sentence() -> None:
+def test_failed_append_is_answered_with_kafkas_message() -> None:
     for error, sentence in ERROR_MESSAGES.items():
         assert ShareStateAnswer.refused(error) == ShareStateAnswer(error, sentence)
     assert ShareStateAnswer.refused(ErrorCode.NOT_COORDINATOR) == ShareStateAnswer(
@@ -216,7 +218,7 @@ writes = st.lists(
 
 
 @given(writes)
-def test_updates_and_snapshots_come_to_the_same_state(
+def test_updates_and_snapshots_give_the_same_state(
     steps: list[tuple[int, int, int, list[StateBatch]]],
 ) -> None:
     """However often a snapshot is written; a snapshot read again is the state that it was of."""
@@ -243,7 +245,7 @@ def test_updates_and_snapshots_come_to_the_same_state(
 # -- runs
 
 
-def test_runs_that_were_delivered_are_parts_once_they_are_cut() -> None:
+def test_delivered_run_is_marked_split_when_it_is_cut() -> None:
     runs = RecordRuns(0)
     delivered = Delivery(DeliveryState.AVAILABLE, 1)
     runs.extend(9, delivered)
@@ -264,7 +266,7 @@ def test_runs_that_were_delivered_are_parts_once_they_are_cut() -> None:
 
 
 @pytest.mark.parametrize(("last", "end"), [(19, 20), (14, 15), (10, 11), (9, 10), (4, 10)])
-def test_unread_records_behind_an_offset_are_forgotten(last: int, end: int) -> None:
+def test_drop_unread_drops_undelivered_runs_after_an_offset(last: int, end: int) -> None:
     runs = RecordRuns(0)
     runs.extend(9, Delivery(DeliveryState.ACQUIRED, 1, "m", 5))
     runs.extend(19, UNREAD)
@@ -275,7 +277,7 @@ def test_unread_records_behind_an_offset_are_forgotten(last: int, end: int) -> N
 # -- sessions
 
 
-def test_member_is_told_of_a_partition_until_it_was_told_well() -> None:
+def test_partition_must_be_reported_until_its_response_has_no_error() -> None:
     session = ShareSession()
     place, stranger = (b"a", 0), (b"b", 0)
     session.change([place], [])
@@ -291,7 +293,7 @@ def test_member_is_told_of_a_partition_until_it_was_told_well() -> None:
     assert session.next_order() == [place]
 
 
-def test_names_of_topics_go_with_their_last_partition() -> None:
+def test_topic_name_is_dropped_with_its_last_partition() -> None:
     session = ShareSession()
     session.change([(b"a", 0), (b"a", 1), (b"b", 0)], [])
     session.names = {b"a": "a", b"b": "b"}
@@ -301,7 +303,7 @@ def test_names_of_topics_go_with_their_last_partition() -> None:
     assert session.names == {b"b": "b"}
 
 
-def test_sessions_know_their_groups_and_which_is_current() -> None:
+def test_sessions_find_their_group_and_the_current_session() -> None:
     sessions = ShareSessions()
     first = sessions.begin(("g", "m"), max_sessions=1)
     assert isinstance(first, ShareSession)

@@ -112,7 +112,7 @@ def played() -> Coordinator:
     return coordinator
 
 
-def test_the_same_records() -> None:
+def test_machine_writes_the_records_of_apache_kafka() -> None:
     coordinator = played()
     written = [decode(key, value) for key, value in coordinator.log]
     assert len(written) == len(LINES)
@@ -129,7 +129,7 @@ def test_the_same_records() -> None:
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_their_records_are_written_again(line: str) -> None:
+def test_records_of_apache_kafka_encode_to_the_same_bytes(line: str) -> None:
     key, _, text = line.partition(" ")
     value = bytes.fromhex(text) if text != "-" else None
     record = decode(bytes.fromhex(key), value)
@@ -137,14 +137,14 @@ def test_their_records_are_written_again(line: str) -> None:
     assert record.encode() == (bytes.fromhex(key), value)
 
 
-def test_the_log_tells_the_same() -> None:
+def test_state_is_the_same_after_a_reload() -> None:
     coordinator = played()
     before = coordinator.read().state
     coordinator.reload()
     assert coordinator.read().state == before
 
 
-def test_a_snapshot_takes_the_place_of_many_updates() -> None:
+def test_snapshot_is_written_after_updates_per_snapshot() -> None:
     coordinator = Coordinator(updates_per_snapshot=2)
     coordinator.initialize(1, 0)
     for number in range(5):
@@ -158,7 +158,7 @@ def test_a_snapshot_takes_the_place_of_many_updates() -> None:
     assert coordinator.read().state == state
 
 
-def test_a_topic_that_is_gone() -> None:
+def test_state_of_a_deleted_topic_is_deleted() -> None:
     coordinator = Coordinator()
     coordinator.initialize(1, 0)
     coordinator.image = deleted(coordinator.image, "t")

@@ -60,7 +60,7 @@ def say(
     return transition
 
 
-def test_each_record_is_for_one_member() -> None:
+def test_acquired_record_is_not_acquired_by_another_member() -> None:
     partition = begun()
     assert take(partition, "a", (0, 4), most=3) == [AcquiredBatch(0, 4, 1)], "batches stay whole"
     assert take(partition, "b", (0, 4), (5, 9)) == [AcquiredBatch(5, 9, 1)]
@@ -68,7 +68,7 @@ def test_each_record_is_for_one_member() -> None:
     assert partition.next_fetch_offset == 10
 
 
-def test_what_is_accepted_is_done_with_in_order() -> None:
+def test_start_offset_rises_over_accepted_records_in_order() -> None:
     partition = begun()
     take(partition, "a", (0, 9))
     assert say(partition, "a", 5, 9, ACCEPT).batches == [StateBatch(5, 9, 1, 2)]
@@ -78,7 +78,7 @@ def test_what_is_accepted_is_done_with_in_order() -> None:
     assert partition.delivery_complete_count == 0
 
 
-def test_what_is_said_of_each_record() -> None:
+def test_each_acknowledge_type_sets_its_state() -> None:
     partition = begun()
     take(partition, "a", (0, 4))
     transition = say(partition, "a", 0, 4, ACCEPT, ACCEPT, REJECT, RELEASE, GAP)
@@ -92,7 +92,7 @@ def test_what_is_said_of_each_record() -> None:
     assert take(partition, "b", (0, 4)) == [AcquiredBatch(3, 3, 2)]
 
 
-def test_what_was_delivered_often_enough_is_archived() -> None:
+def test_released_record_is_archived_at_the_delivery_limit() -> None:
     partition = begun()
     for count in (1, 2, 3):
         assert take(partition, "a", (0, 0)) == [AcquiredBatch(0, 0, count)]
@@ -101,7 +101,7 @@ def test_what_was_delivered_often_enough_is_archived() -> None:
     assert (partition.start_offset, take(partition, "a", (0, 0))) == (1, [])
 
 
-def test_locks_end() -> None:
+def test_records_are_available_after_their_lock_ends() -> None:
     partition = begun()
     take(partition, "a", (0, 4))
     assert partition.next_lock_end_ms == NOW_MS + LIMITS.lock_ms
@@ -115,7 +115,7 @@ def test_locks_end() -> None:
     assert refused.value.error is ErrorCode.INVALID_RECORD_STATE
 
 
-def test_a_lock_is_renewed_and_nothing_is_written() -> None:
+def test_renewed_lock_is_not_written() -> None:
     partition = begun()
     take(partition, "a", (0, 4), now_ms=NOW_MS - 20_000)
     assert say(partition, "a", 0, 4, RENEW).batches == []
@@ -127,7 +127,7 @@ def test_a_lock_is_renewed_and_nothing_is_written() -> None:
     assert partition.start_offset == 5
 
 
-def test_who_leaves_gives_back() -> None:
+def test_records_of_a_leaving_member_are_released() -> None:
     partition = begun()
     take(partition, "a", (0, 4))
     take(partition, "b", (0, 4), (5, 9))
@@ -135,7 +135,7 @@ def test_who_leaves_gives_back() -> None:
     assert take(partition, "c", (0, 4), (5, 9)) == [AcquiredBatch(0, 4, 2)]
 
 
-def test_what_could_not_be_written_is_as_it_was() -> None:
+def test_failed_write_leaves_the_records_unchanged() -> None:
     partition = begun()
     take(partition, "a", (0, 4))
     say(partition, "a", 0, 4, ACCEPT, succeeded=False)
@@ -152,7 +152,7 @@ def test_what_could_not_be_written_is_as_it_was() -> None:
         (2, 4, ErrorCode.INVALID_RECORD_STATE),
     ],
 )
-def test_what_is_refused(first: int, last: int, error: ErrorCode) -> None:
+def test_invalid_acknowledgements_are_refused(first: int, last: int, error: ErrorCode) -> None:
     """And nothing of the rest of the request has happened."""
     partition = begun()
     take(partition, "a", (0, 1))
@@ -165,7 +165,7 @@ def test_what_is_refused(first: int, last: int, error: ErrorCode) -> None:
     assert partition.start_offset == 2
 
 
-def test_what_is_said_twice_in_one_request_is_refused() -> None:
+def test_second_acknowledgement_in_one_request_is_refused() -> None:
     partition = begun()
     take(partition, "a", (0, 4))
     batches = [AcknowledgedBatch(0, 4, [ACCEPT]), AcknowledgedBatch(4, 4, [RELEASE])]
@@ -173,7 +173,7 @@ def test_what_is_said_twice_in_one_request_is_refused() -> None:
         partition.acknowledge("a", batches, NOW_MS, LIMITS)
 
 
-def test_what_was_done_with_meanwhile_is_passed_over() -> None:
+def test_acknowledgement_before_the_start_offset_is_ignored() -> None:
     partition = begun()
     take(partition, "a", (0, 9))
     partition.raise_start_to(5)
@@ -182,7 +182,7 @@ def test_what_was_done_with_meanwhile_is_passed_over() -> None:
     assert partition.start_offset == 7
 
 
-def test_no_more_than_may_be_on_their_way() -> None:
+def test_acquire_stops_at_max_record_locks() -> None:
     partition = begun()
     limits = ShareLimits(max_record_locks=100)
     read = [(at, at + 9) for at in range(0, 200, 10)]
@@ -198,7 +198,7 @@ def test_no_more_than_may_be_on_their_way() -> None:
     assert more == [AcquiredBatch(100, 109, 1)]
 
 
-def test_room_is_counted_in_records_that_were_read() -> None:
+def test_in_flight_limit_counts_whole_batches_that_were_read() -> None:
     """Of a batch that was acquired in part the rest counts, too; new records are told of apart."""
     partition = begun()
     limits = ShareLimits(max_record_locks=100)
@@ -214,13 +214,13 @@ def test_room_is_counted_in_records_that_were_read() -> None:
     assert strictly("d", 3) == []
 
 
-def test_at_most_so_many() -> None:
+def test_acquire_with_at_most_splits_a_batch() -> None:
     partition = begun()
     assert take(partition, "a", (0, 9), most=3, at_most=True) == [AcquiredBatch(0, 2, 1)]
     assert take(partition, "b", (0, 9)) == [AcquiredBatch(3, 9, 1)]
 
 
-def test_told_in_batches_of_a_size() -> None:
+def test_acquired_batches_have_the_batch_size() -> None:
     partition = begun()
     read = [(at, at + 3) for at in range(0, 16, 4)]
     assert take(partition, "a", *read, batch_size=5) == [
@@ -229,13 +229,13 @@ def test_told_in_batches_of_a_size() -> None:
     ]
 
 
-def test_offsets_without_records_are_acquired_with_the_others() -> None:
+def test_offsets_without_records_are_acquired_with_their_neighbours() -> None:
     """The member says that there is nothing (GAP)."""
     partition = begun()
     assert take(partition, "a", (3, 4), (9, 9)) == [AcquiredBatch(0, 9, 1)]
 
 
-def test_begins_as_it_was_written() -> None:
+def test_partition_starts_with_the_stored_state() -> None:
     """What was acquired and not written is available again."""
     partition = begun(StateBatch(5, 6, 1, 2), StateBatch(9, 9, 2, 0), start=3)
     assert (partition.start_offset, partition.end_offset) == (3, 10)
@@ -258,7 +258,7 @@ def test_begins_as_it_was_written() -> None:
         (5, [(0, 5)] * 3 + [(0, 2), (0, 0), (1, 1), (2, 2), (3, 5), (3, 3), (4, 4), (5, 5)]),
     ],
 )
-def test_what_is_given_back_too_often_is_delivered_in_portions(
+def test_often_released_records_are_delivered_in_portions(
     limit: int, portions: list[tuple[int, int]]
 ) -> None:
     """As Apache Kafka 4.3.1 does."""

@@ -15,7 +15,7 @@ def begun(sessions: ShareSessions) -> ShareSession:
     return session
 
 
-def test_each_request_has_the_next_epoch() -> None:
+def test_session_requires_the_next_epoch_in_each_request() -> None:
     sessions = ShareSessions()
     session = begun(sessions)
     assert sessions.next(READER, 1) is session
@@ -26,7 +26,7 @@ def test_each_request_has_the_next_epoch() -> None:
     assert sessions.next(READER, 1) is session
 
 
-def test_a_session_that_has_ended_is_not_found() -> None:
+def test_ended_session_is_not_found() -> None:
     sessions = ShareSessions()
     session = begun(sessions)
     assert sessions.end(READER) is session
@@ -34,7 +34,7 @@ def test_a_session_that_has_ended_is_not_found() -> None:
     assert sessions.next(READER, 1) is ErrorCode.SHARE_SESSION_NOT_FOUND
 
 
-def test_no_more_sessions_than_there_may_be() -> None:
+def test_session_beyond_the_limit_is_refused() -> None:
     sessions = ShareSessions()
     first = begun(sessions)
     assert begun(sessions) is not first, "in its own place"
@@ -43,7 +43,7 @@ def test_no_more_sessions_than_there_may_be() -> None:
     assert refused is ErrorCode.SHARE_SESSION_LIMIT_REACHED
 
 
-def test_each_partition_comes_first_once() -> None:
+def test_each_partition_is_first_in_turn() -> None:
     session = ShareSession()
     session.change([A, B, C], [])
     assert [session.next_order()[0] for _ in range(4)] == [A, B, C, A]

@@ -122,7 +122,7 @@ async def begun(made: Cluster, offset: int = 0) -> None:
     assert told.responses[0].partitions[0].error_code == ErrorCode.NONE
 
 
-async def test_coordinators_and_records_are_on_three_brokers(tmp_path: Path) -> None:
+async def test_share_group_reads_partitions_of_three_brokers(tmp_path: Path) -> None:
     async with three_brokers(tmp_path) as made, connected(made, 3) as client:
         await begun(made, 2)
         assert await described(made.members[1]) == (2, 0, 8)
@@ -133,7 +133,7 @@ async def test_coordinators_and_records_are_on_three_brokers(tmp_path: Path) -> 
         assert await described(made.members[1]) == (4, 0, 4)
 
 
-async def test_a_state_is_read_again_where_the_partition_is_led_later(tmp_path: Path) -> None:
+async def test_new_leader_reads_the_stored_state(tmp_path: Path) -> None:
     async with (
         three_brokers(tmp_path) as made,
         connected(made, 3) as before,
@@ -152,7 +152,7 @@ async def test_a_state_is_read_again_where_the_partition_is_led_later(tmp_path: 
         assert await described(made.members[1]) == (0, 1, 4)
 
 
-async def test_states_move_with_their_coordinator(tmp_path: Path) -> None:
+async def test_state_survives_a_move_of_its_coordinator(tmp_path: Path) -> None:
     async with three_brokers(tmp_path) as made, connected(made, 3) as client:
         await begun(made)
         await joined(made.members[1])
@@ -176,7 +176,7 @@ async def _comes_back(made: Cluster) -> None:
     made.elect(STATES, 0, 1)
 
 
-async def test_all_partitions_wait_for_a_coordinator_together(
+async def test_partitions_wait_for_an_unavailable_coordinator_concurrently(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And not one after the other; a fetch waits for it no longer than for records."""
@@ -202,7 +202,7 @@ async def test_all_partitions_wait_for_a_coordinator_together(
         assert errors == dict.fromkeys(range(count), ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
-async def test_a_partition_whose_coordinator_is_away_holds_up_no_other(tmp_path: Path) -> None:
+async def test_unavailable_coordinator_does_not_block_other_partitions(tmp_path: Path) -> None:
     async with three_brokers(tmp_path) as made, connected(made, 3) as client:
         await begun(made)
         await joined(made.members[1])
@@ -217,7 +217,7 @@ async def test_a_partition_whose_coordinator_is_away_holds_up_no_other(tmp_path:
         assert told.responses[0].partitions[0].acquired_records
 
 
-async def test_a_group_is_deleted_with_its_states(tmp_path: Path) -> None:
+async def test_delete_group_deletes_its_share_state(tmp_path: Path) -> None:
     async with three_brokers(tmp_path) as made, connected(made, 3) as client:
         await begun(made)
         await joined(made.members[1])

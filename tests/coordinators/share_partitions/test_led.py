@@ -115,7 +115,7 @@ def delayed(answer: ShareStateAnswer) -> tuple[Reply, Callable[[], None]]:
     return promise, lambda: promise.resolve(answer)
 
 
-def test_ended_locks_that_could_not_be_written_are_written_again(reading: Reading) -> None:
+def test_expiry_is_repeated_after_a_failed_write(reading: Reading) -> None:
     """Nobody else would do it: the member is gone, and no data comes."""
     reading.coordinator.answers = [away(), away()]
     reading.clock.move_to(LOCK_MS)
@@ -132,7 +132,7 @@ def test_ended_locks_that_could_not_be_written_are_written_again(reading: Readin
         assert [batch.state for batch in written.batches] == [DeliveryState.AVAILABLE]
 
 
-def test_records_of_a_member_whose_leave_is_not_written_wait_for_their_locks(
+def test_failed_release_leaves_records_until_their_locks_end(
     reading: Reading,
 ) -> None:
     reading.coordinator.answers = [away()]
@@ -145,7 +145,7 @@ def test_records_of_a_member_whose_leave_is_not_written_wait_for_their_locks(
     assert len(reading.coordinator.written) == 2
 
 
-def test_lock_that_ends_gives_records_to_who_waits(reading: Reading) -> None:
+def test_waiting_fetch_gets_records_whose_lock_ends(reading: Reading) -> None:
     reading.clock.move_to(LOCK_MS - 1)
     assert (reading.waiter.told, reading.acquire("other")) == (0, [])
     reading.clock.move_to(LOCK_MS)
@@ -155,7 +155,7 @@ def test_lock_that_ends_gives_records_to_who_waits(reading: Reading) -> None:
     assert reading.acquire("m") == [(0, 9, 3)]
 
 
-def test_records_under_way_to_the_coordinator_are_nobodys(reading: Reading) -> None:
+def test_records_being_written_cannot_be_acquired(reading: Reading) -> None:
     reply, arrive = delayed(DONE)
     reading.coordinator.answers = [reply]
     told: list[ErrorCode] = []
@@ -169,7 +169,7 @@ def test_records_under_way_to_the_coordinator_are_nobodys(reading: Reading) -> N
 
 
 @pytest.mark.parametrize("error", [ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.FENCED_STATE_EPOCH])
-def test_fenced_partition_stops_and_is_forgotten(reading: Reading, error: ErrorCode) -> None:
+def test_fenced_partition_stops_and_is_dropped(reading: Reading, error: ErrorCode) -> None:
     reading.coordinator.answers = [ShareStateAnswer(error)]
     told: list[ErrorCode] = []
     reading.led.acknowledge("m", [AcknowledgedBatch(0, 9, [1])], told.append)
@@ -179,7 +179,7 @@ def test_fenced_partition_stops_and_is_forgotten(reading: Reading, error: ErrorC
     assert len(reading.coordinator.written) == 1, "a stopped partition writes nothing"
 
 
-def test_partition_that_another_broker_led_meanwhile_writes_no_ended_locks(
+def test_partition_led_elsewhere_in_between_writes_no_expiry(
     reading: Reading,
 ) -> None:
     reading.partition.leader_epoch = reading.partition.led_since_epoch = 5

@@ -290,12 +290,12 @@ def run(drawn: list[tuple[Any, ...]]) -> None:
         ("pass_time", LOCK_MS + 1),
     ]
 )
-def test_members_come_and_go(drawn: list[tuple[Any, ...]]) -> None:
+def test_random_member_schedules_deliver_each_record_once(drawn: list[tuple[Any, ...]]) -> None:
     run(drawn)
 
 
 @pytest.mark.long
 @settings(max_examples=300)
 @given(st.lists(steps, max_size=80))
-def test_members_come_and_go_for_long(drawn: list[tuple[Any, ...]]) -> None:
+def test_long_member_schedules_deliver_each_record_once(drawn: list[tuple[Any, ...]]) -> None:
     run(drawn)

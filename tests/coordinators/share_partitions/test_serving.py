@@ -51,7 +51,7 @@ def acquired(response: ShareFetchResponse) -> list[tuple[int, int, int]]:
     ]
 
 
-def test_what_a_member_has_is_for_others_when_its_connection_ends(stage: Stage) -> None:
+def test_records_are_released_when_the_connection_closes(stage: Stage) -> None:
     group, topic = group_of(stage), filled_topic(stage)
     assigned(stage, group, "a", topic)
     assert acquired(stage.send(fetch(group, "a", 0, topic), on="a")) == [(0, 5, 1)]
@@ -62,7 +62,7 @@ def test_what_a_member_has_is_for_others_when_its_connection_ends(stage: Stage) 
     assert told.error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
 
 
-def test_a_session_that_went_on_elsewhere_outlives_the_connection(stage: Stage) -> None:
+def test_session_continued_on_another_connection_outlives_the_first(stage: Stage) -> None:
     group, topic = group_of(stage), filled_topic(stage)
     assigned(stage, group, "a", topic)
     stage.send(fetch(group, "a", 0, topic), on="a")
@@ -75,7 +75,7 @@ def test_a_session_that_went_on_elsewhere_outlives_the_connection(stage: Stage) 
     assert done.responses[0].partitions[0].error_code == ErrorCode.NONE
 
 
-def test_a_group_that_nobody_reads_is_read_anew_from_its_coordinator(stage: Stage) -> None:
+def test_unread_group_is_loaded_again_from_its_coordinator(stage: Stage) -> None:
     group, topic = group_of(stage), filled_topic(stage)
     assigned(stage, group, "a", topic)
     stage.send(fetch(group, "a", 0, topic), on="a")
@@ -87,7 +87,7 @@ def test_a_group_that_nobody_reads_is_read_anew_from_its_coordinator(stage: Stag
     ]
 
 
-def test_a_fetch_waits_for_as_many_bytes_as_it_asks_for(stage: Stage) -> None:
+def test_share_fetch_waits_for_min_bytes(stage: Stage) -> None:
     group, topic = group_of(stage), stage.topic()
     assigned(stage, group, "a", topic)
     asked = fetch(group, "a", 0, topic, max_wait_ms=LONG_MS, min_bytes=2_000)
@@ -136,7 +136,7 @@ def partitions_acquired(response: ShareFetchResponse) -> list[int]:
     return [each.partition_index for each in partitions]
 
 
-def test_share_fetch_waits_while_its_topic_was_deleted_and_made_again(stage: Stage) -> None:
+def test_share_fetch_waits_while_its_topic_was_deleted_and_created_again(stage: Stage) -> None:
     """As on Apache Kafka 4.3.1, which answers at once while there is no topic of that name."""
     group, topic = group_of(stage), stage.topic("deleted")
     assigned(stage, group, "a", topic)
@@ -156,7 +156,7 @@ def test_share_fetch_waits_while_its_topic_was_deleted_and_made_again(stage: Sta
     assert stage.send(request).error_code == ErrorCode.NONE
 
 
-def test_share_fetch_that_waits_goes_on_when_its_topic_is_deleted(stage: Stage) -> None:
+def test_waiting_share_fetch_continues_when_its_topic_is_deleted(stage: Stage) -> None:
     """Apache Kafka 4.3.1 answers without an error after the wait, and the next fetch with one."""
     group, topic = group_of(stage), stage.topic("deleted-meanwhile")
     assigned(stage, group, "a", topic)
@@ -171,7 +171,7 @@ def test_share_fetch_that_waits_goes_on_when_its_topic_is_deleted(stage: Stage) 
     assert later.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-def test_a_group_without_a_heartbeat_has_the_topic_of_states_made(
+def test_share_fetch_without_a_heartbeat_creates_the_state_topic(
     broker_factory: Callable[..., BrokerProcess],
 ) -> None:
     """Its fetch waits no longer than it asks for; Apache Kafka 4.3.1 tells the same error then."""
@@ -202,7 +202,7 @@ def topics(stage: Stage) -> set[str]:
     return {topic.name for topic in stage.ask(MetadataRequest(topics=None)).topics}
 
 
-def test_who_finds_all_sessions_taken_is_told_so_after_the_wait(
+def test_share_fetch_beyond_the_session_limit_fails_after_the_wait(
     broker_factory: Callable[..., BrokerProcess],
 ) -> None:
     broker = broker_factory({"group.share.max.share.sessions": "1"})

@@ -67,13 +67,13 @@ def away() -> ShareStateAnswer:
     return ShareStateAnswer(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
 
-async def test_whoever_is_there_answers_at_once() -> None:
+async def test_available_coordinator_answers_at_once() -> None:
     host = Host()
     async with serving(host) as states:
         assert states.write(KEY, at(1)) == DONE
 
 
-async def test_what_follows_waits_behind_what_is_on_its_way(autojump_clock: object) -> None:
+async def test_request_waits_for_the_one_before_it(autojump_clock: object) -> None:
     host = Host()
     first = Promise[ShareStateAnswer]()
     host.share_coordinator.answers = [first]
@@ -89,7 +89,9 @@ async def test_what_follows_waits_behind_what_is_on_its_way(autojump_clock: obje
         assert states.write(KEY, at(4)) == DONE, "nobody waits any longer"
 
 
-async def test_a_coordinator_that_moves_is_asked_again_and_in_order(autojump_clock: object) -> None:
+async def test_requests_are_retried_in_order_while_the_coordinator_moves(
+    autojump_clock: object,
+) -> None:
     host = Host(SHARE_GROUP_STATE_TOPIC)
     host.share_coordinator.answers = [away(), ShareStateAnswer(ErrorCode.NOT_COORDINATOR), away()]
     async with serving(host) as states:
@@ -99,7 +101,7 @@ async def test_a_coordinator_that_moves_is_asked_again_and_in_order(autojump_clo
     assert host.made == [], "the topic is there"
 
 
-async def test_a_topic_that_is_not_there_is_made_once(autojump_clock: object) -> None:
+async def test_missing_state_topic_is_created_once(autojump_clock: object) -> None:
     """Whoever asks: a member's fetch may be the first to, with no heartbeat before it."""
     host = Host()
     host.share_coordinator.answers = [away(), away()]
@@ -108,7 +110,7 @@ async def test_a_topic_that_is_not_there_is_made_once(autojump_clock: object) ->
     assert host.made == [SHARE_GROUP_STATE_TOPIC]
 
 
-async def test_one_that_stays_away_is_told_of(autojump_clock: object) -> None:
+async def test_request_fails_if_the_coordinator_stays_unavailable(autojump_clock: object) -> None:
     host = Host()
     tries = len(RETRY_PAUSES_S) + 1
     host.share_coordinator.answers = [away()] * tries
@@ -118,7 +120,7 @@ async def test_one_that_stays_away_is_told_of(autojump_clock: object) -> None:
     assert len(host.share_coordinator.offsets) == tries
 
 
-async def test_who_is_fenced_is_told_at_once() -> None:
+async def test_fencing_error_is_returned_at_once() -> None:
     host = Host()
     fenced = ShareStateAnswer(ErrorCode.FENCED_LEADER_EPOCH)
     host.share_coordinator.answers = [fenced]

@@ -107,7 +107,7 @@ def read_in_part(stage: Stage) -> tuple[str, Topic]:
     return group, topic
 
 
-def test_its_tools_print_the_states(java_class: JavaClass, tmp_path: Path) -> None:
+def test_apache_kafkas_tools_print_share_state(java_class: JavaClass, tmp_path: Path) -> None:
     broker = BrokerProcess(tmp_path, SETTINGS)
     with broker, on(broker.bootstrap) as stage:
         group, _ = read_in_part(stage)
@@ -162,7 +162,7 @@ def in_java(told: Any) -> Any:  # noqa: ANN401 - whatever a record holds
 
 
 @pytest.mark.long
-def test_a_group_goes_from_apache_to_kwire_and_back(
+def test_share_group_moves_from_apache_kafka_to_kwire_and_back(
     apache_kafka_libs: Path, tmp_path: Path
 ) -> None:
     """What is done with is done with, what was given back is delivered again, and counted."""

@@ -24,13 +24,13 @@ def check(line: str) -> None:
     case.check(assigned, ordered=case.assignor == uniform.NAME)
 
 
-def test_as_they_were_kept() -> None:
+def test_consumer_assignors_match_recorded_kafka_results() -> None:
     for line in kept(ANSWERS):
         check(line)
 
 
 @pytest.mark.long
 @pytest.mark.java
-def test_as_they_are_now(rng: random.Random) -> None:
+def test_recorded_consumer_assignments_match_apache_kafka(rng: random.Random) -> None:
     for line in asked(ASSIGNORS, rng):
         check(line)

@@ -34,13 +34,13 @@ def state_of(client: Client) -> ConsumerMemberState:
     return group_in(client.simulation).members[client.member_id].state
 
 
-def test_the_first_member_has_everything() -> None:
+def test_first_member_gets_all_partitions() -> None:
     client = joined(started(), "a")
     assert (client.epoch, len(client.owned)) == (2, 4)
     assert group_in(client.simulation).state_name == "Stable"
 
 
-def test_partitions_go_over_once_they_were_given_up() -> None:
+def test_partitions_move_after_their_owner_has_given_them_up() -> None:
     simulation = started()
     first, second = joined(simulation, "a"), joined(simulation, "b")
     assert (second.epoch, second.owned, state_of(second)) == (
@@ -64,7 +64,7 @@ def test_partitions_go_over_once_they_were_given_up() -> None:
     assert not second.told & first.owned
 
 
-def test_who_does_not_give_up_in_time_is_out() -> None:
+def test_member_that_does_not_revoke_in_time_is_removed() -> None:
     simulation = started()
     first, second = joined(simulation, "a"), joined(simulation, "b")
     first.beat()
@@ -77,7 +77,7 @@ def test_who_does_not_give_up_in_time_is_out() -> None:
     assert len(second.told) == 4
 
 
-def test_sessions_end() -> None:
+def test_member_is_removed_when_its_session_ends() -> None:
     simulation = started()
     client = joined(simulation, "a")
     simulation.wait(AT_ONCE.session_timeout_ms - 1)
@@ -87,7 +87,7 @@ def test_sessions_end() -> None:
     assert group_in(simulation).state_name == "Empty"
 
 
-def test_a_static_member_comes_back_to_its_partitions() -> None:
+def test_returning_static_member_keeps_its_partitions() -> None:
     simulation = started()
     joined(simulation, "a", "i1")
     second = joined(simulation, "b", "i2")
@@ -101,7 +101,7 @@ def test_a_static_member_comes_back_to_its_partitions() -> None:
     assert fenced.error_code == ErrorCode.FENCED_INSTANCE_ID
 
 
-def test_a_lost_reply_is_told_again() -> None:
+def test_heartbeat_with_the_previous_epoch_gets_the_lost_response() -> None:
     simulation = started()
     first, second = joined(simulation, "a"), joined(simulation, "b")
     first.beat()
@@ -114,7 +114,7 @@ def test_a_lost_reply_is_told_again() -> None:
     assert second.beat().error_code == ErrorCode.FENCED_MEMBER_EPOCH
 
 
-def test_topics_that_grow_or_go_begin_an_epoch() -> None:
+def test_changed_or_deleted_topic_begins_an_epoch() -> None:
     simulation = started()
     client = joined(simulation, "a")
     simulation.put_topic("other", 3)
@@ -131,7 +131,7 @@ def test_topics_that_grow_or_go_begin_an_epoch() -> None:
     assert client.epoch == 4
 
 
-def test_a_pattern_finds_its_topics_behind_the_reply() -> None:
+def test_pattern_is_resolved_after_the_response() -> None:
     simulation = started()
     client = Client(simulation, "a", topics=[], pattern="t|u.*")
     client.beat()
@@ -149,7 +149,7 @@ def test_a_pattern_finds_its_topics_behind_the_reply() -> None:
     assert not group_in(simulation).patterns
 
 
-def test_a_pattern_is_the_groups_as_long_as_a_member_has_it() -> None:
+def test_pattern_is_deleted_with_its_last_member() -> None:
     simulation = started()
     clients = [Client(simulation, name, topics=[], pattern="t.*") for name in "ab"]
     for client in clients:
@@ -168,12 +168,12 @@ def test_a_pattern_is_the_groups_as_long_as_a_member_has_it() -> None:
     assert group_in(simulation).patterns.keys() == {"u.*"}
 
 
-def test_patterns_are_re2() -> None:
+def test_invalid_pattern_is_refused() -> None:
     refused = Client(started(), "a", topics=[], pattern="(a").beat()
     assert refused.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
-def test_many_who_join_at_once_share_an_assignment() -> None:
+def test_members_that_join_together_share_one_assignment() -> None:
     simulation = ConsumerSimulation(settings=ConsumerSettings(assignment_interval_ms=1_000))
     simulation.put_topic("t", 4)
     clients = [Client(simulation, f"m{number}") for number in range(4)]

@@ -87,7 +87,7 @@ def mixed(simulation: ConsumerSimulation) -> tuple[Client, ClassicClient]:
 # -- upgrade
 
 
-def test_a_classic_group_is_upgraded_and_all_settle() -> None:
+def test_classic_group_is_upgraded_and_all_members_settle() -> None:
     simulation = started()
     (old,) = classic_started(simulation, "c")
     generation, owned = old.generation, old.owned
@@ -107,7 +107,7 @@ def test_a_classic_group_is_upgraded_and_all_settle() -> None:
     assert [len(client.owned) for client in (old, new)] == [2, 2]
 
 
-def test_the_records_of_an_upgrade_say_what_members_of_the_classic_protocol_are() -> None:
+def test_upgrade_writes_the_records_of_classic_members() -> None:
     simulation = started()
     (old,) = classic_started(simulation, "c")
     written = len(simulation.records)
@@ -128,7 +128,7 @@ def test_the_records_of_an_upgrade_say_what_members_of_the_classic_protocol_are(
     assert old.beat() is REBALANCE
 
 
-def test_who_waits_for_a_generation_is_told_to_come_again() -> None:
+def test_upgrade_answers_parked_requests_with_rebalance_in_progress() -> None:
     simulation = started()
     first, second = classic_started(simulation, "c", "d")
     second.wants_to_join = True
@@ -144,7 +144,7 @@ def test_who_waits_for_a_generation_is_told_to_come_again() -> None:
     settled(simulation, first, second, new)
 
 
-def test_before_the_first_generation_too() -> None:
+def test_upgrade_works_before_the_first_generation() -> None:
     simulation = started(group_initial_rebalance_delay_ms=3_000)
     old, new = ClassicClient(simulation, "c"), Client(simulation, "m")
     old.join()
@@ -164,7 +164,7 @@ def refused(simulation: ConsumerSimulation) -> str:
 
 
 @pytest.mark.parametrize("policy", [MigrationPolicy.DISABLED, MigrationPolicy.DOWNGRADE])
-def test_the_policy_may_forbid_it(policy: MigrationPolicy) -> None:
+def test_upgrade_is_refused_by_the_migration_policy(policy: MigrationPolicy) -> None:
     simulation = started(group_consumer_migration_policy=policy)
     (old,) = classic_started(simulation, "c")
     assert refused(simulation) == "online upgrade is disabled."
@@ -172,7 +172,7 @@ def test_the_policy_may_forbid_it(policy: MigrationPolicy) -> None:
     assert Client(simulation, "m").beat().error_code == ErrorCode.NONE, "nobody is in it"
 
 
-def test_groups_that_are_too_large_or_not_of_consumers_stay_as_they_are() -> None:
+def test_upgrade_is_refused_for_too_large_or_other_groups() -> None:
     simulation = started(group_consumer_max_size=1)
     classic_started(simulation, "c", "d")
     size = "the group size exceeds the consumer group maximum size."
@@ -195,7 +195,7 @@ def test_groups_that_are_too_large_or_not_of_consumers_stay_as_they_are() -> Non
         ),
     ],
 )
-def test_assignments_that_would_be_lost_forbid_it(told: bytes, why: str) -> None:
+def test_upgrade_is_refused_with_user_data_in_assignments(told: bytes, why: str) -> None:
     simulation = started()
     (old,) = classic_started(simulation, "c")
     record = classic_group_in(simulation).to_record({old.member_id: told})
@@ -206,7 +206,7 @@ def test_assignments_that_would_be_lost_forbid_it(told: bytes, why: str) -> None
 # -- members of the classic protocol
 
 
-def test_a_classic_member_gives_up_before_others_get_it() -> None:
+def test_classic_member_gives_up_a_partition_before_others_get_it() -> None:
     simulation = started()
     old = ClassicClient(simulation, "c")
     first = Client(simulation, "m")
@@ -218,7 +218,7 @@ def test_a_classic_member_gives_up_before_others_get_it() -> None:
     settled(simulation, first, old)
 
 
-def test_classic_member_joins_again_once_the_partition_it_waits_for_is_free() -> None:
+def test_classic_member_rejoins_once_its_awaited_partition_is_free() -> None:
     """What it owns already is held by itself, and nothing to wait for."""
     simulation = started(5)
     first, old = Client(simulation, "b"), ClassicClient(simulation, "c")
@@ -241,7 +241,7 @@ def test_classic_member_joins_again_once_the_partition_it_waits_for_is_free() ->
     assert [partition for _, partition in sorted(old.owned)] == [2, 3, 4]
 
 
-def test_a_member_that_is_told_to_join_has_its_rebalance_timeout_for_it() -> None:
+def test_classic_member_that_does_not_rejoin_in_time_is_removed() -> None:
     simulation = started()
     first, old = mixed(simulation)
     simulation.put_topic("t", 8)
@@ -257,7 +257,7 @@ def test_a_member_that_is_told_to_join_has_its_rebalance_timeout_for_it() -> Non
     settled(simulation, first)
 
 
-def test_a_member_that_does_not_sync_in_time_is_out() -> None:
+def test_classic_member_that_does_not_sync_in_time_is_removed() -> None:
     simulation = started()
     first = Client(simulation, "m")
     round_of(first)
@@ -271,7 +271,7 @@ def test_a_member_that_does_not_sync_in_time_is_out() -> None:
     assert old.member_id not in group_in(simulation).members
 
 
-def test_its_own_session_timeout_counts_for_a_classic_member() -> None:
+def test_classic_member_uses_its_own_session_timeout() -> None:
     simulation = started()
     first, old = mixed(simulation)
     old.beat()
@@ -284,7 +284,7 @@ def test_its_own_session_timeout_counts_for_a_classic_member() -> None:
     assert old.beat() is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_protocols_that_the_others_do_not_have_are_refused() -> None:
+def test_join_without_a_common_protocol_is_refused() -> None:
     simulation = started()
     first, old = mixed(simulation)
     other = ClassicClient(simulation, "d", protocols=("range",))
@@ -294,7 +294,7 @@ def test_protocols_that_the_others_do_not_have_are_refused() -> None:
     settled(simulation, first, old, other)
 
 
-def test_versions_without_member_ids_join_at_once() -> None:
+def test_join_before_v4_needs_no_member_id() -> None:
     simulation = started()
     first = Client(simulation, "m")
     round_of(first)
@@ -304,7 +304,7 @@ def test_versions_without_member_ids_join_at_once() -> None:
     assert old.member_id in group_in(simulation).members
 
 
-def test_a_full_group_takes_nobody() -> None:
+def test_join_of_a_full_group_is_refused() -> None:
     simulation = started(group_consumer_max_size=2)
     first, old = mixed(simulation)
     late = ClassicClient(simulation, "d")
@@ -318,7 +318,7 @@ def test_a_full_group_takes_nobody() -> None:
 # -- downgrade
 
 
-def test_the_group_goes_back_when_the_last_consumer_member_leaves() -> None:
+def test_group_is_downgraded_when_the_last_consumer_member_leaves() -> None:
     simulation = started()
     first, old = mixed(simulation)
     epoch = group_in(simulation).epoch
@@ -333,7 +333,7 @@ def test_the_group_goes_back_when_the_last_consumer_member_leaves() -> None:
     assert old.generation == epoch + 1
 
 
-def test_nobody_is_forgotten_when_the_broker_dies_in_between() -> None:
+def test_downgraded_group_keeps_its_members_after_a_restart() -> None:
     simulation = started()
     first, old = mixed(simulation)
     first.leave()
@@ -351,7 +351,7 @@ def test_nobody_is_forgotten_when_the_broker_dies_in_between() -> None:
     )
 
 
-def test_and_when_its_session_ends() -> None:
+def test_group_is_downgraded_when_the_last_consumer_session_ends() -> None:
     simulation = started()
     _, old = mixed(simulation)
     for _ in range(3):
@@ -361,7 +361,7 @@ def test_and_when_its_session_ends() -> None:
     settled(simulation, old)
 
 
-def test_the_classic_group_waits_for_nobody_who_is_not_heard_of() -> None:
+def test_downgraded_group_removes_silent_members() -> None:
     simulation = started()
     first, old = mixed(simulation)
     old.beat()
@@ -374,7 +374,7 @@ def test_the_classic_group_waits_for_nobody_who_is_not_heard_of() -> None:
 
 
 @pytest.mark.parametrize("policy", [MigrationPolicy.DISABLED, MigrationPolicy.UPGRADE])
-def test_the_policy_may_keep_it(policy: MigrationPolicy) -> None:
+def test_downgrade_is_prevented_by_the_migration_policy(policy: MigrationPolicy) -> None:
     simulation = started(group_consumer_migration_policy=policy)
     first, old = mixed(simulation)
     first.leave()
@@ -384,7 +384,7 @@ def test_the_policy_may_keep_it(policy: MigrationPolicy) -> None:
     assert group_in(simulation).state_name == "Empty"
 
 
-def test_a_group_over_the_size_of_classic_ones_stays() -> None:
+def test_group_over_the_classic_size_limit_is_not_downgraded() -> None:
     simulation = started(group_max_size=1)
     first, old = mixed(simulation)
     another = ClassicClient(simulation, "d")
@@ -395,7 +395,7 @@ def test_a_group_over_the_size_of_classic_ones_stays() -> None:
     assert isinstance(simulation.machine.groups[GROUP_ID], ClassicGroup)
 
 
-def test_the_last_classic_member_leaves_a_consumer_group() -> None:
+def test_group_stays_a_consumer_group_when_the_last_classic_member_leaves() -> None:
     simulation = started()
     first, old = mixed(simulation)
     answer = old.leave()
@@ -403,7 +403,7 @@ def test_the_last_classic_member_leaves_a_consumer_group() -> None:
     settled(simulation, first)
 
 
-def test_nothing_happens_of_a_downgrade_that_cannot_be_written() -> None:
+def test_downgrade_that_cannot_be_written_changes_nothing() -> None:
     simulation = started()
     first, old = mixed(simulation)
     simulation.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
@@ -418,7 +418,7 @@ def test_nothing_happens_of_a_downgrade_that_cannot_be_written() -> None:
 # -- static members
 
 
-def test_a_static_member_comes_back_with_the_new_protocol_to_what_it_had() -> None:
+def test_static_member_returns_with_the_consumer_protocol_to_its_partitions() -> None:
     simulation = started()
     old = ClassicClient(simulation, "c", "i")
     settled(simulation, old)
@@ -429,7 +429,7 @@ def test_a_static_member_comes_back_with_the_new_protocol_to_what_it_had() -> No
     assert old.beat() is ErrorCode.FENCED_INSTANCE_ID
 
 
-def test_and_with_the_old_one_without_a_rebalance() -> None:
+def test_static_member_returns_with_the_classic_protocol_without_a_rebalance() -> None:
     simulation = started()
     new = Client(simulation, "m", "i")
     round_of(new)
@@ -444,7 +444,7 @@ def test_and_with_the_old_one_without_a_rebalance() -> None:
     assert refused.error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_or_with_one_where_it_wants_other_topics() -> None:
+def test_static_member_returns_with_other_topics_and_a_rebalance() -> None:
     simulation = started()
     simulation.put_topic("u", 1)
     other, new = ClassicClient(simulation, "d"), Client(simulation, "m", "i")
@@ -459,7 +459,7 @@ def test_or_with_one_where_it_wants_other_topics() -> None:
     assert len(old.owned | other.owned) == 5
 
 
-def test_a_member_of_the_consumer_protocol_need_not_leave_for_a_classic_one() -> None:
+def test_classic_join_takes_over_the_instance_id_of_a_consumer_member() -> None:
     simulation = started()
     first, new = Client(simulation, "f"), Client(simulation, "m", "i")
     round_of(first, new)
@@ -472,7 +472,7 @@ def test_a_member_of_the_consumer_protocol_need_not_leave_for_a_classic_one() ->
     assert new.beat().error_code == ErrorCode.UNRELEASED_INSTANCE_ID or not new.is_in
 
 
-def test_an_administrator_removes_members_of_both_kinds_by_their_instance() -> None:
+def test_leave_group_removes_members_of_both_protocols_by_instance_id() -> None:
     simulation = started()
     new, old = Client(simulation, "m", "i"), ClassicClient(simulation, "c", "j")
     round_of(new)

@@ -108,7 +108,7 @@ def delete(simulation: ConsumerSimulation, topic: str) -> ErrorCode:
     return ErrorCode(ticket.response.topics[0].partitions[0].error_code)
 
 
-def test_members_commit_in_their_epoch_and_in_earlier_ones_what_they_had(
+def test_member_commits_in_its_epoch_or_since_the_assignment_epoch(
     simulation: ConsumerSimulation,
 ) -> None:
     mine, others = owned(simulation, "a-0"), owned(simulation, "b-0")
@@ -121,12 +121,16 @@ def test_members_commit_in_their_epoch_and_in_earlier_ones_what_they_had(
     assert commit(simulation, "nobody", 3, 0) is UNKNOWN
 
 
-def test_versions_before_member_epochs_are_refused(simulation: ConsumerSimulation) -> None:
+def test_commit_in_a_version_before_member_epochs_is_refused(
+    simulation: ConsumerSimulation,
+) -> None:
     assert commit(simulation, "a-0", 3, 0, version=8) is ErrorCode.UNSUPPORTED_VERSION
     assert commit(simulation, "", -1, 0, version=8) is UNKNOWN
 
 
-def test_anyone_commits_to_an_empty_group(simulation: ConsumerSimulation) -> None:
+def test_commit_without_member_is_accepted_in_an_empty_group(
+    simulation: ConsumerSimulation,
+) -> None:
     assert commit(simulation, "", -1, 0) is UNKNOWN
     for member_id in ("a-0", "b-0"):
         simulation.heartbeat(member_id=member_id, member_epoch=-1)
@@ -134,7 +138,7 @@ def test_anyone_commits_to_an_empty_group(simulation: ConsumerSimulation) -> Non
     assert commit(simulation, "a-0", 3, 0) is UNKNOWN
 
 
-def test_in_transactions_a_stale_epoch_is_an_illegal_generation(
+def test_transactional_commit_with_a_stale_epoch_is_an_illegal_generation(
     simulation: ConsumerSimulation,
 ) -> None:
     mine, others = owned(simulation, "a-0"), owned(simulation, "b-0")
@@ -146,7 +150,7 @@ def test_in_transactions_a_stale_epoch_is_an_illegal_generation(
     assert commit_in_transaction(simulation, "a-0", -1) is ErrorCode.ILLEGAL_GENERATION
 
 
-def test_who_names_neither_member_nor_epoch_may_look(simulation: ConsumerSimulation) -> None:
+def test_offset_fetch_without_member_and_epoch_is_allowed(simulation: ConsumerSimulation) -> None:
     assert look(simulation, None, -1) is OK
     assert look(simulation, "a-0", 3) is OK
     assert look(simulation, "a-0", 2) is STALE
@@ -156,7 +160,7 @@ def test_who_names_neither_member_nor_epoch_may_look(simulation: ConsumerSimulat
     assert look(simulation, "", -1) is UNKNOWN
 
 
-def test_offsets_of_subscribed_topics_are_not_deleted(simulation: ConsumerSimulation) -> None:
+def test_offset_delete_refuses_subscribed_topics(simulation: ConsumerSimulation) -> None:
     simulation.put_topic("other", 1)
     assert commit(simulation, "a-0", 3, 0) is OK
     assert delete(simulation, "t") is ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
@@ -168,7 +172,7 @@ def test_offsets_of_subscribed_topics_are_not_deleted(simulation: ConsumerSimula
     assert simulation.machine.offsets.get(GROUP_ID, "t", 0) is None
 
 
-def test_only_empty_groups_are_deleted_and_with_all_that_they_had(
+def test_delete_group_needs_an_empty_group_and_deletes_its_records(
     simulation: ConsumerSimulation,
 ) -> None:
     def delete_group() -> ErrorCode:

@@ -53,7 +53,7 @@ def beat(
     return ticket.response
 
 
-def test_who_says_nothing_is_told_nothing(simulation: ConsumerSimulation) -> None:
+def test_quiet_heartbeat_gets_no_assignment(simulation: ConsumerSimulation) -> None:
     told = beat(simulation)
     assert (told.member_id, told.member_epoch, told.assignment) == ("m", 2, None)
 
@@ -73,7 +73,7 @@ def test_who_says_nothing_is_told_nothing(simulation: ConsumerSimulation) -> Non
     ],
     ids="-".join,
 )
-def test_whatever_it_says_is_considered(
+def test_heartbeat_with_any_field_is_decided_in_full(
     simulation: ConsumerSimulation, said: dict[str, Any]
 ) -> None:
     with pytest.raises(Considered):
@@ -91,7 +91,7 @@ def test_whatever_it_says_is_considered(
     ],
     ids="-".join,
 )
-def test_whatever_has_happened_is_considered(
+def test_heartbeat_after_any_change_of_the_group_is_decided_in_full(
     simulation: ConsumerSimulation, changed: dict[str, Any]
 ) -> None:
     for name, value in changed.items():
@@ -108,7 +108,7 @@ def test_whatever_has_happened_is_considered(
     ],
     ids="-".join,
 )
-def test_who_has_not_arrived_is_considered(
+def test_heartbeat_of_an_unreconciled_member_is_decided_in_full(
     simulation: ConsumerSimulation, changed: dict[str, Any]
 ) -> None:
     group = simulation.group
@@ -118,7 +118,7 @@ def test_who_has_not_arrived_is_considered(
         beat(simulation)
 
 
-def test_who_says_nothing_is_expected_to_say_so_again(simulation: ConsumerSimulation) -> None:
+def test_quiet_heartbeat_restarts_the_session(simulation: ConsumerSimulation) -> None:
     simulation.wait(44_000)
     beat(simulation)
     simulation.wait(44_999)

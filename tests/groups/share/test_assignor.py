@@ -23,13 +23,13 @@ def check(line: str) -> None:
     case.check(assign(ShareSpec(case.members, case.homogeneous, readable)), ordered=True)
 
 
-def test_as_they_were_kept() -> None:
+def test_share_assignor_matches_recorded_kafka_results() -> None:
     for line in kept(ANSWERS):
         check(line)
 
 
 @pytest.mark.long
 @pytest.mark.java
-def test_as_they_are_now(rng: random.Random) -> None:
+def test_recorded_share_assignments_match_apache_kafka(rng: random.Random) -> None:
     for line in asked(ASSIGNORS, rng, "share"):
         check(line)

@@ -40,7 +40,7 @@ def reading(simulation: ShareSimulation, name: str) -> Client:
     return client
 
 
-def test_records_are_those_that_apache_kafka_writes_and_in_its_order() -> None:
+def test_heartbeat_writes_the_records_of_apache_kafka_in_its_order() -> None:
     simulation = started()
     client = Client(simulation, "a")
     client.beat()
@@ -64,7 +64,7 @@ def test_records_are_those_that_apache_kafka_writes_and_in_its_order() -> None:
     assert [type(record) for record in simulation.records] == left
 
 
-def test_a_member_reads_once_the_share_coordinator_has_been_told() -> None:
+def test_member_gets_partitions_after_their_state_is_initialized() -> None:
     simulation = started()
     client = Client(simulation, "a")
     assert (client.beat().member_epoch, client.reads) == (2, frozenset())
@@ -78,7 +78,7 @@ def test_a_member_reads_once_the_share_coordinator_has_been_told() -> None:
     assert client.beat().assignment is None, "it was told before"
 
 
-def test_the_share_coordinator_is_asked_again_in_time() -> None:
+def test_initialization_is_repeated_after_the_retry_interval() -> None:
     simulation = started()
     client = Client(simulation, "a")
     client.beat()
@@ -91,7 +91,7 @@ def test_the_share_coordinator_is_asked_again_in_time() -> None:
     assert len(simulation.asked) == 1
 
 
-def test_the_share_coordinator_is_asked_again_at_once_after_a_restart() -> None:
+def test_initialization_is_repeated_at_once_after_a_restart() -> None:
     simulation = started()
     client = Client(simulation, "a")
     client.beat()
@@ -100,7 +100,7 @@ def test_the_share_coordinator_is_asked_again_at_once_after_a_restart() -> None:
     assert len(simulation.asked) == 1
 
 
-def test_the_share_coordinator_is_asked_again_when_it_refused() -> None:
+def test_refused_initialization_is_repeated() -> None:
     simulation = started()
     client = Client(simulation, "a")
     client.beat()
@@ -109,7 +109,7 @@ def test_the_share_coordinator_is_asked_again_when_it_refused() -> None:
     assert len(simulation.asked) == 1
 
 
-def test_partitions_are_shared_by_more_members_than_there_are() -> None:
+def test_more_members_than_partitions_share_partitions() -> None:
     simulation = started(partitions=2)
     clients = [reading(simulation, name) for name in "abcd"]
     for _ in range(2):
@@ -119,7 +119,7 @@ def test_partitions_are_shared_by_more_members_than_there_are() -> None:
     assert len(frozenset.union(*(client.reads for client in clients))) == 2
 
 
-def test_new_partitions_are_read() -> None:
+def test_new_partitions_are_assigned() -> None:
     simulation = started(partitions=1)
     client = reading(simulation, "a")
     simulation.put_topic("t", 2)
@@ -131,7 +131,7 @@ def test_new_partitions_are_read() -> None:
     assert len(client.reads) == 2
 
 
-def test_a_topic_that_is_gone_is_forgotten() -> None:
+def test_deleted_topic_is_removed_from_the_group() -> None:
     simulation = started()
     client = reading(simulation, "a")
     simulation.delete_topic("t")
@@ -140,7 +140,7 @@ def test_a_topic_that_is_gone_is_forgotten() -> None:
     assert not client.reads
 
 
-def test_a_lost_reply_is_said_again() -> None:
+def test_heartbeat_with_the_previous_epoch_gets_the_lost_response() -> None:
     simulation = started()
     client = reading(simulation, "a")
     Client(simulation, "b").beat()
@@ -148,7 +148,7 @@ def test_a_lost_reply_is_said_again() -> None:
     assert client.beat().error_code == ErrorCode.NONE
 
 
-def test_epochs_that_are_not_the_members() -> None:
+def test_heartbeat_with_a_wrong_epoch_is_fenced() -> None:
     simulation = started()
     reading(simulation, "a")
     for epoch, what in (
@@ -160,7 +160,7 @@ def test_epochs_that_are_not_the_members() -> None:
         assert what in (response.error_message or "")
 
 
-def test_a_session_ends() -> None:
+def test_member_is_removed_when_its_session_ends() -> None:
     simulation = started()
     client = reading(simulation, "a")
     simulation.wait(ShareSettings().session_timeout_ms)
@@ -168,7 +168,7 @@ def test_a_session_ends() -> None:
     assert client.beat().error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_full_group() -> None:
+def test_join_of_a_full_group_is_refused() -> None:
     simulation = started(group_share_max_size=1)
     client = reading(simulation, "a")
     response = Client(simulation, "b").beat()
@@ -176,7 +176,7 @@ def test_a_full_group() -> None:
     assert client.beat().error_code == ErrorCode.NONE
 
 
-def test_an_empty_group_is_deleted() -> None:
+def test_empty_group_is_deleted() -> None:
     simulation = started()
     client = reading(simulation, "a")
     assert delete(simulation) == ErrorCode.NON_EMPTY_GROUP

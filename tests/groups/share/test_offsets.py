@@ -34,7 +34,7 @@ def answered(simulation: ShareSimulation, topics: StateTopicPartitions) -> None:
     simulation.carry_out(simulation.machine.share.initialized(GROUP_ID, topics, ticket), ticket)
 
 
-def test_a_group_begins_where_an_administrator_says() -> None:
+def test_altered_offsets_initialize_a_new_group() -> None:
     simulation = ShareSimulation()
     topic_id = simulation.put_topic("t", 2)
     decided = alter(simulation, t=[(1, 7), (2, 7)])
@@ -49,7 +49,7 @@ def test_a_group_begins_where_an_administrator_says() -> None:
     assert simulation.reloaded().share.offsets_known(GROUP_ID).partitions == {topic_id: {1}}
 
 
-def test_nothing_is_altered_where_nothing_can_be() -> None:
+def test_alter_offsets_refuses_missing_topics_and_partitions() -> None:
     simulation = ShareSimulation()
     simulation.put_topic("t", 1)
     assert alter(simulation).offsets == {}
@@ -61,7 +61,7 @@ def test_nothing_is_altered_where_nothing_can_be() -> None:
     assert simulation.group is None
 
 
-def test_a_group_with_members_is_left_alone() -> None:
+def test_offsets_of_a_group_with_members_are_not_changed() -> None:
     simulation = ShareSimulation()
     simulation.put_topic("t", 1)
     client = Client(simulation, "a")
@@ -74,7 +74,7 @@ def test_a_group_with_members_is_left_alone() -> None:
     assert told(alter(simulation, t=[(0, 1)])) == (ErrorCode.NONE, None)
 
 
-def test_topics_are_forgotten_once_the_share_coordinator_has() -> None:
+def test_deleted_offsets_are_recorded_after_the_share_coordinators_answer() -> None:
     simulation = ShareSimulation()
     topic_id, other_id = simulation.put_topic("t", 2), simulation.put_topic("other", 1)
     answered(simulation, alter(simulation, t=[(0, 1), (1, 1)], other=[(0, 1)]).topics)
@@ -97,7 +97,7 @@ def test_topics_are_forgotten_once_the_share_coordinator_has() -> None:
     assert simulation.reloaded().share.offsets_known(GROUP_ID).partitions == {other_id: {0}}
 
 
-def test_there_is_nothing_to_delete_of_a_group_that_is_not_there() -> None:
+def test_delete_offsets_of_a_missing_group_is_refused() -> None:
     simulation = ShareSimulation()
     simulation.put_topic("t", 1)
     not_found = (ErrorCode.GROUP_ID_NOT_FOUND, "Group g not found.")

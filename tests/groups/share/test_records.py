@@ -16,7 +16,7 @@ BY_TYPE = {record.TYPE: record for record in RECORDS}
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_read_and_written_again(line: str) -> None:
+def test_share_records_of_apache_kafka_encode_to_the_same_bytes(line: str) -> None:
     key, value = map(bytes.fromhex, line.split())
     record = decode(key, value)
     assert isinstance(record, BY_TYPE[VERSION.unpack_from(key)[0]])
@@ -27,11 +27,11 @@ def test_read_and_written_again(line: str) -> None:
 
 
 @pytest.mark.parametrize("line", [line for line in LINES if line.startswith("000f")])
-def test_which_partitions_have_state(line: str) -> None:
+def test_share_state_partitions_of_apache_kafka_encode_to_the_same_bytes(line: str) -> None:
     record = StatePartitions.decode(*map(bytes.fromhex, line.split()))
     assert StateTopics.of(record).to_record(record.key.group_id).encode() == record.encode()
 
 
-def test_there_is_a_line_of_each_kind() -> None:
+def test_recorded_lines_cover_each_share_record_type() -> None:
     assert {VERSION.unpack_from(bytes.fromhex(line))[0] for line in LINES} == BY_TYPE.keys()
     assert BY_TYPE.keys() == SHARE_GROUP

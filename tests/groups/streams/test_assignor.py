@@ -48,13 +48,13 @@ def check(line: str) -> None:
     assert assign(StreamsGroupSpec(in_order, subtopologies, int(standbys))) == expected, line
 
 
-def test_as_they_were_kept() -> None:
+def test_streams_assignor_matches_recorded_kafka_results() -> None:
     for line in kept(ANSWERS):
         check(line)
 
 
 @pytest.mark.long
 @pytest.mark.java
-def test_as_they_are_now(rng: random.Random) -> None:
+def test_recorded_streams_assignments_match_apache_kafka(rng: random.Random) -> None:
     for line in asked(SOURCE, rng):
         check(line)

@@ -51,13 +51,13 @@ def check(line: str) -> None:
         assert told(configure(Topology(value), existing.get)) == answer, line
 
 
-def test_as_they_were_kept() -> None:
+def test_configured_topologies_match_recorded_kafka_results() -> None:
     for line in kept(ANSWERS):
         check(line)
 
 
 @pytest.mark.long
 @pytest.mark.java
-def test_as_they_are_now(rng: random.Random) -> None:
+def test_recorded_topologies_match_apache_kafka(rng: random.Random) -> None:
     for line in asked(SOURCE, rng):
         check(line)

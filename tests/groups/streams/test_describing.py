@@ -26,7 +26,7 @@ from tests.groups.streams.simulation import (
 )
 
 
-def test_the_topology_as_it_was_told_until_its_topics_are_there() -> None:
+def test_described_topology_is_as_sent_until_its_topics_exist() -> None:
     simulation = StreamsSimulation()
     Client(simulation, "a").beat()
     assert topology(simulation) == Topology(
@@ -42,7 +42,7 @@ def test_the_topology_as_it_was_told_until_its_topics_are_there() -> None:
     )
 
 
-def test_members_and_their_tasks() -> None:
+def test_description_has_members_and_their_tasks() -> None:
     simulation = StreamsSimulation()
     simulation.put_topic("t", 2)
     client = Client(simulation, "a", "p", endpoint=heartbeat.Endpoint("h", 7))
@@ -104,7 +104,7 @@ def test_members_and_their_tasks() -> None:
     )
 
 
-def test_groups_that_are_none() -> None:
+def test_describe_of_a_missing_or_other_group_is_refused() -> None:
     assert StreamsSimulation().machine.streams.describe("other") == DescribedGroup(
         group_id="other",
         error_code=ErrorCode.GROUP_ID_NOT_FOUND,
@@ -112,7 +112,7 @@ def test_groups_that_are_none() -> None:
     )
 
 
-def test_records_that_end_a_member_are_its_own() -> None:
+def test_tombstones_of_a_member_have_its_keys() -> None:
     simulation = StreamsSimulation()
     simulation.put_topic("t", 2)
     client = Client(simulation, "a")

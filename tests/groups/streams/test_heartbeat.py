@@ -48,7 +48,7 @@ def settle(*clients: Client) -> None:
             client.beat()
 
 
-def test_records_are_those_that_apache_kafka_writes_and_in_its_order() -> None:
+def test_heartbeat_writes_the_records_of_apache_kafka_in_its_order() -> None:
     simulation = started()
     client = Client(simulation, "a")
     client.beat()
@@ -79,7 +79,7 @@ def test_records_are_those_that_apache_kafka_writes_and_in_its_order() -> None:
     assert simulation.reloaded().groups == {}
 
 
-def test_a_member_has_all_tasks_and_then_half_of_them() -> None:
+def test_second_member_gets_half_of_the_tasks() -> None:
     simulation = started()
     first, second = Client(simulation, "a"), Client(simulation, "b")
     first.beat()
@@ -93,7 +93,7 @@ def test_a_member_has_all_tasks_and_then_half_of_them() -> None:
     assert simulation.there.state is StreamsState.STABLE
 
 
-def test_who_does_not_say_what_it_owns_gives_up_nothing() -> None:
+def test_heartbeat_without_owned_tasks_revokes_nothing() -> None:
     simulation = started()
     first, second = Client(simulation, "a"), Client(simulation, "b")
     first.beat()
@@ -106,7 +106,7 @@ def test_who_does_not_say_what_it_owns_gives_up_nothing() -> None:
     assert simulation.there.state is StreamsState.RECONCILING
 
 
-def test_a_member_that_keeps_its_tasks_for_too_long_is_out() -> None:
+def test_member_that_does_not_revoke_in_time_is_removed() -> None:
     simulation = started()
     first, second = Client(simulation, "a"), Client(simulation, "b")
     first.beat()
@@ -121,7 +121,7 @@ def test_a_member_that_keeps_its_tasks_for_too_long_is_out() -> None:
     assert len(second.active) == 4
 
 
-def test_a_process_has_a_task_once() -> None:
+def test_process_has_a_task_in_one_role() -> None:
     """Its members share a directory: what one follows another cannot process, nor follow."""
     simulation = started(settings=StreamsSettings(45_000, 5_000, 0, 0, 1), partitions=1)
     clients = [
@@ -135,7 +135,7 @@ def test_a_process_has_a_task_once() -> None:
     assert {task for client in clients for task in client.standby} == {("1", 0)}
 
 
-def test_missing_source_topics() -> None:
+def test_missing_source_topics_are_reported() -> None:
     simulation = StreamsSimulation()
     client = Client(simulation, "a")
     client.beat()
@@ -145,7 +145,7 @@ def test_missing_source_topics() -> None:
     assert not client.active
 
 
-def test_internal_topics_are_asked_for_and_awaited() -> None:
+def test_missing_internal_topics_are_requested_and_awaited() -> None:
     simulation = StreamsSimulation()
     simulation.put_topic("t", 3)
     client = Client(simulation, "a")
@@ -162,7 +162,7 @@ def test_internal_topics_are_asked_for_and_awaited() -> None:
     assert simulation.there.validated_topology_epoch == 0
 
 
-def test_internal_topics_of_another_size() -> None:
+def test_internal_topic_with_another_partition_count_is_reported() -> None:
     simulation = started(partitions=2)
     simulation.put_topic("t", 3)
     client = Client(simulation, "a")
@@ -170,7 +170,7 @@ def test_internal_topics_of_another_size() -> None:
     assert client.statuses == [StatusCode.INCORRECTLY_PARTITIONED_TOPICS]
 
 
-def test_a_topic_that_grows_begins_an_epoch() -> None:
+def test_topic_with_new_partitions_begins_an_epoch() -> None:
     simulation = started(partitions=1)
     client = Client(simulation, "a", topology=copying())
     client.beat()
@@ -180,7 +180,7 @@ def test_a_topic_that_grows_begins_an_epoch() -> None:
     assert (client.epoch, len(client.active)) == (epoch + 1, 3)
 
 
-def test_the_first_assignment_waits_for_more_members() -> None:
+def test_first_assignment_waits_for_the_initial_delay() -> None:
     simulation = started(settings=StreamsSettings(initial_rebalance_delay_ms=3_000))
     clients = [Client(simulation, name) for name in "ab"]
     for client in clients:
@@ -194,7 +194,7 @@ def test_the_first_assignment_waits_for_more_members() -> None:
     assert clients[0].statuses == []
 
 
-def test_the_first_assignment_does_not_wait_after_a_restart() -> None:
+def test_first_assignment_is_not_delayed_after_a_restart() -> None:
     simulation = started(settings=StreamsSettings(initial_rebalance_delay_ms=3_000))
     client = Client(simulation, "a")
     client.beat()
@@ -203,7 +203,7 @@ def test_the_first_assignment_does_not_wait_after_a_restart() -> None:
     assert len(client.active) == 4
 
 
-def test_assignments_are_some_time_apart() -> None:
+def test_assignment_interval_separates_assignments() -> None:
     simulation = started(
         settings=StreamsSettings(initial_rebalance_delay_ms=0, assignment_interval_ms=1_000)
     )
@@ -217,7 +217,7 @@ def test_assignments_are_some_time_apart() -> None:
     assert simulation.there.target_epoch == simulation.there.epoch
 
 
-def test_another_number_of_standbys_begins_an_epoch() -> None:
+def test_changed_number_of_standbys_begins_an_epoch() -> None:
     simulation = started(partitions=1)
     clients = [Client(simulation, name) for name in "ab"]
     settle(*clients)
@@ -227,7 +227,7 @@ def test_another_number_of_standbys_begins_an_epoch() -> None:
     assert {task for client in clients for task in client.standby} == {("1", 0)}
 
 
-def test_a_topology_that_is_older_or_another() -> None:
+def test_older_or_different_topology_is_reported_or_refused() -> None:
     simulation = started()
     Client(simulation, "a", topology=counting(1)).beat()
     stale = Client(simulation, "b", topology=copying(0))
@@ -239,7 +239,7 @@ def test_a_topology_that_is_older_or_another() -> None:
         assert reply.response.error_message == "Topology updates are not supported yet."
 
 
-def test_a_topology_that_makes_no_sense() -> None:
+def test_invalid_topology_is_refused() -> None:
     simulation = started()
     topology = Topology(0, [*copying().subtopologies, *copying().subtopologies])
     response = Client(simulation, "a", topology=topology).beat().response
@@ -247,7 +247,7 @@ def test_a_topology_that_makes_no_sense() -> None:
     assert simulation.group is None
 
 
-def test_a_request_for_a_shutdown_reaches_all_until_they_are_gone() -> None:
+def test_shutdown_request_is_reported_to_all_members_until_they_left() -> None:
     simulation = started()
     first, second = Client(simulation, "a"), Client(simulation, "b")
     settle(first, second)
@@ -259,7 +259,7 @@ def test_a_request_for_a_shutdown_reaches_all_until_they_are_gone() -> None:
     assert first.statuses == []
 
 
-def test_endpoints_are_told_when_tasks_have_moved() -> None:
+def test_endpoints_are_reported_after_tasks_moved() -> None:
     simulation = started(partitions=1)
     client = Client(simulation, "a", topology=copying(), endpoint=Endpoint("host", 1))
     other = Client(simulation, "b", topology=copying())
@@ -273,7 +273,7 @@ def test_endpoints_are_told_when_tasks_have_moved() -> None:
     assert other.last.partitions_by_user_endpoint is None, "it was told before"
 
 
-def test_a_lost_reply_is_said_again() -> None:
+def test_heartbeat_with_the_previous_epoch_gets_the_lost_response() -> None:
     simulation = started()
     first, second = Client(simulation, "a"), Client(simulation, "b")
     first.beat()
@@ -285,7 +285,7 @@ def test_a_lost_reply_is_said_again() -> None:
 
 
 @pytest.mark.parametrize(("epoch", "than"), [(9, "greater"), (1, "smaller")])
-def test_epochs_that_are_not_the_members(epoch: int, than: str) -> None:
+def test_heartbeat_with_a_wrong_epoch_is_fenced(epoch: int, than: str) -> None:
     simulation = started()
     first, second = Client(simulation, "a"), Client(simulation, "b")
     settle(first, second)
@@ -294,7 +294,7 @@ def test_epochs_that_are_not_the_members(epoch: int, than: str) -> None:
     assert f"{than} member epoch ({epoch})" in (response.error_message or "")
 
 
-def test_a_session_ends() -> None:
+def test_member_is_removed_when_its_session_ends() -> None:
     simulation = started()
     client = Client(simulation, "a")
     client.beat()
@@ -303,7 +303,7 @@ def test_a_session_ends() -> None:
     assert client.beat().response.error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_tasks_that_cannot_be() -> None:
+def test_owned_tasks_outside_the_topology_are_refused() -> None:
     simulation = started()
     client = Client(simulation, "a")
     client.beat()
@@ -318,7 +318,7 @@ def test_tasks_that_cannot_be() -> None:
     )
 
 
-def test_a_full_group() -> None:
+def test_join_of_a_full_group_is_refused() -> None:
     simulation = started(group_streams_max_size=1)
     client = Client(simulation, "a")
     client.beat()

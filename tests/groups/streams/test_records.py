@@ -39,7 +39,7 @@ BY_TYPE = {record.TYPE: record for record in RECORDS}
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_read_and_written_again(line: str) -> None:
+def test_streams_records_of_apache_kafka_encode_to_the_same_bytes(line: str) -> None:
     key, value = map(bytes.fromhex, line.split())
     record = decode(key, value)
     assert isinstance(record, BY_TYPE[VERSION.unpack_from(key)[0]])
@@ -50,7 +50,7 @@ def test_read_and_written_again(line: str) -> None:
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_what_a_group_makes_of_it_is_written_alike(line: str) -> None:
+def test_group_writes_the_records_that_it_read(line: str) -> None:
     record = decode(*map(bytes.fromhex, line.split()))
     again: MachineRecord
     match record:
@@ -72,7 +72,7 @@ def test_what_a_group_makes_of_it_is_written_alike(line: str) -> None:
     assert again.encode() == record.encode()
 
 
-def test_warm_ups_are_followed_though_nobody_writes_any_yet() -> None:
+def test_warm_up_tasks_in_records_are_applied() -> None:
     tasks = [[TaskIds(name, [place])] for place, name in enumerate("abcdef")]
     value = StreamsGroupCurrentMemberAssignmentValue(4, 3, 2, *tasks)
     for each in (*value.active_tasks, *value.active_tasks_pending_revocation):
@@ -104,12 +104,12 @@ def following(
     return group
 
 
-def test_there_is_a_line_of_each_kind() -> None:
+def test_recorded_lines_cover_each_streams_record_type() -> None:
     assert {VERSION.unpack_from(bytes.fromhex(line))[0] for line in LINES} == BY_TYPE.keys()
     assert BY_TYPE.keys() == STREAMS_GROUP
 
 
-def test_a_group_that_lived_on_apache_kafka_goes_on() -> None:
+def test_streams_group_of_apache_kafka_continues() -> None:
     machine = GroupMachine(GroupLimits())
     for line in LINES:
         record = decode(*map(bytes.fromhex, line.split()))

@@ -83,18 +83,20 @@ def refusal(**fields: object) -> tuple[ErrorCode, str | None] | None:
         ),
     ],
 )
-def test_invalid_requests(fields: dict[str, Any], sentence: str) -> None:
+def test_invalid_heartbeats_are_refused_with_kafkas_message(
+    fields: dict[str, Any], sentence: str
+) -> None:
     assert refusal(**fields) == (ErrorCode.INVALID_REQUEST, sentence)
 
 
-def test_a_changelog_whose_partitions_are_counted() -> None:
+def test_changelog_with_a_partition_count_is_refused() -> None:
     assert refusal(topology=COUNTED) == (
         ErrorCode.STREAMS_INVALID_TOPOLOGY,
         "Changelog topic c must have an undefined partition count, but it is set to 2.",
     )
 
 
-def test_who_is_let_on() -> None:
+def test_valid_heartbeats_are_accepted() -> None:
     assert refusal() is None
     assert refusal(rack_id="r") is None
     assert refusal(**LIVING) is None
@@ -117,7 +119,9 @@ def test_who_is_let_on() -> None:
     ],
 )
 @pytest.mark.parametrize("place", ["source", "sink", "repartition", "changelog"])
-def test_topics_that_no_application_may_have(place: str, name: str, message: str | None) -> None:
+def test_internal_or_invalid_topic_names_are_refused(
+    place: str, name: str, message: str | None
+) -> None:
     subtopology = {
         "source": Subtopology("0", source_topics=[name]),
         "sink": Subtopology("0", repartition_sink_topics=[name]),
@@ -133,7 +137,7 @@ def test_topics_that_no_application_may_have(place: str, name: str, message: str
     ("sources", "repartitions", "is_valid"),
     [([0, 1], [0], True), ([2], [], False), ([0], [1], False), ([-1], [], False)],
 )
-def test_copartition_groups_name_topics_by_their_place(
+def test_copartition_group_with_a_wrong_index_is_invalid(
     sources: list[int], repartitions: list[int], *, is_valid: bool
 ) -> None:
     group = CopartitionGroup(source_topics=sources, repartition_source_topics=repartitions)

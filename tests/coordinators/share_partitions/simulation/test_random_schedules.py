@@ -54,7 +54,7 @@ def drawn(seed: int) -> list[Step]:
     return [(draw.randrange(999), draw.randrange(999), draw.randrange(999)) for _ in range(length)]
 
 
-def test_schedules_of_fixed_seeds_keep_the_laws(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_schedules_of_fixed_seeds_keep_the_invariants(monkeypatch: pytest.MonkeyPatch) -> None:
     """And lest nothing happens in them, all that is counted has happened."""
     monkeypatch.setattr(logging.root.manager, "disable", logging.CRITICAL)
     seen: Counter[str] = Counter()
@@ -67,7 +67,9 @@ def test_schedules_of_fixed_seeds_keep_the_laws(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.long
-def test_many_schedules(rng: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_random_schedules_keep_the_invariants(
+    rng: random.Random, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`make simulate SEEDS=10000`; a seed that fails is named."""
     monkeypatch.setattr(logging.root.manager, "disable", logging.CRITICAL)
     first = rng.getrandbits(40)
