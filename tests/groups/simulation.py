@@ -1,4 +1,4 @@
-"""A machine of groups without a broker, and what its handlers do around a request."""
+"""A group machine without a broker, and the work of the handlers around its requests."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ NAMED_GROUP_ONLY: dict[ApiKey, Callable[..., object]] = {
     ApiKey.LEAVE_GROUP: LeaveGroupResponse,
     ApiKey.OFFSET_DELETE: OffsetDeleteResponse,
 }
-"""What does not know the empty group id."""
+"""Requests that refuse the empty group id."""
 
 
 class Parked:
@@ -106,14 +106,14 @@ class GroupSimulation(Simulation[GroupMachine, MachineRecord]):
         return ErrorCode.NONE
 
     def end_transaction(self, producer_id: int, *, commit: bool) -> None:
-        """The marker is written: the log is told of what counts from now on."""
+        """Write a marker, and apply or drop the producer's pending offsets."""
         self.follow_marker(producer_id, commit=commit)
         for record in self._in_transaction.pop(producer_id) if commit else ():
             self.log.append(record.encode())
             self.records.append(record)
 
     def restart(self, limits: GroupLimits) -> None:
-        """The broker is killed and reads the log: who waited has lost its connection."""
+        """Kill the broker and replay the log; parked requests lose their connection."""
         self.limits = limits
         self.waiting.clear()
         self.timers.clear()
@@ -122,7 +122,7 @@ class GroupSimulation(Simulation[GroupMachine, MachineRecord]):
         self.load()
 
     def resign(self) -> None:
-        """The partition is led elsewhere: who waits is told so."""
+        """Let another broker lead the partition: parked requests get an error."""
         for effects in list(self.machine.unloaded(self.now_ms)):
             self.reply(effects.replies)
             self.machine.install_soft_state(effects)
@@ -134,11 +134,11 @@ class GroupSimulation(Simulation[GroupMachine, MachineRecord]):
         return classic_groups(self.machine)
 
     def reloaded(self) -> GroupMachine:
-        """A second machine that has read the log."""
+        """A second machine that has replayed the log."""
         return self.replay_into(GroupMachine(self.limits, self.surroundings))
 
     def check_timers(self) -> None:
-        """Whoever may vanish is waited for with a timer, and nobody else, in groups that are."""
+        """Assert that exactly the members that could vanish have a timer, in existing groups."""
         if self._has_resigned:
             return
         wanted: set[TimerKey] = {RetentionTimer().key}
@@ -170,7 +170,7 @@ class GroupSimulation(Simulation[GroupMachine, MachineRecord]):
         return answered
 
     def send(self, name: str, api: ApiKey, version: int, request: AnyMessage) -> None:
-        """One request, with what its handler does around it."""
+        """Run one request, with the work of its handler."""
         invalid = self._invalid(api, request)
         if invalid is not None:
             self._answered.append((name, invalid))
@@ -216,7 +216,7 @@ class GroupSimulation(Simulation[GroupMachine, MachineRecord]):
         self.carry_out(effects, ticket)
 
     def _invalid(self, api: ApiKey, request: AnyMessage) -> object | None:
-        """What kwire.coordinators.runtime.groups refuses before it looks for the group."""
+        """The requests that kwire.coordinators.runtime.groups refuses before it finds the group."""
         if api is ApiKey.JOIN_GROUP:
             return classic_join.invalid(request, self.limits)
         if api not in NAMED_GROUP_ONLY or request.group_id:
@@ -224,7 +224,7 @@ class GroupSimulation(Simulation[GroupMachine, MachineRecord]):
         return NAMED_GROUP_ONLY[api](error_code=ErrorCode.INVALID_GROUP_ID)
 
     def answer(self, ticket: Parked, response: AnyMessage) -> None:
-        """Answer as the request's version can say it."""
+        """Answer in the request's version."""
         name, version, _ = self.waiting.pop(ticket)
         if isinstance(response, LeaveGroupResponse) and version < 3 and response.members:
             response = LeaveGroupResponse(error_code=response.members[0].error_code)
@@ -254,7 +254,7 @@ class GroupSimulation(Simulation[GroupMachine, MachineRecord]):
 
 
 def refused(error: ErrorCode, request: AnyMessage) -> object:
-    """The response that tells a failed append."""
+    """The response to a failed append."""
     if isinstance(request, OffsetCommitRequest):
         return commit_error(request, error)
     if isinstance(request, TxnOffsetCommitRequest):
@@ -267,7 +267,7 @@ def refused(error: ErrorCode, request: AnyMessage) -> object:
 
 
 def classic_groups(machine: GroupMachine) -> dict[str, ClassicGroup]:
-    """A machine's groups, all of which are classic ones."""
+    """The groups of a machine that has only classic groups."""
     return {
         group_id: group
         for group_id, group in machine.groups.items()

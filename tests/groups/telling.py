@@ -1,4 +1,4 @@
-"""Messages and records as a line of text: every field that is not as it is by default."""
+"""Prints messages and records as a line of text, with every field that is not the default."""
 
 from __future__ import annotations
 

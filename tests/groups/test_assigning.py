@@ -1,4 +1,4 @@
-"""What groups have in common whose coordinator assigns, at its edges."""
+"""Edge cases of kwire.groups.assigning."""
 
 from __future__ import annotations
 

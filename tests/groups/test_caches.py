@@ -1,4 +1,4 @@
-"""What is kept of the cluster as long as it is the same: heartbeats by the thousand ask for it."""
+"""Caches of values computed from the metadata image, which every heartbeat needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records that groups follow in whatever order: of members that are not there, of names taken."""
+"""Groups apply records in any order, such as tombstones of missing members."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Java's hashing, by Java 17's own answers: it says which partition a group's records are in."""
+"""Java's string hash, compared with results of Java 17; it decides a group's partition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Committed offsets beside the scripts: topics that come again, lengths as Java counts them."""
+"""Committed offsets beyond the scripts: recreated topics, lengths in UTF-16 units."""
 
 from __future__ import annotations
 

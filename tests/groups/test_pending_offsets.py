@@ -1,4 +1,4 @@
-"""Offsets of open transactions, against a model that goes by offsets in the log as Kafka does."""
+"""Pending offsets, compared with a model that orders commits by log offset, as Kafka does."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Random requests, waits and failing appends: what must hold whatever happens.
+"""Random schedules of classic groups: requests, waits and failing appends.
 
-- Nothing is decided in place: making a decision changes no group and no offset.
-- A request is answered once; one that is parked is answered in the end.
-- Generations of a group never go back.
-- Whoever may vanish is waited for with a timer, and nobody else.
-- A machine that reads the log knows the same offsets and the same groups, and of a group that is
-  stable or empty the same generation, members and assignments.
+- Making a decision changes no group and no offset.
+- Each request is answered once; a parked one is answered in the end.
+- The generation of a group never falls.
+- Exactly the members that could vanish have a timer.
+- A machine that replays the log has the same offsets and groups, and the same generation, members
+  and assignments of a stable or empty group.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The records of `__consumer_offsets`: bytes that Apache Kafka 4.3.1 wrote, read and rewritten."""
+"""The records of `__consumer_offsets`: bytes of Apache Kafka 4.3.1, decoded and encoded again."""
 
 from __future__ import annotations
 

@@ -1,11 +1,16 @@
 """Group scenarios in scripts/, run on the machine alone.
 
-The replies in the scripts are those of Apache Kafka 4.3.1, which was given the same lines; where
-it was not (see a script's head) they are what its source and documents say.  `limits` sets up a
-machine, `append ERROR|ok` makes appends fail, `log` shows what was appended since the last time
-and `state` what a replay of the whole log makes of the group.  `marker commit|abort` ends a
-producer's transaction, `resign` has another broker lead, and `restart [LIMIT=VALUE ...]` kills this
-one and has it read the log; `notes` is what the operator is told.
+The responses in the scripts are those of Apache Kafka 4.3.1 for the same lines.  If a script's head
+says that Apache Kafka did not run it, they follow from its source and documents.  Lines:
+
+    limits                        sets up a machine
+    append ERROR|ok               makes appends fail
+    log                           prints the records appended since the last time
+    state                         prints the group after a replay of the whole log
+    marker commit|abort           ends a producer's transaction
+    resign                        makes another broker the leader
+    restart [LIMIT=VALUE ...]     kills this broker and replays the log
+    notes                         prints the operator's log
 """
 
 from __future__ import annotations

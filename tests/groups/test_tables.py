@@ -1,4 +1,4 @@
-"""Tables are walked, and queues polled, as Java's own are (Tables.java asks Java 17)."""
+"""Hash tables and queues have the order of Java 17's (Tables.java prints it)."""
 
 from __future__ import annotations
 

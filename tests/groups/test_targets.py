@@ -1,4 +1,4 @@
-"""What assignors are told of a group: whether its members are subscribed to the same."""
+"""The input of assignors: whether all members of a group have the same subscription."""
 
 from __future__ import annotations
 

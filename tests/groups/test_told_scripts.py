@@ -1,10 +1,9 @@
-"""Scenarios of groups of all kinds, in told_scripts/: all that a request brings.
+"""Scenarios of groups of all kinds, in told_scripts/, with all effects of each request.
 
-Under each line stand the replies, whole; then the records that were appended (`+`, and the producer
-of a transaction; `~`: not in one batch), the timers that were set, with what they bring back, or
-ended (`@`), and what the operator is told (`#`).  Fields are those of the messages; one that is as
-it is by default is left out, and times count from the beginning.  After each line a second machine
-that has read the log knows the same groups and offsets.
+Below each line are the complete responses; then the appended records (`+`, with the producer of a
+transaction; `~`: not in one batch), the timers that were set or cancelled (`@`), and the operator's
+log (`#`).  Fields are those of the messages, without default values; times count from the start.
+After each line a second machine that replays the log must have the same groups and offsets.
 
     topic NAME PARTITIONS [BROKER+BROKER ...]    untopic NAME    racks [BROKER=RACK ...]
     settings KIND NAME=VALUE ...    limits NAME=VALUE ...
@@ -15,10 +14,10 @@ that has read the log knows the same groups and offsets.
     late TIMER ...    rewritten MEMBER [state=N epochs=none|short]    rewritten partition-metadata
     rewritten MEMBER warmup=SUBTOPOLOGY:PARTITION+...,...
 
-(a timer that was ended or is another group's; records as other brokers write them) and the lines of
-`conformance.group_script`, of which v=10 names topics by their ids.  Heartbeats are of the epoch
-that the member was told last, and as its client id the member's name; `epoch=` and `group=` say
-another.
+(`late`: a timer that was cancelled or belongs to another group; `rewritten`: records as other
+brokers write them) and the lines of `conformance.group_script`, where v=10 names topics by id.
+Heartbeats have the epoch of the member's last response, and the member's name as client id;
+`epoch=` and `group=` set others.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the lines of told_scripts/ have heartbeats say."""
+"""Parses the fields of heartbeats in the lines of told_scripts/."""
 
 from __future__ import annotations
 

@@ -1,12 +1,11 @@
-"""Apache Kafka as it is asked about transactions: with markers that cannot be written.
+"""An Apache Kafka cluster for transactions, whose markers cannot be written.
 
-Two nodes are started; the topic `far` needs both, and the second is stopped again, so that a
-transaction with a partition of it stays where it is prepared.  (A partition without any leader
-would not do: Apache Kafka writes no marker there and calls the transaction complete.)
+Two nodes are started.  The topic `far` needs both, and the second one is stopped again, so that a
+transaction with a partition of it stays in its prepared state.  (A partition without a leader does
+not work: Apache Kafka writes no marker there and completes the transaction.)
 
-How transactional ids stand
-is written into the log of `__transaction_state` itself, which Apache Kafka lets an "admin client"
-do, and read when the first node starts again.
+The test writes the states of transactional ids into the log of `__transaction_state`, which Apache
+Kafka allows an "admin client", and the first node reads them when it starts again.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A broker as the target of transaction scripts: its answers, and its log of `__transaction_state`.
+"""A broker that runs transaction scripts: its answers, and its `__transaction_state` log.
 
-The log has one partition, and the topic `t` two.
+The log has one partition; the topic `t` has two.
 """
 
 from __future__ import annotations

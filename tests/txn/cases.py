@@ -1,7 +1,7 @@
-"""Each state of a transactional id, each request, each relation of producer and epoch.
+"""Cases: each state of a transactional id, each request, each relation of producer and epoch.
 
-Each case is a transactional id of its own whose state is put into the log as a record, and then
-one request.  The answers in answers.txt are Apache Kafka's.
+Each case writes the state of a transactional id of its own to the log as a record, then sends one
+request.  answers.txt has Apache Kafka's answers.
 """
 
 from __future__ import annotations

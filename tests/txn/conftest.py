@@ -1,4 +1,4 @@
-"""Apache Kafka for the tests of transactions that ask it."""
+"""Fixtures: Apache Kafka for the transaction tests that compare with it."""
 
 from __future__ import annotations
 

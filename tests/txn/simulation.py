@@ -1,6 +1,6 @@
-"""A machine of transactions without a broker, and what its handlers do around a request.
+"""A transaction machine without a broker, and the work of the handlers around its requests.
 
-Markers are written as the broker's sender does, into nothing, and can be held back.
+Markers are handled as by the broker's sender, but written to no log; they can be held back.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ AnyMessage = Any
 
 FIRST_PRODUCER_ID = 7_000
 UNREACHABLE = "far"
-"""The topic whose partitions no marker can be written to."""
+"""A topic to whose partitions no marker can be written."""
 OFFSETS_TOPIC = "__consumer_offsets"
 BATCHED_SINCE = 4  # AddPartitionsToTxn
 
@@ -57,12 +57,12 @@ class Parked:
 
 
 class Outbox:
-    """Where the machine's markers go; writes all it can at once."""
+    """The outbox of the machine's markers; it writes all that it can at once."""
 
     def __init__(self, simulation: TransactionSimulation) -> None:
         self._simulation = simulation
         self.held: list[Markers] = []
-        """What waits for `release`, or for a partition that cannot be reached."""
+        """Markers that wait for `release`, or for an unreachable partition."""
         self.hold = False
 
     def refuse(self, error: ErrorCode) -> object:
@@ -75,13 +75,13 @@ class Outbox:
             self._write(markers)
 
     def release(self) -> None:
-        """Write what was held back."""
+        """Write the markers that were held back."""
         held, self.held = self.held, []
         for markers in held:
             self._write(markers)
 
     def _write(self, markers: Markers) -> None:
-        """What is written and cannot be completed now is told again with the next release."""
+        """Report written markers; if the completion fails, the next release reports them again."""
         if not self._simulation.written(markers):
             self.held.append(markers)
 
@@ -105,7 +105,7 @@ class TransactionSimulation(Simulation[TransactionMachine, TransactionRecord]):
         return self._kind(self.limits, self.producer_ids, self.outbox)
 
     def restart(self, records: int | None = None) -> None:
-        """Stop at once, with the first `records` of the log on disk, and start again."""
+        """Kill the machine, and load a new one from the first `records` of the log."""
         if records is not None:
             del self.log[records:], self.records[records:]
         self.timers.clear()
@@ -113,14 +113,14 @@ class TransactionSimulation(Simulation[TransactionMachine, TransactionRecord]):
         self.load()
 
     def written(self, markers: Markers) -> bool:
-        """Tell the machine that markers are written; whether it is done with them."""
+        """Report written markers to the machine.  Returns whether the transaction is complete."""
         self.carry_out(self.machine.markers_written(markers, self.now_ms))
         return not self.machine.markers_written(markers, self.now_ms).records
 
     # -- requests
 
     def ask(self, api: ApiKey, version: int, request: AnyMessage) -> AnyMessage:
-        """One request, with what its handler does around it."""
+        """Run one request, with the work of its handler."""
         match api:
             case ApiKey.INIT_PRODUCER_ID:
                 answer = self._producer(api, version, self._init(request))

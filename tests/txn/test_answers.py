@@ -1,9 +1,10 @@
-"""What each request is told in each state, at each version that differs: as Apache Kafka says.
+"""The answer to each request in each state and version, compared with Apache Kafka.
 
-The whole broker is asked too, but for what is being ended: there the markers are written at once.
+A whole broker is compared too, except in states in which a transaction is being ended: the broker
+writes the markers at once.
 
-`answers.txt` holds its answers, one line a case.  The machine is asked always; Apache Kafka is
-asked again where Java is, and with `--rewrite` its answers are written down.
+`answers.txt` has Apache Kafka's answers, one line per case.  The machine always runs the cases.
+Apache Kafka runs them again if Java is available, and `--rewrite` records its answers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What scripts cannot say: empty ids, no producer ids, markers of late, and to the millisecond."""
+"""Cases that scripts cannot express: empty ids, no producer ids, late markers, exact times."""
 
 from __future__ import annotations
 

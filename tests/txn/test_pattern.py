@@ -1,6 +1,6 @@
-"""Regular expressions of ListTransactions: what they match, as RE2/J in Apache Kafka has it.
+"""Regular expressions of ListTransactions match the same ids as RE2/J in Apache Kafka.
 
-`patterns.txt` holds its answers: which of the ids a pattern lets through, or that it is none.
+`patterns.txt` has its results: the ids that each pattern matches, or that the pattern is invalid.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Producer ids: each once, block after block."""
+"""Producer ids: each is assigned once, block by block."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Random requests, waits, kills and failing appends: what must hold whatever happens.
+"""Random schedules of transactions: requests, waits, kills and failing appends.
 
-- Nothing is decided in place: making a decision changes no transaction.
-- A request is answered once.
-- Each record may follow the one before; producer ids and epochs never go back.
-- A machine that reads the log, all of it or any part, knows what was written, and ends each
-  transaction whose end was decided, once and as it was decided.
-- Nobody but the producer that was told last adds to a transaction.
+- Making a decision changes no transaction.
+- Each request is answered once.
+- Each record is a valid transition from the one before; producer ids and epochs never fall.
+- A machine that replays the log, all of it or any part, has the written state, and ends each
+  decided transaction once, as it was decided.
+- Only the producer with the latest id and epoch can add to a transaction.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """Transaction scenarios in scripts/, run on the machine alone.
 
-The answers in the scripts are those of Apache Kafka 4.3.1, which was given the same lines; where
-it was not (see a script's head) they are what its source and documents say.
+The answers in the scripts are those of Apache Kafka 4.3.1 for the same lines.  If a script's head
+says that Apache Kafka did not run it, they follow from its source and documents.
 
     limits NAME=VALUE ...   a machine with these limits
-    append ERROR|ok         appends fail from now on, or do not
-    hold, release           markers are kept back, and are written
-    restart [N]             the machine is killed and loads the log, or its first N records, anew
-    stand EPOCH             the log says that the producer is in that epoch, and is loaded
-    log, notes              what was appended since the last time, and what the operator is told
+    append ERROR|ok         appends fail from now on, or succeed again
+    hold, release           markers are held back, or written
+    restart [N]             kills the machine and loads the log, or its first N records
+    stand EPOCH             writes a record with this producer epoch, and loads it
+    log, notes              prints the records appended since the last time, or the operator's log
 """
 
 from __future__ import annotations

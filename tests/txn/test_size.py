@@ -1,4 +1,4 @@
-"""What many transactional ids and large transactions cost."""
+"""The cost of many transactional ids and of large transactions."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A coordinator machine without a broker: a clock in the test's hand, a list for the log.
+"""Drives a coordinator machine without a broker: the test moves the clock, the log is a list.
 
-It drives as the broker does (kwire.coordinators.contract.driver), and can what that cannot: refuse
-appends, and replay the log into a second machine at any time.
+It uses the same driver as the broker (kwire.coordinators.contract.driver).  In addition it can
+refuse appends, and replay the log into a second machine at any time.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ class Simulation(Driver[M], Generic[M, RecordT]):
         self.now_ms = START_MS
         self.log: list[tuple[bytes, bytes | None]] = []
         self.records: list[RecordT] = []
-        """What was appended, not encoded."""
+        """The appended records, not encoded."""
         self.notes: list[str] = []
         self.append_error: ErrorCode | None = None
-        """Appends fail with it as long as it is set."""
+        """Appends fail with this error while it is set."""
         self.timers: dict[TimerKey, tuple[int, int, Any]] = {}
-        """(due, the how manieth that was set, timer)"""
+        """(time at which it fires, number of its setting, timer)."""
         self._timers_set = 0
 
     def load(self) -> None:
-        """What a driver does once the log has been replayed."""
+        """Carry out the effects that follow a replay of the log."""
         for effects in list(self.machine.loaded(self.now_ms)):
             self.carry_out(effects)
 
     def replay_into(self, machine: M) -> M:
-        """Have a machine read the log, as a broker does: without what later records replace."""
+        """Replay the log into a machine as a broker does, without replaced records."""
         written = [Record(0, self.now_ms, key, value) for key, value in self.log]
         for each in ReplaySlice(bytes(build(written)), machine.replaced_keys) if written else ():
             assert isinstance(each, ReplayedRecord)
@@ -55,7 +55,7 @@ class Simulation(Driver[M], Generic[M, RecordT]):
         return machine
 
     def write(self, record: RecordT) -> None:
-        """Have a record in the log, whatever led to it."""
+        """Append and apply a record, without a decision."""
         key, value = record.encode()
         self.log.append((key, value))
         self.records.append(record)
@@ -63,7 +63,7 @@ class Simulation(Driver[M], Generic[M, RecordT]):
         self.machine.apply(record)
 
     def wait(self, time_ms: int) -> None:
-        """Let time pass and timers fire in order."""
+        """Advance the clock; timers fire in order."""
         until_ms = self.now_ms + time_ms
         while self.timers:
             key = min(self.timers, key=lambda k: self.timers[k][:2])

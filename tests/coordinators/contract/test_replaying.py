@@ -1,4 +1,4 @@
-"""What is left out of a log that is replayed, and what never is."""
+"""Replay of a log: which records a slice drops, and which it never drops."""
 
 from __future__ import annotations
 

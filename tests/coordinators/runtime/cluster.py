@@ -1,7 +1,7 @@
-"""Brokers of one cluster on the test's own loop, whose controller is the test.
+"""Brokers of one cluster in the test's event loop; the test is their controller.
 
-What a controller says is given to their replication directly; brokers and clients speak to each
-other over sockets.
+The test passes controller requests directly to the brokers' replication.  Brokers and clients
+communicate over sockets.
 """
 
 from __future__ import annotations

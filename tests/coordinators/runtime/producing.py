@@ -1,4 +1,4 @@
-"""A transactional producer that is told where everything is."""
+"""A transactional producer that gets all broker addresses from the test."""
 
 from __future__ import annotations
 

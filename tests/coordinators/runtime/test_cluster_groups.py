@@ -1,4 +1,4 @@
-"""Groups whose coordinator moves from broker to broker."""
+"""Groups in a cluster whose coordinator moves between brokers."""
 
 from __future__ import annotations
 

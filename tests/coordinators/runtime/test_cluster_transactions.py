@@ -1,4 +1,4 @@
-"""Transactions over partitions that several brokers lead, and coordinators that come and go."""
+"""Transactions over partitions of several brokers, with coordinators that move and stop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transactional batches whose coordinator is on another broker: asked for, and what is told."""
+"""Verification of transactional batches whose coordinator is on another broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The runtime under group shards: loading, failing, what must be committed, what is given up."""
+"""The coordinator runtime with group shards: load, failure, waiting for commits, timeouts."""
 
 from __future__ import annotations
 

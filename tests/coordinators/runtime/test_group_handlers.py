@@ -1,4 +1,4 @@
-"""What the group handlers do around the coordinator, as Apache Kafka 4.3.1 answered it."""
+"""The request handlers of groups, compared with answers of Apache Kafka 4.3.1."""
 
 from __future__ import annotations
 

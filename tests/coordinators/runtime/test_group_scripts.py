@@ -1,7 +1,7 @@
-"""The group scripts of tests/groups once more, through the handlers, the runtime and a real log.
+"""The group scripts of tests/groups, run through the handlers, the runtime and a real log.
 
-Only the sockets are missing: requests are decoded and replies encoded at their versions, members'
-sessions run on the loop's clock, and every record goes through a file.
+Only sockets are missing: requests and responses are encoded in their versions, sessions use the
+event loop's clock, and every record is written to a file.
 """
 
 from __future__ import annotations

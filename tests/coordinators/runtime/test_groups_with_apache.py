@@ -1,6 +1,6 @@
-"""Consumer groups in the hands of Apache Kafka 4.3.1: its tools read their records, it goes on.
+"""Consumer groups on Apache Kafka 4.3.1: its tools read their records, its broker continues them.
 
-And with members of the classic protocol among them.
+Also with members of the classic protocol.
 """
 
 from __future__ import annotations

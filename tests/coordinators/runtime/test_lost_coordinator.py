@@ -1,4 +1,4 @@
-"""A group of KIP-848 goes on when the broker that coordinates it is lost: librdkafka's members."""
+"""A consumer group (KIP-848) of librdkafka members continues when its coordinator is lost."""
 
 from __future__ import annotations
 

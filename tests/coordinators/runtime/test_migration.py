@@ -1,4 +1,4 @@
-"""A broker's settings on groups that change their protocol."""
+"""The broker setting for groups that change their protocol."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values that come later: once, to one task, which may be gone by then."""
+"""Promises: resolved once, for one waiting task, which may be cancelled before that."""
 
 from __future__ import annotations
 

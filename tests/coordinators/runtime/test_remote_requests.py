@@ -1,4 +1,4 @@
-"""What is asked of coordinators and leaders on other brokers, and what their answers come to."""
+"""Requests to coordinators and leaders on other brokers, and the results of their responses."""
 
 from __future__ import annotations
 

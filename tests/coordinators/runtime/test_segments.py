@@ -1,4 +1,4 @@
-"""How long the segments of a coordinator's partition get."""
+"""The size of the segments of a coordinator's partition."""
 
 from __future__ import annotations
 

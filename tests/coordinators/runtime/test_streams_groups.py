@@ -1,6 +1,6 @@
-"""Streams groups on a broker that runs: the topics that are made, and those that cannot be.
+"""Streams groups on a running broker: internal topics that are created, or cannot be.
 
-What is answered to whom is compared with Apache Kafka 4.3.1 in conformance/wire/cases/streams_*.py.
+conformance/wire/cases/streams_*.py compares the responses with Apache Kafka 4.3.1.
 """
 
 from __future__ import annotations

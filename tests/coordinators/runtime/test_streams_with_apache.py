@@ -1,4 +1,4 @@
-"""A streams group in the hands of Apache Kafka 4.3.1: it goes there and back with its members."""
+"""A streams group moves to Apache Kafka 4.3.1 and back, with its members."""
 
 from __future__ import annotations
 

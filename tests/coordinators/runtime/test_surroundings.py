@@ -1,4 +1,4 @@
-"""The settings that groups see."""
+"""The settings of groups: their own, or the broker's defaults."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Transactions from InitProducerId to their markers, through whatever comes between.
+"""Transactions from InitProducerId to their markers, with restarts and failures in between.
 
-A coordinator that takes up its partition again has only what is in the log: the same as after a
-kill at that moment.
+A coordinator that loads its partition again has only the state in the log, as after a kill.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The sender of markers: all are written in the end, a few at a time, whatever fails on the way."""
+"""The sender of markers: it writes all markers in slices, and retries the failed ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transactional offsets through the runtime: markers, loading at any moment, waiting, expiry."""
+"""Transactional offsets in the runtime: markers, a load at any step, waiting, expiry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Apache Kafka 3.9.2 as the other broker: it takes our markers, and answers our questions."""
+"""Apache Kafka 3.9.2 as the other broker: it writes our markers and verifies our transactions."""
 
 from __future__ import annotations
 

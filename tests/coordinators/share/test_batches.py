@@ -1,4 +1,4 @@
-"""Batches come to what Apache Kafka 4.3.1 makes of them (Combiner.java asks its own class)."""
+"""Merged state batches equal those of Apache Kafka 4.3.1 (Combiner.java calls its class)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the share coordinator answers to each request, and which states its records keep."""
+"""The share coordinator's answer to each request, and the states in its records."""
 
 from __future__ import annotations
 

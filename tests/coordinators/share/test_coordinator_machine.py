@@ -1,4 +1,4 @@
-"""The share coordinator writes what Apache Kafka 4.3.1 wrote when it was asked the same."""
+"""The share coordinator writes the same records as Apache Kafka 4.3.1 for the same requests."""
 
 from __future__ import annotations
 

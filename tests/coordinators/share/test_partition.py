@@ -1,4 +1,4 @@
-"""Who has which records of a partition, step by step."""
+"""A share partition step by step: acquire, acknowledge, release, expire."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Members that read, speak, forget and leave; writes that fail; restarts; time.
+"""Random schedules of a share partition: members, failed writes, restarts, time.
 
-- No record is in two hands, and none is given to anybody after it is done with.
-- The start offset only moves on, and never beyond a record that is not done with.
-- No record is delivered more often than it may be.
-- After a restart from what was written nothing that was accepted is delivered again.
+- No record is acquired by two members, and none is acquired after it reached a terminal state.
+- The start offset only rises, and never over a record that is not in a terminal state.
+- No record is delivered more often than the limit.
+- After a restart from the written state, no accepted record is delivered again.
 - In the end every record is accepted, rejected or at its delivery limit.
 """
 

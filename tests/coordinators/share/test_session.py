@@ -1,4 +1,4 @@
-"""Which partitions a member reads, and in which order it says so."""
+"""Share sessions: epochs, limits, and the order of partitions."""
 
 from __future__ import annotations
 

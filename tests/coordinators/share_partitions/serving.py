@@ -1,4 +1,4 @@
-"""A broker to which members of share groups talk byte by byte."""
+"""A running broker, and members of share groups that send it encoded requests."""
 
 from __future__ import annotations
 

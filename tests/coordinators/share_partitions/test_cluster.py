@@ -1,4 +1,4 @@
-"""Share groups in a cluster: records are led on one broker, and kept track of on another."""
+"""Share groups in a cluster: the leader and the share coordinator are different brokers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A partition that one share group reads: what it writes, and when it writes that again."""
+"""A share partition on its leader: writes to the share coordinator, and their repetition."""
 
 from __future__ import annotations
 

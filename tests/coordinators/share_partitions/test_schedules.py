@@ -1,11 +1,11 @@
-"""Members of a share group on a broker: random requests, lost connections, time and restarts.
+"""Random schedules of a share group on one broker: requests, lost connections, time, restarts.
 
-What is drawn is asked of the handlers of a broker with real logs and a real share coordinator, on a
-clock that the test moves.
+The requests go to the handlers of a broker with real logs and a real share coordinator; the test
+moves the clock.
 
-- No record is in two hands, and none is delivered after it was accepted or rejected.
-- None is delivered more often than it may be, and each delivery is counted.
-- What was acknowledged well is not forgotten: not by a restart, not by a coordinator that is lost.
+- No record is acquired by two members, and none is delivered after it was accepted or rejected.
+- No record is delivered more often than the limit, and each delivery is counted.
+- A successful acknowledgement survives a restart and the loss of the coordinator.
 - In the end every record is accepted, rejected or at its delivery limit; none is lost.
 """
 

@@ -1,6 +1,6 @@
-"""ShareFetch and ShareAcknowledge of a broker that runs: sessions, connections and waits.
+"""ShareFetch and ShareAcknowledge on a running broker: sessions, connections and waits.
 
-What is answered to whom is compared with Apache Kafka 4.3.1 in conformance/wire/cases/share_*.py.
+conformance/wire/cases/share_*.py compares the responses with Apache Kafka 4.3.1.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ def test_waiting_share_fetch_continues_when_its_topic_is_deleted(stage: Stage) -
 def test_share_fetch_without_a_heartbeat_creates_the_state_topic(
     broker_factory: Callable[..., BrokerProcess],
 ) -> None:
-    """Its fetch waits no longer than it asks for; Apache Kafka 4.3.1 tells the same error then."""
+    """The fetch waits up to `max_wait_ms`; Apache Kafka 4.3.1 returns the same error."""
     broker = broker_factory()
     stage = unready_stage_on(broker.bootstrap)
     topic = filled_topic(stage)

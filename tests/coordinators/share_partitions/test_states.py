@@ -1,4 +1,4 @@
-"""What is said to share coordinators: in order, and again while one moves."""
+"""Requests to share coordinators: sent in order, and retried while a coordinator moves."""
 
 from __future__ import annotations
 

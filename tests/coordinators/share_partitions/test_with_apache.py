@@ -1,4 +1,4 @@
-"""Share groups in the hands of Apache Kafka 4.3.1: its tools read their states, and it goes on."""
+"""Share groups on Apache Kafka 4.3.1: its tools read their state, its broker continues them."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def assignment(partitions: dict[str, list[int]], user_data: bytes | None = None)
 
 @dataclass(slots=True)
 class ClassicClient:
-    """A member as a client with a cooperative assignor has it; it never waits for an answer."""
+    """A member of the classic protocol with a cooperative assignor; it never blocks."""
 
     simulation: ConsumerSimulation
     name: str
@@ -63,16 +63,16 @@ class ClassicClient:
     topics: list[str] = field(default_factory=lambda: ["t"])
     protocols: tuple[str, ...] = (PROTOCOL,)
     version: int = 9
-    """Of JoinGroup."""
+    """Version of JoinGroup."""
     member_id: str = ""
     generation: int = -1
     wants_to_join: bool = True
     waits: Waiting[Any] | None = None
-    """For the answer of a JoinGroup or SyncGroup."""
+    """The JoinGroup or SyncGroup whose response has not arrived."""
     owned: frozenset[Place] = frozenset()
     joins: int = 0
     syncs: bool = True
-    """Else it forgets to."""
+    """False: the member never sends SyncGroup."""
 
     @property
     def is_in(self) -> bool:
@@ -84,7 +84,7 @@ class ClassicClient:
     # -- a round
 
     def step(self) -> None:
-        """Whatever a client would do next."""
+        """Do the next step of a client."""
         if self.waits is not None:
             self.hear()
         elif self.wants_to_join:
@@ -93,7 +93,7 @@ class ClassicClient:
             self.beat()
 
     def hear(self) -> None:
-        """The answer that is waited for, if it has come."""
+        """The awaited response, if it has arrived."""
         assert self.waits is not None
         response = self.waits.response
         if response is None:
@@ -155,7 +155,7 @@ class ClassicClient:
             self.refused(response.error_code)
 
     def refused(self, error: int) -> None:
-        """As Java's consumer does on an error of the coordinator."""
+        """React to an error of the coordinator like Java's consumer."""
         if error in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
             self.forget()
         elif error == ErrorCode.ILLEGAL_GENERATION:
@@ -234,7 +234,7 @@ class ClassicClient:
         return error
 
     def leave(self, member_id: str | None = None) -> LeaveGroupResponse:
-        """`member_id`: "" is what an administrator says of a static member."""
+        """Leave; an administrator removes a static member with `member_id` ""."""
         told = self.member_id if member_id is None else member_id
         request = LeaveGroupRequest(GROUP_ID, members=[MemberIdentity(told, self.instance_id)])
         ticket: Waiting[LeaveGroupResponse] = Waiting(lambda e: LeaveGroupResponse(error_code=e))

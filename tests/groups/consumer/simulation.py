@@ -1,4 +1,4 @@
-"""Consumer groups without a broker: members that do as clients do, and a cluster of topics."""
+"""Consumer groups without a broker: members that behave like clients, and a cluster of topics."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class Waiting(Generic[T]):
-    """A request, and the reply that it has got."""
+    """A request and its response, once there is one."""
 
     def __init__(self, refuse: Callable[[ErrorCode], T] | None = None) -> None:
         self.response: T | None = None
@@ -75,7 +75,7 @@ class ConsumerSimulation(Simulation[GroupMachine, MachineRecord]):
         return self.replay_into(GroupMachine(self.limits, self.surroundings))
 
     def restart(self) -> None:
-        """The broker is killed and reads the log."""
+        """Kill the broker and replay the log."""
         self.timers.clear()
         self.machine = self.replay_into(self._kind(self.limits, self.surroundings))
         self.load()
@@ -83,7 +83,7 @@ class ConsumerSimulation(Simulation[GroupMachine, MachineRecord]):
     # -- the cluster
 
     def put_topic(self, name: str, partitions: int) -> bytes:
-        """A topic that is new, or grows."""
+        """Create a topic, or add partitions to it."""
         image = self.surroundings.image
         known = image.topics.get(name)
         if known is None:
@@ -135,7 +135,7 @@ def group_of(machine: GroupMachine) -> ConsumerGroup | None:
 
 @dataclass(slots=True)
 class Client:
-    """A member as a client has it."""
+    """A member, as its client sees it."""
 
     simulation: ConsumerSimulation
     name: str
@@ -145,7 +145,7 @@ class Client:
     lives: int = 0
     epoch: int = 0
     told: frozenset[Place] = frozenset()
-    """What it is to own."""
+    """The partitions that the last response assigned to it."""
     owned: frozenset[Place] = frozenset()
 
     @property
@@ -157,7 +157,7 @@ class Client:
         return self.epoch > 0
 
     def beat(self, *, lose_reply: bool = False) -> ConsumerGroupHeartbeatResponse:
-        """Join, or say what it owns."""
+        """Send a heartbeat: a join, or the owned partitions."""
         joining = self.epoch <= 0
         response = self.simulation.heartbeat(
             member_id=self.member_id,
@@ -191,7 +191,7 @@ class Client:
                 )
 
     def move(self) -> None:
-        """Give up and take on, as it was told."""
+        """Give up and take partitions, as the last response says."""
         self.owned = self.told
 
     def forget(self) -> None:
@@ -208,7 +208,7 @@ class Client:
         return response
 
     def die(self) -> None:
-        """It comes back as somebody else."""
+        """Rejoin with another member id."""
         self.forget()
         self.lives += 1
 

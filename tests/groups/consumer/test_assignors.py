@@ -1,4 +1,4 @@
-"""Members get what Apache Kafka 4.3.1's own assignors give them (Assignors.java asks them)."""
+"""The assignors return the results of Apache Kafka 4.3.1's (Assignors.java calls them)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What heartbeats of a consumer group bring, one by one."""
+"""Heartbeats of consumer groups, one by one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups with members of both protocols, and how they go from the one to the other and back."""
+"""Groups with members of both protocols: upgrade to a consumer group, and downgrade."""
 
 from __future__ import annotations
 

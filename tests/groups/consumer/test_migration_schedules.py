@@ -1,10 +1,9 @@
-"""Members of both protocols that come, go, die and change their protocol; restarts, failed appends.
+"""Random schedules of members that join, leave, die and change protocol; restarts, failed appends.
 
 - Making a decision changes nothing.
-- In a consumer group a partition is held by one member at most.
-- A machine that reads the log knows the same consumer group, and of a classic one its members.
-- The group settles, whichever protocol it has by then: each partition that a member is subscribed
-  to is owned by one such member.
+- In a consumer group, at most one member holds a partition.
+- A machine that replays the log has the same consumer group, or the same members of a classic one.
+- The group settles in either protocol: each subscribed partition is owned by one subscriber.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Offsets of consumer groups: who may commit, look at and delete them, by member epoch."""
+"""Offsets of consumer groups: commits, fetches and deletions that member epochs allow."""
 
 from __future__ import annotations
 

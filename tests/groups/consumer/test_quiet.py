@@ -1,4 +1,4 @@
-"""Nearly all heartbeats say nothing, and cost no more than to see that there is nothing to tell."""
+"""Quiet heartbeats: nearly all heartbeats change nothing, and take a fast path."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Members that join, leave, die and lose replies; topics that come, grow and go; restarts, waits.
+"""Random schedules of members (join, leave, die, lose responses), topics, restarts and waits.
 
 - Making a decision changes nothing.
-- A partition is held by one member at most.
-- A machine that reads the log knows the same group.
-- The group settles: once topics and members stay as they are, each partition is owned by a member
-  who is subscribed to it, who knows it, and nobody owns another.
+- At most one member holds a partition.
+- A machine that replays the log has the same group.
+- The group settles: when topics and members do not change any more, each partition is owned by one
+  subscriber, which has received it, and no member owns any other partition.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Share groups without a broker: members that do as clients do, and a share coordinator."""
+"""Share groups without a broker: members that behave like clients, and a share coordinator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Members of share groups read what Apache Kafka 4.3.1's own assignor gives them."""
+"""The share assignor returns the results of Apache Kafka 4.3.1's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What heartbeats of a share group bring, one by one."""
+"""Heartbeats of share groups, one by one."""
 
 from __future__ import annotations
 

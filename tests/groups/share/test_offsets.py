@@ -1,4 +1,4 @@
-"""What an administrator may change of where a share group reads from."""
+"""Administrators alter and delete the offsets of share groups."""
 
 from __future__ import annotations
 

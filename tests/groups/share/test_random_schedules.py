@@ -1,10 +1,10 @@
-"""Members that join, leave, die and lose replies; topics that come, grow and go; restarts, waits.
+"""Random schedules of members (join, leave, die, lose responses), topics, restarts and waits.
 
 - Making a decision changes nothing.
-- A machine that reads the log knows the same group.
-- Nobody is given what the share coordinator does not know.
-- The group settles: once topics and members stay as they are, each partition is read by somebody
-  who is subscribed to it, and by as many members as any other of its topic, or one less.
+- A machine that replays the log has the same group.
+- No member gets a partition whose share state is not initialized.
+- The group settles: when topics and members do not change any more, each partition is read by a
+  subscriber, and the numbers of members of a topic's partitions differ by at most one.
 """
 
 from __future__ import annotations

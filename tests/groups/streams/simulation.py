@@ -1,4 +1,4 @@
-"""Streams groups without a broker: members that do as the threads of an application do."""
+"""Streams groups without a broker: members that behave like an application's threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Members of streams groups get the tasks that Apache Kafka 4.3.1's own assignor gives them."""
+"""The streams assignor returns the results of Apache Kafka 4.3.1's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topologies come to the tasks and internal topics that Apache Kafka 4.3.1's own class finds."""
+"""Topologies get the tasks and internal topics that Apache Kafka 4.3.1 computes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""StreamsGroupDescribe of a group, field by field, and whose records are ended with it."""
+"""StreamsGroupDescribe, field by field."""
 
 from __future__ import annotations
 

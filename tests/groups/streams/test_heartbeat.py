@@ -1,4 +1,4 @@
-"""What heartbeats of a streams group bring, one by one."""
+"""Heartbeats of streams groups, one by one."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Members that join, leave, die and lose replies; topics that come, grow and go; restarts, waits.
+"""Random schedules of members (join, leave, die, lose responses), topics, restarts and waits.
 
 - Making a decision changes nothing.
-- A machine that reads the log knows the same group.
-- No task is active in two members, by what they have been told; no process has a task twice.
-- The group settles: once topics and members stay as they are, each task is active in one member,
-  and has its standbys as far as there are processes for them.
+- A machine that replays the log has the same group.
+- No task is active in two members, by the responses they got; no process has a task twice.
+- The group settles: when topics and members do not change any more, each task is active in one
+  member, and has its standbys if there are enough processes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a heartbeat of a streams group is refused for, as Apache Kafka 4.3.1 says it."""
+"""Invalid heartbeats of streams groups get the errors of Apache Kafka 4.3.1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A broker of the simulation: what serves share groups is kwire's, what is around it is not."""
+"""A simulated broker: kwire's own code for share groups in simulated surroundings."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""What may happen to share groups' records and their brokers; three numbers make an event.
+"""The events of the simulation of share groups; three random numbers choose an event.
 
-Some wait for nothing by chance but bring about a moment in which faults show: a share coordinator
-that moves with a write that is not committed, a write whose connection is lost and that is read
-after its sender has asked again, a leader that changes while its successor reads, a member that is
-gone while what it said is being written.
+Some events create a moment that chance rarely finds: a share coordinator moves with an uncommitted
+write; a write arrives after its connection was lost and its sender has retried; a leader changes
+while its successor reads the state; a member leaves while its acknowledgement is being written.
 """
 
 from __future__ import annotations

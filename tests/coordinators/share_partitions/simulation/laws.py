@@ -1,27 +1,27 @@
-"""What must always hold where share groups read, whatever brokers and messages do.
+"""The invariants of share groups, which hold whatever brokers and messages do.
 
-A group that begins to read a partition anew (a state epoch) has what was said before behind it: all
-laws are about one partition, as one group reads it in one state epoch.
+Each invariant is about one share partition in one state epoch: initializing the state again starts
+over.
 
-members
-- A record that was accepted or rejected, and that was answered well, is never delivered again by
-  the leader who heard that, or by a later one.
-- Of one leader a record is in two hands only once the first one's lock has ended, or it gave it
-  back; while what was said of it is being written it is in nobody's.
-- What somebody says of records that it has is taken; what it says of others is not.
-- A leader counts each delivery; it counts on from what it has read, and not beyond the limit.  What
-  was delivered so often that this is the last time is delivered by itself.
-- Nobody waits beside records that it may have; a lock that has ended is given back.
+Members
+- A record whose acknowledgement (ACCEPT or REJECT) was answered without error is never delivered
+  again, by the same leader or a later one.
+- One leader delivers a record to a second member only after the first one's lock has ended or it
+  has released the record.  While an acknowledgement is being written, no member has the record.
+- Acknowledgements by the member that has the records succeed; others are refused.
+- A leader counts each delivery, starting from the stored count, up to the limit.  A record's last
+  delivery is alone.
+- No fetch waits while records are available; records whose lock has ended become available.
 
-share states
-- Who leads next begins with what the log of the share coordinator says, offset by offset.
-- The write of an earlier leader than the last who has read, or of an earlier state epoch, never
-  lands; who is told that it is such a one is.
-- A write comes to what it says: of several counts the highest, and of its states the highest.
-- A snapshot forgets nothing, and follows a number of updates.
-- The start offset never moves back.  It moves on behind records only that somebody accepted or
-  rejected, that were delivered as often as may be, or that the log no longer has.
-- What is written of a record somebody has said, and it was delivered so often.
+Share state
+- A new leader starts with the state in the share coordinator's log, offset by offset.
+- A write by an earlier leader than the last one that read, or in an earlier state epoch, is never
+  applied.  A writer that is told so is one of these.
+- A write has its effect: of several counts the highest wins, and among those the highest state.
+- A snapshot loses nothing, and follows a fixed number of updates.
+- The start offset never falls.  It rises only over records that were accepted or rejected, that
+  are at the delivery limit, or that the log no longer has.
+- Each written delivery state was acknowledged by a member, and has the right delivery count.
 """
 
 from __future__ import annotations

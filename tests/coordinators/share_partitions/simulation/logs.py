@@ -1,8 +1,8 @@
-"""The logs that brokers lead in the simulation: records that groups read, and share states.
+"""The logs of the simulation: records that groups read, and records of share states.
 
-Replication is left out (tests/cluster/replication/simulation): all brokers have the records that
-groups read.  The log of share states has what is committed; a leader may have appended more, of
-which its successor finds a part.
+Replication is not simulated here (see tests/cluster/replication/simulation): all brokers have the
+records that groups read.  The log of share states has the committed records; a leader may have
+appended more, and its successor finds a part of these.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the records of `__share_group_state` say, offset by offset: read a second, slow way."""
+"""A second, slow reader of `__share_group_state`, offset by offset, to compare with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moments that the random schedules found, one at a time."""
+"""Single schedules that the random ones have found."""
 
 from __future__ import annotations
 

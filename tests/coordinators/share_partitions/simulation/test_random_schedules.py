@@ -1,4 +1,4 @@
-"""Random events where share groups read and their state is kept: see laws.py for what must hold."""
+"""Random schedules of share groups on several brokers; laws.py has the invariants."""
 
 from __future__ import annotations
 

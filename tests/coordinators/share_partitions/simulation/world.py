@@ -1,8 +1,8 @@
-"""Brokers that deal out records to share groups and keep their state, and how they are driven.
+"""The simulated brokers of share groups, and the driver of a schedule.
 
-laws.py says what must hold, events.py what may happen.  In the end all brokers are well, all
-messages arrive, locks end, and one member accepts what it gets: then each record has come to its
-end, and whoever leads next delivers nothing.
+laws.py has the invariants, events.py the events.  At the end of a schedule all brokers run, all
+messages arrive, locks end, and one member accepts all records that it gets.  Then each record is in
+a terminal state, and the next leader delivers none.
 """
 
 from __future__ import annotations
