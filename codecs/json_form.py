@@ -19,7 +19,7 @@ from typing import TypeAlias, cast
 
 from kwire.codecs import primitives
 from kwire.codecs.messages import MODULES, message_class
-from kwire.codecs.schema_notation import ClassNames, Field, Message, Struct, load
+from kwire.codecs.schema_notation import ClassNames, Field, MessageSchema, StructSchema, load
 from kwire.codecs.uuids import uuid_bytes, uuid_text
 
 Json: TypeAlias = bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"] | None
@@ -66,7 +66,7 @@ def normalized(name: str, json: Json, version: int) -> Json:
 
 
 @cache
-def _schema(name: str) -> tuple[Message, ClassNames]:
+def _schema(name: str) -> tuple[MessageSchema, ClassNames]:
     messages = load(MODULES[name].replace(".", "/"))
     (message,) = (each for each in messages if each.name == name)
     return message, ClassNames(messages)
@@ -78,13 +78,13 @@ class _Converter:
         self.schema, self.names = _schema(name)
         self.module = __import__(message_class(name).__module__, fromlist=["*"])
 
-    def _class(self, struct: Struct) -> type[primitives.Struct]:
+    def _class(self, struct: StructSchema) -> type[primitives.Struct]:
         found: type[primitives.Struct] = getattr(self.module, self.names.of(struct))
         return found
 
     # ---- to JSON
 
-    def struct_to_json(self, value: primitives.Struct, struct: Struct) -> dict[str, Json]:
+    def struct_to_json(self, value: primitives.Struct, struct: StructSchema) -> dict[str, Json]:
         json: dict[str, Json] = {}
         defaults = self._class(struct)()
         for field in struct.fields:
@@ -135,7 +135,7 @@ class _Converter:
 
     # ---- from JSON
 
-    def struct_from_json(self, json: Json, struct: Struct) -> primitives.Struct:
+    def struct_from_json(self, json: Json, struct: StructSchema) -> primitives.Struct:
         if not isinstance(json, Mapping):
             raise JsonFormError(f"{struct.name} is not an object: {shortened(json)}")
         value = self._class(struct)()
@@ -148,7 +148,7 @@ class _Converter:
                 raise JsonFormError(f"{name} is missing")
         return value
 
-    def normalized(self, json: Json, struct: Struct) -> Json:
+    def normalized(self, json: Json, struct: StructSchema) -> Json:
         if not isinstance(json, dict):
             return json
         fields = {field.json_name: field for field in struct.fields}

@@ -62,7 +62,7 @@ class SchemaError(ValueError):
     """A schema file breaks the notation; the text names the file, the line and what is wrong."""
 
 
-class Versions(NamedTuple):
+class VersionRange(NamedTuple):
     """An inclusive range of versions."""
 
     first: int
@@ -79,7 +79,7 @@ class Versions(NamedTuple):
 
 
 @dataclass(slots=True)
-class Struct:
+class StructSchema:
     """A named sequence of fields: the body of a message or the type of a field."""
 
     name: str
@@ -93,13 +93,13 @@ class Field:
     name: str
     type: str
     is_array: bool
-    versions: Versions
-    nullable: Versions | None = None
+    versions: VersionRange
+    nullable: VersionRange | None = None
     tag: int | None = None
     default: str | None = None
     ignorable: bool = False
     rigid: bool = False
-    struct: Struct | None = None
+    struct: StructSchema | None = None
 
     @property
     def attribute(self) -> str:
@@ -114,16 +114,16 @@ class Field:
 
 
 @dataclass(slots=True)
-class Message:
+class MessageSchema:
     """One message with all its versions; `structs` are its structs by name, its body among them."""
 
     kind: str
     number: int | None
     name: str
-    versions: Versions
+    versions: VersionRange
     flexible_since: int | None
-    body: Struct
-    structs: dict[str, Struct] = field(default_factory=dict)
+    body: StructSchema
+    structs: dict[str, StructSchema] = field(default_factory=dict)
 
     def is_flexible(self, version: int) -> bool:
         return self.flexible_since is not None and version >= self.flexible_since
@@ -134,9 +134,9 @@ class ClassNames:
     by one name, their kinds go in front (`RequestTopicData`, `ResponseTopicData`).
     """
 
-    def __init__(self, messages: list[Message]) -> None:
+    def __init__(self, messages: list[MessageSchema]) -> None:
         self._names: dict[int, str] = {}
-        definitions: dict[str, list[Struct]] = {}
+        definitions: dict[str, list[StructSchema]] = {}
         for message in messages:
             for struct in message.structs.values():
                 definitions.setdefault(struct.name, []).append(struct)
@@ -146,7 +146,7 @@ class ClassNames:
                 prefix = "" if same else message.kind.capitalize()
                 self._names[id(struct)] = prefix + struct.name
 
-    def of(self, struct: Struct) -> str:
+    def of(self, struct: StructSchema) -> str:
         return self._names[id(struct)]
 
 
@@ -165,13 +165,13 @@ def schema_names() -> list[str]:
     return sorted(name.removesuffix(".txt") for name in names if name.endswith(".txt"))
 
 
-def load(name: str) -> list[Message]:
+def load(name: str) -> list[MessageSchema]:
     """The messages of one schema file; `name` as in `schema_names()`."""
     path = resources.files("kwire.codecs") / "schema" / f"{name}.txt"
     return parse(path.read_text("utf-8"), f"{name}.txt")
 
 
-def parse(text: str, source: str) -> list[Message]:
+def parse(text: str, source: str) -> list[MessageSchema]:
     """The messages of one file; `source` is its name in errors."""
     return [_message(line) for line in _outline(text, source)]
 
@@ -205,13 +205,13 @@ def _outline(text: str, source: str) -> list[_Line]:
     return root.children
 
 
-def _message(line: _Line) -> Message:
+def _message(line: _Line) -> MessageSchema:
     match = _MESSAGE.match(line.text)
     if match is None or match[1] not in KINDS:
         raise line.error("not of the form kind [number] Name, versions A-B[, flexible C+]")
     kind, number, name, versions, flexible = match.groups()
-    body = Struct(name)
-    message = Message(
+    body = StructSchema(name)
+    message = MessageSchema(
         kind=kind,
         number=None if number is None else int(number),
         name=name,
@@ -226,7 +226,9 @@ def _message(line: _Line) -> Message:
     return message
 
 
-def _add_members(message: Message, struct: Struct, line: _Line, base: Versions) -> None:
+def _add_members(
+    message: MessageSchema, struct: StructSchema, line: _Line, base: VersionRange
+) -> None:
     """Add what is indented under `line` to `struct`: fields, and structs of the message."""
     for child in line.children:
         if child.text.startswith("struct "):
@@ -242,16 +244,16 @@ def _add_members(message: Message, struct: Struct, line: _Line, base: Versions) 
             _add_members(message, nested, child, member.versions)
 
 
-def _new_struct(message: Message, line: _Line, name: str) -> Struct:
+def _new_struct(message: MessageSchema, line: _Line, name: str) -> StructSchema:
     if name in SCALARS:
         raise line.error(f"{name} has no fields")
     if name in message.structs:
         raise line.error(f"a second definition of {name}")
-    message.structs[name] = Struct(name)
+    message.structs[name] = StructSchema(name)
     return message.structs[name]
 
 
-def _field(line: _Line, base: Versions) -> Field:
+def _field(line: _Line, base: VersionRange) -> Field:
     match = _FIELD.match(line.text)
     if match is None:
         raise line.error("not of the form Name: type[?][ = default][, attribute ...]")
@@ -268,11 +270,11 @@ def _field(line: _Line, base: Versions) -> Field:
             parsed.versions = _versions(line, attribute, base)
     if nullable is not None:
         first = int(nullable[1:-1]) if len(nullable) > 1 else parsed.versions.first
-        parsed.nullable = Versions(first, parsed.versions.last)
+        parsed.nullable = VersionRange(first, parsed.versions.last)
     return parsed
 
 
-def _versions(line: _Line, text: str, base: Versions | None) -> Versions:
+def _versions(line: _Line, text: str, base: VersionRange | None) -> VersionRange:
     match = _VERSIONS.match(text)
     if match is None:
         raise line.error(f"{text} is neither a range of versions nor an attribute")
@@ -280,13 +282,13 @@ def _versions(line: _Line, text: str, base: Versions | None) -> Versions:
     if match[2] and base is None:
         raise line.error("a message needs a last version")
     last = base.last if match[2] and base is not None else int(match[3] or first)
-    parsed = Versions(first, last)
+    parsed = VersionRange(first, last)
     if last < first or (base is not None and not (base.first <= first <= last <= base.last)):
         raise line.error(f"versions {text} are not within {base}")
     return parsed
 
 
-def _resolve(message: Message, struct: Struct, line: _Line) -> None:
+def _resolve(message: MessageSchema, struct: StructSchema, line: _Line) -> None:
     """Point each field of a struct's type at that struct."""
     for member in struct.fields:
         if member.type not in SCALARS:

@@ -16,7 +16,7 @@ from kwire.log.upkeep.flush import Flush
 if TYPE_CHECKING:
     from kwire.log.directory.files import OpenFile
     from kwire.log.leader_epochs import LeaderEpochCache
-    from kwire.log.producers.snapshots import Snapshots
+    from kwire.log.producers.snapshots import ProducerSnapshots
     from kwire.log.producers.state import ProducerState
     from kwire.log.segments import Segments
     from kwire.log.storage import Storage
@@ -46,7 +46,7 @@ class Durability:
         storage: Storage,
         segments: Segments,
         epochs: LeaderEpochCache,
-        snapshots: Snapshots,
+        snapshots: ProducerSnapshots,
         *,
         recovery_point: int,
         now_ms: int,

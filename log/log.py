@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from kwire.log.config import LogConfig
     from kwire.log.leader_epochs import LeaderEpochCache
     from kwire.log.producers.entry import ProducerEntry
-    from kwire.log.producers.snapshots import Snapshots
+    from kwire.log.producers.snapshots import ProducerSnapshots
     from kwire.log.producers.state import ProducerState
     from kwire.log.producers.verification import Verification
     from kwire.log.reading.region import Region
@@ -79,7 +79,7 @@ class Log:
     segments: Segments
     epochs: LeaderEpochCache
     producers: ProducerState
-    snapshots: Snapshots
+    snapshots: ProducerSnapshots
     durability: Durability
     log_start_offset: int
     log_end_offset: int

@@ -10,7 +10,7 @@ from kwire.log.segment import Segment
 
 if TYPE_CHECKING:
     from kwire.log.config import LogConfig
-    from kwire.log.producers.snapshots import Snapshots
+    from kwire.log.producers.snapshots import ProducerSnapshots
     from kwire.log.producers.state import ProducerState
     from kwire.log.segments import Segments
     from kwire.log.storage import Storage
@@ -25,7 +25,11 @@ class Rolling:
     _roll_ms: int
 
     def __init__(
-        self, storage: Storage, segments: Segments, producers: ProducerState, snapshots: Snapshots
+        self,
+        storage: Storage,
+        segments: Segments,
+        producers: ProducerState,
+        snapshots: ProducerSnapshots,
     ) -> None:
         self._storage = storage
         self._segments = segments

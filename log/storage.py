@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 
-class Removal(NamedTuple):
+class PendingRemoval(NamedTuple):
     """Files that were renamed to `.deleted`; they are removed at `due_ms`, as
     `file.delete.delay.ms` says."""
 
@@ -54,7 +54,7 @@ class Storage:
         self.open_files = open_files
         self.on_failure: Callable[[OSError], None] | None = None
         """Called with a disk failure that is not a shortage; it takes the log offline."""
-        self.removals: list[Removal] = []
+        self.removals: list[PendingRemoval] = []
 
     def failed(self, error: OSError) -> LogError:
         """The LogError for a disk failure; the log and its log directory go offline."""
@@ -93,7 +93,7 @@ class Storage:
             except FileNotFoundError:
                 continue
             renamed.append(target)
-        self.removals.append(Removal(due_ms, renamed))
+        self.removals.append(PendingRemoval(due_ms, renamed))
 
     def take_due(self, now_ms: int) -> list[Path]:
         """The files that are due for removal; the caller removes them."""
@@ -107,6 +107,6 @@ class Storage:
         """Use the new path of a renamed folder."""
         self.dir = directory
         self.removals = [
-            Removal(due_ms, [directory / path.name for path in paths])
+            PendingRemoval(due_ms, [directory / path.name for path in paths])
             for due_ms, paths in self.removals
         ]

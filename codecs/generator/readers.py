@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from kwire.codecs.generator.source import LINE_MAX, Source, format_size
+from kwire.codecs.generator.source import LINE_MAX, CodeSource, format_size
 from kwire.codecs.generator.types import (
     FORMATS,
     INT_ARRAYS,
@@ -17,7 +17,7 @@ from kwire.codecs.generator.types import (
     python_type,
     size_min,
 )
-from kwire.codecs.schema_notation import ClassNames, Field, Message, Struct, snake_case
+from kwire.codecs.schema_notation import ClassNames, Field, MessageSchema, StructSchema, snake_case
 
 # Names that a reader uses for itself: a field of that name is read into another variable.
 _RESERVED = frozenset({"data", "pos", "end", "count", "items", "n", "stop", "tags", "tag", "size"})
@@ -31,12 +31,18 @@ class Module(Protocol):
     def use(self, name: str) -> str: ...
     def unpack(self, codes: str) -> str: ...
     def pack(self, codes: str) -> str: ...
-    def reader(self, message: Message, struct: Struct, version: int, many: bool) -> str: ...
-    def writer(self, message: Message, struct: Struct, version: int, many: bool) -> str: ...
-    def tags_writer(self, message: Message, struct: Struct, version: int) -> str: ...
+    def reader(
+        self, message: MessageSchema, struct: StructSchema, version: int, many: bool
+    ) -> str: ...
+    def writer(
+        self, message: MessageSchema, struct: StructSchema, version: int, many: bool
+    ) -> str: ...
+    def tags_writer(self, message: MessageSchema, struct: StructSchema, version: int) -> str: ...
 
 
-def reader_body(module: Module, message: Message, struct: Struct, version: int, many: bool) -> str:
+def reader_body(
+    module: Module, message: MessageSchema, struct: StructSchema, version: int, many: bool
+) -> str:
     """The body of `(data, pos, end) -> (struct, pos)`, or with `many` of `(data, pos, end, count)
     -> (list of structs, pos)`.
     """
@@ -61,13 +67,15 @@ def reader_body(module: Module, message: Message, struct: Struct, version: int, 
 
 
 class _Reader:
-    def __init__(self, module: Module, message: Message, struct: Struct, version: int) -> None:
+    def __init__(
+        self, module: Module, message: MessageSchema, struct: StructSchema, version: int
+    ) -> None:
         self.module = module
         self.message = message
         self.struct = struct
         self.version = version
         self.flexible = message.is_flexible(version)
-        self.source = Source(indent=1)
+        self.source = CodeSource(indent=1)
         self.pending: list[tuple[str, str]] = []  # format and variable of fixed-size values
 
     def read_struct(self) -> list[str]:

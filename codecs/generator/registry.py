@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kwire.codecs.generator.module import BANNER
-from kwire.codecs.schema_notation import Message, snake_case
+from kwire.codecs.schema_notation import MessageSchema, snake_case
 
 _REGISTRY = '''\
 """All messages of the protocol, a module for each API key or record type, imported lazily."""
@@ -80,7 +80,7 @@ def response_header_version(key: int, version: int) -> int:
 '''
 
 
-def registry_text(files: dict[str, list[Message]]) -> str:
+def registry_text(files: dict[str, list[MessageSchema]]) -> str:
     modules = {message.name: name.replace("/", ".") for name in files for message in files[name]}
     names = {request.number: _api_name(request) for request in _requests(files)}
     return _fill(
@@ -90,7 +90,7 @@ def registry_text(files: dict[str, list[Message]]) -> str:
     )
 
 
-def api_keys_text(files: dict[str, list[Message]]) -> str:
+def api_keys_text(files: dict[str, list[MessageSchema]]) -> str:
     requests = _requests(files)
     members = [f"{snake_case(_api_name(each)).upper()} = {each.number}" for each in requests]
     flexible = [
@@ -105,12 +105,12 @@ def api_keys_text(files: dict[str, list[Message]]) -> str:
     )
 
 
-def _requests(files: dict[str, list[Message]]) -> list[Message]:
+def _requests(files: dict[str, list[MessageSchema]]) -> list[MessageSchema]:
     found = [each for messages in files.values() for each in messages if each.kind == "request"]
     return sorted(found, key=lambda message: message.number or 0)
 
 
-def _api_name(request: Message) -> str:
+def _api_name(request: MessageSchema) -> str:
     return request.name.removesuffix("Request")
 
 

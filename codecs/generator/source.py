@@ -9,7 +9,7 @@ from contextlib import contextmanager
 LINE_MAX = 100
 
 
-class Source:
+class CodeSource:
     """Lines of Python at a current indentation."""
 
     def __init__(self, indent: int = 0) -> None:

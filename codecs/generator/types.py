@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kwire.codecs.schema_notation import FIXED_SIZES, ClassNames, Field, Message, Struct
+from kwire.codecs.schema_notation import FIXED_SIZES, ClassNames, Field, MessageSchema, StructSchema
 
 FORMATS = {
     "bool": "?",
@@ -99,7 +99,7 @@ def is_set(field: Field, value: str, names: ClassNames) -> str:
     return f"not {value}" if default == "True" else f"{value} != {default}"
 
 
-def size_min(message: Message, struct: Struct, version: int) -> int:
+def size_min(message: MessageSchema, struct: StructSchema, version: int) -> int:
     """The least number of bytes of a struct on the wire."""
     compact = message.is_flexible(version)
     size = 1 if compact else 0
@@ -109,7 +109,7 @@ def size_min(message: Message, struct: Struct, version: int) -> int:
     return size
 
 
-def _field_size_min(message: Message, field: Field, version: int, compact: bool) -> int:
+def _field_size_min(message: MessageSchema, field: Field, version: int, compact: bool) -> int:
     if field.is_array or field.type in ("bytes", "records"):
         return 1 if compact else 4
     if field.type == "string":

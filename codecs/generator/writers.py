@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kwire.codecs.generator.readers import Module
-from kwire.codecs.generator.source import LINE_MAX, Source
+from kwire.codecs.generator.source import LINE_MAX, CodeSource
 from kwire.codecs.generator.types import (
     FORMATS,
     INT_ARRAYS,
@@ -11,10 +11,12 @@ from kwire.codecs.generator.types import (
     is_optional,
     is_set,
 )
-from kwire.codecs.schema_notation import Field, Message, Struct
+from kwire.codecs.schema_notation import Field, MessageSchema, StructSchema
 
 
-def writer_body(module: Module, message: Message, struct: Struct, version: int, many: bool) -> str:
+def writer_body(
+    module: Module, message: MessageSchema, struct: StructSchema, version: int, many: bool
+) -> str:
     """The body of `(out, item)`, or with `many` of `(out, items)`, which writes no count."""
     writer = _Writer(module, message, struct, version)
     if not many:
@@ -25,7 +27,7 @@ def writer_body(module: Module, message: Message, struct: Struct, version: int, 
     return writer.source.text()
 
 
-def tags_body(module: Module, message: Message, struct: Struct, version: int) -> str:
+def tags_body(module: Module, message: MessageSchema, struct: StructSchema, version: int) -> str:
     """The body of `(out, item)` that writes the tagged fields of which at least one may be set."""
     writer = _Writer(module, message, struct, version)
     writer.write_tags()
@@ -33,13 +35,15 @@ def tags_body(module: Module, message: Message, struct: Struct, version: int) ->
 
 
 class _Writer:
-    def __init__(self, module: Module, message: Message, struct: Struct, version: int) -> None:
+    def __init__(
+        self, module: Module, message: MessageSchema, struct: StructSchema, version: int
+    ) -> None:
         self.module = module
         self.message = message
         self.struct = struct
         self.version = version
         self.flexible = message.is_flexible(version)
-        self.source = Source(indent=1)
+        self.source = CodeSource(indent=1)
         self.out = "out"
         self.pending: list[tuple[str, str]] = []  # format and expression of fixed-size values
 

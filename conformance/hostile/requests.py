@@ -19,7 +19,7 @@ from kwire.codecs.messages import request_class
 from kwire.codecs.messages.produce import ProduceRequest
 from kwire.codecs.messages.request_header import RequestHeader
 from kwire.codecs.primitives import EncodeError, Message
-from kwire.codecs.schema_notation import Field, Struct, load, schema_names
+from kwire.codecs.schema_notation import Field, StructSchema, load, schema_names
 
 VersionRange = tuple[int, int]
 
@@ -96,9 +96,9 @@ _KEEPS_INTERNAL_TOPICS = frozenset({ApiKey.DELETE_TOPICS, ApiKey.DELETE_RECORDS}
 
 
 @cache
-def _schemas() -> dict[int, Struct]:
+def _schemas() -> dict[int, StructSchema]:
     """The body of each request by API key."""
-    bodies: dict[int, Struct] = {}
+    bodies: dict[int, StructSchema] = {}
     for name in schema_names():
         for message in load(name):
             if message.kind == "request" and message.number is not None:

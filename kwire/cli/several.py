@@ -140,17 +140,17 @@ def _prepare(folder: Path, count: int) -> None:
     from kwire.log.directory.files import Files
     from kwire.server.startup import finish_restoring
     from kwire.storage.data_folder import growing
-    from kwire.storage.data_folder.admission import Way, admit
+    from kwire.storage.data_folder.admission import ServingWay, admit
     from kwire.storage.data_folder.kinds import look
 
     try:
         finish_restoring(folder)
-        admit(folder, Way.SEVERAL)
+        admit(folder, ServingWay.SEVERAL)
         directory = LogDir(folder, Files())
         directory.open()
         try:
             growing.put_back(folder)
-            growing.prepare(admit(folder, Way.SEVERAL), count)
+            growing.prepare(admit(folder, ServingWay.SEVERAL), count)
             _tell_left_out(look(folder), count)
         finally:
             directory.unlock()

@@ -21,7 +21,7 @@ from kwire.log import Intervals, LogDirError, LogDirLocked, LogManager
 from kwire.log.directory.shortage import passes
 from kwire.settings import ConfigResourceType, topic_log_config
 from kwire.storage import takeover
-from kwire.storage.data_folder.admission import Way, admit_all
+from kwire.storage.data_folder.admission import ServingWay, admit_all
 from kwire.storage.data_folder.growing import undo_interrupted
 from kwire.storage.disk_room import RoomWatch
 from kwire.storage.partitions import cleaning, moving
@@ -118,11 +118,11 @@ def _admit(config: BrokerConfig, metadata: Path | None) -> None:
     if metadata is not None:
         return  # the process that holds the metadata has checked the folder
     if config.zookeeper_connect is not None:
-        admit_all(config.log_dirs, Way.ZOOKEEPER)
+        admit_all(config.log_dirs, ServingWay.ZOOKEEPER)
         return
     for path in config.log_dirs:
         undo_interrupted(Path(path))
-    admit_all(config.log_dirs, Way.ALONE)
+    admit_all(config.log_dirs, ServingWay.ALONE)
 
 
 @asynccontextmanager

@@ -8,8 +8,8 @@
     batch_filter.py, batch_edit.py, transactions.py  what stays of a batch
     source.py, cleaned_segment.py  the files read and written
 
-Offsets never change.  What is kept is what `Cleaner.java` of Apache Kafka 4.3 keeps; the tests have
-it clean the same files.
+Offsets never change.  The cleaner keeps the same records as `Cleaner.java` of Apache Kafka 4.3;
+tests let both clean the same files.
 """
 
 from __future__ import annotations

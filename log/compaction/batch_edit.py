@@ -1,4 +1,4 @@
-"""Batches of magic 2 with records taken out: same offsets, same producer, same codec.
+"""Rebuilds batches of magic 2 without some records: offsets, producer and codec stay.
 
 Records are copied as they are.  Their timestamps are relative to the batch's base timestamp, which
 therefore stays, unless it becomes the delete horizon (KIP-534): then each record gets a new delta.
@@ -29,7 +29,7 @@ from kwire.codecs.batches import (
 )
 from kwire.codecs.compression import compress
 from kwire.codecs.varint import varint
-from kwire.log.compaction.key_scan import Entry
+from kwire.log.compaction.key_scan import ScannedRecord
 
 _EMPTY_KEEPS = LOG_APPEND_TIME_FLAG | TRANSACTIONAL_FLAG | CONTROL_FLAG
 _NO_TIMESTAMP = -1
@@ -47,17 +47,17 @@ def emptied(header: BatchHeader) -> bytearray:
     )
 
 
-def reduced(header: BatchHeader, inner: bytes, kept: Iterable[Entry]) -> bytearray:
-    """The batch with these of its records; `inner` is what they were found in."""
+def reduced(header: BatchHeader, inner: bytes, kept: Iterable[ScannedRecord]) -> bytearray:
+    """The batch with only these of its records; `inner` has their bytes."""
     kept = list(kept)
     header = header._replace(max_timestamp=_max_timestamp(header, kept), records_count=len(kept))
     return _assemble(header, b"".join([inner[entry.start : entry.end] for entry in kept]))
 
 
 def with_horizon(
-    header: BatchHeader, inner: bytes, kept: Iterable[Entry], horizon_ms: int
+    header: BatchHeader, inner: bytes, kept: Iterable[ScannedRecord], horizon_ms: int
 ) -> bytearray:
-    """As `reduced`, and its tombstones (or its marker) may go at `horizon_ms`."""
+    """Like `reduced`, with a delete horizon: tombstones or marker may go from `horizon_ms` on."""
     kept = list(kept)
     out = bytearray()
     for entry in kept:
@@ -76,7 +76,7 @@ def with_horizon(
 
 
 def modernized(header: BatchHeader, kept: list[Record], horizon_ms: int | None) -> bytearray:
-    """What is left of a message of magic 0 or 1, as a batch of magic 2; at least one record."""
+    """The kept records (at least one) of a message of magic 0 or 1, as a batch of magic 2."""
     stamped = header.timestamp_type is TimestampType.LOG_APPEND_TIME
     return build(
         kept,
@@ -89,13 +89,13 @@ def modernized(header: BatchHeader, kept: list[Record], horizon_ms: int | None) 
     )
 
 
-def _timestamp(header: BatchHeader, entry: Entry) -> int:
+def _timestamp(header: BatchHeader, entry: ScannedRecord) -> int:
     if header.attributes & LOG_APPEND_TIME_FLAG:
         return header.max_timestamp
     return header.base_timestamp + entry.timestamp_delta
 
 
-def _max_timestamp(header: BatchHeader, kept: list[Entry]) -> int:
+def _max_timestamp(header: BatchHeader, kept: list[ScannedRecord]) -> int:
     return max(_timestamp(header, entry) for entry in kept)
 
 

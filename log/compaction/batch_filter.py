@@ -1,4 +1,4 @@
-"""What the cleaner leaves of one batch: all of it, some records, an empty batch or nothing.
+"""Filters one batch for the cleaner: it keeps all records, some, an empty batch, or nothing.
 
     a record stays if     it is the last of its key (or behind what was noted), and has a value, or
                           its batch's delete horizon is not set or has not come
@@ -26,7 +26,7 @@ from kwire.codecs.batches import (
     records,
 )
 from kwire.log.compaction import batch_edit
-from kwire.log.compaction.key_scan import Entry, entries, picked, scan_keys, short_key
+from kwire.log.compaction.key_scan import ScannedRecord, entries, picked, scan_keys, short_key
 from kwire.log.compaction.offset_map import OffsetMap
 from kwire.log.compaction.task import CleaningTask
 from kwire.log.compaction.transactions import CleanedTransactions
@@ -37,7 +37,7 @@ _NOTHING = b""
 
 
 def records_of(data: bytes, at: int, header: BatchHeader) -> tuple[bytes, int, int]:
-    """Where the records of the batch of magic 2 at `at` are, inflated: (bytes, start, end)."""
+    """The decompressed records of the batch of magic 2 at `at`: (bytes, start, end)."""
     check_crc(data, at, header)
     if header.compression is Compression.NONE:
         return data, at + HEADER_SIZE, at + header.size_bytes
@@ -46,13 +46,13 @@ def records_of(data: bytes, at: int, header: BatchHeader) -> tuple[bytes, int, i
 
 
 def marker_at(data: bytes, at: int, header: BatchHeader) -> tuple[EndTxnMarker | None, bool]:
-    """The marker in a control batch, and whether it holds any record."""
+    """The marker in a control batch or None, and whether the batch has a record."""
     record = next(iter(records(data, at)), None)
     return (None, False) if record is None else (read_marker(record), True)
 
 
 class BatchFilter:
-    """Filters the batches of one round, which it must see in order, from the log's start on."""
+    """Filters the batches of one round; they must come in order, from the log's start on."""
 
     def __init__(
         self, task: CleaningTask, offsets: OffsetMap, transactions: CleanedTransactions
@@ -90,7 +90,7 @@ class BatchFilter:
         return header.last_offset + 1 == self._upper_bound or self._is_last_of_producer(header)
 
     def _is_last_of_producer(self, header: BatchHeader) -> bool:
-        """Whether the producer's sequence number, or its epoch, is known from this batch alone."""
+        """Whether only this batch has the producer's last sequence number or epoch."""
         last = self._producers.get(header.producer_id)
         if last is None or header.producer_id < 0:
             return False
@@ -157,7 +157,7 @@ class BatchFilter:
         return batch_edit.reduced(header, inner, kept)
 
     def _is_untouched(self, inner: bytes, start: int, end: int, header: BatchHeader) -> bool:
-        """The quick answer for most batches that are clean already: no key was written again."""
+        """Whether no key of the batch was written again: the fast path for clean batches."""
         if header.last_offset >= self._offsets.first_offset:
             return False
         found = scan_keys(inner, start, end, header)
@@ -167,7 +167,7 @@ class BatchFilter:
             and self._offsets.keys.isdisjoint(found.keys)
         )
 
-    def _stays(self, header: BatchHeader, entry: Entry) -> bool:
+    def _stays(self, header: BatchHeader, entry: ScannedRecord) -> bool:
         offset = header.base_offset + entry.offset_delta
         if not self._is_last(entry.key, offset):
             return False

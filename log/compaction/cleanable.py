@@ -1,4 +1,4 @@
-"""How far a log can be cleaned, and how much it needs it (Kafka's LogCleanerManager)."""
+"""Finds the cleanable part of a log, and whether it is due (Kafka's LogCleanerManager)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Cleanable:
-    """A log that may be cleaned from `first_dirty` up to `upper_bound`, where a segment begins."""
+    """A log whose part from `first_dirty` to `upper_bound`, a segment's base offset, is dirty."""
 
     log: Log
     first_dirty: int
@@ -31,14 +31,14 @@ class Cleanable:
 
     @property
     def is_due(self) -> bool:
-        """By `min.cleanable.dirty.ratio`, or by `max.compaction.lag.ms`."""
+        """Whether `min.cleanable.dirty.ratio` or `max.compaction.lag.ms` asks for a cleaning."""
         if self.is_overdue and self.dirty_bytes:
             return True
         return self.dirty_ratio > self.log.config.min_cleanable_dirty_ratio
 
 
 def examine(log: Log, high_watermark: int, now_ms: int) -> Cleanable:
-    """What could be cleaned of a log; OSError or CorruptBatch if it cannot be read."""
+    """The cleanable part of a log.  Raises OSError or CorruptBatch if it cannot be read."""
     first_dirty = _first_dirty(log)
     limit = max(first_dirty, _first_uncleanable(log, first_dirty, high_watermark, now_ms))
     upper_bound = _segment_start(log, limit)
@@ -54,7 +54,7 @@ def examine(log: Log, high_watermark: int, now_ms: int) -> Cleanable:
 
 
 def _first_dirty(log: Log) -> int:
-    """Where the last cleaning ended, unless the log has moved away from there."""
+    """The end of the last cleaning; the log start if the log no longer has that offset."""
     checkpoint = log.first_dirty_offset
     start = log.log_start_offset
     if checkpoint is None:
@@ -68,7 +68,7 @@ def _first_dirty(log: Log) -> int:
 
 
 def _first_uncleanable(log: Log, first_dirty: int, high_watermark: int, now_ms: int) -> int:
-    """The least of: what is not stable, not durable, still written to, or too young.
+    """The first offset that is unstable, not on disk, in the active segment, or too young.
 
     Kafka does not ask for durability.  Here segments behind a gap that are not yet known to be on
     disk are dropped by recovery, so that a log is compacted only where that is settled.
@@ -95,7 +95,7 @@ def _is_active(log: Log, segment: Segment) -> bool:
 
 
 def _segment_start(log: Log, offset: int) -> int:
-    """The base offset of the segment that `offset` is in."""
+    """The base offset of the segment with `offset`."""
     segment = log.segments.floor(offset)
     return log.segments.first.base_offset if segment is None else segment.base_offset
 

@@ -1,4 +1,4 @@
-"""The segment that a group of segments becomes: `.cleaned` files, made durable at the end."""
+"""Writes the segment that replaces a group of segments: `.cleaned` files, flushed at the end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NO_TIMESTAMP = -1
 
 
 class CleanedSegment:
-    """Batches are added in order; `finish` writes what is left and fsyncs all files."""
+    """A segment to which batches are added in order; `finish` writes the rest and flushes it."""
 
     def __init__(
         self, directory: Path, base_offset: int, files: Files, index_interval_bytes: int
@@ -48,7 +48,7 @@ class CleanedSegment:
         return self.directory / (names.segment_file_name(self.base_offset, suffix) + names.CLEANED)
 
     def add(self, batch: bytes | bytearray | memoryview) -> None:
-        """Append a batch, with its entries in the indexes (see `Segment.note_batch`)."""
+        """Append a batch, and add its index entries (see `Segment.note_batch`)."""
         header = read_header(batch)
         position = self.size_bytes
         if header.max_timestamp > self._max_timestamp:
@@ -72,7 +72,7 @@ class CleanedSegment:
     def finish(
         self, sources: list[int], aborted: Sequence[AbortedTxn], modified_ns: int
     ) -> GroupCleaned:
-        """Make all of it durable; the file counts as last changed when its last source was."""
+        """Flush all files; the .log file gets the modification time of its last source."""
         self._write()
         self._time_index.append(self._max_timestamp, self._max_timestamp_offset)
         opened = [self._file, self._offset_index.save(), self._time_index.save()]
@@ -94,7 +94,7 @@ class CleanedSegment:
         )
 
     def remove(self) -> None:
-        """Take the files away: the round broke off."""
+        """Remove the files after an aborted round."""
         for path in (
             self._offset_index.path,
             self._time_index.path,

@@ -1,4 +1,4 @@
-"""Which log is cleaned next, and what becomes of it: the loop's side of compaction."""
+"""Chooses the next log to clean, and handles the result: the part of the cleaner on the loop."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kwire.codecs.batches import CorruptBatch
 from kwire.log.compaction import worker_process
 from kwire.log.compaction.cleanable import Cleanable, examine
-from kwire.log.compaction.round import Corrupt, Round, is_passing
+from kwire.log.compaction.round import CleaningRound, Corrupt, is_passing
 
 if TYPE_CHECKING:
     from kwire.log.compaction.settings import CleanerSettings
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 IDLE_MS = 60_000
-"""How long a worker that has nothing to do is kept."""
+"""The time after which an idle worker is stopped."""
 
 RETRY_MS_MAX = 3_600_000
 
 
 class Cleaner:
-    """Hands out rounds; at most one for a log at a time."""
+    """Creates cleaning rounds, at most one at a time for each log."""
 
     def __init__(self, dirs: LogDirs, maintenance: Maintenance) -> None:
         self._dirs = dirs
         self._maintenance = maintenance
         dirs.on_gone = self._forget
-        self._busy: dict[TopicPartition, Round] = {}
+        self._busy: dict[TopicPartition, CleaningRound] = {}
         self._idle: list[tuple[int, Worker]] = []
         self._retry: dict[
             TopicPartition, tuple[int, int]
@@ -43,8 +43,8 @@ class Cleaner:
 
     def grab(
         self, now_ms: int, settings: CleanerSettings, high_watermark_of: Callable[[Log], int]
-    ) -> Round | None:
-        """A round over the filthiest log that is due, or None.  `finished` must follow."""
+    ) -> CleaningRound | None:
+        """A round over the dirtiest log that is due, or None.  `finished` has to follow."""
         parts = [
             self._examine(log, high_watermark_of(log), now_ms)
             for log in list(self._dirs.logs.values())  # a disk that fails takes some of them away
@@ -57,7 +57,7 @@ class Cleaner:
             return None
         filthiest = max(due, key=lambda part: part.dirty_ratio)
         worker = self._idle.pop()[1] if self._idle else None
-        found = Round(filthiest, settings, self.start_worker, worker, now_ms)
+        found = CleaningRound(filthiest, settings, self.start_worker, worker, now_ms)
         self._busy[_key(filthiest.log)] = found
         return found
 
@@ -72,8 +72,8 @@ class Cleaner:
             self._give_up(log, error)
         return None
 
-    def finished(self, done: Round, now_ms: int, settings: CleanerSettings) -> None:
-        """The round is over; maintenance writes down how far it came."""
+    def finished(self, done: CleaningRound, now_ms: int, settings: CleanerSettings) -> None:
+        """Note the end of a round; maintenance writes the checkpoint."""
         log = done.log
         self._busy.pop(_key(log), None)
         if done.done_to is not None:
@@ -84,14 +84,18 @@ class Cleaner:
                 self._idle.append((now_ms + IDLE_MS, done.worker))
             return
         if done.worker is not None:
-            done.worker.stop()  # it may be in the middle of something
+            done.worker.stop()  # it may still be working on the failed task
         if done.failure is not None and self._dirs.logs.get(_key(log)) is log:
             self._failed(done, done.failure, now_ms, settings)
 
     def _failed(
-        self, done: Round, failure: OSError | Corrupt, now_ms: int, settings: CleanerSettings
+        self,
+        done: CleaningRound,
+        failure: OSError | Corrupt,
+        now_ms: int,
+        settings: CleanerSettings,
     ) -> None:
-        """The log is tried again, later and later."""
+        """Plan the next try, after a pause that doubles with each failure."""
         if isinstance(failure, Corrupt):
             self._give_up(done.log, failure)
             return
@@ -103,23 +107,23 @@ class Cleaner:
         self._retry[_key(done.log)] = now_ms + pause_ms, pause_ms
         _logger.warning("%r failed, trying again in %d ms: %s", done, pause_ms, failure)
 
-    def _give_up(self, log: Log, why: Exception) -> None:
-        """As Kafka marks a partition as uncleanable: until the broker is started again."""
-        _logger.error("%r cannot be cleaned any more: %s", log, why)
+    def _give_up(self, log: Log, error: Exception) -> None:
+        """Clean the log no more until the next start, as Kafka marks a partition uncleanable."""
+        _logger.error("Cannot clean %r: %s. Not trying again before a restart.", log, error)
         self._retry[_key(log)] = (1 << 62), 0
 
     def _forget(self, key: TopicPartition) -> None:
-        """The log is deleted: a new one of that name has failed at nothing."""
+        """Drop the retry pause of a deleted log: a new log may get its name."""
         self._retry.pop(key, None)
 
     def take_idle(self, now_ms: int) -> list[Worker]:
-        """The workers that are not needed any more: stop them, which may block for a moment."""
+        """Remove the workers that were idle for long; the caller stops them, which may block."""
         ended = [worker for due_ms, worker in self._idle if due_ms <= now_ms]
         self._idle = [(due_ms, worker) for due_ms, worker in self._idle if due_ms > now_ms]
         return ended
 
     def stop(self) -> None:
-        """The broker stops: end all workers.  Rounds under way are dropped."""
+        """Stop all workers, and drop the rounds under way."""
         for _, worker in self._idle:
             worker.stop()
         for under_way in self._busy.values():

@@ -1,4 +1,4 @@
-"""Reads what the cleaner must know of the records of a batch of magic 2, and nothing else.
+"""Reads only those parts of records that the cleaner needs, from batches of magic 2.
 
 Two loops over the same bytes: one for the keys alone, which sees every record that was written
 since the last cleaning and is most of the time a cleaning takes; one for whole records, where a
@@ -15,13 +15,13 @@ from kwire.codecs.batches import BatchHeader, CorruptBatch
 from kwire.codecs.varint import VARINTS, ZIGZAG, read_varint, read_varlong, varint
 
 KEY_BYTES_MAX = 23
-"""Longer keys are known by a hash, so that a key costs at most 64 bytes of memory."""
+"""Longer keys are replaced by a hash, so that a key takes at most 64 bytes of memory."""
 
 _HASH_BYTES = 24  # cannot be a key that is kept as it is; two keys share it by chance of 2^-96
 _NULL = 1  # the varint -1, a size that means null
 
 
-class Keys(NamedTuple):
+class BatchKeys(NamedTuple):
     """The keys of a batch with the offsets of their records; `has_nulls` if any value is null."""
 
     keys: list[bytes]
@@ -30,11 +30,11 @@ class Keys(NamedTuple):
 
 
 def short_key(key: bytes) -> bytes:
-    """The key, or what stands for it."""
+    """The key, or the hash of a long key."""
     return key if len(key) <= KEY_BYTES_MAX else blake2b(key, digest_size=_HASH_BYTES).digest()
 
 
-def scan_keys(data: bytes, pos: int, end: int, header: BatchHeader) -> Keys:
+def scan_keys(data: bytes, pos: int, end: int, header: BatchHeader) -> BatchKeys:
     """The keys of the records in `data[pos:end]`; records without a key are left out.
 
     Where there are as many records as offsets, the n-th record is taken to have the n-th offset: a
@@ -53,7 +53,7 @@ def scan_keys(data: bytes, pos: int, end: int, header: BatchHeader) -> Keys:
 
 def _scan_numbered(  # noqa: C901 - the hot loop, short varints in line: calls would halve its speed
     data: bytes, pos: int, end: int, header: BatchHeader
-) -> Keys | None:
+) -> BatchKeys | None:
     """None if a record has no key."""
     keys: list[bytes] = []
     add_key = keys.append
@@ -93,21 +93,21 @@ def _scan_numbered(  # noqa: C901 - the hot loop, short varints in line: calls w
     if pos != end:
         raise CorruptBatch(f"{header.records_count} records do not fill their batch")
     first = header.base_offset
-    return Keys(keys, range(first, first + header.records_count), has_nulls)
+    return BatchKeys(keys, range(first, first + header.records_count), has_nulls)
 
 
-def _scan_gapped(data: bytes, pos: int, end: int, header: BatchHeader) -> Keys:
+def _scan_gapped(data: bytes, pos: int, end: int, header: BatchHeader) -> BatchKeys:
     found = [
         entry for entry in entries(data, pos, end, header.records_count) if entry.key is not None
     ]
-    return Keys(
+    return BatchKeys(
         [entry.key for entry in found if entry.key is not None],
         [header.base_offset + entry.offset_delta for entry in found],
         not all(entry.has_value for entry in found),
     )
 
 
-class Entry(NamedTuple):
+class ScannedRecord(NamedTuple):
     """One record of a batch: `start` to `end` with its size, from `rest` on the offset delta."""
 
     start: int
@@ -119,7 +119,7 @@ class Entry(NamedTuple):
     has_value: bool
 
 
-def entry_at(data: bytes, start: int) -> Entry:
+def entry_at(data: bytes, start: int) -> ScannedRecord:
     """The record at `start`.  IndexError or CorruptBatch if there is none."""
     size, pos = read_varint(data, start)
     end = pos + size
@@ -132,10 +132,10 @@ def entry_at(data: bytes, start: int) -> Entry:
         pos += size
     if pos >= end or end > len(data):
         raise CorruptBatch("a batch ends within a record")
-    return Entry(start, end, rest, timestamp_delta, offset_delta, key, data[pos] != _NULL)
+    return ScannedRecord(start, end, rest, timestamp_delta, offset_delta, key, data[pos] != _NULL)
 
 
-def entries(data: bytes, pos: int, end: int, count: int) -> list[Entry]:
+def entries(data: bytes, pos: int, end: int, count: int) -> list[ScannedRecord]:
     """The `count` records that fill `data[pos:end]`."""
     found = []
     try:
@@ -150,7 +150,7 @@ def entries(data: bytes, pos: int, end: int, count: int) -> list[Entry]:
     return found
 
 
-def _plain_entry(data: bytes, start: int, delta: int) -> Entry | None:
+def _plain_entry(data: bytes, start: int, delta: int) -> ScannedRecord | None:
     """The record at `start` without its key, the quick way, if it has this delta and short varints.
 
     That it has a value is taken for granted: `picked` is not asked about batches with tombstones.
@@ -167,10 +167,10 @@ def _plain_entry(data: bytes, start: int, delta: int) -> Entry | None:
     rest = pos + 2  # past the attributes and the timestamp
     if (timestamp := data[pos + 1]) > 127 or not data.startswith(expected, rest):
         return None
-    return Entry(start, end, rest, ZIGZAG[timestamp], delta, None, True)
+    return ScannedRecord(start, end, rest, ZIGZAG[timestamp], delta, None, True)
 
 
-def picked(data: bytes, pos: int, deltas: list[int]) -> list[Entry] | None:
+def picked(data: bytes, pos: int, deltas: list[int]) -> list[ScannedRecord] | None:
     """The records of these offset deltas, ascending, where the n-th record has delta n.
 
     The others are passed over by their sizes alone.  None if a record's delta is another one.  The

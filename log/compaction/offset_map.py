@@ -1,4 +1,4 @@
-"""Which records are the last of their key, within a bound of memory.
+"""Finds the last record of each key, within a limit of memory.
 
 The dirty part of a log is read from its end: the first record of a key that is met is its last one.
 So it is enough to remember which keys were met, and the offsets of the records to keep; the older
@@ -16,7 +16,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 
-from kwire.log.compaction.key_scan import KEY_BYTES_MAX, Keys
+from kwire.log.compaction.key_scan import KEY_BYTES_MAX, BatchKeys
 
 _OBJECT_BYTES = 33  # of an empty bytes object, which grows in steps of 16
 _SLOT_BYTES = 16  # of the set's table
@@ -29,7 +29,7 @@ def _object_bytes(key_bytes: float) -> int:
 
 
 def _table_bytes(keys: int) -> int:
-    """A set of so many keys; its table doubles when it is three fifths full."""
+    """The memory of a set of so many keys: its table doubles when it is three fifths full."""
     slots = _TABLE_MIN
     while slots * 3 // 5 <= keys:
         slots *= 2
@@ -55,7 +55,7 @@ class OffsetMap:
         return len(self.keys)
 
     def has_room_for(self, more: int) -> bool:
-        """Whether that many more keys would fit, all of them new and of the greatest size.
+        """Whether so many more keys fit, even if all are new and of the largest size.
 
         An empty map takes anything: a pass must get somewhere.
         """
@@ -68,8 +68,8 @@ class OffsetMap:
         each = _LIVE_BYTES + _object_bytes(KEY_BYTES_MAX)
         return tables + held + each * more <= self._bytes_max
 
-    def add(self, batch: Keys, base_offset: int, dirty_from: int) -> None:
-        """Note the batch at `base_offset`, which comes before all that is noted.
+    def add(self, batch: BatchKeys, base_offset: int, dirty_from: int) -> None:
+        """Add the batch at `base_offset`, which is before all batches that were added.
 
         Records before `dirty_from` are left out: they have been cleaned already.
         """
@@ -95,15 +95,15 @@ class OffsetMap:
         self._key_bytes += len(fresh) * _object_bytes(mean)
 
     def passed(self, offset: int) -> None:
-        """There is nothing to note from `offset` on that is not noted."""
+        """Note that all keys from `offset` on are in the map."""
         self.first_offset = min(self.first_offset, offset)
 
     def freeze(self) -> None:
-        """All keys are in."""
+        """Finish the map: no more batches are added."""
         self._live.reverse()
 
     def decides_by_offset(self, base_offset: int, last_offset: int) -> bool:
-        """Whether `live` tells all about a batch: it was noted whole, and has no tombstones."""
+        """Whether `live` alone decides on a batch: all of it is in the map, without tombstones."""
         return (
             base_offset >= self.first_offset
             and last_offset < self.end_offset
@@ -111,13 +111,13 @@ class OffsetMap:
         )
 
     def live(self, base_offset: int, last_offset: int) -> array[int]:
-        """The offsets from `base_offset` to `last_offset` that hold the last record of a key."""
+        """The offsets from `base_offset` to `last_offset` with the last record of a key."""
         live = self._live
         first = bisect_left(live, base_offset)
         return live[first : bisect_right(live, last_offset, first)]
 
     def is_last(self, key: bytes | None, offset: int) -> bool:
-        """Whether no later record of the (short) key is known; never for one without a key."""
+        """Whether the record is the last of its (short) key; False for a record without a key."""
         if offset >= self.end_offset:
             return True
         if offset >= self.first_offset:

@@ -1,4 +1,4 @@
-"""One pass over one log: note the keys of its dirty part, then filter it, group by group.
+"""One pass over one log: collects the keys of its dirty part, then filters it group by group.
 
 Nothing of the log is changed: each group becomes a `.cleaned` segment beside it, and putting that
 in its place is for whoever owns the log (`swap.py`).  Needs nothing but paths and settings, so it
@@ -14,9 +14,9 @@ from pathlib import Path
 from kwire.codecs.batches import BatchHeader, CorruptBatch, records
 from kwire.log.compaction.batch_filter import BatchFilter, marker_at, records_of
 from kwire.log.compaction.cleaned_segment import CleanedSegment
-from kwire.log.compaction.key_scan import Keys, scan_keys, short_key
+from kwire.log.compaction.key_scan import BatchKeys, scan_keys, short_key
 from kwire.log.compaction.offset_map import OffsetMap
-from kwire.log.compaction.source import Source, Throttle
+from kwire.log.compaction.source import CleaningSource, Throttle
 from kwire.log.compaction.task import Answer, CleaningTask, PassDone, PassFailed
 from kwire.log.compaction.transactions import CleanedTransactions
 from kwire.log.directory import files as names
@@ -27,7 +27,7 @@ _NS_PER_MS = 1_000_000
 
 
 def clean(task: CleaningTask, files: Files) -> Iterator[Answer]:
-    """Do the pass; a GroupCleaned for each group, then PassDone, or PassFailed and no more."""
+    """Run the pass; yields GroupCleaned for each group, then PassDone; PassFailed ends it."""
     try:
         yield from _Rewriting(task, files).run()
     except OSError as error:
@@ -41,7 +41,7 @@ class _Rewriting:
         self.task = task
         self.files = files
         self.throttle = Throttle(task.bytes_per_second)
-        self.source = Source(task, files, self.throttle)
+        self.source = CleaningSource(task, files, self.throttle)
         self.offsets = OffsetMap(task.end_offset, task.map_bytes_max)
         self.bytes_written = 0
 
@@ -71,15 +71,17 @@ class _Rewriting:
         )
 
     def _remove_leftovers(self) -> None:
-        """Of a worker that was killed: the loader would take them for a sign that a swap of later
-        segments had not begun."""
+        """Remove `.cleaned` files of a killed worker.
+
+        If they stayed, the loader would undo later swaps that had begun.
+        """
         for path in sorted(Path(self.task.directory).glob(f"*{names.CLEANED}")):
             self.files.remove(path)
 
     # Groups
 
     def _groups(self, bases: list[int]) -> Iterator[list[int]]:
-        """Neighbours that fit into one segment together, by bytes, index bytes and offsets."""
+        """Groups of neighbours that fit into one segment, by bytes, index bytes and offsets."""
         index_max = self.task.segment_index_bytes
         group: list[int] = []
         total = (0, 0, 0)
@@ -144,8 +146,8 @@ def _check_span(segment: CleanedSegment, header: BatchHeader) -> None:
         )
 
 
-def note_keys(task: CleaningTask, source: Source, offsets: OffsetMap) -> None:
-    """Note which records are the last of their key, from the end on as far as there is room."""
+def note_keys(task: CleaningTask, source: CleaningSource, offsets: OffsetMap) -> None:
+    """Collect the last record of each key, from the end backwards, while the map has room."""
     bases = [base for base, _ in task.segments if base < task.end_offset]
     bases = [base for base in bases if source.end_offset(base) > task.first_dirty]
     aborted = aborted_batches(task, source, bases)
@@ -156,7 +158,7 @@ def note_keys(task: CleaningTask, source: Source, offsets: OffsetMap) -> None:
     offsets.freeze()
 
 
-def aborted_batches(task: CleaningTask, source: Source, bases: list[int]) -> set[int]:
+def aborted_batches(task: CleaningTask, source: CleaningSource, bases: list[int]) -> set[int]:
     """The base offsets of the batches in these segments that belong to aborted transactions."""
     transactions = CleanedTransactions()
     found = set()
@@ -176,9 +178,9 @@ def aborted_batches(task: CleaningTask, source: Source, bases: list[int]) -> set
 
 
 def _note_segment(
-    task: CleaningTask, source: Source, base: int, offsets: OffsetMap, aborted: set[int]
+    task: CleaningTask, source: CleaningSource, base: int, offsets: OffsetMap, aborted: set[int]
 ) -> bool:
-    """False if the map was full before the segment's beginning."""
+    """Collect the keys of one segment; False if the map is full before its first batch."""
     for data, at, header in source.batches_backwards(base):
         if header.last_offset < task.first_dirty:
             return True
@@ -193,10 +195,10 @@ def _note_segment(
     return True
 
 
-def _keys(data: bytes, at: int, header: BatchHeader) -> Keys:
+def _keys(data: bytes, at: int, header: BatchHeader) -> BatchKeys:
     if header.magic == 2:
         inner, start, end = records_of(data, at, header)
         return scan_keys(inner, start, end, header)
     found = [(record.key, record.offset) for record in records(data, at)]
     keyed = [(short_key(key), offset) for key, offset in found if key is not None]
-    return Keys([key for key, _ in keyed], [offset for _, offset in keyed], has_nulls=False)
+    return BatchKeys([key for key, _ in keyed], [offset for _, offset in keyed], has_nulls=False)

@@ -1,8 +1,8 @@
-"""One cleaning of one log, as a sequence of jobs.
+"""One round: the cleaning of one log, as a sequence of jobs.
 
-The worker's answers are waited for in a thread, one job each; between them the loop puts what is
-ready in its place.  A round whose log was cut, deleted or lost segments meanwhile is dropped: what
-was swapped in by then is as good as what it replaced.
+Each job waits in a thread for one answer of the worker.  Between jobs the loop swaps cleaned
+segments in.  If the log is truncated or deleted, or loses segments meanwhile, the round is dropped;
+segments that were swapped in by then are valid.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ _logger = logging.getLogger(__name__)
 
 
 class Dropped(Exception):
-    """The log is not what it was when the round began."""
+    """The log was changed since the round began."""
 
 
 class Corrupt(Exception):
-    """The log holds something that cannot be read; cleaning it again would end the same."""
+    """The log has a batch that cannot be read; another cleaning would fail, too."""
 
 
-class Round:
-    """`jobs` does it; afterwards `done_to` is the new first dirty offset, or None."""
+class CleaningRound:
+    """One round; after `jobs`, `done_to` is the new first dirty offset, or None if it failed."""
 
     def __init__(
         self,
@@ -64,9 +64,9 @@ class Round:
         return f"Round({self.log!r}, {self._part.first_dirty}..{self._part.upper_bound})"
 
     def jobs(self) -> Generator[Job, None, None]:
-        """Run each in a thread, then finish it here, then ask for the next.
+        """The jobs of the round: the caller runs each in a thread, and finishes it on the loop.
 
-        A broken disk, a dead worker or a corrupt log end it; `failure` tells.
+        A disk error, a dead worker or a corrupt log ends the round, and is in `failure`.
         """
         try:
             end_offset = self._part.upper_bound
@@ -77,13 +77,13 @@ class Round:
                 end_offset = done.first_offset
             self._check()
             self.done_to = self._part.upper_bound
-        except Dropped as why:
-            _logger.info("%r is dropped: %s", self, why)
+        except Dropped as reason:
+            _logger.info("Dropping %r: %s", self, reason)
         except (OSError, Corrupt) as error:
             if self._is_valid() and self._holds(self._sources.values()):
                 self.failure = error
             else:
-                _logger.info("%r is dropped: %s", self, error)
+                _logger.info("Dropping %r: %s", self, error)
         finally:
             if self.log.cancel_swap is not None:
                 self.log.cancel_swap()
@@ -140,7 +140,7 @@ class Round:
             raise Dropped("its segments could not be swapped") from error
         yield from self._run("swap segments of", swap.fsync)
 
-    # What it works on
+    # Checks of the log
 
     def _is_valid(self) -> bool:
         return not self.log.offline and self.log.durability.generation == self._generation
@@ -181,7 +181,7 @@ class Round:
         )
 
     def _check_indexes(self, sources: list[Segment]) -> None:
-        """What the transaction indexes say decides which records go."""
+        """Check the transaction indexes: they decide which records are removed."""
         try:
             for segment in sources:
                 check_txn_index(self.log, segment)
@@ -209,7 +209,7 @@ def _error_of(failed: PassFailed) -> Exception:
 
 
 def is_passing(failure: OSError | Corrupt) -> bool:
-    """Whether a later try may succeed and the disk is not to blame."""
+    """Whether a later try may succeed: a shortage or a dead worker, and no failed disk."""
     if isinstance(failure, FileNotFoundError | ChildProcessError | BrokenPipeError):
         return True
     return isinstance(failure, OSError) and passes(failure)

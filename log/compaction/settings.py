@@ -1,4 +1,4 @@
-"""The broker's configs that are about cleaning logs."""
+"""The broker configs of the log cleaner."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class CleanerSettings:
 
     @property
     def map_bytes_max(self) -> int:
-        """Memory for the keys of one round."""
+        """The memory in bytes for the keys of one round."""
         return self.log_cleaner_dedupe_buffer_size // max(1, self.log_cleaner_threads)
 
     @property
     def read_bytes(self) -> int:
-        """How much one worker reads at a time; Kafka's buffers are for reading and writing."""
+        """The bytes of one read of a worker: half of the setting, as Kafka's is for writes, too."""
         return max(4096, self.log_cleaner_io_buffer_size // max(1, self.log_cleaner_threads) // 2)

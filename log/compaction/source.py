@@ -1,4 +1,4 @@
-"""Reads the segments that are cleaned, no faster than allowed."""
+"""Reads the segments for a cleaning, within the I/O limit of the cleaner."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ class Throttle:
         self._ahead_until = clock()
 
     def spend(self, size_bytes: int) -> None:
-        """Wait until so many bytes are allowed."""
+        """Count bytes, and sleep until the limit allows them."""
         now = self._clock()
         self._ahead_until = max(self._ahead_until, now) + size_bytes * self._seconds_per_byte
         if self._ahead_until - now > _PAUSE_S_MIN:
             self._sleep(self._ahead_until - now)
 
 
-class Source:
-    """The segments of one log as the round found them."""
+class CleaningSource:
+    """The segments of one log, as they were when the round began."""
 
     def __init__(self, task: CleaningTask, files: Files, throttle: Throttle) -> None:
         self._directory = Path(task.directory)
@@ -62,15 +62,15 @@ class Source:
         return self._sizes[base_offset]
 
     def end_offset(self, base_offset: int) -> int:
-        """Where the next segment begins: there is one, which is appended to."""
+        """The base offset of the next segment, which always exists: the active one."""
         return self._bases[self._bases.index(base_offset) + 1]
 
     def modified_ns(self, base_offset: int) -> int:
-        """When the .log file was last changed."""
+        """The modification time of the .log file, in ns."""
         return self.path(base_offset).stat().st_mtime_ns
 
     def batches(self, base_offset: int) -> Iterator[tuple[bytes, int, BatchHeader]]:
-        """Each batch of a segment: bytes that hold it whole, where it starts in them, its header.
+        """Each batch of a segment: bytes with the whole batch, its position in them, its header.
 
         FileNotFoundError if the segment has gone, CorruptBatch if it holds something else.
         """
@@ -96,7 +96,7 @@ class Source:
             wanted = max(self._window_bytes, needed)
 
     def batches_backwards(self, base_offset: int) -> Iterator[tuple[bytes, int, BatchHeader]]:
-        """As `batches`, from the last one to the first."""
+        """Like `batches`, from the last batch to the first."""
         file = self._files.open_existing(self.path(base_offset))
         starts = self._window_starts(file, self._sizes[base_offset])
         end = self._sizes[base_offset]
@@ -110,7 +110,7 @@ class Source:
                 yield window, at, header
 
     def _window_starts(self, file: OpenFile, size_bytes: int) -> array[int]:
-        """Batches that begin a window's length from one another, the first one included."""
+        """The positions of batches about one window apart, with the first batch."""
         starts = array("q")
         due = 0
         for position, _ in scan.headers(self._files, file, 0, size_bytes, scan.WINDOW_BYTES_MAX):
@@ -126,7 +126,7 @@ class Source:
         return window
 
     def aborted(self, base_offset: int, end_offset: int) -> list[AbortedTxn]:
-        """The aborted transactions that overlap these offsets, whichever index names them.
+        """The aborted transactions that overlap these offsets, from all indexes.
 
         `base_offset` may lie within a segment: the cleaner may have stopped there the last time.
         """

@@ -1,4 +1,4 @@
-"""Putting a cleaned segment in the place of those it was made from, so that a crash does no harm.
+"""Replaces segments by their cleaned segment, in steps after each of which a crash does no harm.
 
     0  *.cleaned beside the log, on disk     a crash here: they are removed
     1  .cleaned -> .swap, log file first     in the middle: removed, the old segments are there
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Swap:
-    """One cleaned segment on its way in.
+    """The replacement of `sources` by one cleaned segment.
 
     `log.cancel_swap` is its `cancel` between `begin` and `complete`: whoever removes segments from
     the log meanwhile calls that first.
@@ -39,18 +39,18 @@ class Swap:
     cancelled: bool = False
 
     def begin(self) -> None:
-        """Step 1.  OSError if a file cannot be renamed."""
+        """Do step 1.  Raises OSError if a file cannot be renamed."""
         self.log.cancel_swap = self.cancel
         for name in self.cleaned.files:
             path = self.log.dir / name
             self.log.storage.files.rename(path, path.with_name(_base_name(name) + names.SWAP))
 
     def fsync(self) -> None:
-        """Steps 2 and 5; in any thread."""
+        """Do step 2 or 5, in any thread."""
         self.log.storage.files.fsync_dir(self.log.dir)
 
     def complete(self, now_ms: int) -> Segment:
-        """Steps 3 and 4; gives the segment that is part of the log now.
+        """Do steps 3 and 4; returns the new segment of the log.
 
         OSError leaves the log between the two: only opening it anew helps.
         """
@@ -75,7 +75,7 @@ class Swap:
         return segment
 
     def cancel(self) -> None:
-        """Between `begin` and `complete`: take the files away; the old segments stay."""
+        """Remove the new files, between `begin` and `complete`; the old segments stay."""
         self.cancelled = True
         self.log.cancel_swap = None
         try:
@@ -101,7 +101,7 @@ class Swap:
 
 
 def remove_files(log: Log, cleaned: GroupCleaned, suffix: str) -> None:
-    """Take away what was to replace segments, the log file last: without it the rest is nothing."""
+    """Remove the files of a cleaned segment, the .log file last: the others depend on it."""
     for name in reversed(cleaned.files):
         log.storage.files.remove(_path(log.dir, name, suffix))
 

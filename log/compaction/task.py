@@ -1,4 +1,4 @@
-"""What a worker is asked to clean, and what it answers: plain values that travel as JSON lines."""
+"""The tasks and answers of a cleaning worker: plain values, which are sent as JSON lines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True, slots=True)
 class CleaningTask:
-    """One pass over one log: its files as they were when it began, and the rules.
+    """One pass over one log: its files when the pass began, and the settings.
 
     `segments` are (base offset, bytes) of all segments that begin before `upper_bound`, the first
     offset that must not be touched; records from `first_dirty` on have never been cleaned.  This
@@ -49,7 +49,7 @@ class CleaningTask:
 
 @dataclass(frozen=True, slots=True)
 class GroupCleaned:
-    """The segments `sources` (base offsets) are now one `.cleaned` segment of `size_bytes`.
+    """The segments `sources` (base offsets) were cleaned into one segment of `size_bytes`.
 
     It has the first one's base offset and is on disk; `files` are the names of its files, the log
     file first, and `max_timestamp` with `max_timestamp_offset` what its time index ends with.
@@ -64,7 +64,7 @@ class GroupCleaned:
 
 @dataclass(frozen=True, slots=True)
 class PassDone:
-    """All keys from `first_offset` on were taken; the figures are for the log.
+    """The pass is done, with all keys from `first_offset` on; the other numbers are logged.
 
     If that is behind the task's `first_dirty`, another pass must go on from there.
     """
@@ -79,7 +79,7 @@ class PassDone:
 
 @dataclass(frozen=True, slots=True)
 class PassFailed:
-    """The pass broke off: an OSError of that number, or (0) a batch that cannot be read."""
+    """The pass has failed: with an OSError of number `errno`, or (0) at an unreadable batch."""
 
     errno: int
     reason: str

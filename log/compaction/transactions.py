@@ -1,4 +1,4 @@
-"""Which batches belong to aborted transactions, while a log is read from front to back.
+"""Finds the batches of aborted transactions while a log is read from front to back.
 
 A marker may go only when nothing of its transaction was met on the way: a reader of what is left
 would otherwise take the transaction for an open one (Kafka's CleanedTransactionMetadata).
@@ -21,7 +21,7 @@ class _Ongoing:
 
 
 class CleanedTransactions:
-    """Fed with the aborted transactions of each segment, then with its batches in order.
+    """Gets the aborted transactions of each segment, and then its batches in order.
 
     `kept` gathers the entries of the new transaction index.
     """
@@ -33,13 +33,13 @@ class CleanedTransactions:
         self.kept: list[AbortedTxn] = []
 
     def add(self, aborted: Iterable[AbortedTxn]) -> None:
-        """More transactions that were aborted; one that is known already does no harm."""
+        """Add aborted transactions; known ones are ignored."""
         for each in aborted:
             heapq.heappush(self._coming, (each.first_offset, each))
 
     @property
     def has_open(self) -> bool:
-        """Whether an aborted transaction may go on behind what was read."""
+        """Whether an aborted transaction may continue behind the batches that were read."""
         return bool(self._ongoing or self._coming)
 
     def _begin(self, offset: int) -> None:
@@ -49,7 +49,7 @@ class CleanedTransactions:
             self._ongoing.setdefault(aborted.producer_id, _Ongoing(aborted))
 
     def is_aborted(self, header: BatchHeader) -> bool:
-        """For a batch of data: whether nobody may see its records."""
+        """Whether the records of a data batch were aborted."""
         self._begin(header.last_offset)
         if not header.is_transactional:
             return False
@@ -61,7 +61,7 @@ class CleanedTransactions:
         return True
 
     def is_empty(self, header: BatchHeader, marker: EndTxnMarker | None) -> bool:
-        """For a control batch with a record: is nothing left of the transaction that it ends?"""
+        """Whether no record is left of the transaction that a control batch with a record ends."""
         self._begin(header.last_offset)
         if marker is None:
             return False  # a control record of another kind

@@ -17,18 +17,18 @@ from kwire.log.compaction.task import CleaningTask, encode_answer
 from kwire.log.directory.files import Files
 
 NICENESS = 19
-"""Whatever else wants the processor goes first."""
+"""The lowest priority: all other processes run first."""
 
 
 def _read_tasks(tasks: SimpleQueue[bytes]) -> None:
-    """Runs in a thread, so that the end of the input is noticed in the middle of a task."""
+    """Read tasks in a thread, so that the end of the input is noticed during a task."""
     for line in sys.stdin.buffer:
         tasks.put(line)
     os._exit(0)
 
 
 def main() -> None:
-    """Serve until the input ends."""
+    """Carry out tasks until the input ends."""
     os.nice(NICENESS)
     gc.disable()  # nothing here makes cycles, and millions of keys would be walked
     tasks: SimpleQueue[bytes] = SimpleQueue()

@@ -1,4 +1,4 @@
-"""The broker's end of the process that cleans; and the thread that does where there can be none."""
+"""The broker's side of the cleaning process, and a thread for systems that cannot start one."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ _logger = logging.getLogger(__name__)
 
 
 class Worker(Protocol):
-    """Does one task at a time; `answer` blocks and is for a thread."""
+    """Carries out one task at a time.  `answer` blocks: call it in a thread."""
 
     def begin(self, task: CleaningTask) -> None:
-        """Take up a task.  OSError if that cannot be."""
+        """Start a task.  Raises OSError."""
 
     def answer(self) -> Answer:
-        """The next answer to it.  ChildProcessError if the worker died."""
+        """The next answer of the task.  Raises ChildProcessError if the worker died."""
 
     def stop(self) -> None:
-        """End it, whatever it is doing; a thread that waits for an answer is let go."""
+        """Stop the worker at once; a waiting `answer` raises then."""
 
 
 class WorkerProcess:
-    """A process of its own: the loop has the interpreter and, with two cores, a core for itself."""
+    """A worker in its own process, so that the loop keeps its interpreter and its core."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -70,7 +70,7 @@ class WorkerProcess:
 
 
 class InThread:
-    """Where no process can be started: slower, as loop and cleaner share an interpreter."""
+    """A worker in a thread, if no process can be started; it slows down the loop."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
@@ -87,9 +87,9 @@ class InThread:
 
 
 def start(files: Files) -> Worker:
-    """A process, or the next best thing.  Blocks for some milliseconds."""
+    """A worker process, or a thread if none can be started.  It blocks for some milliseconds."""
     try:
         return WorkerProcess()
     except OSError as error:
-        _logger.warning("no process can be started for cleaning logs (%s): using a thread", error)
+        _logger.warning("Cannot start a process for the log cleaner: %s. Using a thread.", error)
         return InThread(files)

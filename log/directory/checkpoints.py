@@ -29,7 +29,7 @@ LEADER_EPOCHS = "leader-epoch-checkpoint"
 CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 
 OF_PARTITIONS = (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS, CLEANER_OFFSETS)
-"""Those of a log directory.  Their lines know no topic id: see `LogDir.departed`."""
+"""The checkpoints of a log directory.  Their lines have no topic id: see `LogDir.departed`."""
 
 TopicPartition = tuple[str, int]
 
@@ -40,7 +40,7 @@ def encode(lines: Iterable[str]) -> bytes:
 
 
 def decode(data: bytes, fields: int) -> list[list[str]]:
-    """The entries, each of so many fields.  CorruptFile if it is not exactly such a file.
+    """The entries, with `fields` fields each.  Raises CorruptFile for any other content.
 
     An empty file has none: Kafka makes its checkpoints so before it first writes them.
     """
@@ -76,7 +76,7 @@ def read_offsets(files: Files, path: Path) -> dict[TopicPartition, int]:
 
 
 def write_offsets(files: Files, path: Path, offsets: Mapping[TopicPartition, int]) -> None:
-    """Replace the file; may run in a thread, as long as nobody else writes the same file."""
+    """Replace the file; a thread may call it if nobody else writes the same file."""
     files.replace(path, encode_offsets(offsets))
 
 

@@ -1,4 +1,4 @@
-"""The system calls that the log makes, in one place, so that a test can stand in for the disk.
+"""All system calls of the log engine on files, in one class that tests can replace.
 
 Everything here is a plain blocking call.  `Files` holds no state: its methods may be called from
 any thread as long as the file descriptors they are given stay open.
@@ -33,13 +33,13 @@ def segment_file_name(base_offset: int, suffix: str) -> str:
 
 
 def offset_of_file_name(name: str) -> int | None:
-    """The offset that opens a segment file's name, or None if it is no such file."""
+    """The offset at the start of a segment file's name; None for other names."""
     digits = name.partition(".")[0]
     return int(digits) if digits.isdecimal() and digits.isascii() else None
 
 
 class OpenFile:
-    """An open file descriptor that closes itself when the last reference goes away.
+    """An open file descriptor, which is closed when its last reference is deleted.
 
     A `Region` handed to a connection holds a reference, so the bytes stay readable while they are
     being sent even when the segment is deleted or its file is closed for lack of descriptors.
@@ -55,7 +55,7 @@ class OpenFile:
         return self.fd
 
     def __del__(self) -> None:
-        with suppress(OSError):  # nobody is left to be told; what matters was fsynced before
+        with suppress(OSError):  # nobody can handle it; important data was flushed before
             self._close(self.fd)
 
 
@@ -68,7 +68,7 @@ class Files:
     fsync = staticmethod(os.fsync)
 
     def opened(self, path: Path | str, flags: int) -> OpenFile:
-        """Each file and folder is opened by this."""
+        """Open a file or folder; all other functions open by this one."""
         return OpenFile(os.open(path, flags, 0o644))
 
     def open(self, path: Path | str) -> OpenFile:
@@ -119,11 +119,11 @@ class Files:
         os.replace(source, target)
 
     def copy(self, source: Path | str, target: Path | str) -> None:
-        """A file of its own that holds the same."""
+        """Copy a file."""
         shutil.copyfile(source, target)
 
     def share(self, source: Path | str, target: Path | str) -> None:
-        """Another name for a file that nobody writes to any more, or else a copy of it.
+        """Give a file that no longer changes a second name (a hard link), or copy it.
 
         Where there are no hard links, or none across to `target`'s file system, or no more of one
         file.
@@ -136,7 +136,7 @@ class Files:
             self.copy(source, target)
 
     def is_shared(self, file: OpenFile) -> bool:
-        """Whether it has other names, so that what is written to it is seen under them."""
+        """Whether the file has other names (hard links), which see every write to it."""
         return os.fstat(file.fd).st_nlink > 1
 
     def remove(self, path: Path | str) -> None:
@@ -145,11 +145,11 @@ class Files:
             os.unlink(path)
 
     def remove_tree(self, path: Path) -> None:
-        """Remove a folder and what is in it, as far as that goes."""
+        """Remove a folder with its content; errors are ignored."""
         shutil.rmtree(path, ignore_errors=True)
 
     def make_folder(self, path: Path) -> None:
-        """Make a folder in one that is there; it is no error when it is there already."""
+        """Make a folder in an existing one; does nothing if it exists already."""
         path.mkdir(exist_ok=True)
 
     def open_folder(self, path: Path | str) -> OpenFile:
@@ -170,4 +170,4 @@ class FleetingFiles(Files):
 
     @staticmethod
     def fsync(fd: object) -> None:
-        """Leave to the system when it is written."""
+        """Do nothing: the system decides when it writes."""

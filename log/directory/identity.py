@@ -1,4 +1,4 @@
-"""Whose log directories these are: `meta.properties` checked, written, or recovered.
+"""The identity of log directories: checks, writes or recovers their `meta.properties`.
 
     what is found                            what is done
     nothing, in a directory without logs     it is new: the file is written
@@ -29,7 +29,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A directory, and its file: `trouble` says why it cannot be understood."""
+    """A directory and its identity; `trouble` is the error if the file cannot be parsed."""
 
     directory: LogDir
     known: MetaProperties | None
@@ -48,7 +48,7 @@ def settle(
     remembered: str | None,
     zookeeper: bool,
 ) -> str:
-    """Check `meta.properties` of all directories, or write it; gives the cluster id.
+    """Check or write `meta.properties` in all directories; returns the cluster id.
 
     `remembered` is the cluster id in kwire's own metadata, `new_cluster_id` is for a first start.
     LogDirError if a directory belongs to another node, to another cluster than the others, or to
@@ -87,7 +87,7 @@ def _check_node(found: Iterable[_Found], node_id: int) -> None:
 
 
 def _tell(each: _Found, cluster_id: str | None, new_cluster_id: str) -> None:
-    """Say what is not as it should be, and what becomes of it."""
+    """Log a missing or invalid file and its recovery.  Raises LogDirError if that is impossible."""
     path, trouble = each.directory.path / FILE_NAME, each.trouble
     if trouble is not None and cluster_id is None:
         raise LogDirError(

@@ -1,4 +1,4 @@
-"""Appending to `__cluster_metadata-0` while its node is stopped.
+"""Appends records to `__cluster_metadata-0`, the KRaft metadata log of a stopped node.
 
 What is there after a stop is committed where this node is the only voter: at its next start it is
 elected in a new epoch, and nobody has another log that would win.  With other voters it may not be
@@ -15,7 +15,7 @@ from kwire.codecs.batches import Record, build
 from kwire.log.origin import Origin
 from kwire.log.reading.region import OpenFiles
 from kwire.log.recovery import loader
-from kwire.log.recovery.loader import LogSettings
+from kwire.log.recovery.loader import SharedLogSettings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,12 +34,12 @@ class KraftLog:
     """The log in `folder`, open for appending; a torn end is cut first.  OSError, LogError."""
 
     def __init__(self, folder: Path, files: Files, config: LogConfig, now_ms: int) -> None:
-        settings = LogSettings(files, OpenFiles(_OPEN_FILES_MAX))
+        settings = SharedLogSettings(files, OpenFiles(_OPEN_FILES_MAX))
         config = replace(config, max_message_bytes=BATCH_BYTES_MAX)
         self._log = loader.load(folder, _TOPIC, 0, config, settings, now_ms=now_ms)
 
     def append(self, values: Sequence[bytes], now_ms: int) -> None:
-        """Write these records, durably, in the epoch of the last leader.  OSError, LogError."""
+        """Append and flush records in the last leader's epoch.  Raises OSError, LogError."""
         batch: list[Record] = []
         size_bytes = 0
         for value in values:

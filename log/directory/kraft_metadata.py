@@ -1,4 +1,4 @@
-"""What a KRaft node's own metadata log, `__cluster_metadata-0`, says of topics, configs and access.
+"""Reads topics, configs and access rules from `__cluster_metadata-0`, a KRaft node's metadata log.
 
 Apache Kafka keeps it beside the partitions unless `metadata.log.dir` names another place.  A newer
 `<end offset>-<epoch>.checkpoint` holds everything before its end offset; the segments go on from
@@ -60,7 +60,7 @@ QuotaEntity = tuple[tuple[str, str | None], ...]
 
 @dataclass(slots=True)
 class KraftPartition:
-    """A partition's state: leader -1 is none."""
+    """The state of a partition; leader -1 means no leader."""
 
     leader: int
     leader_epoch: int
@@ -71,7 +71,7 @@ class KraftPartition:
 
 @dataclass(slots=True)
 class KraftMetadata:
-    """What was made, set and given out in the cluster, as far as it outlives its nodes."""
+    """The metadata of the cluster in the log, without the registrations of live nodes."""
 
     topics: dict[str, bytes] = field(default_factory=dict)
     """Name to id."""
@@ -87,7 +87,7 @@ class KraftMetadata:
     features: dict[str, int] = field(default_factory=dict)
     """Name to level, `metadata.version` among them."""
     voters: set[int] = field(default_factory=set)
-    """Node ids of those who decide about the log."""
+    """The node ids of the voters."""
     next_producer_id: int = 0
     acls: dict[bytes, AccessControlEntryRecord] = field(default_factory=dict)
     """By their ids: who may do what."""
@@ -178,7 +178,7 @@ class KraftMetadata:
             self.configs.setdefault(key, {})[record.name] = record.value
 
     def note_control(self, record: Record) -> None:
-        """A record that the quorum keeps for itself."""
+        """Apply a control record of the quorum."""
         if record.key == _VOTERS_KEY and record.value is not None:
             voters = VotersRecord.decode(record.value, 0).voters
             self.voters = {voter.voter_id for voter in voters}
@@ -214,7 +214,7 @@ def _change(state: KraftPartition, record: PartitionChangeRecord) -> None:
 
 
 def read(folder: Path, files: Files) -> KraftMetadata:
-    """What the metadata log in `folder` says.
+    """The metadata in the log in `folder`.
 
     OSError if it cannot be read.  Where it is damaged, what comes before that counts: a warning
     tells.
@@ -230,7 +230,7 @@ def read(folder: Path, files: Files) -> KraftMetadata:
 
 
 def fingerprint(folder: Path) -> str:
-    """What changes whenever somebody appends to the log: its files and their sizes."""
+    """The state of the log that changes with every append: its files and their sizes."""
     with os.scandir(folder) as entries:
         sizes = sorted(
             (entry.name, entry.stat().st_size)

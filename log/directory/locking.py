@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 LOCK: Final = ".lock"
 
 _locked_here: dict[Path, int] = {}
-"""Folders that this process has locked, and its id: a forked child has the dict, but no lock."""
+"""The folders that this process has locked, with its id: a forked child has no locks."""
 
 
 class FolderLock:
@@ -38,7 +38,7 @@ class FolderLock:
         self._real_path = path
 
     def acquire(self) -> None:
-        """Lock the folder, which exists.  LogDirLocked, or OSError."""
+        """Lock the existing folder.  Raises LogDirLocked, OSError."""
         self._real_path = self._path.resolve()
         if _locked_here.get(self._real_path) == os.getpid():
             raise LogDirLocked(_refusal(self._path, os.getpid()))
@@ -51,7 +51,7 @@ class FolderLock:
         self._file = file
 
     def release(self) -> None:
-        """Let another process have it.  The file stays: removing it would be a race."""
+        """Release the lock.  The file stays: to remove it would be a race."""
         if self._file is not None:
             self._file = None
             _locked_here.pop(self._real_path, None)

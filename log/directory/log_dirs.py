@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kwire.log.directory.checkpoints import TopicPartition
     from kwire.log.directory.files import Files
     from kwire.log.log import Log
-    from kwire.log.recovery.loader import LogSettings
+    from kwire.log.recovery.loader import SharedLogSettings
 
 _logger = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class LogDirs:
     offline_dirs   the error of each directory that failed, by its path
     """
 
-    def __init__(self, settings: LogSettings, clock: Callable[[], int]) -> None:
+    def __init__(self, settings: SharedLogSettings, clock: Callable[[], int]) -> None:
         self.settings = settings
         self.clock = clock
         self.logs: dict[TopicPartition, Log] = {}

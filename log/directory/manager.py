@@ -31,7 +31,7 @@ from kwire.log.log import Log
 from kwire.log.producers.state import PRODUCER_ID_EXPIRATION_MS
 from kwire.log.reading.region import OpenFiles
 from kwire.log.recovery import loader, truncation
-from kwire.log.recovery.loader import ZERO_UUID, LogSettings
+from kwire.log.recovery.loader import ZERO_UUID, SharedLogSettings
 from kwire.log.upkeep import moving
 from kwire.log.upkeep.job import Job
 from kwire.log.upkeep.maintenance import Intervals, Maintenance
@@ -88,7 +88,7 @@ class LogManager:
         self.defaults = defaults
         self.clock = clock
         self.files = files or Files()
-        settings = LogSettings(
+        settings = SharedLogSettings(
             self.files,
             OpenFiles(open_files_max()),
             producer_id_expiration_ms,

@@ -1,4 +1,4 @@
-"""`meta.properties`: whose log directory this is.
+"""`meta.properties`: the node and the cluster that a log directory belongs to.
 
 Apache Kafka 4 (and 3.9 with KRaft) writes version 1, Apache Kafka 3.9 with ZooKeeper version 0:
 
@@ -29,7 +29,7 @@ _NODE_ID_KEYS = {0: "broker.id", 1: "node.id"}
 
 @dataclass(frozen=True, slots=True)
 class MetaProperties:
-    """The identity in one log directory; what is None is not in the file."""
+    """The identity of one log directory; None means that the file has no such field."""
 
     version: int
     node_id: int
@@ -38,7 +38,7 @@ class MetaProperties:
 
 
 def read(files: Files, directory: Path) -> MetaProperties | None:
-    """None if there is no such file.  LogDirError if it cannot be understood."""
+    """The identity, None without a file.  Raises LogDirError if the file cannot be parsed."""
     path = directory / FILE_NAME
     try:
         text = files.read(path).decode("latin-1")

@@ -1,4 +1,4 @@
-"""`partition.metadata`: which topic id a partition's folder belongs to.
+"""`partition.metadata`: the topic id of a partition's folder.
 
 version: 0
 topic_id: Uq1sYyEaTeGSJzYHyyIO1A      Kafka's form of a uuid: base64 for URLs, no padding
@@ -45,7 +45,7 @@ def read(files: Files, directory: Path) -> bytes | None:
 
 
 def read_if_whole(files: Files, directory: Path) -> bytes | None:
-    """The topic id; None where a power cut came before it was on disk."""
+    """The topic id; None if the file is missing or damaged, as after a power cut."""
     try:
         return read(files, directory)
     except CorruptFile:

@@ -1,4 +1,4 @@
-"""Failures that pass: the disk is full, or the process may open no more files.
+"""Shortages: errors that pass, as the disk is full or the process can open no more files.
 
 Apache Kafka takes a log directory out of service for them as for any other failure, and a broker
 that has lost its last one halts: somebody makes room and starts it again. This one refuses what it
@@ -26,5 +26,5 @@ PASSING = frozenset(
 
 
 def passes(error: OSError) -> bool:
-    """Whether the same call may succeed later, with nothing repaired."""
+    """Whether the error is a shortage: the same call may succeed later without a repair."""
     return error.errno in PASSING

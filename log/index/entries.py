@@ -1,4 +1,4 @@
-"""What the offset index and the time index share: a sorted run of fixed-size entries.
+"""The base of the offset index and the time index: a sorted file of fixed-size entries.
 
 On disk an index is nothing but its entries, without a header or a checksum.  Kafka allocates
 `segment.index.bytes` for the active segment's and cuts the file to its true size when the segment
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Index:
-    """A sorted run of fixed-size entries, in memory when used and in a file.
+    """Sorted entries of a fixed size in a file; they are in memory while they are used.
 
     `key` is the number an entry is found by; sub-classes say where in the entry it is.
     """
@@ -45,7 +45,7 @@ class Index:
         return Path(self._path)
 
     def move(self, directory: Path) -> None:
-        """The folder has been renamed."""
+        """Use the new path of a renamed folder."""
         self._path = str(directory / self.path.name)
 
     @property
@@ -81,7 +81,7 @@ class Index:
         return len(self.data)
 
     def reset(self) -> None:
-        """Forget all entries, as a rebuild starts with none."""
+        """Remove all entries, for a rebuild."""
         self._data = bytearray()
         self._saved = -1  # the file may hold old ones, even when no new ones come
 
@@ -100,7 +100,7 @@ class Index:
         return low - 1
 
     def keep(self, count: int) -> None:
-        """Drop all entries but the first `count`."""
+        """Remove all entries but the first `count`."""
         data = self.data
         if count * self.entry.size < len(data):
             del data[count * self.entry.size :]
@@ -109,11 +109,11 @@ class Index:
 
     @property
     def dirty(self) -> bool:
-        """Whether the file lacks something."""
+        """Whether the file is out of date."""
         return self._data is not None and self._saved != len(self._data)
 
     def save(self) -> OpenFile | None:
-        """Bring the file up to date and return it, or None when it already was.
+        """Write new entries; returns the file, or None if it was up to date.
 
         The caller hands the file to fsync, in a thread if it likes.
         """
@@ -129,12 +129,12 @@ class Index:
         return file
 
     def create(self) -> None:
-        """Make sure that the file is there: Kafka rebuilds a segment that lacks its index."""
+        """Create the file if it is missing: Kafka rebuilds the indexes of a segment without it."""
         self._data = bytearray()
         self._saved = 0
         self._files.write(self._path, b"")
 
     def release(self) -> None:
-        """Give the memory back; the entries are read again when needed."""
+        """Release the memory; the entries are read again when they are needed."""
         if not self.dirty:
             self._data = None

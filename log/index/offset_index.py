@@ -1,4 +1,4 @@
-"""The offset index: where in the segment an offset is, one entry every `index.interval.bytes`.
+"""The offset index: the file positions of offsets, with an entry every `index.interval.bytes`.
 
 Entry, 8 bytes, big endian (Kafka's OffsetIndex):
 
@@ -53,7 +53,7 @@ class OffsetIndex(Index):
         return self.at(count - 1) if count else (self.base_offset, 0)
 
     def upper_bound(self, position: int, size_bytes: int) -> int | None:
-        """An offset after everything in `size_bytes` from `position`; None: ask the next segment.
+        """An offset behind all batches in `size_bytes` from `position`; None if no entry is behind.
 
         It is the offset of the first entry at or behind the end, so it errs on the large side.
         """
@@ -68,5 +68,5 @@ class OffsetIndex(Index):
         return self.at(low)[0] if low < self.count else None
 
     def truncate_to(self, offset: int) -> None:
-        """Drop the entries at or after `offset`."""
+        """Remove the entries at or after `offset`."""
         self.keep(self.floor(offset - self.base_offset - 1) + 1)

@@ -1,4 +1,4 @@
-"""The time index: how far the segment's largest timestamp so far has got.
+"""The time index: each new largest timestamp of the segment, with its offset.
 
 Entry, 12 bytes, big endian (Kafka's TimeIndex):
 
@@ -34,7 +34,7 @@ class TimeIndex(Index):
         super().__init__(path, base_offset, files, ENTRY, _TIMESTAMP)
 
     def append(self, timestamp: int, offset: int) -> None:
-        """Note a new largest timestamp; one that is not larger than the last is not noted."""
+        """Add a timestamp if it is larger than that of the last entry."""
         last_timestamp, last_offset = self.last()
         if timestamp > last_timestamp and (offset > last_offset or not self.count):
             self.data.extend(ENTRY.pack(timestamp, offset - self.base_offset))
@@ -55,7 +55,7 @@ class TimeIndex(Index):
         return self.at(count - 1) if count else (-1, self.base_offset)
 
     def truncate_to(self, offset: int) -> None:
-        """Drop the entries at or after `offset`; offsets grow with timestamps."""
+        """Remove the entries at or after `offset`; offsets grow with timestamps."""
         keep = self.count
         while keep and self.at(keep - 1)[1] >= offset:
             keep -= 1

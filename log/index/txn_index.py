@@ -40,7 +40,7 @@ class AbortedTxn(NamedTuple):
 
 
 _REWRITE = -1
-"""So many entries are saved where the file holds others, which have to go."""
+"""The number of saved entries that marks a file with other entries: it is written again."""
 
 
 class TxnIndex:
@@ -58,7 +58,7 @@ class TxnIndex:
         self._entries: list[AbortedTxn] | None = None if exists else []
         self._saved = 0
         self.checked = not exists
-        """Whether its entries are known to fit the log (see `aborted`)."""
+        """Whether the entries were compared with the log (see `aborted`)."""
 
     @property
     def path(self) -> Path:
@@ -66,7 +66,7 @@ class TxnIndex:
         return Path(self._path)
 
     def move(self, directory: Path) -> None:
-        """The folder has been renamed."""
+        """Use the new path of a renamed folder."""
         self._path = str(directory / self.path.name)
 
     @property
@@ -110,7 +110,7 @@ class TxnIndex:
             _logger.warning("%s will be written later: %s", self.path, error)
 
     def collect(self, from_offset: int, to_offset: int) -> tuple[list[AbortedTxn], bool]:
-        """Those that overlap [from_offset, to_offset), and whether later segments hold no more."""
+        """Entries that overlap [from_offset, to_offset), and True if no later segment has any."""
         found = []
         for entry in self.entries:
             if entry.last_offset >= from_offset and entry.first_offset < to_offset:
@@ -120,7 +120,7 @@ class TxnIndex:
         return found, False
 
     def truncate_to(self, offset: int) -> None:
-        """Drop the entries whose marker is at or after `offset`.
+        """Remove the entries whose marker is at or after `offset`.
 
         The log is cut already, so a full disk refuses nothing here, as in `append`.
         """
@@ -130,22 +130,22 @@ class TxnIndex:
             self._save_if_there_is_room()
 
     def reset(self) -> None:
-        """Forget all entries, as a rebuild starts with none."""
+        """Remove all entries, for a rebuild."""
         if self.exists:
             self._rewrite([])
         self.checked = True
 
     def replace(self, entries: list[AbortedTxn]) -> None:
-        """Put others in the place of all entries, durably: nobody else does that."""
+        """Replace all entries, and flush the file: no later flush does that."""
         self._rewrite(entries, sync=True)
 
     @property
     def dirty(self) -> bool:
-        """Whether the file lacks something, or holds too much."""
+        """Whether the file is out of date."""
         return self._entries is not None and self._saved < len(self._entries)
 
     def save(self) -> OpenFile | None:
-        """Have the file say all and return it, or None when the index is empty."""
+        """Write the file if it is out of date; returns it, or None if the index is empty."""
         if self._saved == _REWRITE:
             assert self._entries is not None
             self._rewrite(self._entries)
@@ -159,7 +159,7 @@ class TxnIndex:
         return file
 
     def release(self) -> None:
-        """Give the memory back; the entries are read again when needed."""
+        """Release the memory; the entries are read again when they are needed."""
         if self.exists and not self.dirty:
             self._entries = None
 

@@ -1,1 +1,1 @@
-"""Looking into the files of a log directory that nobody has open, for `kwire log`."""
+"""Checks and prints the files of a log directory that no broker uses, for `kwire log`."""

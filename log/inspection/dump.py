@@ -1,4 +1,4 @@
-"""What a file of a log directory holds, entry by entry, as plain values.
+"""Reads a file of a log directory entry by entry, as plain values.
 
 .log                        batches, and their records if wanted
 .index .timeindex .txnindex their entries
@@ -55,7 +55,7 @@ def entries(path: Path, of_record: OfRecord | None = None) -> Iterator[Entry]:
 
 
 def is_readable(path: Path) -> bool:
-    """Whether it is, by its name, a file that `entries` reads."""
+    """Whether `entries` can read a file of this name."""
     return path.is_file() and (
         (path.suffix == names.LOG and names.offset_of_file_name(path.name) is not None)
         or path.suffix in _BY_SUFFIX

@@ -1,4 +1,4 @@
-"""Checking what is on disk: a segment with its indexes, a partition's folder, a log directory.
+"""Checks files on disk: a segment with its indexes, a partition's folder, a log directory.
 
 Nothing is changed, and nothing need be running or stopped: each check names the file, the place
 and what does not hold there.  What a broker mends by itself when it starts (the tail of a segment
@@ -36,8 +36,8 @@ _OFFSET_CHECKPOINTS = (
 )
 
 
-class Problem(NamedTuple):
-    """What does not hold; `place` says where in the file (`position 4096`, `entry 3`, …)."""
+class LogProblem(NamedTuple):
+    """A problem in a file; `place` is its position (`position 4096`, `entry 3`, …)."""
 
     path: Path
     place: str
@@ -51,8 +51,8 @@ class Inspector:
     """Checks one partition's segments in order; `problems` grows, the counters tell how much."""
 
     def __init__(self, *, deep: bool = True) -> None:
-        """`deep` decodes every record instead of trusting a batch whose CRC holds."""
-        self.problems: list[Problem] = []
+        """`deep` decodes every record, instead of trusting batches with a valid CRC."""
+        self.problems: list[LogProblem] = []
         self.segments = self.batches = self.records = self.size_bytes = 0
         self._deep = deep
         self._next_offset = -1
@@ -61,12 +61,12 @@ class Inspector:
         self._epochs: list[tuple[int, int]] | None = None
 
     def note(self, path: Path, place: str, what: str) -> None:
-        self.problems.append(Problem(path, place, what))
+        self.problems.append(LogProblem(path, place, what))
 
     # -- a partition's folder
 
     def folder(self, directory: Path) -> None:
-        """All of a partition: its segments, their indexes, snapshots and metadata files."""
+        """Check a partition: its segments, their indexes, snapshots and metadata files."""
         self._next_offset, self._epoch, self._producers = -1, -1, ProducerState()
         self._epochs = self._read_epochs(directory / checkpoints.LEADER_EPOCHS)
         self._read_topic_id(directory)
@@ -144,7 +144,7 @@ class Inspector:
         self.segments += 1
 
     def _batches(self, path: Path) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-        """Every batch; the first that is not whole or whose CRC does not hold ends the segment."""
+        """Check every batch, up to the first that is incomplete or has a wrong CRC."""
         file = OpenFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
         size_bytes = _FILES.size(file)
         self.size_bytes += size_bytes
@@ -189,7 +189,7 @@ class Inspector:
         self.records += count
 
     def _note_producer(self, header: BatchHeader, batch: memoryview) -> AbortedTxn | None:
-        """The transaction that the batch aborted, if it did."""
+        """The transaction that the batch aborted, or None."""
         if header.producer_id < 0:
             return None
         try:
@@ -222,7 +222,7 @@ class Inspector:
     # -- a log directory
 
     def log_dir(self, directory: Path) -> None:
-        """Every partition in a log directory, and the files beside them."""
+        """Check every partition in a log directory, and the files beside them."""
         try:
             meta_properties.read(_FILES, directory)
         except LogDirError as error:
@@ -250,7 +250,7 @@ class Inspector:
 
 
 def partition_folders(directory: Path) -> list[Path]:
-    """The folders of partitions in a log directory, those being deleted left out.
+    """The folders of partitions in a log directory, without deleted ones.
 
     A folder with a meta.properties is no partition's: it is another log directory, of `broker-N`.
     """

@@ -11,14 +11,14 @@ from kwire.log.segment import Segment
 
 if TYPE_CHECKING:
     from kwire.log.index.txn_index import AbortedTxn
-    from kwire.log.producers.snapshots import Snapshots
+    from kwire.log.producers.snapshots import ProducerSnapshots
     from kwire.log.producers.state import ProducerState
     from kwire.log.segments import Segments
 
 
 def rebuild(
     producers: ProducerState,
-    snapshots: Snapshots,
+    snapshots: ProducerSnapshots,
     segments: Segments,
     log_start_offset: int,
     end_offset: int,

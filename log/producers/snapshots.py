@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 
-class Snapshots:
-    """Which offsets there are snapshots for; one is taken at the base of each new segment."""
+class ProducerSnapshots:
+    """The offsets with a snapshot; one is taken at the base offset of each new segment."""
 
     __slots__ = ("_directory", "_files", "_last_taken", "_unsynced", "offsets")
 
@@ -35,14 +35,14 @@ class Snapshots:
         return self._directory / names.segment_file_name(offset, names.PRODUCER_SNAPSHOT)
 
     def move(self, directory: Path) -> None:
-        """The partition's folder has been renamed."""
+        """Use the new path of a renamed folder."""
         self._directory = directory
 
     def latest(self) -> int | None:
         return max(self.offsets, default=None)
 
     def take(self, producers: ProducerState) -> None:
-        """Write the state at its end offset, unless there is a snapshot for that already.
+        """Write the state at its end offset, unless that offset has a snapshot.
 
         Not fsynced: the flush that moves the recovery point past it does that.
         """
@@ -60,11 +60,11 @@ class Snapshots:
 
     @property
     def unsynced(self) -> set[int]:
-        """Those whose files are to be fsynced with the next flush."""
+        """The offsets of snapshots whose files the next flush has to include."""
         return self._unsynced & self.offsets
 
     def synced(self, offsets: set[int]) -> None:
-        """A flush has these files."""
+        """Note that a flush has written these snapshots to disk."""
         self._unsynced -= offsets
 
     def read(self, offset: int) -> list[ProducerEntry]:
@@ -72,7 +72,7 @@ class Snapshots:
         return producer_snapshot.decode(self._files.read(self.path(offset)))
 
     def load_latest(self, producers: ProducerState, log_start_offset: int, now_ms: int) -> None:
-        """Restore the newest snapshot that can be read; others are removed on the way."""
+        """Restore the newest readable snapshot, and remove the unreadable ones before it."""
         while (offset := self.latest()) is not None:
             try:
                 entries = self.read(offset)
@@ -91,14 +91,14 @@ class Snapshots:
         self.offsets.discard(offset)
 
     def remove_outside(self, first: int, last: int) -> None:
-        """Remove those at or before `first` and behind `last`: they describe what is not there."""
+        """Remove the snapshots at or before `first` and behind `last`: outside of the log."""
         for offset in sorted(self.offsets):
             if not first < offset <= last:
                 self.remove(offset)
         self._last_taken = min(self._last_taken, last)
 
     def remove_strays(self, base_offsets: Iterable[int]) -> None:
-        """Keep those at segments' base offsets, and the one behind them all that a stop leaves."""
+        """Remove snapshots that are neither at a segment's base offset nor the newest one."""
         bases = set(base_offsets)
         newest = self.latest()
         for offset in sorted(self.offsets - bases):
@@ -106,7 +106,7 @@ class Snapshots:
                 self.remove(offset)
 
     def drop(self, offset: int) -> Path | None:
-        """Forget the snapshot at a removed segment's base offset; gives the file to remove."""
+        """Drop the snapshot at a removed segment's base offset; returns the file to remove."""
         if offset not in self.offsets:
             return None
         self.offsets.discard(offset)

@@ -1,4 +1,4 @@
-"""The proof that a producer's transaction is known to its coordinator (KIP-890).
+"""Verifications: the transaction coordinator confirms a producer's transaction (KIP-890).
 
 Before a transaction's first batch is appended, the partition asks the transaction coordinator
 whether the partition is part of it.  The object made when asking is the proof: it is forgotten
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 
 class Verification:
-    """One question to the coordinator that is under way, or answered but not yet used."""
+    """A verification that is under way, or confirmed and not used yet."""
 
     __slots__ = ("created_ms", "epoch", "lowest_sequence", "supports_epoch_bump")
 
@@ -22,7 +22,7 @@ class Verification:
         self.supports_epoch_bump = supports_epoch_bump
 
     def join(self, sequence: int, epoch: int) -> None:
-        """Another batch waits for the same answer; the lowest sequence must be written first."""
+        """Add a batch to this verification; the one with the lowest sequence is written first."""
         if epoch == self.epoch:
             self.lowest_sequence = min(self.lowest_sequence, sequence)
         elif epoch > self.epoch:

@@ -21,7 +21,7 @@ from kwire.log.producers.state import ProducerState
 
 if TYPE_CHECKING:
     from kwire.log.index.txn_index import AbortedTxn
-    from kwire.log.producers.snapshots import Snapshots
+    from kwire.log.producers.snapshots import ProducerSnapshots
     from kwire.log.segment import Segment
     from kwire.log.segments import Segments
 
@@ -31,7 +31,7 @@ _logger = logging.getLogger(__name__)
 def ensure_checked(
     segment: Segment,
     segments: Segments,
-    snapshots: Snapshots,
+    snapshots: ProducerSnapshots,
     *,
     expiration_ms: int,
     compacted: bool,
@@ -94,7 +94,7 @@ def _rebuilt(segments: Segments, segment: Segment, producers: ProducerState) -> 
 
 
 def _state_before(
-    segments: Segments, snapshots: Snapshots, offset: int, expiration_ms: int
+    segments: Segments, snapshots: ProducerSnapshots, offset: int, expiration_ms: int
 ) -> ProducerState:
     """The producer state of the newest valid snapshot at or before `offset`; else an empty one."""
     producers = ProducerState(expiration_ms)

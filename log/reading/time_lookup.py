@@ -1,4 +1,4 @@
-"""Finding records by their timestamps, for ListOffsets."""
+"""Finds records by their timestamps, for ListOffsets."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _first_in_batch(
 
 
 def largest(segments: Segments) -> TimestampOffset | None:
-    """The first record of the log that has the largest timestamp."""
+    """The first record of the log with the largest timestamp."""
     best: Segment | None = None
     for segment in segments:
         if segment.size_bytes and (best is None or segment.max_timestamp > best.max_timestamp):

@@ -29,7 +29,7 @@ from kwire.log.error import CorruptFile, LogDirError, OtherTopic
 from kwire.log.leader_epochs import LeaderEpochCache
 from kwire.log.log import Log
 from kwire.log.producers import replay
-from kwire.log.producers.snapshots import Snapshots
+from kwire.log.producers.snapshots import ProducerSnapshots
 from kwire.log.producers.state import PRODUCER_ID_EXPIRATION_MS, ProducerState
 from kwire.log.recovery import epoch_check, scan
 from kwire.log.segment import RELATIVE_OFFSET_MAX, Segment
@@ -47,7 +47,7 @@ ZERO_UUID = bytes(16)
 
 
 @dataclass(frozen=True, slots=True)
-class LogSettings:
+class SharedLogSettings:
     """The settings and resources that all logs of a broker share."""
 
     files: Files
@@ -61,7 +61,7 @@ def load(
     topic: str,
     partition: int,
     config: LogConfig,
-    settings: LogSettings,
+    settings: SharedLogSettings,
     *,
     now_ms: int,
     topic_id: bytes = ZERO_UUID,
@@ -147,7 +147,7 @@ class _Loader:
         self,
         directory: Path,
         config: LogConfig,
-        settings: LogSettings,
+        settings: SharedLogSettings,
         now_ms: int,
         recovery_point: int,
         log_start_offset: int,
@@ -163,7 +163,7 @@ class _Loader:
         self.shared: set[int] = set()
         """Base offsets of segments whose file a snapshot shares by a hard link (`capture`)."""
         self.segments = Segments()
-        self.snapshots = Snapshots(directory, self.files)
+        self.snapshots = ProducerSnapshots(directory, self.files)
         self.epochs = LeaderEpochCache(directory, self.files)
         self.producers = ProducerState(
             settings.producer_id_expiration_ms, verify_transactions=settings.verify_transactions

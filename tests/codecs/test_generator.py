@@ -7,7 +7,7 @@ import pytest
 from kwire.codecs.generator.__main__ import differing_files
 from kwire.codecs.schema_notation import (
     SchemaError,
-    Versions,
+    VersionRange,
     load,
     parse,
     schema_names,
@@ -37,13 +37,17 @@ def test_generated_files_are_up_to_date() -> None:
 def test_schema_notation_is_parsed() -> None:
     (message,) = parse(EXAMPLE, "example.txt")
     assert (message.kind, message.number, message.name) == ("request", 7, "ExampleRequest")
-    assert (message.versions, message.flexible_since) == (Versions(2, 5), 4)
+    assert (message.versions, message.flexible_since) == (VersionRange(2, 5), 4)
     name, count, topics, shared, more = message.body.fields
-    assert (name.nullable, name.default, name.versions) == (Versions(3, 5), "null", Versions(2, 5))
-    assert (count.versions, count.tag, count.ignorable) == (Versions(3, 5), 0, True)
+    assert (name.nullable, name.default, name.versions) == (
+        VersionRange(3, 5),
+        "null",
+        VersionRange(2, 5),
+    )
+    assert (count.versions, count.tag, count.ignorable) == (VersionRange(3, 5), 0, True)
     assert topics.is_array
     assert topics.struct is message.structs["Topic"]
-    assert topics.struct.fields[0].versions == Versions(2, 4)
+    assert topics.struct.fields[0].versions == VersionRange(2, 4)
     assert topics.struct.fields[0].is_nullable(2)
     assert shared.struct is more.struct is message.structs["Pair"]
     assert message.structs["Pair"].fields[0].rigid

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from kwire.codecs import primitives
 from kwire.codecs.messages import MODULES, message_class
 from kwire.codecs.primitives import DecodeError, EncodeError
-from kwire.codecs.schema_notation import ClassNames, Field, Message, Struct, load
+from kwire.codecs.schema_notation import ClassNames, Field, MessageSchema, StructSchema, load
 
 VECTORS = Path(__file__).parent / "data" / "vectors.jsonl.gz"
 
@@ -42,7 +42,7 @@ SCALARS: dict[str, st.SearchStrategy[Any]] = {
 
 
 @cache
-def schema(name: str) -> tuple[Message, ClassNames]:
+def schema(name: str) -> tuple[MessageSchema, ClassNames]:
     messages = load(MODULES[name].replace(".", "/"))
     return next(each for each in messages if each.name == name), ClassNames(messages)
 
@@ -52,7 +52,7 @@ def message_strategy(name: str, version: int) -> st.SearchStrategy[primitives.Me
     message, names = schema(name)
     module = import_module(message_class(name).__module__)
 
-    def of_struct(struct: Struct) -> st.SearchStrategy[Any]:
+    def of_struct(struct: StructSchema) -> st.SearchStrategy[Any]:
         fields = {
             field.attribute: of_field(field) for field in struct.fields if version in field.versions
         }

@@ -12,7 +12,7 @@ from kwire.codecs.batches import Compression, Record, build, iter_batches, recor
 from kwire.log import AppendResult, Log, LogConfig
 from kwire.log.directory.files import Files
 from kwire.log.reading.region import OpenFiles
-from kwire.log.recovery.loader import LogSettings, load
+from kwire.log.recovery.loader import SharedLogSettings, load
 from tests.log.configs import DEFAULTS
 
 NOW_MS = 1_700_000_000_000
@@ -60,7 +60,7 @@ def open_log(log_dir: Path) -> OpenLog:
         open_files: int = 1024,
         verify_transactions: bool = False,
     ) -> Log:
-        settings = LogSettings(
+        settings = SharedLogSettings(
             files or Files(), OpenFiles(open_files), verify_transactions=verify_transactions
         )
         return load(

@@ -21,7 +21,7 @@ from kwire.log import (
 )
 from kwire.log.directory.files import Files
 from kwire.log.reading.region import OpenFiles
-from kwire.log.recovery.loader import LogSettings, load
+from kwire.log.recovery.loader import SharedLogSettings, load
 from tests.log.configs import log_config
 
 NOW_MS = 1_700_000_000_000
@@ -53,7 +53,7 @@ class LogModel(RuleBasedStateMachine):
             "t",
             0,
             self.config,
-            LogSettings(Files(), OpenFiles(2)),
+            SharedLogSettings(Files(), OpenFiles(2)),
             now_ms=NOW_MS,
             clean=clean,
             recovery_point=self.flushed,

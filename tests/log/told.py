@@ -20,7 +20,7 @@ from kwire.log import (
 from kwire.log.directory.files import Files
 from kwire.log.inspection.inspection import Inspector
 from kwire.log.reading.region import OpenFiles
-from kwire.log.recovery.loader import LogSettings, load
+from kwire.log.recovery.loader import SharedLogSettings, load
 
 Told = dict[str, Any]
 
@@ -42,7 +42,7 @@ def opened(
         "t",
         0,
         config,
-        LogSettings(Files(), OpenFiles(3), verify_transactions=False),
+        SharedLogSettings(Files(), OpenFiles(3), verify_transactions=False),
         now_ms=now_ms,
         clean=clean,
         recovery_point=recovery_point,

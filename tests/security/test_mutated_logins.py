@@ -30,7 +30,7 @@ from kwire.security.sasl.scram import (
     credential_of,
     salted_password,
 )
-from kwire.server.network.authenticator import AuthenticationFailed, Authenticator
+from kwire.server.network.authenticator import Authenticator, LoginFailed
 
 NOW_MS = 1_800_000_000_000
 SCRAM = "SCRAM-SHA-256"
@@ -101,7 +101,7 @@ def attempt(rng: random.Random) -> bool:
         sent = mutated(frame, rng) if rng.random() < 0.3 else frame
         try:
             reply = authenticator.receive(memoryview(sent), NOW_MS)
-        except (AuthenticationFailed, CloseConnection, DecodeError):
+        except (LoginFailed, CloseConnection, DecodeError):
             assert authenticator.login is None
             assert sent != frame, "nobody else is turned away"
             return False

@@ -88,7 +88,7 @@ class Push:
 
 
 @dataclass(frozen=True, slots=True)
-class Sender:
+class TelemetryClient:
     """The client of a request: `attributes_of` the request, and its connection."""
 
     id: bytes
@@ -120,14 +120,14 @@ class ClientInstances:
     def __contains__(self, instance_id: bytes) -> bool:
         return instance_id in self._instances
 
-    def ask(self, client: Sender, now_ms: int) -> AssignedSubscription | ErrorCode:
+    def ask(self, client: TelemetryClient, now_ms: int) -> AssignedSubscription | ErrorCode:
         instance = self._instance(client, now_ms)
         if not instance.may_ask(now_ms):
             return ErrorCode.THROTTLING_QUOTA_EXCEEDED
         instance.last_error = ErrorCode.NONE
         return instance.asked
 
-    def push(self, client: Sender, push: Push, now_ms: int, take: Take) -> ErrorCode:
+    def push(self, client: TelemetryClient, push: Push, now_ms: int, take: Take) -> ErrorCode:
         if client.id in RESERVED:
             return ErrorCode.INVALID_REQUEST
         instance = self._instance(client, now_ms)
@@ -157,7 +157,7 @@ class ClientInstances:
             return ErrorCode.TELEMETRY_TOO_LARGE
         return ErrorCode.NONE
 
-    def _instance(self, client: Sender, now_ms: int) -> Instance:
+    def _instance(self, client: TelemetryClient, now_ms: int) -> Instance:
         instance = self._instances.get(client.id)
         if instance is None or instance.forgotten_ms <= now_ms:
             instance = self._begin(client, client.attributes)
@@ -170,7 +170,7 @@ class ClientInstances:
         self._drop_forgotten(now_ms)
         return instance
 
-    def _begin(self, client: Sender, attributes: Mapping[str, str | None]) -> Instance:
+    def _begin(self, client: TelemetryClient, attributes: Mapping[str, str | None]) -> Instance:
         asked = self._subscriptions.asked_of(client.id, attributes)
         instance = Instance(client.id, attributes, asked, self._subscriptions.version)
         self._instances[client.id] = instance

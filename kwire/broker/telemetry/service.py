@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kwire.broker.telemetry.instances import ClientInstances, Instance, Push, Sender
+from kwire.broker.telemetry.instances import ClientInstances, Instance, Push, TelemetryClient
 from kwire.broker.telemetry.subscriptions import Subscription, Subscriptions, attributes_of
 from kwire.broker.telemetry.topic import TelemetryTopic, pushed
 from kwire.codecs.compression import Compression, decompress
@@ -106,8 +106,8 @@ class ClientTelemetry:
         return int(self._node.timers.now_ms())
 
 
-def _sender(instance_id: bytes, context: Context) -> Sender:
-    return Sender(instance_id, attributes_of(instance_id, context), context.connection_id)
+def _sender(instance_id: bytes, context: Context) -> TelemetryClient:
+    return TelemetryClient(instance_id, attributes_of(instance_id, context), context.connection_id)
 
 
 def _subscription(name: str, configs: Mapping[str, str]) -> Subscription | None:

@@ -85,14 +85,14 @@ def _locked(directories: Sequence[Path]) -> Iterator[list[LogDir]]:
     """Nobody serves them meanwhile.  Raises NotAdopted."""
     from kwire.log import LogDir, LogDirError, LogDirLocked
     from kwire.log.directory.files import Files
-    from kwire.storage.data_folder.admission import Way, admit
+    from kwire.storage.data_folder.admission import ServingWay, admit
     from kwire.storage.data_folder.growing import undo_interrupted
 
     found = [LogDir(path, Files()) for path in directories]
     try:
         for path in directories:
             undo_interrupted(path)
-            admit(path, Way.ADOPT)
+            admit(path, ServingWay.ADOPT)
         for directory in found:
             directory.open()
         yield found

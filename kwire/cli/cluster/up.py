@@ -147,11 +147,11 @@ def _own(folder: Path) -> Iterator[None]:
     """Nobody else serves the folder meanwhile, and it is one for this command."""
     from kwire.log import LogDir, LogDirError, LogDirLocked
     from kwire.log.directory.files import Files
-    from kwire.storage.data_folder.admission import Way, admit
+    from kwire.storage.data_folder.admission import ServingWay, admit
 
     directory = LogDir(folder, Files())
     try:
-        admit(folder, Way.CLUSTER_UP)
+        admit(folder, ServingWay.CLUSTER_UP)
         directory.open()
     except (LogDirError, LogDirLocked, OSError) as error:
         raise _failed(str(error)) from error

@@ -147,10 +147,10 @@ def restore(control: ControlClient, name: str, data: Path | None) -> None:
 def _check_of_one_broker(data: Path) -> None:
     """SnapshotError where the snapshot of one broker would take the place of a cluster's data."""
     from kwire.log import LogDirError
-    from kwire.storage.data_folder.admission import Way, admit
+    from kwire.storage.data_folder.admission import ServingWay, admit
 
     try:
-        admit(data, Way.ALONE)
+        admit(data, ServingWay.ALONE)
     except LogDirError as error:
         raise SnapshotError(str(error)) from error
 

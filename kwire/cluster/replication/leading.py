@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from kwire.codecs.errors import ErrorCode
 from kwire.log import LogError
-from kwire.storage.partitions.progress import Follower, Progress
+from kwire.storage.partitions.progress import Follower, FollowerProgress
 
 if TYPE_CHECKING:
     from kwire.cluster.metadata.image import PartitionImage
@@ -58,7 +58,7 @@ class Leading:
     def __init__(self, partition: Partition, context: LeaderContext) -> None:
         self._partition = partition
         self._context = context
-        self._progress = Progress()
+        self._progress = FollowerProgress()
         self._uncommitted: deque[tuple[int, int]] = deque()
         self._waiters: list[LowWatermarkWaiter] = []
         self.proposed: tuple[int, ...] | None = None

@@ -15,7 +15,7 @@ from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.primitives import Frame
 from kwire.requests.context import CloseConnection, Context, InvalidSize
 from kwire.requests.gate import PassingGate
-from kwire.server.network.authenticator import AuthenticationFailed, Authenticator, Login
+from kwire.server.network.authenticator import Authenticator, Login, LoginFailed
 
 if TYPE_CHECKING:
     from kwire.requests.gate import Gate
@@ -67,18 +67,16 @@ async def _converse(
             if reply is not None:
                 await connection.reply(reply)
             frame = None
-    except AuthenticationFailed as failure:
+    except LoginFailed as failure:
         await _reject(connection, sasl, failure)
     except InvalidSize as error:
-        await _reject(connection, sasl, AuthenticationFailed(str(error)))
+        await _reject(connection, sasl, LoginFailed(str(error)))
     finally:
         connection.frame_size_bytes_max = limit
     return authenticator.login
 
 
-async def _reject(
-    connection: Connection, sasl: SaslListener, failure: AuthenticationFailed
-) -> None:
+async def _reject(connection: Connection, sasl: SaslListener, failure: LoginFailed) -> None:
     """Send the error after `connection.failed.authentication.delay.ms`, and close the connection.
 
     The delay slows down clients that try passwords.

@@ -44,7 +44,7 @@ _AUTHENTICATE_VERSIONS = range(
 )
 
 
-class AuthenticationFailed(Exception):
+class LoginFailed(Exception):
     """The authentication failed, and the connection has to be closed; the message is for the log.
 
     `reply`, if any, is sent before the close; both wait for
@@ -117,7 +117,7 @@ class Authenticator:
         """
         if self._phase is _Phase.NOTHING:
             assert self._before is not None
-            raise AuthenticationFailed(
+            raise LoginFailed(
                 f"SASL mechanism requested by client is not supported for re-authentication of "
                 f"mechanism '{self._before.mechanism}'"
             )
@@ -158,9 +158,7 @@ class Authenticator:
             if self._before is not None:
                 raise CloseConnection(f"renewed by SASL mechanism {name!r}, which is not enabled")
             response.error_code = ErrorCode.UNSUPPORTED_SASL_MECHANISM
-            raise AuthenticationFailed(
-                f"Unsupported SASL mechanism {name!r}", _reply(request, response)
-            )
+            raise LoginFailed(f"Unsupported SASL mechanism {name!r}", _reply(request, response))
         self._in_requests = request.api_version >= 1
         self._phase = _Phase.TOKENS
         if self._before is not None and self._before.mechanism != name:
@@ -174,7 +172,7 @@ class Authenticator:
         request = _read_header(frame)
         response = SaslAuthenticateResponse()
         if request.api_key != ApiKey.SASL_AUTHENTICATE:
-            raise AuthenticationFailed(
+            raise LoginFailed(
                 f"Unexpected Kafka request of type {ApiKey(request.api_key).name} during SASL "
                 "authentication.",
                 _illegal_state(request, frame),
@@ -187,7 +185,7 @@ class Authenticator:
         except SaslError as error:
             response.error_code = ErrorCode.SASL_AUTHENTICATION_FAILED
             response.error_message = self._error_message(error)
-            raise AuthenticationFailed(str(error), _reply(request, response)) from None
+            raise LoginFailed(str(error), _reply(request, response)) from None
         if self.login is not None and self.login.lifetime_ms is not None:
             response.session_lifetime_ms = self.login.lifetime_ms
         return _reply(request, response)
@@ -196,7 +194,7 @@ class Authenticator:
         try:
             answer = self._respond(token, now_ms)
         except AuthenticationError as error:
-            raise AuthenticationFailed(str(error)) from None
+            raise LoginFailed(str(error)) from None
         except SaslError as error:
             raise CloseConnection(str(error)) from None
         reply = Frame()

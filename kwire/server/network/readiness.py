@@ -44,7 +44,7 @@ _PASSES_OVER_MAX = 63
 """The most polls in a row that are skipped after polls without a result."""
 
 
-class Peer(Protocol):
+class ReadablePeer(Protocol):
     """The steps of a connection that never wait.
 
     `readable` and `send` return False, or raise, when the connection's own task has to go on.
@@ -75,7 +75,7 @@ class _Served:
 
     __slots__ = ("error", "peer", "task")
 
-    def __init__(self, peer: Peer, task: trio.lowlevel.Task) -> None:
+    def __init__(self, peer: ReadablePeer, task: trio.lowlevel.Task) -> None:
         self.peer = peer
         self.task = task
         self.error: Exception | None = None
@@ -89,7 +89,7 @@ class ReadySockets:
         self._epoll = select.epoll()
         self._served: dict[int, _Served] = {}
 
-    async def serve(self, descriptor: int, peer: Peer) -> None:
+    async def serve(self, descriptor: int, peer: ReadablePeer) -> None:
         """Call `peer` whenever its socket is readable, until it returns False.
 
         Raises what `peer` raises.
@@ -218,7 +218,7 @@ class WaitingSockets:
     def __init__(self, timers: Deadlines) -> None:
         self._timers = timers
 
-    async def serve(self, descriptor: int, peer: Peer) -> None:
+    async def serve(self, descriptor: int, peer: ReadablePeer) -> None:
         """As ReadySockets.serve."""
         while True:
             await trio.lowlevel.wait_readable(descriptor)
@@ -230,7 +230,7 @@ class WaitingSockets:
         """Does nothing: each connection waits in its own task."""
 
 
-def fire_due_before(timers: Deadlines, peer: Peer) -> None:
+def fire_due_before(timers: Deadlines, peer: ReadablePeer) -> None:
     """Fire the due timers, unless `peer` has a timely request, which is served first."""
     if timers.now_ms() >= timers.next_ms and timers.are_due() and not peer.is_timely():
         timers.fire_due()

@@ -22,19 +22,19 @@ _EMPTY_REPLY = b"\0\0\0\0\0\0\0\0"
 _EMPTY_FLEXIBLE_REPLY = _EMPTY_REPLY + b"\0"  # a response header v1 ends with its tagged fields
 
 
-class Form(NamedTuple):
+class ReplyForm(NamedTuple):
     """The part of a Binding that a reply needs, for requests without a handler of their own."""
 
     write: Callable[[Frame, Any], None]
     flexible_response: bool
 
 
-def form_of(response: Message, api_key: int, api_version: int) -> Form:
+def form_of(response: Message, api_key: int, api_version: int) -> ReplyForm:
     flexible = response_header_version(api_key, api_version) >= 1
-    return Form(response.WRITERS[api_version], flexible)
+    return ReplyForm(response.WRITERS[api_version], flexible)
 
 
-def encode_reply(form: Form | Binding, correlation_id: int, response: Message) -> Frame:
+def encode_reply(form: ReplyForm | Binding, correlation_id: int, response: Message) -> Frame:
     """The reply as it is sent: size, response header and body."""
     frame = Frame()
     frame += _EMPTY_FLEXIBLE_REPLY if form.flexible_response else _EMPTY_REPLY

@@ -1,4 +1,4 @@
-"""Who may serve a folder of data; whoever may not is told the command that can.
+"""Decides whether a command may serve a data folder; a refusal names the command that can.
 
               alone    several   on ZooKeeper   cluster up
     NEW       yes      yes       yes            yes
@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import Final
 
 from kwire.log import LogDirError
-from kwire.storage.data_folder.kinds import DataFolder, Kind, look
+from kwire.storage.data_folder.kinds import DataFolder, FolderKind, look
 
 
-class Way(Enum):
-    """How a folder is to be served, or what is to be done with it."""
+class ServingWay(Enum):
+    """The ways to serve a folder, or to convert it."""
 
     ALONE = auto()
     """By a broker that keeps its own metadata: it is one of the log.dirs."""
@@ -40,26 +40,26 @@ class Way(Enum):
     """`kwire cluster adopt` gives the metadata in it to ZooKeeper."""
 
 
-_OF_ONE: Final = {Kind.NEW, Kind.SINGLE, Kind.KRAFT, Kind.ZOOKEEPER}
+_OF_ONE: Final = {FolderKind.NEW, FolderKind.SINGLE, FolderKind.KRAFT, FolderKind.ZOOKEEPER}
 _ALLOWED: Final = {
-    Way.ALONE: _OF_ONE,
-    Way.SEVERAL: {Kind.NEW, Kind.SINGLE, Kind.CLUSTER},
-    Way.ZOOKEEPER: {*_OF_ONE, Kind.UP_MEMBER},
-    Way.CLUSTER_UP: {Kind.NEW, Kind.CLUSTER_UP},
-    Way.ADOPT: _OF_ONE,
+    ServingWay.ALONE: _OF_ONE,
+    ServingWay.SEVERAL: {FolderKind.NEW, FolderKind.SINGLE, FolderKind.CLUSTER},
+    ServingWay.ZOOKEEPER: {*_OF_ONE, FolderKind.UP_MEMBER},
+    ServingWay.CLUSTER_UP: {FolderKind.NEW, FolderKind.CLUSTER_UP},
+    ServingWay.ADOPT: _OF_ONE,
 }
 
 
-def admit(path: Path, way: Way) -> DataFolder:
-    """What the folder is.  LogDirError, with what to do, if it cannot be served in that way."""
+def admit(path: Path, way: ServingWay) -> DataFolder:
+    """The folder, if it can be served in this way.  Raises LogDirError, which says what to do."""
     folder = look(path)
     if folder.kind not in _ALLOWED[way]:
         raise LogDirError(_refusal(folder))
     return folder
 
 
-def admit_all(paths: Iterable[str], way: Way) -> None:
-    """The same for all log.dirs; what cannot be read is left to whoever opens it."""
+def admit_all(paths: Iterable[str], way: ServingWay) -> None:
+    """Like `admit`, for all log.dirs; a directory that cannot be read fails when it is opened."""
     for path in map(Path, paths):
         try:
             admit(path, way)
@@ -70,7 +70,7 @@ def admit_all(paths: Iterable[str], way: Way) -> None:
 def holds_cluster(path: Path) -> bool:
     """Whether `kwire serve` without --brokers serves the folder as --brokers 1 does."""
     try:
-        return look(path).kind is Kind.CLUSTER
+        return look(path).kind is FolderKind.CLUSTER
     except OSError:
         return False  # whoever opens it says why it cannot be read
 
@@ -81,35 +81,35 @@ def _refusal(folder: DataFolder) -> str:
     several = f"kwire serve --brokers {max(folder.member_ids(), default=1)} --data {cluster}"
     up = f"kwire cluster up --data {cluster}"
     match kind:
-        case Kind.SINGLE:
+        case FolderKind.SINGLE:
             return (
                 f"{path} is the folder of one broker: serve it with kwire serve --data {path}, or "
                 f"by a cluster of several with kwire serve --brokers 3 --data {path}"
             )
-        case Kind.CLUSTER:
+        case FolderKind.CLUSTER:
             return (
                 f"{path} is the folder of a cluster of kwire serve --brokers: serve it with "
                 f"{several}, which takes settings by --set only"
             )
-        case Kind.MEMBER:
+        case FolderKind.MEMBER:
             return (
                 f"{path} is the folder of one broker of the cluster in {cluster}, whose metadata "
                 f"is not in it: serve the cluster with {several}"
             )
-        case Kind.CLUSTER_UP:
+        case FolderKind.CLUSTER_UP:
             return f"{path} is the folder of a cluster of kwire cluster up: serve it with {up}"
-        case Kind.UP_MEMBER:
+        case FolderKind.UP_MEMBER:
             return (
                 f"{path} is the folder of one broker of the cluster in {cluster}, whose metadata "
                 f"is in ZooKeeper: serve the cluster with {up}"
             )
-        case Kind.KRAFT | Kind.ZOOKEEPER:
+        case FolderKind.KRAFT | FolderKind.ZOOKEEPER:
             return (
                 f"{path} is the log directory of an Apache Kafka broker, or of one on ZooKeeper: "
                 f"kwire serve --data {path} takes it over as one broker. To have its topics in a "
                 "cluster, copy them there: kwire pipeline mirror"
             )
-        case Kind.PARTITION:
+        case FolderKind.PARTITION:
             return (
                 f"{path} is the folder of one partition, and no log directory: --data and "
                 f"log.dirs name the folder above, {path.absolute().parent}"

@@ -1,18 +1,18 @@
-"""A data folder for another number of brokers: one broker's becomes a cluster's, and N become M.
+"""Changes the number of brokers of a data folder: from one broker to a cluster, and from N to M.
 
-One broker's folder becomes that of a cluster by renames alone.  Its metadata stays, in the form
-that a cluster's has, too; its logs become those of the broker with the same id:
+A broker's folder becomes that of a cluster by renames only.  Its metadata stays, as a cluster's has
+the same form.  Its logs become those of the broker with the same id:
 
     D/kwire-metadata.log                          D/kwire-metadata.log
     D/meta.properties, D/orders-0, ...      ->    D/broker-1/meta.properties, D/broker-1/orders-0
 
-They are collected in `D/.broker-1-moving`, which gets its name last.  Whoever is killed before that
-leaves this folder, and whoever comes next puts everything back (`undo_interrupted`).
+The logs are moved to `D/.broker-1-moving`, which gets its final name last.  If the process is
+killed before that, the next start moves everything back (`undo_interrupted`).
 
-Nothing is moved where a cluster gets more brokers or fewer.  But all partitions must be on brokers
-that remain, and in sync there: else their records would be out of reach.
+Nothing is moved when a cluster gets more or fewer brokers.  But every partition must have an
+in-sync replica on a remaining broker, or its records could not be read any more.
 
-Whoever calls this holds the folder's lock.
+The caller holds the folder's lock.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from kwire.log import LogDirError
 from kwire.log.directory import log_dir, meta_properties
 from kwire.log.directory.files import Files
 from kwire.log.directory.locking import FolderLock
-from kwire.storage.data_folder.kinds import DataFolder, Kind, member_path, moving_in
+from kwire.storage.data_folder.kinds import DataFolder, FolderKind, member_path, moving_in
 
 log = logging.getLogger("kwire.serve")
 
@@ -41,11 +41,11 @@ MIN_IN_SYNC: Final = "min.insync.replicas"
 OWN_TOPICS: Final = (TRANSACTION_STATE_TOPIC, SHARE_GROUP_STATE_TOPIC)
 """Topics that get `min.insync.replicas` from the number of brokers when they are created."""
 NAMED_MAX: Final = 3
-"""So many partitions are named in a refusal; the rest of them are counted."""
+"""The most partitions that a refusal names; the others are only counted."""
 
 
 def undo_interrupted(folder: Path) -> None:
-    """Put back what a move that was killed had moved.  LogDirError, LogDirLocked, OSError."""
+    """Undo a move that was interrupted.  Raises LogDirError, LogDirLocked, OSError."""
     if not moving_in(folder):
         return
     lock = FolderLock(folder, Files())
@@ -57,7 +57,7 @@ def undo_interrupted(folder: Path) -> None:
 
 
 def put_back(folder: Path) -> None:
-    """The same, for whoever holds the folder's lock."""
+    """Like `undo_interrupted`, for a caller that holds the folder's lock."""
     files = Files()
     for moving in moving_in(folder):
         log.warning("%s is left of a move that was interrupted: it is put back", moving)
@@ -75,7 +75,7 @@ def prepare(folder: DataFolder, count: int) -> None:
 
     LogDirError, with what to do, where that cannot be; then nothing has changed.  OSError.
     """
-    if folder.kind is Kind.SINGLE:
+    if folder.kind is FolderKind.SINGLE:
         broker_id = _broker_of(folder.path)
         if broker_id > count:
             raise LogDirError(
@@ -85,7 +85,7 @@ def prepare(folder: DataFolder, count: int) -> None:
         _fit(folder, count)
         _check_complete(folder.path, broker_id)
         _move(folder.path, broker_id)
-    elif folder.kind is Kind.CLUSTER:
+    elif folder.kind is FolderKind.CLUSTER:
         _fit(folder, count)
 
 
@@ -125,7 +125,7 @@ def _check_complete(folder: Path, broker_id: int) -> None:
 
 
 def _move(folder: Path, broker_id: int) -> None:
-    """Make its logs those of the broker in the cluster's folder."""
+    """Move the logs to the broker's folder within the cluster's folder."""
     target = member_path(folder, broker_id)
     if target.exists() and not _belongs_to_broker(target):
         raise LogDirError(f"{target} is in the way: the broker's logs are to be there")
@@ -148,7 +148,7 @@ def _move(folder: Path, broker_id: int) -> None:
 
 
 def _belongs_to_broker(path: Path) -> bool:
-    """Whether it is a part of a log directory; the metadata, the lock and files of others stay."""
+    """Whether a file belongs to a log directory; metadata, lock and unknown files are not moved."""
     if path.is_dir():
         is_partition = log_dir.parse_partition_folder(path.name) is not None
         return is_partition or path.name.endswith(_SUFFIXES)
@@ -162,7 +162,7 @@ def _belongs_to_broker(path: Path) -> bool:
 
 
 def _fit(folder: DataFolder, count: int) -> None:
-    """Check that brokers 1 to `count` have all that is in it, and can write it."""
+    """Check that brokers 1 to `count` have all partitions, and can write them."""
     path = folder.path / METADATA
     if not path.exists():
         return  # the form of an earlier version, which one broker had alone, or nothing
@@ -201,10 +201,10 @@ def _opened(path: Path) -> Iterator[tuple[ChangeLog, ClusterImage]]:
 
 
 def check(folder: DataFolder, image: ClusterImage, count: int) -> None:
-    """LogDirError if partitions would be out of reach with brokers 1 to `count` alone."""
+    """Raise LogDirError if brokers 1 to `count` alone could not serve all partitions."""
     remaining = set(range(1, count + 1))
     elsewhere, behind = [], []
-    ids = {*folder.member_ids()} if folder.kind is Kind.CLUSTER else set()
+    ids = {*folder.member_ids()} if folder.kind is FolderKind.CLUSTER else set()
     copies = 1
     for topic in image.topics.values():
         if topic.name in image.deleting:

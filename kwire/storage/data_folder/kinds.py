@@ -1,4 +1,4 @@
-"""What a folder of data is, by the files in it and above it; nothing is opened for writing.
+"""Recognizes the kind of a data folder by the files in it and above it; it only reads.
 
     SINGLE       D/meta.properties, D/kwire-metadata.log, D/TOPIC-N      kwire serve
     CLUSTER      D/kwire-metadata.log, D/broker-N/meta.properties        kwire serve --brokers N
@@ -41,8 +41,8 @@ UP_ZOOKEEPER: Final = "zookeeper"
 META_PROPERTIES: Final = meta_properties.FILE_NAME
 
 
-class Kind(Enum):
-    """What a folder is; the module says how each is recognized."""
+class FolderKind(Enum):
+    """The kinds of folders; the head of the module says how each is recognized."""
 
     NEW = auto()
     SINGLE = auto()
@@ -57,38 +57,38 @@ class Kind(Enum):
 
 
 class DataFolder(NamedTuple):
-    """A folder, and what it is."""
+    """A folder and its kind."""
 
     path: Path
-    kind: Kind
+    kind: FolderKind
     cluster: Path | None = None
     """The folder of the cluster, of a MEMBER or UP_MEMBER."""
 
     def member_ids(self) -> list[int]:
-        """Ids of the brokers that have a folder in the cluster's."""
+        """The ids of brokers with a folder in the cluster's folder."""
         return sorted(_members(self.cluster or self.path))
 
     def log_dirs(self) -> list[Path]:
-        """The log directories in it, by the ids of brokers; none in a PARTITION or NEW."""
+        """The log directories in the folder, by broker id; none for PARTITION and NEW."""
         match self.kind:
-            case Kind.NEW | Kind.PARTITION:
+            case FolderKind.NEW | FolderKind.PARTITION:
                 return []
-            case Kind.CLUSTER | Kind.CLUSTER_UP:
+            case FolderKind.CLUSTER | FolderKind.CLUSTER_UP:
                 return [path for _, path in sorted(_members(self.path).items())]
-            case Kind.MIXED:
+            case FolderKind.MIXED:
                 return [self.path, *(path for _, path in sorted(_members(self.path).items()))]
-            case Kind.UP_MEMBER if self.path.name != UP_DATA:
+            case FolderKind.UP_MEMBER if self.path.name != UP_DATA:
                 return [self.path / UP_DATA]
             case _:
                 return [self.path]
 
 
 def look(path: Path) -> DataFolder:
-    """What `path`, which need not exist, is.  OSError if it cannot be read."""
+    """The kind of the folder `path`, which need not exist.  Raises OSError."""
     above = _above(path.absolute())
     if above is not None:
         return DataFolder(path, *above)
-    return DataFolder(path, _kind_of(path) if path.is_dir() else Kind.NEW)
+    return DataFolder(path, _kind_of(path) if path.is_dir() else FolderKind.NEW)
 
 
 def member_path(cluster: Path, broker_id: int) -> Path:
@@ -97,47 +97,48 @@ def member_path(cluster: Path, broker_id: int) -> Path:
 
 
 def moving_in(folder: Path) -> list[Path]:
-    """What is left of a move of one broker's logs that was interrupted (`growing`)."""
+    """The folder that an interrupted move of one broker's logs has left (`growing`), or None."""
     return [*_numbered(folder, MOVING_NAME).values()]
 
 
-def _above(path: Path) -> tuple[Kind, Path] | None:
-    """Of whose cluster the folder is a broker's: its kind and the cluster's folder."""
+def _above(path: Path) -> tuple[FolderKind, Path] | None:
+    """The kind of member and the cluster's folder, if the folder belongs to a cluster's broker."""
     broker = path.parent if path.name == UP_DATA else path
     if not MEMBER_NAME.fullmatch(broker.name) or not broker.parent.is_dir():
         return None
     kind = _kind_of(broker.parent)
-    if kind is Kind.CLUSTER_UP:
-        return Kind.UP_MEMBER, broker.parent
+    if kind is FolderKind.CLUSTER_UP:
+        return FolderKind.UP_MEMBER, broker.parent
     if broker == path and (
-        kind is Kind.CLUSTER or (kind is Kind.MIXED and (path / META_PROPERTIES).exists())
+        kind is FolderKind.CLUSTER
+        or (kind is FolderKind.MIXED and (path / META_PROPERTIES).exists())
     ):
-        return Kind.MEMBER, broker.parent
+        return FolderKind.MEMBER, broker.parent
     return None
 
 
-def _kind_of(path: Path) -> Kind:
+def _kind_of(path: Path) -> FolderKind:
     members = _members(path)
     has_logs = _is_log_dir(path) or bool(moving_in(path)) or _has_partitions(path)
     if any(member.name == UP_DATA for member in members.values()):
-        return Kind.MIXED if has_logs or _has_metadata(path) else Kind.CLUSTER_UP
+        return FolderKind.MIXED if has_logs or _has_metadata(path) else FolderKind.CLUSTER_UP
     if has_logs:
-        return Kind.MIXED if members else _of_one_broker(path)
+        return FolderKind.MIXED if members else _of_one_broker(path)
     if members:
-        return Kind.CLUSTER
+        return FolderKind.CLUSTER
     if (path / UP_ZOOKEEPER / UP_DATA).is_dir():
-        return Kind.CLUSTER_UP
-    return Kind.PARTITION if _is_partition(path) else Kind.NEW
+        return FolderKind.CLUSTER_UP
+    return FolderKind.PARTITION if _is_partition(path) else FolderKind.NEW
 
 
-def _of_one_broker(path: Path) -> Kind:
+def _of_one_broker(path: Path) -> FolderKind:
     if (path / KRAFT_METADATA).is_dir():
-        return Kind.KRAFT
+        return FolderKind.KRAFT
     try:
         known = meta_properties.read(Files(), path)
     except LogDirError:
-        return Kind.SINGLE  # whoever serves it says what is damaged
-    return Kind.ZOOKEEPER if known is not None and known.version == 0 else Kind.SINGLE
+        return FolderKind.SINGLE  # whoever serves it says what is damaged
+    return FolderKind.ZOOKEEPER if known is not None and known.version == 0 else FolderKind.SINGLE
 
 
 def _has_metadata(path: Path) -> bool:
@@ -175,7 +176,7 @@ def _numbered(path: Path, pattern: re.Pattern[str]) -> dict[int, Path]:
 
 def _is_on_its_own(path: Path) -> bool:
     """Whether a log directory has its metadata in it, or its broker has them in a ZooKeeper."""
-    return _has_metadata(path) or _of_one_broker(path) in (Kind.ZOOKEEPER, Kind.KRAFT)
+    return _has_metadata(path) or _of_one_broker(path) in (FolderKind.ZOOKEEPER, FolderKind.KRAFT)
 
 
 def _is_log_dir(path: Path) -> bool:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kwire.log import LogManager
-    from kwire.log.compaction.round import Round
+    from kwire.log.compaction.round import CleaningRound
     from kwire.log.compaction.settings import CleanerSettings
     from kwire.settings import BrokerConfig
     from kwire.settings.live import LiveSettings
@@ -32,7 +32,7 @@ async def run(settings: LiveSettings, hosted: HostedPartitions, now_ms: Callable
     logs = hosted.logs
     running = 0
 
-    async def clean(round_: Round, cleaner_settings: CleanerSettings) -> None:
+    async def clean(round_: CleaningRound, cleaner_settings: CleanerSettings) -> None:
         nonlocal running
         try:
             for job in round_.jobs():

@@ -76,7 +76,7 @@ class Follower:
         return self.log_end_offset == end_offset or now_ms - self.last_caught_up_ms <= lag_max_ms
 
 
-class Progress:
+class FollowerProgress:
     """All followers of one partition, for as long as one broker leads it."""
 
     __slots__ = ("epoch_start_offset", "followers")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kwire.storage.takeover.kraft_changes import Replica
 
 
-class Mirror:
+class KraftMirror:
     """Writes to the log in `folder`.  OSError if it cannot be opened."""
 
     def __init__(

@@ -33,7 +33,7 @@ KnownConfigs = Callable[[int, str, Mapping[str, str]], Mapping[str, str] | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class MetadataFinding:
     """A difference: a sentence for the log, and its change; None if kwire cannot apply it."""
 
     says: str
@@ -46,7 +46,7 @@ def from_kraft(
     node_id: int,
     on_disk: OnDisk,
     known_configs: KnownConfigs,
-) -> Iterator[Finding]:
+) -> Iterator[MetadataFinding]:
     """The changes that make `image` agree with the KRaft metadata."""
     for name, topic in image.topics.items():
         topic_id = kraft.topics.get(name)
@@ -55,9 +55,9 @@ def from_kraft(
             yield from _configs(image, kraft, TOPIC_RESOURCE, name, known_configs)
         elif topic_id is not None:
             says = f"topic {name} was deleted and made anew, with id {uuid_text(topic_id)}"
-            yield Finding(says, DeleteTopic(name, topic.id))
+            yield MetadataFinding(says, DeleteTopic(name, topic.id))
         elif topic.id in kraft.removed or topic.id not in on_disk.get(name, {}).values():
-            yield Finding(f"topic {name} was deleted", DeleteTopic(name, topic.id))
+            yield MetadataFinding(f"topic {name} was deleted", DeleteTopic(name, topic.id))
     for name, topic_id in kraft.topics.items():
         known = image.topics.get(name)
         if known is None or known.id != topic_id:
@@ -69,32 +69,34 @@ def from_kraft(
             yield from _configs(image, kraft, kind, name, known_configs)
     yield from _access(image, kraft)
     for which, levels in levels_from_log(image, kraft):
-        yield Finding(f"features are at other levels: {which}", levels)
+        yield MetadataFinding(f"features are at other levels: {which}", levels)
 
 
-def _access(image: ClusterImage, kraft: KraftMetadata) -> Iterator[Finding]:
+def _access(image: ClusterImage, kraft: KraftMetadata) -> Iterator[MetadataFinding]:
     """The changes of credentials, quotas, ACLs and delegation tokens."""
     for changed in entities.from_log(image, kraft):
-        yield Finding(changed.says, changed.change)
+        yield MetadataFinding(changed.says, changed.change)
     for change in acl_changes(image.acls, acls_in(kraft)):
         kind, _, on = change.pattern
-        yield Finding(f"who may access {ResourceType(kind).name} {on} changed", change)
+        yield MetadataFinding(f"who may access {ResourceType(kind).name} {on} changed", change)
     for token in tokens.from_log(image, kraft):
-        yield Finding(f"delegation token {token.token_id} changed", token)
+        yield MetadataFinding(f"delegation token {token.token_id} changed", token)
 
 
-def from_logs(known: TopicImage, found: TopicImage, image: ClusterImage) -> Iterator[Finding]:
+def from_logs(
+    known: TopicImage, found: TopicImage, image: ClusterImage
+) -> Iterator[MetadataFinding]:
     """The changes that make the topic `known` agree with its logs (`found`), apart from epochs."""
     have = len(known.partitions)
     if found.id != known.id:
         says = f"topic {known.name} was deleted and made anew, with id {uuid_text(found.id)}"
-        yield Finding(says, DeleteTopic(known.name, known.id))
-        yield Finding(
+        yield MetadataFinding(says, DeleteTopic(known.name, known.id))
+        yield MetadataFinding(
             f"topic {known.name}, with {len(found.partitions)} partitions",
             CreateTopic(found, image.configs_of(TOPIC_RESOURCE, known.name)),
         )
     elif len(found.partitions) > have:
-        yield Finding(
+        yield MetadataFinding(
             f"topic {known.name} was grown from {have} to {len(found.partitions)} partitions",
             AddPartitions(known.name, known.id, have, found.partitions[have:]),
         )
@@ -106,13 +108,13 @@ def _new(
     states: Mapping[int, KraftPartition],
     node_id: int,
     configs: Mapping[str, str],
-) -> Finding:
+) -> MetadataFinding:
     elsewhere = [index for index, state in states.items() if node_id not in state.replicas]
     if elsewhere or sorted(states) != list(range(len(states))):
-        return Finding(f"{name} is left alone: this node lacks some of its partitions")
+        return MetadataFinding(f"{name} is left alone: this node lacks some of its partitions")
     partitions = tuple(_led(node_id, states[index]) for index in range(len(states)))
     topic = TopicImage(name, topic_id, partitions)
-    return Finding(
+    return MetadataFinding(
         f"topic {name} was made, with {len(partitions)} partitions", CreateTopic(topic, configs)
     )
 
@@ -126,7 +128,7 @@ def _led(node_id: int, state: KraftPartition) -> PartitionImage:
 
 def _partitions(
     topic: TopicImage, states: Mapping[int, KraftPartition], node_id: int
-) -> Iterator[Finding]:
+) -> Iterator[MetadataFinding]:
     have = len(topic.partitions)
     for index, state in enumerate(topic.partitions):
         found = states.get(index)
@@ -134,7 +136,7 @@ def _partitions(
             yield newer_epoch(topic, index, found.leader_epoch, found.partition_epoch)
     more = [states[index] for index in sorted(states) if index >= have]
     if more:
-        yield Finding(
+        yield MetadataFinding(
             f"topic {topic.name} was grown from {have} to {have + len(more)} partitions",
             AddPartitions(
                 topic.name, topic.id, have, tuple(_led(node_id, state) for state in more)
@@ -144,7 +146,7 @@ def _partitions(
 
 def newer_epoch(
     topic: TopicImage, index: int, leader_epoch: int, partition_epoch: int = 0
-) -> Finding:
+) -> MetadataFinding:
     """The finding that a partition was led elsewhere in a later epoch than kwire knows."""
     state = topic.partitions[index]
     wanted = replace(
@@ -152,7 +154,7 @@ def newer_epoch(
         leader_epoch=leader_epoch,
         partition_epoch=max(state.partition_epoch + 1, partition_epoch),
     )
-    return Finding(
+    return MetadataFinding(
         f"{topic.name}-{index} was led in epoch {leader_epoch}, after {state.leader_epoch} here",
         AlterPartition(topic.name, topic.id, index, state.partition_epoch, wanted),
     )
@@ -168,7 +170,7 @@ _KINDS = {
 
 def _configs(
     image: ClusterImage, kraft: KraftMetadata, kind: int, name: str, known_configs: KnownConfigs
-) -> Iterator[Finding]:
+) -> Iterator[MetadataFinding]:
     before = image.configs_of(kind, name)
     after = known_configs(kind, name, kraft.configs.get((kind, name), {}))
     if after is not None and after != before:
@@ -176,4 +178,4 @@ def _configs(
         differ = sorted(key for key in keys if before.get(key) != after.get(key))
         what = f"{_KINDS[kind]} {name or '(all)'}"
         says = f"{what}: {', '.join(differ)} changed"
-        yield Finding(says, SetConfigs(kind, name, before, after))
+        yield MetadataFinding(says, SetConfigs(kind, name, before, after))

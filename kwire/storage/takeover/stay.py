@@ -20,8 +20,8 @@ from kwire.settings import CLUSTER_DEFAULT, ConfigResourceType
 from kwire.settings.topic_settings import TopicSettings
 from kwire.storage.takeover import is_fresh, is_zookeepers, metadata_folder, on_disk, reconciling
 from kwire.storage.takeover.kraft_changes import UNASSIGNED, Replica
-from kwire.storage.takeover.mirror import Mirror
-from kwire.storage.takeover.reconciling import Finding
+from kwire.storage.takeover.mirror import KraftMirror
+from kwire.storage.takeover.reconciling import MetadataFinding
 
 if TYPE_CHECKING:
     from kwire.cluster.stores.local import LocalStore
@@ -55,7 +55,7 @@ class Stay:
         )
         self._folder = metadata_folder(logs)
         self._kraft: KraftMetadata | None = None
-        self._mirror: Mirror | None = None
+        self._mirror: KraftMirror | None = None
         self._was_fresh = False
 
     # -- before the logs are opened
@@ -82,7 +82,7 @@ class Stay:
             raise LogDirError(f"the KRaft metadata in {self._folder}: {error}") from error
         return image
 
-    def _findings(self, image: ClusterImage, kraft: KraftMetadata) -> Iterable[Finding]:
+    def _findings(self, image: ClusterImage, kraft: KraftMetadata) -> Iterable[MetadataFinding]:
         return reconciling.from_kraft(
             image,
             kraft,
@@ -125,7 +125,7 @@ class Stay:
             self._logs.files.replace(self._mark, json.dumps(said).encode() + b"\n")
 
     async def _follow(
-        self, store: LocalStore, image: ClusterImage, findings: Iterable[Finding]
+        self, store: LocalStore, image: ClusterImage, findings: Iterable[MetadataFinding]
     ) -> ClusterImage:
         """Commit what was found, and say it."""
         found = list(findings)
@@ -174,14 +174,14 @@ class Stay:
         )
         return False
 
-    def _mirror_of(self) -> Mirror:
+    def _mirror_of(self) -> KraftMirror:
         assert self._folder is not None
         directories = self._logs.online_dirs
         directory_id = UNASSIGNED
         if len(directories) == 1 and (known := directories[0].identity()) is not None:
             directory_id = uuid_bytes(known.directory_id) if known.directory_id else UNASSIGNED
         replica = Replica(self._config.node_id, directory_id)
-        return Mirror(self._folder, self._logs.files, replica, self._now_ms)
+        return KraftMirror(self._folder, self._logs.files, replica, self._now_ms)
 
     # -- when the logs are open
 
@@ -237,25 +237,27 @@ class Stay:
         self._leave_mark()
         return image
 
-    def _from_logs(self, image: ClusterImage) -> Iterable[Finding]:
+    def _from_logs(self, image: ClusterImage) -> Iterable[MetadataFinding]:
         """Topics that only their logs tell of."""
         found = on_disk.by_topic(self._logs)
         for name, partitions in found.items():
             known = image.topics.get(name)
             topic = on_disk.topic_of(name, partitions, self._config.node_id)
             if topic is None:
-                yield Finding(f"{name} is left alone: it lacks some of its partitions")
+                yield MetadataFinding(f"{name} is left alone: it lacks some of its partitions")
             elif known is None:
                 made = CreateTopic(topic, self.configs_of(image, name))
-                yield Finding(f"topic {name}, with {len(topic.partitions)} partitions", made)
+                yield MetadataFinding(
+                    f"topic {name}, with {len(topic.partitions)} partitions", made
+                )
             else:
                 yield from reconciling.from_logs(known, topic, image)
         if not self._was_fresh and not self._logs.offline_dirs:
             for name, topic in image.topics.items():
                 if name not in found:
-                    yield Finding(f"topic {name} was deleted", DeleteTopic(name, topic.id))
+                    yield MetadataFinding(f"topic {name} was deleted", DeleteTopic(name, topic.id))
 
-    def _newer_epochs(self, image: ClusterImage) -> Iterable[Finding]:
+    def _newer_epochs(self, image: ClusterImage) -> Iterable[MetadataFinding]:
         for (name, index), found in self._logs.logs.items():
             topic = image.topics.get(name)
             if topic is None or index >= len(topic.partitions):

@@ -13,7 +13,7 @@ from kwire.broker.telemetry.instances import (
     ClientInstances,
     Instance,
     Push,
-    Sender,
+    TelemetryClient,
 )
 from kwire.broker.telemetry.subscriptions import AssignedSubscription, Subscription, Subscriptions
 from kwire.codecs.errors import ErrorCode
@@ -63,8 +63,8 @@ class Bench:
         return self.machine.push(client(number, connection), push, self.now_ms, take)
 
 
-def client(number: int, connection: str = "c") -> Sender:
-    return Sender(number.to_bytes(15) + b"\x07", {}, connection)
+def client(number: int, connection: str = "c") -> TelemetryClient:
+    return TelemetryClient(number.to_bytes(15) + b"\x07", {}, connection)
 
 
 def test_client_may_push_again_after_an_interval() -> None:
@@ -141,7 +141,7 @@ def test_empty_push_is_accepted_and_not_stored() -> None:
 def test_push_with_a_reserved_instance_id_is_refused() -> None:
     bench = Bench()
     for instance_id in (bytes(16), bytes(15) + b"\1"):
-        nobody = Sender(instance_id, {}, "c")
+        nobody = TelemetryClient(instance_id, {}, "c")
         push = Push(0, terminating=False, compression_type=0, size_bytes=1)
         error = bench.machine.push(nobody, push, 0, lambda _: NONE)
         assert error == ErrorCode.INVALID_REQUEST

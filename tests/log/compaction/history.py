@@ -23,7 +23,7 @@ from kwire.log import Log, LogConfig, Origin
 from kwire.log.compaction.task import CleaningTask
 from kwire.log.directory.files import Files
 from kwire.log.reading.region import OpenFiles
-from kwire.log.recovery.loader import LogSettings, load
+from kwire.log.recovery.loader import SharedLogSettings, load
 from tests.log.configs import log_config
 
 NOW_MS = 1_700_000_000_000
@@ -138,7 +138,7 @@ class Writer:
 
 def open_log(directory: Path, config: LogConfig = CONFIG, *, clean: bool = False) -> Log:
     directory.mkdir(exist_ok=True)
-    settings = LogSettings(Files(), OpenFiles(100), verify_transactions=False)
+    settings = SharedLogSettings(Files(), OpenFiles(100), verify_transactions=False)
     return load(directory, "t", 0, config, settings, now_ms=NOW_MS, topic_id=TOPIC_ID, clean=clean)
 
 

@@ -15,9 +15,9 @@ from kwire.codecs.batches import Record, build, control_batch, iter_batches, rec
 from kwire.codecs.control import ControlType
 from kwire.log import Log, LogManager, Origin, delete_expired_segments, truncate_to
 from kwire.log.compaction.cleanable import examine
-from kwire.log.compaction.key_scan import Keys, short_key
+from kwire.log.compaction.key_scan import BatchKeys, short_key
 from kwire.log.compaction.offset_map import OffsetMap
-from kwire.log.compaction.round import Round
+from kwire.log.compaction.round import CleaningRound
 from kwire.log.compaction.settings import CleanerSettings
 from kwire.log.compaction.source import Throttle
 from kwire.log.compaction.task import Answer, CleaningTask, PassFailed
@@ -65,11 +65,13 @@ def end_of(log: Log) -> int:
     return log.log_end_offset
 
 
-def grab(manager: LogManager, now_ms: int = NOW_MS) -> Round | None:
+def grab(manager: LogManager, now_ms: int = NOW_MS) -> CleaningRound | None:
     return manager.cleaner.grab(now_ms, SETTINGS, end_of)
 
 
-def clean(manager: LogManager, now_ms: int = NOW_MS, settings: CleanerSettings = SETTINGS) -> Round:
+def clean(
+    manager: LogManager, now_ms: int = NOW_MS, settings: CleanerSettings = SETTINGS
+) -> CleaningRound:
     found = manager.cleaner.grab(now_ms, settings, end_of)
     assert found is not None
     for job in found.jobs():
@@ -234,7 +236,7 @@ def test_the_map_takes_no_more_memory_than_it_may() -> None:
     while True:
         base -= 100
         keys = [b"%d" % number for number in range(base, base + 100)]
-        batch = Keys(keys, range(base, base + 100), has_nulls=False)
+        batch = BatchKeys(keys, range(base, base + 100), has_nulls=False)
         if not offsets.has_room_for(100):
             break
         offsets.add(batch, base, 0)

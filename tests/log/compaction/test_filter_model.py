@@ -22,7 +22,7 @@ from kwire.codecs.batches import (
 )
 from kwire.log.compaction import batch_edit
 from kwire.log.compaction.batch_filter import BatchFilter, records_of
-from kwire.log.compaction.key_scan import Keys, entries, scan_keys, short_key
+from kwire.log.compaction.key_scan import BatchKeys, entries, scan_keys, short_key
 from kwire.log.compaction.offset_map import OffsetMap
 from kwire.log.compaction.transactions import CleanedTransactions
 from tests.log.compaction.test_parts import TASK
@@ -99,7 +99,7 @@ def test_filter_leaves_the_records_of_a_plain_list(seed: int) -> None:
         later = set(chance.sample(KEYS, chance.randint(0, 4)))
         written = [short_key(key) for key in later]
         offsets.add(
-            Keys(written, range(LATER, LATER + len(written)), has_nulls=False), LATER, dirty
+            BatchKeys(written, range(LATER, LATER + len(written)), has_nulls=False), LATER, dirty
         )
         if header.last_offset >= dirty:
             inner, start, stop = records_of(data, at, header)
@@ -140,7 +140,7 @@ def test_last_batch_of_a_producer_is_kept_empty(
         TASK, upper_bound=upper_bound, producers=[(producer_id, *known)] if known else []
     )
     offsets = OffsetMap(LATER, 10**6)
-    offsets.add(Keys([b"k"], range(LATER - 1, LATER), has_nulls=False), LATER - 1, 0)
+    offsets.add(BatchKeys([b"k"], range(LATER - 1, LATER), has_nulls=False), LATER - 1, 0)
     offsets.passed(0)
     offsets.freeze()
     for base, last in ((0, 0), (0, 1), (6, 7)):
@@ -242,7 +242,7 @@ def test_offset_map_limits_its_keys_by_memory(key_bytes: int) -> None:
         for number in range(1, 60):
             key = bytes([number]) * key_bytes
             at = end - number
-            offsets.add(Keys([key], range(at, at + 1), has_nulls=False), at, 0)
+            offsets.add(BatchKeys([key], range(at, at + 1), has_nulls=False), at, 0)
             assert len(offsets) == number
             for more in (0, 1, 2, 7, 30):
                 tables = {table_bytes(number), table_bytes(number + more)}

@@ -16,7 +16,7 @@ from kwire.codecs.batches import (
     records,
 )
 from kwire.log.compaction.batch_filter import BatchFilter
-from kwire.log.compaction.key_scan import Keys, entries, picked, scan_keys, short_key
+from kwire.log.compaction.key_scan import BatchKeys, entries, picked, scan_keys, short_key
 from kwire.log.compaction.offset_map import OffsetMap
 from kwire.log.compaction.task import (
     Answer,
@@ -77,7 +77,7 @@ def test_old_formats_tombstones_go_once_they_are_old(deletes_stay: bool, kept: l
     first = [(b"a", b"1"), (b"b", None), (b"k", b"written again")]
     last = [(b"c", None), (b"d", b"2")]
     offsets = OffsetMap(10, TASK.map_bytes_max)
-    offsets.add(Keys([b"k"], range(9, 10), has_nulls=False), 9, 9)
+    offsets.add(BatchKeys([b"k"], range(9, 10), has_nulls=False), 9, 9)
     offsets.freeze()
     batch_filter = BatchFilter(TASK, offsets, CleanedTransactions())
     found = []
@@ -170,7 +170,7 @@ def test_a_map_has_room_for_the_table_that_it_grows_into(bytes_max: int, room: i
     """With a fourth key the table of 8 slots doubles, and both are there while it is copied."""
     offsets = OffsetMap(10, bytes_max)
     assert offsets.has_room_for(10**9), "an empty one takes anything"
-    offsets.add(Keys([b"%023d" % 9], range(9, 10), has_nulls=False), 9, 0)
+    offsets.add(BatchKeys([b"%023d" % 9], range(9, 10), has_nulls=False), 9, 0)
     assert [offsets.has_room_for(more) for more in range(room + 2)] == [True] * (room + 1) + [False]
 
 

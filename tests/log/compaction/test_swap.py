@@ -16,7 +16,7 @@ from kwire.log.compaction.swap import Swap
 from kwire.log.compaction.task import GroupCleaned
 from kwire.log.directory.files import Files, OpenFile
 from kwire.log.reading.region import OpenFiles
-from kwire.log.recovery.loader import LogSettings, load
+from kwire.log.recovery.loader import SharedLogSettings, load
 from tests.log.compaction.history import NOW_MS, TOPIC_ID, task_for
 from tests.log.configs import log_config
 
@@ -58,7 +58,7 @@ class CutDisk(Files):
 
 
 def open_log(directory: Path, files: Files | None = None, *, recovery_point: int = 0) -> Log:
-    settings = LogSettings(files or Files(), OpenFiles(100), verify_transactions=False)
+    settings = SharedLogSettings(files or Files(), OpenFiles(100), verify_transactions=False)
     return load(
         directory,
         "t",

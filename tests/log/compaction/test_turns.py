@@ -12,7 +12,7 @@ import pytest
 from kwire.codecs.batches import Record, build
 from kwire.log import Log, LogManager
 from kwire.log.compaction.cleaner import Cleaner
-from kwire.log.compaction.round import Corrupt, Round
+from kwire.log.compaction.round import CleaningRound, Corrupt
 from kwire.log.compaction.settings import CleanerSettings
 from kwire.log.compaction.source import Throttle
 from kwire.log.compaction.task import Answer, CleaningTask
@@ -69,12 +69,12 @@ class Turns:
         self.cleaner = cleaner
         self.settings = CleanerSettings(log_cleaner_backoff_ms=backoff_ms)
 
-    def grab(self, now_ms: int = NOW_MS) -> Round | None:
+    def grab(self, now_ms: int = NOW_MS) -> CleaningRound | None:
         return self.cleaner.grab(now_ms, self.settings, lambda log: log.log_end_offset)
 
     def end(
         self,
-        done: Round | None,
+        done: CleaningRound | None,
         now_ms: int = NOW_MS,
         *,
         done_to: int | None = None,

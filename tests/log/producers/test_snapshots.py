@@ -13,7 +13,7 @@ from kwire.log.directory.files import Files
 from kwire.log.error import CorruptFile
 from kwire.log.producers import snapshot
 from kwire.log.producers.entry import ProducerEntry, WrittenBatch
-from kwire.log.producers.snapshots import Snapshots
+from kwire.log.producers.snapshots import ProducerSnapshots
 from kwire.log.producers.state import ProducerState
 
 NOW_MS = 1_700_000_000_000
@@ -33,16 +33,16 @@ def there(folder: Path) -> set[int]:
 
 
 @pytest.fixture
-def snapshots(tmp_path: Path) -> Snapshots:
+def snapshots(tmp_path: Path) -> ProducerSnapshots:
     """Those at 0, 3, 5 and 9."""
-    found = Snapshots(tmp_path, Files())
+    found = ProducerSnapshots(tmp_path, Files())
     for offset in (0, 3, 5, 9):
         found.take(state(offset))
     return found
 
 
 def test_snapshot_is_taken_once_for_each_new_end_offset(
-    snapshots: Snapshots, tmp_path: Path
+    snapshots: ProducerSnapshots, tmp_path: Path
 ) -> None:
     """And not again, nor before one that there is."""
     assert there(tmp_path) == snapshots.offsets == snapshots.unsynced == {0, 3, 5, 9}
@@ -63,7 +63,7 @@ BOUNDS = list(itertools.combinations_with_replacement((-1, 0, 1, 3, 4, 5, 9, 10)
 
 @pytest.mark.parametrize(("first", "last"), BOUNDS)
 def test_snapshots_outside_the_log_are_removed(
-    snapshots: Snapshots, tmp_path: Path, first: int, last: int
+    snapshots: ProducerSnapshots, tmp_path: Path, first: int, last: int
 ) -> None:
     """A start's own too: what is before it says nothing.  Behind the end they are taken anew."""
     snapshots.remove_outside(first, last)
@@ -75,7 +75,7 @@ def test_snapshots_outside_the_log_are_removed(
 
 @pytest.mark.parametrize("bases", [(), (0,), (3, 5), (0, 9), (0, 10), (0, 5, 8)])
 def test_snapshots_without_a_segment_are_removed(
-    snapshots: Snapshots, tmp_path: Path, bases: tuple[int, ...]
+    snapshots: ProducerSnapshots, tmp_path: Path, bases: tuple[int, ...]
 ) -> None:
     """Kept are those where a segment begins, and the newest if it is behind all of them."""
     snapshots.remove_strays(bases)
@@ -88,12 +88,12 @@ def test_snapshots_without_a_segment_are_removed(
 @pytest.mark.parametrize("spoiled", [(), (9,), (9, 5), (9, 5, 3, 0)])
 @pytest.mark.parametrize("how", ["cut", "gone"])
 def test_newest_readable_snapshot_is_loaded(
-    snapshots: Snapshots, tmp_path: Path, spoiled: tuple[int, ...], how: str
+    snapshots: ProducerSnapshots, tmp_path: Path, spoiled: tuple[int, ...], how: str
 ) -> None:
     for offset in spoiled:
         path = snapshots.path(offset)
         path.unlink() if how == "gone" else path.write_bytes(path.read_bytes()[:-1])
-    again = Snapshots(tmp_path, Files(), (0, 3, 5, 9))
+    again = ProducerSnapshots(tmp_path, Files(), (0, 3, 5, 9))
     producers = state(99)
     again.load_latest(producers, 2, NOW_MS)
     left = {0, 3, 5, 9} - set(spoiled)

@@ -25,7 +25,7 @@ from kwire.codecs.batches import Record, build, iter_batches, records
 from kwire.log import Log
 from kwire.log.directory.files import Files, OpenFile
 from kwire.log.reading.region import OpenFiles
-from kwire.log.recovery.loader import LogSettings, load
+from kwire.log.recovery.loader import SharedLogSettings, load
 from tests.log.configs import log_config
 
 NOW_MS = 1_700_000_000_000
@@ -106,7 +106,7 @@ def open_log(directory: Path, files: Files, recovery_point: int = 0) -> Log:
         "t",
         0,
         CONFIG,
-        LogSettings(files, OpenFiles()),
+        SharedLogSettings(files, OpenFiles()),
         now_ms=NOW_MS,
         topic_id=b"0123456789abcdef",
         recovery_point=recovery_point,

@@ -11,7 +11,7 @@ from kwire.codecs.batches import Record, build
 from kwire.log import Log
 from kwire.log.directory.files import Files
 from kwire.log.reading.region import OpenFiles
-from kwire.log.recovery.loader import LogSettings, load
+from kwire.log.recovery.loader import SharedLogSettings, load
 from tests.descriptors import path_of
 from tests.log.configs import log_config
 from tests.log.conftest import NOW_MS, TOPIC_ID
@@ -80,7 +80,7 @@ def test_flush_has_all_files_that_are_not_on_disk(tmp_path: Path, seed: int) -> 
     disk = Noting()
     folder = tmp_path / "t-0"
     folder.mkdir()
-    settings = LogSettings(disk, OpenFiles(100))
+    settings = SharedLogSettings(disk, OpenFiles(100))
     log = load(folder, "t", 0, CONFIG, settings, now_ms=NOW_MS, topic_id=TOPIC_ID)
     snapshots: set[int] = set()
     rolled: set[int] = set()

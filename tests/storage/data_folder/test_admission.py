@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kwire.log import LogDirError
-from kwire.storage.data_folder.admission import Way, admit, admit_all, holds_cluster
+from kwire.storage.data_folder.admission import ServingWay, admit, admit_all, holds_cluster
 from tests.storage.data_folder import folders
 
 
@@ -32,18 +32,18 @@ def partition(path: Path) -> Path:
     return folders.single(path, "t-0") / "t-0"
 
 
-ONE, BY_ALL = {Way.ALONE, Way.ZOOKEEPER, Way.ADOPT}, set(Way)
+ONE, BY_ALL = {ServingWay.ALONE, ServingWay.ZOOKEEPER, ServingWay.ADOPT}, set(ServingWay)
 
 
 @pytest.mark.parametrize(
     ("make", "ways", "sentence"),
     [
         (lambda path: path, BY_ALL, ""),
-        (folders.single, {*ONE, Way.SEVERAL}, "kwire serve --brokers 3 --data {data}"),
-        (folders.cluster, {Way.SEVERAL}, "kwire serve --brokers 3 --data {data}"),
+        (folders.single, {*ONE, ServingWay.SEVERAL}, "kwire serve --brokers 3 --data {data}"),
+        (folders.cluster, {ServingWay.SEVERAL}, "kwire serve --brokers 3 --data {data}"),
         (member, set(), "kwire serve --brokers 3 --data {data}"),
-        (folders.cluster_up, {Way.CLUSTER_UP}, "kwire cluster up --data {data}"),
-        (up_member, {Way.ZOOKEEPER}, "kwire cluster up --data {data}"),
+        (folders.cluster_up, {ServingWay.CLUSTER_UP}, "kwire cluster up --data {data}"),
+        (up_member, {ServingWay.ZOOKEEPER}, "kwire cluster up --data {data}"),
         (kraft, ONE, "kwire serve --data {data} takes it over"),
         (zookeeper, ONE, "kwire serve --data {data} takes it over"),
         (partition, set(), "log.dirs name the folder above, {data}"),
@@ -51,10 +51,10 @@ ONE, BY_ALL = {Way.ALONE, Way.ZOOKEEPER, Way.ADOPT}, set(Way)
     ],
 )
 def test_folder_of_each_kind_is_admitted_only_in_its_ways(
-    make: Callable[[Path], Path], ways: set[Way], sentence: str, tmp_path: Path
+    make: Callable[[Path], Path], ways: set[ServingWay], sentence: str, tmp_path: Path
 ) -> None:
     path = make(tmp_path / "data")
-    for way in Way:
+    for way in ServingWay:
         if way in ways:
             assert admit(path, way).path == path
         else:

@@ -13,7 +13,7 @@ from kwire.log import LogDirError, LogDirLocked
 from kwire.log.directory.files import Files
 from kwire.log.directory.locking import FolderLock
 from kwire.storage.data_folder import growing
-from kwire.storage.data_folder.kinds import Kind, look
+from kwire.storage.data_folder.kinds import FolderKind, look
 from tests.storage.data_folder import folders
 from tests.storage.data_folder.folders import image_of, partition
 
@@ -45,7 +45,7 @@ def test_one_brokers_logs_become_those_of_broker_1(tmp_path: Path) -> None:
     (data / "client.properties").touch()
     (data / "old-0.0123-delete").mkdir()
     growing.prepare(look(data), 3)
-    assert look(data).kind is Kind.CLUSTER
+    assert look(data).kind is FolderKind.CLUSTER
     assert names(data) == {"broker-1", METADATA, "client.properties"}
     assert names(data / "broker-1") == {*IN_LOG_DIR, "old-0.0123-delete"}
     assert metadata_in(data).topics["broker"].partitions[0].replicas == (1,)

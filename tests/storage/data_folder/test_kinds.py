@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kwire.storage.data_folder.kinds import DataFolder, Kind, look
+from kwire.storage.data_folder.kinds import DataFolder, FolderKind, look
 from tests.storage.data_folder import folders
 
 
@@ -56,32 +56,32 @@ def moved_in_part(path: Path) -> Path:
 @pytest.mark.parametrize(
     ("make", "kind"),
     [
-        (lambda path: path, Kind.NEW),
-        (of_other_files, Kind.NEW),
-        (folders.single, Kind.SINGLE),
-        (of_a_topic_called_broker, Kind.SINGLE),
-        (without_meta_properties, Kind.SINGLE),
-        (damaged_meta_properties, Kind.SINGLE),
-        (moved_in_part, Kind.SINGLE),
-        (folders.cluster, Kind.CLUSTER),
-        (lambda path: folders.cluster(path) / "broker-1", Kind.MEMBER),
-        (lambda path: folders.cluster(path) / "broker-9", Kind.MEMBER),
-        (lambda path: folders.cluster(path) / "broker-1" / "t-0", Kind.PARTITION),
-        (lambda path: of_a_topic_called_broker(path) / "broker-1", Kind.PARTITION),
-        (folders.cluster_up, Kind.CLUSTER_UP),
-        (lambda path: folders.cluster_up(path, 0), Kind.CLUSTER_UP),
-        (lambda path: folders.cluster_up(path) / "broker-1", Kind.UP_MEMBER),
-        (lambda path: folders.cluster_up(path) / "broker-1" / "data", Kind.UP_MEMBER),
-        (of_apache_kafka, Kind.KRAFT),
-        (taken_over_by_kwire, Kind.KRAFT),
-        (lambda path: folders.log_dir(path, 1, "t-0", version=0), Kind.ZOOKEEPER),
-        (folders.mixed, Kind.MIXED),
-        (lambda path: folders.mixed(path) / "broker-1", Kind.MEMBER),
-        (cluster_up_served_as_brokers, Kind.MIXED),
+        (lambda path: path, FolderKind.NEW),
+        (of_other_files, FolderKind.NEW),
+        (folders.single, FolderKind.SINGLE),
+        (of_a_topic_called_broker, FolderKind.SINGLE),
+        (without_meta_properties, FolderKind.SINGLE),
+        (damaged_meta_properties, FolderKind.SINGLE),
+        (moved_in_part, FolderKind.SINGLE),
+        (folders.cluster, FolderKind.CLUSTER),
+        (lambda path: folders.cluster(path) / "broker-1", FolderKind.MEMBER),
+        (lambda path: folders.cluster(path) / "broker-9", FolderKind.MEMBER),
+        (lambda path: folders.cluster(path) / "broker-1" / "t-0", FolderKind.PARTITION),
+        (lambda path: of_a_topic_called_broker(path) / "broker-1", FolderKind.PARTITION),
+        (folders.cluster_up, FolderKind.CLUSTER_UP),
+        (lambda path: folders.cluster_up(path, 0), FolderKind.CLUSTER_UP),
+        (lambda path: folders.cluster_up(path) / "broker-1", FolderKind.UP_MEMBER),
+        (lambda path: folders.cluster_up(path) / "broker-1" / "data", FolderKind.UP_MEMBER),
+        (of_apache_kafka, FolderKind.KRAFT),
+        (taken_over_by_kwire, FolderKind.KRAFT),
+        (lambda path: folders.log_dir(path, 1, "t-0", version=0), FolderKind.ZOOKEEPER),
+        (folders.mixed, FolderKind.MIXED),
+        (lambda path: folders.mixed(path) / "broker-1", FolderKind.MEMBER),
+        (cluster_up_served_as_brokers, FolderKind.MIXED),
     ],
 )
 def test_folder_is_recognized_by_its_files(
-    make: Callable[[Path], Path], kind: Kind, tmp_path: Path
+    make: Callable[[Path], Path], kind: FolderKind, tmp_path: Path
 ) -> None:
     assert look(make(tmp_path / "data")).kind is kind
 
@@ -89,19 +89,19 @@ def test_folder_is_recognized_by_its_files(
 @pytest.mark.parametrize(
     ("make", "kind"),
     [
-        (folders.single, Kind.SINGLE),
-        (of_apache_kafka, Kind.KRAFT),
-        (lambda path: folders.log_dir(path, 1, "t-0", version=0), Kind.ZOOKEEPER),
+        (folders.single, FolderKind.SINGLE),
+        (of_apache_kafka, FolderKind.KRAFT),
+        (lambda path: folders.log_dir(path, 1, "t-0", version=0), FolderKind.ZOOKEEPER),
     ],
 )
 def test_single_brokers_side_by_side_are_not_a_cluster(
-    tmp_path: Path, make: Callable[[Path], object], kind: Kind
+    tmp_path: Path, make: Callable[[Path], object], kind: FolderKind
 ) -> None:
     make(tmp_path / "broker-1")
-    assert look(tmp_path / "broker-2").kind is Kind.NEW
+    assert look(tmp_path / "broker-2").kind is FolderKind.NEW
     make(tmp_path / "broker-2")
     assert [look(tmp_path / f"broker-{number}").kind for number in (1, 2)] == [kind, kind]
-    assert look(tmp_path).kind is Kind.NEW
+    assert look(tmp_path).kind is FolderKind.NEW
 
 
 def test_relative_path_of_a_member_is_recognized(
@@ -109,7 +109,7 @@ def test_relative_path_of_a_member_is_recognized(
 ) -> None:
     monkeypatch.chdir(folders.cluster(tmp_path / "data"))
     folder = look(Path("broker-2"))
-    assert folder == DataFolder(Path("broker-2"), Kind.MEMBER, tmp_path / "data")
+    assert folder == DataFolder(Path("broker-2"), FolderKind.MEMBER, tmp_path / "data")
     assert folder.member_ids() == [1, 2, 3]
 
 

@@ -27,7 +27,13 @@ from kwire.log.directory.kraft_metadata import KraftMetadata, KraftPartition
 from kwire.security.sasl.scram import Credential
 from kwire.storage.takeover import entities, features, tokens
 from kwire.storage.takeover.kraft_changes import Replica, records_of
-from kwire.storage.takeover.reconciling import Finding, OnDisk, from_kraft, from_logs, newer_epoch
+from kwire.storage.takeover.reconciling import (
+    MetadataFinding,
+    OnDisk,
+    from_kraft,
+    from_logs,
+    newer_epoch,
+)
 
 ME = 7
 T = b"t" * 16
@@ -65,7 +71,7 @@ def known(kind: int, name: str, configs: Mapping[str, str]) -> Mapping[str, str]
 
 def found(
     image: ClusterImage, kraft: KraftMetadata, on_disk: OnDisk | None = None
-) -> list[Finding]:
+) -> list[MetadataFinding]:
     return list(from_kraft(image, kraft, ME, on_disk or {}, known))
 
 
@@ -80,13 +86,13 @@ def test_topics_that_went_came_and_were_made_anew_are_found() -> None:
     kraft.configs = {(2, "n"): {"theirs": "1", "a": "2"}, (2, "elsewhere"): {"a": "1"}}
     made = TopicImage("n", b"n" * 16, (here(3, 4), here(5, 6)))
     expected = [
-        Finding("topic g was deleted", DeleteTopic("g", b"g" * 16)),
-        Finding(
+        MetadataFinding("topic g was deleted", DeleteTopic("g", b"g" * 16)),
+        MetadataFinding(
             "topic t was deleted and made anew, with id AQEBAQEBAQEBAQEBAQEBAQ",
             DeleteTopic("t", T),
         ),
-        Finding("topic n was made, with 2 partitions", CreateTopic(made, {"a": "2"})),
-        Finding(
+        MetadataFinding("topic n was made, with 2 partitions", CreateTopic(made, {"a": "2"})),
+        MetadataFinding(
             "topic t was made, with 1 partitions",
             CreateTopic(TopicImage("t", new, (here(9, 8),)), {}),
         ),
@@ -114,8 +120,10 @@ def test_later_epochs_and_partitions_of_a_known_topic_are_found() -> None:
     image = image_of(t=(here(3, 5), here(3, 5), here(3, 5)))
     kraft = kraft_of(t={4: there(6, 1), 0: there(4, 9), 2: there(3, 9), 3: there(2, 7)})
     assert found(image, kraft) == [
-        Finding("t-0 was led in epoch 4, after 3 here", AlterPartition("t", T, 0, 5, here(4, 9))),
-        Finding(
+        MetadataFinding(
+            "t-0 was led in epoch 4, after 3 here", AlterPartition("t", T, 0, 5, here(4, 9))
+        ),
+        MetadataFinding(
             "topic t was grown from 3 to 5 partitions",
             AddPartitions("t", T, 3, (here(2, 7), here(6, 1))),
         ),
@@ -127,7 +135,7 @@ def test_later_epoch_has_a_later_partition_epoch_whatever_was_told_of_that() -> 
     says = "t-1 was led in epoch 6, after 3 here"
     for told, expected in (((), 6), ((6,), 6), ((9,), 9)):
         change = AlterPartition("t", T, 1, 5, here(6, expected))
-        assert newer_epoch(known, 1, 6, *told) == Finding(says, change)
+        assert newer_epoch(known, 1, 6, *told) == MetadataFinding(says, change)
 
 
 def test_logs_tell_of_topics_that_were_made_anew_or_grew() -> None:
@@ -135,15 +143,15 @@ def test_logs_tell_of_topics_that_were_made_anew_or_grew() -> None:
     image = ClusterImage("c").with_topics([old]).with_configs(2, "t", {"a": "1"})
     new = TopicImage("t", b"\1" * 16, (here(2), here(3)))
     assert list(from_logs(old, new, image)) == [
-        Finding(
+        MetadataFinding(
             "topic t was deleted and made anew, with id AQEBAQEBAQEBAQEBAQEBAQ",
             DeleteTopic("t", T),
         ),
-        Finding("topic t, with 2 partitions", CreateTopic(new, {"a": "1"})),
+        MetadataFinding("topic t, with 2 partitions", CreateTopic(new, {"a": "1"})),
     ]
     grown = TopicImage("t", T, (here(2), here(3), here(4)))
     assert list(from_logs(old, grown, image)) == [
-        Finding(
+        MetadataFinding(
             "topic t was grown from 1 to 3 partitions",
             AddPartitions("t", T, 1, (here(3), here(4))),
         )
@@ -170,14 +178,16 @@ def test_settings_that_came_went_and_changed_are_found_by_their_resources() -> N
     }
     before = {"a": "1", "b": "1", "c": "1"}
     assert found(image, kraft) == [
-        Finding(
+        MetadataFinding(
             "topic t: a, b, d changed",
             SetConfigs(2, "t", before, {"d": "1", "c": "1", "b": "2"}),
         ),
-        Finding("broker (all): z changed", SetConfigs(4, "", {}, {"z": "1"})),
-        Finding("broker 7: gone changed", SetConfigs(4, "7", {"gone": "1"}, {})),
-        Finding("client metrics subscription u: y changed", SetConfigs(16, "u", {}, {"y": "1"})),
-        Finding("group g: x changed", SetConfigs(32, "g", {}, {"x": "1"})),
+        MetadataFinding("broker (all): z changed", SetConfigs(4, "", {}, {"z": "1"})),
+        MetadataFinding("broker 7: gone changed", SetConfigs(4, "7", {"gone": "1"}, {})),
+        MetadataFinding(
+            "client metrics subscription u: y changed", SetConfigs(16, "u", {}, {"y": "1"})
+        ),
+        MetadataFinding("group g: x changed", SetConfigs(32, "g", {}, {"x": "1"})),
     ]
 
 
@@ -252,8 +262,8 @@ def test_who_may_do_what_is_found_by_the_resource() -> None:
     kraft = KraftMetadata()
     kraft.acls[b"1"] = AccessControlEntryRecord(b"1", 2, "t", 3, "User:a", "*", 3, 3)
     assert found(image, kraft) == [
-        Finding("who may access TOPIC t changed", ChangeAcls(pattern, (entry,), ())),
-        Finding("who may access GROUP g changed", ChangeAcls(other, (), (old,))),
+        MetadataFinding("who may access TOPIC t changed", ChangeAcls(pattern, (entry,), ())),
+        MetadataFinding("who may access GROUP g changed", ChangeAcls(other, (), (old,))),
     ]
 
 
@@ -265,8 +275,8 @@ def test_tokens_are_found_where_the_release_of_the_log_keeps_them() -> None:
     kraft.tokens["t"] = DelegationTokenRecord("User:a", "User:r", ["User:b"], 4, 5, 6, "t")
     told = [each for each in found(image, kraft) if isinstance(each.change, SetToken)]
     assert told == [
-        Finding("delegation token o changed", SetToken("o", old, None)),
-        Finding("delegation token t changed", SetToken("t", None, new)),
+        MetadataFinding("delegation token o changed", SetToken("o", old, None)),
+        MetadataFinding("delegation token t changed", SetToken("t", None, new)),
     ]
     assert list(tokens.lacking_in_log(image, kraft)) == [
         SetToken("o", None, old),

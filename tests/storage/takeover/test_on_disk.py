@@ -22,7 +22,7 @@ from kwire.storage.takeover import (
     on_disk,
 )
 from kwire.storage.takeover.kraft_changes import Replica
-from kwire.storage.takeover.mirror import Mirror
+from kwire.storage.takeover.mirror import KraftMirror
 from tests.log.configs import DEFAULTS
 
 NOW_MS = 1_700_000_000_000
@@ -221,5 +221,5 @@ def test_metadata_log_that_cannot_be_opened_is_an_error_of_the_disk_that_names_i
     folder = tmp_path / "__cluster_metadata-0"
     folder.write_text("no folder")
     with pytest.raises(OSError, match="__cluster_metadata-0") as raised:
-        Mirror(folder, Files(), Replica(1), lambda: NOW_MS)
+        KraftMirror(folder, Files(), Replica(1), lambda: NOW_MS)
     assert not isinstance(raised.value, LogError)

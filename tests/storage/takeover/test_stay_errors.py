@@ -24,7 +24,7 @@ from kwire.log.directory.kraft_metadata import KraftMetadata
 from kwire.settings import BrokerConfig
 from kwire.storage.takeover import on_disk
 from kwire.storage.takeover.kraft_changes import Replica
-from kwire.storage.takeover.mirror import Mirror
+from kwire.storage.takeover.mirror import KraftMirror
 from kwire.storage.takeover.stay import MARK, Stay
 from tests.log.configs import DEFAULTS
 from tests.storage.takeover.test_stay import append, vote
@@ -281,7 +281,7 @@ def test_record_that_the_metadata_log_does_not_take_is_an_error_of_the_disk(
 ) -> None:
     """With the number of what the disk said, where it said one."""
     folder = with_metadata_log(tmp_path, 1)
-    mirror = Mirror(folder, Files(), Replica(1), lambda: NOW_MS)
+    mirror = KraftMirror(folder, Files(), Replica(1), lambda: NOW_MS)
 
     def refuses(*_: object) -> None:
         error = LogError(ErrorCode.KAFKA_STORAGE_ERROR, "why")
@@ -299,13 +299,13 @@ def test_record_that_the_metadata_log_does_not_take_is_an_error_of_the_disk(
 
 def test_producer_ids_are_raised_past_the_last_that_is_used_and_never_back(tmp_path: Path) -> None:
     folder = with_metadata_log(tmp_path, 1)
-    mirror = Mirror(folder, Files(), Replica(1), lambda: NOW_MS)
+    mirror = KraftMirror(folder, Files(), Replica(1), lambda: NOW_MS)
     mirror.note((), ClusterImage("c"))
     mirror.noted()
     mirror.raise_producer_ids(41)
     assert kraft_metadata.read(folder, Files()).next_producer_id == 42
     mirror.close()
-    mirror = Mirror(folder, Files(), Replica(1), lambda: NOW_MS)
+    mirror = KraftMirror(folder, Files(), Replica(1), lambda: NOW_MS)
     mirror.note((), ClusterImage("c"))
     mirror.raise_producer_ids(41)
     assert kraft_metadata.read(folder, Files()).next_producer_id == 42
