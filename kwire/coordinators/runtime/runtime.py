@@ -72,7 +72,7 @@ class ShardState(Enum):
     CLOSED = "closed"
 
 
-class PendingReply(Promise[Any]):
+class ParkedReply(Promise[Any]):
     """The ticket of a request that waits for its reply.
 
     Implements kwire.coordinators.contract.effects.Ticket.
@@ -395,7 +395,7 @@ class CoordinatorRuntime(Generic[M]):
             return refuse(ErrorCode.NOT_COORDINATOR)
         if shard.state is not ShardState.ACTIVE:
             return refuse(shard.error)
-        ticket = PendingReply(refuse)
+        ticket = ParkedReply(refuse)
         # Between decide and carry_out nothing may wait: the decision is based on current state.
         shard.carry_out(decide(shard.machine, ticket, self.now_ms()), ticket, verification)
         if ticket.resolved:
