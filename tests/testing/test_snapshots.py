@@ -165,7 +165,7 @@ def test_snapshot_outlives_its_broker(tmp_path: Path) -> None:
         again.reset()
         again.topic("t").assert_holds([b"x" * 400_000] * 6)
     taken.remove()
-    with pytest.raises(SnapshotError, match="no snapshot"):
+    with pytest.raises(SnapshotError, match="is not a snapshot"):
         Kafka(snapshot=taken.path)
     assert kept.size_bytes > 2_400_000
     with Kafka(snapshot=kept) as again:

@@ -155,7 +155,7 @@ def test_invalid_fork_request_is_refused_with_a_reason(kafka: Kafka) -> None:
             ({"control": taken}, f"fork 1 is at port {taken}"),
             ({"port": port}, f"the fork did not start: .*{port}"),
             ({"port": 65_536}, "a port must be a number up to 65535"),
-            ({"folder": "/tmp"}, "it takes its name"),
+            ({"folder": "/tmp"}, "only together with snapshot"),
             ({"name": "seeded"}, "unknown field 'name'"),
         ):
             with pytest.raises(ControlError, match=why):
