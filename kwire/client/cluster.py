@@ -1,4 +1,4 @@
-"""All brokers of a cluster: who they are, who leads what, and a connection to each when needed."""
+"""The brokers of a cluster: metadata, and a connection to each broker when it is needed."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ T = TypeVar("T")
 
 BACKOFF_S: Final = 0.1
 BACKOFF_S_MAX: Final = 1.0
-"""Pause between tries, doubled each time: Kafka's retry.backoff.ms and retry.backoff.max.ms."""
+"""The pause before a retry, doubled each time (retry.backoff.ms and retry.backoff.max.ms)."""
 UNKNOWN_TOPIC_GRACE_S: Final = 3.0
-"""How long a topic may stay unknown, by the pauses between the tries: one that was created a moment
-ago is not known everywhere at once (KAFKA-8264), and automatic creation answers "unknown" first."""
+"""How long to retry after UNKNOWN_TOPIC_OR_PARTITION, counting only the pauses.  Not all brokers
+know a new topic at once (KAFKA-8264), and automatic creation first answers with that error."""
 
 DEFAULT_PORT: Final = 9092
 
 
 class TopicPartition(NamedTuple):
-    """A partition by name; sorts as people read it."""
+    """A partition by topic name and number, sorted by both."""
 
     topic: str
     partition: int
@@ -63,10 +63,10 @@ class Node(NamedTuple):
 
 
 class Cluster:
-    """Connections to a cluster, found through its bootstrap servers.
+    """Connections to the brokers of a cluster, which its bootstrap servers name.
 
-    Connections are made when first needed and kept.  Orders that a broker refuses because it knows
-    better where to go, or is not ready, are tried again until `timeout_s` is over.
+    A connection is made when it is first needed, and kept.  Requests that fail with a retriable
+    error, because the broker is not the right one or not ready, are retried for `timeout_s`.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Cluster:
         self.nodes: dict[int, Node] = {}
         self.topics: dict[str, MetadataResponseTopic] = {}
         self.on_trouble: Callable[[ClientError], None] | None = None
-        """Told of each failure after which something is tried again."""
+        """Called with each error after which the client retries."""
         self._connections: dict[tuple[int, str], Connection] = {}
         self._first: Connection | None = None
         self._coordinators: dict[str, int] = {}
@@ -108,11 +108,11 @@ class Cluster:
 
     @property
     def has_answered(self) -> bool:
-        """Whether any broker has ever replied."""
+        """Whether any broker has ever responded."""
         return self._first is not None
 
     def any(self) -> Connection:
-        """A connection to some broker: an open one, or the first bootstrap server to answer."""
+        """A connection to any broker: an open one, or one to the first server that answers."""
         for connection in self._connections.values():
             if not connection.closed and not connection.awaits_reply:
                 return connection
@@ -142,10 +142,10 @@ class Cluster:
         )
 
     def node(self, node_id: int, role: str = "") -> Connection:
-        """The connection to a broker by its id; each `role` has one of its own.
+        """The connection to a broker for a `role`; each role has a connection of its own.
 
-        A fetch that waits for records holds up what comes after it on its connection, so fetchers
-        and group members use their own, as the Java client does.
+        A fetch that waits for records delays all later requests on its connection.  So fetchers and
+        group members have their own connections, as in the Java client.
         """
         connection = self._connections.get((node_id, role))
         if connection is None or connection.closed:
@@ -158,86 +158,93 @@ class Cluster:
                 connection = self._connect(node.host, node.port)
             except BrokerUnreachable as error:
                 raise BrokerUnreachable(
-                    f"{error}; broker {node_id} advertises that address, so its "
-                    "advertised.listeners must name one that this machine can reach"
+                    f"{error}; broker {node_id} advertises that address: its advertised.listeners "
+                    "must name an address that this machine can reach"
                 ) from error
             self._connections[node_id, role] = connection
         return connection
 
     def must_have_broker(self, node_id: int) -> None:
-        """Raise Misuse where the cluster says that it has no such broker now."""
+        """Raise Misuse if the broker is not in the cluster now."""
         if node_id not in self.nodes:
             self.retrying(lambda: self.refresh([]))
         if node_id not in self.nodes:
             known = ", ".join(map(str, sorted(self.nodes)))
-            raise Misuse(f"there is no broker {node_id} in the cluster now: it has {known}")
+            raise Misuse(f"broker {node_id} is not in the cluster now; brokers are: {known}")
 
     def controller(self) -> Connection:
-        """Where topics are created and altered."""
+        """The connection to the controller, or to any broker if there is no controller."""
         if self.controller_id < 0:
             self.refresh([])
         return self.node(self.controller_id) if self.controller_id >= 0 else self.any()
 
     def leader_id(self, partition: TopicPartition) -> int:
-        """The broker that leads a partition, by what is known; asks where nothing is."""
+        """The id of the broker that leads a partition, from cached metadata if there are any.
+
+        Raises BrokerRefused if the partition has no leader, Misuse if it does not exist.
+        """
         topic = self.topics.get(partition.topic) or self.topic(partition.topic)
-        for known in topic.partitions:
-            if known.partition_index == partition.partition:
-                if known.leader_id < 0:
+        for state in topic.partitions:
+            if state.partition_index == partition.partition:
+                if state.leader_id < 0:
                     self.forget_leader(partition.topic)
                     raise BrokerRefused(ErrorCode.LEADER_NOT_AVAILABLE, str(partition))
-                return known.leader_id
+                return state.leader_id
         count = len(topic.partitions)
         raise Misuse(f"topic {topic.name} has no partition {partition.partition}: it has {count}")
 
     def by_leader(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[int, dict[str, list[TopicPartition]]]:
-        """Leader -> topic -> partitions: the shape of requests that go to leaders."""
-        found: dict[int, dict[str, list[TopicPartition]]] = {}
+        """The partitions by leader id and topic, as requests to leaders need them."""
+        grouped: dict[int, dict[str, list[TopicPartition]]] = {}
         for partition in partitions:
-            of_leader = found.setdefault(self.leader_id(partition), {})
+            of_leader = grouped.setdefault(self.leader_id(partition), {})
             of_leader.setdefault(partition.topic, []).append(partition)
-        return found
+        return grouped
 
     def forget_leader(self, topic: str) -> None:
-        """Ask again who leads the partitions of a topic when it is next needed."""
+        """Drop the cached metadata of a topic, so that its leaders are asked for when needed."""
         self.topics.pop(topic, None)
 
     def coordinator_id(self, group_id: str) -> int:
-        """The broker that coordinates a group."""
+        """The id of the broker that coordinates a group."""
         if group_id not in self._coordinators:
             request = FindCoordinatorRequest(key=group_id, coordinator_keys=[group_id])
             connection = self.any()
-            if connection.version_for(request) < 4:  # KIP-699: from 4 on, many keys at a time
+            if connection.version_for(request) < 4:  # From version 4 on it has a list of keys.
                 request.coordinator_keys = []
             else:
                 request.key = ""
-            self._coordinators[group_id] = self._found(connection.call(request), group_id)
+            self._coordinators[group_id] = self._checked_id(connection.call(request), group_id)
         return self._coordinators[group_id]
 
     def coordinator(self, group_id: str, role: str = "") -> Connection:
         """The connection to a group's coordinator."""
         return self.node(self.coordinator_id(group_id), role)
 
-    def _found(self, reply: FindCoordinatorResponse, group_id: str) -> int:
-        found = reply.coordinators[0] if reply.coordinators else reply
-        check(found.error_code, f"coordinator of group {group_id}", found.error_message)
-        self.nodes.setdefault(found.node_id, Node(found.node_id, found.host, found.port))
-        return found.node_id
+    def _checked_id(self, reply: FindCoordinatorResponse, group_id: str) -> int:
+        """The coordinator's id.  Its address is kept if the broker is unknown so far."""
+        answer = reply.coordinators[0] if reply.coordinators else reply
+        check(answer.error_code, f"coordinator of group {group_id}", answer.error_message)
+        self.nodes.setdefault(answer.node_id, Node(answer.node_id, answer.host, answer.port))
+        return answer.node_id
 
     def forget_coordinator(self, group_id: str) -> None:
-        """Look the coordinator up again when it is next needed."""
+        """Drop the cached coordinator of a group, so that it is looked up when needed."""
         self._coordinators.pop(group_id, None)
 
     def refresh(
         self, topics: Iterable[str] | None = None, *, create: bool = False
     ) -> MetadataResponse:
-        """Ask for the brokers and for `topics` (None: all); `create` those that are missing."""
+        """Request metadata of the brokers and of `topics`, or of all topics if None.
+
+        With `create`, the broker may create missing topics.
+        """
         wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=create)
         connection = self.any()
-        if connection.version_for(request) < 4:  # older brokers create unasked
+        if connection.version_for(request) < 4:  # Before version 4 the field must be true.
             request.allow_auto_topic_creation = True
         reply: MetadataResponse = connection.call(request)
         check(reply.error_code, "metadata")
@@ -253,44 +260,45 @@ class Cluster:
         return reply
 
     def topic(self, name: str, *, create: bool = False) -> MetadataResponseTopic:
-        """A topic with all its partitions, asked for anew.
+        """New metadata of a topic with all its partitions.
 
-        Raises BrokerRefused where there is none; `create` lets the broker create it, if its
-        auto.create.topics.enable says so.
+        Raises BrokerRefused if the topic does not exist.  With `create`, the broker may create it,
+        if its auto.create.topics.enable is true.
         """
 
         def ask() -> MetadataResponseTopic:
-            found = self.refresh([name], create=create).topics[0]
-            check(found.error_code, f"topic {name}", topic=name)
-            return found
+            topic = self.refresh([name], create=create).topics[0]
+            check(topic.error_code, f"topic {name}", topic=name)
+            return topic
 
         patience = min(UNKNOWN_TOPIC_GRACE_S if create else 0.0, self.timeout_s)
         return self.retrying(ask, unknown_topic_grace_s=patience)
 
     def topic_ids(self, names: Iterable[str]) -> dict[str, bytes]:
-        """Of those topics that exist; they are asked for where they are not known yet."""
+        """The topic ids of the topics that exist, requested if they are not cached."""
         names = list(names)
         if any(name not in self.topics for name in names):
             self.refresh(names)
         return {name: self.topics[name].topic_id for name in names if name in self.topics}
 
     def topic_name(self, topic_id: bytes) -> str | None:
-        """The name that belongs to a topic id, among the topics asked about."""
+        """The name of a topic by its id, or None if it is not among the cached topics."""
         for name, topic in self.topics.items():
             if topic.topic_id == topic_id:
                 return name
         return None
 
     def tell_of_trouble(self, error: ClientError) -> None:
-        """Have it told that something is tried again, and why."""
+        """Report an error after which the client retries."""
         if self.on_trouble is not None:
             self.on_trouble(error)
 
     def retrying(self, attempt: Callable[[], T], *, unknown_topic_grace_s: float = 0.0) -> T:
-        """The result of `attempt`, tried again while what stops it may pass.
+        """The result of `attempt`, retried after retriable errors for `timeout_s`.
 
-        A topic that is unknown is not waited for longer than its grace: it seldom comes.  Of that
-        grace the pauses count alone: brokers that are slow to answer are slow to hear of it, too.
+        After UNKNOWN_TOPIC_OR_PARTITION it is retried only for the grace, since an unknown topic
+        seldom appears.  Only the pauses count against the grace: slow brokers need longer to learn
+        of a new topic.
         """
         start, backoff_s, paused_s = time.monotonic(), BACKOFF_S, 0.0
         while True:
@@ -302,13 +310,13 @@ class Cluster:
                 if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     patience, waited_s = unknown_topic_grace_s, paused_s
                 elif isinstance(error, BrokerUnreachable) and not self.nodes:
-                    patience = 0.0  # never reached: the address is wrong, or nothing runs there
+                    patience = 0.0  # No broker has ever answered: the address is probably wrong.
                 elif isinstance(error, RequestTimedOut):
-                    patience = 0.0  # it has had all the time there was
+                    patience = 0.0  # The request has used all the time.
                 if not error.retriable or waited_s + backoff_s > patience:
                     raise
                 if isinstance(error, BrokerUnreachable) or code == ErrorCode.NOT_CONTROLLER:
-                    self.controller_id = -1  # it may be another by now: asked when next needed
+                    self.controller_id = -1  # Another broker may be the controller now.
                 self.tell_of_trouble(error)
                 time.sleep(backoff_s)
                 paused_s += backoff_s
@@ -316,15 +324,18 @@ class Cluster:
 
 
 def parse_bootstrap(text: str) -> list[tuple[str, int]]:
-    """`a:1,b:2` -> addresses; a missing port is Kafka's 9092, IPv6 stands in brackets."""
-    found = []
+    """The addresses in `a:1,b:2`.  The default port is 9092; IPv6 addresses need brackets.
+
+    Raises Misuse.
+    """
+    addresses = []
     for entry in filter(None, (part.strip() for part in text.split(","))):
         host, colon, port = entry.rpartition(":")
         if not colon or entry.endswith("]"):
             host, port = entry, str(DEFAULT_PORT)
         if not re.fullmatch(r"[0-9]{1,5}", port) or not 0 < int(port) < 65_536 or not host:
-            raise Misuse(f"{entry[:60]!r} is not host:port")
-        found.append((host.strip("[]"), int(port)))
-    if not found:
+            raise Misuse(f"bootstrap server {entry[:60]!r} is not host:port")
+        addresses.append((host.strip("[]"), int(port)))
+    if not addresses:
         raise Misuse("no bootstrap server is given")
-    return found
+    return addresses

@@ -1,4 +1,4 @@
-"""Settings that the cluster keeps: of topics, brokers, groups and client metrics."""
+"""The configs of topics, brokers, groups and client metrics: describe and alter."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kwire.codecs.messages.incremental_alter_configs import (
 
 
 class ResourceType(IntEnum):
-    """What settings belong to, by Kafka's numbers."""
+    """The types of resources that have configs, with Kafka's numbers."""
 
     TOPIC = 2
     BROKER = 4
@@ -34,7 +34,7 @@ class ResourceType(IntEnum):
 
 
 class Resource(NamedTuple):
-    """One owner of settings; a broker's name is its id, or empty for all brokers of the cluster."""
+    """A resource with configs.  The name of a broker is its id, or empty for all brokers."""
 
     type: ResourceType
     name: str
@@ -44,11 +44,11 @@ class Resource(NamedTuple):
 
 
 DOCUMENTED_SINCE = 3
-"""The version of DescribeConfigs that has documentation (KIP-569)."""
+"""The first version of DescribeConfigs with documentation (KIP-569)."""
 
 
 class Operation(IntEnum):
-    """What to do with one setting (KIP-339)."""
+    """An operation on one config (KIP-339)."""
 
     SET = 0
     DELETE = 1
@@ -57,7 +57,7 @@ class Operation(IntEnum):
 
 
 class Source(IntEnum):
-    """Where a value comes from, the strongest first."""
+    """The source of a value, with Kafka's numbers."""
 
     TOPIC = 1
     DYNAMIC_BROKER = 2
@@ -70,7 +70,7 @@ class Source(IntEnum):
 
 
 def source_name(number: int) -> str:
-    """The source as Kafka's tools spell it."""
+    """The name of a source in Kafka's tools."""
     names = {Source.TOPIC: "DYNAMIC_TOPIC_CONFIG", Source.DEFAULT: "DEFAULT_CONFIG"}
     try:
         source = Source(number)
@@ -79,11 +79,11 @@ def source_name(number: int) -> str:
     return names.get(source, f"{source.name}_CONFIG")
 
 
-def _asked(cluster: Cluster, resource: Resource) -> Connection:
-    """Only a broker itself knows all of its own settings; the others every broker knows."""
+def _connection_for(cluster: Cluster, resource: Resource) -> Connection:
+    """The connection to the broker itself for its own configs, else to any broker."""
     if resource.type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and resource.name:
         if not resource.name.isdigit():
-            raise Misuse(f"a broker is named by its id, not {resource.name!r}")
+            raise Misuse(f"the name of a broker is its id, not {resource.name!r}")
         cluster.must_have_broker(int(resource.name))
         return cluster.node(int(resource.name))
     return cluster.any()
@@ -100,9 +100,9 @@ def describe_configs(
     *,
     documented: bool = False,
 ) -> list[DescribeConfigsResourceResult]:
-    """All settings of a resource, or those of `keys`, by name.
+    """All configs of a resource, or those in `keys`, sorted by name.
 
-    `documented`: with a text on each, where the broker has one (Kafka since 2.6).
+    With `documented`, each has its documentation if the broker has one (Kafka since 2.6).
     """
 
     def ask() -> list[DescribeConfigsResourceResult]:
@@ -116,13 +116,13 @@ def describe_configs(
             ],
             include_synonyms=True,
         )
-        connection = _asked(cluster, resource)
+        connection = _connection_for(cluster, resource)
         request.include_documentation = (
             documented and connection.version_for(request) >= DOCUMENTED_SINCE
         )
         result: DescribeConfigsResult = connection.call(request).results[0]
-        told = result.error_message
-        check(result.error_code, f"settings of {resource}", told, topic=_topic(resource))
+        message = result.error_message
+        check(result.error_code, f"settings of {resource}", message, topic=_topic(resource))
         return sorted(result.configs, key=lambda config: config.name)
 
     return cluster.retrying(ask)
@@ -131,8 +131,8 @@ def describe_configs(
 def topic_settings(
     cluster: Cluster, topics: Iterable[str], names: Iterable[str]
 ) -> dict[str, dict[str, str | None]]:
-    """The settings `names` of many topics; topics that are gone by now are left out."""
-    keys, asked = list(names), list(topics)
+    """The configs `names` of many topics.  Topics that no longer exist are left out."""
+    keys, topic_names = list(names), list(topics)
 
     def ask() -> dict[str, dict[str, str | None]]:
         request = DescribeConfigsRequest(
@@ -140,19 +140,19 @@ def topic_settings(
                 DescribeConfigsResource(
                     resource_type=ResourceType.TOPIC, resource_name=topic, configuration_keys=keys
                 )
-                for topic in asked
+                for topic in topic_names
             ]
         )
-        found: dict[str, dict[str, str | None]] = {}
+        by_topic: dict[str, dict[str, str | None]] = {}
         for result in cluster.any().call(request).results:
             if result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 continue
             what = f"settings of topic {result.resource_name}"
             check(result.error_code, what, result.error_message, topic=result.resource_name)
-            found[result.resource_name] = {each.name: each.value for each in result.configs}
-        return found
+            by_topic[result.resource_name] = {each.name: each.value for each in result.configs}
+        return by_topic
 
-    return cluster.retrying(ask) if asked else {}
+    return cluster.retrying(ask) if topic_names else {}
 
 
 def alter_configs(
@@ -162,7 +162,7 @@ def alter_configs(
     *,
     validate_only: bool = False,
 ) -> None:
-    """Change the named settings of a resource and leave the others as they are."""
+    """Change the named configs of a resource, and no others."""
 
     def ask() -> None:
         request = IncrementalAlterConfigsRequest(
@@ -178,8 +178,8 @@ def alter_configs(
             ],
             validate_only=validate_only,
         )
-        result = _asked(cluster, resource).call(request).responses[0]
-        told = result.error_message
-        check(result.error_code, f"alter {resource}", told, topic=_topic(resource))
+        result = _connection_for(cluster, resource).call(request).responses[0]
+        message = result.error_message
+        check(result.error_code, f"alter {resource}", message, topic=_topic(resource))
 
     cluster.retrying(ask)

@@ -1,4 +1,4 @@
-"""One TCP connection to one broker: frames, versions, requests and their replies in order."""
+"""One TCP connection to one broker: frames, request versions, requests and their responses."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from kwire.client.security import ClientSecurity
 
 REPLY_SIZE_BYTES_MAX: Final = 256 * 1024 * 1024
-"""A broker answers a Fetch with what was asked for plus at most one batch that is larger; a size
-above this is not Kafka talking ("HTTP" read as a size is 1.2 GB)."""
+"""A larger size cannot be that of a Kafka response.  A Fetch response exceeds the requested size by
+one batch at most, and "HTTP" read as a size is 1.2 GB."""
 
 TLS_ALERT: Final = b"\x15\x03"
-"""How a TLS record begins by which a TLS listener refuses bytes that are no handshake."""
+"""The first bytes of the alert by which a TLS listener refuses bytes that are not a handshake."""
 
 CLIENT_SOFTWARE_NAME: Final = "kwire"
 CLIENT_SOFTWARE_VERSION: Final = "0.1.0"
@@ -51,18 +51,18 @@ class Request(Protocol):
 
 
 def api_key_of(request: Request) -> int:
-    """The key of a message that is a request; other messages have none."""
+    """The API key of a request."""
     assert request.API_KEY is not None, request
     return request.API_KEY
 
 
 def address_text(host: str, port: int) -> str:
-    """`host:port` as a person writes it, IPv6 in brackets."""
+    """`host:port`, with an IPv6 address in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 class Pending(NamedTuple):
-    """A request on its way whose reply has not been read."""
+    """A request that was sent and whose response has not been read."""
 
     correlation_id: int
     api_key: int
@@ -70,10 +70,10 @@ class Pending(NamedTuple):
 
 
 class Connection:
-    """A connection whose requests are answered one after the other, as Kafka does.
+    """A connection whose requests are answered one after the other, in order.
 
-    `send` and `receive` may be pipelined; `call` is both.  Every failure closes the connection: its
-    stream of replies is then out of step.
+    Calls of `send` and `receive` may be pipelined; `call` does both.  Every failure closes the
+    connection, since the next response would not belong to the next request.
     """
 
     def __init__(
@@ -90,13 +90,13 @@ class Connection:
         self.timeout_s = timeout_s
         self.versions: dict[int, tuple[int, int]] = {}
         self.features: dict[str, int] = {}
-        """The finalized features, as they were when the connection began (KIP-584)."""
+        """The finalized features at the time of the connection (KIP-584)."""
         self._client_id = client_id
         self._pending: deque[Pending] = deque()
         self._next_correlation_id = 0
         self._protocol = "PLAINTEXT" if security is None else security.protocol
         self._is_served = False
-        """Whether anything but ApiVersions was answered."""
+        """Whether any request but ApiVersions has been answered."""
         self._socket = self._opened(security)
         self.closed = False
         self._login = None if security is None else security.login
@@ -110,28 +110,33 @@ class Connection:
             if security is not None:
                 opened = security.wrap(opened, self.host)
         except OSError as error:
-            raise BrokerUnreachable(f"no broker at {self.address}: {reason_of(error)}") from error
-        except UnicodeError as error:  # of IDNA: a label is empty, too long, or not to be written
-            raise BrokerUnreachable(f"{self.host[:60]!r} is no name of a host") from error
+            raise BrokerUnreachable(
+                f"cannot connect to {self.address}: {reason_of(error)}"
+            ) from error
+        except UnicodeError as error:  # IDNA cannot encode the name.
+            raise BrokerUnreachable(f"{self.host[:60]!r} is not a valid host name") from error
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return opened
 
     @property
     def address(self) -> str:
-        """`host:port` as a person writes it."""
+        """`host:port`, with an IPv6 address in brackets."""
         return address_text(self.host, self.port)
 
     def fileno(self) -> int:
-        """For selectors: readable when a reply has begun to arrive."""
+        """The socket's descriptor, for selectors: readable when a response begins to arrive."""
         return self._socket.fileno()
 
     @property
     def awaits_reply(self) -> bool:
-        """Whether a request is on its way."""
+        """Whether a request was sent whose response has not been read."""
         return bool(self._pending)
 
     def version_for(self, request: Request, version_max: int | None = None) -> int:
-        """The highest version that both sides know, and that is not above `version_max`."""
+        """The highest version that client and broker support, not above `version_max`.
+
+        Raises UnsupportedRequest if there is none.
+        """
         low, high = self.versions.get(api_key_of(request), (0, -1))
         high = min(high, request.MAX_VERSION)
         if version_max is not None:
@@ -139,31 +144,32 @@ class Connection:
         low = max(low, request.MIN_VERSION)
         if high < low:
             name = ApiKey(api_key_of(request)).name
-            raise UnsupportedRequest(f"{self.address} serves no version of {name} known here")
+            raise UnsupportedRequest(f"{self.address} supports no version of {name} that kwire has")
         return high
 
     def call(
         self, request: Request, *, timeout_s: float | None = None, version_max: int | None = None
     ) -> Any:  # noqa: ANN401 - the response class belongs to the request
-        """Send a request and return its reply."""
-        assert not self._pending, "a pipelined reply would be taken for this one"
+        """Send a request and return its response."""
+        assert not self._pending, "a pipelined response would be taken for this one"
         try:
             self.send(request, version_max=version_max)
             return self.receive(timeout_s)
         except KeyboardInterrupt:
-            self.close()  # the reply may come yet: who cleans up now must not take it for another
+            # The response may still come.  A later request, of a clean-up, must not read it.
+            self.close()
             raise
 
     def send(
         self, request: Request, *, version_max: int | None = None, replied: bool = True
     ) -> None:
-        """Send a request; `replied` is false for a Produce with acks=0, which gets no reply."""
+        """Send a request.  `replied` is false for a Produce with acks=0, which gets no response."""
         if time.monotonic() > self._logged_in_until and not self._pending:
             self._log_in()
         self._send(request, self.version_for(request, version_max), replied)
 
     def receive(self, timeout_s: float | None = None) -> Any:  # noqa: ANN401 - as `call`
-        """The reply to the oldest request on its way."""
+        """The response to the oldest request whose response has not been read."""
         pending = self._pending[0]
         frame = self.receive_frame(self.timeout_s if timeout_s is None else timeout_s)
         self._is_served |= pending.api_key != ApiKey.API_VERSIONS
@@ -179,20 +185,21 @@ class Connection:
         except DecodeError as error:
             self.close()
             raise ProtocolError(
-                f"{self.address} does not reply as Kafka does ({error}); is it a Kafka listener "
+                f"{self.address} sent an invalid response ({error}): is it a Kafka listener "
                 "without TLS?"
             ) from error
 
     def close(self) -> None:
-        """Close the socket; requests on their way stay unanswered."""
+        """Close the socket.  Pending requests stay unanswered."""
         self.closed = True
         self._socket.close()
 
     def _log_in(self) -> None:
-        """Say who this is, where that is asked for; what fails closes the connection."""
+        """Log in, if the security settings ask for it.  A failure closes the connection."""
         if self._login is None:
             return
-        self._logged_in_until = float("inf")  # until it is done: what it sends is no reason for one
+        # The requests of the login itself must not start another login.
+        self._logged_in_until = float("inf")
         try:
             self._logged_in_until = self._login.log_in(self)
         except ClientError:
@@ -200,7 +207,10 @@ class Connection:
             raise
 
     def _negotiate(self) -> None:
-        """Ask which versions the broker serves; one that is older says which of ours it takes."""
+        """Ask which request versions the broker supports.
+
+        An older broker refuses our version of ApiVersions, and names the highest that it has.
+        """
         request = ApiVersionsRequest(
             client_software_name=CLIENT_SOFTWARE_NAME,
             client_software_version=CLIENT_SOFTWARE_VERSION,
@@ -232,14 +242,14 @@ class Connection:
         try:
             body = request.encode(version)
         except EncodeError as error:
-            # A name that is no UTF-8, or longer than Kafka's strings: nothing has been sent yet.
-            raise Misuse(f"{ApiKey(api_key).name} cannot be sent: {error}") from error
+            # A text is not valid Unicode or is longer than Kafka's strings.  Nothing has been sent.
+            raise Misuse(f"cannot send {ApiKey(api_key).name}: {error}") from error
         self.send_frame(header + body)
         if replied:
             self._pending.append(Pending(self._next_correlation_id, api_key, version))
 
     def send_frame(self, frame: bytes) -> None:
-        """Send a request that is encoded already, its header too: `receive_frame` is its reply."""
+        """Send an encoded request with its header.  `receive_frame` returns its response."""
         try:
             self._socket.settimeout(self.timeout_s)
             self._socket.sendall(b"".join((_SIZE.pack(len(frame)), frame)))
@@ -247,7 +257,7 @@ class Connection:
             raise self._lost(error) from error
 
     def receive_frame(self, timeout_s: float) -> bytearray:
-        """The next reply as it comes, from its header on."""
+        """The bytes of the next response, from its header on."""
         deadline = time.monotonic() + timeout_s
         try:
             start = self._receive_exactly(4, deadline)
@@ -258,7 +268,7 @@ class Connection:
             return self._receive_exactly(size, deadline)
         except TimeoutError as error:
             self.close()
-            raise RequestTimedOut(f"{self.address} did not reply in {timeout_s:g} s") from error
+            raise RequestTimedOut(f"{self.address} did not respond in {timeout_s:g} s") from error
         except OSError as error:
             raise self._lost(error) from error
 
@@ -275,47 +285,44 @@ class Connection:
 
     def _no_reply_of_kafka(self, start: bytearray) -> str:
         if start.startswith(TLS_ALERT):
-            return f"{self.address} answers with TLS: {self._set_tls()}"
-        return f"{self.address} does not reply as Kafka does; is it a Kafka listener without TLS?"
+            return f"{self.address} expects TLS: {self._set_tls()}"
+        return f"{self.address} sent an invalid response: is it a Kafka listener without TLS?"
 
     def _lost(self, error: OSError) -> BrokerUnreachable:
         self.close()
         hint = self._hint_of_protocol() if isinstance(error, ConnectionError) else ""
-        return BrokerUnreachable(
-            f"the connection to {self.address} broke: {reason_of(error)}{hint}"
-        )
+        return BrokerUnreachable(f"lost the connection to {self.address}: {reason_of(error)}{hint}")
 
     def _hint_of_protocol(self) -> str:
-        """Which security.protocol the listener may want that closed before it served anything."""
+        """A hint at the security.protocol of a listener that closed before it served a request."""
         if not self.versions:
             is_encrypted = self._protocol.endswith("SSL")
-            hint = "" if is_encrypted else f"; if that listener is one of TLS, {self._set_tls()}"
-            return f" before its first answer{hint}"
+            hint = "" if is_encrypted else f"; if the listener uses TLS, {self._set_tls()}"
+            return f" before its first response{hint}"
         if self._is_served or self._protocol.startswith("SASL_"):
             return ""
         wanted = "SASL_SSL" if self._protocol == "SSL" else "SASL_PLAINTEXT"
         return (
-            " at the first request; if that listener asks for a login, "
-            f"set security.protocol={wanted}"
+            f" at the first request; if the listener needs a login, set security.protocol={wanted}"
         )
 
     def _set_tls(self) -> str:
         if self._protocol.startswith("SASL_"):
             return "set security.protocol=SASL_SSL"
-        return "set security.protocol=SSL, or SASL_SSL where it asks for a login"
+        return "set security.protocol=SSL, or SASL_SSL if it needs a login"
 
 
 def decode_api_versions(frame: bytearray, version: int, position: int) -> ApiVersionsResponse:
-    """A broker that lacks the version asked for replies in version 0 (KIP-511)."""
+    """The ApiVersions response, in version 0 if the broker lacks the requested one (KIP-511)."""
     error_code = int.from_bytes(frame[position : position + 2], signed=True)
     replied = 0 if error_code == ErrorCode.UNSUPPORTED_VERSION else version
     return ApiVersionsResponse.decode(frame, replied, position)
 
 
 def reason_of(error: OSError) -> str:
-    """The system's words without the numbers around them."""
+    """The system's error message without error numbers."""
     if isinstance(error, socket.gaierror):
-        return "that host name cannot be resolved"
+        return "the host name cannot be resolved"
     if isinstance(error, TimeoutError):
         return "no answer in time"
     return (error.strerror or str(error)).lower()

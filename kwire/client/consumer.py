@@ -1,4 +1,4 @@
-"""A consumer: given partitions, or those that a group gives it, read from their positions on."""
+"""A consumer of given partitions, or of the partitions that a group assigns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kwire.client.offsets import Isolation, end_offsets, start_offsets
 
 
 class Reset(Enum):
-    """Where to begin when there is no position, or it is out of range: auto.offset.reset."""
+    """Where to start without a position, or if it is out of range (auto.offset.reset)."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -24,7 +24,7 @@ class Reset(Enum):
 
 
 class Consumer:
-    """Reads partitions; `poll` returns records and keeps the positions behind them."""
+    """Reads partitions.  `poll` returns records, and advances the positions past them."""
 
     def __init__(
         self,
@@ -42,9 +42,9 @@ class Consumer:
         self._on_assigned: Callable[[list[TopicPartition]], None] | None = None
         self._fetched: deque[Fetched] = deque()
         self.positions: dict[TopicPartition, int] = {}
-        """The next offset of each partition that `poll` has not returned."""
+        """The offset of the next record of each partition that `poll` will return."""
         self.ends: dict[TopicPartition, int] = {}
-        """Where each partition ended at its last reply."""
+        """The end offset of each partition in its last response."""
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         """Read these partitions from these offsets on."""
@@ -62,10 +62,10 @@ class Consumer:
         consumer_protocol: bool = False,
         on_assigned: Callable[[list[TopicPartition]], None] | None = None,
     ) -> None:
-        """Read what the group gives this member, from where the group has committed.
+        """Read the partitions that the group assigns, from the committed offsets on.
 
-        By the consumer protocol (KIP-848) the coordinator says how often it wants to be told that
-        the member lives, and no member is static.
+        In the consumer protocol (KIP-848) the coordinator sets the heartbeat interval, and
+        `instance_id` is not used.
         """
         if consumer_protocol:
             from kwire.client.membership.consumer import ConsumerProtocolMember
@@ -82,7 +82,7 @@ class Consumer:
         self._on_assigned = on_assigned
 
     def poll(self, timeout_s: float = 0.5, records_max: int | None = None) -> list[ConsumedRecord]:
-        """The next records, at most `records_max`, or none if none come within the time."""
+        """The next records, at most `records_max`; empty if none arrive within the timeout."""
         if self._member is not None and not (self._joined and self._member.heartbeat()):
             self._rejoin(self._member)
         if not self._fetched:
@@ -103,7 +103,7 @@ class Consumer:
             self.positions |= self._begin([error.partition])
 
     def _take(self, count: int | None) -> list[ConsumedRecord]:
-        """Up to `count` records of the first reply; what it has beyond them stays."""
+        """Up to `count` records of the oldest response.  Its other records stay for later."""
         first = self._fetched.popleft()
         self.ends[first.partition] = first.end_offset
         self.positions[first.partition] = first.next_offset
@@ -115,12 +115,12 @@ class Consumer:
         return first.records[:count]
 
     def commit(self) -> bool:
-        """Commit the positions in the group; false where a rebalance came before it.
+        """Commit the positions to the group; returns False if a rebalance came first.
 
-        The partitions may be another member's then, who reads from the last commit on.
+        The partitions may then belong to another member, which reads from the last commit on.
         """
         if self._member is None:
-            raise Misuse("only a member of a group commits")
+            raise Misuse("only a member of a group can commit")
         try:
             self._member.commit(self.positions)
         except BrokerRefused as error:
@@ -132,7 +132,7 @@ class Consumer:
 
     @property
     def is_at_end(self) -> bool:
-        """Whether every partition has been read to where it ended at its last reply."""
+        """Whether each partition has been read up to the end offset in its last response."""
         return all(
             partition in self.ends and offset >= self.ends[partition]
             for partition, offset in self.positions.items()
@@ -140,17 +140,17 @@ class Consumer:
 
     @property
     def has_joined(self) -> bool:
-        """Whether the group has given this member its partitions."""
+        """Whether the group has assigned partitions to this member."""
         return self._joined
 
     def close(self) -> None:
-        """Give up what is on its way, and leave the group."""
+        """Drop pending fetches and leave the group."""
         self._fetcher.close()
         if self._member is not None:
             self._member.leave()
 
     def _rejoin(self, member: Membership) -> None:
-        """Commit what was read, as long as the group takes it, and go through a rebalance."""
+        """Commit the positions if the group still accepts that, then take part in a rebalance."""
         if self._joined:
             self.commit()
         assigned = member.join()
@@ -172,7 +172,7 @@ class Consumer:
         return end_offsets(self._cluster, partitions, self._isolation)
 
     def wait_for_assignment(self, timeout_s: float) -> bool:
-        """Poll until the group has given this member its partitions; false if it takes longer."""
+        """Poll until the group has assigned partitions; returns False after the timeout."""
         deadline = time.monotonic() + timeout_s
         while not self._joined and time.monotonic() < deadline:
             self.poll(0.0)

@@ -1,4 +1,4 @@
-"""What goes wrong between a client and its cluster, each as one sentence for a person."""
+"""The errors of the client.  The message of each is one sentence for the user."""
 
 from __future__ import annotations
 
@@ -6,38 +6,41 @@ from kwire.codecs.errors import ErrorCode
 
 
 class ClientError(Exception):
-    """Any failure of this client; `str()` is a sentence that can be shown as it is."""
+    """Any failure of this client.  `str()` is a message that can be shown to the user."""
 
     retriable = False
-    """Whether the same request may succeed a moment later, perhaps at another broker."""
+    """Whether the same request may succeed later, or at another broker."""
 
 
 class BrokerUnreachable(ClientError):
-    """No connection to a broker, or it broke off before the reply."""
+    """The connection to a broker failed, or it was closed before the response."""
 
     retriable = True
 
 
 class RequestTimedOut(ClientError):
-    """The broker took the request and did not reply in time."""
+    """The broker got the request and did not respond in time."""
 
     retriable = True
 
 
 class ProtocolError(ClientError):
-    """The bytes are not a Kafka reply: something else listens there, or TLS is expected."""
+    """The bytes are not a Kafka response: the port is not Kafka's, or it expects TLS."""
 
 
 class AuthenticationFailed(ClientError):
-    """One side does not believe who the other is; asking again would change nothing."""
+    """The TLS handshake or the login failed.  A retry would fail, too."""
 
 
 class UnsupportedRequest(ClientError):
-    """This client and the broker have no version of a request in common."""
+    """This client and the broker have no version of a request in common, or the broker lacks it."""
 
 
 class BrokerRefused(ClientError):
-    """The broker replied with an error code; `topic` is what it is about, where it is one."""
+    """The broker responded with an error code.
+
+    `what` is the operation that failed.  `topic` is the topic that the error is about, if any.
+    """
 
     def __init__(
         self, code: int, what: str, message: str | None = None, *, topic: str | None = None
@@ -55,7 +58,7 @@ class BrokerRefused(ClientError):
 
 
 class Misuse(ClientError):
-    """The caller asked for something that cannot be: an unknown partition, a bad offset."""
+    """The caller asked for something impossible, such as an unknown partition or a bad offset."""
 
 
 EXPLANATIONS = {
@@ -63,24 +66,24 @@ EXPLANATIONS = {
     ErrorCode.LEADER_NOT_AVAILABLE: "the partition has no leader now",
     ErrorCode.NOT_LEADER_OR_FOLLOWER: "the partition has moved to another broker",
     ErrorCode.MESSAGE_TOO_LARGE: "a record is larger than the topic's max.message.bytes",
-    ErrorCode.NOT_ENOUGH_REPLICAS: "fewer replicas are in sync than min.insync.replicas asks for",
+    ErrorCode.NOT_ENOUGH_REPLICAS: "fewer replicas are in sync than min.insync.replicas requires",
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "the group's coordinator is not available now",
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "the group's coordinator is still reading its log",
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "the group's coordinator is still loading its state",
     ErrorCode.UNKNOWN_MEMBER_ID: "the group has other, active members",
     ErrorCode.NON_EMPTY_GROUP: "the group has active members: stop them first",
-    ErrorCode.GROUP_ID_NOT_FOUND: "there is no such group",
+    ErrorCode.GROUP_ID_NOT_FOUND: "the group does not exist",
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "an active member of the group reads that topic",
-    ErrorCode.TOPIC_ALREADY_EXISTS: "there is a topic of that name",
-    ErrorCode.INVALID_REPLICATION_FACTOR: "there are fewer brokers than replicas asked for",
+    ErrorCode.TOPIC_ALREADY_EXISTS: "a topic of that name exists",
+    ErrorCode.INVALID_REPLICATION_FACTOR: "the cluster has fewer brokers than replicas requested",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "not authorized for that topic",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "not authorized for that group",
     ErrorCode.OFFSET_OUT_OF_RANGE: "the partition does not hold that offset",
 }
-"""For the codes that people meet, where the broker sends no words of its own."""
+"""Explanations of common error codes, for responses without a message."""
 
 
 def as_error_code(code: int) -> ErrorCode:
-    """The code by its name; one of a newer broker that has no name here becomes UNKNOWN."""
+    """The error code by its number; an unknown one, of a newer broker, is UNKNOWN_SERVER_ERROR."""
     try:
         return ErrorCode(code)
     except ValueError:
@@ -88,6 +91,6 @@ def as_error_code(code: int) -> ErrorCode:
 
 
 def check(code: int, what: str, message: str | None = None, *, topic: str | None = None) -> None:
-    """Raise BrokerRefused unless `code` says that all is well."""
+    """Raise BrokerRefused unless `code` is 0, NONE."""
     if code:
         raise BrokerRefused(code, what, message, topic=topic)

@@ -1,8 +1,8 @@
-"""What is well in a cluster and what is not, by what its brokers said; without I/O.
+"""The health of a cluster, computed from what its brokers reported, without I/O.
 
-The terms are those of kafka-topics --describe: a partition is offline without a leader,
-under-replicated if fewer replicas are in sync than it is to have (those that a reassignment adds
-are not counted yet), and under its min ISR if fewer are than acks=all asks for.
+The terms are those of kafka-topics --describe.  A partition is offline if it has no leader.  It is
+under-replicated if fewer replicas are in sync than it should have; those that a reassignment adds
+do not count yet.  It is under its min ISR if fewer replicas are in sync than acks=all requires.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NOBODY = -1
 
 @dataclass(slots=True)
 class Lag:
-    """A follower that is behind: by how many records, and whether it counts as in sync."""
+    """A follower that is behind its leader by some records, and whether it is in sync."""
 
     partition: TopicPartition
     broker: int
@@ -31,20 +31,20 @@ class Lag:
 
 @dataclass(slots=True)
 class BrokerHealth:
-    """One broker, and what it has to do."""
+    """The state of one broker, and what it leads and stores."""
 
     broker: int
     address: str | None
-    """None where it is not registered, and yet has replicas."""
+    """None if the broker is not registered, although partitions have replicas on it."""
     rack: str | None
     leaders: int = 0
     preferred: int = 0
-    """Partitions whose first replica it is: which it leads when all is as it should be."""
+    """The number of partitions whose first replica, the preferred leader, is on this broker."""
     preferred_led_by_others: int = 0
     replicas: int = 0
     size_bytes: int | None = None
     lag_records: int | None = None
-    """Of all its followers together."""
+    """The number of records by which the replicas on this broker are behind, in total."""
     failed_dirs: list[str] = field(default_factory=list)
     volumes: Sequence[Volume] = ()
     """The disks of the directories that work."""
@@ -52,7 +52,7 @@ class BrokerHealth:
 
     @property
     def full_dirs(self) -> list[str]:
-        """Log directories where appends are refused."""
+        """The log directories on full disks, where appends are refused."""
         return self._dirs(Fullness.FULL)
 
     @property
@@ -65,7 +65,7 @@ class BrokerHealth:
 
 @dataclass(slots=True)
 class ClusterHealth:
-    """A cluster at one moment."""
+    """The health of a cluster at one moment."""
 
     cluster_id: str | None
     controller_id: int
@@ -76,16 +76,16 @@ class ClusterHealth:
     under_min_isr: list[TopicPartition]
     under_replicated: list[TopicPartition]
     not_preferred: list[TopicPartition]
-    """Led by another than the first replica, though that one is in sync."""
+    """Partitions not led by their preferred leader, although that one is in sync."""
     reassignments: list[Reassignment] | None
-    """None where the controller does not say."""
+    """The reassignments in progress, or None if the controller did not report them."""
     lags: list[Lag]
     features: dict[str, int] = field(default_factory=dict)
     """The levels of the features that are in force."""
 
     @property
     def warnings(self) -> list[str]:
-        """What is well yet, and will not be for long; each as a few words."""
+        """Problems that may come soon, as short texts."""
         return [
             f"broker {each.broker}: the disk of {path} is nearly full"
             for each in self.brokers
@@ -94,15 +94,15 @@ class ClusterHealth:
 
     @property
     def ailments(self) -> list[str]:
-        """Each as a few words; none if all is well.
+        """The problems of the cluster as short texts; empty if all is well.
 
-        A reassignment under way, a leader that is not the preferred one and a follower that is a
-        little behind belong to a healthy cluster.
+        A reassignment in progress, a leader other than the preferred one, and a follower that is a
+        little behind are no problems.
         """
         found = [] if self.controller_id != NOBODY else ["no controller"]
         for each in self.brokers:
             if each.address is None:
-                found.append(f"broker {each.broker} is away")
+                found.append(f"broker {each.broker} is absent")
             elif each.trouble:
                 found.append(f"broker {each.broker}: {each.trouble}")
             found += [f"broker {each.broker} has lost {failed}" for failed in each.failed_dirs]
@@ -120,7 +120,7 @@ class ClusterHealth:
 
 
 def health_of(survey: Survey) -> ClusterHealth:
-    """Draw the conclusions."""
+    """The health of a cluster from a survey of its brokers."""
     states = survey.partitions
     moving = {each.partition: each for each in survey.reassignments or ()}
     lags = _lags(survey)
@@ -149,7 +149,7 @@ def health_of(survey: Survey) -> ClusterHealth:
 
 
 def _acks_needed(state: MetadataResponsePartition, min_isr: int) -> int:
-    """A partition with fewer replicas than min.insync.replicas takes acks=all from all it has."""
+    """The in-sync replicas that acks=all needs: all replicas, if there are fewer than min ISR."""
     return min(min_isr, len(state.replica_nodes))
 
 
@@ -196,7 +196,7 @@ def _broker(node: Node, said: Said | None) -> BrokerHealth:
 
 
 def _lags(survey: Survey) -> list[Lag]:
-    """Of each follower that said where it ends, and whose leader did."""
+    """The lag of each follower, if it and its leader reported their log end offsets."""
     found = []
     for place, state in survey.partitions.items():
         leader = survey.said.get(state.leader_id)
@@ -205,7 +205,7 @@ def _lags(survey: Survey) -> list[Lag]:
             own = survey.said[broker].end_offsets if broker in survey.said else {}
             if end is None or broker == state.leader_id or place not in own:
                 continue
-            # The leader may have been asked first, and have got records since.
+            # The follower may have been asked later than the leader, and be ahead of its report.
             behind = max(0, end - own[place])
             found.append(Lag(place, broker, behind, broker in state.isr_nodes))
     return found

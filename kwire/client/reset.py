@@ -1,4 +1,4 @@
-"""Where a group is to read on: the offsets that a reset means, partition by partition."""
+"""The offsets to which a reset sets a group, partition by partition."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kwire.client.offsets import end_offsets, offsets_at, start_offsets
 
 
 class Target(Enum):
-    """What the offsets of a reset follow from."""
+    """The kinds of resets."""
 
     EARLIEST = auto()
     LATEST = auto()
@@ -19,7 +19,7 @@ class Target(Enum):
     TIMESTAMP = auto()
     """The first record at or after a time in ms."""
     SHIFT = auto()
-    """So many records after the committed offset, or before it if below zero."""
+    """A number of records after the committed offset, or before it if negative."""
 
 
 def plan_reset(
@@ -29,12 +29,12 @@ def plan_reset(
     target: Target,
     value: int,
 ) -> dict[TopicPartition, int]:
-    """The new offset of each partition, kept within what the partition holds, as Kafka's tool does.
+    """The new offset of each partition, limited to its start and end offset, as in Kafka's tool.
 
-    Raises Misuse for a shift of what was never committed.
+    Raises Misuse for a shift of a partition without a committed offset.
     """
     if not partitions:
-        raise Misuse("there is nothing to reset: the group has committed nothing")
+        raise Misuse("nothing to reset: the group has no committed offsets")
     if target is Target.EARLIEST:
         return start_offsets(cluster, partitions)
     if target is Target.LATEST:
@@ -45,7 +45,7 @@ def plan_reset(
         never = [partition for partition in partitions if partition not in committed]
         if never:
             names = ", ".join(map(str, never))
-            raise Misuse(f"nothing is committed for {names}, so there is nothing to shift")
+            raise Misuse(f"cannot shift {names}: the group has no committed offset there")
         wanted = {partition: committed[partition] + value for partition in partitions}
     else:
         wanted = dict.fromkeys(partitions, value)

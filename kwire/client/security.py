@@ -1,4 +1,4 @@
-"""How a client's connections are encrypted, and who it is, by Kafka's own client properties."""
+"""TLS and SASL logins of a client's connections, configured by Kafka's client properties."""
 
 from __future__ import annotations
 
@@ -28,32 +28,32 @@ MECHANISM_DEFAULT: Final = "GSSAPI"
 OAUTHBEARER: Final = "OAUTHBEARER"
 
 RENEWED_AT: Final = 0.85
-"""The part of a login's time after which it is renewed; Kafka's clients do so between 85 and
-95 %."""
+"""The part of a login's lifetime after which the client logs in again.  Kafka's clients do so
+between 85 and 95 %."""
 
 EXPIRED_TOKEN: Final = (
-    "the delegation token of sasl.jaas.config has expired; make another by `kwire tokens create`"
+    "the delegation token in sasl.jaas.config has expired: `kwire tokens create` creates another"
 )
 REFUSED_TOKEN: Final = (
-    "; the delegation token of sasl.jaas.config is wrong, or it has expired and is removed: "
-    "`kwire tokens create` makes another"
+    "; the delegation token in sasl.jaas.config is wrong, or has expired and was removed: "
+    "`kwire tokens create` creates another"
 )
 
 NO_TLS_REASONS: Final = ("WRONG_VERSION_NUMBER", "UNEXPECTED_EOF_WHILE_READING")
-"""OpenSSL's reasons where the peer's bytes are no TLS, or where there are none."""
+"""OpenSSL's reasons for an error if the peer sends bytes that are not TLS, or none."""
 
 
 class ClientSecurity:
-    """What `security.protocol`, `ssl.*` and `sasl.*` of a client's properties ask for.
+    """The security that `security.protocol`, `ssl.*` and `sasl.*` of client properties describe.
 
-    Raises Misuse where they cannot be followed.
+    Raises Misuse if they are invalid.
     """
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         protocol = properties.get("security.protocol", "PLAINTEXT").strip().upper()
         if protocol not in PROTOCOLS:
             raise Misuse(
-                f"security.protocol={protocol} is not spoken: it is one of {', '.join(PROTOCOLS)}"
+                f"unknown security.protocol={protocol}: it is one of {', '.join(PROTOCOLS)}"
             )
         self.protocol = protocol
         self.properties = dict(properties)
@@ -68,7 +68,7 @@ class ClientSecurity:
                 raise Misuse(str(problem)) from None
 
     def wrap(self, plain: socket.socket, host: str) -> socket.socket:
-        """`plain` as it is to be spoken through, which is `plain` where nothing is encrypted.
+        """The socket with TLS, or `plain` itself if the protocol has no TLS.
 
         Raises AuthenticationFailed, as Apache Kafka's client does, or OSError.
         """
@@ -90,21 +90,21 @@ class ClientSecurity:
 
     def _without_tls(self) -> str:
         plain = "PLAINTEXT" if self.login is None else "SASL_PLAINTEXT"
-        return f"; if that listener is without TLS, set security.protocol={plain}"
+        return f"; if the listener does not use TLS, set security.protocol={plain}"
 
 
 def _is_no_tls(problem: ssl.SSLError) -> bool:
     """Whether the peer answers without TLS, or closes at once as a plaintext listener does.
 
-    A listener without TLS takes the size of a request from the first bytes of the handshake, finds
-    it too large and closes.
+    A listener without TLS reads the first bytes of the handshake as the size of a request, finds it
+    too large, and closes the connection.
     """
     closed = isinstance(problem, (ssl.SSLEOFError, ssl.SSLZeroReturnError))
     return closed or problem.reason in NO_TLS_REASONS
 
 
-class Asked(Protocol):
-    """See kwire.client.connection.Connection."""
+class LoginConnection(Protocol):
+    """What a login needs of a kwire.client.connection.Connection."""
 
     @property
     def address(self) -> str: ...
@@ -117,9 +117,9 @@ class Asked(Protocol):
 
 
 class ClientLogin:
-    """What `sasl.mechanism` and `sasl.jaas.config` ask for.
+    """The login that `sasl.mechanism` and `sasl.jaas.config` describe.
 
-    Raises Misuse where they cannot be followed.
+    Raises Misuse if they are invalid.
     """
 
     def __init__(self, properties: Mapping[str, str]) -> None:
@@ -127,7 +127,7 @@ class ClientLogin:
         self._mechanism = properties.get("sasl.mechanism", MECHANISM_DEFAULT).strip()
         line = properties.get("sasl.jaas.config")
         if line is None:
-            raise Misuse("sasl.jaas.config is not set: it says who logs in, and how")
+            raise Misuse("sasl.jaas.config is not set: it has the user and password of the login")
         try:
             self._options = parse_module(line).options
         except JaasError as problem:
@@ -137,7 +137,7 @@ class ClientLogin:
             self._exchange()
 
     def _exchange(self) -> ClientExchange:
-        """Raises Misuse, and AuthenticationFailed where no token is to be had."""
+        """A new SASL exchange.  Raises Misuse, or AuthenticationFailed if it cannot get a token."""
         if self._mechanism == OAUTHBEARER:
             return OAuthBearerClient(self._token())
         try:
@@ -155,17 +155,17 @@ class ClientLogin:
         except BadOptions as problem:
             raise Misuse(str(problem)) from None
         except CannotFetch as problem:
-            raise AuthenticationFailed(f"no token is to be had: {problem}") from None
+            raise AuthenticationFailed(f"cannot get a token: {problem}") from None
 
-    def log_in(self, connection: Asked) -> float:
-        """Until when, on the monotonic clock, the connection may be used before this is done again.
+    def log_in(self, connection: LoginConnection) -> float:
+        """Log in; returns the time on the monotonic clock at which the login has to be repeated.
 
         Raises AuthenticationFailed.
         """
         exchange = self._exchange()
-        shaken = connection.call(SaslHandshakeRequest(self._mechanism))
-        if shaken.error_code:
-            raise AuthenticationFailed(self._not_enabled(connection, shaken))
+        handshake = connection.call(SaslHandshakeRequest(self._mechanism))
+        if handshake.error_code:
+            raise AuthenticationFailed(self._not_enabled(connection, handshake))
         token: bytes | None = exchange.first()
         lifetime_ms = 0
         while token is not None:
@@ -173,38 +173,39 @@ class ClientLogin:
             if answer.error_code:
                 hint = REFUSED_TOKEN if self._by_token else ""
                 raise AuthenticationFailed(
-                    f"{connection.address} refuses the login: {answer.error_message}{hint}"
+                    f"{connection.address} refused the login: {answer.error_message}{hint}"
                 )
             lifetime_ms = answer.session_lifetime_ms
             token = _next(connection, exchange, bytes(answer.auth_bytes))
-        if self._by_token and not lifetime_ms and _tells_lifetime(connection):
+        if self._by_token and not lifetime_ms and _has_lifetimes(connection):
             raise AuthenticationFailed(f"{connection.address}: {EXPIRED_TOKEN}")
         return time.monotonic() + RENEWED_AT * lifetime_ms / 1000 if lifetime_ms else float("inf")
 
-    def _not_enabled(self, connection: Asked, shaken: object) -> str:
-        code: int = getattr(shaken, "error_code", 0)
+    def _not_enabled(self, connection: LoginConnection, handshake: object) -> str:
+        code: int = getattr(handshake, "error_code", 0)
         if code != ErrorCode.UNSUPPORTED_SASL_MECHANISM:
-            return f"{connection.address} asks nobody who it is: security.protocol is without SASL"
-        enabled: list[str] = getattr(shaken, "mechanisms", [])
+            return f"{connection.address} needs no login: set a security.protocol without SASL"
+        enabled: list[str] = getattr(handshake, "mechanisms", [])
         return (
             f"Client SASL mechanism '{self._mechanism}' not enabled in the server, enabled "
             f"mechanisms are {enabled}"
         )
 
 
-def _tells_lifetime(connection: Asked) -> bool:
-    """Whether the broker's answer says for how long a login holds (KIP-368).
+def _has_lifetimes(connection: LoginConnection) -> bool:
+    """Whether the broker returns the lifetime of a login (KIP-368).
 
-    A login by a token that has expired but is not removed yet succeeds for 0 ms, on Apache Kafka as
-    on kwire, and the next request closes the connection.
+    A login with an expired token that is not removed yet succeeds with a lifetime of 0 ms, on
+    Apache Kafka and on kwire.  The broker then closes the connection at the next request.
     """
     return connection.version_for(SaslAuthenticateRequest()) >= 1
 
 
-def _next(connection: Asked, exchange: ClientExchange, token: bytes) -> bytes | None:
+def _next(connection: LoginConnection, exchange: ClientExchange, token: bytes) -> bytes | None:
+    """The client's next token for the broker's token, or None at the end of the exchange."""
     try:
         return exchange.respond(token)
     except SaslError as problem:
         raise AuthenticationFailed(
-            f"{connection.address} does not log in as it should: {problem}"
+            f"{connection.address} violates the login protocol: {problem}"
         ) from None

@@ -1,13 +1,13 @@
-"""Where the replicas of partitions should be: plans that move as little as they can; without I/O.
+"""Plans the placement of replicas on brokers with as few moves as possible, without I/O.
 
-    required   replicas on brokers that are not to have any, or too few of them: nothing else moves
-    balanced   besides, the replicas of each topic are spread evenly, then those of all topics
+    required   moves replicas off brokers that must have none, and adds missing replicas
+    balanced   also spreads the replicas of each topic evenly, and then those of all topics
 
-A replica goes where the fewest of its partition are in the same rack, then where the fewest of its
-topic are, then where the fewest are at all.  Racks count where every broker has one.  What is in
-the way of a move is moved itself: a shortest chain of moves leads from the broker with too many to
-the one with too few.  Leaders (the first of the replicas) are spread in the same manner, which
-moves nothing but the order.
+A replica goes to the broker whose rack has the fewest replicas of the partition, then to the one
+with the fewest of the topic, then to the one with the fewest at all.  Racks count only if each
+broker has one.  If a single move is not possible, a shortest chain of moves leads from the broker
+with too many replicas to the one with too few.  Leaders (the first replicas) are spread in the same
+way, which changes only the order of replicas.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ Assignment = Mapping[TopicPartition, Sequence[int]]
 
 
 class CannotSpread(ValueError):
-    """There are fewer brokers than replicas; the sentence says of what."""
+    """A partition should have more replicas than there are brokers."""
 
 
 class Move(NamedTuple):
-    """What changes for one partition."""
+    """The replicas of one partition before and after a reassignment."""
 
     before: tuple[int, ...]
     after: tuple[int, ...]
 
     @property
     def adding(self) -> tuple[int, ...]:
-        """Who gets a copy."""
+        """The brokers that get a replica."""
         return tuple(each for each in self.after if each not in self.before)
 
     @property
     def removing(self) -> tuple[int, ...]:
-        """Who loses it."""
+        """The brokers that lose their replica."""
         return tuple(each for each in self.before if each not in self.after)
 
 
@@ -51,9 +51,10 @@ def spread(
     replication_factor: int | None = None,
     balanced: bool = False,
 ) -> dict[TopicPartition, Move]:
-    """What is to change so that all replicas are on the brokers of `racks` (with their racks).
+    """The moves that put all replicas on the brokers of `racks`, which maps broker to rack.
 
-    Each partition keeps its number of replicas without `replication_factor`.  Raises CannotSpread.
+    Without `replication_factor` each partition keeps its number of replicas.  With `balanced`, the
+    replicas are also spread evenly.  Raises CannotSpread.
     """
     plan = _Plan(current, racks)
     for place in current:
@@ -67,7 +68,7 @@ def spread(
 
 
 def planned(current: Assignment, wanted: Assignment) -> dict[TopicPartition, Move]:
-    """What is to change so that partitions have the replicas that are wanted of them."""
+    """The moves that give partitions the wanted replicas."""
     moves = {
         place: Move(tuple(current[place]), tuple(replicas)) for place, replicas in wanted.items()
     }
@@ -75,7 +76,7 @@ def planned(current: Assignment, wanted: Assignment) -> dict[TopicPartition, Mov
 
 
 class _Plan:
-    """Replicas on their way from what they are to what they should be."""
+    """The replicas of all partitions while the plan is being made."""
 
     def __init__(self, current: Assignment, racks: Mapping[int, str | None]) -> None:
         self._current = current
@@ -100,13 +101,14 @@ class _Plan:
     def move(self, place: TopicPartition) -> Move:
         return Move(tuple(self._current[place]), tuple(self._replicas[place]))
 
-    # -- what must be
+    # -- required moves
 
     def repair(self, place: TopicPartition, count: int) -> None:
-        """Only brokers that are meant, and `count` of them; the others' places are taken."""
+        """Give a partition `count` replicas, only on the allowed brokers."""
         if count > len(self._brokers):
             raise CannotSpread(
-                f"{place} is to have {count} replicas, and there are {len(self._brokers)} brokers"
+                f"{place} cannot have {count} replicas: there are {len(self._brokers)} brokers to "
+                "choose from"
             )
         now = self._replicas[place]
         gone = [each for each in now if each not in self._held]
@@ -132,7 +134,7 @@ class _Plan:
         )
 
     def _least_needed(self, place: TopicPartition) -> int:
-        """Never the first: it leads."""
+        """The replica to drop.  Never the first one, which is the preferred leader."""
         in_rack = self._in_racks(place)
         of_topic = self._of_topic[place.topic]
         return max(
@@ -165,10 +167,10 @@ class _Plan:
         self._of_topic[place.topic][broker] += 1
         self._held[broker].add(place)
 
-    # -- what should be
+    # -- balancing moves
 
     def balance_replicas(self) -> None:
-        """Racks first, then each topic, then all together."""
+        """Spread the replicas of each partition over racks, then those of each topic, then all."""
         for place in self._replicas:
             self._even_racks(place)
         for places in _by_topic(self._replicas).values():
@@ -182,7 +184,7 @@ class _Plan:
         even_out(everything, self._may_go_by_topic, self._replace, lambda each: each)
 
     def _holdings(self, places: Iterable[TopicPartition]) -> dict[int, Holding]:
-        """Which of `places` each broker has."""
+        """The partitions of `places` that each broker has a replica of."""
         held = {each: Holding() for each in self._brokers}
         for place in places:
             for each in self._replicas[place]:
@@ -190,7 +192,7 @@ class _Plan:
         return held
 
     def _even_racks(self, place: TopicPartition) -> None:
-        """Until no rack has two replicas more than another that has room."""
+        """Move replicas of a partition until no rack has two more than one with a free broker."""
         while (target := self._best_for_or_none(place)) is not None:
             in_rack = self._in_racks(place)
             fullest = max(self._replicas[place], key=lambda each: (in_rack[self._rack[each]], each))
@@ -203,7 +205,7 @@ class _Plan:
         return None if has_all else self._best_for(place)
 
     def _may_go(self, place: TopicPartition, source: int, target: int) -> bool:
-        """Not twice to one broker, and to no rack that would have more than the one it leaves."""
+        """Whether a replica may go to `target`: it has none, and its rack would not have more."""
         if target in self._replicas[place]:
             return False
         here, there = self._rack[source], self._rack[target]
@@ -213,12 +215,12 @@ class _Plan:
         return in_rack[there] < in_rack[here]
 
     def _may_go_by_topic(self, place: TopicPartition, source: int, target: int) -> bool:
-        """And so that its topic stays as even as it is."""
+        """As `_may_go`, and the topic stays as evenly spread as before."""
         of_topic = self._of_topic[place.topic]
         return of_topic[target] < of_topic[source] and self._may_go(place, source, target)
 
     def balance_leaders(self, places: Collection[TopicPartition]) -> None:
-        """Of these partitions: which of the replicas is the first; of each topic, then of all."""
+        """Choose the first replicas of these partitions so that leaders are spread evenly."""
         led: dict[str, Counter[int]] = defaultdict(Counter)
         for place, replicas in self._replicas.items():
             led[place.topic][replicas[0]] += 1
@@ -267,7 +269,7 @@ MayGo = Callable[[TopicPartition, int, int], bool]
 
 
 class Holding:
-    """What a broker has; what it got by the plan comes first, for to move it on costs nothing."""
+    """The partitions of a broker, those it gets by the plan first: moving these costs nothing."""
 
     def __init__(self) -> None:
         self._new: dict[TopicPartition, None] = {}
@@ -293,10 +295,10 @@ def even_out(
     move: Callable[[TopicPartition, int, int], None],
     rank: Callable[[int], int],
 ) -> None:
-    """Have things moved until no steps lead to a broker that has two less than where they begin.
+    """Move partitions until no chain leads to a broker with at least two fewer than its start.
 
-    `rank` decides between brokers that have equally much: the smaller goes first.  Each time the
-    sum of the squares gets smaller, so this ends.
+    `rank` orders brokers with equally many; the smaller rank comes first.  Each chain makes the sum
+    of the squares smaller, so this ends.
     """
     while steps := _steps_to_take(held, may_go, rank):
         for place, source, target in steps:
@@ -312,7 +314,7 @@ Step = tuple[TopicPartition, int, int]
 def _steps_to_take(
     held: Mapping[int, Holding], may_go: MayGo, rank: Callable[[int], int]
 ) -> list[Step]:
-    """The fewest from the broker with most; from the next one, where none lead on from it."""
+    """The shortest chain of moves from the fullest broker, or from the next one if it has none."""
     by_load = sorted(held, key=lambda each: (len(held[each]), rank(each), each))
     fewest = len(held[by_load[0]]) if by_load else 0
     for source in reversed(by_load):
@@ -326,8 +328,11 @@ def _steps_to_take(
 def _steps_from(
     source: int, by_load: Sequence[int], held: Mapping[int, Holding], may_go: MayGo
 ) -> list[Step]:
-    """Breadth first, each broker once.  The last step comes first: what the others find when they
-    are taken is what has been looked at, for no partition goes twice."""
+    """A shortest chain from `source`, found breadth first, each broker once.
+
+    The last step comes first, so that each step finds the state that the search assumed.  No
+    partition moves twice in a chain.
+    """
     came_by: dict[int, Step] = {}
     waiting = deque([source])
     while waiting:

@@ -1,7 +1,7 @@
-"""What all brokers of a cluster say at one moment, each asked by itself.
+"""A survey of all brokers of a cluster at one moment.
 
-A broker that hangs costs no more than one timeout, in which the others answer: each is asked on a
-thread and a connection of its own.
+Each broker is asked on a thread and a connection of its own, so a broker that hangs costs one
+timeout only, in which the others answer.
 """
 
 from __future__ import annotations
@@ -31,37 +31,37 @@ T = TypeVar("T")
 
 ROLE: Final = "survey"
 AT_ONCE_MAX: Final = 64
-"""Brokers that are asked at the same time; a thread each."""
+"""The most brokers that are asked at the same time, on a thread each."""
 DEBUGGING_REPLICA_ID: Final = -2
-"""Who asks ListOffsets as this is told of a replica that does not lead, and of all of its log."""
+"""With this replica id, ListOffsets also returns offsets of a replica that is not the leader."""
 MIN_ISR: Final = "min.insync.replicas"
 
 
 class Sizes(NamedTuple):
-    """What DescribeLogDirs tells: bytes of each replica, and the directories that failed."""
+    """The result of DescribeLogDirs: bytes of each replica, and failed log directories."""
 
     size_bytes: dict[TopicPartition, int]
     failed_dirs: list[str]
     volumes: Sequence[Volume] = ()
-    """Of the directories that work; UNKNOWN sizes of brokers before Apache Kafka 3.3."""
+    """The disks of the directories that work; sizes are UNKNOWN before Apache Kafka 3.3."""
 
 
 @dataclass(slots=True)
 class Said:
-    """What one broker said; `trouble` is why it said no more."""
+    """What one broker reported.  `trouble` is the error that ended its report."""
 
     sizes: Sizes | None = None
     end_offsets: dict[TopicPartition, int] = field(default_factory=dict)
-    """Where its own replicas end, whoever leads; those it does not tell are missing."""
+    """The log end offsets of its replicas, leaders or not, as far as it reported them."""
     reassignments: list[Reassignment] | None = None
     features: dict[str, int] = field(default_factory=dict)
-    """The levels of the features that are in force."""
+    """The levels of the finalized features."""
     trouble: ClientError | None = None
 
 
 @dataclass(slots=True)
 class Survey:
-    """A cluster as its brokers describe it."""
+    """The reports of all brokers of a cluster."""
 
     cluster_id: str | None
     controller_id: int
@@ -69,23 +69,23 @@ class Survey:
     partitions: dict[TopicPartition, MetadataResponsePartition]
     said: dict[int, Said]
     min_isr: dict[str, int]
-    """Of the topics; empty where nobody would tell."""
+    """min.insync.replicas of the topics; empty if no broker reported it."""
 
     @property
     def reassignments(self) -> list[Reassignment] | None:
-        """Those under way; None where the controller does not say."""
+        """The reassignments in progress, or None if the controller did not report them."""
         said = self.said.get(self.controller_id)
         return None if said is None else said.reassignments
 
     @property
     def features(self) -> dict[str, int]:
-        """Those in force, as the controller says; none where it does not."""
+        """The finalized features that the controller reported, or none."""
         said = self.said.get(self.controller_id)
         return {} if said is None else said.features
 
 
 def from_each(cluster: Cluster, ask: Callable[[int, Connection], T]) -> dict[int, T | ClientError]:
-    """What `ask` gives for each broker, or why it could not; all are asked at the same time."""
+    """The result or error of `ask` for each broker.  All brokers are asked at the same time."""
 
     def asked(node_id: int) -> T | ClientError:
         try:
@@ -99,7 +99,7 @@ def from_each(cluster: Cluster, ask: Callable[[int, Connection], T]) -> dict[int
 
 
 def survey(cluster: Cluster) -> Survey:
-    """Ask all brokers.  Raises ClientError where none tells what the cluster is."""
+    """Ask all brokers for their state.  Raises ClientError if no broker returns metadata."""
     topics = all_topics(cluster)
     partitions = partitions_of(topics)
     controller_id = cluster.controller_id
@@ -118,7 +118,7 @@ def survey(cluster: Cluster) -> Survey:
 
 
 def all_topics(cluster: Cluster) -> list[MetadataResponseTopic]:
-    """All topics, by whichever broker tells first; one that took too long is not asked again."""
+    """The metadata of all topics.  After a timeout another broker is asked."""
     for _ in range(len(cluster.nodes) + len(cluster.bootstrap)):
         try:
             return _topics(cluster)
@@ -151,7 +151,10 @@ def _asked(
     *,
     is_controller: bool,
 ) -> Said:
-    """Until something cannot be told; a broker that lacks a request is not in trouble for it."""
+    """The report of one broker, up to its first error.
+
+    A request that the broker does not support ends the report without an error.
+    """
     said = Said(features=dict(connection.features))
     replicated = [
         place
@@ -171,7 +174,7 @@ def _asked(
 
 
 def sizes_on(connection: Connection) -> Sizes:
-    """The bytes of all replicas on one broker, without copies that are on their way elsewhere."""
+    """The sizes of all replicas on one broker, without copies to another log directory."""
     reply = connection.call(DescribeLogDirsRequest(topics=None))
     check(reply.error_code, f"log directories of {connection.address}")
     sizes: dict[TopicPartition, int] = {}
@@ -180,8 +183,7 @@ def sizes_on(connection: Connection) -> Sizes:
         if directory.error_code:
             failed.append(directory.log_dir)
         else:
-            told = (directory.log_dir, directory.total_bytes, directory.usable_bytes)
-            volumes.append(Volume(*told))
+            volumes.append(Volume(directory.log_dir, directory.total_bytes, directory.usable_bytes))
         for topic in directory.topics:
             for each in topic.partitions:
                 if not each.is_future_key:
@@ -192,7 +194,7 @@ def sizes_on(connection: Connection) -> Sizes:
 def own_end_offsets(
     connection: Connection, places: Iterable[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """Where replicas on one broker end, whether or not it leads them."""
+    """The log end offsets of replicas on one broker, whether or not it leads them."""
     by_topic: dict[str, list[ListOffsetsPartition]] = {}
     for place in places:
         asked = ListOffsetsPartition(partition_index=place.partition, timestamp=LATEST)

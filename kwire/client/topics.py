@@ -23,7 +23,7 @@ BROKER_DEFAULT = -1
 
 
 def list_topics(cluster: Cluster, *, internal: bool = False) -> list[MetadataResponseTopic]:
-    """All topics by name; with `internal`, those that Kafka keeps for itself too."""
+    """All topics by name; with `internal`, also Kafka's internal topics."""
     topics = cluster.retrying(lambda: cluster.refresh(None)).topics
     return sorted(
         (topic for topic in topics if internal or not topic.is_internal),
@@ -41,9 +41,10 @@ def create_topic(
     configs: Mapping[str, str] | None = None,
     validate_only: bool = False,
 ) -> CreatableTopicResult:
-    """Create a topic; `assignment` names the brokers of each partition instead of the counts.
+    """Create a topic.  `assignment` names the brokers of each partition in place of the counts.
 
-    The controller answers before all brokers have heard of it: returns once one tells of it.
+    The controller responds before other brokers know the topic.  So this waits until the metadata
+    of a broker have it.
     """
     topic = CreatableTopic(
         name=name,
@@ -68,12 +69,12 @@ def create_topic(
 
     made = cluster.retrying(ask)
     if not validate_only:
-        _await_told(cluster, name)
+        _await_known(cluster, name)
     return made
 
 
-def _await_told(cluster: Cluster, name: str) -> None:
-    """Who may not see it, or finds nobody to ask, has made it all the same."""
+def _await_known(cluster: Cluster, name: str) -> None:
+    """Wait until metadata have the topic.  Errors are ignored, since the topic is created."""
     with suppress(ClientError):
         cluster.retrying(lambda: cluster.topic(name), unknown_topic_grace_s=cluster.timeout_s)
 
@@ -99,7 +100,7 @@ def add_partitions(cluster: Cluster, name: str, count: int) -> None:
     """Raise a topic's number of partitions to `count`; keys may then go to other partitions."""
     now = len(cluster.topic(name).partitions)
     if count <= now:
-        raise Misuse(f"topic {name} has {now} partitions: they can only become more")
+        raise Misuse(f"topic {name} has {now} partitions: the number can only be raised")
 
     def ask() -> None:
         request = CreatePartitionsRequest(

@@ -27,7 +27,9 @@ from kwire.client.topics import add_partitions, create_topic, delete_topic, list
 Eventually = Callable[[Callable[[], bool]], None]
 
 
-def test_a_topics_life(cluster: Cluster, unique: str, eventually: Eventually) -> None:
+def test_topic_is_created_grown_and_deleted(
+    cluster: Cluster, unique: str, eventually: Eventually
+) -> None:
     created = create_topic(cluster, unique, partitions=2, configs={"retention.ms": "1000"})
     assert created.num_partitions == 2
     eventually(lambda: unique in [topic.name for topic in list_topics(cluster)])
@@ -35,7 +37,7 @@ def test_a_topics_life(cluster: Cluster, unique: str, eventually: Eventually) ->
         create_topic(cluster, unique)
     add_partitions(cluster, unique, 5)
     eventually(lambda: len(cluster.topic(unique).partitions) == 5)
-    with pytest.raises(Misuse, match="can only become more"):
+    with pytest.raises(Misuse, match="the number can only be raised"):
         add_partitions(cluster, unique, 5)
     delete_topic(cluster, unique)
     eventually(lambda: unique not in [topic.name for topic in list_topics(cluster)])
@@ -43,14 +45,16 @@ def test_a_topics_life(cluster: Cluster, unique: str, eventually: Eventually) ->
         cluster.topic(unique)
 
 
-def test_validating_creates_nothing(cluster: Cluster, unique: str) -> None:
+def test_create_topic_with_validate_only_creates_nothing(cluster: Cluster, unique: str) -> None:
     create_topic(cluster, unique, partitions=2, validate_only=True)
     assert unique not in [topic.name for topic in list_topics(cluster)]
     with pytest.raises(BrokerRefused, match="INVALID_REPLICATION_FACTOR"):
         create_topic(cluster, unique, replication_factor=3, validate_only=True)
 
 
-def test_settings_of_a_topic(cluster: Cluster, unique: str, eventually: Eventually) -> None:
+def test_configs_of_a_topic_are_altered_and_described(
+    cluster: Cluster, unique: str, eventually: Eventually
+) -> None:
     create_topic(cluster, unique, partitions=1)
     topic = Resource(ResourceType.TOPIC, unique)
 
@@ -71,16 +75,16 @@ def test_settings_of_a_topic(cluster: Cluster, unique: str, eventually: Eventual
         alter(cluster, topic, {"retention.ms": (Operation.SET, "soon")})
 
 
-def test_settings_of_a_broker(cluster: Cluster) -> None:
+def test_configs_of_a_broker_are_described(cluster: Cluster) -> None:
     cluster.refresh([])
     (node_id,) = cluster.nodes
     (setting,) = describe(cluster, Resource(ResourceType.BROKER, str(node_id)), ["node.id"])
     assert (setting.value, setting.read_only) == (str(node_id), True)
-    with pytest.raises(Misuse, match="named by its id"):
+    with pytest.raises(Misuse, match="name of a broker is its id"):
         describe(cluster, Resource(ResourceType.BROKER, "first"))
 
 
-def test_a_groups_life(cluster: Cluster, unique: str) -> None:
+def test_group_is_listed_described_and_deleted(cluster: Cluster, unique: str) -> None:
     create_topic(cluster, unique, partitions=2)
     with pytest.raises(BrokerRefused, match="GROUP_ID_NOT_FOUND"):
         describe_group(cluster, unique)
@@ -101,7 +105,9 @@ def test_a_groups_life(cluster: Cluster, unique: str) -> None:
     assert unique not in [g.group_id for g in list_groups(cluster)]
 
 
-def test_offsets_of_a_group(cluster: Cluster, unique: str) -> None:
+def test_offsets_of_a_group_are_committed_fetched_and_deleted(
+    cluster: Cluster, unique: str
+) -> None:
     create_topic(cluster, unique, partitions=2)
     first, second = TopicPartition(unique, 0), TopicPartition(unique, 1)
     commit_offsets(cluster, unique, {first: 3, second: 7})
@@ -112,7 +118,7 @@ def test_offsets_of_a_group(cluster: Cluster, unique: str) -> None:
     assert list(fetch_offsets(cluster, unique)) == [second]
 
 
-def test_resets_stay_within_what_there_is(cluster: Cluster, unique: str) -> None:
+def test_plan_reset_limits_offsets_to_the_partition(cluster: Cluster, unique: str) -> None:
     create_topic(cluster, unique, partitions=1)
     producer = Producer(cluster)
     for timestamp in (1_000, 2_000, 3_000):
@@ -131,13 +137,13 @@ def test_resets_stay_within_what_there_is(cluster: Cluster, unique: str) -> None
     assert planned(Target.SHIFT, -99) == 0
     assert planned(Target.SHIFT, 99) == 3
     assert planned(Target.TIMESTAMP, 1_500) == 1
-    with pytest.raises(Misuse, match="nothing to shift"):
+    with pytest.raises(Misuse, match="cannot shift"):
         plan_reset(cluster, {}, [at], Target.SHIFT, 1)
     with pytest.raises(Misuse, match="nothing to reset"):
         plan_reset(cluster, {}, [], Target.EARLIEST, 0)
 
 
-def test_who_leads_is_asked_again_where_nobody_did(cluster: Cluster, unique: str) -> None:
+def test_leader_id_refreshes_metadata_after_a_missing_leader(cluster: Cluster, unique: str) -> None:
     create_topic(cluster, unique, partitions=1)
     place = TopicPartition(unique, 0)
     leader_id = cluster.retrying(lambda: cluster.leader_id(place))

@@ -20,12 +20,12 @@ from kwire.testing.control import ControlError
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_a_checkout_is_installed_from_its_folder() -> None:
+def test_how_to_install_names_the_folder_of_a_checkout() -> None:
     command = shlex.split(how_to_install("spark"))
     assert command == [sys.executable, "-m", "pip", "install", "-e", f"{ROOT}[spark]"]
 
 
-def test_a_broker_for_tests_says_it_too(
+def test_testing_without_its_extra_says_how_to_install_it(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
@@ -34,14 +34,16 @@ def test_a_broker_for_tests_says_it_too(
     assert caplog.messages[-1].endswith(f"not installed: {how_to_install('testing')}")
 
 
-def test_a_test_that_asks_for_faults_is_told_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_faults_without_the_extra_say_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kwire.testing.kafka.find_spec", lambda name: None)
     with pytest.raises(ControlError) as told:
         _ = Kafka().control
     assert str(told.value).endswith(how_to_install("testing"))
 
 
-def test_who_looks_at_pushed_metrics_is_told_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_telemetry_without_its_extra_says_how_to_install_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.proto.metrics.v1.metrics_pb2", None)
     with pytest.raises(Misuse) as told:
         data_points(b"")
@@ -57,5 +59,5 @@ def test_who_looks_at_pushed_metrics_is_told_too(monkeypatch: pytest.MonkeyPatch
         (None, "kwire[spark]"),
     ],
 )
-def test_from_where_it_came(direct_url: str | None, name: str) -> None:
+def test_named_uses_the_origin_of_the_installation(direct_url: str | None, name: str) -> None:
     assert named("spark", direct_url) == [name]

@@ -38,7 +38,7 @@ def surveyed(
     return health_of(Survey("id", controller_id, members, partitions, told, {"t": min_isr}))
 
 
-def test_all_is_well() -> None:
+def test_healthy_cluster_has_no_ailments() -> None:
     health = surveyed({T0: partition(1, [1, 2], [2, 1]), T1: partition(2, [2, 3], [2, 3])})
     assert health.ailments == []
     assert (health.topics, health.partitions) == (1, 2)
@@ -49,16 +49,16 @@ def test_all_is_well() -> None:
     assert health.lags == []
 
 
-def test_features_are_those_that_the_controller_tells_of() -> None:
+def test_features_are_those_that_the_controller_reports() -> None:
     said = {1: Said(features={"f": 1}), 2: Said(features={"f": 2})}
     places = {T0: partition(1, [1, 2], [1, 2])}
     assert surveyed(places, said=said, nodes=(1, 2), controller_id=2).features == {"f": 2}
     assert surveyed(places, said=said, nodes=(1, 2), controller_id=-1).features == {}
 
 
-def test_a_broker_that_is_away_is_named_by_its_replicas() -> None:
+def test_absent_broker_with_replicas_is_an_ailment() -> None:
     health = surveyed({T0: partition(1, [4, 1], [1])})
-    assert health.ailments == ["broker 4 is away", "1 of 1 partitions under-replicated"]
+    assert health.ailments == ["broker 4 is absent", "1 of 1 partitions under-replicated"]
     away = health.brokers[-1]
     assert (away.broker, away.address, away.replicas, away.preferred_led_by_others) == (
         4,
@@ -69,7 +69,7 @@ def test_a_broker_that_is_away_is_named_by_its_replicas() -> None:
     assert health.not_preferred == []  # it could not lead now
 
 
-def test_a_partition_is_under_its_min_isr_where_acks_all_is_refused() -> None:
+def test_partition_is_under_min_isr_if_acks_all_is_refused() -> None:
     three = partition(1, [1, 2, 3], [1])
     health = surveyed({T0: three, T1: partition(1, [1], [1])}, min_isr=2)
     assert health.under_min_isr == [T0]
@@ -77,12 +77,12 @@ def test_a_partition_is_under_its_min_isr_where_acks_all_is_refused() -> None:
     assert "1 of 2 partitions under min.insync.replicas" in health.ailments
 
 
-def test_offline_comes_first() -> None:
+def test_partition_without_a_leader_is_reported_as_offline_only() -> None:
     health = surveyed({T0: partition(-1, [1], [1])})
     assert (health.offline, health.ailments) == ([T0], ["1 of 1 partitions offline"])
 
 
-def test_replicas_that_are_being_added_are_not_missed_yet() -> None:
+def test_replicas_being_added_do_not_make_a_partition_under_replicated() -> None:
     moving = Reassignment(T0, (1, 2, 3), adding=(3,), removing=(1,))
     states = {T0: partition(1, [1, 2, 3], [1, 2])}
     assert surveyed(states, reassignments=[moving]).ailments == []
@@ -90,17 +90,17 @@ def test_replicas_that_are_being_added_are_not_missed_yet() -> None:
     assert moving.target == (2, 3)
 
 
-def test_a_leader_that_is_not_the_preferred_one_is_no_ailment() -> None:
+def test_leader_that_is_not_preferred_is_no_ailment() -> None:
     health = surveyed({T0: partition(2, [1, 2], [1, 2])})
     assert (health.not_preferred, health.ailments) == ([T0], [])
     assert [each.preferred_led_by_others for each in health.brokers] == [1, 0, 0]
 
 
-def test_lag_is_what_a_follower_lacks_of_its_leader() -> None:
+def test_lag_is_the_difference_to_the_leaders_end_offset() -> None:
     said = {
         1: Said(end_offsets={T0: 10, T1: 5}),
         2: Said(end_offsets={T0: 7, T1: 6}),
-        3: Said(trouble=RequestTimedOut("h:3 did not reply in 5 s")),
+        3: Said(trouble=RequestTimedOut("h:3 did not respond in 5 s")),
     }
     states = {T0: partition(1, [1, 2, 3], [1, 3]), T1: partition(1, [1, 2], [1, 2])}
     health = surveyed(states, said=said)
@@ -111,17 +111,17 @@ def test_lag_is_what_a_follower_lacks_of_its_leader() -> None:
     assert [each.lag_records for each in health.brokers] == [None, 3, None]
 
 
-def test_trouble_and_lost_directories_are_named() -> None:
+def test_errors_and_lost_directories_are_ailments() -> None:
     said = {
         1: Said(sizes=Sizes({T0: 100, T1: 20}, ["/data/2"])),
-        2: Said(trouble=RequestTimedOut("h:2 did not reply in 5 s")),
+        2: Said(trouble=RequestTimedOut("h:2 did not respond in 5 s")),
     }
     health = surveyed({T0: partition(1, [1], [1])}, said=said, nodes=(1, 2))
     assert health.brokers[0].size_bytes == 120
-    assert health.ailments == ["broker 1 has lost /data/2", "broker 2: h:2 did not reply in 5 s"]
+    assert health.ailments == ["broker 1 has lost /data/2", "broker 2: h:2 did not respond in 5 s"]
 
 
-def test_a_controller_that_is_not_a_member_is_none() -> None:
+def test_controller_that_is_not_a_broker_counts_as_none() -> None:
     assert surveyed({}, controller_id=9).ailments == ["no controller"]
     assert surveyed({}, controller_id=9).reassignments is None
 

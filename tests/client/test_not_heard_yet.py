@@ -30,20 +30,22 @@ def cluster(kafka: Kafka) -> Iterator[Cluster]:
         yield found
 
 
-def test_a_topic_is_made_once_it_is_told_of(kafka: Kafka, cluster: Cluster) -> None:
+def test_create_topic_returns_once_metadata_have_the_topic(kafka: Kafka, cluster: Cluster) -> None:
     stale = kafka.faults.add("stale-metadata", client="kwire", topic="t", times=3)
     create_topic(cluster, "t")
     stale.assert_happened(times=3)
     assert len(cluster.topic("t").partitions) == 1
 
 
-def test_nothing_is_waited_for_that_was_not_made(kafka: Kafka, cluster: Cluster) -> None:
+def test_create_topic_with_validate_only_does_not_wait(kafka: Kafka, cluster: Cluster) -> None:
     create_topic(cluster, "t", validate_only=True)
     with pytest.raises(BrokerRefused, match=UNKNOWN):
         cluster.topic("t")
 
 
-def test_who_may_not_see_it_has_made_it(kafka: Kafka, cluster: Cluster) -> None:
+def test_create_topic_succeeds_without_the_right_to_describe(
+    kafka: Kafka, cluster: Cluster
+) -> None:
     hidden = kafka.faults.add(
         api="Metadata", client="kwire", topic="t", error="TOPIC_AUTHORIZATION_FAILED"
     )
@@ -51,7 +53,9 @@ def test_who_may_not_see_it_has_made_it(kafka: Kafka, cluster: Cluster) -> None:
     hidden.assert_happened(times=1)
 
 
-def test_a_leader_that_does_not_know_so_is_asked_again(kafka: Kafka, cluster: Cluster) -> None:
+def test_list_offsets_retries_a_leader_that_does_not_know_it_yet(
+    kafka: Kafka, cluster: Cluster
+) -> None:
     create_topic(cluster, "t")
     place = TopicPartition("t", 0)
     unknown = kafka.faults.add(api="ListOffsets", topic="t", error=UNKNOWN, times=2)
@@ -59,9 +63,7 @@ def test_a_leader_that_does_not_know_so_is_asked_again(kafka: Kafka, cluster: Cl
     unknown.assert_happened(times=2)
 
 
-def test_a_partition_of_a_topic_that_is_gone_is_not_waited_for(
-    kafka: Kafka, cluster: Cluster
-) -> None:
+def test_list_offsets_of_a_deleted_topic_fails_at_once(kafka: Kafka, cluster: Cluster) -> None:
     create_topic(cluster, "t")
     kafka.reset()
     with pytest.raises(BrokerRefused, match=f"topic t: {UNKNOWN}"):

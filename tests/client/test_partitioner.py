@@ -21,9 +21,9 @@ from kwire.client.partitioner import murmur2, partition_for
         (bytes(range(256)), -1948347274),
     ],
 )
-def test_hash_is_javas(data: bytes, java: int) -> None:
+def test_murmur2_returns_javas_hash(data: bytes, java: int) -> None:
     assert murmur2(data) == java % 2**32
 
 
-def test_partition_ignores_the_sign() -> None:
+def test_partition_for_ignores_the_sign_of_the_hash() -> None:
     assert partition_for(b"21", 7) == (-973932308 & 0x7FFFFFFF) % 7

@@ -38,7 +38,7 @@ def partitions_of(topic: str, count: int) -> list[TopicPartition]:
 
 
 @pytest.mark.parametrize("compression", list(Compression))
-def test_what_is_produced_is_consumed(
+def test_produced_records_are_consumed_unchanged(
     cluster: Cluster, unique: str, compression: Compression
 ) -> None:
     create_topic(cluster, unique, partitions=3)
@@ -64,7 +64,7 @@ def test_what_is_produced_is_consumed(
 
 
 @pytest.mark.parametrize("acks", [0, 1, -1])
-def test_acks(cluster: Cluster, unique: str, acks: int) -> None:
+def test_producer_works_with_each_acks(cluster: Cluster, unique: str, acks: int) -> None:
     create_topic(cluster, unique, partitions=1)
     producer = Producer(cluster, acks=acks)
     producer.send(unique, b"v")
@@ -75,7 +75,9 @@ def test_acks(cluster: Cluster, unique: str, acks: int) -> None:
         assert time.monotonic() < deadline, "the record did not come"
 
 
-def test_records_without_keys_go_round_batch_by_batch(cluster: Cluster, unique: str) -> None:
+def test_records_without_keys_change_the_partition_after_each_batch(
+    cluster: Cluster, unique: str
+) -> None:
     create_topic(cluster, unique, partitions=3)
     producer = Producer(cluster)
     for _ in range(6):
@@ -85,7 +87,7 @@ def test_records_without_keys_go_round_batch_by_batch(cluster: Cluster, unique: 
     assert set(ends.values()) == {2}
 
 
-def test_the_topic_is_created_unless_told_otherwise(cluster: Cluster, unique: str) -> None:
+def test_producer_creates_the_topic_unless_told_otherwise(cluster: Cluster, unique: str) -> None:
     producer = Producer(cluster, create_topics=False)
     with pytest.raises(BrokerRefused, match="UNKNOWN_TOPIC_OR_PARTITION"):
         producer.send(unique, b"v")
@@ -94,7 +96,7 @@ def test_the_topic_is_created_unless_told_otherwise(cluster: Cluster, unique: st
     assert len(producer.flush()) == 1
 
 
-def test_a_record_that_is_too_large_is_refused(cluster: Cluster, unique: str) -> None:
+def test_producer_reports_a_record_that_is_too_large(cluster: Cluster, unique: str) -> None:
     create_topic(cluster, unique, partitions=1, configs={"max.message.bytes": "1000"})
     producer = Producer(cluster)
     producer.send(unique, b"v" * 2000)
@@ -102,13 +104,15 @@ def test_a_record_that_is_too_large_is_refused(cluster: Cluster, unique: str) ->
         producer.flush()
 
 
-def test_a_partition_that_is_not_there(cluster: Cluster, unique: str) -> None:
+def test_producer_refuses_an_unknown_partition(cluster: Cluster, unique: str) -> None:
     create_topic(cluster, unique, partitions=1)
     with pytest.raises(Misuse, match="has no partition 5: it has 1"):
         Producer(cluster).send(unique, b"v", partition=5)
 
 
-def test_offsets_by_time(cluster: Cluster, unique: str) -> None:
+def test_offsets_at_returns_the_first_offset_at_or_after_a_time(
+    cluster: Cluster, unique: str
+) -> None:
     create_topic(cluster, unique, partitions=1)
     producer = Producer(cluster)
     for timestamp in (1_000, 2_000, 3_000):
@@ -121,7 +125,7 @@ def test_offsets_by_time(cluster: Cluster, unique: str) -> None:
     assert offsets_at(cluster, [at], 3_001) == {at: 3}
 
 
-def test_records_max_takes_no_more(cluster: Cluster, unique: str) -> None:
+def test_poll_returns_at_most_records_max(cluster: Cluster, unique: str) -> None:
     """What was fetched and not returned is not behind the position: another may read it."""
     create_topic(cluster, unique, partitions=1)
     producer = Producer(cluster)
@@ -142,7 +146,7 @@ def test_records_max_takes_no_more(cluster: Cluster, unique: str) -> None:
     consumer.close()
 
 
-def test_an_offset_out_of_range(cluster: Cluster, unique: str) -> None:
+def test_consumer_resets_an_offset_out_of_range(cluster: Cluster, unique: str) -> None:
     create_topic(cluster, unique, partitions=1)
     producer = Producer(cluster)
     producer.send(unique, b"v")
@@ -162,7 +166,7 @@ def test_an_offset_out_of_range(cluster: Cluster, unique: str) -> None:
     lenient.close()
 
 
-def test_a_group_goes_on_where_it_left_off(cluster: Cluster, unique: str) -> None:
+def test_consumer_continues_at_the_committed_offsets(cluster: Cluster, unique: str) -> None:
     create_topic(cluster, unique, partitions=2)
     producer = Producer(cluster)
     for number in range(10):
@@ -185,7 +189,7 @@ def test_a_group_goes_on_where_it_left_off(cluster: Cluster, unique: str) -> Non
     assert sorted(int(record.value or b"") for record in taken) == list(range(10))
 
 
-def test_a_second_member_takes_half(cluster: Cluster, unique: str) -> None:
+def test_second_member_gets_half_of_the_partitions(cluster: Cluster, unique: str) -> None:
     create_topic(cluster, unique, partitions=4)
     first = Consumer(cluster, reset=Reset.EARLIEST)
     first.subscribe(unique, [unique], heartbeat_interval_ms=50)
@@ -222,7 +226,7 @@ def test_a_second_member_takes_half(cluster: Cluster, unique: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_restart_in_between_loses_and_doubles_nothing(broker: BrokerProcess) -> None:
+def test_broker_restart_loses_and_duplicates_no_record(broker: BrokerProcess) -> None:
     """The producer's batches are numbered, so one that was stored before is not stored again."""
     with Cluster(broker.bootstrap, timeout_s=60) as cluster:
         create_topic(cluster, "t", partitions=1)
@@ -236,5 +240,5 @@ def test_a_restart_in_between_loses_and_doubles_nothing(broker: BrokerProcess) -
         assert [int(record.value or b"") for record in found] == list(range(100))
 
 
-def test_codes_that_have_no_name_here_are_still_told() -> None:
+def test_unknown_error_code_is_reported() -> None:
     assert BrokerRefused(9999, "something").code is ErrorCode.UNKNOWN_SERVER_ERROR

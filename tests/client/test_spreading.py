@@ -59,7 +59,7 @@ TARGETS = st.sets(st.integers(1, 8), min_size=3)
 
 
 @given(clusters(), TARGETS, st.booleans(), st.sampled_from([None, 1, 2, 3]))
-def test_every_partition_is_where_it_may_be(
+def test_spread_uses_only_allowed_brokers(
     current: Replicas, brokers: set[int], balanced: bool, factor: int | None
 ) -> None:
     moves = spread(current, dict.fromkeys(brokers), balanced=balanced, replication_factor=factor)
@@ -70,7 +70,7 @@ def test_every_partition_is_where_it_may_be(
 
 
 @given(clusters(), TARGETS, st.sampled_from([None, 1, 2, 3]))
-def test_nothing_moves_that_need_not(
+def test_spread_without_balance_moves_only_what_it_must(
     current: Replicas, brokers: set[int], factor: int | None
 ) -> None:
     moves = spread(current, dict.fromkeys(brokers), replication_factor=factor)
@@ -84,7 +84,9 @@ def test_nothing_moves_that_need_not(
 
 
 @given(clusters(), TARGETS)
-def test_topics_and_the_whole_are_even(current: Replicas, brokers: set[int]) -> None:
+def test_balanced_spread_is_even_by_topic_and_in_total(
+    current: Replicas, brokers: set[int]
+) -> None:
     after = applied(current, spread(current, dict.fromkeys(brokers), balanced=True))
     for name in {place.topic for place in current}:
         assert unevenness(loads(after, name), brokers) <= 1
@@ -93,7 +95,9 @@ def test_topics_and_the_whole_are_even(current: Replicas, brokers: set[int]) -> 
 
 
 @given(clusters(brokers_max=4), st.sampled_from([(1, 2, 3, 4), (1, 2, 3), (2, 3, 4, 5)]))
-def test_no_plan_for_a_topic_copies_less(current: Replicas, brokers: tuple[int, ...]) -> None:
+def test_balanced_spread_of_a_topic_copies_the_least(
+    current: Replicas, brokers: tuple[int, ...]
+) -> None:
     """Of all even ones, which are tried for up to three partitions."""
     own = {place: each for place, each in current.items() if place.topic == "t0"}
     own = dict(list(own.items())[:3])
@@ -114,7 +118,9 @@ def fewest_copies(current: Replicas, brokers: Sequence[int]) -> int:
 
 
 @given(clusters(), st.integers(1, 3))
-def test_racks_share_the_replicas_of_a_partition(current: Replicas, factor: int) -> None:
+def test_spread_puts_replicas_of_a_partition_into_different_racks(
+    current: Replicas, factor: int
+) -> None:
     """Three racks of two brokers."""
     racks = {broker: "abc"[broker % 3] for broker in range(1, 7)}
     after = applied(current, spread(current, racks, balanced=True, replication_factor=factor))
@@ -127,7 +133,7 @@ def test_racks_share_the_replicas_of_a_partition(current: Replicas, factor: int)
 
 
 @given(clusters())
-def test_racks_of_unequal_size(current: Replicas) -> None:
+def test_spread_works_with_racks_of_unequal_size(current: Replicas) -> None:
     """One broker beside three: with two or more replicas it has one of each partition."""
     racks = {1: "a", 2: "b", 3: "b", 4: "b"}
     after = applied(current, spread(current, racks, balanced=True))
@@ -136,7 +142,7 @@ def test_racks_of_unequal_size(current: Replicas) -> None:
 
 
 @given(clusters(), TARGETS)
-def test_leaders_are_as_even_as_their_replicas_let_them_be(
+def test_balanced_spread_has_even_leaders_where_possible(
     current: Replicas, brokers: set[int]
 ) -> None:
     """Where each partition is everywhere, that is by one."""
@@ -151,7 +157,7 @@ def test_leaders_are_as_even_as_their_replicas_let_them_be(
         assert unevenness(leaders(own), brokers) <= 1
 
 
-def test_a_new_broker_gets_its_share_and_no_more() -> None:
+def test_new_broker_gets_an_even_share() -> None:
     current = topic("t", *[(1, 2), (2, 3), (3, 1)] * 4)
     moves = spread(current, dict.fromkeys([1, 2, 3, 4]), balanced=True)
     assert copied(moves) == 6
@@ -161,7 +167,7 @@ def test_a_new_broker_gets_its_share_and_no_more() -> None:
     assert leaders(after) == Counter({1: 3, 2: 3, 3: 3, 4: 3})
 
 
-def test_a_broker_that_goes_is_replaced_in_its_place() -> None:
+def test_removed_broker_is_replaced_at_the_same_position() -> None:
     current = topic("t", (1, 2), (2, 3), (3, 1))
     moves = spread(current, dict.fromkeys([1, 2, 4]))
     assert moves == {
@@ -170,36 +176,36 @@ def test_a_broker_that_goes_is_replaced_in_its_place() -> None:
     }
 
 
-def test_a_replacement_goes_to_the_rack_that_lost_one() -> None:
+def test_replacement_is_in_the_rack_of_the_removed_replica() -> None:
     racks = {1: "a", 2: "b", 4: "a", 5: "b", 6: "c"}
     current = topic("t", (1, 2, 3), (4, 5, 3))
     assert {move.adding for move in spread(current, racks).values()} == {(6,)}
 
 
-def test_racks_count_only_where_all_brokers_have_one() -> None:
+def test_racks_are_ignored_unless_all_brokers_have_one() -> None:
     current = topic("t", (1, 3), (1, 3))
     moves = spread(current, {1: "a", 2: "a", 4: None})
     assert {move.after for move in moves.values()} == {(1, 2), (1, 4)}
 
 
-def test_the_leader_stays_when_there_are_to_be_fewer() -> None:
+def test_leader_stays_when_replicas_are_removed() -> None:
     current = topic("t", (1, 2, 3), (2, 3, 1), (3, 1, 2))
     moves = spread(current, dict.fromkeys([1, 2, 3]), replication_factor=1)
     assert {move.after for move in moves.values()} == {(1,), (2,), (3,)}
 
 
-def test_more_replicas_than_brokers() -> None:
-    with pytest.raises(CannotSpread, match="t-0 is to have 3 replicas, and there are 2 brokers"):
+def test_spread_refuses_more_replicas_than_brokers() -> None:
+    with pytest.raises(CannotSpread, match="t-0 cannot have 3 replicas: there are 2 brokers"):
         spread(topic("t", (1, 2, 3)), dict.fromkeys([1, 2]))
 
 
-def test_a_plan_of_somebody_elses() -> None:
+def test_planned_returns_only_changed_partitions() -> None:
     current = topic("t", (1, 2), (2, 3))
     wanted = topic("t", (2, 1), (2, 3))
     assert planned(current, wanted) == {TopicPartition("t", 0): Move((1, 2), (2, 1))}
 
 
-def test_a_large_cluster_gets_a_broker() -> None:
+def test_spread_of_a_large_cluster_to_a_new_broker_is_even() -> None:
     """30,000 replicas; each broker gives its part."""
     current = topic("t", *[tuple((i + k) % 20 for k in range(3)) for i in range(5_000)])
     current |= {

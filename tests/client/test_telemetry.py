@@ -34,7 +34,7 @@ def label(name: str, text: str) -> KeyValue:
     return KeyValue(key=name, value=AnyValue(string_value=text))
 
 
-def test_each_kind_of_metric() -> None:
+def test_data_points_returns_each_kind_of_metric() -> None:
     whole, part = NumberDataPoint(as_int=3), NumberDataPoint(as_double=0.5)
     delta, total = AGGREGATION_TEMPORALITY_DELTA, AGGREGATION_TEMPORALITY_CUMULATIVE
     four = HistogramDataPoint(count=4, sum=10.0)
@@ -63,7 +63,7 @@ def test_each_kind_of_metric() -> None:
     ]
 
 
-def test_labels_tell_points_apart() -> None:
+def test_data_points_with_different_labels_are_separate() -> None:
     points = [
         NumberDataPoint(as_int=number, attributes=[label("node.id", str(number))])
         for number in (2, 1)
@@ -75,18 +75,18 @@ def test_labels_tell_points_apart() -> None:
     ]
 
 
-def test_no_value_is_none() -> None:
+def test_data_point_without_a_value_is_none() -> None:
     points = [NumberDataPoint(as_double=math.nan), NumberDataPoint()]
     found = data_points(payload(Metric(name="m", gauge=Gauge(data_points=points))))
     assert [each.value for each in found] == [None, None]
 
 
-def test_what_is_not_otlp() -> None:
+def test_data_points_refuses_a_payload_that_is_not_otlp() -> None:
     with pytest.raises(NotOtlp, match="a push of 3 bytes is not OTLP"):
         data_points(b"\xff\xff\xff")
 
 
-def test_a_record_of_anybody_is_a_push() -> None:
+def test_pushed_accepts_a_record_of_any_producer() -> None:
     bare = ConsumedRecord("t", 0, 0, 5, "CreateTime", None, None, [("client_id", None)])
     told = pushed(bare)
     assert (told.instance_id, told.client_id, told.payload) == ("", "", b"")

@@ -31,7 +31,7 @@ def seen(batches: list[bytearray], aborted: list[AbortedTransaction]) -> list[in
     return found
 
 
-def test_only_the_aborted_transaction_is_hidden() -> None:
+def test_read_committed_hides_only_the_aborted_transaction() -> None:
     batches = [
         batch(1, 0),
         batch(2, 1),
@@ -45,7 +45,7 @@ def test_only_the_aborted_transaction_is_hidden() -> None:
     assert seen(batches, aborted) == [1, 2, 5]
 
 
-def test_a_producer_that_aborts_twice() -> None:
+def test_read_committed_hides_two_aborted_transactions_of_a_producer() -> None:
     batches = [
         batch(1, 0),
         marker(ControlType.ABORT, 1, 1),
@@ -62,5 +62,5 @@ def test_a_producer_that_aborts_twice() -> None:
     assert seen(batches, aborted) == [2, 6]
 
 
-def test_nothing_aborted() -> None:
+def test_read_committed_hides_nothing_without_aborted_transactions() -> None:
     assert seen([batch(1, 0), marker(ControlType.COMMIT, 1, 1)], []) == [0]

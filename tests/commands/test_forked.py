@@ -39,7 +39,7 @@ def test_forked_command_has_its_own_environment_folder_and_input(tmp_path: Path)
     words = ("produce", "t", "--timeout", "0.1")
     done = run_kwire(*words, stdin="a line\n", environment=nowhere)
     assert done.returncode == 1
-    assert "no broker at 127.0.0.1:1" in done.stderr
+    assert "cannot connect to 127.0.0.1:1" in done.stderr
     assert "KWIRE_BOOTSTRAP_SERVERS" not in os.environ
 
 

@@ -170,12 +170,12 @@ def test_kwire_commands_authenticate(
 WRONG: dict[str, tuple[dict[str, str], str]] = {
     "password": (
         {"sasl.jaas.config": 'X required username="alice" password="wrong-secret";'},
-        "refuses the login: Authentication failed during authentication due to invalid credentials",
+        "refused the login: Authentication failed during authentication due to invalid credentials",
     ),
     "mechanism": ({"sasl.mechanism": "GSSAPI"}, "mechanism GSSAPI is not known"),
     "no line": ({"sasl.jaas.config": ""}, "sasl.jaas.config"),
-    "protocol": ({"security.protocol": "SSL"}, "broke"),
-    "a listener without": ({"security.protocol": "SASL_PLAINTEXT"}, "asks nobody who it is"),
+    "protocol": ({"security.protocol": "SSL"}, "lost the connection"),
+    "a listener without": ({"security.protocol": "SASL_PLAINTEXT"}, "needs no login"),
 }
 
 
@@ -200,4 +200,4 @@ def test_expired_token_is_refused(secured: SaslSsl, tmp_path: Path) -> None:
     given = {**java(secured, "OAUTHBEARER"), **url}
     properties = write_properties(tmp_path / "client.properties", given)
     done = kwire(secured, properties, "topics", "list")
-    assert 'refuses the login: {"status":"invalid_token"}' in done.stderr
+    assert 'refused the login: {"status":"invalid_token"}' in done.stderr

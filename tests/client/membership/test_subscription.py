@@ -19,7 +19,7 @@ wishes = st.dictionaries(st.text("mno", min_size=1), st.sets(topics), min_size=1
 counts = st.dictionaries(topics, st.integers(0, 9))
 
 
-def test_range_is_kafkas() -> None:
+def test_assign_ranges_assigns_as_kafkas_range_assignor() -> None:
     """Seven partitions among three: the first by name gets one more, each gets neighbours."""
     assigned = assign_ranges({"m2": ["t"], "m1": ["t"], "m3": ["t", "u"]}, {"t": 7, "u": 1})
     assert assigned["m1"] == [TopicPartition("t", index) for index in (0, 1, 2)]
@@ -30,7 +30,7 @@ def test_range_is_kafkas() -> None:
 
 
 @given(wishes, counts)
-def test_every_wanted_partition_goes_to_one_member_who_wants_it(
+def test_assign_ranges_gives_each_partition_to_one_subscribed_member(
     wished: dict[str, set[str]], partition_counts: dict[str, int]
 ) -> None:
     assigned = assign_ranges(wished, partition_counts)
@@ -49,22 +49,24 @@ def test_every_wanted_partition_goes_to_one_member_who_wants_it(
 
 
 @given(st.sets(st.text(min_size=1)), st.sets(st.builds(TopicPartition, topics, st.integers(0, 99))))
-def test_what_is_written_is_read(names: set[str], partitions: set[TopicPartition]) -> None:
+def test_written_subscription_and_assignment_are_read_back(
+    names: set[str], partitions: set[TopicPartition]
+) -> None:
     assert read_subscription(write_subscription(names)) == sorted(names)
     assert read_assignment(write_assignment(partitions)) == sorted(partitions)
 
 
-def test_a_subscription_of_a_newer_client_is_read() -> None:
+def test_read_subscription_reads_newer_versions() -> None:
     """Version 3 as the Java client 4.3 writes it: topics, user data, owned, generation, rack."""
     data = bytes.fromhex("0003 00000001 0001 74 ffffffff 00000000 00000005 ffff")
     assert read_subscription(data) == ["t"]
 
 
-def test_a_subscription_of_a_version_to_come_is_read() -> None:
+def test_read_subscription_reads_future_versions() -> None:
     """Later versions only append fields."""
     data = bytes.fromhex("0009 00000001 0001 74 ffffffff 00000000 00000005 ffff 1234")
     assert read_subscription(data) == ["t"]
 
 
-def test_no_assignment_is_no_partition() -> None:
+def test_read_assignment_of_no_bytes_is_empty() -> None:
     assert read_assignment(b"") == []
