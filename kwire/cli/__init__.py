@@ -1,6 +1,6 @@
 """The command line: `kwire serve` runs a broker, the other commands work with any Kafka cluster.
 
-`main` is all that the installed command imports; what a command needs is imported when it runs.
+The installed command imports `main` only.  Each command imports what it needs when it runs.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 import sys
 
 EXIT_INTERRUPTED = 130
-"""What a shell says of a process that Ctrl-C has ended."""
+"""The exit status that shells give a process that Ctrl-C has ended."""
 
 
 def main() -> None:
-    """Run the command line with the arguments of this process, to its end."""
+    """Run the command line with the arguments of this process, and exit with its status."""
     try:
         from kwire.cli.streams import prepare
 
@@ -20,10 +20,10 @@ def main() -> None:
         from kwire.cli.app import app, run
 
         status = run(app, "kwire")
-    except KeyboardInterrupt:  # before or after the command, whose own Ctrl-C is its own matter
+    except KeyboardInterrupt:  # Before or after the command.  A command handles its own Ctrl-C.
         status = EXIT_INTERRUPTED
     except RuntimeError as error:
-        # Python 3.11 makes it of a Ctrl-C that comes while a class takes on its attributes.
+        # Python 3.11 raises it for a Ctrl-C that arrives while a class is being created.
         if not isinstance(error.__cause__, KeyboardInterrupt):
             raise
         status = EXIT_INTERRUPTED

@@ -1,4 +1,4 @@
-"""`kwire acls`: who may do what."""
+"""`kwire acls`: lists, adds and removes access control lists (ACLs)."""
 
 from __future__ import annotations
 
@@ -28,30 +28,30 @@ TOPIC, GROUP, TRANSACTION, TOKEN, USER, CLUSTER = (
     "topic", "group", "transactional-id", "delegation-token", "user", "cluster"
 )  # fmt: skip
 _RESOURCES = {
-    TOPIC: "A topic; '*' is all of them.",
-    GROUP: "A group; '*' is all of them.",
-    TRANSACTION: "A transactional id; '*' is all of them.",
-    TOKEN: "A delegation token's id; '*' is all of them.",
-    USER: "A user whose tokens others make or describe, as User:NAME.",
+    TOPIC: "A topic; '*' means all topics.",
+    GROUP: "A group; '*' means all groups.",
+    TRANSACTION: "A transactional id; '*' means all.",
+    TOKEN: "The id of a delegation token; '*' means all tokens.",
+    USER: "A user, as User:NAME, for whom others create or describe tokens.",
 }
 ROLES: Mapping[str, Mapping[str, Sequence[str]]] = {
     "producer": {TOPIC: ("write", "describe", "create"), TRANSACTION: ("write", "describe")},
     "consumer": {TOPIC: ("read", "describe"), GROUP: ("read",)},
 }
-"""What kafka-acls gives to who writes and who reads, by what it is on."""
+"""The operations that --producer and --consumer allow, by resource, as in kafka-acls."""
 COLUMNS = ("resource", "name", "pattern", "principal", "host", "operation", "permission")
 
 Resource = tuple[str, str]
-"""Its kind and its name, as options give them."""
+"""(kind, name) of a resource, as options give them."""
 _ANYTHING = ("any", "")
 
 
 @click.group("acls", cls=Commands)
 def command() -> None:
-    """List, add and remove rules of who may do what: Kafka's access control lists.
+    """List, add and remove access control lists (ACLs).
 
-    The brokers need an authorizer (authorizer.class.name).  What no rule is about is for super
-    users alone, and what one rule denies no other allows.
+    The brokers need an authorizer (authorizer.class.name).  Without a rule for a resource only
+    super users may use it.  A rule that denies wins over rules that allow.
 
     \b
       kwire acls add --allow-principal User:alice --producer --topic orders
@@ -66,7 +66,7 @@ def command() -> None:
 
 
 def resource_options(command: C) -> C:
-    """What rules are on; the command is called with what `_resources` takes."""
+    """Add the options that name resources, which `_resources` reads."""
     command = click.option("--cluster", "whole", is_flag=True, help="The cluster itself.")(command)
     for kind, words in reversed(_RESOURCES.items()):
         command = click.option(f"--{kind}", metavar="NAME", multiple=True, help=words)(command)
@@ -101,18 +101,19 @@ def _principal_option(*names: str, words: str) -> Callable[[C], C]:
 
 
 def filter_options(command: C) -> C:
-    """Which rules are meant; the command is called with what `_filters` takes."""
-    words = "What is allowed, or what is denied."
+    """Add the options that select rules, which `_filters` reads."""
+    words = "Only rules that allow, or only rules that deny."
     command = click.option("--permission", type=click.Choice(("allow", "deny")), help=words)(
         command
     )
-    command = click.option("--host", metavar="ADDRESS", help="From where.")(command)
-    command = _operation_option("What may or may not be done")(command)
-    return _principal_option("-p", "--principal", "principals", words="Who, as User:NAME.")(command)
+    command = click.option("--host", metavar="ADDRESS", help="Only rules for this host.")(command)
+    command = _operation_option("Only rules about this operation")(command)
+    words = "Only rules for this principal, as User:NAME."
+    return _principal_option("-p", "--principal", "principals", words=words)(command)
 
 
 def _filters(chosen: Mapping[str, Any]) -> list[AclFilter]:
-    """One for each thing that is named with each who and what."""
+    """A filter for each combination of the given resources, principals and operations."""
     from kwire.client.access import acls
 
     permission = acls.Permission[(chosen["permission"] or "any").upper()]
@@ -140,16 +141,17 @@ def _constant(word: str) -> str:
 
 
 def _row(acl: Acl) -> tuple[str, ...]:
-    told = (acl.resource, acl.name, acl.pattern, *acl[3:])
+    fields = (acl.resource, acl.name, acl.pattern, *acl[3:])
     return tuple(
-        each if isinstance(each, str) else each.name.lower().replace("_", "-") for each in told
+        field if isinstance(field, str) else field.name.lower().replace("_", "-")
+        for field in fields
     )
 
 
-def _show(rules: Mapping[Acl, str], as_json: bool, what: str = "") -> None:
-    """`what` is the title of what is said of each beside itself."""
-    columns = (*COLUMNS, *([what] if what else []))
-    rows = [(*_row(acl), *([said] if what else [])) for acl, said in rules.items()]
+def _show(rules: Mapping[Acl, str], as_json: bool, note_column: str = "") -> None:
+    """Print the rules; `note_column` names a further column, with the notes on the rules."""
+    columns = (*COLUMNS, *([note_column] if note_column else []))
+    rows = [(*_row(acl), *([note] if note_column else [])) for acl, note in rules.items()]
     if as_json:
         print_json([dict(zip(columns, row, strict=True)) for row in rows])
     else:
@@ -169,13 +171,13 @@ def _described(cluster: Cluster, filters: Sequence[AclFilter]) -> list[Acl]:
 @resource_options
 @_pattern_option(
     ("any", "match", "literal", "prefixed"), "match",
-    "How names are meant; match is whatever decides on what has that name.",
+    "Which rules a name selects: match selects all rules that apply to a resource of that name.",
 )  # fmt: skip
 @filter_options
 @json_option
 @connected
 def list_command(cluster: Cluster, as_json: bool, **chosen: Any) -> None:  # noqa: ANN401 - options
-    """List all rules, or those that the options name."""
+    """List all rules, or those that the options select."""
     _show(dict.fromkeys(_described(cluster, _filters(chosen)), ""), as_json)
 
 
@@ -183,10 +185,10 @@ def list_command(cluster: Cluster, as_json: bool, **chosen: Any) -> None:  # noq
 @resource_options
 @_pattern_option(
     ("any", "match", "literal", "prefixed"), "literal",
-    "How names are meant; match is whatever decides on what has that name.",
+    "Which rules a name selects: match selects all rules that apply to a resource of that name.",
 )  # fmt: skip
 @filter_options
-@click.option("--all", "everything", is_flag=True, help="All rules there are.")
+@click.option("--all", "everything", is_flag=True, help="Remove all rules.")
 @asking_options()
 @json_option
 @connected
@@ -198,7 +200,7 @@ def remove_command(
     as_json: bool,
     **chosen: Any,  # noqa: ANN401 - options
 ) -> None:
-    """Remove the rules that the options name.  They are shown, and somebody is asked.
+    """Remove the rules that the options select.  Shows them and asks before it removes them.
 
     \b
       kwire acls remove --topic orders
@@ -209,30 +211,41 @@ def remove_command(
 
     names_some = any(value for name, value in chosen.items() if name != "pattern")
     if names_some is everything:
-        raise click.UsageError("say which rules are to go, or --all")
-    found = _described(cluster, _filters(chosen))
-    _show(dict.fromkeys(found, ""), as_json)
-    if dry_run or not found:
-        say(f"{NOT_CHANGED}: {counted(len(found), 'rule')} would be removed")
+        raise click.UsageError("give options that select rules, or --all")
+    rules = _described(cluster, _filters(chosen))
+    _show(dict.fromkeys(rules, ""), as_json)
+    if dry_run or not rules:
+        say(f"{NOT_CHANGED}: {counted(len(rules), 'rule')} would be removed")
         return
-    must_agree("Remove them?", yes=yes)
-    gone = delete_acls(cluster, [only(each) for each in found])
-    say(f"{counted(len(gone), 'rule')} removed")
+    must_agree("Remove these rules?", yes=yes)
+    removed = delete_acls(cluster, [only(rule) for rule in rules])
+    say(f"{counted(len(removed), 'rule')} removed")
 
 
 @command.command("add")
-@_principal_option("--allow-principal", "allowed", words="Who may, as User:NAME; User:* is all.")
-@_principal_option("--deny-principal", "denied", words="Who may not.")
-@click.option("--allow-host", metavar="ADDRESS", multiple=True, help="From here alone.")
-@click.option("--deny-host", metavar="ADDRESS", multiple=True, help="From here not.")
-@_operation_option("What they may or may not do; all is the default")
-@click.option("--producer", is_flag=True, help="What a producer needs, on --topic and the like.")
-@click.option("--consumer", is_flag=True, help="What a consumer needs, on --topic and --group.")
+@_principal_option(
+    "--allow-principal", "allowed", words="Allow this principal, as User:NAME; User:* means all."
+)
+@_principal_option("--deny-principal", "denied", words="Deny this principal.")
+@click.option(
+    "--allow-host", metavar="ADDRESS", multiple=True, help="Allow only connections from ADDRESS."
+)
+@click.option(
+    "--deny-host", metavar="ADDRESS", multiple=True, help="Deny only connections from ADDRESS."
+)
+@_operation_option("The operation to allow or deny, by default all")
+@click.option(
+    "--producer", is_flag=True,
+    help="Allow what a producer needs on --topic and --transactional-id.",
+)  # fmt: skip
+@click.option(
+    "--consumer", is_flag=True, help="Allow what a consumer needs on --topic and --group."
+)
 @resource_options
 @_pattern_option(
-    ("literal", "prefixed"), "literal", "Whether a name is meant, or all that begin with it."
+    ("literal", "prefixed"), "literal", "Whether a name is exact, or a prefix of names."
 )
-@click.option("--dry-run", is_flag=True, help="Show what would be added, and do nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would be added, and add nothing.")
 @json_option
 @connected
 def add_command(
@@ -241,7 +254,7 @@ def add_command(
     as_json: bool,
     **chosen: Any,  # noqa: ANN401 - options
 ) -> None:
-    """Add rules of who may, or may not, do what.  They are shown, with those that are there.
+    """Add rules that allow or deny operations.  Shows the rules, and which of them exist already.
 
     \b
       kwire acls add --allow-principal User:alice --producer --topic orders
@@ -251,10 +264,10 @@ def add_command(
     """
     from kwire.client.access.acls import create_acls, only
 
-    wanted = list(dict.fromkeys(_added(chosen)))
-    there = set(_described(cluster, [only(each) for each in wanted]))
-    new = [each for each in wanted if each not in there]
-    _show({each: "there" if each in there else "new" for each in wanted}, as_json, "state")
+    rules = list(dict.fromkeys(_added(chosen)))
+    existing = set(_described(cluster, [only(rule) for rule in rules]))
+    new = [rule for rule in rules if rule not in existing]
+    _show({rule: "there" if rule in existing else "new" for rule in rules}, as_json, "state")
     if dry_run or not new:
         say(f"{NOT_CHANGED}: {counted(len(new), 'rule')} would be added")
         return
@@ -263,12 +276,12 @@ def add_command(
 
 
 def _added(chosen: Mapping[str, Any]) -> Iterator[Acl]:
-    """The rules that options ask for.  Raises UsageError."""
+    """The rules that the options describe.  Raises UsageError."""
     from kwire.client.access import acls
 
     pattern = acls.Pattern[chosen["pattern"].upper()]
-    for (kind, name), operation in _asked(chosen):
-        for permission, principal, host in _who(chosen):
+    for (kind, name), operation in _operations(chosen):
+        for permission, principal, host in _principals(chosen):
             yield acls.Acl(
                 acls.Resource[_constant(kind)],
                 pattern if kind != CLUSTER else acls.Pattern.LITERAL,
@@ -280,49 +293,54 @@ def _added(chosen: Mapping[str, Any]) -> Iterator[Acl]:
             )
 
 
-def _who(chosen: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Permission, principal, host.  Raises UsageError where there is nobody."""
+def _principals(chosen: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """(permission, principal, host) of each rule.  Raises UsageError without a principal."""
     if not (chosen["allowed"] or chosen["denied"]):
-        raise click.UsageError("say whom: --allow-principal or --deny-principal")
+        raise click.UsageError("give --allow-principal or --deny-principal")
     for permission, principals, hosts in (
         ("ALLOW", chosen["allowed"], chosen["allow_host"]),
         ("DENY", chosen["denied"], chosen["deny_host"]),
     ):
         if hosts and not principals:
             word = permission.lower()
-            raise click.UsageError(f"--{word}-host says nothing without --{word}-principal")
+            raise click.UsageError(f"--{word}-host needs --{word}-principal")
         for principal in principals:
             for host in hosts or ["*"]:
                 yield permission, principal, host
 
 
-def _asked(chosen: Mapping[str, Any]) -> Iterator[tuple[Resource, str]]:
-    """What may be done on what.  Raises UsageError."""
+def _operations(chosen: Mapping[str, Any]) -> Iterator[tuple[Resource, str]]:
+    """(resource, operation) of each rule.  Raises UsageError without a resource."""
     resources = _resources(chosen)
     if not resources:
-        raise click.UsageError("say on what: --topic, --group, --cluster and the like")
+        raise click.UsageError("give the resource: --topic, --group, --cluster or another one")
     if chosen["producer"] or chosen["consumer"]:
-        yield from _needed(chosen, resources)
+        yield from _role_operations(chosen, resources)
         return
     for resource in resources:
         for operation in chosen["operations"] or ["all"]:
             yield resource, operation
 
 
-def _needed(
+def _role_operations(
     chosen: Mapping[str, Any], resources: Sequence[Resource]
 ) -> Iterator[tuple[Resource, str]]:
-    """What those need who write, or read.  Raises UsageError."""
+    """(resource, operation) of all that --producer and --consumer allow.  Raises UsageError."""
     if chosen["operations"] or chosen["denied"]:
-        raise click.UsageError("--producer and --consumer stand for operations that are allowed")
+        raise click.UsageError(
+            "--producer and --consumer choose the operations and allow them: leave out "
+            "--operation and --deny-principal"
+        )
     roles = [(role, needs) for role, needs in ROLES.items() if chosen[role]]
     for role, needs in roles:
         lacking = [kind for kind in needs if kind != TRANSACTION and not chosen[kind]]
         if lacking:
             raise click.UsageError(f"a {role} needs --{' and --'.join(lacking)}")
     for resource in resources:
-        its = [operation for _, needs in roles for operation in needs.get(resource[0], ())]
-        if not its:
-            raise click.UsageError(f"--{resource[0]} is nothing that they need")
-        for operation in its:
+        operations = [operation for _, needs in roles for operation in needs.get(resource[0], ())]
+        if not operations:
+            raise click.UsageError(
+                f"--{resource[0]} does not go with --{' and --'.join(role for role, _ in roles)}"
+            )
+        for operation in operations:
             yield resource, operation

@@ -1,7 +1,7 @@
-"""What clients will be told of this broker's addresses, and where that cannot work.
+"""Messages about the addresses that a broker advertises, and warnings about unusable ones.
 
-A client connects to the bootstrap address, is told the advertised one, and uses that from then on:
-the commonest trouble with a new broker is an advertised address that the client cannot reach.
+A client connects to a bootstrap address, receives the advertised address, and uses that from then
+on.  The most common problem with a new broker is an advertised address that clients cannot reach.
 """
 
 from __future__ import annotations
@@ -17,27 +17,30 @@ if TYPE_CHECKING:
     from kwire.settings import BrokerConfig
 
 WILDCARDS = ("", "0.0.0.0", "::")
-"""Listening there is listening on every interface."""
+"""Hosts that mean all interfaces."""
 
 log = logging.getLogger("kwire.serve")
 
 
 def listener_lines(config: BrokerConfig) -> Iterator[str]:
-    """A line for each listener: where it listens and what its clients are told."""
+    """A message for each listener: the address it listens on, and the address it advertises."""
     advertised = {endpoint.listener: endpoint for endpoint in config.advertised_listeners}
     for bound in config.listeners:
-        where = f"{bound.host or '*'}:{bound.port}"
-        told = advertised.get(bound.listener)
-        if told is None:
-            yield f"{bound.listener} listens on {where}; its clients are told of no broker"
-        elif (told.host, told.port) == (bound.host, bound.port):
-            yield f"{bound.listener} listens on {where}, and clients are told so"
+        address = f"{bound.host or '*'}:{bound.port}"
+        endpoint = advertised.get(bound.listener)
+        if endpoint is None:
+            yield f"{bound.listener} listens on {address} and advertises no address"
+        elif (endpoint.host, endpoint.port) == (bound.host, bound.port):
+            yield f"{bound.listener} listens on {address} and advertises the same address"
         else:
-            yield f"{bound.listener} listens on {where}; clients are told {told.host}:{told.port}"
+            yield (
+                f"{bound.listener} listens on {address} and advertises "
+                f"{endpoint.host}:{endpoint.port}"
+            )
 
 
 def warn_in_background(config: BrokerConfig) -> None:
-    """Warn of addresses that cannot work, without keeping anyone waiting for a slow resolver."""
+    """Log the warnings from a thread, since resolving host names may be slow."""
     threading.Thread(target=_warn, args=(config,), name="advertised", daemon=True).start()
 
 
@@ -47,39 +50,41 @@ def _warn(config: BrokerConfig) -> None:
 
 
 def warnings(config: BrokerConfig) -> Iterator[str]:
-    """A sentence for each advertised address that some or all clients cannot use."""
+    """A warning for each advertised address that some or all clients cannot use."""
     bound = {endpoint.listener: endpoint for endpoint in config.listeners}
     explicit = "advertised.listeners" in config.explicit
-    for told in config.advertised_listeners:
-        addresses = resolved(told.host)
+    for endpoint in config.advertised_listeners:
+        addresses = resolved(endpoint.host)
         if addresses is None:
             yield (
-                f"clients of {told.listener} are told {told.host}:{told.port}, and that name "
-                "cannot be resolved here: set advertised.listeners to one that clients can reach"
+                f"{endpoint.listener} advertises {endpoint.host}:{endpoint.port}, and this "
+                "machine cannot resolve that name: set advertised.listeners to an address that "
+                "clients can reach"
             )
-        elif bound[told.listener].host in WILDCARDS:
-            yield from _wildcard_warnings(told, addresses, explicit)
+        elif bound[endpoint.listener].host in WILDCARDS:
+            yield from _wildcard_warnings(endpoint, addresses, explicit)
 
 
-def _wildcard_warnings(told: Endpoint, addresses: list[str], explicit: bool) -> Iterator[str]:
-    """Whoever listens on every interface wants clients from elsewhere."""
+def _wildcard_warnings(endpoint: Endpoint, addresses: list[str], explicit: bool) -> Iterator[str]:
+    """Warnings about a listener on all interfaces, which is meant for clients on other machines."""
+    advertised = f"{endpoint.host}:{endpoint.port}"
     loopback = all(address.startswith("127.") or address == "::1" for address in addresses)
     if loopback:
         yield (
-            f"{told.listener} listens on every interface, and clients are told "
-            f"{told.host}:{told.port}: clients in other containers or on other machines will look "
-            "for the broker on their own; set advertised.listeners for them"
+            f"{endpoint.listener} listens on all interfaces but advertises {advertised}: clients "
+            "in other containers or on other machines would connect to themselves; set "
+            "advertised.listeners to an address that they can reach"
         )
     elif not explicit:
         yield (
-            f"{told.listener} listens on every interface, and clients are told this host's name, "
-            f"{told.host}:{told.port}: clients that cannot resolve it need advertised.listeners"
+            f"{endpoint.listener} listens on all interfaces and advertises this host's name, "
+            f"{advertised}: set advertised.listeners if clients cannot resolve it"
         )
 
 
 def resolved(host: str) -> list[str] | None:
-    """The addresses of a host; None if it has none."""
+    """The addresses of a host, or None if it cannot be resolved."""
     try:
-        return [str(found[4][0]) for found in socket.getaddrinfo(host, None)]
+        return [str(info[4][0]) for info in socket.getaddrinfo(host, None)]
     except (OSError, UnicodeError):
         return None

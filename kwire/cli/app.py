@@ -1,4 +1,4 @@
-"""The root command and what its commands share: looking them up, the cluster, failures."""
+"""The command `kwire`, and what its commands share: lookup, the cluster, error messages."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ COMMANDS = {
     "groups": "List, describe, reset and delete consumer groups.",
     "configs": "Describe and alter settings of topics, brokers and groups.",
     "users": "List, add and remove users, and change their passwords.",
-    "acls": "List, add and remove rules of who may do what.",
+    "acls": "List, add and remove access control lists (ACLs).",
     "tokens": "Create, list, renew and expire delegation tokens.",
     "quotas": "List, set and remove quotas of users, clients and addresses.",
-    "apply": "Have a cluster be as a file declares it.",
-    "export": "Write what a cluster has as such a file.",
+    "apply": "Change a cluster to the state that a file declares.",
+    "export": "Write the state of a cluster to such a file.",
     "telemetry": "List and describe the metrics that clients push.",
-    "fault": "Have requests befallen by faults, for a test.",
-    "trace": "Show requests and their answers as they come.",
-    "clock": "Describe a broker's time and have it pass, for a test.",
-    "snapshot": "Keep what a broker holds, go back to it, and fork it.",
-    "certs": "Make certificates to develop with.",
-    "doctor": "Say what a broker's settings leave open.",
-    "log": "Look into the files of a log directory, and check them.",
-    "cluster": "Look after a cluster of several brokers.",
-    "ping": "Tell whether a cluster answers.",
+    "fault": "Inject faults into requests, for a test.",
+    "trace": "Show requests and responses as they arrive.",
+    "clock": "Describe and advance the clock of a broker, for a test.",
+    "snapshot": "Create, restore and fork snapshots of a broker.",
+    "certs": "Create certificates for development.",
+    "doctor": "Check the security of a broker's settings.",
+    "log": "Dump and verify the files of a log directory.",
+    "cluster": "Run and manage a cluster of several brokers.",
+    "ping": "Check whether the brokers of a cluster answer.",
     "conformance": "Compare a broker with Apache Kafka, request by request.",
     "pipeline": "Archive, replay, mirror, audit and query topics with Spark.",
 }
-"""Each command is `command` in the module of its name; the words are here so that `kwire --help`
-imports none of them."""
+"""The summary of each command.  The command is `command` in the module of its name.  The summaries
+are here so that `kwire --help` imports none of these modules."""
 
 FOLDERS = {
     "certs": "securing",
@@ -59,13 +59,13 @@ FOLDERS = {
     "tokens": "securing",
     "trace": "testing",
 }
-"""Of commands whose modules stand in a folder of their own."""
+"""The subpackages of kwire.cli that hold the modules of these commands."""
 
 BOOTSTRAP_SERVERS = "bootstrap.servers"
 BOOTSTRAP_DEFAULT = "localhost:9092"
 TIMEOUT_S = 30.0
 EXIT_READER_GONE = 0
-"""Whoever read our output has enough: `kwire consume t | head` is no failure."""
+"""The exit status when the reader has closed the pipe: `kwire consume t | head` is no error."""
 
 
 def _module(name: str) -> str:
@@ -89,31 +89,31 @@ def print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     help="Show the version and exit.",
 )  # fmt: skip
 def app() -> None:
-    """kwire is a broker that speaks Apache Kafka's protocol, and tools for any Kafka cluster.
+    """A broker that speaks Apache Kafka's protocol, and tools for any Kafka cluster.
 
     \b
-    A broker on localhost:9092, its data in ./kwire-data:
+    Start a broker on localhost:9092 that stores its data in ./kwire-data:
       kwire serve
     \b
-    In another terminal, a topic, some records in and out:
+    In another terminal, create a topic, write a record and read it:
       kwire topics create greetings --partitions 3
       echo "hello" | kwire produce greetings
       kwire consume greetings --from-beginning --exit
 
-    Every command explains itself: kwire COMMAND --help
+    Help for a command: kwire COMMAND --help
 
     \b
-    The shell completes commands and options with this line in ~/.bashrc:
+    To let the shell complete commands and options, add this line to ~/.bashrc:
       eval "$(_KWIRE_COMPLETE=bash_source kwire)"
-    For zsh it is zsh_source; for fish: _KWIRE_COMPLETE=fish_source kwire | source
+    For zsh use zsh_source; for fish run: _KWIRE_COMPLETE=fish_source kwire | source
     """
 
 
 def run(command: click.Command, name: str) -> int:
-    """Run a command with the arguments of this process; returns the exit status."""
+    """Run a command with the arguments of this process, and return its exit status."""
     try:
-        # Alone, click says "Aborted!" of Ctrl-C, and has a word of its own for a broken pipe.
-        done = command.main(prog_name=name, standalone_mode=False)
+        # In standalone mode click prints "Aborted!" after Ctrl-C, and handles broken pipes itself.
+        status = command.main(prog_name=name, standalone_mode=False)
         sys.stdout.flush()
     except click.Abort:
         return EXIT_INTERRUPTED
@@ -130,11 +130,11 @@ def run(command: click.Command, name: str) -> int:
     except OSError as error:
         tell_of_file(error)
         return EXIT_FAILURE
-    return done if isinstance(done, int) else 0
+    return status if isinstance(status, int) else 0
 
 
 def in_words(run: Callable[[], R]) -> R:
-    """Turn the client's failures into one sentence on stderr and an exit status."""
+    """The result of `run`.  A failure of the client becomes a message and an exit status."""
     from kwire.cli.text.output import printable
     from kwire.client.errors import ClientError
 
@@ -143,18 +143,18 @@ def in_words(run: Callable[[], R]) -> R:
     except ClientError as error:
         click.echo(f"kwire: {printable(str(error))}", err=True)
         raise SystemExit(failure_status()) from error
-    except OSError as error:  # a file that cannot be read or written
+    except OSError as error:  # A file cannot be read or written.
         tell_of_file(error)
         raise SystemExit(failure_status()) from error
 
 
 def connected(command: Callable[..., R]) -> Callable[..., R]:
-    """Give a command the options that say where the cluster is, and the cluster itself."""
+    """Add the options that name the cluster, and pass the connected cluster to the command."""
     return connected_within(TIMEOUT_S)(command)
 
 
 def connected_within(timeout_s: float) -> Callable[[Callable[..., R]], Callable[..., R]]:
-    """As `connected`, for a command whose --timeout is another unless somebody says so."""
+    """As `connected`, with another default of --timeout."""
 
     def decorated(command: Callable[..., R]) -> Callable[..., R]:
         return _connected(command, timeout_s)
@@ -163,10 +163,10 @@ def connected_within(timeout_s: float) -> Callable[[Callable[..., R]], Callable[
 
 
 def client_properties(file: Path | None, given: Iterable[tuple[str, str]] = ()) -> dict[str, str]:
-    """The properties of a file, if there is one, and those of the command line before them.
+    """The client properties of a file and of the command line; the latter win.
 
-    A name that is nearly one of Kafka's client properties is told on standard error.  Raises Misuse
-    where security would fall away by it.
+    Warns on standard error about a misspelt name.  Raises Misuse if the misspelt property is about
+    security, because the connection would be less secure without it, and if the file is invalid.
     """
     from kwire.client.errors import Misuse
     from kwire.settings.error import ConfigError
@@ -189,14 +189,14 @@ def _check_names(properties: Mapping[str, str], file: Path | None) -> None:
 
     where = "" if file is None else f"{file}: "
     for name, nearest, is_of_security in misspelt(properties):
-        hint = f"there is no client property {name}: did you mean {nearest}?"
+        hint = f"unknown client property {name}: did you mean {nearest}?"
         if is_of_security and nearest not in properties:
             raise Misuse(f"{where}{hint}")
         click.echo(f"kwire: {printable(f'{where}{hint}')} It is ignored.", err=True)
 
 
 def _security(properties: dict[str, str]) -> ClientSecurity | None:
-    """What those client properties ask for."""
+    """The security that client properties ask for, or None without any property."""
     if not properties:
         return None
     from kwire.client.security import ClientSecurity
@@ -205,28 +205,28 @@ def _security(properties: dict[str, str]) -> ClientSecurity | None:
 
 
 def bootstrap_of(given: str | None, properties: Mapping[str, str]) -> str:
-    """Where the cluster is: by the command line or environment, else by the file, else here."""
+    """The bootstrap servers: from the command line or the environment, the file, or the default."""
     if given is not None:
         return given
     return properties.get(BOOTSTRAP_SERVERS, "").strip() or BOOTSTRAP_DEFAULT
 
 
 def bootstrap_option(command: Callable[..., R]) -> Callable[..., R]:
-    """Give a command `bootstrap_server`, or None where neither line nor environment say it."""
+    """Add --bootstrap-server.  The command gets `bootstrap_server`, None if nothing gives one."""
     return click.option(
         "-b", "--bootstrap-server", metavar="HOST:PORT[,...]", envvar="KWIRE_BOOTSTRAP_SERVERS",
-        help="Where the cluster is; if not given $KWIRE_BOOTSTRAP_SERVERS, else bootstrap.servers "
-        f"of the --command-config file, else {BOOTSTRAP_DEFAULT}.",
+        help="Addresses of brokers of the cluster. Default: $KWIRE_BOOTSTRAP_SERVERS, or "
+        f"bootstrap.servers in the --command-config file, or {BOOTSTRAP_DEFAULT}.",
     )(command)  # fmt: skip
 
 
 def command_config_option(command: Callable[..., R]) -> Callable[..., R]:
-    """Give a command `command_config`, a file of client properties."""
+    """Add --command-config.  The command gets `command_config`, a file of client properties."""
     return click.option(
         "--command-config", metavar="FILE", envvar="KWIRE_COMMAND_CONFIG",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="Client properties, as Kafka's tools take them: bootstrap.servers, security.protocol, "
-        "ssl.*, sasl.*; $KWIRE_COMMAND_CONFIG if not given.",
+        help="File of client properties, as for Kafka's tools: bootstrap.servers, "
+        "security.protocol, ssl.*, sasl.*. Default: $KWIRE_COMMAND_CONFIG.",
     )(command)  # fmt: skip
 
 
@@ -234,7 +234,7 @@ def _connected(command: Callable[..., R], timeout_s: float) -> Callable[..., R]:
     @bootstrap_option
     @click.option(
         "--timeout", type=TIMEOUT, metavar="SECONDS", default=timeout_s,
-        show_default=True, help="How long to try before giving up.",
+        show_default=True, help="How long to retry before the command fails.",
     )  # fmt: skip
     @command_config_option
     def run(

@@ -1,4 +1,4 @@
-"""`kwire apply`: have a cluster be as a file declares it."""
+"""`kwire apply`: changes a cluster to the state that a file declares."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ def _checks(_: click.Context, __: click.Parameter, check: bool) -> bool:
 @asking_options()
 @click.option(
     "--check", is_flag=True, callback=_checks,
-    help="Exit with 1 where something would change (or, with --yes, has changed), and with 2 where"
-    " that cannot be said.",
+    help="Exit with 1 if something would change (or has changed, with --yes), and with 2 if the"
+    " check failed.",
 )  # fmt: skip
 @click.option(
     "--prune", is_flag=True,
-    help="Remove what the file's sections do not name; never topics that are Kafka's own.",
+    help="Remove what the sections of the file do not name, except Kafka's internal topics.",
 )  # fmt: skip
 @click.option(
     "--passwords", is_flag=True,
-    help="Set all passwords anew: whether one is another cannot be seen.",
+    help="Set all passwords again, since the cluster does not show whether one differs.",
 )  # fmt: skip
 @connected
 def command(
@@ -54,11 +54,11 @@ def command(
     prune: bool,
     passwords: bool,
 ) -> None:
-    """Have a cluster be as FILE declares it: topics and their first records, users, rules of who
-    may do what, quotas, settings of groups and client metrics.
+    """Change a cluster to the state that FILE declares: topics and their first records, users,
+    ACLs, quotas, and configs of groups and client metrics.
 
-    The plan is shown, and somebody is asked.  What is there already stays as it is, so that a
-    second time changes nothing.  docs/declared-state.md says what the file may hold:
+    Shows the plan and asks before it changes anything.  Applying the same file again changes
+    nothing.  docs/declared-state.md describes the file:
 
     \b
       topics:
@@ -75,30 +75,30 @@ def command(
     \b
       kwire apply cluster.yaml
       kwire apply cluster.yaml --dry-run --prune
-      kwire apply cluster.yaml --check          exits with 1 where something would change
+      kwire apply cluster.yaml --check          exits with 1 if something would change
     """
     from kwire.cli.declared_state.carrying import planned
 
     declaration = loaded(file)
-    made = planned(cluster, declaration, prune=prune, passwords=passwords)
-    show(made.changes)
-    if made.conflicts:
-        for each in made.conflicts:
-            complain(each)
+    plan = planned(cluster, declaration, prune=prune, passwords=passwords)
+    show(plan.changes)
+    if plan.conflicts:
+        for conflict in plan.conflicts:
+            complain(conflict)
         say(NOT_CHANGED)
         raise SystemExit(failure_status())
-    if not made.changes:
+    if not plan.changes:
         say(NOTHING)
         return
     if not (dry_run or (check and not yes)):
         must_agree("Make these changes?", yes=yes)
-        carry_out_all(cluster, made.changes, declaration)
+        carry_out_all(cluster, plan.changes, declaration)
     if check:
         raise SystemExit(EXIT_FOUND)
 
 
 def loaded(source: Path) -> Declaration:
-    """What the file declares, or a sentence for each mistake in it, and the end."""
+    """The declaration in a file.  Prints each mistake in an invalid file and exits."""
     from kwire.cli.declared_state.document import DeclarationError
     from kwire.cli.declared_state.files import load
 
@@ -111,12 +111,12 @@ def loaded(source: Path) -> Declaration:
 
 
 def complain(sentence: str) -> None:
-    """On stderr, so that it can be shown as it is."""
+    """Print an error message on standard error, with control characters escaped."""
     click.echo(f"kwire: {printable(sentence)}", err=True)
 
 
 def show(changes: Sequence[Change]) -> None:
-    """The plan, in colours on a terminal."""
+    """Print the plan, in colours on a terminal."""
     from kwire.cli.declared_state import words
 
     colours = {words.NEW: "green", words.CHANGED: "yellow", words.GONE: "red"}
@@ -130,14 +130,14 @@ def show(changes: Sequence[Change]) -> None:
 
 
 def carry_out_all(cluster: Cluster, changes: Sequence[Change], declaration: Declaration) -> None:
-    """Make the changes; what could not be made is told, and ends with status 1."""
+    """Make the changes.  Prints each change that failed, and then exits with a failure status."""
     from kwire.cli.declared_state.carrying import carry_out
 
     outcome = carry_out(cluster, changes, declaration.folder)
     say(f"{counted(len(outcome.done), 'change')} made")
     if outcome.failures:
-        for each in outcome.failures:
-            complain(each)
+        for failure in outcome.failures:
+            complain(failure)
         left = len(changes) - len(outcome.done)
         say(f"{left} of {counted(len(changes), 'change')} not made")
         raise SystemExit(failure_status())

@@ -1,7 +1,7 @@
-"""`kwire serve --apply`: a broker has what a file declares before anybody is let in.
+"""`kwire serve --apply`: applies a declaration to the broker before clients can connect.
 
-It asks itself, over a connection of its own that nothing holds back (kwire.server.network.own), in
-a thread, for the client waits.  Nothing is ever removed here.
+The broker sends requests to itself over an internal connection (kwire.server.network.own).  They
+run in a thread, since the client blocks.  Nothing is ever removed here.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ log = logging.getLogger("kwire.apply")
 
 
 class _OwnConnection(Connection):
-    """Over a socket that is there."""
+    """A connection over a socket that is already connected to the broker."""
 
     def __init__(self, given: socket.socket) -> None:
         self._given = given
@@ -44,7 +44,7 @@ class _OwnConnection(Connection):
 
 
 class _OwnCluster(Cluster):
-    """All roles are the one broker's."""
+    """A cluster of this one broker, which has all roles."""
 
     def __init__(self, client: socket.socket) -> None:
         super().__init__("localhost", client_id=CLIENT_ID, timeout_s=TIMEOUT_S)
@@ -61,7 +61,10 @@ class _OwnCluster(Cluster):
 
 
 def declaring(declaration: Declaration) -> Callable[[socket.socket], Awaitable[None]]:
-    """What kwire.server.server calls at start.  It raises ConfigError where something cannot be."""
+    """The function that kwire.server.server calls at start to apply the declaration.
+
+    It raises ConfigError if the declaration conflicts with the broker or a change fails.
+    """
 
     async def declare(client: socket.socket) -> None:
         await trio.to_thread.run_sync(partial(_apply, client, declaration), abandon_on_cancel=True)
@@ -72,17 +75,17 @@ def declaring(declaration: Declaration) -> Callable[[socket.socket], Awaitable[N
 def _apply(client: socket.socket, declaration: Declaration) -> None:
     try:
         cluster = _OwnCluster(client)
-        made = planned(cluster, declaration)
+        plan = planned(cluster, declaration)
     except ClientError as problem:
-        raise ConfigError(f"not applied: {problem}") from problem
-    problems = made.conflicts
+        raise ConfigError(f"cannot apply the declaration: {problem}") from problem
+    problems = plan.conflicts
     if not problems:
-        problems = carry_out(cluster, made.changes, declaration.folder, _tell).failures
+        problems = carry_out(cluster, plan.changes, declaration.folder, _log_change).failures
     if problems:
-        raise ConfigError(f"not applied: {'; '.join(problems)}")
-    if not made.changes:
-        log.info("all that is declared is there")
+        raise ConfigError(f"cannot apply the declaration: {'; '.join(problems)}")
+    if not plan.changes:
+        log.info("nothing to change: the broker has all that is declared")
 
 
-def _tell(change: Change) -> None:
+def _log_change(change: Change) -> None:
     log.info("%s %s", sign(change), title(change))

@@ -1,4 +1,4 @@
-"""`kwire configs`: settings that the cluster keeps."""
+"""`kwire configs`: describes and alters the settings that a cluster stores."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ type_argument = click.argument("kind", metavar="TYPE", type=click.Choice(TYPES))
 def command() -> None:
     """Describe and alter settings of topics, brokers, groups and client metrics.
 
-    TYPE is topic, broker, group or client-metrics.  A broker is named by its id; the name ""
-    stands for all brokers of the cluster.
+    TYPE is topic, broker, group or client-metrics.  The name of a broker is its id; the name ""
+    means all brokers of the cluster.
 
     \b
       kwire configs describe topic orders
@@ -46,14 +46,14 @@ def _resource(kind: str, name: str) -> Resource:
 @command.command("describe")
 @type_argument
 @click.argument("name")
-@click.option("--all", "show_all", is_flag=True, help="Also those that have their default.")
+@click.option("--all", "show_all", is_flag=True, help="Show also settings with their default.")
 @click.option("-k", "--key", "keys", multiple=True, metavar="NAME", help="Only this setting.")
 @json_option
 @connected
 def describe_command(
     cluster: Cluster, kind: str, name: str, show_all: bool, keys: tuple[str, ...], as_json: bool
 ) -> None:
-    """Describe settings: those that were changed, or --all, and where each value comes from."""
+    """Describe the changed settings, or --all, with the source of each value."""
     from kwire.client.configs import Source, describe_configs, source_name
     from kwire.client.errors import Misuse
 
@@ -83,16 +83,16 @@ def describe_command(
     shown = len(columns) if any(row[-1] for row in rows) else len(columns) - 1
     print_table(columns[:shown], [row[:shown] for row in rows])
     if not rows:
-        say("nothing is changed: --all shows what holds")
+        say("all settings have their defaults: --all shows them")
 
 
 WITHOUT_EFFECT = re.compile(r"(?:Not served yet|No meaning here): [^.]+")
 
 
 def why_without_effect(config: DescribeConfigsResourceResult) -> str | None:
-    """What a kwire broker says at the head of its text on a setting that does nothing in it."""
-    said = WITHOUT_EFFECT.match(config.documentation or "")
-    return f"{said[0][0].lower()}{said[0][1:]}" if said else None
+    """Why a setting has no effect, or None.  A kwire broker begins the documentation with it."""
+    reason = WITHOUT_EFFECT.match(config.documentation or "")
+    return f"{reason[0][0].lower()}{reason[0][1:]}" if reason else None
 
 
 def _as_json(config: DescribeConfigsResourceResult) -> dict[str, object]:
@@ -116,10 +116,13 @@ def _as_json(config: DescribeConfigsResourceResult) -> dict[str, object]:
 @type_argument
 @click.argument("name")
 @settings_option("-s", "--set", "given", help="Set a setting.")
-@click.option("-d", "--delete", "deleted", metavar="NAME", multiple=True, help="Unset a setting.")
-@settings_option("--append", "appended", help="Add to a list.")
-@settings_option("--subtract", "subtracted", help="Take from a list.")
-@click.option("--dry-run", is_flag=True, help="Let the broker check it and change nothing.")
+@click.option(
+    "-d", "--delete", "deleted", metavar="NAME", multiple=True,
+    help="Remove a setting, so that its default applies.",
+)  # fmt: skip
+@settings_option("--append", "appended", help="Add a value to a list.")
+@settings_option("--subtract", "subtracted", help="Remove a value from a list.")
+@click.option("--dry-run", is_flag=True, help="Let the broker check the changes; change nothing.")
 @connected
 def alter_command(
     cluster: Cluster,
@@ -131,7 +134,7 @@ def alter_command(
     subtracted: tuple[tuple[str, str], ...],
     dry_run: bool,
 ) -> None:
-    """Change settings; those that are not named stay as they are.
+    """Change the named settings, and no others.
 
     \b
       kwire configs alter topic orders --set retention.ms=3600000 --delete max.message.bytes
@@ -151,6 +154,6 @@ def alter_command(
         alter_configs(cluster, resource, changes, validate_only=dry_run)
     done = "can be changed" if dry_run else "changed"
     say(f"{resource}: {counted(len(changes), 'setting')} {done}")
-    if kind == "broker":  # takes any, for classes that it may be given have settings of their own
+    if kind == "broker":  # A broker accepts unknown settings, which may be those of plug-ins.
         for hint in misspelt(kind, changes):
-            say(f"Kafka itself has no setting {hint}")
+            say(f"warning: Kafka has no setting {hint}")

@@ -1,4 +1,4 @@
-"""`kwire consume`: records become lines."""
+"""`kwire consume`: prints the records of topics as lines."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 POLL_S = 0.5
 SHARE_SETTINGS = (
-    "where a share group begins, and what it sees, its settings say: kwire configs "
+    "the configs of a share group decide where it starts and which records it reads: kwire configs "
     "alter group {} --set share.auto.offset.reset=earliest"
 )
 AUTO_COMMIT_INTERVAL_S = 5.0
@@ -46,54 +46,62 @@ AUTO_COMMIT_INTERVAL_S = 5.0
 @click.command("consume")
 @click.argument("topics", metavar="TOPIC...", nargs=-1, required=True)
 @click.option(
-    "--from-beginning", is_flag=True, help="From the first record that is there: -o earliest."
+    "--from-beginning", is_flag=True, help="Start at the first record: same as -o earliest."
 )
 @click.option(
     "-o", "--offset", type=position, metavar="N",
-    help="From this offset on; below zero: so many before the end of each partition; earliest,"
-    " or latest: only what comes from now on. [default: latest]",
+    help="Start at this offset, at -N for N records before the end of each partition, at earliest,"
+    " or at latest: only new records. [default: latest]",
 )  # fmt: skip
 @click.option(
     "-t", "--since", type=instant, metavar="TIME",
-    help="From the first record at or after a time: 2026-03-01T12:00 (UTC), milliseconds, -2h.",
+    help="Start at the first record at or after a time: 2026-03-01T12:00 (UTC), milliseconds, -2h.",
 )  # fmt: skip
-@click.option("-p", "--partitions", "wanted", type=partitions, metavar="LIST", help="E.g. 0,4-7.")
 @click.option(
-    "-g", "--group", metavar="GROUP", help="As a member of this group, committing offsets."
+    "-p", "--partitions", "wanted", type=partitions, metavar="LIST",
+    help="Read only these partitions, as in 0,4-7.",
+)  # fmt: skip
+@click.option(
+    "-g", "--group", metavar="GROUP", help="Read as a member of this group, and commit offsets."
 )
 @click.option(
     "--group-protocol", default="classic", show_default=True,
     type=click.Choice(["classic", "consumer"]),
-    help="classic: members share partitions out among themselves; consumer (KIP-848): the broker"
-    " does, and only who gives one up or gets one stops for it.",
+    help="Who assigns the partitions. classic: a member of the group; consumer (KIP-848): the"
+    " broker, and members keep reading while others change.",
 )  # fmt: skip
 @click.option(
     "--share", "share_group", metavar="GROUP",
-    help="As a member of this share group: each record goes to one member, and is done with once"
-    " it is printed.",
+    help="Read as a member of this share group: each record goes to one member, and is"
+    " acknowledged once it is printed.",
 )  # fmt: skip
 @click.option(
-    "--reject", "said", flag_value="REJECT", help="With --share: nobody is to have them again."
-)
+    "--reject", "said", flag_value="REJECT",
+    help="With --share: reject the records, so that they are not delivered again.",
+)  # fmt: skip
 @click.option(
     "--release", "said", flag_value="RELEASE",
-    help="With --share: give them back at the end, which counts as a delivery.",
+    help="With --share: release the records at the end. This counts as a delivery.",
 )  # fmt: skip
-@click.option("-n", "--max-messages", type=POSITIVE_COUNT, metavar="N", help="Then exit.")
+@click.option(
+    "-n", "--max-messages", type=POSITIVE_COUNT, metavar="N", help="Exit after N records."
+)
 @click.option(
     "-e", "--exit", "exit_at_end", is_flag=True,
-    help="Exit at the end of the partitions, instead of waiting for more.",
+    help="Exit at the end of the partitions instead of waiting for new records.",
 )  # fmt: skip
 @click.option(
     "-f", "--format", "form", default="text", show_default=True,
     type=click.Choice(["text", "full", "json"]),
-    help="text: values as they are, on a terminal without control characters; full: time,"
-    " partition, offset, key and value; json: all, a line each.",
+    help="text: values (on a terminal without control characters); full: time, partition, offset,"
+    " key and value; json: all fields, one JSON object a line.",
 )  # fmt: skip
 @click.option(
     "-k", "--key-separator", type=separator, metavar="TEXT", help="Print keys before the values."
 )
-@click.option("--read-committed", is_flag=True, help="Hide records of open, aborted transactions.")
+@click.option(
+    "--read-committed", is_flag=True, help="Skip records of open and aborted transactions."
+)
 @connected
 def command(
     cluster: Cluster,
@@ -112,30 +120,30 @@ def command(
     key_separator: str | None,
     read_committed: bool,
 ) -> None:
-    """Print the records of topics as they come, one a line, until Ctrl-C.
+    """Print the records of topics as they arrive, one a line, until Ctrl-C.
 
     \b
-      kwire consume orders                          what comes from now on
-      kwire consume orders -o earliest -e           all there is, then exit
+      kwire consume orders                          only new records
+      kwire consume orders -o earliest -e           all records, then exit
       kwire consume orders -o -10 -e                the last 10 of each partition
       kwire consume orders --since -1h -e -f full   the last hour, with time, offset and key
-      kwire consume orders -g audit -o earliest     where the group left off; else the beginning
+      kwire consume orders -g audit -o earliest     from the committed offsets, or the beginning
       kwire consume orders --share pickers -n 10    ten records that no other member gets
 
-    Without --exit it goes on with what comes. As JSON each record has topic, partition, offset,
-    timestamp (ms), key, key_encoding, value, value_encoding and headers; an encoding is utf-8, or
-    base64 where the bytes are no UTF-8.
+    Without --exit the command waits for new records. As JSON each record has topic, partition,
+    offset, timestamp (ms), key, key_encoding, value, value_encoding and headers. An encoding is
+    utf-8, or base64 if the bytes are not valid UTF-8.
     """
     if sum([from_beginning, offset is not None, since is not None]) > 1:
         raise click.UsageError("give one of --from-beginning, --offset and --since")
     if group is not None and (isinstance(offset, int) or since is not None or wanted is not None):
         raise click.UsageError("a group has its own offsets and partitions: see kwire groups reset")
     if group is None and group_protocol != "classic":
-        raise click.UsageError("--group-protocol is for members of a --group")
+        raise click.UsageError("--group-protocol needs --group")
     if key_separator is not None and form != "text":
-        raise click.UsageError("--key-separator is for --format text: the others have the keys")
+        raise click.UsageError("--key-separator is for --format text: the others print the key")
     if said is not None and share_group is None:
-        raise click.UsageError("--release and --reject are for members of a --share group")
+        raise click.UsageError("--release and --reject need --share")
     if share_group is not None:
         begins = from_beginning or offset is not None or since is not None
         if begins or read_committed or wanted is not None or group is not None:
@@ -153,17 +161,17 @@ def command(
             say(f"joining group {group} ...")
     else:
         consumer.assign(_positions(cluster, chosen, start, since))
-    # `timeout` and service managers send SIGTERM: a member then leaves its group, as at Ctrl-C.
+    # `timeout` and service managers send SIGTERM.  A member then leaves its group, as at Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     only_new = start == LATEST and since is None and group is None
-    hint = "; -o earliest shows what is there" if only_new else ""
+    hint = "; -o earliest prints the existing ones" if only_new else ""
     printer = _printer(form, key_separator)
-    reading = Reading(consumer, printer, max_messages, exit_at_end, group is not None, hint)
+    printing = RecordPrinting(consumer, printer, max_messages, exit_at_end, group is not None, hint)
     try:
-        reading.run()
+        printing.run()
     finally:
         consumer.close()
-    say(counted(reading.count, "record"))
+    say(counted(printing.count, "record"))
 
 
 def _share_member(
@@ -171,7 +179,7 @@ def _share_member(
 ) -> ShareConsumer:
     from kwire.client.membership.share_consumer import Said, ShareConsumer
 
-    _partitions(cluster, topics, None)  # they are there
+    _partitions(cluster, topics, None)  # Raises if a topic does not exist.
     if on_terminal():
         say(f"joining share group {group} ...")
     return ShareConsumer(cluster, group, topics, Said[said or "ACCEPT"])
@@ -184,15 +192,15 @@ def _read_shared(
     *,
     exit_at_end: bool,
 ) -> None:
-    """Print what a share group gives its member; what is said of it is said once it is printed."""
+    """Print the records that the member of a share group gets, and acknowledge those printed."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     commits = not member.gives_back
-    reading = Reading(member, printer, max_messages, exit_at_end, commits, "", joins=True)
+    printing = RecordPrinting(member, printer, max_messages, exit_at_end, commits, "", joins=True)
     try:
-        reading.run()
+        printing.run()
     finally:
         member.close()
-    say(counted(reading.count, "record"))
+    say(counted(printing.count, "record"))
 
 
 def _consumer(cluster: Cluster, start: int | str, read_committed: bool) -> Consumer:
@@ -212,20 +220,22 @@ def _partitions(
     from kwire.client.cluster import TopicPartition
     from kwire.client.errors import Misuse
 
-    found = []
+    chosen = []
     for name in topics:
-        there = sorted(p.partition_index for p in cluster.topic(name).partitions)
-        missing = sorted(set(wanted or ()) - set(there))
+        existing = sorted(p.partition_index for p in cluster.topic(name).partitions)
+        missing = sorted(set(wanted or ()) - set(existing))
         if missing:
-            raise Misuse(f"topic {name} has partitions {ranges(there)}, not {ranges(missing)}")
-        found += [TopicPartition(name, index) for index in there if not wanted or index in wanted]
-    return found
+            raise Misuse(f"topic {name} has partitions {ranges(existing)}, not {ranges(missing)}")
+        chosen += [
+            TopicPartition(name, index) for index in existing if not wanted or index in wanted
+        ]
+    return chosen
 
 
 def _positions(
     cluster: Cluster, chosen: list[TopicPartition], start: int | str, since: int | None
 ) -> dict[TopicPartition, int]:
-    """Where to begin in each partition."""
+    """The offset at which to start in each partition."""
     from kwire.client.offsets import end_offsets, offsets_at, start_offsets
 
     if since is not None:
@@ -247,11 +257,11 @@ def _tell_assigned(assigned: list[TopicPartition]) -> None:
     for topic, partition in assigned:
         by_topic.setdefault(topic, []).append(partition)
     names = [f"{topic}:{ranges(indexes)}" for topic, indexes in sorted(by_topic.items())]
-    say(f"the group gives this member {', '.join(names) or 'no partition'}")
+    say(f"the group assigns {', '.join(names) or 'no partition'} to this member")
 
 
 def _printer(form: str, key_separator: str | None) -> Callable[[ConsumedRecord], None]:
-    """Writes one record in the form asked for."""
+    """A function that prints one record in a format."""
     out = sys.stdout.buffer
     between = None if key_separator is None else os.fsencode(key_separator)
     shown = _safe_on_terminal if sys.stdout.isatty() else _as_it_is
@@ -282,14 +292,14 @@ def _as_it_is(data: bytes | None) -> bytes:
 
 
 def _safe_on_terminal(data: bytes | None) -> bytes:
-    """Lines and tabs may do as they do; nothing else of a record tells a terminal what to do."""
+    """The data, with all control characters but newlines and tabs escaped."""
     return UNPRINTABLE.sub(
         lambda found: found[0] if found[0] in "\n\t" else printable(found[0]), text_of(data)
     ).encode()
 
 
-class Source(Protocol):
-    """Where records come from, as part of a group or not."""
+class RecordSource(Protocol):
+    """What Consumer and ShareConsumer have in common."""
 
     @property
     def has_joined(self) -> bool: ...
@@ -300,33 +310,33 @@ class Source(Protocol):
 
 
 @dataclass
-class Reading:
-    """Prints until there is enough, the end is reached, Ctrl-C, or nobody reads it any more.
+class RecordPrinting:
+    """Prints records until max_messages, the end, Ctrl-C, or until the output has no reader.
 
-    `commits` says that the offsets of a group are committed, from time to time and at the end, for
-    what was printed.  `hint` goes with what is said when it waits for the first record.
+    With `commits`, offsets or acknowledgements of printed records are committed from time to time
+    and at the end.  `hint` is added to the message that it waits for the first record.
     """
 
-    consumer: Source
+    consumer: RecordSource
     printer: Callable[[ConsumedRecord], None]
     max_messages: int | None
     exit_at_end: bool
     commits: bool
     hint: str
     joins: bool = False
-    """Whether it is a member of a group, whatever it commits."""
+    """Whether the consumer is a member of a group, also if it commits nothing."""
     count: int = 0
     _told: bool = False
     _commit_due: float = 0.0
 
     def run(self) -> None:
-        """Raises ReaderGone and OutputFailed; what nobody may have read is not committed then."""
+        """Raises ReaderGone or OutputFailed, and then commits nothing."""
         self._commit_due = time.monotonic() + AUTO_COMMIT_INTERVAL_S
         try:
             while not (self.exit_at_end and self._is_at_end) and self.count != self.max_messages:
                 self._step()
         except KeyboardInterrupt:
-            pass  # how a person ends it: what was printed still counts
+            pass  # Ctrl-C is the normal end.  The printed records are committed.
         except (ReaderGone, OutputFailed):
             self.commits = False
             raise
@@ -355,12 +365,12 @@ class Reading:
             self._commit_due = time.monotonic() + AUTO_COMMIT_INTERVAL_S
 
     def _idle(self) -> None:
-        """Nothing came: see whether anybody still waits for it, and tell who does that it waits."""
+        """No record arrived: raise ReaderGone if the output has no reader, or say that it waits."""
         if reader_is_gone():
             raise ReaderGone
         if not self._told and not self.exit_at_end and on_terminal() and self._is_at_end:
             self._told = True
             if self.count:
-                say(f"{counted(self.count, 'record')} so far; waiting for more: Ctrl-C ends")
+                say(f"{counted(self.count, 'record')} so far; waiting for more (Ctrl-C ends)")
             else:
-                say(f"waiting for records: Ctrl-C ends{self.hint}")
+                say(f"waiting for new records (Ctrl-C ends){self.hint}")

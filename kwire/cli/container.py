@@ -1,14 +1,14 @@
-"""How the container image takes its settings: as the apache/kafka image does.
+"""The settings of the container image, which it reads as the apache/kafka image does.
 
-1. `/mnt/shared/config/server.properties`, if it is mounted and says anything.
-2. `KAFKA_*` variables go before it: `KAFKA_LOG_RETENTION_HOURS` is `log.retention.hours`, two
-   underscores are one, three are a dash.  Without KAFKA_LISTENERS the listeners are those of
-   KAFKA_ADVERTISED_LISTENERS on all interfaces.
-3. Where neither says anything: one broker on port 9092 that tells clients localhost:9092.
+1. The file `/mnt/shared/config/server.properties`, if it is mounted and not empty.
+2. `KAFKA_*` variables, which win over the file: `KAFKA_LOG_RETENTION_HOURS` is
+   `log.retention.hours`, two underscores become one, three become a dash.  Without KAFKA_LISTENERS
+   the broker listens on all interfaces, on the ports of KAFKA_ADVERTISED_LISTENERS.
+3. Without both: one broker on port 9092 that advertises localhost:9092.
 
-CLUSTER_ID names the cluster of an empty data folder; KAFKA_LOG4J_ROOT_LOGLEVEL says what is logged.
-Otherwise than there, data is kept in the volume and the topics that Kafka keeps for itself have one
-replica unless somebody says otherwise, so that a broker on its own works with any settings.
+CLUSTER_ID sets the cluster id of an empty data folder.  KAFKA_LOG4J_ROOT_LOGLEVEL sets the log
+level.  The image differs from apache/kafka in two defaults: it stores data in the volume, and
+internal topics have one replica, so that a single broker works with any settings.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ UNCONFIGURED = {
     "listeners": "PLAINTEXT://:9092",
     "advertised.listeners": "PLAINTEXT://localhost:9092",
 }
-"""What Apache Kafka's image runs with where it is told nothing."""
+"""The settings of Apache Kafka's image if none are given."""
 
 ALONE = {
     "node.id": "1",
@@ -34,7 +34,7 @@ ALONE = {
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
 }
-"""Defaults of a broker that is not part of a cluster."""
+"""Defaults of a broker that is not a member of a cluster."""
 
 
 def container_settings(
@@ -58,7 +58,7 @@ def container_settings(
 
 
 def adopt_cluster_id(log_dirs: Sequence[str], node_id: int, cluster_id: str) -> None:
-    """Mark folders that are not any cluster's yet, as Kafka's `kafka-storage format` does."""
+    """Write meta.properties into log directories without one, as `kafka-storage format` does."""
     for directory in map(Path, log_dirs):
         path = directory / "meta.properties"
         if not path.exists():
@@ -67,14 +67,14 @@ def adopt_cluster_id(log_dirs: Sequence[str], node_id: int, cluster_id: str) -> 
 
 
 def log_level(environ: Mapping[str, str], default: str) -> str:
-    """The level by Log4j's names, where one of them is given."""
+    """The log level that KAFKA_LOG4J_ROOT_LOGLEVEL gives by Log4j's name, or `default`."""
     names = {"TRACE": "debug", "DEBUG": "debug", "INFO": "info", "WARN": "warning"}
     names |= {"ERROR": "error", "FATAL": "error", "OFF": "error"}
     return names.get(environ.get("KAFKA_LOG4J_ROOT_LOGLEVEL", "").upper(), default)
 
 
 def own_address() -> tuple[str, int]:
-    """Where the broker of this container listens: for the image's health check."""
+    """(host, port) at which the image's health check reaches the broker in this container."""
     import os
 
     from kwire.settings import load
@@ -85,7 +85,7 @@ def own_address() -> tuple[str, int]:
 
 
 def with_listeners(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables, with KAFKA_LISTENERS derived from the advertised ones where it is missing."""
+    """The variables; KAFKA_LISTENERS is derived from the advertised listeners if it is missing."""
     environment = dict(environ)
     advertised = environment.get("KAFKA_ADVERTISED_LISTENERS")
     if advertised and not environment.get("KAFKA_LISTENERS"):

@@ -1,4 +1,4 @@
-"""`kwire export`: what a cluster has, as `kwire apply` takes it."""
+"""`kwire export`: writes the state of a cluster to a file for `kwire apply`."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ if TYPE_CHECKING:
 @click.command("export")
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-    help="Where to; standard output if not given.",
+    help="File to write. Default: standard output.",
 )  # fmt: skip
 @click.option(
     "--records", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
-    help="Write each topic's records into a file there, too, which the export names.",
+    help="Write also the records of each topic, to a file in FOLDER that the export refers to.",
 )  # fmt: skip
 @connected
 def command(cluster: Cluster, output: Path | None, records: Path | None) -> None:
-    """Write what a cluster has as a file for `kwire apply`: topics, users, rules, quotas, settings
-    of groups and client metrics.
+    """Write the state of a cluster to a file for `kwire apply`: topics, users, ACLs, quotas, and
+    configs of groups and client metrics.
 
-    Applied to a broker that has nothing it makes the same.  No password is in it, for brokers keep
-    none: it names a variable of the environment for each user, that `kwire apply` reads it from.
+    Applied to an empty broker, the file creates the same state.  It holds no passwords, since
+    brokers do not store them: for each user it names an environment variable, from which
+    `kwire apply` reads the password.
 
     \b
       kwire export -o cluster.yaml
@@ -55,13 +56,13 @@ def command(cluster: Cluster, output: Path | None, records: Path | None) -> None
     else:
         output.write_text(text, encoding="utf-8")
     for section, why in found.untold.items():
-        say(printable(f"{section} are not told: {why}"))
+        say(printable(f"{section} are not exported: {why}"))
 
 
 def written(
     cluster: Cluster, topics: Iterable[str], folder: Path, output: Path | None
 ) -> Iterator[tuple[str, str]]:
-    """Topic and its file, as the export beside it names that, of all that have records."""
+    """(topic, file) for each topic that has records; the file as the export refers to it."""
     from kwire.cli.text.records import to_json
 
     beside = (Path() if output is None else output.parent).absolute()
@@ -82,7 +83,7 @@ def written(
 
 
 def committed(cluster: Cluster, topic: str) -> Iterator[ConsumedRecord]:
-    """The records that are there now, without those of transactions that came to nothing."""
+    """The records that a topic holds now, without those of open and aborted transactions."""
     from kwire.client.cluster import TopicPartition
     from kwire.client.consumer import Consumer, Reset
     from kwire.client.offsets import Isolation, end_offsets, start_offsets

@@ -1,4 +1,4 @@
-"""`kwire groups`: who reads what, how far, and setting it anew."""
+"""`kwire groups`: lists, describes, resets and deletes groups."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ STATES = (
 )  # fmt: skip
 TYPES = ("classic", "consumer", "share", "streams")
 CONSUMER, SHARE = "consumer", "share"
-"""Types that a reset can make."""
+"""The types of groups that a reset can create."""
 
 
 @click.group("groups", cls=Commands)
 def command() -> None:
-    """List, describe, reset and delete groups: of consumers, share groups, streams groups.
+    """List, describe, reset and delete groups: consumer groups, share groups, streams groups.
 
     \b
       kwire groups list
@@ -85,10 +85,10 @@ def list_command(
 @json_option
 @connected
 def describe_command(cluster: Cluster, group_id: str, members: bool, as_json: bool) -> None:
-    """Describe how far a group has read: committed offsets, ends, lag, and who reads a partition.
+    """Describe the progress of a group: committed offset, end offset, lag and member by partition.
 
-    Of a share group: from where it reads, how many records are left for it, and who reads them.
-    Of a streams group the members are shown with their tasks.
+    For a share group: the start offset, the number of records left, and the members that read them.
+    With --members, the members of a streams group are shown with their tasks.
     """
     from kwire.client.groups import STREAMS, describe_group
 
@@ -130,7 +130,7 @@ def _summary(group: Group) -> dict[str, Any]:
 
 
 def _members(group: Group) -> list[dict[str, Any]]:
-    """Epochs and what members are to have (`target`) there are in the consumer protocol."""
+    """The members as JSON.  Only the consumer protocol has epochs and a target assignment."""
     return [
         {
             "member": member.member_id,
@@ -167,12 +167,12 @@ def _placed(partitions: list[TopicPartition]) -> str:
 
 
 def _lags(cluster: Cluster, group: Group) -> list[dict[str, Any]]:
-    """Each partition that is committed or assigned; of deleted topics what is still known."""
+    """Offsets and lag of each partition that is committed or assigned, also of deleted topics."""
     from kwire.client.groups import fetch_offsets
 
     committed = fetch_offsets(cluster, group.group_id)
     readers = {p: member.member_id for member in group.members for p in member.assignment}
-    readers = {p: readers[p] for p in _there(cluster, readers)}
+    readers = {p: readers[p] for p in _existing(cluster, readers)}
     ends = _ends(cluster, sorted({*committed, *readers}))
     found = []
     for partition in sorted({*committed, *readers}):
@@ -191,8 +191,11 @@ def _lags(cluster: Cluster, group: Group) -> list[dict[str, Any]]:
     return found
 
 
-def _there(cluster: Cluster, partitions: Iterable[TopicPartition]) -> Iterator[TopicPartition]:
-    """Without those that a topic lacks: a task reads of each topic what there is of it."""
+def _existing(cluster: Cluster, partitions: Iterable[TopicPartition]) -> Iterator[TopicPartition]:
+    """The partitions that exist, and those of deleted topics.
+
+    A task of a streams group may name partitions that one of its topics does not have.
+    """
     from kwire.client.errors import BrokerRefused
 
     counts: dict[str, int] = {}
@@ -201,13 +204,13 @@ def _there(cluster: Cluster, partitions: Iterable[TopicPartition]) -> Iterator[T
             try:
                 counts[partition.topic] = len(cluster.topic(partition.topic).partitions)
             except BrokerRefused:
-                counts[partition.topic] = 0  # it is deleted
+                counts[partition.topic] = 0  # The topic is deleted.
         if partition.partition < counts[partition.topic] or not counts[partition.topic]:
             yield partition
 
 
 def _shares(cluster: Cluster, group: Group) -> list[dict[str, Any]]:
-    """Each partition that is read, or was; several members may read one."""
+    """Start offset, lag and members of each partition that the share group reads or has read."""
     from kwire.client.share_groups import ShareOffset, share_offsets
 
     offsets = share_offsets(cluster, group.group_id)
@@ -240,7 +243,7 @@ def _ends(cluster: Cluster, partitions: list[TopicPartition]) -> dict[TopicParti
         try:
             ends |= end_offsets(cluster, of_topic)
         except (BrokerRefused, Misuse):
-            continue  # a deleted topic, or one without a leader now, has no end to tell
+            continue  # The topic is deleted, or has no leader now.
     return ends
 
 
@@ -249,7 +252,7 @@ def _ends(cluster: Cluster, partitions: list[TopicPartition]) -> dict[TopicParti
 @asking_options()
 @connected
 def delete_command(cluster: Cluster, group_ids: tuple[str, ...], dry_run: bool, yes: bool) -> None:
-    """Delete groups that have no members, and their committed offsets.  Somebody is asked.
+    """Delete groups without members, and their committed offsets.  Asks before it deletes.
 
     \b
       kwire groups delete audit
@@ -275,11 +278,11 @@ def delete_command(cluster: Cluster, group_ids: tuple[str, ...], dry_run: bool, 
 @click.argument("group_id", metavar="GROUP")
 @click.option(
     "-t", "--topic", "topics", type=topic_partitions, metavar="TOPIC[:LIST]", multiple=True,
-    help="What to reset: a topic, or some of its partitions as in orders:0,2.",
+    help="Reset a topic, or some of its partitions as in orders:0,2.",
 )  # fmt: skip
-@click.option("--all-topics", is_flag=True, help="Reset all that the group has committed.")
-@click.option("--to-earliest", is_flag=True, help="To the first record that is there.")
-@click.option("--to-latest", is_flag=True, help="To the end: read what comes from now on.")
+@click.option("--all-topics", is_flag=True, help="Reset all partitions with a committed offset.")
+@click.option("--to-earliest", is_flag=True, help="To the first record of each partition.")
+@click.option("--to-latest", is_flag=True, help="To the end of each partition.")
 @click.option("--to-offset", type=OFFSET, metavar="N", help="To this offset.")
 @click.option(
     "--to-datetime", type=instant, metavar="TIME",
@@ -290,7 +293,7 @@ def delete_command(cluster: Cluster, group_ids: tuple[str, ...], dry_run: bool, 
 )
 @click.option(
     "--type", "new_type", type=click.Choice([CONSUMER, SHARE]),
-    help="Of a group that does not exist yet.",
+    help="Type of the group to create if it does not exist.",
 )  # fmt: skip
 @asking_options(old=["--execute"])
 @json_option
@@ -310,11 +313,11 @@ def reset_command(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Set where a group that has no members reads on.  The plan is shown, and somebody is asked.
+    """Reset the offsets of a group without members.  Shows the plan and asks before it resets.
 
-    A share group begins there, and forgets what became of the records behind it.  A group that
-    does not exist yet is made by it, of the type that --type says: consumer for the groups of
-    consume --group, share for those of consume --share.
+    A share group starts to read at the new offsets, and loses the state of its records.  With
+    --type, a group that does not exist is created: consumer for a group of consume --group, share
+    for a group of consume --share.
 
     \b
       kwire groups reset audit --topic orders --to-earliest
@@ -341,8 +344,8 @@ def reset_command(
     if bool(topics) == all_topics:
         raise click.UsageError("give --topic, once or more, or --all-topics")
     group_type = _type_of(cluster, group_id)
-    shares = _must_be_known(cluster, group_id, group_type, new_type) == SHARE
-    committed = {} if group_type is None else _read_from(cluster, group_id, shares=shares)
+    shares = _checked_type(cluster, group_id, group_type, new_type) == SHARE
+    committed = {} if group_type is None else _committed(cluster, group_id, shares=shares)
     partitions = sorted(committed) if all_topics else _chosen(cluster, topics)
     target, value = chosen[0]
     plan = plan_reset(cluster, committed, partitions, target, int(value))
@@ -355,13 +358,13 @@ def reset_command(
     if dry_run:
         say(f"{NOT_CHANGED}: group {group_id} would be reset")
         return
-    must_agree(f"Have group {group_id} read on from there?", yes=yes)
+    must_agree(f"Reset group {group_id} to these offsets?", yes=yes)
     (alter_share_offsets if shares else commit_offsets)(cluster, group_id, plan)
-    say(f"group {group_id} is reset")
+    say(f"group {group_id} reset")
 
 
 def _type_of(cluster: Cluster, group_id: str) -> str | None:
-    """One of TYPES; None where there is no such group."""
+    """The type of a group, one of TYPES, or None if the group does not exist."""
     from kwire.client.errors import BrokerRefused
     from kwire.client.groups import describe_group
     from kwire.codecs.errors import ErrorCode
@@ -374,14 +377,13 @@ def _type_of(cluster: Cluster, group_id: str) -> str | None:
         return None
 
 
-def _must_be_known(
+def _checked_type(
     cluster: Cluster, group_id: str, group_type: str | None, new_type: str | None
 ) -> str:
-    """The type of a group, or that of one to be made.  Raises Misuse.
+    """The type of the group, or of the new group.  Raises Misuse if it is unknown or another one.
 
-    A reset makes a group that does not exist, and the wrong type could not be used by the consumers
-    it is meant for.  Apache Kafka knows the type from the tool: kafka-consumer-groups or
-    kafka-share-groups.
+    A reset creates a group that does not exist.  Its consumers could not use a group of the wrong
+    type.  In Apache Kafka the tool decides: kafka-consumer-groups or kafka-share-groups.
     """
     from kwire.client.errors import Misuse
     from kwire.client.groups import list_groups
@@ -389,8 +391,8 @@ def _must_be_known(
     if group_type is None and new_type is None:
         hint = did_you_mean(group_id, [group.group_id for group in list_groups(cluster)])
         raise Misuse(
-            f"there is no group {group_id}{hint or ':'} give --type consumer or --type share"
-            " to make it"
+            f"group {group_id} does not exist{hint or ':'} give --type consumer or --type share"
+            " to create it"
         )
     if (
         group_type is not None
@@ -401,8 +403,8 @@ def _must_be_known(
     return group_type or new_type or CONSUMER
 
 
-def _read_from(cluster: Cluster, group_id: str, *, shares: bool) -> dict[TopicPartition, int]:
-    """Where a group would read on, as far as it has read at all."""
+def _committed(cluster: Cluster, group_id: str, *, shares: bool) -> dict[TopicPartition, int]:
+    """The committed offsets of a group, or the start offsets of a share group."""
     if shares:
         from kwire.client.share_groups import share_offsets
 
@@ -416,11 +418,11 @@ def _read_from(cluster: Cluster, group_id: str, *, shares: bool) -> dict[TopicPa
 def _chosen(cluster: Cluster, topics: tuple[Choice, ...]) -> list[TopicPartition]:
     from kwire.client.cluster import TopicPartition
 
-    found = []
+    partitions = []
     for topic, listed in topics:
-        there = [p.partition_index for p in cluster.topic(topic).partitions]
-        found += [TopicPartition(topic, index) for index in (listed or sorted(there))]
-    return found
+        existing = [p.partition_index for p in cluster.topic(topic).partitions]
+        partitions += [TopicPartition(topic, index) for index in (listed or sorted(existing))]
+    return partitions
 
 
 @command.command("delete-offsets")
@@ -434,9 +436,10 @@ def _chosen(cluster: Cluster, topics: tuple[Choice, ...]) -> list[TopicPartition
 def delete_offsets_command(
     cluster: Cluster, group_id: str, topics: tuple[Choice, ...], dry_run: bool, yes: bool
 ) -> None:
-    """Forget what a group has committed for topics that none of its members reads now.
+    """Delete the committed offsets of topics that no member of the group reads.
 
-    A share group forgets whole topics, and only one that has no members.  Somebody is asked.
+    For a share group, only whole topics can be deleted, and only if the group has no members.  Asks
+    before it deletes.
 
     \b
       kwire groups delete-offsets audit --topic orders:0,2
@@ -446,10 +449,10 @@ def delete_offsets_command(
 
     shares = _type_of(cluster, group_id) == SHARE
     if shares and any(listed for _, listed in topics):
-        raise click.UsageError("a share group forgets whole topics: leave the partitions out")
+        raise click.UsageError("for a share group, name whole topics without partitions")
     partitions = _chosen(cluster, topics)
     if dry_run or not yes:
-        committed = _read_from(cluster, group_id, shares=shares)
+        committed = _committed(cluster, group_id, shares=shares)
         rows = [(each.topic, each.partition, committed.get(each)) for each in partitions]
         print_table(["topic", "partition", "committed"], rows)
         if dry_run:

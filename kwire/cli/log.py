@@ -1,4 +1,4 @@
-"""`kwire log`: look into the files of a broker's log directory, and check them."""
+"""`kwire log`: dumps and verifies the files of a broker's log directory."""
 
 from __future__ import annotations
 
@@ -29,28 +29,28 @@ paths_argument = click.argument(
 
 @click.group("log", cls=Commands)
 def command() -> None:
-    """Look into the files of a log directory, kwire's or Apache Kafka's, and check them.
+    """Dump and verify the files of a log directory of kwire or Apache Kafka.
 
     \b
       kwire log verify kwire-data
       kwire log dump kwire-data/greetings-0/00000000000000000000.log --records
       kwire log dump kwire-data/recovery-point-offset-checkpoint
 
-    The broker need not run, nor be stopped; nothing is changed.
+    The broker may run or not.  Nothing is changed.
     """
 
 
 @command.command("dump")
 @paths_argument
 @click.option("--records", is_flag=True, help="Print the records of each batch too.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object a line.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 def dump_command(paths: tuple[Path, ...], records: bool, as_json: bool) -> None:
-    """Print what files hold, entry by entry.
+    """Print the contents of files, one entry a line.
 
-    Segments (.log), indexes (.index, .timeindex, .txnindex), producer snapshots (.snapshot),
-    checkpoints, partition.metadata and meta.properties; of a folder all of these in it, of a
-    cluster's folder those of each broker.  Records of
-    __consumer_offsets, __transaction_state and __share_group_state are decoded.
+    PATH is a segment (.log), an index (.index, .timeindex, .txnindex), a producer snapshot
+    (.snapshot), a checkpoint, a partition.metadata or a meta.properties file; or a folder, for all
+    of these files in it.  In the data folder of a cluster, the files of all brokers are printed.
+    Records of __consumer_offsets, __transaction_state and __share_group_state are decoded.
     """
     _dump(paths, records, as_json)
 
@@ -85,21 +85,21 @@ def _files(paths: Iterable[Path]) -> Iterable[Path]:
             each for folder in folders for each in sorted(folder.iterdir()) if is_readable(each)
         ]
         if not found:
-            raise click.UsageError(f"there is no file of a log directory in {path}")
+            raise click.UsageError(f"{path} holds no file of a log directory")
         yield from found
 
 
 def _log_dirs(path: Path) -> list[Path]:
-    """The log directories that the folder is or has: a cluster's has one for each broker.
+    """The log directories that a folder is or holds: the folder of a cluster has one per broker.
 
-    None of a partition's folder.  UsageError if it cannot be read.
+    Empty for the folder of a partition.  Raises UsageError if the folder cannot be read.
     """
     from kwire.storage.data_folder.kinds import look
 
     try:
         return look(path).log_dirs()
     except OSError as error:
-        raise click.UsageError(f"{path} cannot be read: {error.strerror}") from error
+        raise click.UsageError(f"cannot read {path}: {error.strerror}") from error
 
 
 def _line(entry: Entry) -> str:
@@ -111,7 +111,7 @@ def _text(value: object) -> str:
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever a record holds
-    """As JSON has it: objects are what they hold, bytes are text or hexadecimal."""
+    """A value as JSON types: objects become their fields, enums their names, bytes hexadecimal."""
     if isinstance(value, Enum):
         return value.name
     if value is None or isinstance(value, str | int | float):
@@ -143,7 +143,7 @@ def _record_reader(path: Path) -> Callable[[Record], Entry]:
 
 
 def _decoded(record: Record, decoded: object | None) -> Entry:
-    """Its fields, and its type, which of two kinds of records with the same key it is."""
+    """The fields of a record and its type, the number at the beginning of its key."""
     if decoded is None or record.key is None:
         return _as_text(record)
     return {"type": int.from_bytes(record.key[:2], "big"), **_plain(decoded)}
@@ -158,18 +158,18 @@ def _as_text(record: Record) -> Entry:
 
 @command.command("verify")
 @paths_argument
-@click.option("--shallow", is_flag=True, help="Check batches by their CRC alone, not each record.")
+@click.option("--shallow", is_flag=True, help="Check only the CRC of batches, not each record.")
 @checks
 def verify_command(paths: tuple[Path, ...], shallow: bool) -> None:
-    """Check segments and everything beside them, and name what does not hold.
+    """Verify segments, indexes, snapshots and checkpoints, and print each problem.
 
-    PATH is a log directory, the folder of a cluster of kwire, of which all brokers' are checked,
-    the folder of a partition, or a segment (.log) with its indexes.
-    Checked are CRCs, records, the order of offsets and epochs, each entry of each index against
-    the batch it points to, aborted transactions against their markers, snapshots and checkpoints.
-    The exit status is 1 if anything is wrong.
+    PATH is a log directory, the data folder of a cluster of kwire (all brokers are verified), the
+    folder of a partition, or a segment (.log) with its indexes.
+    The command checks CRCs, records, the order of offsets and epochs, each index entry against the
+    batch it points to, aborted transactions against their markers, snapshots and checkpoints.
+    It exits with 1 if there is a problem.
 
-    After a kill the end of a segment and the indexes of the last one may be behind: a broker mends
+    After a kill, the end of the last segment and its indexes may be incomplete.  A broker repairs
     both when it starts.
     """
     from kwire.log.inspection.inspection import Inspector
@@ -189,7 +189,7 @@ def verify_command(paths: tuple[Path, ...], shallow: bool) -> None:
 
 
 def _verify(inspector: Inspector, path: Path) -> None:
-    """Check what is at the path.  UsageError if that is no data of a broker."""
+    """Verify the files at a path.  Raises UsageError if they are not those of a broker."""
     from kwire.storage.data_folder.kinds import SEGMENT_NAME
 
     if SEGMENT_NAME.fullmatch(path.name) and path.is_file():
@@ -203,6 +203,6 @@ def _verify(inspector: Inspector, path: Path) -> None:
         inspector.folder(path)
     else:
         raise click.UsageError(
-            f"there are no partitions or segments in {path}: it is neither a log directory, nor "
-            "the folder of a partition or of a cluster"
+            f"{path} holds no partitions or segments: it is not a log directory, and not the "
+            "folder of a partition or of a cluster"
         )

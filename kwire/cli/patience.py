@@ -1,4 +1,4 @@
-"""What is said while a command waits for a cluster: nobody should wonder whether it still works."""
+"""Messages on standard error while a command waits for a cluster or retries."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from kwire.client.errors import ClientError
 
 PASSES_S = 1.0
-"""What is over within this time is not worth a word: a coordinator that is being made, say."""
+"""Errors that end within this time are not reported, as while a coordinator is being created."""
 CALM_S = 60.0
-"""Trouble that comes after so long without any is told anew."""
+"""After so long without an error, the next error counts as a new one."""
 SILENCE_S = 2.0
-"""Who does not answer for so long is waited for."""
+"""How long a cluster may stay silent before the command says that it waits."""
 
 
-class Trouble:
-    """Tells of what is tried again: each trouble once, and only one that does not pass."""
+class TroubleReport:
+    """Reports errors after which the client retries: each message once, and only if errors last."""
 
     def __init__(self) -> None:
         self._began = self._last = float("-inf")
@@ -30,7 +30,7 @@ class Trouble:
 
     @property
     def is_told(self) -> bool:
-        """Whether somebody has been told of any."""
+        """Whether any error has been reported."""
         return bool(self._told)
 
     def __call__(self, error: ClientError) -> None:
@@ -40,20 +40,20 @@ class Trouble:
         self._last = now
         if now - self._began >= PASSES_S and str(error) != self._told:
             self._told = str(error)
-            say(f"kwire: {printable(self._told)}; trying again")
+            say(f"kwire: {printable(self._told)}; retrying")
 
 
 @contextmanager
 def patient(cluster: Cluster, bootstrap: str) -> Iterator[None]:
-    """Tell of trouble with the cluster; on a terminal also of an address that does not answer."""
+    """Report errors of the cluster; on a terminal, also report that no broker has answered yet."""
     from threading import Timer
 
-    trouble = Trouble()
+    trouble = TroubleReport()
 
     def tell() -> None:
         if not cluster.has_answered and not trouble.is_told:
             limit_s = number_text(cluster.timeout_s)
-            say(f"waiting for {bootstrap} to answer, for {limit_s} s at most ...")
+            say(f"waiting up to {limit_s} s for {bootstrap} to answer ...")
 
     cluster.on_trouble = trouble
     if not on_terminal():

@@ -1,4 +1,4 @@
-"""`kwire ping`: does a cluster answer, and where does it send its clients."""
+"""`kwire ping`: checks whether each broker of a cluster answers at its advertised address."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ RETRY_S = 0.1
 @click.command("ping")
 @click.option(
     "-w", "--wait", type=PAUSE_S, default=0.0, metavar="SECONDS",
-    help="Keep trying for so long: for scripts that start a broker.",
+    help="Wait so long for the first answer, for scripts that start a broker.",
 )  # fmt: skip
 @click.option("--container", is_flag=True, hidden=True, help="The broker in this container.")
 @json_option
 @connected
 def command(cluster: Cluster, wait: float, container: bool, as_json: bool) -> None:
-    """Ask every broker of a cluster for a reply, at the address that it tells its clients.
+    """Check whether each broker of a cluster answers at its advertised address.
 
     \b
       kwire ping
       kwire ping -b broker:9092 --wait 30 && ./run-tests
 
-    Exits with 1 where nobody answers, or where a broker tells clients an address that cannot be
-    reached from here.
+    Exits with 1 if no broker answers, or if a broker advertises an address that this machine
+    cannot reach.
     """
     if container:
         from kwire.cli.container import own_address
@@ -70,7 +70,10 @@ def _first_reply(cluster: Cluster, wait_s: float) -> None:
 
 
 def _asked(cluster: Cluster, node: Node) -> dict[str, Any]:
-    """One broker's reply at its advertised address, timed without the connection's set-up."""
+    """The result for one broker: its address, and the time of a request in ms or the error.
+
+    The time does not include the set-up of the connection.
+    """
     from kwire.client.errors import ClientError
     from kwire.codecs.messages.api_versions import ApiVersionsRequest
 

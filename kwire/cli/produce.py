@@ -1,4 +1,4 @@
-"""`kwire produce`: lines become records."""
+"""`kwire produce`: writes lines to a topic as records."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 READ_SIZE_BYTES = 64 * 1024
 LINE_SIZE_BYTES_MAX = 100 * 1024 * 1024
-"""Kafka's default of socket.request.max.bytes: no broker takes a larger record."""
+"""Kafka's default of socket.request.max.bytes: no broker accepts a larger record."""
 LINGER_S = 0.005
-"""When no more input comes within this time, what was gathered is sent: whoever types at a
-terminal sees each line go, and a file goes in large batches."""
+"""When no more input comes within this time, the gathered records are sent.  So each line typed at
+a terminal is sent at once, and a file is sent in large batches."""
 
 
 @click.command("produce")
@@ -35,17 +35,18 @@ terminal sees each line go, and a file goes in large batches."""
 @click.argument("files", metavar="[FILE...]", nargs=-1, type=click.Path(True, dir_okay=False))
 @click.option(
     "-k", "--key-separator", type=separator, metavar="TEXT",
-    help=r"What divides key and value in a line, e.g. ':' or '\t'.",
+    help=r"Text between key and value in a line, e.g. ':' or '\t'.",
 )  # fmt: skip
 @click.option("--key", metavar="TEXT", help="The key of all records.")
 @click.option(
     "-H", "--header", "headers", type=setting, metavar="NAME=VALUE", multiple=True,
     help="A header of all records.",
 )  # fmt: skip
-@click.option("-p", "--partition", type=PARTITION, metavar="N", help="Write to this one.")
+@click.option("-p", "--partition", type=PARTITION, metavar="N", help="Write to this partition.")
 @click.option(
     "-f", "--format", "form", type=click.Choice(["text", "json"]), default="text",
-    show_default=True, help="A line is a value, or a record as `kwire consume -f json` has it.",
+    show_default=True,
+    help="Each line is a value (text), or a record as `kwire consume -f json` prints it (json).",
 )  # fmt: skip
 @click.option(
     "-z", "--compression", default="none", show_default=True,
@@ -53,12 +54,16 @@ terminal sees each line go, and a file goes in large batches."""
 )  # fmt: skip
 @click.option(
     "-a", "--acks", type=click.Choice(["all", "1", "0"]), default="all", show_default=True,
-    help="Whose word counts: all in-sync replicas', the leader's, nobody's.",
+    help="Who has to store the records: all in-sync replicas, the leader (1), or nobody (0).",
 )  # fmt: skip
-@click.option("--null", "null_value", metavar="TEXT", help="A value that stands for null (delete).")
-@click.option("--keep-partitions", is_flag=True, help="Write where JSON records say they were.")
+@click.option(
+    "--null", "null_value", metavar="TEXT", help="Write null in place of this value (a tombstone)."
+)
+@click.option(
+    "--keep-partitions", is_flag=True, help="Write each JSON record to the partition it names."
+)
 @click.option("--no-create", is_flag=True, help="Do not let the broker create the topic.")
-@click.option("-v", "--verbose", is_flag=True, help="Tell where each batch went.")
+@click.option("-v", "--verbose", is_flag=True, help="Print partition and offset of each batch.")
 @connected
 def command(
     cluster: Cluster,
@@ -76,7 +81,7 @@ def command(
     no_create: bool,
     verbose: bool,
 ) -> None:
-    """Write the lines of files, or of standard input, to a topic: a record a line.
+    """Write the lines of files or of standard input to a topic, one record a line.
 
     \b
       echo "hello" | kwire produce greetings
@@ -85,16 +90,16 @@ def command(
       echo '{"key": "k", "value": {"a": 1}}' | kwire produce orders -f json
       kwire produce greetings            (then type; Ctrl-D ends)
 
-    Records with the same key go to the same partition, the one that Java's producer takes.
+    Records with the same key go to the same partition, the one that Kafka's Java producer chooses.
 
-    A line ends with LF or CRLF, neither is part of the record.  An empty line is a record with an
-    empty value, as for Kafka's console producer; with --key-separator or as JSON it is an error.
+    A line ends with LF or CRLF; neither is part of the record.  An empty line is a record with an
+    empty value, as for Kafka's console producer.  With --key-separator or as JSON it is an error.
 
-    As JSON a record must have a value: a string is written as it is, an object, list or number as
-    JSON, null as null, which deletes the key of a compacted topic.  It may have key, headers
-    ({"name": "value"}), timestamp (ms), and all else that `kwire consume -f json` writes; a field
-    of another name is an error.  The first line that is no record ends it, those before are
-    written.
+    A JSON record must have a value: a string is written as it is, an object, list or number as
+    JSON, and null as null, which deletes the key in a compacted topic.  It may have key, headers
+    ({"name": "value"}), timestamp (ms), and all other fields that `kwire consume -f json` prints.
+    Any other field is an error.  The command stops at the first line that is not a record; the
+    lines before are written.
     """
     from kwire.client.producer import Producer
     from kwire.codecs.batches import Compression
@@ -108,7 +113,7 @@ def command(
     )
     shared = NewRecord(
         None,
-        None if key is None else os.fsencode(key),  # as the shell gave it, UTF-8 or not
+        None if key is None else os.fsencode(key),  # the bytes of the shell, UTF-8 or not
         [(name, os.fsencode(value)) for name, value in headers],
         partition,
     )
@@ -124,8 +129,8 @@ def _produce(
     shared: NewRecord,
     tell: Callable[[list[Delivered]], None],
 ) -> None:
-    """Send all records; what comes before a line that is none is written, and counted."""
-    new = _told_if_new(cluster, topic)
+    """Send all records up to the first bad line.  Prints how many were written."""
+    new = _message_if_new(cluster, topic)
     bad: BadLine | None = None
     try:
         try:
@@ -150,30 +155,30 @@ def _parser(
     null_value: str | None,
     keep_partitions: bool,
 ) -> Callable[[bytes], NewRecord]:
-    """Makes a record of a line; what would be left out without a word is an error."""
+    """The function that parses a line.  Raises UsageError for options that would have no effect."""
     if key is not None and key_separator is not None:
         raise click.UsageError("give one of --key and --key-separator")
     if form == "json":
         if key_separator is not None or null_value is not None:
-            raise click.UsageError("--key-separator and --null are for text, not for JSON")
+            raise click.UsageError("--key-separator and --null are for --format text")
         return lambda line: from_json(line, keep_partitions)
     if keep_partitions:
         raise click.UsageError("--keep-partitions is for --format json")
     return text_parser(key_separator, null_value)
 
 
-def _told_if_new(cluster: Cluster, topic: str) -> str | None:
-    """What to say once the broker has made the topic of itself: it may be a misspelt one."""
+def _message_if_new(cluster: Cluster, topic: str) -> str | None:
+    """A message for a topic that the broker will create, since its name may be misspelt."""
     from kwire.codecs.errors import ErrorCode
 
-    (found,) = cluster.retrying(lambda: cluster.refresh([topic])).topics
-    if found.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+    (metadata,) = cluster.retrying(lambda: cluster.refresh([topic])).topics
+    if metadata.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return None
     return f"topic {topic} is new{of_topic(cluster, topic)}"
 
 
 def _send(producer: Producer, topic: str, record: NewRecord, shared: NewRecord) -> list[Delivered]:
-    """Send a record; what it says itself goes before what the options say of all."""
+    """Send a record.  Its own key and partition win over those that options give all records."""
     return producer.send(
         topic,
         record.value,
@@ -190,33 +195,35 @@ def _tell(delivered: list[Delivered]) -> None:
 
 
 def _say_nothing(_: list[Delivered]) -> None:
-    """Not verbose."""
+    """Print nothing, without --verbose."""
 
 
 def _records(
     parse: Callable[[bytes], NewRecord], lines: Iterable[tuple[str, int, bytes]]
 ) -> Iterator[NewRecord]:
-    """A record of each line; BadLine says which one is none."""
+    """The record of each line.  Raises BadLine with the number of the first bad line."""
     for path, number, line in lines:
         try:
             yield parse(line)
         except BadLine as error:
             place = f"line {number} of {path}" if path else f"line {number}"
-            raise BadLine(f"{place} is no record: {error}") from error
+            raise BadLine(f"{place} is not a record: {error}") from error
 
 
 def _lines(
     files: tuple[str, ...], on_pause: Callable[[], None]
 ) -> Iterator[tuple[str, int, bytes]]:
-    """(file, number, line) of the files one after the other, or of standard input, which may
-    pause."""
+    """(file, number, line) of each line of the files, or of standard input.
+
+    `on_pause` is called when no more standard input is available at the moment.
+    """
     for path in files:
         with open(path, "rb") as file:
             for number, line in enumerate(_whole_lines(file), 1):
                 yield path, number, _without_end(line)
     if not files:
         if sys.stdin.isatty() and on_terminal():
-            say("a record a line, please; Ctrl-D ends")
+            say("type one record a line; Ctrl-D ends")
         for number, line in enumerate(_lines_of_input(sys.stdin.fileno(), on_pause), 1):
             yield "", number, _without_end(line)
 

@@ -1,4 +1,4 @@
-"""`kwire quotas`: how much users, clients and addresses may ask for."""
+"""`kwire quotas`: lists, sets and removes quotas of users, clients and addresses."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ _QUOTAS = (
     "producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate",
     "connection_creation_rate",
 )  # fmt: skip
-"""Those of Apache Kafka 4.4; a broker may know others, so that it alone refuses."""
+"""The quotas of Apache Kafka 4.4.  A broker may have others, so only the broker refuses a name."""
 DEFAULT_SHOWN = "(default)"
 
 
 @click.group("quotas", cls=Commands)
 def command() -> None:
-    """List, set and remove quotas: what users, client ids and addresses may ask for.
+    """List, set and remove quotas of users, client ids and addresses.
 
     \b
-    producer_byte_rate        bytes a second that are written
-    consumer_byte_rate        bytes a second that are read
-    request_percentage        share of one thread's time, 100 is all of it
-    controller_mutation_rate  partitions a second that are made or deleted
-    connection_creation_rate  new connections a second, of an address
+    producer_byte_rate        bytes written per second
+    consumer_byte_rate        bytes read per second
+    request_percentage        processor time of requests, in percent of one thread
+    controller_mutation_rate  partitions created and deleted per second
+    connection_creation_rate  new connections per second, for an address
 
     \b
       kwire quotas set --user alice producer_byte_rate=1048576
@@ -49,9 +49,9 @@ def command() -> None:
 
 
 def entity_options(command: C) -> C:
-    """Whose quotas are meant; the command is called with `entity`."""
+    """Add the options that name an entity (user, client id, address), which `_entity` reads."""
     for option, kind in reversed(_KINDS.items()):
-        all_others = f"All {kind}s that have none of their own."
+        all_others = f"Every {kind} without quotas of its own."
         command = click.option(f"--{option}-default", is_flag=True, help=all_others)(command)
         command = click.option(f"--{option}", help=f"This {kind}.", metavar="NAME")(command)
     return command
@@ -72,7 +72,10 @@ def _entity(chosen: dict[str, Any]) -> Entity:
 def _named(chosen: dict[str, Any]) -> Entity:
     entity = _entity(chosen)
     if not entity:
-        raise click.UsageError("say whose: --user, --client, --ip, or --user-default and the like")
+        raise click.UsageError(
+            "give the entity: --user, --client, --ip, or --user-default, --client-default, "
+            "--ip-default"
+        )
     return entity
 
 
@@ -81,7 +84,7 @@ def _named(chosen: dict[str, Any]) -> Entity:
 @json_option
 @connected
 def list_command(cluster: Cluster, as_json: bool, **chosen: Any) -> None:  # noqa: ANN401 - options
-    """List the quotas that are set, or those of whom the options name."""
+    """List all quotas, or those of the entity that the options name."""
     from kwire.client.quotas import describe_quotas
 
     found = describe_quotas(cluster, _entity(chosen))
@@ -146,4 +149,4 @@ def _alter(cluster: Cluster, entity: Entity, values: Mapping[str, float | None])
             raise
         raise Misuse(f"{error}{did_you_mean(misspelt[0], _QUOTAS)}") from error
     whom = ", ".join(f"{kind} {name or DEFAULT_SHOWN}" for kind, name in entity.items())
-    say(f"quotas of {whom} are changed")
+    say(f"quotas of {whom} changed")

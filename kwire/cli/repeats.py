@@ -1,13 +1,15 @@
-"""Collapses log messages that repeat: the first few are logged, the others are counted.
+"""The log of `kwire serve`: the format of lines, and a handler that collapses repeated messages.
+
+Of repeated messages the first few are logged, the others are counted.
 
     12:00:00 WARNING log: t-0 in /data: no space left on device
     12:00:30 WARNING log: t-0 in /data: no space left on device (556 more in 30 s)
 
-A message is identical to another of the same logger, level and text.  LOGGED_MAX of them are logged
-within WINDOW_S of the first, for something may happen twice and each time matter (a broker that is
-started again).  The others are held back; the next one after that says how many there were.
-Where none comes, the next record of any kind has the count logged before it, and closing the
-handler does.  Records with a traceback always go through: each may be of something else.
+A message repeats if it has the same logger, level and text.  Within WINDOW_S of the first message,
+LOGGED_MAX of them are logged, since each may matter (a broker that is started again).  The others
+are only counted.  The next message after the window has the count appended.  If no such message
+comes, the count is logged before the next record of any kind, or when the handler is closed.
+Records with a traceback are always logged, since each may have another cause.
 """
 
 from __future__ import annotations
@@ -16,17 +18,17 @@ import logging
 from typing import Final
 
 WINDOW_S: Final = 30.0
-"""Often enough to see that it goes on, and two lines a minute."""
+"""The length of a window: two lines a minute show that the message still repeats."""
 LOGGED_MAX: Final = 10
-"""Of one message in a window: more is a storm, which the count tells as well."""
+"""How often one message is logged in a window."""
 MESSAGES_MAX: Final = 1000
-"""How many messages are remembered; of more in one window the oldest is forgotten."""
+"""How many different messages are tracked in one window.  The oldest is dropped first."""
 
 _Key = tuple[str, int, str]
 
 
 class _Repeated:
-    """A message that was logged, and those held back since."""
+    """A message that was logged, and the number of repetitions since that were only counted."""
 
     __slots__ = ("count", "last", "logged", "since_s")
 
@@ -38,51 +40,53 @@ class _Repeated:
 
 
 class CollapsingHandler(logging.Handler):
-    """Passes records on to `target`; time is that of the records, in seconds."""
+    """Passes records on to `target`, and takes the time from the records."""
 
     def __init__(self, target: logging.Handler, logged_max: int = LOGGED_MAX) -> None:
         super().__init__()
         self._target = target
         self._logged_max = logged_max
         self._repeated: dict[_Key, _Repeated] = {}
-        """In the order in which their windows began."""
+        """The messages of open windows, the oldest window first."""
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
             text = record.getMessage()
         except (TypeError, ValueError):
-            self._target.handle(record)  # which tells where the mistake is
+            self._target.handle(record)  # It reports the wrong arguments of the log call.
             return
         key = (record.name, record.levelno, text)
-        known = self._repeated.get(key)
+        window = self._repeated.get(key)
         if record.exc_info:
             self._target.handle(record)
-        elif known is None or not 0 <= record.created - known.since_s < WINDOW_S:
-            if known is not None:
+        elif window is None or not 0 <= record.created - window.since_s < WINDOW_S:
+            if window is not None:
                 del self._repeated[key]
-                if known.count:
-                    record = _with_count(record, text, known.count, record.created - known.since_s)
-            self._tell_ended(record.created)
+                if window.count:
+                    passed_s = record.created - window.since_s
+                    record = _with_count(record, text, window.count, passed_s)
+            self._log_ended(record.created)
             self._repeated[key] = _Repeated(record.created)
             self._target.handle(record)
-        elif known.logged < self._logged_max:
-            known.logged += 1
+        elif window.logged < self._logged_max:
+            window.logged += 1
             self._target.handle(record)
         else:
-            known.count += 1
-            known.last = record
+            window.count += 1
+            window.last = record
 
-    def _tell_ended(self, now_s: float) -> None:
-        """Log the counts of windows that are over, and forget those messages."""
+    def _log_ended(self, now_s: float) -> None:
+        """Log the counts of windows that have ended, and drop those messages."""
         while self._repeated:
             key, oldest = next(iter(self._repeated.items()))
             is_over = not 0 <= now_s - oldest.since_s < WINDOW_S
             if not is_over and len(self._repeated) < MESSAGES_MAX:
                 return
             del self._repeated[key]
-            self._tell(oldest)
+            self._log_count(oldest)
 
-    def _tell(self, repeated: _Repeated) -> None:
+    def _log_count(self, repeated: _Repeated) -> None:
+        """Log the last repetition with the count, if there were any."""
         last = repeated.last
         if last is not None:
             passed_s = last.created - repeated.since_s
@@ -93,7 +97,7 @@ class CollapsingHandler(logging.Handler):
 
     def close(self) -> None:
         for repeated in self._repeated.values():
-            self._tell(repeated)
+            self._log_count(repeated)
         self._repeated.clear()
         self._target.close()
         super().close()
@@ -102,7 +106,21 @@ class CollapsingHandler(logging.Handler):
 def _with_count(
     record: logging.LogRecord, text: str, count: int, passed_s: float
 ) -> logging.LogRecord:
-    """The record that says that `count` others like it were held back."""
-    told = logging.makeLogRecord(record.__dict__)
-    told.msg, told.args = f"{text} ({count} more in {max(0.0, passed_s):.0f} s)", None
-    return told
+    """A copy of the record that says that `count` more of them were not logged."""
+    copy = logging.makeLogRecord(record.__dict__)
+    copy.msg, copy.args = f"{text} ({count} more in {max(0.0, passed_s):.0f} s)", None
+    return copy
+
+
+class PlainFormatter(logging.Formatter):
+    """Formats a record as `2026-03-01 12:00:00.123 WARNING connection: ...`, in local time."""
+
+    default_msec_format = "%s.%03d"
+
+    def format(self, record: logging.LogRecord) -> str:
+        level = "" if record.levelno == logging.INFO else f"{record.levelname} "
+        name = record.name.removeprefix("kwire.")
+        text = f"{self.formatTime(record)} {level}{name}: {record.getMessage()}"
+        if record.exc_info:
+            text += f"\n{self.formatException(record.exc_info)}"
+        return text

@@ -1,4 +1,4 @@
-"""`kwire serve`: a broker in the foreground, until SIGTERM or Ctrl-C."""
+"""`kwire serve`: runs a broker in the foreground until SIGTERM or Ctrl-C."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kwire import UnsupportedSystem, check_system
 from kwire.cli import EXIT_INTERRUPTED
 from kwire.cli.grammar.statuses import EXIT_FAILURE
 from kwire.cli.hosting.folders import one_if_cluster
-from kwire.cli.repeats import CollapsingHandler
+from kwire.cli.repeats import CollapsingHandler, PlainFormatter
 from kwire.cli.text.output import say
 from kwire.cli.values import settings_option
 
@@ -35,45 +35,46 @@ DEVELOPMENT = {
     "node.id": "1",
     "listeners": "PLAINTEXT://localhost:9092",
     "log.dirs": DATA_DIR,
-    # One broker holds one replica of the topics that Kafka keeps for itself.
+    # A single broker can hold only one replica of Kafka's internal topics.
     "offsets.topic.replication.factor": "1",
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
-    # The first consumer of a group begins at once: nobody starts a hundred of them here.
+    # The first consumer of a group starts at once.  In development few consumers follow it.
     "group.initial.rebalance.delay.ms": "0",
 }
-"""What holds where no server.properties is given: a broker to develop against.  With a file,
-everything it does not say has Kafka's own default."""
+"""Settings of a broker without a server.properties: defaults for development.  With a file, each
+setting that the file does not have keeps Kafka's own default."""
 
 OTHER_NAMES = {"node.id": "broker.id", "log.dirs": "log.dir"}
-"""Of a setting that has two the first one counts, and a default would hide what was asked for."""
+"""The second name of a setting.  The first name wins, so a default for it would hide a value that
+is given by the second name."""
 
 BROKERS_MAX = 16
-"""On one machine: each takes a processor's time and some 30 MB."""
+"""The most brokers on one machine: each needs processor time and about 30 MB."""
 
 PORTS = 65_536
-"""How many there are."""
+"""The number of TCP ports."""
 
 
 class Hosting(NamedTuple):
-    """What of a broker is no setting of Kafka's."""
+    """The options of a broker that are not settings of Kafka."""
 
     exit_on_eof: bool = False
-    """Whether it ends when its standard input does."""
+    """Whether the broker stops when its standard input ends."""
     control: int | None = None
-    """The port at which tests ask for faults."""
+    """The port of the HTTP control for tests; None without one."""
     declaration: Declaration | None = None
-    """What it is to have before it is ready."""
+    """The declaration that is applied before the broker is ready."""
     max_versions: Mapping[int, int] | None = None
-    """By API key, where clients are not told of all."""
+    """The highest version that clients may see, by API key; None for no limits."""
     said_versions: tuple[str, ...] = ()
-    """What was said of them."""
+    """The texts of --max-version."""
     is_fleeting: bool = False
-    """Whether nothing of it is wanted any more once the machine is off."""
+    """Whether the data need not survive the machine, so that nothing is flushed to disk."""
     ahead_ms: int = 0
-    """How far its time is ahead of the world's from the start, with `control`."""
+    """How far the broker's clock is ahead of the system's clock at the start; needs `control`."""
 
 
 LEVELS = ["debug", "info", "warning", "error"]
@@ -83,42 +84,41 @@ log = logging.getLogger("kwire.serve")
 
 @click.command("serve")
 @click.argument("properties", required=False, type=click.Path(exists=True, dir_okay=False))
-@settings_option("-s", "--set", "settings", help="A setting by Kafka's name; goes before the file.")
-@click.option("--data", metavar="FOLDER", help="Where the data is kept: log.dirs.")
-@click.option("--port", type=click.IntRange(0, 65_535), metavar="N", help="Listen on localhost:N.")
+@settings_option(
+    "-s", "--set", "settings", help="Set a setting by Kafka's name; it wins over the file."
+)
+@click.option("--data", metavar="FOLDER", help="Store the data in FOLDER (log.dirs).")
+@click.option(
+    "--port", type=click.IntRange(0, 65_535), metavar="N",
+    help="Listen on localhost:N; 0 chooses a free port.",
+)  # fmt: skip
 @click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
 @click.option(
-    "--brokers",
-    type=click.IntRange(1, BROKERS_MAX),
-    metavar="N",
-    help="A cluster of N brokers on this machine, at N ports from --port on; takes over the data "
-    "of one broker.",
-)
+    "--brokers", type=click.IntRange(1, BROKERS_MAX), metavar="N",
+    help="Run a cluster of N brokers on this machine, on N ports starting at --port. It takes over "
+    "the data of a single broker.",
+)  # fmt: skip
 @click.option(
-    "--secure", is_flag=True, help="TLS, passwords, ACLs and tokens, with one user made: admin."
-)
+    "--secure", is_flag=True,
+    help="Turn on TLS, passwords, ACLs and delegation tokens, and create the user admin.",
+)  # fmt: skip
 @click.option(
-    "--control",
-    type=click.IntRange(0, 65_535),
-    metavar="PORT",
-    help="Let tests ask for faults at http://127.0.0.1:PORT, each broker at the next port.",
-)
+    "--control", type=click.IntRange(0, 65_535), metavar="PORT",
+    help="Let tests control the broker (faults, traces, clock, snapshots) at "
+    "http://127.0.0.1:PORT. With --brokers, each further broker uses the next port.",
+)  # fmt: skip
 @click.option(
-    "--apply",
-    "declared",
+    "--apply", "declared", metavar="FILE",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Have what FILE declares, as `kwire apply`, before it is ready (docs/declared-state.md).",
-)
+    help="Apply the declaration in FILE, as `kwire apply` does, before the broker is ready "
+    "(docs/declared-state.md).",
+)  # fmt: skip
 @click.option(
-    "--max-version",
-    "max_versions",
-    multiple=True,
-    metavar="RELEASE|API=N",
-    help="Look like an older broker: one of release 2.1, 2.8 ..., or with no higher version of an "
-    "API. With --control.",
-)
-@click.option("--exit-on-eof", is_flag=True, help="Stop when standard input ends, too.")
+    "--max-version", "max_versions", multiple=True, metavar="RELEASE|API=N",
+    help="Serve only what an older broker serves: of RELEASE (2.1, 2.8 ...), or API up to version "
+    "N. Needs --control.",
+)  # fmt: skip
+@click.option("--exit-on-eof", is_flag=True, help="Stop also when standard input ends.")
 @click.option("--container", is_flag=True, hidden=True, help="As the container image does.")
 @click.option("--renewable", is_flag=True, hidden=True, help="As kwire.testing orders on stdin.")
 @click.option("--owns", type=click.Path(path_type=Path), hidden=True, help="Removed at the end.")
@@ -140,22 +140,22 @@ def command(
 ) -> None:
     """Run a broker until Ctrl-C or SIGTERM.
 
-    Without PROPERTIES, a server.properties as Apache Kafka's, it listens on localhost:9092 and
-    keeps its data in ./kwire-data.
+    PROPERTIES is a server.properties file of Apache Kafka. Without it the broker listens on
+    localhost:9092 and stores its data in ./kwire-data.
 
     \b
       kwire serve
-      kwire serve --port 0 --data /tmp/scratch          any free port
+      kwire serve --port 0 --data /tmp/scratch          on any free port
       kwire serve --set num.partitions=3 --set auto.create.topics.enable=false
       kwire serve server.properties --set log.retention.hours=1
-      kwire serve --brokers 3                           localhost:9092, 9093 and 9094
-      kwire serve --brokers 3 --set 2:broker.rack=b     a setting of broker 2 alone
-      kwire serve --secure                              TLS and SCRAM; ready client.properties
-      kwire serve --secure --brokers 3                  the same for each of three
-      kwire serve --apply cluster.yaml                  topics, users, records ... from the start
+      kwire serve --brokers 3                           on localhost:9092, 9093 and 9094
+      kwire serve --brokers 3 --set 2:broker.rack=b     a setting of broker 2 only
+      kwire serve --secure                              TLS and SCRAM; writes client.properties
+      kwire serve --secure --brokers 3                  the same with three brokers
+      kwire serve --apply cluster.yaml                  with topics, users, records ...
     \b
-    Clients in other containers or on other machines: listen on all interfaces, and advertise an
-    address that they can reach.
+    To serve clients in other containers or on other machines, listen on all interfaces and
+    advertise an address that the clients can reach:
       kwire serve --set listeners=PLAINTEXT://0.0.0.0:9092 \\
                   --set advertised.listeners=PLAINTEXT://my-host:9092
     """
@@ -165,15 +165,15 @@ def command(
     if brokers is not None:
         _check_several(brokers, declared, control)
     if max_versions and control is None:
-        raise click.UsageError("--max-version takes --control")
+        raise click.UsageError("--max-version needs --control")
     hosting = Hosting(
         exit_on_eof, control, _declaration(declared), _versions(max_versions), max_versions
     )
     if secure and (properties is not None or container):
-        raise click.UsageError("--secure takes settings by --set only: it makes a properties file")
+        raise click.UsageError("with --secure, give settings by --set, not by PROPERTIES")
     if brokers is not None:
         if properties is not None or container:
-            raise click.UsageError("--brokers takes settings by --set only")
+            raise click.UsageError("with --brokers, give settings by --set, not by PROPERTIES")
         from kwire.cli.several import serve_several
 
         start_logging(log_level)
@@ -188,7 +188,7 @@ def command(
             serve_secured(dict(settings), data, port, hosting)
             return
         serve(properties, dict(settings), data, port, log_level, container, hosting)
-    except KeyboardInterrupt as error:  # before it listens to signals itself
+    except KeyboardInterrupt as error:  # The broker does not handle signals yet.
         say("kwire: interrupted before the broker was ready")
         raise SystemExit(EXIT_INTERRUPTED) from error
 
@@ -201,7 +201,7 @@ def serve_anew(
     hosting: Hosting,
     owns: Path | None,
 ) -> None:
-    """As kwire.cli.hosting.renewing has it."""
+    """Serve brokers that kwire.testing orders on standard input (kwire.cli.hosting.renewing)."""
     from kwire.cli.hosting.renewing import serve_renewable
 
     start_logging(log_level)
@@ -212,11 +212,16 @@ def serve_anew(
 
 
 def _check_several(brokers: int, declared: Path | None, control: int | None) -> None:
-    """Raises UsageError where that is for one broker only."""
+    """Raises UsageError for options that several brokers cannot have."""
     if declared is not None:
-        raise click.UsageError("--apply is for one broker")
+        raise click.UsageError(
+            "--apply works with a single broker: run `kwire apply` when the cluster is ready"
+        )
     if control and control + brokers > PORTS:
-        raise click.UsageError(f"--control {control}: there are no {brokers} ports from it on")
+        raise click.UsageError(
+            f"--control {control}: {brokers} brokers need {brokers} ports, and ports end at "
+            f"{PORTS - 1}"
+        )
 
 
 def _check_system() -> None:
@@ -227,7 +232,7 @@ def _check_system() -> None:
 
 
 def _declaration(source: Path | None) -> Declaration | None:
-    """What the file declares; where that is not to be understood the broker does not start."""
+    """The declaration in a file.  Prints the mistakes in an invalid file and exits."""
     if source is None:
         return None
     from kwire.cli.apply import loaded
@@ -244,7 +249,7 @@ def serve(
     container: bool,
     hosting: Hosting,
 ) -> None:
-    """Put together what the command line says, and run."""
+    """Run a single broker with the settings of the command line, the file and the environment."""
     if container:
         from kwire.cli.container import log_level as container_level
 
@@ -265,7 +270,7 @@ def serve(
 def serve_secured(
     settings: dict[str, str], data: str | None, port: int | None, hosting: Hosting
 ) -> None:
-    """As kwire.cli.securing.secured has it."""
+    """Run a single broker with TLS, passwords and ACLs (kwire.cli.securing.secured)."""
     from kwire.cli.securing.secured import BROKER_FILE, preparing, secured_settings
 
     given = with_shorthands(settings, data, None)
@@ -281,7 +286,7 @@ def serve_secured(
 
 
 def developed(overrides: Mapping[str, str]) -> dict[str, str]:
-    """The settings to develop against, each giving way also to Kafka's other name of it."""
+    """`overrides` with the defaults for development; either name of a setting replaces them."""
     defaults = dict(DEVELOPMENT)
     for name, other in OTHER_NAMES.items():
         if other in overrides:
@@ -290,14 +295,14 @@ def developed(overrides: Mapping[str, str]) -> dict[str, str]:
 
 
 def with_shorthands(settings: dict[str, str], data: str | None, port: int | None) -> dict[str, str]:
-    """The settings with those that --data and --port stand for; they may not be given twice."""
+    """`settings` with those that --data and --port set.  Raises UsageError if one is set twice."""
     for option, given, names in (
         ("--data", data, ("log.dirs", "log.dir")),
         ("--port", port, ("listeners",)),
     ):
-        twice = [name for name in names if given is not None and name in settings]
-        if twice:
-            raise click.UsageError(f"give {option} or --set {twice[0]}, not both")
+        duplicates = [name for name in names if given is not None and name in settings]
+        if duplicates:
+            raise click.UsageError(f"give {option} or --set {duplicates[0]}, not both")
     if data is not None:
         settings["log.dirs"] = data
     if port is not None:
@@ -312,7 +317,7 @@ def run_forked(
     turn: Turn,
     on_ready: Callable[[Broker], None],
 ) -> None:
-    """As `run`, in a process that ends with the one that it was forked from."""
+    """As `run`, in a forked process that ends when its parent ends."""
     hosting = hosting._replace(exit_on_eof=True, control=place.control, ahead_ms=place.ahead_ms)
     run(None, settings, {}, hosting, turn=turn, on_ready=on_ready)
 
@@ -328,9 +333,9 @@ def run(
     turn: Turn | None = None,
     on_ready: Callable[[Broker], None] | None = None,
 ) -> None:
-    """Load the configuration, serve, and tell in one sentence where that cannot be.
+    """Load the configuration and serve.  Logs one message and exits if that is impossible.
 
-    `turn` is as in kwire.server.server.run; nothing is logged before it has come.
+    `turn` is that of kwire.server.server.run.  Nothing is logged before it has come.
     """
     from kwire.cluster.stores.contract import StoreError
     from kwire.log import LogDirError, LogDirLocked
@@ -339,8 +344,8 @@ def run(
     ports: dict[str, int] = {}
     control = controlled(hosting)
 
-    def tell_ready(broker: Broker) -> None:
-        announce(broker, container)
+    def when_ready(broker: Broker) -> None:
+        log_ready(broker, container)
         if on_ready is not None and not ports:
             on_ready(broker)
         ports.update((each.listener, each.port) for each in broker.config.listeners)
@@ -348,9 +353,9 @@ def run(
     try:
         config = load(path, overrides, environ)
         if turn is None:
-            tell_configuration(config, path)
+            log_configuration(config, path)
         else:
-            turn = telling_then(turn, partial(tell_configuration, config, path))
+            turn = followed_by(turn, partial(log_configuration, config, path))
         if container and (cluster_id := environ.get("CLUSTER_ID")):
             from kwire.cli.container import adopt_cluster_id
 
@@ -361,7 +366,7 @@ def run(
         while True:
             run_server(
                 config,
-                tell_ready,
+                when_ready,
                 exit_on_eof=hosting.exit_on_eof,
                 prepare=prepare,
                 control=control,
@@ -371,7 +376,7 @@ def run(
             )
             if control is None or control.snapshots.restoring is None:
                 return
-            # It goes on at the ports it had, with what the snapshot holds and no more.
+            # A snapshot is restored: serve its data, at the ports that the broker had.
             control = control.restored(config.log_dirs)
             config = config.with_bound_ports(ports)
             prepare = declare = turn = None
@@ -386,44 +391,49 @@ def run(
             control.close()
 
 
-def telling_then(turn: Turn, tell: Callable[[], None]) -> Turn:
-    """The same, and what is told when it has come."""
+def followed_by(turn: Turn, call: Callable[[], None]) -> Turn:
+    """A turn that waits for `turn` and then makes the call."""
 
-    async def told() -> None:
+    async def turn_and_call() -> None:
         await turn()
-        tell()
+        call()
 
-    return told
+    return turn_and_call
 
 
 def fleeting() -> Files:
-    """The disk of a broker whose data goes with the tests that had it started."""
+    """Files that are never flushed to disk, for a broker whose data only its tests need."""
     from kwire.log.directory.files import FleetingFiles
 
     return FleetingFiles()
 
 
 def declared_at_start(declaration: Declaration | None, config: BrokerConfig) -> Declare | None:
-    """What has it all there before anybody is let in.  Raises ConfigError."""
+    """The function that applies the declaration before clients connect, or None without one.
+
+    Raises ConfigError for a member of a cluster.
+    """
     if declaration is None:
         return None
     if config.zookeeper_connect is not None:
         from kwire.settings import ConfigError
 
-        raise ConfigError("--apply is for a broker by itself: `kwire apply` changes a cluster")
+        raise ConfigError(
+            "--apply works with a single broker: change a cluster on ZooKeeper by `kwire apply`"
+        )
     from kwire.cli.at_start import declaring
 
     return declaring(declaration)
 
 
 def controlled(hosting: Hosting) -> Control | None:
-    """What tests ask of the broker, if that was asked for."""
+    """The control for tests, or None without --control."""
     if hosting.control is None:
         return None
     if importlib.util.find_spec("h11") is None:
         from kwire.client.extras import how_to_install
 
-        log.error("--control takes h11, which is not installed: %s", how_to_install("testing"))
+        log.error("--control needs h11, which is not installed: %s", how_to_install("testing"))
         raise SystemExit(EXIT_FAILURE)
     from kwire.testing.hooks.control.service import Control
 
@@ -431,68 +441,58 @@ def controlled(hosting: Hosting) -> Control | None:
     return Control(hosting.control, *versions, ahead_ms=hosting.ahead_ms)
 
 
-def _versions(said: tuple[str, ...]) -> dict[int, int] | None:
-    if not said:
+def _versions(texts: tuple[str, ...]) -> dict[int, int] | None:
+    """The highest version by API key, from the texts of --max-version; None without any."""
+    if not texts:
         return None
     from kwire.testing.hooks.control.versions import read_max_versions
     from kwire.testing.hooks.faults.rules import BadRule
 
     try:
-        return read_max_versions(said)
+        return read_max_versions(texts)
     except BadRule as problem:
         raise click.UsageError(f"--max-version: {problem}") from None
 
 
-def tell_configuration(config: BrokerConfig, path: Path | None) -> None:
-    """What was given, where it is kept, and what of it is left out, unknown or does nothing."""
+def log_configuration(config: BrokerConfig, path: Path | None) -> None:
+    """Log version, file and log directories; warn about settings without effect."""
     from kwire import __version__
 
-    source = f", settings of {path}" if path else ""
+    source = f", settings from {path}" if path else ""
     log.info("kwire %s, node %d%s", __version__, config.node_id, source)
     for directory in config.log_dirs:
         log.info("data in %s", Path(directory).absolute())
     for note in config.notes:
         log.warning("%s", note)
     if idle := config.without_effect():
-        log.warning("without effect here: %s (docs/settings.md says why)", ", ".join(idle))
+        log.warning("settings without effect: %s (see docs/settings.md)", ", ".join(idle))
 
 
-def announce(broker: Broker, container: bool) -> None:
-    """What clients will be told, and where that cannot work."""
+def log_ready(broker: Broker, container: bool) -> None:
+    """Log the addresses, warn about those that clients cannot use, and say that it is ready."""
     from kwire.cli.advertised import listener_lines, warn_in_background
 
     for line in listener_lines(broker.config):
         log.info("%s", line)
     warn_in_background(broker.config)
-    # Testcontainers' Kafka module waits for the words that Apache Kafka's broker writes.
+    # Testcontainers' Kafka module waits for these words, which Apache Kafka's broker logs.
     running = " Transitioning from RECOVERY to RUNNING." if container else ""
     log.info("broker %d is ready.%s", broker.node_id, running)
 
 
 def sentence_of(error: OSError) -> str:
-    """The system's words, with what they are about."""
+    """The system's error message, with the file that it is about."""
     if isinstance(error, socket.gaierror):
-        return "a host name in listeners cannot be resolved: name an interface of this machine"
+        return (
+            "cannot resolve a host name in listeners: use a name or address of this machine, or "
+            "leave the host empty"
+        )
     words = (error.strerror or str(error)).lower()
     return f"{error.filename}: {words}" if error.filename else words
 
 
 def start_logging(level: str) -> None:
-    """One line an event on stderr: time, level if it is not plain information, who, what."""
+    """Log to stderr, one line for each event: time, level unless it is INFO, logger, message."""
     handler = logging.StreamHandler()
     handler.setFormatter(PlainFormatter())
     logging.basicConfig(level=level.upper(), handlers=[CollapsingHandler(handler)])
-
-
-class PlainFormatter(logging.Formatter):
-    """`2026-03-01 12:00:00.123 WARNING connection: ...`, in local time."""
-
-    default_msec_format = "%s.%03d"
-
-    def format(self, record: logging.LogRecord) -> str:
-        level = "" if record.levelno == logging.INFO else f"{record.levelname} "
-        name = record.name.removeprefix("kwire.")
-        text = f"{self.formatTime(record)} {level}{name}: {record.getMessage()}"
-        if record.exc_info:
-            text += f"\n{self.formatException(record.exc_info)}"
-        return text

@@ -1,12 +1,12 @@
 """`kwire serve --brokers N`: a cluster on one machine, without ZooKeeper.
 
-    this process       forks the others, tells when they are ready, stops them; it runs no loop
-    the holder         keeps the metadata and shares it over a Unix socket
+    this process       forks the others, logs when they are ready, and stops them
+    the holder         stores the metadata, and shares it over a Unix socket
     N brokers          members of the cluster, each a process like that of a single broker
 
-They are forked from one that has everything imported, which is quick and lets them share its pages.
+This process imports all modules before it forks, so that the others start fast and share memory.
 A broker that dies stays dead, as it would on another machine, until SIGHUP starts it again.  If
-this process dies, whatever way, the others see the end of their standard input, and stop.
+this process dies, the standard input of the others ends, and they stop.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ log = logging.getLogger("kwire.serve")
 FIRST_PORT: Final = 9092
 HOST: Final = "localhost"
 OF_EACH = ("node.id", "broker.id", "listeners", "advertised.listeners", "zookeeper.connect")
-"""Settings that --brokers gives itself, to each broker its own."""
+"""Settings that --brokers sets itself, to another value for each broker."""
 OF_ONE: Final = re.compile(r"(\d+):(.+)")
-"""The name of a setting of one broker alone: its number comes before."""
+"""The name of a setting of one broker: the broker's number, a colon, and Kafka's name."""
 NEVER_OF_ONE: Final = ("node.id", "broker.id", "zookeeper.connect")
 OF_EVERY_MEMBER: Final = (
     "kwire.cluster.membership.member",
@@ -54,9 +54,9 @@ OF_EVERY_MEMBER: Final = (
     "kwire.cluster.metadata.views",
     "kwire.server.server",
 )
-"""Modules that a broker imports late, and a member of a cluster always."""
+"""Modules that a single broker imports when it needs them, and that every member needs."""
 OF_CONTROL: Final = ("kwire.testing.hooks.control.server", "kwire.server.network.controlled")
-"""Likewise, where they are controlled."""
+"""Further modules that brokers with --control need."""
 READY_TIMEOUT_S: Final = 60
 STOP_TIMEOUT_S: Final = 60
 POLL_S: Final = 0.01
@@ -69,12 +69,12 @@ def settings_of(
     first_port: int,
     listeners_at: Callable[[int], str] = f"PLAINTEXT://{HOST}:{{}}".format,
 ) -> dict[str, str]:
-    """What broker `number` of `count` runs by; they are counted from 1."""
+    """The settings of broker `number` of `count`; numbers begin at 1."""
     common = {name: value for name, value in given.items() if not OF_ONE.fullmatch(name)}
     own = {
-        found[2]: value
+        match[2]: value
         for name, value in given.items()
-        if (found := OF_ONE.fullmatch(name)) and int(found[1]) == number
+        if (match := OF_ONE.fullmatch(name)) and int(match[1]) == number
     }
     copies = str(min(3, count))
     port = first_port + number - 1 if first_port else 0
@@ -107,24 +107,26 @@ def serve_several(
 ) -> None:
     """Run `count` brokers until Ctrl-C or SIGTERM.
 
-    Where they are controlled, each is at a port of its own, from that of `hosting` on.  The folder
-    `owns` holds all that they keep: it is removed when standard input ends.
+    With --control each broker has a control port of its own; the ports begin at that of `hosting`.
+    The folder `owns` holds all data.  It is removed when standard input ends.
     """
     for name in OF_EACH:
         if name in settings:
-            raise click.UsageError(f"--brokers gives each broker its own {name}")
+            raise click.UsageError(f"--brokers gives each broker its own {name}: do not set it")
     for name in settings:
         _check_owner(name, count)
     given = with_shorthands(settings, data, None)
     if "," in given.get("log.dirs", ""):
-        raise click.UsageError("--brokers takes one folder, in which each broker has its own")
+        raise click.UsageError(
+            "--brokers stores the data of all brokers in one folder: name one folder only"
+        )
     first_port = FIRST_PORT if port is None else port
     folder = Path(given.get("log.dirs", DATA_DIR))
     secured = _secured(folder, given) if secure else None
     configs = _loaded(count, given, first_port, secured)
     _prepare(folder, count)
     with tempfile.TemporaryDirectory(prefix="kwire-") as private:
-        cluster = Cluster(configs, folder, Path(private) / "metadata", hosting, secured)
+        cluster = ClusterProcesses(configs, folder, Path(private) / "metadata", hosting, secured)
         status = cluster.run(exit_on_eof=hosting.exit_on_eof, is_fleeting=owns is not None)
         if owns is not None and cluster.is_abandoned:
             shutil.rmtree(owns, ignore_errors=True)
@@ -132,9 +134,9 @@ def serve_several(
 
 
 def _prepare(folder: Path, count: int) -> None:
-    """Have the folder be a cluster's; says why it cannot be.  Nobody may serve it meanwhile.
+    """Convert the data folder to that of a cluster.  Logs an error and exits if that is impossible.
 
-    The process that holds the metadata locks it again, for as long as it runs.
+    The folder is locked meanwhile.  The holder locks it again for as long as it runs.
     """
     from kwire.log import LogDir, LogDirError, LogDirLocked
     from kwire.log.directory.files import Files
@@ -151,7 +153,7 @@ def _prepare(folder: Path, count: int) -> None:
         try:
             growing.put_back(folder)
             growing.prepare(admit(folder, ServingWay.SEVERAL), count)
-            _tell_left_out(look(folder), count)
+            _warn_of_left_out(look(folder), count)
         finally:
             directory.unlock()
     except (LogDirError, LogDirLocked, OSError) as error:
@@ -159,9 +161,9 @@ def _prepare(folder: Path, count: int) -> None:
         raise SystemExit(EXIT_FAILURE) from error
 
 
-def _tell_left_out(folder: DataFolder, count: int) -> None:
-    """Which brokers of the cluster are not started, and how they would be."""
-    left_out = [each for each in folder.member_ids() if each > count]
+def _warn_of_left_out(folder: DataFolder, count: int) -> None:
+    """Warn if the folder has data of brokers that are not started."""
+    left_out = [broker_id for broker_id in folder.member_ids() if broker_id > count]
     if left_out:
         log.warning(
             "%s holds the data of %d more brokers, which are not started: --brokers %d starts them",
@@ -170,18 +172,20 @@ def _tell_left_out(folder: DataFolder, count: int) -> None:
 
 
 def _check_owner(name: str, count: int) -> None:
-    """Of a setting that may be one broker's.  Raises click.UsageError."""
-    found = OF_ONE.fullmatch(name)
-    if found is None:
+    """Raises click.UsageError if a setting of one broker names no broker, or cannot be set."""
+    match = OF_ONE.fullmatch(name)
+    if match is None:
         return
-    if not 1 <= int(found[1]) <= count:
-        raise click.UsageError(f"{name}: the brokers are 1 to {count}")
-    if found[2] in NEVER_OF_ONE:
-        raise click.UsageError(f"--brokers gives each broker its own {found[2]}")
+    if not 1 <= int(match[1]) <= count:
+        raise click.UsageError(
+            f"{name}: there is no broker {match[1]}, the brokers are 1 to {count}"
+        )
+    if match[2] in NEVER_OF_ONE:
+        raise click.UsageError(f"--brokers gives each broker its own {match[2]}: do not set it")
 
 
 def _secured(folder: Path, given: dict[str, str]) -> Secured:
-    """The folder of secrets; `given` gets the settings that use it."""
+    """The folder of secrets for --secure; adds the settings that use it to `given`."""
     from kwire.cli.securing.secured import OWN_OF_SEVERAL, Secured, refuse_own, settings_of_several
 
     refuse_own(given, OWN_OF_SEVERAL)
@@ -200,21 +204,21 @@ def _loaded(
     from kwire.settings import ConfigError, load
 
     ways = () if secured is None else (secured.listeners_at,)
-    wanted = {
+    by_broker = {
         number: settings_of(number, count, given, first_port, *ways)
         for number in range(1, count + 1)
     }
     if secured is not None:
-        secured.write_broker_files(wanted)
+        secured.write_broker_files(by_broker)
     try:
-        return [load(None, each, {}) for each in wanted.values()]
+        return [load(None, of_broker, {}) for of_broker in by_broker.values()]
     except ConfigError as error:
         log.error("%s", error)
         raise SystemExit(EXIT_FAILURE) from error
 
 
-class Cluster:
-    """The processes, seen from the one that forks them."""
+class ClusterProcesses:
+    """The holder and the brokers, as child processes of this process."""
 
     def __init__(
         self,
@@ -230,26 +234,30 @@ class Cluster:
         self._hosting = hosting
         self._secured = secured
         self._pids: dict[int, int] = {}
-        """Of the brokers that run, by id; the holder's is 0."""
+        """The process ids of running brokers by broker id; that of the holder under 0."""
         self._alive = os.pipe()
+        """The children read it as standard input, which ends when this process ends."""
         self._ready = os.pipe()
+        """The children write a line `BROKER_ID PORT` to it when they are ready."""
         self._signals = os.pipe()
+        """The signals that this process received."""
         self._listening: socket.socket | None = None
         self._missing: set[int] = set()
-        """Brokers that have died."""
+        """The brokers that have died."""
         self.is_abandoned = False
-        """Whether standard input has ended: who started the cluster is gone."""
+        """Whether standard input has ended, since the process that started the cluster is gone."""
 
     def run(self, *, exit_on_eof: bool, is_fleeting: bool = False) -> int:
-        """Until it is told to stop, or the holder ends; gives the exit status.
+        """Run the cluster until a signal stops it or the holder ends; returns the exit status.
 
-        Where `is_fleeting`, nobody needs the data once standard input has ended: all are killed.
+        If `is_fleeting` and standard input has ended, nobody needs the data, and all processes are
+        killed.
         """
         _import_all(OF_CONTROL if self._hosting.control is not None else ())
         from kwire.cluster.stores.shared.server import listen
 
         self._listening = listen(self._metadata)
-        self._hear_signals()
+        self._receive_signals()
         self._fork(0, self._hold)
         self._listening.close()
         for broker_id in self._configs:
@@ -261,7 +269,7 @@ class Cluster:
             self._stop()
         return status
 
-    # -- the children
+    # -- in the child processes
 
     def _fork(self, broker_id: int, work: Callable[[int], None]) -> None:
         inherited = (*self._alive, self._ready[0], *self._signals)
@@ -278,7 +286,7 @@ class Cluster:
         assert self._listening is not None
         first = first_changes(self._configs[min(self._configs)])
         try:
-            hold(self._folder, self._listening, lambda: self._tell_ready(0), first)
+            hold(self._folder, self._listening, lambda: self._report_ready(0), first)
         except (LogDirLocked, StoreError, OSError) as error:
             log.error("%s", error)
             raise SystemExit(EXIT_FAILURE) from error
@@ -292,7 +300,7 @@ class Cluster:
         try:
             run_server(
                 self._configs[broker_id],
-                self._tell_when_ready,
+                self._report_when_ready,
                 exit_on_eof=True,
                 metadata=self._metadata,
                 prepare=None if self._secured is None else self._secured.add_user,
@@ -306,20 +314,21 @@ class Cluster:
         first = self._hosting.control
         return self._hosting._replace(control=first + broker_id - 1 if first else first)
 
-    def _tell_when_ready(self, broker: Broker) -> None:
-        """It is once it knows all that were started with it, and who is the controller."""
+    def _report_when_ready(self, broker: Broker) -> None:
+        """Report that the broker is ready once it knows the controller and all other brokers."""
         count = len(self._configs) - len(self._missing)
         broker.membership.call_when(
             lambda image: len(image.brokers) >= count and image.controller_id != NO_CONTROLLER,
-            lambda: self._tell_ready(broker.node_id, broker.config.advertised_listeners[0].port),
+            lambda: self._report_ready(broker.node_id, broker.config.advertised_listeners[0].port),
         )
 
-    def _tell_ready(self, broker_id: int, port: int = 0) -> None:
+    def _report_ready(self, broker_id: int, port: int = 0) -> None:
         os.write(self._ready[1], f"{broker_id} {port}\n".encode())
 
-    # -- this process
+    # -- in this process
 
-    def _hear_signals(self) -> None:
+    def _receive_signals(self) -> None:
+        """Have signals written to a pipe, which `_watch` reads."""
         for end in self._signals:
             os.set_blocking(end, False)
         signal.set_wakeup_fd(self._signals[1], warn_on_full_buffer=False)
@@ -327,66 +336,67 @@ class Cluster:
             signal.signal(number, lambda *_: None)
 
     def _watch(self, exit_on_eof: bool) -> int:
-        """Until something ends it; gives the exit status."""
+        """Handle signals and reports of the children until the end; returns the exit status."""
         ports: dict[int, int] = {}
-        told = b""
+        pending = b""
         watched = [self._signals[0], self._ready[0], *([0] if exit_on_eof else [])]
         deadline = time.monotonic() + READY_TIMEOUT_S
         while True:
             is_ready = len(ports) >= len(self._configs)
-            left = None if is_ready else max(0.0, deadline - time.monotonic())
-            readable, _, _ = select.select(watched, [], [], left)
+            left_s = None if is_ready else max(0.0, deadline - time.monotonic())
+            readable, _, _ = select.select(watched, [], [], left_s)
             if not readable:
-                log.error("the brokers were not ready within %d s", READY_TIMEOUT_S)
+                log.error("the brokers were not ready within %d s: shutting down", READY_TIMEOUT_S)
                 return EXIT_FAILURE
             if 0 in readable and not os.read(0, 4096):
                 self.is_abandoned = True
                 log.info("standard input has ended: shutting down")
                 return 0
             if self._ready[0] in readable:
-                told += os.read(self._ready[0], 4096)
-                *lines, told = told.split(b"\n")
+                pending += os.read(self._ready[0], 4096)
+                *lines, pending = pending.split(b"\n")
                 for line in lines:
                     broker_id, port = map(int, line.split())
                     if broker_id:
                         ports[broker_id] = port
-                        self._tell_where(broker_id, port)
+                        self._on_ready(broker_id, port)
                 if not is_ready and len(ports) >= len(self._configs):
-                    self._announce(ports)
+                    self._log_all_ready(ports)
             if self._signals[0] in readable:
                 status = self._on_signals(os.read(self._signals[0], 4096), is_ready)
                 if status is not None:
                     return status
 
-    def _tell_where(self, broker_id: int, port: int) -> None:
-        """Also for the broker's next start: clients look for it there."""
+    def _on_ready(self, broker_id: int, port: int) -> None:
+        """Log the broker's address, and keep the port for its next start: clients know it."""
         config = self._configs[broker_id]
-        ports = {each.listener: 0 for each in config.listeners}  # those for brokers: any again
+        # The listener between brokers may have another port after a restart.
+        ports = {endpoint.listener: 0 for endpoint in config.listeners}
         ports[config.listeners[0].listener] = port
         self._configs[broker_id] = config.with_bound_ports(ports)
         pid = self._pids.get(broker_id, -1)
         log.info("broker %d is ready at %s:%d, process %d", broker_id, HOST, port, pid)
 
-    def _announce(self, ports: Mapping[int, int]) -> None:
-        where = ",".join(f"{HOST}:{port}" for _, port in sorted(ports.items()))
-        log.info("for clients: %s", where)
+    def _log_all_ready(self, ports: Mapping[int, int]) -> None:
+        bootstrap = ",".join(f"{HOST}:{port}" for _, port in sorted(ports.items()))
+        log.info("bootstrap servers: %s", bootstrap)
         if self._secured is not None:
-            self._secured.write_client_files(where)
+            self._secured.write_client_files(bootstrap)
         log.info(
-            "%s ready: a cluster of one machine, to develop against (one that outlives a machine "
-            "takes ZooKeeper)",
+            "%s ready: a cluster on one machine, for development (a cluster that survives the loss "
+            "of a machine needs ZooKeeper)",
             "1 broker is" if len(ports) == 1 else f"{len(ports)} brokers are",
         )
 
     def _on_signals(self, numbers: bytes, is_ready: bool) -> int | None:
-        """What signals ask for; the exit status if it is the end."""
-        for broker_id, why in self._reap():
+        """Handle the signals received; returns the exit status if the cluster has to stop."""
+        for broker_id, how in self._reap():
             if broker_id == 0:
-                log.error("the process that holds the metadata %s: the cluster stops", why)
+                log.error("the process that holds the metadata %s: shutting down", how)
                 return EXIT_FAILURE
             if not is_ready:
-                return EXIT_FAILURE  # it has said why
-            log.warning("broker %d %s; SIGHUP to %d starts it again", broker_id, why, os.getpid())
+                return EXIT_FAILURE  # The broker has logged the reason.
+            log.warning("broker %d %s: `kill -HUP %d` starts it again", broker_id, how, os.getpid())
         for number in numbers:
             if number in (signal.SIGTERM, signal.SIGINT):
                 log.info("%s: shutting down", signal.Signals(number).name)
@@ -396,31 +406,31 @@ class Cluster:
                     self._missing.discard(broker_id)
                     self._fork(broker_id, self._broker)
                     pid = self._pids[broker_id]
-                    log.info("broker %d is started again, process %d", broker_id, pid)
+                    log.info("broker %d starts again, process %d", broker_id, pid)
         return None
 
     def _reap(self) -> list[tuple[int, str]]:
-        """Who has ended, and how."""
+        """(broker id, how it ended) of each child that has ended since the last call."""
         ended = []
         for broker_id, pid in list(self._pids.items()):
-            found, status = os.waitpid(pid, os.WNOHANG)
-            if found:
+            ended_pid, status = os.waitpid(pid, os.WNOHANG)
+            if ended_pid:
                 del self._pids[broker_id]
                 self._missing.add(broker_id)
                 ended.append((broker_id, how_it_ended(status)))
         return ended
 
     def _stop(self) -> None:
-        """One broker after the other, which the others take over from; the holder is the last.
+        """Stop the brokers one after the other, so that the next ones take over, then the holder.
 
-        Who takes too long is killed; who ends by itself while another is waited for is left out.
+        A process that does not stop in time is killed.
         """
         for broker_id in sorted(self._pids, reverse=True):
             if (pid := self._pids.get(broker_id)) is not None:
                 self._end(broker_id, pid)
 
     def _kill(self) -> None:
-        """End all at once, also those that stand still, and wait for that."""
+        """Kill all processes, also paused ones, and wait until they have ended."""
         for pid in self._pids.values():
             os.kill(pid, signal.SIGKILL)
         for pid in self._pids.values():
@@ -434,7 +444,7 @@ class Cluster:
             select.select([self._signals[0]], [], [], POLL_S)
             self._reap()
         if broker_id in self._pids:
-            log.warning("broker %d does not stop: it is killed", broker_id)
+            log.warning("broker %d did not stop within %d s: killing it", broker_id, STOP_TIMEOUT_S)
             os.kill(pid, signal.SIGKILL)
             while broker_id in self._pids:
                 time.sleep(POLL_S)
@@ -442,7 +452,7 @@ class Cluster:
 
 
 def _import_all(more: Iterable[str]) -> None:
-    """What every broker of a cluster needs, once for all of them."""
+    """Import what every broker needs before the fork, so that all processes share the memory."""
     import gc
     from importlib import import_module
 
@@ -452,4 +462,4 @@ def _import_all(more: Iterable[str]) -> None:
     for module in (*OF_EVERY_MEMBER, *handlers, *more):
         import_module(module)
     gc.collect()
-    gc.freeze()  # a collection would write to each object's page, and have it copied
+    gc.freeze()  # A collection in a child would write to the shared pages, which copies them.

@@ -1,8 +1,8 @@
-"""Standard input, output and error as a command may find them: closed, full, or left by the reader.
+"""Standard input, output and error that may be closed, full, or without a reader.
 
-`prepare` comes before all else.  What then goes wrong with standard output is one of the two
-exceptions here, whoever writes; they are no OSErrors, so that nobody takes them for a file's.
-Standard error has nobody to be told of its own failures: what it cannot take is dropped.
+`prepare` runs before everything else.  Afterwards each failure of standard output raises one of the
+two exceptions here.  They are not OSErrors, so that no code takes them for errors of a file.
+Failures of standard error cannot be reported, so its output is dropped then.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import TextIO
 
 
 class OutputFailed(Exception):
-    """Standard output takes nothing: it is closed, or its disk is full."""
+    """Standard output cannot be written: it is closed, or its disk is full."""
 
 
 class ReaderGone(Exception):
-    """Whoever read standard output has closed it, as `head` does when it has enough."""
+    """The reader of standard output has closed it, as `head` does."""
 
 
 class _Output(io.FileIO):
-    """Standard output, whose failures say what they are about."""
+    """Standard output, which raises ReaderGone or OutputFailed."""
 
     def write(self, data: bytes | memoryview) -> int:  # type: ignore[override]  # what a BufferedWriter hands on
         try:
@@ -35,7 +35,7 @@ class _Output(io.FileIO):
 
 
 class _Error(io.FileIO):
-    """Standard error, which says nothing where it cannot."""
+    """Standard error, which drops output that it cannot write."""
 
     def write(self, data: bytes | memoryview) -> int:  # type: ignore[override]  # what a BufferedWriter hands on
         try:
@@ -45,7 +45,7 @@ class _Error(io.FileIO):
 
 
 def prepare() -> None:
-    """Put streams that tell of their failures where Python's own are."""
+    """Replace Python's standard streams by those of this module."""
     _open_closed()
     sys.stdout = _text(sys.stdout, _Output(1, "wb", closefd=False))
     sys.stderr = _text(sys.stderr, _Error(2, "wb", closefd=False))
@@ -54,9 +54,11 @@ def prepare() -> None:
 
 
 def _open_closed() -> None:
-    """A closed stream's number would go to the next file or socket, and be written to by whoever
-    means the stream.  What is opened here instead refuses to be read or written as a closed one
-    does."""
+    """Open descriptors 0, 1 and 2 if they are closed, so that reads and writes of them still fail.
+
+    The system would give the number of a closed stream to the next file or socket, and code that
+    writes to the stream would write there.
+    """
     for descriptor in (0, 1, 2):
         try:
             os.fstat(descriptor)
@@ -66,7 +68,7 @@ def _open_closed() -> None:
 
 
 def _text(before: TextIO | None, raw: io.FileIO) -> io.TextIOWrapper:
-    """Text that no record, topic or broker can make unprintable here."""
+    """A text stream that escapes characters which the encoding lacks."""
     return io.TextIOWrapper(
         io.BufferedWriter(raw),
         encoding=None if before is None else before.encoding,
@@ -76,17 +78,17 @@ def _text(before: TextIO | None, raw: io.FileIO) -> io.TextIOWrapper:
 
 
 def reader_is_gone() -> bool:
-    """Whether nobody reads standard output any more, without writing to it."""
+    """Whether the reader of standard output has closed it; found out without writing."""
     import select
 
     poll = select.poll()
     try:
         poll.register(sys.stdout.fileno(), 0)
-    except (OSError, ValueError):  # a test's, say: not of the system
+    except (OSError, ValueError):  # The stream has no descriptor, as in a test.
         return False
     return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
 
 
 def drop_output() -> None:
-    """Let the flush at the end of the process succeed."""
+    """Send standard output to /dev/null, so that the flush at exit does not fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

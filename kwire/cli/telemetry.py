@@ -1,4 +1,4 @@
-"""`kwire telemetry`: which metrics clients are asked to push, and what they pushed."""
+"""`kwire telemetry`: lists and describes the metrics that clients push (KIP-714)."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ POLL_S = 0.5
 
 @click.group("telemetry", cls=Commands, old={"show": "describe"})
 def command() -> None:
-    """Describe which metrics clients are asked to push (KIP-714), and what they pushed.
+    """List and describe the metrics that clients push (KIP-714), and the subscriptions.
 
-    Clients push what subscriptions ask them for; those that connected before there was any
-    subscription hear of it when they connect again.  A kwire broker keeps what they push in the
-    topic __client_telemetry, from which any OpenTelemetry collector can read it as well.
+    Clients push the metrics that subscriptions name.  A client that connected before the first
+    subscription learns of it when it connects again.  A kwire broker stores the metrics in the
+    topic __client_telemetry, where any OpenTelemetry collector can read them.
 
     \b
       kwire configs alter client-metrics all --set metrics=* --set interval.ms=10000
@@ -42,7 +42,7 @@ def command() -> None:
 @json_option
 @connected
 def subscriptions_command(cluster: Cluster, as_json: bool) -> None:
-    """List what is asked for, how often, and of which clients."""
+    """List the subscriptions: which metrics which clients push, and how often."""
     from kwire.client.telemetry import subscriptions
 
     found = subscriptions(cluster)
@@ -55,14 +55,17 @@ def subscriptions_command(cluster: Cluster, as_json: bool) -> None:
     ]
     print_table(["subscription", "metrics", "interval (ms)", "clients"], rows)
     if not rows:
-        say("nothing is asked for: kwire configs alter client-metrics NAME --set metrics=*")
+        say(
+            "there are no subscriptions: `kwire configs alter client-metrics NAME --set metrics=*`"
+            " adds one"
+        )
 
 
 @command.command("list")
 @json_option
 @connected
 def list_command(cluster: Cluster, as_json: bool) -> None:
-    """List the clients that have pushed, each with its last push."""
+    """List the clients that have pushed metrics, with the time of the last push."""
     latest: dict[str, PushedMetrics] = {}
     counts: dict[str, int] = {}
     for push in _pushes(cluster, follow=False):
@@ -90,17 +93,19 @@ def list_command(cluster: Cluster, as_json: bool) -> None:
 @command.command("describe")
 @click.argument("client", required=False)
 @click.option(
-    "-m", "--metric", "prefix", default="", metavar="PREFIX", help="Only metrics that begin so."
-)
-@click.option("-w", "--watch", is_flag=True, help="What is pushed from now on, until Ctrl-C.")
+    "-m", "--metric", "prefix", default="", metavar="PREFIX",
+    help="Only metrics whose names begin with PREFIX.",
+)  # fmt: skip
+@click.option("-w", "--watch", is_flag=True, help="Show new pushes as they arrive, until Ctrl-C.")
 @json_option
 @connected
 def describe_command(
     cluster: Cluster, client: str | None, prefix: str, watch: bool, as_json: bool
 ) -> None:
-    """Describe the metrics of the last push of each client, or of CLIENT: its id or its instance.
+    """Describe the metrics of the last push of each client.
 
-    With --json each push is a line.
+    CLIENT is a client id or a client instance id, and selects one client.  With --json each push
+    is one line.
     """
     pushes = (
         each
@@ -155,7 +160,7 @@ def _point(point: DataPoint) -> dict[str, object]:
 
 
 def _pushes(cluster: Cluster, *, follow: bool) -> Iterator[PushedMetrics]:
-    """All that is kept; or, to `follow`, what comes from now on, until Ctrl-C."""
+    """All pushes that the topic holds; with `follow`, new pushes until Ctrl-C."""
     from kwire.client.consumer import Consumer
     from kwire.client.errors import BrokerRefused
     from kwire.client.offsets import end_offsets, start_offsets
@@ -175,8 +180,8 @@ def _pushes(cluster: Cluster, *, follow: bool) -> Iterator[PushedMetrics]:
     except BrokerRefused as refused:
         if refused.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise
-        say("nothing has been pushed yet: kwire telemetry subscriptions shows what is asked for")
+        say("no client has pushed metrics yet: `kwire telemetry subscriptions` lists what to push")
     except KeyboardInterrupt:
-        pass  # how a person ends it
+        pass  # Ctrl-C is the normal end.
     finally:
         consumer.close()

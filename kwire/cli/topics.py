@@ -1,4 +1,4 @@
-"""`kwire topics`: what there is, and making, changing and deleting it."""
+"""`kwire topics`: lists, creates, describes, alters and deletes topics."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def command() -> None:
 
 
 @command.command("list")
-@click.option("--internal", is_flag=True, help="Also the topics that Kafka keeps for itself.")
+@click.option("--internal", is_flag=True, help="List also Kafka's internal topics.")
 @json_option
 @connected
 def list_command(cluster: Cluster, internal: bool, as_json: bool) -> None:
@@ -57,18 +57,18 @@ def _counts(topic: MetadataResponseTopic) -> dict[str, int]:
 @click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
 @click.option(
     "-p", "--partitions", type=PARTITION_COUNT, metavar="N",
-    help="Number of partitions; the broker's num.partitions if not given.",
+    help="Number of partitions. Default: num.partitions of the broker.",
 )  # fmt: skip
 @click.option(
     "-r", "--replication-factor", type=REPLICA_COUNT, metavar="N",
-    help="Replicas of each; the broker's default.replication.factor if not given.",
+    help="Replicas of each partition. Default: default.replication.factor of the broker.",
 )  # fmt: skip
 @settings_option(
     "-s", "--set", "configs", old=["-c", "--config"],
-    help="A setting of the topic; may be given several times.",
+    help="Set a config of the topic; may be given several times.",
 )  # fmt: skip
-@click.option("--if-not-exists", is_flag=True, help="Be content with topics that exist.")
-@click.option("--dry-run", is_flag=True, help="Let the broker check it all and create nothing.")
+@click.option("--if-not-exists", is_flag=True, help="It is no error if a topic exists already.")
+@click.option("--dry-run", is_flag=True, help="Let the broker check the topics; create nothing.")
 @connected
 def create_command(
     cluster: Cluster,
@@ -103,7 +103,7 @@ def create_command(
         except BrokerRefused as error:
             if not (if_not_exists and error.code == ErrorCode.TOPIC_ALREADY_EXISTS):
                 raise
-            say(f"topic {name} exists")
+            say(f"topic {name} exists already")
             continue
         done = "can be created" if dry_run else "created"
         count = created.num_partitions
@@ -112,13 +112,13 @@ def create_command(
 
 @command.command("delete")
 @click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
-@click.option("--if-exists", is_flag=True, help="Be content where there is no such topic.")
+@click.option("--if-exists", is_flag=True, help="It is no error if a topic does not exist.")
 @asking_options()
 @connected
 def delete_command(
     cluster: Cluster, names: tuple[str, ...], if_exists: bool, dry_run: bool, yes: bool
 ) -> None:
-    """Delete topics and all their records.  They are shown, and somebody is asked.
+    """Delete topics and all their records.  Shows them and asks before it deletes.
 
     \b
       kwire topics delete orders
@@ -143,7 +143,7 @@ def delete_command(
         except BrokerRefused as error:
             if not (if_exists and error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
                 raise
-            say(f"there is no topic {name}")
+            say(f"topic {name} does not exist")
             continue
         say(f"topic {name} deleted")
 
@@ -151,9 +151,9 @@ def delete_command(
 def _records_of(
     cluster: Cluster, names: tuple[str, ...], *, if_exists: bool
 ) -> dict[str, tuple[int, int]]:
-    """Of each topic its partitions, and at most how many records they hold.
+    """(partitions, records at most) of each topic.
 
-    Raises BrokerRefused where there is no such topic; `if_exists` leaves it out.
+    A topic that does not exist is left out with `if_exists`, and else raises BrokerRefused.
     """
     from kwire.client.errors import BrokerRefused
     from kwire.codecs.errors import ErrorCode
@@ -165,7 +165,7 @@ def _records_of(
         except BrokerRefused as error:
             if not (if_exists and error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
                 raise
-            say(f"there is no topic {name}")
+            say(f"topic {name} does not exist")
             continue
         ends = _ends(cluster, topic).values()
         records = sum((end or 0) - (start or 0) for start, end in ends)
@@ -178,7 +178,7 @@ def _records_of(
 @json_option
 @connected
 def describe_command(cluster: Cluster, names: tuple[str, ...], as_json: bool) -> None:
-    """Describe the partitions of topics, who leads them, how far they go, and changed settings."""
+    """Describe partitions (leader, replicas, offsets) and changed configs of topics."""
     described = [_described(cluster, name) for name in names]
     if as_json:
         print_json(described)
@@ -226,7 +226,7 @@ def _described(cluster: Cluster, name: str) -> dict[str, Any]:
 def _ends(
     cluster: Cluster, topic: MetadataResponseTopic
 ) -> dict[int, tuple[int | None, int | None]]:
-    """First and end offsets of the partitions that have a leader to ask."""
+    """(first offset, end offset) of each partition that has a leader."""
     from kwire.client.cluster import TopicPartition
     from kwire.client.offsets import end_offsets, start_offsets
 
@@ -256,14 +256,14 @@ def _partition(
 
 @command.command("alter")
 @click.argument("name", metavar="TOPIC")
-@settings_option("-s", "--set", "configs", old=["-c", "--config"], help="Set a setting.")
+@settings_option("-s", "--set", "configs", old=["-c", "--config"], help="Set a config.")
 @renamed_option(
     "-d", "--delete", "deleted", old=["--delete-config"], metavar="NAME", multiple=True,
-    help="Let a setting fall back to the broker's.",
+    help="Remove a config, so that the broker's setting applies.",
 )  # fmt: skip
 @click.option(
     "-p", "--partitions", type=PARTITION_COUNT, metavar="N",
-    help="Raise the number of partitions to N; keys may then go to other partitions.",
+    help="Raise the number of partitions to N. Keys may then go to other partitions.",
 )  # fmt: skip
 @connected
 def alter_command(
@@ -273,7 +273,7 @@ def alter_command(
     deleted: tuple[str, ...],
     partitions: int | None,
 ) -> None:
-    """Change settings of a topic, or give it more partitions.
+    """Change configs of a topic, or add partitions.
 
     \b
       kwire topics alter orders --set retention.ms=3600000 --delete max.message.bytes

@@ -1,4 +1,4 @@
-"""`kwire users`: who may log in by SCRAM, and their passwords."""
+"""`kwire users`: lists, adds and removes users that log in by SCRAM, and changes passwords."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ C = TypeVar("C", bound=Callable[..., Any])
 
 MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 ITERATIONS_MIN, ITERATIONS_MAX = 4096, 16384
-"""What brokers take (KIP-554)."""
+"""The iterations that brokers accept (KIP-554)."""
 GENERATED_BYTES = 24
 
 
@@ -27,9 +27,9 @@ GENERATED_BYTES = 24
 def command() -> None:
     """List, add and remove users who log in by SCRAM, and change their passwords.
 
-    A password is asked for, or read from the first line of standard input, or made up with
-    --generate; it is no argument, for those are seen by all on a machine.  The broker is sent a
-    salted hash of it.
+    The command asks for a password, reads it from the first line of standard input, or generates
+    it with --generate.  It is not an argument, since all users of a machine can see those.  The
+    broker receives only a salted hash.
 
     \b
       kwire users add alice
@@ -49,12 +49,12 @@ def _mechanism_option(**more: Any) -> Callable[[C], C]:  # noqa: ANN401 - click'
 
 def _password_options(command: C) -> C:
     command = click.option(
-        "--generate", is_flag=True, help="Make a password up, and print it on standard output."
+        "--generate", is_flag=True, help="Generate a password, and print it on standard output."
     )(command)
     return click.option(
         "--iterations", type=click.IntRange(ITERATIONS_MIN, ITERATIONS_MAX), metavar="N",
         default=ITERATIONS_MIN, show_default=True,
-        help="How dear a guess is to who gets hold of the hash; at most 16384.",
+        help="Iterations of the hash; more make a stolen hash harder to break, at most 16384.",
     )(command)  # fmt: skip
 
 
@@ -63,7 +63,7 @@ def _password_options(command: C) -> C:
 @json_option
 @connected
 def list_command(cluster: Cluster, names: tuple[str, ...], as_json: bool) -> None:
-    """List by what users may log in; all users where none is named."""
+    """List users with their mechanisms; all users if none is named."""
     from kwire.client.access.users import describe_users
 
     found = describe_users(cluster, names)
@@ -81,14 +81,14 @@ def list_command(cluster: Cluster, names: tuple[str, ...], as_json: bool) -> Non
 @command.command("add")
 @click.argument("name", metavar="USER")
 @_mechanism_option(
-    default=("SCRAM-SHA-256",), show_default=True, help="What to log in by; may be given twice."
+    default=("SCRAM-SHA-256",), show_default=True, help="SASL mechanism; may be given twice."
 )
 @_password_options
 @connected
 def add_command(
     cluster: Cluster, name: str, mechanisms: tuple[str, ...], iterations: int, generate: bool
 ) -> None:
-    """Add a user.  What somebody has already is changed by `password`."""
+    """Add a user with a password."""
     from kwire.client.errors import Misuse
 
     known = _mechanisms_of(cluster, name)
@@ -98,35 +98,35 @@ def add_command(
             f" `kwire users password {name}` changes it"
         )
     _set_password(cluster, name, mechanisms, iterations, generate)
-    say(f"user {name} is added, for {' and '.join(mechanisms)}")
+    say(f"user {name} added, for {' and '.join(mechanisms)}")
 
 
 @command.command("password")
 @click.argument("name", metavar="USER")
-@_mechanism_option(help="Change that for this mechanism alone, else for all that the user has.")
+@_mechanism_option(help="Change it for this mechanism only. Default: all that the user has.")
 @_password_options
 @connected
 def password_command(
     cluster: Cluster, name: str, mechanisms: tuple[str, ...], iterations: int, generate: bool
 ) -> None:
-    """Change a user's password.  Who is logged in stays so."""
+    """Change a user's password.  Existing connections stay logged in."""
     changed = mechanisms or tuple(sorted(_must_have(cluster, name)))
     _set_password(cluster, name, changed, iterations, generate)
-    say(f"the password of user {name} is changed, for {' and '.join(changed)}")
+    say(f"password of user {name} changed, for {' and '.join(changed)}")
 
 
 @command.command("remove")
 @click.argument("name", metavar="USER")
-@_mechanism_option(help="Remove this alone, else all that the user has.")
+@_mechanism_option(help="Remove this mechanism only. Default: all that the user has.")
 @connected
 def remove_command(cluster: Cluster, name: str, mechanisms: tuple[str, ...]) -> None:
-    """Have a user log in no longer.  Who is logged in stays so, and so do quotas and rules."""
+    """Remove a user's passwords.  Existing connections, quotas and ACLs of the user stay."""
     from kwire.client.access.users import remove_passwords
 
     gone = mechanisms or tuple(sorted(_must_have(cluster, name)))
     for mechanism in gone:
         remove_passwords(cluster, [name], mechanism)
-    say(f"user {name} logs in by {' and '.join(gone)} no longer")
+    say(f"user {name} can no longer log in by {' and '.join(gone)}")
 
 
 def _mechanisms_of(cluster: Cluster, name: str) -> set[str]:
@@ -143,12 +143,12 @@ def _mechanisms_of(cluster: Cluster, name: str) -> set[str]:
 
 
 def _must_have(cluster: Cluster, name: str) -> set[str]:
-    """By what the user logs in.  Raises Misuse where that is nothing."""
+    """The mechanisms of a user.  Raises Misuse if there are none."""
     from kwire.client.errors import Misuse
 
     known = _mechanisms_of(cluster, name)
     if not known:
-        raise Misuse(f"there is no user {name}: `kwire users list` shows all")
+        raise Misuse(f"user {name} does not exist: `kwire users list` shows all users")
     return known
 
 
@@ -157,26 +157,29 @@ def _set_password(
 ) -> None:
     from kwire.client.access.users import set_passwords
 
-    password = _made_up() if generate else _asked(name)
+    password = _generated() if generate else _entered(name)
     for mechanism in mechanisms:
         set_passwords(cluster, {name: password}, mechanism, iterations)
     if generate:
         click.echo(password)
 
 
-def _made_up() -> str:
+def _generated() -> str:
     import secrets
 
     return secrets.token_urlsafe(GENERATED_BYTES)
 
 
-def _asked(name: str) -> str:
-    """Of somebody at the terminal, else of standard input.  Raises UsageError."""
+def _entered(name: str) -> str:
+    """The password that is typed at the terminal, or read from standard input.
+
+    Raises UsageError if standard input is empty.
+    """
     if sys.stdin.isatty():
-        asked: str = click.prompt(
+        typed: str = click.prompt(
             f"Password of {name}", hide_input=True, confirmation_prompt=True, err=True
         )
-        return asked
+        return typed
     password = sys.stdin.readline().rstrip("\r\n")
     if not password:
         raise click.UsageError("no password: standard input is empty, and there is no terminal")

@@ -1,6 +1,6 @@
-"""The values that options take: settings, partitions, times.
+"""The types of options: settings, partitions, offsets, times, durations, sizes.
 
-Each function is the `type` of an option: it makes the value of the text, or says what is wrong.
+Each function parses the text of an option, and raises click.BadParameter if it is invalid.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 TIMESTAMP_MS_MAX = INT64_MAX
-"""ListOffsets takes a timestamp as int64; below 0 are its special values, as -1 for the end."""
+"""The largest timestamp of ListOffsets, an int64.  Negative ones have special meanings there."""
 SHOWN_MAX = 60
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "0": "\0", "\\": "\\"}
 
 
 def setting(text: str) -> tuple[str, str]:
-    """`name=value`; the value may hold more `=` and may be empty."""
+    """(name, value) of `name=value`.  The value may contain `=` and may be empty."""
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
         raise click.BadParameter(f"{text!r} is not name=value")
@@ -39,14 +39,14 @@ def settings_option(
     help: str,  # noqa: A002 - click's own word
     old: Sequence[str] = (),
 ) -> Callable[[F], F]:
-    """An option that takes settings and may be given several times; `old` are its former names."""
+    """An option of settings, which may be given several times; `old` are its former names."""
     return renamed_option(
         *names, old=old, type=setting, metavar="NAME=VALUE", multiple=True, help=help
     )
 
 
 def named_principal(text: str) -> str:
-    """`User:alice`."""
+    """A principal like `User:alice`."""
     kind, colon, name = text.partition(":")
     if not (kind and colon and name):
         raise click.BadParameter(f"{text!r} is not like User:alice")
@@ -54,8 +54,8 @@ def named_principal(text: str) -> str:
 
 
 def partitions(text: str) -> list[int]:
-    """`0`, `0,2`, `4-7`: partition numbers."""
-    found: set[int] = set()
+    """The partition numbers in `0`, `0,2` or `4-7`, sorted."""
+    chosen: set[int] = set()
     for part in text.split(","):
         numbers = re.fullmatch(r"\s*(\d+)(?:-(\d+))?\s*", part)
         if numbers is None:
@@ -63,30 +63,30 @@ def partitions(text: str) -> list[int]:
         first, last = (_partition(number) for number in (numbers[1], numbers[2] or numbers[1]))
         if last < first:
             raise click.BadParameter(f"{shortened(text)} is not like 0 or 0,2 or 4-7")
-        # Looked at before the numbers are made: 0-2147483647 would take 100 GB.
-        if len(found) + last - first >= PARTITIONS_LISTED_MAX:
+        # Check the size before the numbers are created: 0-2147483647 would take 100 GB.
+        if len(chosen) + last - first >= PARTITIONS_LISTED_MAX:
             raise click.BadParameter(
                 f"{shortened(text)} names more than {PARTITIONS_LISTED_MAX:,} partitions, which"
                 " no topic has"
             )
-        found.update(range(first, last + 1))
-    return sorted(found)
+        chosen.update(range(first, last + 1))
+    return sorted(chosen)
 
 
 def _partition(digits: str) -> int:
-    """The number of a partition, an int32.  Digits are counted first: int() takes 4,300 of them."""
+    """The number of a partition, an int32.  Digits are counted first, since int() has a limit."""
     if len(digits.lstrip("0")) > 10 or int(digits) > INT32_MAX:
         raise click.BadParameter(f"partition {shortened(digits)}: numbers end at {INT32_MAX}")
     return int(digits)
 
 
 def shortened(text: str) -> str:
-    """What was given, in quotes, for a sentence: not more of it than a line holds."""
+    """The text in quotes for an error message, cut to SHOWN_MAX characters."""
     return repr(text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}...")
 
 
 def topic_partitions(text: str) -> tuple[str, list[int] | None]:
-    """`topic` for all its partitions, or `topic:0,2`."""
+    """(topic, partitions) of `topic:0,2`; None stands for all partitions of `topic`."""
     topic, colon, listed = text.partition(":")
     if not topic:
         raise click.BadParameter(f"{text!r} is not like topic or topic:0,2")
@@ -95,11 +95,11 @@ def topic_partitions(text: str) -> tuple[str, list[int] | None]:
 
 EARLIEST, LATEST = "earliest", "latest"
 PLACES = {EARLIEST: EARLIEST, "beginning": EARLIEST, LATEST: LATEST, "end": LATEST}
-"""Kafka's own tools say earliest and latest, kcat says beginning and end."""
+"""The names of positions: earliest and latest as in Kafka's tools, beginning and end as in kcat."""
 
 
 def position(text: str) -> int | str:
-    """An offset, one counted from the end if it is below zero, or EARLIEST or LATEST."""
+    """An offset, EARLIEST or LATEST.  A negative offset counts from the end."""
     if (place := PLACES.get(text.strip().lower())) is not None:
         return place
     if re.fullmatch(r"\s*[+-]?\d{1,19}\s*", text) is None:
@@ -112,7 +112,7 @@ def position(text: str) -> int | str:
 
 
 def instant(text: str) -> int:
-    """A time, as milliseconds since 1970: see `instant_ms`."""
+    """A time in ms since 1970, parsed by `instant_ms`."""
     try:
         time_ms = instant_ms(text.strip(), time.time_ns() // 1_000_000)
     except (ValueError, OverflowError) as error:
@@ -127,10 +127,10 @@ def instant(text: str) -> int:
 
 
 def instant_ms(text: str, now_ms: int) -> int:
-    """Milliseconds since 1970 of what `text` says.  Raises ValueError.
+    """The time that a text means, in ms since 1970.  Raises ValueError.
 
-    ISO 8601, in UTC where it names no zone, as in Kafka's own tools; milliseconds since 1970; or
-    how long ago, as in `-15m`, `-2h`, `-1d`.
+    The text is ISO 8601, in UTC without a zone as in Kafka's tools; or ms since 1970; or a time
+    ago, as in `-15m`, `-2h`, `-1d`.
     """
     if ago := re.fullmatch(r"-(\d+(?:\.\d+)?)([smhdw])", text):
         return now_ms - int(float(ago[1]) * UNITS_S[ago[2]] * 1000)  # OverflowError of infinity
@@ -143,42 +143,42 @@ def instant_ms(text: str, now_ms: int) -> int:
 
 
 def duration_s(text: str) -> float:
-    """Seconds of `10s`, `500ms`, `1.5m`, `2h`, `1d`; a number alone is seconds."""
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|[smhdw]?)\s*", text)
-    if found is None:
+    """The seconds of `10s`, `500ms`, `1.5m`, `2h` or `1d`; a number alone means seconds."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|[smhdw]?)\s*", text)
+    if match is None:
         raise click.BadParameter(f"{shortened(text)} is not a duration like 10s, 500ms or 1.5m")
-    seconds: float = float(found[1]) * ({"ms": 0.001, "": 1} | UNITS_S)[found[2]]
+    seconds: float = float(match[1]) * ({"ms": 0.001, "": 1} | UNITS_S)[match[2]]
     if seconds > DURATION_S_MAX:
         raise click.BadParameter(f"{shortened(text)} is longer than 1000 years (365000d)")
     return seconds
 
 
 def size_bytes(text: str) -> int:
-    """Bytes of `128MB`, `64k`, `1GiB`: powers of 1024, however they are written."""
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", text, re.IGNORECASE)
+    """The bytes of `128MB`, `64k` or `1GiB`.  All units are powers of 1024."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", text, re.IGNORECASE)
     size = 0.0
-    if found is not None:
-        size = float(found[1]) * 1024 ** " kmgt".index(found[2].lower() or " ")
+    if match is not None:
+        size = float(match[1]) * 1024 ** " kmgt".index(match[2].lower() or " ")
     if size < 1:
         raise click.BadParameter(f"{shortened(text)} is not a size like 128MB or 64k")
-    if size > INT64_MAX:  # as a float may, which has no int then
+    if size > INT64_MAX:  # It may be infinite, which int() refuses.
         raise click.BadParameter(f"{shortened(text)}: sizes end at {INT64_MAX} bytes")
     return int(size)
 
 
 def iso_time(timestamp_ms: int) -> str:
-    """`2026-03-01T12:00:00.000Z`; a dash where there is no timestamp."""
+    """A timestamp as `2026-03-01T12:00:00.000Z`; a dash if there is none."""
     if timestamp_ms < 0:
         return "-"
     try:
         moment = EPOCH + timedelta(milliseconds=timestamp_ms)
-    except OverflowError:  # after the year 9999, which a client may well write
+    except OverflowError:  # The timestamp, which clients choose, is after the year 9999.
         return f"{timestamp_ms}ms"
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def ranges(numbers: Iterable[int]) -> str:
-    """`0-2,5` for 0, 1, 2, 5."""
+    """The numbers as ranges: `0-2,5` for 0, 1, 2, 5."""
     runs: list[list[int]] = []
     for number in sorted(numbers):
         if runs and number == runs[-1][-1] + 1:
@@ -194,9 +194,9 @@ def partitions_text(topic: str, partitions: Iterable[int]) -> str:
 
 
 def separator(text: str) -> str:
-    r"""A separator, in which `\t`, `\n`, `\0` and `\x1f` stand for what they say."""
+    r"""A separator; the escapes `\t`, `\n`, `\0` and `\x1f` are decoded."""
     if not text:
-        raise click.BadParameter("the separator is empty: nothing would part keys from values")
+        raise click.BadParameter("the separator is empty: it has to separate keys from values")
 
     def character(match: re.Match[str]) -> str:
         code = match[1]

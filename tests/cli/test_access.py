@@ -58,9 +58,9 @@ def listed(kwire: Kwire, *words: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_a_user_comes_changes_and_goes(kwire: Kwire, sasl: int, unique: str) -> None:
+def test_user_is_added_changed_and_removed(kwire: Kwire, sasl: int, unique: str) -> None:
     done = kwire("users", "add", unique, stdin="pencil\nnot this\n")
-    assert done.stderr == f"user {unique} is added, for {SCRAM}\n"
+    assert done.stderr == f"user {unique} added, for {SCRAM}\n"
     assert can_log_in(sasl, unique, "pencil")
     again = kwire("users", "add", unique, stdin="other\n", status=1)
     assert f"user {unique} has a password for {SCRAM} already" in again.stderr
@@ -84,10 +84,13 @@ def test_a_user_comes_changes_and_goes(kwire: Kwire, sasl: int, unique: str) -> 
     assert not can_log_in(sasl, unique, made_up)
     for words in (("remove", unique), ("password", unique)):
         gone = kwire("users", *words, status=1)
-        assert gone.stderr == f"kwire: there is no user {unique}: `kwire users list` shows all\n"
+        assert (
+            gone.stderr
+            == f"kwire: user {unique} does not exist: `kwire users list` shows all users\n"
+        )
 
 
-def test_a_password_is_never_an_argument(kwire: Kwire, unique: str) -> None:
+def test_users_add_refuses_a_password_as_an_argument(kwire: Kwire, unique: str) -> None:
     refused = kwire("users", "add", unique, status=2)
     assert "no password: standard input is empty, and there is no terminal" in refused.stderr
     assert "unexpected extra argument" in kwire("users", "add", unique, "x", status=2).stderr
@@ -99,7 +102,7 @@ def rule(name: str, principal: str, operation: str, **more: str) -> dict[str, st
     return sound | {"host": "*", "operation": operation, "permission": "allow"} | more
 
 
-def test_rules_are_shown_added_and_removed(kwire: Kwire, unique: str) -> None:
+def test_acls_are_listed_added_and_removed(kwire: Kwire, unique: str) -> None:
     alice, eve = f"User:{unique}", f"User:eve-{unique}"
     wanted = [rule(unique, alice, "describe"), rule(unique, alice, "write")]
     add = ["acls", "add", "--allow-principal", alice, "--topic", unique]
@@ -136,7 +139,9 @@ def test_rules_are_shown_added_and_removed(kwire: Kwire, unique: str) -> None:
     assert listed(kwire, "acls", "list", "-p", eve, "-p", alice) == []
 
 
-def test_producers_and_consumers_get_what_kafka_acls_gives_them(kwire: Kwire, unique: str) -> None:
+def test_acls_add_producer_and_consumer_add_the_rules_of_kafka_acls(
+    kwire: Kwire, unique: str
+) -> None:
     who = f"User:{unique}"
     words = ["--allow-principal", who, "--producer", "--consumer", "--topic", f"t {unique}"]
     words += ["--group", unique, "--transactional-id", unique]
@@ -156,7 +161,7 @@ def test_producers_and_consumers_get_what_kafka_acls_gives_them(kwire: Kwire, un
 @pytest.mark.java
 @pytest.mark.slow
 @pytest.mark.long
-def test_kafka_acls_gives_the_same(
+def test_kafka_acls_lists_the_same_rules(
     kwire: Kwire, bootstrap: str, unique: str, apache_kafka_libs: Path
 ) -> None:
     from kwire.conformance.apache_kafka import run
@@ -179,28 +184,28 @@ def test_kafka_acls_gives_the_same(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["add", "--topic", "t"], "say whom: --allow-principal or --deny-principal"),
-        (["add", "--allow-principal", "User:a"], "say on what: --topic, --group"),
+        (["add", "--topic", "t"], "give --allow-principal or --deny-principal"),
+        (["add", "--allow-principal", "User:a"], "give the resource: --topic, --group"),
         (["add", "--allow-principal", "alice", "--topic", "t"], "'alice' is not like User:alice"),
         (["add", "--allow-principal", "User:a", "--deny-host", "h", "--topic", "t"],
-         "--deny-host says nothing without --deny-principal"),
+         "--deny-host needs --deny-principal"),
         (["add", "--allow-principal", "User:a", "--topic", "t", "--consumer"],
          "a consumer needs --group"),
         (["add", "--allow-principal", "User:a", "--producer", "--cluster", "--topic", "t"],
-         "--cluster is nothing that they need"),
+         "--cluster does not go with --producer"),
         (["add", "--deny-principal", "User:a", "--producer", "--topic", "t"],
-         "--producer and --consumer stand for operations that are allowed"),
-        (["remove"], "say which rules are to go, or --all"),
-        (["remove", "--all", "--topic", "t"], "say which rules are to go, or --all"),
+         "--producer and --consumer choose the operations"),
+        (["remove"], "give options that select rules, or --all"),
+        (["remove", "--all", "--topic", "t"], "give options that select rules, or --all"),
         (["add", "--allow-principal", "User:a", "--topic", "t", "--operation", "fly"],
          "'fly' is not one of"),
     ],
 )  # fmt: skip
-def test_what_makes_no_sense_is_said(kwire: Kwire, words: list[str], said: str) -> None:
+def test_acls_refuses_contradicting_options(kwire: Kwire, words: list[str], said: str) -> None:
     assert said in " ".join(kwire("acls", *words, status=2).stderr.split())
 
 
-def test_a_broker_without_an_authorizer_says_so(shared_broker: BrokerProcess) -> None:
+def test_acls_list_reports_a_broker_without_an_authorizer(shared_broker: BrokerProcess) -> None:
     done = run_kwire("acls", "list", "-b", shared_broker.bootstrap)
     assert done.returncode == 1
     assert "No Authorizer is configured on the broker" in done.stderr

@@ -116,7 +116,7 @@ def znodes_below(zookeeper: ZooKeeperProcess, chroot: str) -> list[str]:
         return client.get_children(chroot) if client.exists(chroot) else []
 
 
-def test_a_single_node_goes_on_in_a_cluster(
+def test_adopted_node_serves_its_topics_in_the_cluster(
     kwire: Kwire,
     single: BrokerProcess,
     zookeeper: ZooKeeperProcess,
@@ -149,7 +149,7 @@ def test_a_single_node_goes_on_in_a_cluster(
     assert done.stderr.startswith("2 topics written for broker 7.")
     again = kwire(*words)
     assert (again.stdout, again.stderr.splitlines()[0]) == (
-        "", "0 topics written for broker 7. To serve them:",
+        "", "0 topics written for broker 7. Serve them by:",
     )  # fmt: skip
 
     access = {"authorizer.class.name": ZOOKEEPERS, **SUPER_USERS}
@@ -173,7 +173,7 @@ def test_a_single_node_goes_on_in_a_cluster(
         assert ends(cluster) == {3}
 
 
-def test_somebody_elses_zookeeper_is_refused(
+def test_adopt_refuses_a_zookeeper_with_another_cluster(
     kwire: Kwire, single: BrokerProcess, zookeeper: ZooKeeperProcess
 ) -> None:
     connect = zookeeper.connect("/adopt-other")
@@ -193,7 +193,7 @@ def test_somebody_elses_zookeeper_is_refused(
         assert client.exists("/adopt-other/cluster/id") is None
 
 
-def test_what_was_interrupted_is_finished(
+def test_adopt_finishes_after_an_interruption(
     kwire: Kwire, single: BrokerProcess, zookeeper: ZooKeeperProcess
 ) -> None:
     """A topic without the states of its last partitions is the node's own, by its id."""
@@ -211,14 +211,14 @@ def test_what_was_interrupted_is_finished(
         assert [each.replace(b":2,", b":1,") for each in after] == states
 
 
-def test_what_is_no_single_nodes_directory(kwire: Kwire, tmp_path: Path) -> None:
+def test_adopt_refuses_a_directory_of_no_single_node(kwire: Kwire, tmp_path: Path) -> None:
     words = ("cluster", "adopt", "--zookeeper", "127.0.0.1:1", "--timeout", "1")
     assert "has no meta.properties" in kwire(*words, str(tmp_path), status=1).stderr
     (tmp_path / "meta.properties").write_text("version=0\nbroker.id=1\ncluster.id=x\n")
-    assert "there is no" in kwire(*words, str(tmp_path), status=1).stderr
+    assert "does not exist" in kwire(*words, str(tmp_path), status=1).stderr
 
 
-def test_a_zookeeper_that_is_not_there(kwire: Kwire, single: BrokerProcess) -> None:
+def test_adopt_reports_an_unreachable_zookeeper(kwire: Kwire, single: BrokerProcess) -> None:
     words = ("cluster", "adopt", "--zookeeper", "127.0.0.1:1", "--timeout", "1")
     refused = kwire(*words, str(single.data_dir), status=1)
     assert "127.0.0.1:1" in refused.stderr

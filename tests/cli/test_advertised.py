@@ -1,4 +1,4 @@
-"""What is said of the addresses that clients are told."""
+"""The messages and warnings about the addresses that a broker advertises."""
 
 from __future__ import annotations
 
@@ -11,57 +11,62 @@ from kwire.settings import load
 
 @pytest.fixture(autouse=True)
 def names(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A resolver that knows three names, whatever the machine's knows."""
-    known = {
+    """A resolver that knows three names and nothing else."""
+    addresses = {
         "localhost": ["127.0.0.1", "::1"],
         "127.0.0.1": ["127.0.0.1"],
         "kafka.example": ["10.0.0.7"],
     }
-    monkeypatch.setattr(advertised, "resolved", known.get)
+    monkeypatch.setattr(advertised, "resolved", addresses.get)
 
 
-def said(listeners: str, told: str | None = None) -> tuple[list[str], list[str]]:
+def messages_of(
+    listeners: str, advertised_listeners: str | None = None
+) -> tuple[list[str], list[str]]:
+    """(lines about listeners, warnings) of a broker with these settings."""
     settings = {"listeners": listeners, "node.id": "1"}
-    if told is not None:
-        settings["advertised.listeners"] = told
+    if advertised_listeners is not None:
+        settings["advertised.listeners"] = advertised_listeners
     config = load(overrides=settings)
     return list(listener_lines(config)), list(warnings(config))
 
 
-def test_one_machine() -> None:
-    lines, warned = said("PLAINTEXT://localhost:9092")
-    assert lines == ["PLAINTEXT listens on localhost:9092, and clients are told so"]
+def test_listener_on_localhost_advertises_itself_without_a_warning() -> None:
+    lines, warned = messages_of("PLAINTEXT://localhost:9092")
+    assert lines == ["PLAINTEXT listens on localhost:9092 and advertises the same address"]
     assert warned == []
 
 
-def test_everywhere_with_a_name_that_resolves() -> None:
-    lines, warned = said("PLAINTEXT://0.0.0.0:9092", "PLAINTEXT://kafka.example:9092")
+def test_listener_on_all_interfaces_with_a_resolvable_name_gives_no_warning() -> None:
+    lines, warned = messages_of("PLAINTEXT://0.0.0.0:9092", "PLAINTEXT://kafka.example:9092")
     assert lines == [
-        "PLAINTEXT listens on 0.0.0.0:9092; clients are told kafka.example:9092",
+        "PLAINTEXT listens on 0.0.0.0:9092 and advertises kafka.example:9092",
     ]
     assert warned == []
 
 
-def test_everywhere_but_clients_are_sent_to_themselves() -> None:
-    _, (warning,) = said("PLAINTEXT://:9092", "PLAINTEXT://localhost:9092")
-    assert "clients in other containers or on other machines will look" in warning
+def test_listener_on_all_interfaces_that_advertises_localhost_gives_a_warning() -> None:
+    _, (warning,) = messages_of("PLAINTEXT://:9092", "PLAINTEXT://localhost:9092")
+    assert "PLAINTEXT listens on all interfaces but advertises localhost:9092" in warning
 
 
-def test_a_name_nobody_knows() -> None:
-    _, (warning,) = said("PLAINTEXT://0.0.0.0:9092", "PLAINTEXT://nobody.example:9092")
+def test_unresolvable_advertised_name_gives_a_warning() -> None:
+    _, (warning,) = messages_of("PLAINTEXT://0.0.0.0:9092", "PLAINTEXT://nobody.example:9092")
     assert warning.startswith(
-        "clients of PLAINTEXT are told nobody.example:9092, and that name cannot be resolved"
+        "PLAINTEXT advertises nobody.example:9092, and this machine cannot resolve that name"
     )
 
 
-def test_this_hosts_name_is_told_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_default_host_name_on_all_interfaces_gives_a_warning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("kwire.settings.broker.own_host_name", lambda: "kafka.example")
-    lines, (warning,) = said("PLAINTEXT://:9092")
-    assert lines == ["PLAINTEXT listens on *:9092; clients are told kafka.example:9092"]
-    assert "clients that cannot resolve it need advertised.listeners" in warning
+    lines, (warning,) = messages_of("PLAINTEXT://:9092")
+    assert lines == ["PLAINTEXT listens on *:9092 and advertises kafka.example:9092"]
+    assert "set advertised.listeners if clients cannot resolve it" in warning
 
 
-def test_a_listener_that_is_not_advertised() -> None:
+def test_listener_that_is_not_advertised_is_reported() -> None:
     config = load(
         overrides={
             "listeners": "PLAINTEXT://localhost:9092,INTERNAL://localhost:9093",
@@ -70,5 +75,5 @@ def test_a_listener_that_is_not_advertised() -> None:
         }
     )
     assert list(listener_lines(config))[1] == (
-        "INTERNAL listens on localhost:9093; its clients are told of no broker"
+        "INTERNAL listens on localhost:9093 and advertises no address"
     )

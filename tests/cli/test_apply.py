@@ -90,7 +90,9 @@ def declared(tmp_path: Path) -> Path:
     return file
 
 
-def test_all_of_it_twice(broker_factory: BrokerFactory, declared: Path) -> None:
+def test_apply_makes_all_changes_once_and_none_the_second_time(
+    broker_factory: BrokerFactory, declared: Path
+) -> None:
     broker = broker_factory(AUTHORIZED)
     known = {"ALICE_PASSWORD": "geheim"}
     told = run(broker, "apply", declared, "--dry-run", env=known)
@@ -116,7 +118,7 @@ def test_all_of_it_twice(broker_factory: BrokerFactory, declared: Path) -> None:
     assert "geheim" not in broker.log
 
 
-def test_what_is_exported_makes_the_same_of_a_broker_that_has_nothing(
+def test_export_applied_to_an_empty_broker_gives_the_same_state(
     broker_factory: BrokerFactory, declared: Path, tmp_path: Path
 ) -> None:
     here, there = broker_factory(AUTHORIZED), broker_factory(AUTHORIZED)
@@ -134,7 +136,9 @@ def test_what_is_exported_makes_the_same_of_a_broker_that_has_nothing(
     assert run(here, "export").stdout == run(there, "export").stdout
 
 
-def test_prune_removes_what_is_not_declared(broker: BrokerProcess, tmp_path: Path) -> None:
+def test_apply_with_prune_removes_what_is_not_declared(
+    broker: BrokerProcess, tmp_path: Path
+) -> None:
     for topic in ("t", "old"):
         run(broker, "topics", "create", topic, "--config", "max.message.bytes=1000")
     run(broker, "consume", "old", "--group", "g", "--from-beginning", "--exit")
@@ -158,7 +162,9 @@ def test_prune_removes_what_is_not_declared(broker: BrokerProcess, tmp_path: Pat
     run(broker, "apply", file, "--prune", "--check")
 
 
-def test_nothing_is_done_where_something_cannot_be(broker: BrokerProcess, tmp_path: Path) -> None:
+def test_apply_changes_nothing_if_there_is_a_conflict(
+    broker: BrokerProcess, tmp_path: Path
+) -> None:
     file = tmp_path / "f.yaml"
     file.write_text("topics: {a: , t: {configs: {retention.mss: 1}}, u: {replication: 3}}\n")
     told = run(broker, "apply", file, "--yes", status=1)
@@ -174,7 +180,9 @@ def test_nothing_is_done_where_something_cannot_be(broker: BrokerProcess, tmp_pa
     assert all_of(broker).topics == {}
 
 
-def test_what_fails_is_told_and_the_rest_goes_on(broker: BrokerProcess, tmp_path: Path) -> None:
+def test_apply_reports_a_failed_change_and_makes_the_others(
+    broker: BrokerProcess, tmp_path: Path
+) -> None:
     file = tmp_path / "f.yaml"
     file.write_text(
         "topics: {a: {partitions: 1, records: [{value: v, partition: 9}]}, b: {records: [v]}}\n"
@@ -201,7 +209,7 @@ def test_what_fails_is_told_and_the_rest_goes_on(broker: BrokerProcess, tmp_path
         ("topics: {t: {records: [{file: bad.csv, key: c}]}}", "has no column 'c': a, b"),
     ],
 )
-def test_a_file_that_is_wrong_says_where(
+def test_apply_reports_the_place_of_an_error_in_the_file(
     shared_broker: BrokerProcess, tmp_path: Path, text: str, told: str
 ) -> None:
     (tmp_path / "bad.jsonl").write_text('{"value": 1}\n{"valeu": 2}\n{\n')
@@ -215,7 +223,9 @@ def test_a_file_that_is_wrong_says_where(
     assert told in result.output + str(result.exception)
 
 
-def test_nobody_is_asked_where_nobody_is(broker: BrokerProcess, tmp_path: Path) -> None:
+def test_apply_without_a_terminal_needs_yes_or_dry_run(
+    broker: BrokerProcess, tmp_path: Path
+) -> None:
     file = tmp_path / "f.yaml"
     file.write_text(SIMPLE)
     told = run(broker, "apply", file, status=2)
@@ -232,7 +242,9 @@ def apache_kafka_alone(tmp_path: Path) -> Iterator[str]:
 
 @pytest.mark.java
 @pytest.mark.long
-def test_on_apache_kafka(apache_kafka_alone: str, broker: BrokerProcess, tmp_path: Path) -> None:
+def test_apply_and_export_work_on_apache_kafka(
+    apache_kafka_alone: str, broker: BrokerProcess, tmp_path: Path
+) -> None:
     """What is exported of it makes the same topics on kwire."""
     node = apache_kafka_alone
     file = tmp_path / "f.yaml"
@@ -318,7 +330,9 @@ SECURED = (
 """Nobody may do anything, nor even come in, before users and rules are there."""
 
 
-def test_a_broker_has_it_from_the_start(started: Started, declared: Path, tmp_path: Path) -> None:
+def test_serve_apply_makes_all_changes_before_the_broker_is_ready(
+    started: Started, declared: Path, tmp_path: Path
+) -> None:
     port = free_port()
     arguments = [f"--apply={declared}", *(each.format(port=port) for each in SECURED)]
     process, said = started(*arguments)
@@ -337,7 +351,7 @@ def test_a_broker_has_it_from_the_start(started: Started, declared: Path, tmp_pa
     process.terminate()
     assert process.wait(120) == 0
     _, again = started(*arguments)
-    assert "all that is declared is there" in again
+    assert "nothing to change: the broker has all that is declared" in again
     assert " + " not in again
 
 
@@ -345,11 +359,16 @@ def test_a_broker_has_it_from_the_start(started: Started, declared: Path, tmp_pa
     ("text", "told"),
     [
         ("topics: {t: {partitons: 1}}", "did you mean partitions?"),
-        ("topics: {t: {replication: 2}}", "not applied: topic t: 2 replicas: create topic t: INV"),
+        (
+            "topics: {t: {replication: 2}}",
+            "cannot apply the declaration: topic t: 2 replicas: create topic t: INV",
+        ),
         ("topics: {t: {partitions: 1, records: [{value: v, partition: 5}]}}", "no partition 5"),
     ],
 )
-def test_a_broker_does_not_start_without_it(tmp_path: Path, text: str, told: str) -> None:
+def test_serve_apply_does_not_start_the_broker_if_a_change_is_impossible(
+    tmp_path: Path, text: str, told: str
+) -> None:
     file = tmp_path / "f.yaml"
     file.write_text(text)
     done = run_kwire("serve", "--port=0", f"--apply={file}", folder=tmp_path)
@@ -359,9 +378,9 @@ def test_a_broker_does_not_start_without_it(tmp_path: Path, text: str, told: str
     assert "Traceback" not in done.stderr
 
 
-def test_it_is_for_one_broker(tmp_path: Path) -> None:
+def test_serve_apply_with_several_brokers_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "f.yaml"
     file.write_text(SIMPLE)
     told = CliRunner().invoke(app, ["serve", "--brokers", "2", "--apply", str(file)])
     assert told.exit_code == 2
-    assert "--apply is for one broker" in told.stderr
+    assert "--apply works with a single broker" in told.stderr

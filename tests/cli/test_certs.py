@@ -40,7 +40,9 @@ def shake_hands(server: ssl.SSLContext, client: ssl.SSLContext, host: str) -> ss
 
 
 @pytest.mark.parametrize("p12", [False, True], ids=["pem", "p12"])
-def test_a_broker_and_a_client_know_each_other(tmp_path: Path, p12: bool) -> None:
+def test_broker_and_client_authenticate_with_created_certificates(
+    tmp_path: Path, p12: bool
+) -> None:
     where = ["--dir", str(tmp_path / "certs"), *(["--p12"] if p12 else [])]
     assert certs("broker", "localhost", "10.1.2.3", "--name", "one", *where).exit_code == 0
     assert certs("client", "alice", *where).exit_code == 0
@@ -61,7 +63,7 @@ def test_a_broker_and_a_client_know_each_other(tmp_path: Path, p12: bool) -> Non
         shake_hands(server, client, "example.org")
 
 
-def test_secrets_are_their_owners(tmp_path: Path) -> None:
+def test_private_keys_are_readable_by_their_owner_only(tmp_path: Path) -> None:
     os.umask(0o022)
     assert certs("client", "alice", "--dir", str(tmp_path / "certs")).exit_code == 0
     modes = {
@@ -73,7 +75,7 @@ def test_secrets_are_their_owners(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "certs").stat().st_mode) == 0o700
 
 
-def test_the_authority_stays_and_certificates_hold_as_long_as_asked(tmp_path: Path) -> None:
+def test_certificates_have_the_same_authority_and_the_requested_validity(tmp_path: Path) -> None:
     folder = tmp_path / "certs"
     certs("client", "alice", "--dir", str(folder), "--days", "7")
     before = (folder / "ca.pem").read_bytes()
@@ -87,13 +89,13 @@ def test_the_authority_stays_and_certificates_hold_as_long_as_asked(tmp_path: Pa
 
 
 @pytest.mark.parametrize("name", ["../up", "ca", "ca-key", "", ".hidden"])
-def test_no_name_leads_elsewhere(tmp_path: Path, name: str) -> None:
+def test_certs_refuses_names_that_are_no_file_names(tmp_path: Path, name: str) -> None:
     done = certs("client", name, "--dir", str(tmp_path / "certs"))
     assert done.exit_code == 2
     assert not (tmp_path / "certs").exists()
 
 
-def test_what_is_made_keeps_to_the_rules_of_strict_readers(tmp_path: Path) -> None:
+def test_certificates_satisfy_strict_verification(tmp_path: Path) -> None:
     """Python 3.13 and others want key usages, key identifiers, and who may sign what."""
     issued = DevelopmentAuthority(tmp_path).broker("one", ["localhost"])
     own, authority = certificates_in(issued.keystore)

@@ -71,7 +71,7 @@ def listeners(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Listeners]:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_right_protocol_is_served(listeners: Listeners, protocol: str) -> None:
+def test_command_with_the_right_protocol_succeeds(listeners: Listeners, protocol: str) -> None:
     done = listeners.ask(protocol, protocol)
     assert (done.exit_code, done.stderr) == (0, "")
 
@@ -79,16 +79,16 @@ def test_right_protocol_is_served(listeners: Listeners, protocol: str) -> None:
 @pytest.mark.parametrize(
     ("listener", "protocol", "hint"),
     [
-        ("SSL", "PLAINTEXT", "set security.protocol=SSL, or SASL_SSL where it asks for a login"),
+        ("SSL", "PLAINTEXT", "set security.protocol=SSL, or SASL_SSL if it needs a login"),
         ("SASL_SSL", "SASL_PLAINTEXT", "set security.protocol=SASL_SSL"),
-        ("PLAINTEXT", "SSL", "if that listener is without TLS, set security.protocol=PLAINTEXT"),
-        ("SASL_PLAINTEXT", "SASL_SSL", "without TLS, set security.protocol=SASL_PLAINTEXT"),
-        ("SASL_PLAINTEXT", "PLAINTEXT", "asks for a login, set security.protocol=SASL_PLAINTEXT"),
-        ("SASL_SSL", "SSL", "asks for a login, set security.protocol=SASL_SSL"),
-        ("PLAINTEXT", "SASL_PLAINTEXT", "asks nobody who it is: security.protocol is without SASL"),
+        ("PLAINTEXT", "SSL", "if the listener does not use TLS, set security.protocol=PLAINTEXT"),
+        ("SASL_PLAINTEXT", "SASL_SSL", "does not use TLS, set security.protocol=SASL_PLAINTEXT"),
+        ("SASL_PLAINTEXT", "PLAINTEXT", "needs a login, set security.protocol=SASL_PLAINTEXT"),
+        ("SASL_SSL", "SSL", "needs a login, set security.protocol=SASL_SSL"),
+        ("PLAINTEXT", "SASL_PLAINTEXT", "needs no login: set a security.protocol without SASL"),
     ],
 )
-def test_protocol_that_the_listener_does_not_speak_is_told_with_the_right_one(
+def test_wrong_protocol_is_reported_with_the_right_one(
     listeners: Listeners, listener: str, protocol: str, hint: str
 ) -> None:
     done = listeners.ask(listener, protocol)
@@ -100,7 +100,7 @@ def test_misspelt_security_property_is_refused_with_the_nearest(listeners: Liste
     properties = {"security.protcol": "SSL"}
     done = topics_list(listeners.folder, properties, listeners.ports["PLAINTEXT"])
     assert done.exit_code == 1
-    hint = "there is no client property security.protcol: did you mean security.protocol?"
+    hint = "unknown client property security.protcol: did you mean security.protocol?"
     assert done.stderr.rstrip().endswith(hint)
 
 

@@ -18,7 +18,7 @@ Kwire = Callable[..., CompletedProcess[str]]
 pytestmark = pytest.mark.slow  # each command is a process: 0.15 s
 
 
-def test_topics(kwire: Kwire, unique: str) -> None:
+def test_topics_commands_create_alter_describe_and_delete(kwire: Kwire, unique: str) -> None:
     kwire("topics", "create", unique, "-p", "3", "-c", "retention.ms=1000000")
     assert unique in kwire("topics", "list").stdout
     listed = {
@@ -39,7 +39,7 @@ def test_topics(kwire: Kwire, unique: str) -> None:
     assert NO_TERMINAL in unanswered.stderr
     assert unanswered.stdout.split()[-3:] == [unique, "4", "0"]
     would = kwire("topics", "delete", unique, "nosuch", "--if-exists", "--dry-run").stderr
-    assert would == "there is no topic nosuch\nnothing is changed: 1 topic would be deleted\n"
+    assert would == "topic nosuch does not exist\nnothing is changed: 1 topic would be deleted\n"
     kwire("topics", "delete", unique, "--yes")
     for answer in ("--yes", "--dry-run"):
         refused = kwire("topics", "delete", unique, answer, status=1)
@@ -47,7 +47,7 @@ def test_topics(kwire: Kwire, unique: str) -> None:
     kwire("topics", "delete", unique, "--if-exists", "--yes")
 
 
-def test_lines_go_in_and_come_out(kwire: Kwire, unique: str, tmp_path: Path) -> None:
+def test_produced_lines_are_consumed_unchanged(kwire: Kwire, unique: str, tmp_path: Path) -> None:
     kwire("topics", "create", unique, "-p", "1")
     done = kwire("produce", unique, stdin="one\ntwo\r\nlast without end")
     assert done.stderr == f"3 records written to {unique}\n"
@@ -63,7 +63,7 @@ def test_lines_go_in_and_come_out(kwire: Kwire, unique: str, tmp_path: Path) -> 
     assert f"{unique}-0 @ 3  k  four  h=x" in full
 
 
-def test_json_copies_a_topic(kwire: Kwire, unique: str) -> None:
+def test_json_of_consume_copies_a_topic_by_produce(kwire: Kwire, unique: str) -> None:
     source, copy = f"{unique}-a", f"{unique}-b"
     kwire("topics", "create", source, copy, "-p", "2")
     kwire("produce", source, "-p", "1", "--key", "k", stdin="one\ntwo\n")
@@ -73,13 +73,15 @@ def test_json_copies_a_topic(kwire: Kwire, unique: str) -> None:
     assert copied.replace(copy, source) == lines
 
 
-def test_a_line_that_is_no_record(kwire: Kwire, unique: str) -> None:
+def test_produce_reports_a_line_that_is_not_a_record(kwire: Kwire, unique: str) -> None:
     lines = '{"value": "good"}\nbad\n'
     done = kwire("produce", unique, "-f", "json", stdin=lines, status=1)
-    assert "kwire: line 2 is no record: not JSON" in done.stderr
+    assert "kwire: line 2 is not a record: not JSON" in done.stderr
 
 
-def test_a_line_that_would_delete_a_key(kwire: Kwire, unique: str, tmp_path: Path) -> None:
+def test_produce_stops_at_a_record_with_a_misspelt_value_field(
+    kwire: Kwire, unique: str, tmp_path: Path
+) -> None:
     """What comes before it is written; a misspelt field makes no null of what it says."""
     lines = tmp_path / "lines"
     lines.write_text('{"key": "k", "value": "good"}\n{"key": "k", "valeu": "typo"}\n')
@@ -87,21 +89,21 @@ def test_a_line_that_would_delete_a_key(kwire: Kwire, unique: str, tmp_path: Pat
     why = 'unknown field "valeu": did you mean value?'
     assert done.stderr.splitlines()[-2:] == [
         f"1 record written to {unique}",
-        f"kwire: line 2 of {lines} is no record: {why}",
+        f"kwire: line 2 of {lines} is not a record: {why}",
     ]
     assert kwire("consume", unique, "-o", "earliest", "-e").stdout == "good\n"
 
 
-def test_line_ends_and_empty_lines(kwire: Kwire, unique: str) -> None:
+def test_produce_handles_line_ends_and_empty_lines_as_kafka_does(kwire: Kwire, unique: str) -> None:
     """As Kafka's console producer: CRLF ends a line too, an empty line is an empty value."""
     kwire("produce", unique, stdin="a\r\n\r\n\nlast\r")
     lines = kwire("consume", unique, "-o", "earliest", "-e", "-f", "json").stdout.splitlines()
     assert [json.loads(line)["value"] for line in lines] == ["a", "", "", "last"]
     done = kwire("produce", unique, "-k", ":", stdin="k:v\n\n", status=1)
-    assert done.stderr.endswith("kwire: line 2 is no record: it has no key separator\n")
+    assert done.stderr.endswith("kwire: line 2 is not a record: it has no key separator\n")
 
 
-def test_what_was_meant(kwire: Kwire, unique: str) -> None:
+def test_commands_suggest_the_nearest_name_for_an_unknown_one(kwire: Kwire, unique: str) -> None:
     meant = f"did you mean {unique}?\n"
     misspelt = unique[:-1]
     assert kwire("produce", unique, stdin="x\n").stderr.startswith(f"topic {unique} is new")
@@ -129,14 +131,14 @@ def test_what_was_meant(kwire: Kwire, unique: str) -> None:
         assert kwire(*words, status=1).stderr.endswith(meant), words
 
 
-def test_a_broker_that_is_none(kwire: Kwire) -> None:
+def test_configs_of_an_unknown_broker_are_refused_at_once(kwire: Kwire) -> None:
     """The cluster says at once who belongs to it."""
     for words in (("describe", "broker", "7"), ("alter", "broker", "7", "-s", "x=1")):
         done = kwire("configs", *words, "--timeout", "600", status=1)
-        assert done.stderr == "kwire: there is no broker 7 in the cluster now: it has 1\n"
+        assert done.stderr == "kwire: broker 7 is not in the cluster now; brokers are: 1\n"
 
 
-def test_ping(kwire: Kwire, bootstrap: str) -> None:
+def test_ping_prints_each_broker_with_address_and_time(kwire: Kwire, bootstrap: str) -> None:
     (broker,) = json.loads(kwire("ping", "--json").stdout)["brokers"]
     assert isinstance(broker.pop("ms"), float)
     assert broker == {"broker": 1, "address": bootstrap, "rack": None, "trouble": None}
@@ -149,7 +151,7 @@ def test_ping(kwire: Kwire, bootstrap: str) -> None:
     ]
 
 
-def test_where_to_begin(kwire: Kwire, unique: str) -> None:
+def test_consume_starts_at_the_given_time_offset_or_partition(kwire: Kwire, unique: str) -> None:
     lines = "".join(f'{{"value": "{n}", "timestamp": {n}000}}\n' for n in range(1, 6))
     kwire("topics", "create", unique, "-p", "1")
     kwire("produce", unique, "-f", "json", stdin=lines)
@@ -160,12 +162,14 @@ def test_where_to_begin(kwire: Kwire, unique: str) -> None:
     assert done.stderr == f"kwire: topic {unique} has partitions 0, not 4\n"
 
 
-def test_a_group(kwire: Kwire, unique: str) -> None:
+def test_group_commands_describe_reset_and_delete_a_classic_group(
+    kwire: Kwire, unique: str
+) -> None:
     kwire("topics", "create", unique, "-p", "2")
     kwire("produce", unique, "-p", "0", stdin="1\n2\n3\n")
     first = kwire("consume", unique, "-g", unique, "--from-beginning", "-n", "2")
     assert first.stdout == "1\n2\n"
-    assert f"the group gives this member {unique}:0-1" in first.stderr
+    assert f"the group assigns {unique}:0-1 to this member" in first.stderr
     assert kwire("consume", unique, "-g", unique, "-e").stdout == "3\n"
     assert unique in kwire("groups", "list").stdout
     described = json.loads(kwire("groups", "describe", unique, "--json").stdout)
@@ -190,13 +194,15 @@ def test_a_group(kwire: Kwire, unique: str) -> None:
     assert "GROUP_ID_NOT_FOUND" in kwire("groups", "describe", unique, status=1).stderr
 
 
-def test_a_group_of_the_consumer_protocol(kwire: Kwire, bootstrap: str, unique: str) -> None:
+def test_group_commands_describe_and_delete_a_consumer_group(
+    kwire: Kwire, bootstrap: str, unique: str
+) -> None:
     kwire("topics", "create", unique, "-p", "2")
     kwire("produce", unique, "-p", "0", stdin="1\n2\n3\n")
     member = ["consume", unique, "-g", unique, "--group-protocol", "consumer"]
     first = kwire(*member, "--from-beginning", "-n", "2")
     assert first.stdout == "1\n2\n"
-    assert f"the group gives this member {unique}:0-1" in first.stderr
+    assert f"the group assigns {unique}:0-1 to this member" in first.stderr
     for types, there in (("consumer", True), ("classic", False)):
         listed = json.loads(kwire("groups", "list", "--type", types, "--json").stdout)
         assert (unique in {group["group"] for group in listed}) is there
@@ -222,7 +228,7 @@ def test_a_group_of_the_consumer_protocol(kwire: Kwire, bootstrap: str, unique: 
     assert "GROUP_ID_NOT_FOUND" in kwire("groups", "describe", unique, status=1).stderr
 
 
-def test_sigterm_lets_a_member_leave(kwire: Kwire, bootstrap: str, unique: str) -> None:
+def test_consume_leaves_its_group_at_sigterm(kwire: Kwire, bootstrap: str, unique: str) -> None:
     kwire("topics", "create", unique, "-p", "1")
     kwire("produce", unique, stdin="1\n")
     member = subprocess.Popen(
@@ -239,7 +245,7 @@ def test_sigterm_lets_a_member_leave(kwire: Kwire, bootstrap: str, unique: str) 
     assert (described["state"], described["partitions"][0]["committed"]) == ("Empty", 1)
 
 
-def test_settings(kwire: Kwire, unique: str) -> None:
+def test_configs_commands_alter_and_describe_a_topic(kwire: Kwire, unique: str) -> None:
     kwire("topics", "create", unique, "-p", "1")
     kwire(
         "configs",
@@ -265,7 +271,7 @@ def test_settings(kwire: Kwire, unique: str) -> None:
     assert "INVALID_CONFIG" in wrong.stderr
 
 
-def test_settings_that_do_nothing_are_marked(kwire: Kwire, unique: str) -> None:
+def test_configs_describe_marks_settings_without_effect(kwire: Kwire, unique: str) -> None:
     kwire("topics", "create", unique, "--config", "local.retention.ms=5", "--config", "flush.ms=7")
     header, *rows = kwire("configs", "describe", "topic", unique).stdout.splitlines()
     marked = {row.split()[0]: row[header.index("WITHOUT EFFECT") :].strip() for row in rows}
@@ -280,14 +286,14 @@ def test_settings_that_do_nothing_are_marked(kwire: Kwire, unique: str) -> None:
     assert told["without_effect"] == "not served yet: tiered storage"
 
 
-def test_nobody_answers(kwire: Kwire) -> None:
+def test_unreachable_bootstrap_server_is_reported(kwire: Kwire) -> None:
     done = kwire("topics", "list", "-b", "127.0.0.1:1", status=1)
-    assert done.stderr == "kwire: no broker at 127.0.0.1:1: connection refused\n"
+    assert done.stderr == "kwire: cannot connect to 127.0.0.1:1: connection refused\n"
     done = kwire("topics", "list", "-b", "no-such-host.invalid", status=1)
-    assert "that host name cannot be resolved" in done.stderr
+    assert "the host name cannot be resolved" in done.stderr
 
 
-def test_an_advertised_address_that_cannot_be_reached(
+def test_unreachable_advertised_address_is_reported(
     broker_factory: Callable[[dict[str, str]], object], kwire: Kwire
 ) -> None:
     from kwire.testing import BrokerProcess
@@ -296,10 +302,10 @@ def test_an_advertised_address_that_cannot_be_reached(
     assert isinstance(broker, BrokerProcess)
     arguments = ("topics", "create", "t", "--timeout", "1", "-b", broker.bootstrap)
     done = kwire(*arguments, status=1)
-    assert "advertised.listeners must name one that this machine can reach" in done.stderr
+    assert "advertised.listeners must name an address that this machine can reach" in done.stderr
 
 
-def test_quotas(kwire: Kwire, unique: str) -> None:
+def test_quotas_commands_set_list_and_remove(kwire: Kwire, unique: str) -> None:
     kwire(
         "quotas", "set", "--user", unique, "producer_byte_rate=1048576", "request_percentage=12.5"
     )
@@ -315,7 +321,7 @@ def test_quotas(kwire: Kwire, unique: str) -> None:
     assert alone["quotas"] == {"producer_byte_rate": 1048576.0, "request_percentage": 12.5}
     refused = kwire("quotas", "set", "--user", unique, "producer_byte_rate=0.5", status=1)
     assert "cannot be a fractional value" in refused.stderr
-    assert "say whose" in kwire("quotas", "set", "producer_byte_rate=5", status=2).stderr
+    assert "give the entity" in kwire("quotas", "set", "producer_byte_rate=5", status=2).stderr
     misspelt = kwire("quotas", "set", "--user", unique, "producer_byte_rat=5", status=1)
     assert "did you mean producer_byte_rate?" in misspelt.stderr
     assert "a number" in kwire("quotas", "set", "--ip", "::1", "x=y", status=2).stderr

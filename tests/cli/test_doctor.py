@@ -30,7 +30,7 @@ def secured(tmp_path: Path) -> dict[str, str]:
     return {"listeners": "SASL_SSL://localhost:9092", **prepared}
 
 
-def test_what_secure_sets_up_is_neither_open_nor_broken(
+def test_doctor_finds_nothing_open_or_broken_in_settings_of_serve_secure(
     tmp_path: Path, secured: dict[str, str]
 ) -> None:
     done = doctor(write(tmp_path / "server.properties", secured))
@@ -42,7 +42,7 @@ def test_what_secure_sets_up_is_neither_open_nor_broken(
     assert "nothing is open, broken or weak" in done.stderr
 
 
-def test_the_worst_comes_first(tmp_path: Path, secured: dict[str, str]) -> None:
+def test_doctor_lists_the_worst_findings_first(tmp_path: Path, secured: dict[str, str]) -> None:
     wrong = {"allow.everyone.if.no.acl.found": "true", "super.users": "Group:x"}
     done = doctor(write(tmp_path / "server.properties", {**secured, **wrong}), "--json")
     assert done.exit_code == 1
@@ -50,7 +50,9 @@ def test_the_worst_comes_first(tmp_path: Path, secured: dict[str, str]) -> None:
     assert doctor(tmp_path / "server.properties").stdout.splitlines()[1].startswith("open ")
 
 
-def test_a_file_that_others_may_read(tmp_path: Path, secured: dict[str, str]) -> None:
+def test_doctor_reports_a_file_with_secrets_that_others_can_read(
+    tmp_path: Path, secured: dict[str, str]
+) -> None:
     secret = "a secret that others may read, so they make tokens"
     path = write(tmp_path / "p", {**secured, "delegation.token.secret.key": secret})
     path.chmod(0o640)
@@ -60,13 +62,15 @@ def test_a_file_that_others_may_read(tmp_path: Path, secured: dict[str, str]) ->
     assert secret not in done.output
 
 
-def test_a_file_that_makes_no_sense(tmp_path: Path) -> None:
+def test_doctor_reports_an_invalid_file_as_broken(tmp_path: Path) -> None:
     done = doctor(write(tmp_path / "p", {"num.partitions": "many"}))
     assert done.exit_code == 1
     assert "num.partitions" in done.stdout
 
 
-def test_settings_on_the_command_line_count(tmp_path: Path, secured: dict[str, str]) -> None:
+def test_doctor_checks_settings_of_the_command_line(
+    tmp_path: Path, secured: dict[str, str]
+) -> None:
     path = write(tmp_path / "p", secured)
     done = doctor(path, "--set", "allow.everyone.if.no.acl.found=true")
     assert done.exit_code == 1

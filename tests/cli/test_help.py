@@ -33,7 +33,7 @@ def help_of(*words: str) -> str:
 
 
 @pytest.mark.parametrize("words", list(commands(app)), ids=" ".join)
-def test_every_command_says_what_it_does(words: tuple[str, ...]) -> None:
+def test_help_of_each_command_has_a_summary(words: tuple[str, ...]) -> None:
     text = help_of(*words)
     assert text.startswith(f"Usage: kwire {' '.join(words)}")
     summary = text.splitlines()[2].strip()
@@ -41,13 +41,13 @@ def test_every_command_says_what_it_does(words: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_main_command_has_an_example(name: str) -> None:
+def test_help_of_each_main_command_has_an_example(name: str) -> None:
     examples = help_of(name).split("\n", 1)[1]
     assert re.search(rf"^ +(.*\| )?kwire {name}\b", examples, re.MULTILINE), "an example below \\b"
     assert COMMANDS[name] in help_of()
 
 
-def test_every_option_is_explained() -> None:
+def test_help_explains_each_option() -> None:
     for words in commands(app):
         command: click.Command = app
         for word in words:
@@ -83,7 +83,10 @@ def test_every_option_is_explained() -> None:
         (["consume", "t", "-g", "g", "-o", "1"], "a group has its own offsets"),
         (["consume", "t", "-k", ":", "-f", "json"], "--key-separator is for --format text"),
         (["consume", "t", "-o", "first"], "'first' is not earliest, latest or an offset"),
-        (["produce", "t", "-k", ":", "-f", "json"], "--key-separator and --null are for text"),
+        (
+            ["produce", "t", "-k", ":", "-f", "json"],
+            "--key-separator and --null are for --format text",
+        ),
         (["produce", "t", "-k", ":", "--key", "k"], "give one of --key and --key-separator"),
         (["produce", "t", "--keep-partitions"], "--keep-partitions is for --format json"),
         (["serve", "--port", "0", "--set", "listeners=x"], "give --port or --set listeners"),
@@ -104,13 +107,13 @@ def test_every_option_is_explained() -> None:
         (["quotas", "set", "--user", "a", "producer_byte_rate=nan"], "must be a number like"),
     ],
 )
-def test_a_wrong_command_line_is_told(words: list[str], complaint: str) -> None:
+def test_wrong_command_line_gives_status_2_and_a_message(words: list[str], complaint: str) -> None:
     done = CliRunner().invoke(app, words, prog_name="kwire")
     assert done.exit_code == 2, done.output
     assert complaint in done.output
 
 
-def test_nobody_pays_for_another_command() -> None:
+def test_help_imports_no_module_of_a_command() -> None:
     """`kwire --help` imports no client, no codec, no table printer."""
     code = (
         "import sys\n"
@@ -133,7 +136,7 @@ def test_nobody_pays_for_another_command() -> None:
     assert not loaded & unneeded
 
 
-def test_the_shell_completes_as_the_help_says() -> None:
+def test_shell_completion_works_as_the_help_says() -> None:
     (told,) = re.findall(r'eval "\$\((\w+)=(bash)_source kwire\)"', help_of())
     environ = os.environ | {told[0]: f"{told[1]}_complete", "COMP_CWORD": "2"}
     done = run_kwire(environment=environ | {"COMP_WORDS": "kwire topics de"})

@@ -38,7 +38,7 @@ def folder(tmp_path: Path) -> Path:
     return Path(shutil.copytree(GOLDEN, tmp_path / "data" / "golden-0"))
 
 
-def test_a_sound_directory_has_no_problems(folder: Path) -> None:
+def test_verify_of_a_sound_directory_finds_no_problems(folder: Path) -> None:
     for path in (folder.parent, folder, folder / FIRST):
         done = kwire_log("verify", path)
         assert done.stdout == ""
@@ -46,13 +46,13 @@ def test_a_sound_directory_has_no_problems(folder: Path) -> None:
     assert "3 segments with 33 records" in kwire_log("verify", folder).stderr
 
 
-def test_a_fault_is_told_and_is_the_exit_status(folder: Path) -> None:
+def test_verify_prints_a_problem_and_exits_with_1(folder: Path) -> None:
     (folder / FIRST).write_bytes((folder / FIRST).read_bytes()[:-1])
     done = kwire_log("verify", folder, status=1)
     assert f"{folder / FIRST}: position " in done.stdout
 
 
-def test_what_is_no_log_directory_is_a_usage_error(tmp_path: Path) -> None:
+def test_verify_of_another_directory_is_a_usage_error(tmp_path: Path) -> None:
     assert "no partitions" in kwire_log("verify", tmp_path, status=2).stderr
     assert "no file of a log directory" in kwire_log("dump", tmp_path, status=2).stderr
     (tmp_path / "dbus-1").mkdir()  # as /etc has it: the name of a partition's folder, and empty
@@ -82,7 +82,7 @@ def test_verify_and_dump_of_a_clusters_folder_read_the_logs_of_all_brokers(tmp_p
     assert "6 segments with 66 records" in done.stderr
 
 
-def test_a_folder_is_dumped_for_people_and_programs(folder: Path) -> None:
+def test_dump_of_a_folder_prints_lines_or_json(folder: Path) -> None:
     text = kwire_log("dump", folder, "--records").stdout
     assert "batch=0-" in text
     assert "value=plain 0" in text
@@ -92,7 +92,7 @@ def test_a_folder_is_dumped_for_people_and_programs(folder: Path) -> None:
     assert {batch["codec"] for batch in batches} == {"none", "gzip", "snappy", "lz4", "zstd"}
 
 
-def test_records_of_internal_topics_are_decoded(tmp_path: Path) -> None:
+def test_dump_decodes_records_of_internal_topics(tmp_path: Path) -> None:
     folder = tmp_path / "__consumer_offsets-7"
     folder.mkdir()
     commit = OffsetCommit(OffsetCommitKey("readers", "t", 3), OffsetCommitValue(offset=42))
@@ -105,7 +105,7 @@ def test_records_of_internal_topics_are_decoded(tmp_path: Path) -> None:
     assert record["value"]["offset"] == 42
 
 
-def test_states_of_share_groups_are_decoded(tmp_path: Path) -> None:
+def test_dump_decodes_share_group_state(tmp_path: Path) -> None:
     """A snapshot, what changed since, and the end of it, by the same group and partition."""
     folder = tmp_path / "__share_group_state-7"
     folder.mkdir()
@@ -131,7 +131,7 @@ def test_states_of_share_groups_are_decoded(tmp_path: Path) -> None:
     assert told[2]["value"] is None
 
 
-def test_a_file_that_cannot_be_read_is_said_and_the_others_are_dumped(folder: Path) -> None:
+def test_dump_reports_an_unreadable_file_and_dumps_the_others(folder: Path) -> None:
     (folder / f"{0:020d}.snapshot").write_bytes(b"x")
     done = kwire_log("dump", folder, status=1)
     assert "cut short" in done.stderr

@@ -96,10 +96,12 @@ def throttles(cluster: Cluster, name: str) -> tuple[list[int], list[str]]:
     return find_throttles(cluster, [name])
 
 
-def test_a_new_broker_gets_its_share(reassign: Kwire, cluster: Cluster, unique: str) -> None:
+def test_reassign_to_spreads_replicas_to_a_new_broker(
+    reassign: Kwire, cluster: Cluster, unique: str
+) -> None:
     with topic(cluster, unique, [[1, 2], [2, 1], [1, 2]], 20_000):
         asked = reassign(unique, "--to", "1,2,3", status=2)
-        assert asked.stderr.startswith("2 partitions to be changed, 39.2 kB")
+        assert asked.stderr.startswith("2 partitions to move, 39.2 kB")
         assert replicas(cluster, unique) == [(1, 2), (2, 1), (1, 2)]
         done = reassign(unique, "--to", "1,2,3", "--yes")
         assert done.stderr.endswith("2 partitions being moved\ndone\n")
@@ -114,7 +116,7 @@ def test_a_new_broker_gets_its_share(reassign: Kwire, cluster: Cluster, unique: 
         assert "nothing moves" in reassign(unique, "--to", "1,2,3").stderr
 
 
-def test_a_plan_goes_through_a_file(
+def test_reassign_carries_out_a_plan_from_a_file(
     reassign: Kwire, cluster: Cluster, unique: str, tmp_path: Path
 ) -> None:
     plan = tmp_path / "plan.json"
@@ -129,33 +131,39 @@ def test_a_plan_goes_through_a_file(
         assert f"no partition {unique}-5" in reassign("--plan", str(plan), status=1).stderr
 
 
-def test_a_throttle_slows_and_goes(
+def test_reassign_without_waiting_keeps_the_throttle_until_finish(
     reassign: Kwire, cluster: Cluster, three_brokers: Brokers, unique: str
 ) -> None:
     """With one byte a second nothing comes to an end by itself."""
     with topic(cluster, unique, [[3, 1]], 3_000_000):
         done = reassign(unique, "--off", "3", "--throttle", "1", "-y", "--no-wait")
-        assert "until: cluster reassign --finish" in done.stderr
+        assert "until `kwire cluster reassign --finish`" in done.stderr
         await_that(lambda: throttles(cluster, unique) == ([1, 2, 3], [unique]))
         lists = topic_settings(cluster, [unique], OF_TOPIC)[unique]
         assert (lists[LEADERS], lists[FOLLOWERS]) == ("0:3,0:1", "0:2")
         (listed,) = json.loads(reassign("--list", "--json").stdout)
         assert (listed["adding"], listed["removing"]) == ([2], [3])
         assert f"{unique}-0" in reassign("--list").stdout
-        assert "is being moved already" in reassign(unique, "--to", "1", "-y", status=1).stderr
+        assert (
+            "1 partition still being moved, such as"
+            in reassign(unique, "--to", "1", "-y", status=1).stderr
+        )
         assert "still being moved" in reassign("--finish", status=1).stderr
-        assert reassign(unique, "--cancel", "--yes").stderr == "1 partition taken back\n"
+        assert (
+            reassign(unique, "--cancel", "--yes").stderr
+            == "reassignment of 1 partition cancelled\n"
+        )
         await_that(lambda: not list_reassignments(cluster))
         await_that(lambda: {*replicas(cluster, unique)[0]} == {1, 3})  # in no order of its own
         refused = reassign(unique, "--off", "3", "--throttle", "1", "-y", status=1)
         assert "a throttle is set on broker 1" in refused.stderr
         done = reassign("--finish")
-        assert done.stderr == "throttles taken off 3 brokers and 1 topic\n"
+        assert done.stderr == "throttles removed from 3 brokers and 1 topic\n"
         await_that(lambda: throttles(cluster, unique) == ([], []))
-        assert reassign("--cancel").stderr == "nothing is being moved\n"
+        assert reassign("--cancel").stderr == "no reassignment is in progress\n"
 
 
-def test_who_gives_up_waiting_leaves_no_throttle(
+def test_reassign_removes_the_throttle_at_ctrl_c(
     cluster: Cluster, three_brokers: Brokers, unique: str
 ) -> None:
     words = ["cluster", "reassign", unique, "--off", "3", "--throttle", "1", "--yes"]
@@ -167,23 +175,31 @@ def test_who_gives_up_waiting_leaves_no_throttle(
             assert running.stderr is not None
             told = running.stderr.read()
         assert running.returncode == 130, told
-        assert "the throttle is taken off" in told
+        assert "throttle removed" in told
         await_that(lambda: throttles(cluster, unique) == ([], []))
         await_that(lambda: replicas(cluster, unique) == [(2, 1)])
 
 
-def test_what_cannot_be_done(reassign: Kwire, cluster: Cluster, unique: str) -> None:
+def test_reassign_refuses_impossible_plans(reassign: Kwire, cluster: Cluster, unique: str) -> None:
     with topic(cluster, unique, [[1, 2, 3]], 0):
         said = reassign(unique, "--to", "1,2", status=1).stderr
-        assert said == f"kwire: {unique}-0 is to have 3 replicas, and there are 2 brokers\n"
+        assert (
+            said
+            == f"kwire: {unique}-0 cannot have 3 replicas: there are 2 brokers to choose from\n"
+        )
         said = reassign(unique, "--to", "1,2,9", status=1).stderr
-        assert said == "kwire: there is no broker 9 in the cluster now: it has 1, 2, 3\n"
-    assert "give --to or --off" in reassign(status=2).stderr
-    assert "give --to or --off" in reassign("--to", "1", "--list", status=2).stderr
+        assert said == "kwire: broker 9 is not in the cluster now; brokers are: 1, 2, 3\n"
+    assert "give --to, --off or --replication-factor" in reassign(status=2).stderr
+    assert (
+        "give --to, --off or --replication-factor"
+        in reassign("--to", "1", "--list", status=2).stderr
+    )
     assert "is not like 1,2,3" in reassign("--to", "1,1", status=2).stderr
 
 
-def test_progress_is_told_until_the_end(cluster: Cluster, unique: str) -> None:
+def test_await_moves_reports_progress_until_all_moves_are_done(
+    cluster: Cluster, unique: str
+) -> None:
     place = TopicPartition(unique, 0)
     with topic(cluster, unique, [[1]], 100_000):
         assert alter_reassignments(cluster, {place: [2]}) == {}
@@ -194,7 +210,7 @@ def test_progress_is_told_until_the_end(cluster: Cluster, unique: str) -> None:
         assert told[-1].copied_bytes == told[-1].total_bytes > 100_000
 
 
-def test_bytes_are_counted_by_who_gets_them() -> None:
+def test_bytes_to_copy_sums_the_bytes_by_receiving_broker() -> None:
     first, second = TopicPartition("t", 0), TopicPartition("t", 1)
     moves = {first: Move((1,), (2, 3)), second: Move((2, 1), (1, 2))}
     sizes = {1: {first: 100, second: 7}, 2: {first: 30}, 3: {first: 120}}
@@ -202,7 +218,7 @@ def test_bytes_are_counted_by_who_gets_them() -> None:
     assert copied_bytes(moves, sizes) == 150
 
 
-def test_throttled_are_who_has_it_and_who_gets_it() -> None:
+def test_throttles_cover_sending_and_receiving_replicas() -> None:
     moves = {
         TopicPartition("t", 0): Move((1, 2), (2, 3)),
         TopicPartition("t", 1): Move((1, 2), (2, 1)),
@@ -222,14 +238,14 @@ def test_throttled_are_who_has_it_and_who_gets_it() -> None:
         ('{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[]}]}', "t-0 has"),
     ],
 )
-def test_a_file_that_is_no_plan(text: str, why: str) -> None:
+def test_read_plan_refuses_an_invalid_file(text: str, why: str) -> None:
     from kwire.client.errors import Misuse
 
     with pytest.raises(Misuse, match=f"no plan of a reassignment: .*{why}"):
         read_plan(text)
 
 
-def test_a_plan_of_kafkas_own_tool() -> None:
+def test_read_plan_accepts_a_plan_of_kafkas_tool() -> None:
     """As kafka-reassign-partitions --generate of 3.9.2 prints it."""
     text = (
         '{"version":1,"partitions":[{"topic":"t","partition":1,"replicas":[3,1],'

@@ -18,7 +18,7 @@ headers = st.lists(st.tuples(st.text(), maybe_bytes), max_size=4)
 
 
 @given(maybe_bytes, maybe_bytes, headers, st.integers(0, 2**40))
-def test_json_keeps_everything(
+def test_record_as_json_and_back_is_the_same_record(
     key: bytes | None,
     value: bytes | None,
     header_list: list[tuple[str, bytes | None]],
@@ -31,7 +31,7 @@ def test_json_keeps_everything(
     assert from_json(line.encode(), keep_partition=True).partition == 3
 
 
-def test_json_has_one_shape() -> None:
+def test_json_of_a_record_always_has_the_same_fields() -> None:
     """Programs ask for the same fields of every record, whatever its bytes are."""
     text = ConsumedRecord("t", 0, 1, 5, "CreateTime", b"k", "ä".encode(), [("h", b"\xff")])
     assert json.loads(to_json(text)) == {
@@ -52,7 +52,7 @@ def test_json_has_one_shape() -> None:
     assert (found["value"], found["value_encoding"]) == ("/w==", "base64")
 
 
-def test_json_is_safe_on_a_terminal() -> None:
+def test_json_of_a_record_escapes_control_characters() -> None:
     nasty = "\x1b[31m \x7f \x9b \u2028 \u202e ä \U0001f600"
     line = to_json(ConsumedRecord("t", 0, 1, 5, "CreateTime", None, nasty.encode(), []))
     assert not UNPRINTABLE.search(line)
@@ -60,7 +60,7 @@ def test_json_is_safe_on_a_terminal() -> None:
     assert json.loads(line)["value"] == nasty
 
 
-def test_json_by_hand() -> None:
+def test_from_json_accepts_short_forms() -> None:
     """Values that are no text are produced as JSON; headers may be an object."""
     line = b'{"key": 7, "value": {"a": [1, null]}, "headers": {"h": "x"}}'
     assert from_json(line) == NewRecord(b'{"a":[1,null]}', b"7", [("h", b"x")])
@@ -76,7 +76,7 @@ def test_json_by_hand() -> None:
         (b"", "not JSON"),
         (b"\xff", "not JSON"),
         (b"[" * 100_000, "nested too deeply"),
-        (b'{"value": NaN}', "NaN is no number"),
+        (b'{"value": NaN}', "NaN is not a JSON number"),
         (b'{"value": 1e999}', "too large"),
         (rb'{"value": "\ud800"}', "half a surrogate pair"),
         (rb'{"value": "", "headers": {"\ud800": ""}}', "half a surrogate pair"),
@@ -99,12 +99,12 @@ def test_json_by_hand() -> None:
         (b'{"value": "", "partition": -1}', "partition is not a number"),
     ],
 )
-def test_lines_that_are_no_records(line: bytes, reason: str) -> None:
+def test_from_json_refuses_lines_that_are_not_records(line: bytes, reason: str) -> None:
     with pytest.raises(BadLine, match=re.escape(reason)):
         from_json(line)
 
 
-def test_text_lines() -> None:
+def test_text_parser_splits_key_and_value() -> None:
     assert from_text(b"a:b:c", None) == NewRecord(b"a:b:c")
     assert from_text(b"a:b:c", b":") == NewRecord(b"b:c", b"a")
     assert from_text(b":b", b":") == NewRecord(b"b", b"")
@@ -112,6 +112,6 @@ def test_text_lines() -> None:
         from_text(b"abc", b":")
 
 
-def test_text_for_people() -> None:
+def test_text_of_escapes_invalid_utf_8() -> None:
     assert (text_of(None), text_of(b"\xffa")) == ("null", r"\xffa")
     assert printable("a\x1b[31m\n\t\x9b\u202eä") == r"a\x1b[31m\n\t\x9b\u202eä"

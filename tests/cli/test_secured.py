@@ -65,7 +65,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     running.stop()
 
 
-def test_librdkafka(secured: Running, unique: str) -> None:
+def test_librdkafka_client_logs_in_with_its_file(secured: Running, unique: str) -> None:
     settings = secured.properties("librdkafka.properties")
     producer = Producer(settings)
     producer.produce(unique, b"hello")
@@ -79,7 +79,7 @@ def test_librdkafka(secured: Running, unique: str) -> None:
     consumer.close()
 
 
-def test_kafka_python(secured: Running, unique: str) -> None:
+def test_kafka_python_client_logs_in_with_its_file(secured: Running, unique: str) -> None:
     settings = json.loads((secured.folder / "kafka-python.json").read_text())
     producer = KafkaProducer(**settings)
     producer.send(unique, b"hello").get(WAIT_S)
@@ -99,14 +99,16 @@ def failure(settings: Settings) -> int:
     return errors[0].code()
 
 
-def test_a_wrong_password_and_a_strangers_certificate(secured: Running, tmp_path: Path) -> None:
+def test_wrong_password_and_untrusted_certificate_are_refused(
+    secured: Running, tmp_path: Path
+) -> None:
     right = secured.properties("librdkafka.properties")
     strangers = DevelopmentAuthority(tmp_path).path
     assert failure({**right, "sasl.password": "wrong"}) == KafkaError._AUTHENTICATION
     assert failure({**right, "ssl.ca.location": str(strangers)}) == KafkaError._SSL
 
 
-def test_only_its_owner_may_read_what_is_secret(secured: Running) -> None:
+def test_secret_files_are_readable_by_their_owner_only(secured: Running) -> None:
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in secured.folder.iterdir()}
     assert modes.pop("ca.pem") == 0o644
     assert set(modes.values()) == {0o600}
@@ -116,7 +118,7 @@ def test_only_its_owner_may_read_what_is_secret(secured: Running) -> None:
     assert password not in secured.said
 
 
-def test_spark_is_told_the_same_as_java(secured: Running) -> None:
+def test_spark_options_match_the_java_properties(secured: Running) -> None:
     spark = json.loads((secured.folder / "spark.json").read_text())
     java = secured.properties("client.properties")
     assert spark == {f"kafka.{name}": value for name, value in java.items()}
@@ -132,7 +134,7 @@ def tool(java_class: JavaClass, name: str, properties: Path, *arguments: str) ->
 
 @pytest.mark.java
 @pytest.mark.slow
-def test_apache_kafkas_tools_and_a_token_that_they_make(
+def test_apache_kafkas_tools_log_in_and_use_a_delegation_token(
     secured: Running, java_class: JavaClass, tmp_path: Path, unique: str
 ) -> None:
     """kafka-delegation-tokens makes a token, by which kafka-topics logs in as its owner."""
@@ -179,7 +181,7 @@ def is_served(running: Running) -> bool:
 
 
 @pytest.mark.slow
-def test_it_stays_the_same_broker(tmp_path: Path) -> None:
+def test_secured_broker_keeps_its_secrets_after_a_restart(tmp_path: Path) -> None:
     """Also with a new certificate, where the last one ends soon, and after its folder is lost."""
     data = tmp_path / "data"
     running = Running(data)
@@ -241,9 +243,7 @@ def test_token_and_user_of_the_commands_log_in_to_a_secured_broker(
 
 
 @pytest.mark.slow
-def test_secured_cluster_of_several_brokers_serves_those_who_log_in(
-    tmp_path: Path, unique: str
-) -> None:
+def test_secured_cluster_serves_only_clients_that_log_in(tmp_path: Path, unique: str) -> None:
     """Brokers replicate by mutual TLS; clients find all of them by the files."""
     data = tmp_path / "data"
     running = Running(data, "--brokers", "2")
@@ -289,13 +289,13 @@ def test_doctor_finds_nothing_open_in_the_settings_of_a_secured_broker(secured: 
     ],
     ids=" ".join,
 )
-def test_what_does_not_go_together(tmp_path: Path, more: list[str]) -> None:
+def test_serve_secure_refuses_settings_that_it_sets_itself(tmp_path: Path, more: list[str]) -> None:
     words = ["serve", "--secure", "--data", str(tmp_path / "d"), *more]
     assert CliRunner().invoke(app, words).exit_code == 2
     assert not (tmp_path / "d-secure").exists()
 
 
-def test_tls_alone_is_not_enough(secured: Running) -> None:
+def test_secured_broker_closes_a_connection_without_a_login(secured: Running) -> None:
     """Who speaks TLS and does not log in is told nothing."""
     host, port = secured.properties("client.properties")["bootstrap.servers"].split(":")
     context = ssl.create_default_context(cafile=str(secured.folder / "ca.pem"))

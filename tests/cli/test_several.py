@@ -156,7 +156,7 @@ def consume(bootstrap: str, count: int, topic: str = "t") -> list[int]:
     return sorted(found)
 
 
-def test_a_broker_dies_and_comes_back(several: Several) -> None:
+def test_cluster_keeps_all_records_while_a_broker_dies_and_restarts(several: Several) -> None:
     bootstrap = several.bootstrap
     admin = connected(bootstrap)
     admin.create_topics([NewTopic("t", 3, 3)])["t"].result(WAIT_S)
@@ -237,7 +237,7 @@ def test_members_folder_of_another_cluster_is_refused(tmp_path: Path) -> None:
     assert "broker-2 belongs to cluster another, and this broker joins cluster: use" in said
 
 
-def test_a_broker_dies_while_another_is_stopped(several: Several) -> None:
+def test_cluster_stops_cleanly_if_a_broker_dies_meanwhile(several: Several) -> None:
     several.wait_for("brokers are ready")
     pids = several.pids
     os.kill(pids[3], signal.SIGSTOP)  # the first that is told to stop, and waited for
@@ -251,7 +251,7 @@ def test_a_broker_dies_while_another_is_stopped(several: Several) -> None:
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids.values())
 
 
-def test_nothing_outlives_it(several: Several) -> None:
+def test_brokers_and_holder_end_with_their_parent(several: Several) -> None:
     several.wait_for("brokers are ready")
     pids = several.pids.values()
     children = Path(f"/proc/{several.process.pid}/task/{several.process.pid}/children").read_text()
@@ -267,17 +267,19 @@ def test_nothing_outlives_it(several: Several) -> None:
         (["--set", "2:node.id=7"], "its own node.id"),
         (["--set", "3:broker.rack=b"], "the brokers are 1 to 2"),
         (["--set", "0:broker.rack=b"], "the brokers are 1 to 2"),
-        (["--data", "a,b"], "one folder"),
+        (["--data", "a,b"], "name one folder only"),
         (["--set", "nonsense=1"], "unknown setting nonsense"),
     ],
 )
-def test_what_it_does_not_take(options: list[str], words: str, tmp_path: Path) -> None:
+def test_serve_brokers_refuses_options_that_it_sets_itself(
+    options: list[str], words: str, tmp_path: Path
+) -> None:
     done = run_kwire("serve", "--brokers", "2", *options, folder=tmp_path, timeout_s=WAIT_S)
     assert done.returncode != 0
     assert words in done.stderr
 
 
-def test_rules_hold_at_all_brokers_also_after_a_restart(tmp_path: Path) -> None:
+def test_acls_apply_at_all_brokers_also_after_a_restart(tmp_path: Path) -> None:
     acl = Acl(
         Resource.TOPIC, Pattern.PREFIXED, "t", "User:alice", "*", Operation.READ, Permission.ALLOW
     )
@@ -299,7 +301,7 @@ def test_rules_hold_at_all_brokers_also_after_a_restart(tmp_path: Path) -> None:
             cluster.close()
 
 
-def test_a_setting_may_be_one_brokers_alone() -> None:
+def test_setting_with_a_broker_number_is_that_brokers_only() -> None:
     given = {"num.partitions": "3", "2:num.partitions": "7", "2:broker.rack": "b"}
     first, second = (settings_of(number, 2, given, 9092) for number in (1, 2))
     assert (first["num.partitions"], second["num.partitions"]) == ("3", "7")

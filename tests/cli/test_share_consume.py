@@ -17,7 +17,7 @@ def values(printed: str) -> set[int]:
     return {int(line) for line in printed.splitlines()}
 
 
-def test_each_record_is_printed_once_and_what_is_given_back_again(
+def test_share_consume_prints_each_record_once_and_released_ones_again(
     kwire: Kwire, unique: str
 ) -> None:
     kwire("topics", "create", unique, "--partitions", "3")
@@ -45,8 +45,10 @@ def test_each_record_is_printed_once_and_what_is_given_back_again(
     [
         (["--share", "g", "--from-beginning"], "share.auto.offset.reset"),
         (["--share", "g", "--group", "other"], "kwire configs alter group g"),
-        (["--reject"], "members of a --share group"),
+        (["--reject"], "--release and --reject need --share"),
     ],
 )
-def test_what_cannot_be(kwire: Kwire, options: list[str], said: str) -> None:
+def test_share_consume_refuses_options_of_other_consumers(
+    kwire: Kwire, options: list[str], said: str
+) -> None:
     assert said in kwire("consume", "t", *options, status=2).stderr

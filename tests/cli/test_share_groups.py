@@ -67,13 +67,13 @@ def test_a_share_group_is_listed_described_reset_and_deleted(stage: Stage, kwire
     assert "GROUP_ID_NOT_FOUND" in kwire("groups", "describe", group, status=1).stderr
 
 
-def test_reset_makes_a_group_of_the_type_that_is_asked_for(kwire: Kwire, unique: str) -> None:
+def test_reset_creates_a_group_of_the_given_type(kwire: Kwire, unique: str) -> None:
     kwire("topics", "create", unique, "-p", "1")
     kwire("produce", unique, stdin="1\n2\n")
     reset = ["groups", "reset", unique, "--topic", unique, "--to-earliest", "--yes"]
     refused = kwire(*reset, status=1).stderr
     assert refused == (
-        f"kwire: there is no group {unique}: give --type consumer or --type share to make it\n"
+        f"kwire: group {unique} does not exist: give --type consumer or --type share to create it\n"
     )
     assert unique not in kwire("groups", "list").stdout
     kwire(*reset, "--type", "share")

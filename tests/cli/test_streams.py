@@ -48,23 +48,25 @@ def topic(kwire: Kwire, bootstrap: str, unique: str, monkeypatch: pytest.MonkeyP
     "command",
     ["topics list", "ping --json", "consume {} -o earliest -e", "--help", "topics --help"],
 )
-def test_what_cannot_be_written_is_told(topic: str, command: str, stdout: str) -> None:
+def test_command_reports_output_that_cannot_be_written(
+    topic: str, command: str, stdout: str
+) -> None:
     reason = "no space left on device" if "full" in stdout else "bad file descriptor"
     said = in_a_shell(f"kwire {command.format(topic)} {stdout}", status=1)
     assert said == f"kwire: standard output: {reason}\n"
 
 
-def test_what_needs_no_output_does_without(topic: str) -> None:
+def test_command_without_output_works_with_closed_output(topic: str) -> None:
     assert in_a_shell(f"echo more | kwire produce {topic} >&-") == f"1 record written to {topic}\n"
 
 
-def test_nobody_to_be_told(topic: str) -> None:
+def test_command_works_with_closed_standard_error(topic: str) -> None:
     in_a_shell(f"kwire consume {topic} -o earliest -e 2>/dev/full >/dev/null")
     in_a_shell(f"kwire consume {topic} -o earliest -e 2>&- >/dev/null")
     assert in_a_shell("kwire topics nosuch 2>/dev/full", status=2) == ""
 
 
-def test_input_that_cannot_be_read(topic: str) -> None:
+def test_produce_reports_input_that_cannot_be_read(topic: str) -> None:
     said = in_a_shell(f"kwire produce {topic} <&-", status=1)
     assert said.endswith("kwire: standard input: bad file descriptor\n")
     said = in_a_shell(f"kwire produce {topic} </dev/zero", status=1)
@@ -72,7 +74,7 @@ def test_input_that_cannot_be_read(topic: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["", "-g {}"])
-def test_consume_ends_with_its_reader(topic: str, how: str) -> None:
+def test_consume_ends_when_its_reader_is_gone(topic: str, how: str) -> None:
     """No record comes any more, so only the pipe itself can tell that `head` has gone."""
     line = (
         f"kwire consume {topic} -o earliest {how.format(topic)} | head -2; exit ${{PIPESTATUS[0]}}"
@@ -134,46 +136,52 @@ def terminal() -> Iterator[Callable[..., Terminal]]:
             continue  # it has ended, as it should
 
 
-def test_consume_on_a_terminal(topic: str, terminal: Callable[..., Terminal]) -> None:
+def test_consume_on_a_terminal_escapes_control_characters_and_says_that_it_waits(
+    topic: str, terminal: Callable[..., Terminal]
+) -> None:
     """It tells that it waits, and shows no record's escape codes."""
     running = terminal("consume", topic, "-o", "earliest")
-    running.wait_for("4 records so far; waiting for more: Ctrl-C ends\n")
+    running.wait_for("4 records so far; waiting for more (Ctrl-C ends)\n")
     running.type("\x03")
     assert running.status() == 0
     assert "one\ntwo\nthree\n\\x1b[31mred\\x07\tand a tab\n" in running.shown
     assert running.shown.endswith("4 records\n")
 
 
-def test_consume_of_new_records_on_a_terminal(
+def test_consume_of_new_records_on_a_terminal_mentions_earliest(
     topic: str, terminal: Callable[..., Terminal]
 ) -> None:
     running = terminal("consume", topic, "-g", f"{topic}-group")
     running.wait_for(f"joining group {topic}-group ...\n")
-    running.wait_for("waiting for records: Ctrl-C ends\n")
+    running.wait_for("waiting for new records (Ctrl-C ends)\n")
     running.type("\x03")
     assert running.status() == 0
     running = terminal("consume", topic)
-    running.wait_for("waiting for records: Ctrl-C ends; -o earliest shows what is there\n")
+    running.wait_for(
+        "waiting for new records (Ctrl-C ends); -o earliest prints the existing ones\n"
+    )
     running.type("\x03")
     assert running.status() == 0
 
 
-def test_produce_from_a_terminal(topic: str, terminal: Callable[..., Terminal]) -> None:
+def test_produce_from_a_terminal_sends_each_line_at_once(
+    topic: str, terminal: Callable[..., Terminal]
+) -> None:
     running = terminal("produce", topic)
-    running.wait_for("a record a line, please; Ctrl-D ends\n")
+    running.wait_for("type one record a line; Ctrl-D ends\n")
     running.type("typed\n\x04")
     assert running.status() == 0
     assert running.shown.endswith(f"1 record written to {topic}\n")
 
 
-def test_full_and_piped_text(topic: str, kwire: Kwire) -> None:
+def test_consume_escapes_full_format_but_not_piped_text(topic: str, kwire: Kwire) -> None:
     """In a pipe text is the records' own bytes; the other forms are lines that are safe to see."""
     full = kwire("consume", topic, "-o", "-1", "-e", "-f", "full").stdout
     assert full.endswith("  null  \\x1b[31mred\\x07\\tand a tab\n")
     assert kwire("consume", topic, "-o", "-1", "-e").stdout == "\x1b[31mred\x07\tand a tab\n"
 
 
-def test_a_broker_that_goes_away_is_told(
+def test_consume_reports_a_broker_that_goes_away(
     broker_factory: Callable[[], object], tmp_path: Path
 ) -> None:
     from kwire.testing import BrokerProcess
@@ -191,7 +199,7 @@ def test_a_broker_that_goes_away_is_told(
     try:
         assert running.stdout.readline() == "x\n"
         broker.stop()
-        assert running.stderr.readline().endswith("; trying again\n")
+        assert running.stderr.readline().endswith("; retrying\n")
     finally:
         running.terminate()
         running.communicate(timeout=PATIENCE_S)

@@ -60,13 +60,13 @@ def until(look: Callable[[], Any], producer: Producer) -> Any:  # noqa: ANN401 -
     return found
 
 
-def test_nothing_is_asked_for_and_nothing_was_pushed(broker: BrokerProcess) -> None:
-    assert "nothing is asked for" in kwire(broker, "telemetry", "subscriptions").stderr
+def test_telemetry_reports_missing_subscriptions_and_pushes(broker: BrokerProcess) -> None:
+    assert "there are no subscriptions" in kwire(broker, "telemetry", "subscriptions").stderr
     for command in ("list", "show"):
-        assert "nothing has been pushed yet" in kwire(broker, "telemetry", command).stderr
+        assert "no client has pushed metrics yet" in kwire(broker, "telemetry", command).stderr
 
 
-def test_what_is_asked_for_and_pushed_is_shown(broker: BrokerProcess) -> None:
+def test_telemetry_shows_subscriptions_and_pushed_metrics(broker: BrokerProcess) -> None:
     subscribe(broker, metrics="org.apache.kafka.producer.", interval_ms="200")
     (told,) = json.loads(kwire(broker, "telemetry", "subscriptions", "--json").stdout)
     assert told == {
@@ -102,7 +102,7 @@ def test_what_is_asked_for_and_pushed_is_shown(broker: BrokerProcess) -> None:
     assert kwire(broker, "telemetry", "show", "nobody").stdout == ""
 
 
-def test_what_comes_is_watched(broker: BrokerProcess) -> None:
+def test_telemetry_watch_shows_new_pushes(broker: BrokerProcess) -> None:
     subscribe(broker, metrics="*", interval_ms="200")
     with pushing(broker, "loader") as producer:
         until(lambda: "loader" in kwire(broker, "telemetry", "list").stdout, producer)
@@ -119,7 +119,7 @@ def test_what_comes_is_watched(broker: BrokerProcess) -> None:
             watching.terminate()
 
 
-def test_what_is_no_push_is_passed_over(broker: BrokerProcess) -> None:
+def test_telemetry_skips_records_that_are_no_pushes(broker: BrokerProcess) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     producer.produce("__client_telemetry", b"\xff nonsense", key=b"somebody")
     assert producer.flush(60) == 0

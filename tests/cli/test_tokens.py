@@ -69,13 +69,13 @@ def _listed(kwire: Kwire, config: str, *owners: str) -> dict[str, dict[str, Any]
     return {each["token"]: each for each in json.loads(kwire(*words).stdout)}
 
 
-def test_a_token_is_made_logs_in_and_ends(kwire: Kwire, alice: str, tmp_path: Path) -> None:
+def test_token_is_created_logs_in_and_expires(kwire: Kwire, alice: str, tmp_path: Path) -> None:
     config = ["--command-config", alice]
     done = kwire("tokens", "create", *config)
     login = parse_properties(done.stdout)
     assert login["sasl.mechanism"] == SCRAM
     (token,) = [each for each in _listed(kwire, alice) if each in login["sasl.jaas.config"]]
-    assert done.stderr.startswith(f"token {token} of User:alice holds until 20")
+    assert done.stderr.startswith(f"token {token} of User:alice expires at 20")
     by_token = _properties(tmp_path, "token", done.stdout)
     kwire("topics", "list", "--command-config", by_token)
     refused = kwire("tokens", "list", "--command-config", by_token, status=1)
@@ -83,7 +83,7 @@ def test_a_token_is_made_logs_in_and_ends(kwire: Kwire, alice: str, tmp_path: Pa
     shown = kwire("tokens", "list", *config)
     assert token in shown.stdout
     assert login["sasl.jaas.config"].split('password="')[1].split('"')[0] not in shown.stdout
-    assert kwire("tokens", "expire", token, *config).stderr == f"token {token} is gone\n"
+    assert kwire("tokens", "expire", token, *config).stderr == f"token {token} expired\n"
     assert token not in _listed(kwire, alice)
     gone = kwire("topics", "list", "--command-config", by_token, status=1)
     assert "SCRAM-SHA-256" in gone.stderr
@@ -93,7 +93,7 @@ def test_a_token_is_made_logs_in_and_ends(kwire: Kwire, alice: str, tmp_path: Pa
     )
 
 
-def test_a_renewer_has_it_hold_on(kwire: Kwire, alice: str, tmp_path: Path) -> None:
+def test_renewer_renews_a_token(kwire: Kwire, alice: str, tmp_path: Path) -> None:
     made = kwire(
         "tokens", "create", "--renewer", "User:bob", "--max-life", "3h", "--json",
         "--command-config", alice,
@@ -116,7 +116,7 @@ def test_a_renewer_has_it_hold_on(kwire: Kwire, alice: str, tmp_path: Path) -> N
     assert not _listed(kwire, alice, "User:eve")
 
 
-def test_what_makes_no_sense_is_said(kwire: Kwire, alice: str, bootstrap: str) -> None:
+def test_tokens_refuses_invalid_principals(kwire: Kwire, alice: str, bootstrap: str) -> None:
     config = ["--command-config", alice]
     said = kwire("tokens", "create", "--renewer", "bob", *config, status=2).stderr
     assert "'bob' is not like User:alice" in said
@@ -128,7 +128,7 @@ def test_what_makes_no_sense_is_said(kwire: Kwire, alice: str, bootstrap: str) -
 @pytest.mark.java
 @pytest.mark.slow
 @pytest.mark.long
-def test_as_kafka_delegation_tokens_has_them(
+def test_tokens_list_matches_kafkas_tool(
     kwire: Kwire, alice: str, bootstrap: str, apache_kafka_libs: Path
 ) -> None:
     from kwire.conformance.apache_kafka import run

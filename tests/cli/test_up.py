@@ -112,10 +112,12 @@ def zookeeper_jars() -> None:
 
 @pytest.mark.java
 @pytest.mark.usefixtures("zookeeper_jars")
-def test_a_cluster_goes_on_where_it_was_stopped(up: Up, kwire: Kwire, tmp_path: Path) -> None:
+def test_cluster_up_continues_with_the_data_of_the_last_run(
+    up: Up, kwire: Kwire, tmp_path: Path
+) -> None:
     first = up("--racks", "a,b")
-    assert "ZooKeeper at 127.0.0.1:" in first.told
-    assert "broker 3 at" in first.told
+    assert "ZooKeeper runs at 127.0.0.1:" in first.told
+    assert "broker 3 runs at" in first.told
     status = kwire("cluster", "status", "-b", first.bootstrap).stdout
     assert "3 brokers" in status
     assert "all is well" in status
@@ -140,18 +142,18 @@ def test_a_cluster_goes_on_where_it_was_stopped(up: Up, kwire: Kwire, tmp_path: 
 
 @pytest.mark.java
 @pytest.mark.usefixtures("zookeeper_jars")
-def test_nothing_outlives_it(up: Up, tmp_path: Path) -> None:
+def test_cluster_up_leaves_no_process_behind(up: Up, tmp_path: Path) -> None:
     running = up("--brokers", "2")
     assert len(processes_with(str(tmp_path))) == 3
     assert running.end(signal.SIGKILL) == -signal.SIGKILL
     await_that(lambda: processes_with(str(tmp_path)) == [])
 
 
-def test_a_broker_that_dies_is_named_and_the_others_go_on(
+def test_cluster_up_reports_a_dead_broker_and_keeps_the_others(
     up: Up, zookeeper: ZooKeeperProcess, kwire: Kwire, tmp_path: Path
 ) -> None:
     running = up("--brokers", "2", "--zookeeper", zookeeper.connect("/up"))
-    assert "ZooKeeper at" not in running.told
+    assert "ZooKeeper runs at" not in running.told
     first, second = running.brokers
     os.kill(first, signal.SIGKILL)
     running.await_words("broker 1 has ended by SIGKILL: see ")
@@ -161,7 +163,7 @@ def test_a_broker_that_dies_is_named_and_the_others_go_on(
     assert running.told.endswith("kwire: no broker is left\n")
 
 
-def test_one_folder_is_for_one(
+def test_cluster_up_refuses_a_folder_in_use(
     up: Up, zookeeper: ZooKeeperProcess, kwire: Kwire, tmp_path: Path
 ) -> None:
     running = up("--brokers", "1", "--zookeeper", zookeeper.connect("/up-one"))
@@ -174,13 +176,13 @@ def test_one_folder_is_for_one(
         assert f" with kwire cluster up --data {data}" in refused.stderr
 
 
-def test_folder_of_another_kind_is_refused(kwire: Kwire, tmp_path: Path) -> None:
+def test_cluster_up_refuses_the_folder_of_another_command(kwire: Kwire, tmp_path: Path) -> None:
     folders.cluster(tmp_path / "data", 2)
     refused = kwire("cluster", "up", "--data", str(tmp_path / "data"), status=1)
     assert f"kwire serve --brokers 2 --data {tmp_path / 'data'}" in refused.stderr
 
 
-def test_a_broker_that_cannot_start_says_why(
+def test_cluster_up_reports_why_a_broker_does_not_start(
     kwire: Kwire, zookeeper: ZooKeeperProcess, tmp_path: Path
 ) -> None:
     words = ["--zookeeper", zookeeper.connect("/up-bad"), "--set", "num.partitions=many"]
@@ -189,7 +191,7 @@ def test_a_broker_that_cannot_start_says_why(
     assert processes_with(str(tmp_path)) == []
 
 
-def test_without_java_it_says_what_would_help(
+def test_cluster_up_without_java_says_what_is_missing(
     kwire: Kwire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jars = tmp_path / "jars"

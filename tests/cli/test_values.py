@@ -35,7 +35,7 @@ from kwire.cli.values import (
         (0, "0"),
     ],
 )
-def test_a_number_is_shown_with_all_its_digits(number: float, text: str) -> None:
+def test_number_text_shows_all_digits(number: float, text: str) -> None:
     assert number_text(number) == text
 
 
@@ -48,12 +48,12 @@ def test_a_number_is_shown_with_all_its_digits(number: float, text: str) -> None
         ("listeners=PLAINTEXT://:9092", ("listeners", "PLAINTEXT://:9092")),
     ],
 )
-def test_setting(text: str, pair: tuple[str, str]) -> None:
+def test_setting_splits_at_the_first_equals_sign(text: str, pair: tuple[str, str]) -> None:
     assert setting(text) == pair
 
 
 @pytest.mark.parametrize("text", ["", "a", "=b", " =b"])
-def test_no_setting(text: str) -> None:
+def test_setting_refuses_text_without_a_name(text: str) -> None:
     with pytest.raises(click.BadParameter, match="is not name=value"):
         setting(text)
 
@@ -62,27 +62,27 @@ def test_no_setting(text: str) -> None:
     ("text", "numbers"),
     [("0", [0]), ("2,0,2", [0, 2]), ("4-7", [4, 5, 6, 7]), ("9, 1-2", [1, 2, 9])],
 )
-def test_partitions(text: str, numbers: list[int]) -> None:
+def test_partitions_parses_lists_and_ranges(text: str, numbers: list[int]) -> None:
     assert partitions(text) == numbers
 
 
 @pytest.mark.parametrize("text", ["", "a", "1,", "-1", "3-1", "1-2-3", "1.5"])
-def test_no_partitions(text: str) -> None:
+def test_partitions_refuses_invalid_lists(text: str) -> None:
     with pytest.raises(click.BadParameter, match="is not like"):
         partitions(text)
 
 
 @given(st.sets(st.integers(0, 60)))
-def test_ranges_are_read_back(numbers: set[int]) -> None:
+def test_partitions_of_printed_ranges_are_the_same(numbers: set[int]) -> None:
     text = ranges(numbers)
     assert (partitions(text) if text else []) == sorted(numbers)
 
 
-def test_ranges() -> None:
+def test_ranges_joins_consecutive_numbers() -> None:
     assert ranges([5, 0, 2, 1]) == "0-2,5"
 
 
-def test_topic_partitions() -> None:
+def test_topic_partitions_splits_topic_and_list() -> None:
     assert topic_partitions("orders") == ("orders", None)
     assert topic_partitions("orders:0,2") == ("orders", [0, 2])
     with pytest.raises(click.BadParameter):
@@ -104,7 +104,9 @@ def test_topic_partitions() -> None:
         ("-0.5m", 970_000),
     ],
 )
-def test_instants(text: str, timestamp_ms: int) -> None:
+def test_instant_ms_parses_iso_times_milliseconds_and_times_ago(
+    text: str, timestamp_ms: int
+) -> None:
     assert instant_ms(text, now_ms=1_000_000) == timestamp_ms
 
 
@@ -113,23 +115,23 @@ def test_instants(text: str, timestamp_ms: int) -> None:
     [("12", 12), ("-3", -3), ("earliest", "earliest"), ("Latest", "latest"),
      ("beginning", "earliest"), ("end", "latest")],
 )  # fmt: skip
-def test_positions(text: str, meant: int | str) -> None:
+def test_position_parses_names_and_offsets(text: str, meant: int | str) -> None:
     assert position(text) == meant
 
 
 @pytest.mark.parametrize("text", ["", "first", "1.5", "--1", "9" * 20])
-def test_no_position(text: str) -> None:
+def test_position_refuses_other_text(text: str) -> None:
     with pytest.raises(click.BadParameter, match="is not earliest, latest or an offset"):
         position(text)
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "2026-13-01", "-2y", "12:00", "- 2h"])
-def test_no_instant(text: str) -> None:
+def test_instant_refuses_other_text(text: str) -> None:
     with pytest.raises(click.BadParameter, match="is not a time"):
         instant(text)
 
 
-def test_times_as_people_read_them() -> None:
+def test_iso_time_formats_timestamps() -> None:
     assert iso_time(1_772_366_400_123) == "2026-03-01T12:00:00.123Z"
     assert iso_time(-1) == "-"
     assert iso_time(2**62) == f"{2**62}ms"
@@ -146,7 +148,7 @@ def test_times_as_people_read_them() -> None:
         (r"\q", r"\q"),
     ],
 )
-def test_separators(text: str, meant: str) -> None:
+def test_separator_decodes_escapes(text: str, meant: str) -> None:
     assert separator(text) == meant
 
 
@@ -154,12 +156,12 @@ def test_separators(text: str, meant: str) -> None:
     ("text", "seconds"),
     [("10s", 10), ("500ms", 0.5), ("1.5m", 90), ("2h", 7200), ("1d", 86_400), ("3", 3), (" 0 ", 0)],
 )
-def test_durations(text: str, seconds: float) -> None:
+def test_duration_s_parses_units(text: str, seconds: float) -> None:
     assert duration_s(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "s", "-1s", "1 minute", "1s2"])
-def test_no_duration(text: str) -> None:
+def test_duration_s_refuses_other_text(text: str) -> None:
     with pytest.raises(click.BadParameter):
         duration_s(text)
 
@@ -168,11 +170,11 @@ def test_no_duration(text: str) -> None:
     ("text", "size"),
     [("1", 1), ("64k", 65_536), ("128MB", 128 << 20), ("1.5 GiB", 3 << 29), ("2tb", 2 << 40)],
 )
-def test_sizes(text: str, size: int) -> None:
+def test_size_bytes_parses_units(text: str, size: int) -> None:
     assert size_bytes(text) == size
 
 
 @pytest.mark.parametrize("text", ["", "MB", "0", "-1k", "1x", "0.0001k"])
-def test_no_size(text: str) -> None:
+def test_size_bytes_refuses_other_text(text: str) -> None:
     with pytest.raises(click.BadParameter):
         size_bytes(text)

@@ -1,4 +1,4 @@
-"""`kwire cluster`: what is done with a cluster of several brokers, one module each."""
+"""`kwire cluster`: runs and manages clusters of several brokers, one module for each command."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import click
 from kwire.cli.grammar.commands import Commands
 
 TASKS: dict[str, str] = {
-    "status": "Show brokers, leaders and replicas, and what is not well.",
+    "status": "Show brokers, leaders and replicas, and all problems.",
     "elect": "Have the controller elect leaders.",
     "reassign": "Move replicas to other brokers.",
     "up": "Run a cluster of several brokers on this machine.",
-    "adopt": "Take a single node's data directory into a cluster.",
+    "adopt": "Move a single node's data directory into a cluster.",
 }
-"""Each is `command` in the module of its name; none is imported to list them."""
+"""The summary of each command.  The command is `command` in the module of its name."""
 
 
 @click.group(
@@ -21,7 +21,7 @@ TASKS: dict[str, str] = {
     modules={name: f"kwire.cli.cluster.{name}" for name in TASKS},
 )  # fmt: skip
 def command() -> None:
-    """Run a cluster of several brokers, and look after any brokers.
+    """Run a cluster on this machine, and manage any cluster.
 
     \b
       kwire cluster up --brokers 3

@@ -1,4 +1,4 @@
-"""`kwire cluster adopt`: a single node's data directory becomes a broker's of a cluster."""
+"""`kwire cluster adopt`: moves a single node's data directory into a cluster on ZooKeeper."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class NotAdopted(Exception):
-    """Why not, as a sentence."""
+    """The node cannot be adopted; the message says why."""
 
 
 @click.command("adopt")
@@ -30,7 +30,7 @@ class NotAdopted(Exception):
 )  # fmt: skip
 @click.option(
     "--zookeeper", metavar="HOST:PORT[,...][/CHROOT]", required=True,
-    help="What zookeeper.connect of the cluster's brokers will be.",
+    help="The value of zookeeper.connect for the brokers of the cluster.",
 )  # fmt: skip
 @click.option(
     "--timeout", type=TIMEOUT_S, metavar="SECONDS", default=18.0,
@@ -38,21 +38,20 @@ class NotAdopted(Exception):
 )  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Show what would be written, and write nothing.")
 def command(directories: tuple[Path, ...], zookeeper: str, timeout: float, dry_run: bool) -> None:
-    """Take a single node into a cluster that ZooKeeper coordinates.
+    """Move a single node into a cluster that ZooKeeper coordinates.
 
-    DATA_DIR are its log.dirs, the first one first.  Its topics with their ids, all that is set
-    (also quotas, users, features), access control lists, delegation tokens, its cluster id and its
-    producer ids are written to ZooKeeper; records stay where they are.  The node must have been
-    stopped.
+    DATA_DIR are the log.dirs of the node, in their order.  The command writes the node's topics,
+    topic ids, configs, quotas, users, features, ACLs, delegation tokens, cluster id and producer
+    ids to ZooKeeper.  Records stay where they are.  Stop the node before.
 
     \b
       kwire cluster adopt --zookeeper localhost:2181 kwire-data --dry-run
       kwire cluster adopt --zookeeper localhost:2181 kwire-data
       kwire serve --data kwire-data --set zookeeper.connect=localhost:2181
 
-    Afterwards the directory belongs to a broker of that cluster, kwire's or Apache Kafka 3.9's,
-    with the id that the node had.  Others join, and kwire cluster reassign gives them replicas.
-    ZooKeeper must have no cluster yet, or this one, and no broker may run there.
+    Afterwards a broker of that cluster, kwire or Apache Kafka 3.9, can serve the directory under
+    the id of the node.  Other brokers can join, and kwire cluster reassign gives them replicas.
+    ZooKeeper must hold no cluster or this one, and no broker of it may run.
     """
     try:
         _adopt(directories, zookeeper, timeout, dry_run=dry_run)
@@ -70,10 +69,10 @@ def _adopt(directories: Sequence[Path], zookeeper: str, timeout_s: float, *, dry
             click.echo(path)
         topics = counted(len(adoption.topics), "topic")
         if dry_run:
-            say(f"{topics} would be written for broker {broker_id}; nothing is")
+            say(f"nothing is written: {topics} would be written for broker {broker_id}")
             return
         _give_to_zookeeper(locked, broker_id, image.cluster_id)
-        say(f"{topics} written for broker {broker_id}. To serve them:")
+        say(f"{topics} written for broker {broker_id}. Serve them by:")
         say(
             f"  kwire serve --set log.dirs={','.join(map(str, directories))}"
             f" --set broker.id={broker_id} --set zookeeper.connect={zookeeper}"
@@ -82,7 +81,7 @@ def _adopt(directories: Sequence[Path], zookeeper: str, timeout_s: float, *, dry
 
 @contextmanager
 def _locked(directories: Sequence[Path]) -> Iterator[list[LogDir]]:
-    """Nobody serves them meanwhile.  Raises NotAdopted."""
+    """Lock the directories, so that no broker serves them meanwhile.  Raises NotAdopted."""
     from kwire.log import LogDir, LogDirError, LogDirLocked
     from kwire.log.directory.files import Files
     from kwire.storage.data_folder.admission import ServingWay, admit
@@ -104,18 +103,18 @@ def _locked(directories: Sequence[Path]) -> Iterator[list[LogDir]]:
 
 
 def _broker_id(directories: Sequence[LogDir]) -> int:
-    """Of meta.properties, which all must have."""
+    """The broker id in meta.properties, the same in all directories.  Raises NotAdopted."""
     from kwire.log import LogDirError
 
     ids = set()
     for directory in directories:
         try:
-            known = directory.identity()
+            identity = directory.identity()
         except LogDirError as error:
             raise NotAdopted(str(error)) from error
-        if known is None:
-            raise NotAdopted(f"{directory.path} has no meta.properties: no broker had it")
-        ids.add(known.node_id)
+        if identity is None:
+            raise NotAdopted(f"{directory.path} has no meta.properties: no broker has served it")
+        ids.add(identity.node_id)
     if len(ids) > 1:
         raise NotAdopted(f"the directories belong to several brokers: {sorted(ids)}")
     return ids.pop()
@@ -127,11 +126,14 @@ def _metadata(directory: Path) -> ClusterImage:
 
     path = directory / FILE_NAME
     if not path.exists():
-        raise NotAdopted(f"there is no {path}: a single kwire has it in the first of its log.dirs")
+        raise NotAdopted(
+            f"{path} does not exist: a single kwire broker has it in the first of its log.dirs, so"
+            " name that directory first"
+        )
     try:
         log, image = ChangeLog.open_at(path)
     except DamagedLog as error:
-        raise NotAdopted(f"{path} cannot be read: {error}") from error
+        raise NotAdopted(f"cannot read {path}: {error}") from error
     log.close()
     return image
 
@@ -171,7 +173,10 @@ def _sentences(group: BaseExceptionGroup[BaseException]) -> Iterator[str]:
 
 
 def _give_to_zookeeper(directories: Sequence[LogDir], broker_id: int, cluster_id: str) -> None:
-    """meta.properties as brokers on ZooKeeper have it; the last step, for it can be done again."""
+    """Write meta.properties as brokers on ZooKeeper have it.
+
+    This is the last step: if it fails, the command can be repeated.
+    """
     from kwire.log.directory.meta_properties import MetaProperties
 
     for directory in directories:

@@ -1,4 +1,4 @@
-"""`kwire cluster elect`: have partitions led by whom they should be led."""
+"""`kwire cluster elect`: has the controller elect leaders of partitions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 @click.option("--all", "all_topics", is_flag=True, help="All partitions of the cluster.")
 @click.option(
     "--preferred/--unclean", "preferred", default=True, show_default=True,
-    help="By whom: the first replica, or, where nobody leads, one that is not in sync.",
+    help="Elect the first replica, or, for a partition without a leader, a replica that is not in"
+    " sync.",
 )  # fmt: skip
 @asking_options()
 @json_option
@@ -41,17 +42,17 @@ def command(
 ) -> None:
     """Have the controller elect leaders.
 
-    The preferred leader of a partition is its first replica; after a broker was away another leads.
-    An unclean election gives a partition whose in-sync replicas are all gone to one that lacks
-    records: THEY ARE LOST, also where they were acknowledged.
+    The preferred leader of a partition is its first replica.  While its broker is away another
+    replica leads, and keeps leading afterwards.  An unclean election makes a replica that is not in
+    sync the leader of a partition without any in-sync replica.  RECORDS THAT IT LACKS ARE LOST,
+    also acknowledged ones.
 
     \b
       kwire cluster elect --all
       kwire cluster elect orders payments:0,2
       kwire cluster elect --unclean orders:3
 
-    Before an unclean election somebody is asked.  Exits with 1 if a partition is not led as was
-    asked for.
+    Asks before an unclean election.  Exits with 1 if an election failed.
     """
     from kwire.client.elections import ElectionType, elect_leaders
 
@@ -69,14 +70,14 @@ def command(
         if dry_run:
             say(f"{NOT_CHANGED}: a leader would be elected for {what}")
             return
-        must_agree("Records that the new leaders lack are lost. Elect them?", yes=yes)
+        must_agree("Records that the new leaders lack will be lost. Elect them?", yes=yes)
     elections = elect_leaders(cluster, kind, places)
     leaders = _leaders(cluster)
     rows = [_row(each, leaders) for each in elections]
     if as_json:
         print_json(rows)
-    elif told := [row for row in rows if row["elected"] or row["error"]]:
-        print_table(["partition", "leader", "error"], [_cells(row) for row in told])
+    elif shown := [row for row in rows if row["elected"] or row["error"]]:
+        print_table(["partition", "leader", "error"], [_cells(row) for row in shown])
     say(f"{counted(sum(row['elected'] for row in rows), 'leader')} elected")
     if any(each.failed for each in elections):
         raise SystemExit(EXIT_FAILURE)
@@ -85,9 +86,9 @@ def command(
 def _wanting(
     cluster: Cluster, places: Sequence[TopicPartition] | None, *, preferred: bool
 ) -> list[tuple[TopicPartition, int | None]]:
-    """The partitions that an election is about, each with its leader: of `places`, else of all.
+    """(partition, leader) of the partitions that need an election, among `places` or all.
 
-    Another than the preferred leader has the partition, or, in an unclean election, nobody has it.
+    Their leader is not the preferred one or, for an unclean election, they have no leader.
     """
     from kwire.client.survey import all_topics, partitions_of
 

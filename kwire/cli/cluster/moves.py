@@ -1,4 +1,4 @@
-"""Showing what is to be moved, asking the cluster for it, and how far it is."""
+"""Shows planned moves of replicas, asks the cluster to carry them out, and shows their progress."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 ROWS_MAX = 40
 PAUSE_S = 0.5
 LINE_EVERY_S = 10.0
-"""Where there is no terminal to draw a bar on."""
+"""How often progress is printed if there is no terminal for a progress bar."""
 
 
 def show_plan(moves: Mapping[TopicPartition, Move], copied: Mapping[int, int]) -> None:
-    """Each partition, and what each broker will get."""
+    """Print the move of each partition, and the bytes that each broker will receive."""
     rows = [
         (str(place), _listed(move.before), _listed(move.after), _listed(move.adding) or None)
         for place, move in list(moves.items())[:ROWS_MAX]
@@ -45,6 +45,7 @@ def _listed(ids: tuple[int, ...]) -> str:
 
 
 def show_under_way(cluster: Cluster, topics: tuple[str, ...], as_json: bool) -> None:
+    """Print the reassignments in progress, of these topics or of all."""
     from kwire.client.reassignments import list_reassignments
 
     found = [
@@ -67,7 +68,7 @@ def show_under_way(cluster: Cluster, topics: tuple[str, ...], as_json: bool) -> 
 
 
 def ask_for(cluster: Cluster, moves: Mapping[TopicPartition, Move]) -> None:
-    """Have the controller begin; what it refuses is named, and the rest goes on."""
+    """Ask the controller to start the moves.  Prints those that it refuses, and then exits."""
     from kwire.client.errors import BrokerRefused
     from kwire.client.reassignments import alter_reassignments
 
@@ -80,24 +81,27 @@ def ask_for(cluster: Cluster, moves: Mapping[TopicPartition, Move]) -> None:
 
 
 def watched(cluster: Cluster, moves: Mapping[TopicPartition, Move]) -> None:
-    """Until they are where they should be.  Ctrl-C ends the wait, not the moves."""
+    """Show the progress until all moves are done.  Ctrl-C ends the wait, but not the moves."""
     from kwire.client.moving import await_moves
 
     try:
-        with _display(len(moves)) as told:
-            elsewhere = await_moves(cluster, moves, told, lambda: time.sleep(PAUSE_S))
+        with _display(len(moves)) as show_progress:
+            elsewhere = await_moves(cluster, moves, show_progress, lambda: time.sleep(PAUSE_S))
     except KeyboardInterrupt:
-        say("the moves go on: cluster reassign --list shows them, --cancel takes them back")
+        say("the moves continue: `kwire cluster reassign --list` shows them, --cancel cancels them")
         raise
     if elsewhere:
-        say(f"kwire: {elsewhere[0]} has other replicas, one of {len(elsewhere)}: taken back?")
+        say(
+            f"kwire: {counted(len(elsewhere), 'partition')} did not get the planned replicas, "
+            f"such as {elsewhere[0]}: the reassignment may have been cancelled"
+        )
         raise SystemExit(EXIT_FAILURE)
     say("done")
 
 
 @contextmanager
 def _display(count: int) -> Iterator[Callable[[Progress], None]]:
-    """A bar on a terminal, else a line now and then."""
+    """A function that shows progress: as a bar on a terminal, else as a line every 10 s."""
     if not sys.stderr.isatty():
         yield _lines(count)
         return
@@ -118,7 +122,7 @@ def _display(count: int) -> Iterator[Callable[[Progress], None]]:
     with rich_progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("moving", total=None, left=f"{count} to go")
 
-        def told(progress: Progress) -> None:
+        def update_bar(progress: Progress) -> None:
             bar.update(
                 task,
                 completed=progress.copied_bytes,
@@ -126,17 +130,17 @@ def _display(count: int) -> Iterator[Callable[[Progress], None]]:
                 left=f"{progress.partitions_left} of {count} to go",
             )
 
-        yield told
+        yield update_bar
 
 
 def _lines(count: int) -> Callable[[Progress], None]:
-    told_at = time.monotonic()
+    printed_at = time.monotonic()
 
-    def told(progress: Progress) -> None:
-        nonlocal told_at
-        if progress.partitions_left and time.monotonic() - told_at >= LINE_EVERY_S:
-            told_at = time.monotonic()
+    def print_line(progress: Progress) -> None:
+        nonlocal printed_at
+        if progress.partitions_left and time.monotonic() - printed_at >= LINE_EVERY_S:
+            printed_at = time.monotonic()
             copied = f"{bytes_text(progress.copied_bytes)} of {bytes_text(progress.total_bytes)}"
             say(f"{progress.partitions_left} of {count} partitions to go, {copied} copied")
 
-    return told
+    return print_line

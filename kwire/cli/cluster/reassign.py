@@ -1,4 +1,4 @@
-"""`kwire cluster reassign`: other brokers for replicas."""
+"""`kwire cluster reassign`: moves replicas to other brokers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def broker_ids(text: str) -> list[int]:
-    """`1,2,3`."""
+    """The broker ids in a text like `1,2,3`."""
     ids = [part.strip() for part in text.split(",")]
     if not all(re.fullmatch(r"\d{1,10}", each) for each in ids) or len(set(ids)) < len(ids):
         raise click.BadParameter(f"{text!r} is not like 1,2,3")
@@ -40,24 +40,30 @@ def broker_ids(text: str) -> list[int]:
 
 @click.command("reassign")
 @click.argument("topics", metavar="[TOPIC...]", nargs=-1)
-@click.option("--to", type=broker_ids, metavar="ID,...", help="Spread evenly over these brokers.")
-@click.option("--off", type=broker_ids, metavar="ID,...", help="Take all off these brokers.")
+@click.option(
+    "--to", type=broker_ids, metavar="ID,...", help="Spread replicas evenly over these brokers."
+)
+@click.option(
+    "--off", type=broker_ids, metavar="ID,...", help="Move all replicas off these brokers."
+)
 @click.option(
     "-r", "--replication-factor", "factor", type=REPLICA_COUNT, metavar="N",
     help="Give each partition N replicas; also with --to or --off.",
 )  # fmt: skip
 @click.option(
     "--plan", "plan_file", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
-    help="Do what a file says, in the format of kafka-reassign-partitions.",
+    help="Carry out the plan in FILE, in the format of kafka-reassign-partitions.",
 )  # fmt: skip
-@click.option("--list", "listed", is_flag=True, help="Show what is under way.")
-@click.option("--cancel", is_flag=True, help="Take back what is under way.")
-@click.option("--finish", is_flag=True, help="Take off throttles that were left behind.")
+@click.option("--list", "listed", is_flag=True, help="Show the reassignments in progress.")
+@click.option("--cancel", is_flag=True, help="Cancel the reassignments in progress.")
+@click.option("--finish", is_flag=True, help="Remove the throttles of ended reassignments.")
 @click.option(
     "--throttle", type=size_bytes, metavar="SIZE",
-    help="Copy at most so much a second, from and to each broker: 20MB, say.",
+    help="Copy at most SIZE bytes per second from and to each broker, as in 20MB.",
 )  # fmt: skip
-@click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until it is done.")
+@click.option(
+    "--wait/--no-wait", default=True, show_default=True, help="Wait until all moves are done."
+)
 @asking_options()
 @json_option
 @connected
@@ -77,31 +83,32 @@ def command(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Move replicas of TOPICs, of all if none is named, to other brokers.
+    """Move replicas of TOPICs, or of all topics, to other brokers.
 
     \b
-      kwire cluster reassign --to 1,2,3,4               broker 4 is new
-      kwire cluster reassign --off 2 --throttle 20MB    broker 2 is to go
-      kwire cluster reassign orders -r 3                more replicas, or fewer
+      kwire cluster reassign --to 1,2,3,4               use the new broker 4
+      kwire cluster reassign --off 2 --throttle 20MB    before broker 2 is removed
+      kwire cluster reassign orders -r 3                change the number of replicas
       kwire cluster reassign --to 1,2,3 --dry-run --json > plan.json
       kwire cluster reassign --plan plan.json
       kwire cluster reassign --list
 
-    The plan moves as little as it can, and puts the replicas of a partition into different racks.
-    --to spreads replicas and leaders of each topic evenly; --off and --replication-factor move
-    nothing else than they must.  It is shown, with the bytes to be copied, and somebody is asked.
+    The plan moves as little as possible, and puts the replicas of a partition into different racks.
+    --to spreads the replicas and leaders of each topic evenly; --off and --replication-factor move
+    only what they have to.  The command shows the plan and the bytes to copy, and asks before it
+    starts.
 
-    A throttle is set on the brokers and topics that take part, and taken off at the end, also when
-    Ctrl-C ends the wait: what is left then goes on without one.  After --no-wait, or if this
-    command was killed, --finish takes it off.
+    --throttle sets a throttle on the brokers and topics that take part, and removes it at the end,
+    also when Ctrl-C ends the wait; the moves then continue without it.  After --no-wait, or if the
+    command was killed, --finish removes the throttle.
     """
     from kwire.client.errors import Misuse
 
     asked = [to is not None or off is not None or factor is not None, bool(plan_file)]
     if sum([*asked, listed, cancel, finish]) != 1 or (to is not None and off is not None):
         raise click.UsageError(
-            "give --to or --off, with or without --replication-factor, or that alone;"
-            " or one of --plan, --list, --cancel and --finish"
+            "give --to, --off or --replication-factor, or one of --plan, --list, --cancel and "
+            "--finish; --replication-factor also goes with --to and --off"
         )
     if listed:
         show_under_way(cluster, topics, as_json)
@@ -120,7 +127,7 @@ def command(
 
 
 def _states(cluster: Cluster, topics: tuple[str, ...]) -> States:
-    """The partitions that are meant.  Raises BrokerRefused where a topic does not exist."""
+    """The partitions of these topics, or of all.  Raises BrokerRefused for an unknown topic."""
     from kwire.client.survey import all_topics, partitions_of
 
     if topics:
@@ -136,7 +143,7 @@ def _plan(
     factor: int | None,
     plan_file: str | None,
 ) -> Moves:
-    """What is to change.  Raises ValueError, Misuse."""
+    """The moves that the options ask for.  Raises ValueError or Misuse."""
     from kwire.client.reassignments import read_plan
     from kwire.client.spreading import planned, spread
 
@@ -145,36 +152,40 @@ def _plan(
         wanted = read_plan(Path(plan_file).read_text())
         missing = [place for place in wanted if place not in current]
         if missing:
-            raise ValueError(f"there is no partition {missing[0]}")
+            raise ValueError(f"partition {missing[0]} does not exist")
         moves = planned(current, wanted)
-        _must_be_there(cluster, {each for move in moves.values() for each in move.after})
+        _check_brokers_exist(cluster, {each for move in moves.values() for each in move.after})
         return moves
     members = {node_id: node.rack for node_id, node in cluster.nodes.items()}
-    _must_be_there(cluster, set(to or ()))
+    _check_brokers_exist(cluster, set(to or ()))
     if to is None:
-        _must_be_meant(cluster, current, set(off or ()))
+        _check_absent_brokers(cluster, current, set(off or ()))
     kept = [each for each in members if each not in (off or ()) and (to is None or each in to)]
     racks = {each: members[each] for each in kept}
     return spread(current, racks, replication_factor=factor, balanced=to is not None)
 
 
-def _must_be_there(cluster: Cluster, brokers: set[int]) -> None:
+def _check_brokers_exist(cluster: Cluster, brokers: set[int]) -> None:
+    """Raises ValueError if one of the brokers is not in the cluster now."""
     missing = sorted(brokers - cluster.nodes.keys())
     if missing:
         known = ", ".join(map(str, sorted(cluster.nodes)))
-        raise ValueError(f"there is no broker {missing[0]} in the cluster now: it has {known}")
+        raise ValueError(f"broker {missing[0]} is not in the cluster now; brokers are: {known}")
 
 
-def _must_be_meant(
+def _check_absent_brokers(
     cluster: Cluster, current: Mapping[TopicPartition, tuple[int, ...]], off: set[int]
 ) -> None:
-    """A broker that is away may come back: nobody has said that it is to lose its replicas."""
+    """Raises ValueError if a replica is on an absent broker that --off does not name.
+
+    Such a broker may come back, so its replicas are moved only if the user names it.
+    """
     for place, replicas in current.items():
         if away := set(replicas) - cluster.nodes.keys() - off:
             broker = min(away)
             raise ValueError(
-                f"broker {broker}, which has a replica of {place}, is away: wait for it, or name it"
-                " in --off too"
+                f"broker {broker}, which has a replica of {place}, is not in the cluster now: "
+                "start it, or name it in --off"
             )
 
 
@@ -197,15 +208,15 @@ def _carry_out(
     else:
         show_plan(moves, copied)
     if not moves:
-        say("all is as it should be: nothing moves")
+        say("nothing to move: all replicas are where they should be")
         return
     total = bytes_text(sum(copied.values()))
-    say(f"{counted(len(moves), 'partition')} to be changed, {total} to be copied")
+    say(f"{counted(len(moves), 'partition')} to move, {total} to copy")
     if dry_run:
         return
     if throttle is not None:
         _check_unthrottled(cluster, moves)
-    must_agree("Do it?", yes=yes)
+    must_agree("Move them?", yes=yes)
     if throttle is None:
         ask_for(cluster, moves)
         if wait:
@@ -215,36 +226,37 @@ def _carry_out(
 
 
 def _check_free(cluster: Cluster, states: States) -> None:
-    """What is being moved has more replicas than it is to have: no plan can be made of that."""
+    """Raises Misuse if a partition is being moved, since it has extra replicas meanwhile."""
     from kwire.client.errors import Misuse
     from kwire.client.reassignments import list_reassignments
 
     busy = [each.partition for each in list_reassignments(cluster) if each.partition in states]
     if busy:
         raise Misuse(
-            f"{busy[0]} is being moved already, one of {len(busy)}: wait, or --cancel that first"
+            f"{counted(len(busy), 'partition')} still being moved, such as {busy[0]}: wait, or "
+            "cancel that first by --cancel"
         )
 
 
 def _check_unthrottled(cluster: Cluster, moves: Moves) -> None:
-    """Somebody's throttle is not to be changed, and taken off, without his knowing."""
+    """Raises Misuse if a throttle is set, which this command would replace and then remove."""
     from kwire.client.errors import Misuse
     from kwire.client.throttles import find_throttles
 
     found = find_throttles(cluster, {place.topic for place in moves})
     if found.brokers or found.topics:
         named = [f"broker {each}" for each in found.brokers] + found.topics
-        raise Misuse(f"a throttle is set on {', '.join(named)}: --finish takes it off")
+        raise Misuse(f"a throttle is set on {', '.join(named)}: --finish removes it")
 
 
 def _throttled(cluster: Cluster, moves: Moves, bytes_per_s: int, *, wait: bool) -> None:
-    """With a throttle; without waiting it stays until --finish."""
+    """Move with a throttle, and remove it at the end.  Without `wait` it stays until --finish."""
     from kwire.client.throttles import set_throttles, take_off, to_be_throttled
 
-    # Not what is found at the end: brokers on ZooKeeper tell of a setting a little after it is set.
+    # Remember what is throttled: brokers on ZooKeeper report a new setting only after a moment.
     throttled = to_be_throttled(cluster, moves)
     is_to_stay = False
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: nothing is left behind
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # Remove the throttle, as at Ctrl-C.
     try:
         set_throttles(cluster, moves, bytes_per_s)
         ask_for(cluster, moves)
@@ -254,11 +266,12 @@ def _throttled(cluster: Cluster, moves: Moves, bytes_per_s: int, *, wait: bool) 
     finally:
         if is_to_stay:
             say(
-                f"throttled to {bytes_text(bytes_per_s)} a second, until: cluster reassign --finish"
+                f"throttled to {bytes_text(bytes_per_s)} per second until `kwire cluster reassign"
+                " --finish`"
             )
         else:
             take_off(cluster, throttled)
-            say("the throttle is taken off")
+            say("throttle removed")
 
 
 def _cancel(cluster: Cluster, topics: tuple[str, ...], *, dry_run: bool, yes: bool) -> None:
@@ -268,26 +281,26 @@ def _cancel(cluster: Cluster, topics: tuple[str, ...], *, dry_run: bool, yes: bo
         each for each in list_reassignments(cluster) if not topics or each.partition.topic in topics
     ]
     if not under_way:
-        say("nothing is being moved")
+        say("no reassignment is in progress")
         return
     moving = counted(len(under_way), "partition")
     if dry_run:
-        say(f"{NOT_CHANGED}: {moving} would be taken back")
+        say(f"{NOT_CHANGED}: the reassignment of {moving} would be cancelled")
         return
-    must_agree(f"Take back what is done to {moving}?", yes=yes)
-    _refuse_failures(cluster, {each.partition: None for each in under_way})
-    say(f"{counted(len(under_way), 'partition')} taken back")
+    must_agree(f"Cancel the reassignment of {moving}?", yes=yes)
+    _cancel_all(cluster, {each.partition: None for each in under_way})
+    say(f"reassignment of {moving} cancelled")
 
 
-def _refuse_failures(cluster: Cluster, wanted: dict[TopicPartition, None]) -> None:
-    """A reassignment that has ended meanwhile needs not be taken back."""
+def _cancel_all(cluster: Cluster, wanted: dict[TopicPartition, None]) -> None:
+    """Cancel reassignments.  One that has ended meanwhile is no error."""
     from kwire.client.errors import BrokerRefused
     from kwire.client.reassignments import alter_reassignments
     from kwire.codecs.errors import ErrorCode
 
     for place, (code, message) in alter_reassignments(cluster, wanted).items():
         if code != ErrorCode.NO_REASSIGNMENT_IN_PROGRESS:
-            raise BrokerRefused(code, f"take back what is done to {place}", message)
+            raise BrokerRefused(code, f"cancel the reassignment of {place}", message)
 
 
 def _finish(cluster: Cluster) -> None:
@@ -296,9 +309,12 @@ def _finish(cluster: Cluster) -> None:
     from kwire.client.throttles import find_throttles, take_off
 
     if under_way := list_reassignments(cluster):
-        say(f"kwire: {counted(len(under_way), 'partition')} still being moved: wait, or --cancel")
+        say(
+            f"kwire: {counted(len(under_way), 'partition')} still being moved: wait, or cancel "
+            "that by --cancel"
+        )
         raise SystemExit(EXIT_FAILURE)
     found = find_throttles(cluster, [topic.name or "" for topic in all_topics(cluster)])
     take_off(cluster, found)
     brokers, names = counted(len(found.brokers), "broker"), counted(len(found.topics), "topic")
-    say(f"throttles taken off {brokers} and {names}")
+    say(f"throttles removed from {brokers} and {names}")

@@ -1,4 +1,4 @@
-"""`kwire cluster status`: is all well, and if not, what."""
+"""`kwire cluster status`: shows the brokers of a cluster and its problems."""
 
 from __future__ import annotations
 
@@ -29,37 +29,37 @@ if TYPE_CHECKING:
     from kwire.client.reassignments import Reassignment
 
 PATIENCE_S = 5.0
-"""For each broker: who looks after a cluster wants to know which one hangs."""
+"""The timeout of each broker: short, so that a broker that hangs is found soon."""
 INTERVAL_S = 2.0
 TOPICS_SHOWN_MAX = 20
 LAGS_SHOWN_MAX = 20
 
 
 @click.command("status")
-@click.option("-w", "--watch", is_flag=True, help="Show it again and again, until Ctrl-C.")
+@click.option("-w", "--watch", is_flag=True, help="Show the status repeatedly, until Ctrl-C.")
 @click.option(
     "-i", "--interval", type=TIMEOUT_S, metavar="SECONDS", default=INTERVAL_S,
-    show_default=True, help="With --watch: the pause between two looks.",
+    show_default=True, help="With --watch: the pause between two views.",
 )  # fmt: skip
 @json_option
 @connected_within(PATIENCE_S)
 def command(cluster: Cluster, watch: bool, interval: float, as_json: bool) -> None:
-    """Show the brokers of a cluster, what each leads and holds, and what is not well.
+    """Show the brokers of a cluster, what each leads and stores, and all problems.
 
     \b
       kwire cluster status
       kwire cluster status --watch --interval 1
       kwire cluster status --json | jq .under_replicated
 
-    Every broker is asked, all at the same time, and given --timeout seconds: one that hangs is
-    named.  LED BY OTHERS counts the partitions that a broker leads when all is as it should be
-    (their first replica), and that another leads now: kwire cluster elect gives them back.  LAG is
-    by how many records a broker's followers are behind together.
+    The command asks all brokers at the same time, and names a broker that does not answer within
+    --timeout seconds.  LED BY OTHERS counts the partitions whose preferred leader (first replica)
+    is the broker, and that another broker leads: kwire cluster elect changes that.  LAG is the
+    number of records by which all replicas on the broker are behind their leaders.
 
-    Exits with 1 if a broker is away or hangs or has lost a log directory or has a full disk, if
-    there is no controller, or if a partition is offline, under its min.insync.replicas or
-    under-replicated.  A disk that is nearly full is named, too.
-    With --json and --watch each look is one line.
+    Exits with 1 if a broker is absent, does not answer, has lost a log directory or has a full
+    disk, if there is no controller, or if a partition is offline, under min.insync.replicas or
+    under-replicated.  It also warns about disks that are nearly full.
+    With --json and --watch each view is one line.
     """
     from kwire.client.health import health_of
     from kwire.client.survey import survey
@@ -90,7 +90,7 @@ def _watched(cluster: Cluster, interval_s: float, as_json: bool) -> None:
             if as_json:
                 click.echo(json_text(as_object(health)))
             else:
-                click.clear()  # nothing where the output is no terminal
+                click.clear()  # It does nothing if the output is not a terminal.
                 click.echo(time.strftime("%H:%M:%S  "), nl=False)
                 show(health)
         time.sleep(interval_s)
@@ -100,7 +100,7 @@ def _watched(cluster: Cluster, interval_s: float, as_json: bool) -> None:
 
 
 def show(health: ClusterHealth) -> None:
-    """As tables, and a last line that says whether all is well."""
+    """Print tables, and a last line that says whether all is well."""
     click.echo(
         f"cluster {health.cluster_id}: {counted(len(health.brokers), 'broker')},"
         f" {counted(health.topics, 'topic')}, {counted(health.partitions, 'partition')}"
@@ -114,7 +114,7 @@ def show(health: ClusterHealth) -> None:
         (health.offline, "offline, without a leader"),
         (health.under_min_isr, "under min.insync.replicas, where acks=all is refused"),
         (health.under_replicated, "under-replicated"),
-        (health.not_preferred, "not led by their first replica, which is in sync"),
+        (health.not_preferred, "not led by the preferred leader, which is in sync"),
     ):
         _name(what, places)
     _show_lags(health)
@@ -124,8 +124,8 @@ def show(health: ClusterHealth) -> None:
     verdict = "; ".join(health.ailments)
     warnings = "; ".join(health.warnings)
     if warnings:
-        click.echo(f"soon not well: {warnings}")
-    click.echo(f"not well: {verdict}" if verdict else "all is well")
+        click.echo(f"warnings: {warnings}")
+    click.echo(f"problems: {verdict}" if verdict else "all is well")
 
 
 def _row(broker: BrokerHealth, health: ClusterHealth) -> tuple[Cell, ...]:
@@ -196,7 +196,7 @@ def _listed(ids: Iterable[int]) -> str:
 
 
 def as_object(health: ClusterHealth) -> dict[str, Any]:
-    """As JSON has it."""
+    """The health of a cluster as JSON."""
     reassignments = health.reassignments
     return {
         "cluster": health.cluster_id,

@@ -1,4 +1,4 @@
-"""`kwire cluster up`: a ZooKeeper and brokers on this machine, until Ctrl-C."""
+"""`kwire cluster up`: runs ZooKeeper and brokers on this machine until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 DATA_DIR = "kwire-cluster"
 FIRST_PORT = 9092
 BROKERS_MAX = 20
-"""On one machine: some 35 MB each."""
+"""The most brokers on one machine, of about 35 MB each."""
 LOG_LINES = 15
-"""Of a broker that did not start: what it said last."""
+"""The number of log lines that are shown of a broker that did not start."""
 POLL_S = 0.2
 
 
@@ -33,34 +33,35 @@ STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Stopped(Exception):
-    """SIGTERM, SIGINT or SIGHUP: somebody has had enough."""
+    """SIGTERM, SIGINT or SIGHUP has arrived."""
 
 
 @click.command("up")
 @click.option(
     "-n", "--brokers", "count", type=click.IntRange(1, BROKERS_MAX), default=3, metavar="N",
-    show_default=True, help="How many.",
+    show_default=True, help="The number of brokers.",
 )  # fmt: skip
-@click.option("--racks", metavar="A,B,...", help="The racks the brokers are in, in turn.")
+@click.option("--racks", metavar="A,B,...", help="Racks to put the brokers into, in turn.")
 @click.option(
     "--port", type=click.IntRange(0, 65_535 - BROKERS_MAX), default=FIRST_PORT, metavar="N",
-    show_default=True, help="Of the first broker, the others follow; 0 takes any free ones.",
+    show_default=True,
+    help="Port of the first broker, followed by those of the others; 0 chooses free ports.",
 )  # fmt: skip
 @click.option(
     "--zookeeper", metavar="HOST:PORT[/CHROOT]",
-    help="One that runs already; else one is started beside the brokers.",
+    help="Use a running ZooKeeper. Default: start one.",
 )  # fmt: skip
 @click.option(
     "--zookeeper-jars", metavar="FOLDER", type=click.Path(exists=True, file_okay=False),
     envvar="KWIRE_ZOOKEEPER_JARS",
-    help="Where its jars are (lib of ZooKeeper's distribution); else those that pyspark brings.",
+    help="Folder of ZooKeeper's jars (lib of its distribution). Default: those of pyspark.",
 )  # fmt: skip
 @click.option(
     "--data", metavar="FOLDER", default=DATA_DIR, show_default=True,
-    help="Where everything is kept; started again with it, the cluster goes on.",
+    help="Store all data in FOLDER; a later start with it continues the cluster.",
 )  # fmt: skip
 @settings_option(
-    "-s", "--set", "settings", help="A setting of all brokers; several times if need be."
+    "-s", "--set", "settings", help="Set a setting of all brokers; may be given several times."
 )
 def command(
     count: int,
@@ -78,12 +79,12 @@ def command(
       kwire cluster up --brokers 5 --racks a,b,c --set num.partitions=6
       kwire cluster up --zookeeper localhost:2181/mine
 
-    The brokers are processes of `kwire serve`, coordinated by ZooKeeper as those of Apache Kafka
-    3.9 are, and an Apache Kafka broker may join them.  ZooKeeper needs Java: its jars come with
-    pyspark, or --zookeeper-jars names a folder of them.  Without both, kwire serve --brokers 3 runs
-    a cluster that needs neither.
+    The brokers are processes of `kwire serve`.  ZooKeeper coordinates them as it does for Apache
+    Kafka 3.9, whose brokers can join the cluster.  ZooKeeper needs Java and its jars, which come
+    with pyspark, or which --zookeeper-jars names.  A cluster that needs no ZooKeeper is started by
+    `kwire serve --brokers 3`.
 
-    Whatever ends this command ends the brokers and the ZooKeeper that it has started.
+    When this command ends, the brokers and the ZooKeeper that it started end, too.
     """
     from kwire.testing import BrokerStartError, ZooKeeperMissing, ZooKeeperStartError
 
@@ -110,8 +111,10 @@ def _failed(words: str) -> SystemExit:
 
 
 class Signals:
-    """Has Ctrl-C, SIGTERM and a terminal that goes away raise Stopped, once; the rest is ignored,
-    so that what is being stopped is stopped whole."""
+    """Raises Stopped at the first Ctrl-C, SIGTERM or SIGHUP, and ignores all further signals.
+
+    So a second signal does not interrupt the stop.
+    """
 
     def __init__(self) -> None:
         self._is_held = self._is_asked = False
@@ -134,7 +137,7 @@ class Signals:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """A process that is being started must have been noted before anything is raised."""
+        """Delay Stopped until the end of the block, in which a process is started and recorded."""
         self._is_held = True
         yield
         self._is_held = False
@@ -144,7 +147,7 @@ class Signals:
 
 @contextmanager
 def _own(folder: Path) -> Iterator[None]:
-    """Nobody else serves the folder meanwhile, and it is one for this command."""
+    """Lock the folder, after a check that it is one of this command."""
     from kwire.log import LogDir, LogDirError, LogDirLocked
     from kwire.log.directory.files import Files
     from kwire.storage.data_folder.admission import ServingWay, admit
@@ -170,7 +173,7 @@ def _zookeeper(folder: Path, jars: str | None, signals: Signals) -> Iterator[Zoo
         with signals.held():
             zookeeper.spawn()
         zookeeper.wait_until_up()
-        say(f"ZooKeeper at {zookeeper.address}, its log in {_short(zookeeper.log_path)}")
+        say(f"ZooKeeper runs at {zookeeper.address}, log in {_short(zookeeper.log_path)}")
         yield zookeeper
     finally:
         zookeeper.stop()
@@ -193,20 +196,20 @@ def _cluster(
 
 
 def _run(cluster: ClusterProcess, zookeeper: ZooKeeperProcess | None) -> None:
-    """Until Stopped, or until there is nothing left to run."""
+    """Run the cluster until Stopped is raised, or until no broker is left."""
     with cluster:
         for broker_id, broker in cluster.brokers.items():
             rack = broker.settings.get("broker.rack")
             where = f"{broker.bootstrap}" + (f" in rack {rack}" if rack else "")
             log = _short(broker.log_path)
-            say(f"broker {broker_id} at {where}, its log in {log}, process {broker.pid}")
-        say(f"{len(cluster.brokers)} brokers are ready; Ctrl-C stops them. For clients:")
+            say(f"broker {broker_id} runs at {where}, log in {log}, process {broker.pid}")
+        say(f"{len(cluster.brokers)} brokers are ready; Ctrl-C stops them. Bootstrap servers:")
         click.echo(cluster.bootstrap)
         _watch(cluster, zookeeper)
 
 
 def _watch(cluster: ClusterProcess, zookeeper: ZooKeeperProcess | None) -> None:
-    """Say which broker ends by itself; the others go on, as they would on other machines."""
+    """Report each broker that ends by itself.  The others go on, as on other machines."""
     left = dict(cluster.brokers)
     while left:
         time.sleep(POLL_S)
@@ -225,6 +228,6 @@ def _how(status: int) -> str:
 
 
 def _short(path: Path) -> str:
-    """As seen from here, if it is below."""
+    """The path, relative to the working directory if it is in it."""
     absolute, here = path.absolute(), Path(os.getcwd())
     return str(absolute.relative_to(here) if absolute.is_relative_to(here) else absolute)

@@ -1,7 +1,7 @@
-"""What a cluster is declared to have, and what that takes: machines without I/O.
+"""Declarations of the state of a cluster, for `kwire apply` and `kwire export`.
 
-`document` and `reading` make a `Declared` of a file's text (`state`), `plan` compares it with what
-was found and lists the changes in the order in which they are made, `words` tells them to people,
-and `writing` is the way back: a file's text of what was found.  kwire.cli.declaring asks a cluster
-and changes it.
+`document` and `reading` parse the text of a file into a `Declared` (`state`).  `found` reads the
+state of a cluster.  `plan` compares both and lists the changes in their order, `words` formats
+them, and `carrying` carries them out.  `files` reads passwords and records from files.  `writing`
+formats the state of a cluster as the text of a file.
 """

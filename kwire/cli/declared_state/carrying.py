@@ -1,9 +1,8 @@
-"""A plan made true, change by change.
+"""Carries out a plan, change by change.
 
-Before the first one the brokers check what they can check without doing it: new topics and
-settings.  Then each change is made in the plan's order; one that fails is told, and the others are
-made all the same, but for records of a topic that could not be made.  Where the cluster cannot be
-reached any more it ends there.
+Before the first change, the brokers validate new topics and configs.  Then the changes are made in
+the order of the plan.  If one fails, the others are still made, except records of a topic that
+could not be created.  If the cluster cannot be reached any more, the rest is not tried.
 """
 
 from __future__ import annotations
@@ -44,8 +43,8 @@ from kwire.client.topics import BROKER_DEFAULT, add_partitions, create_topic, de
 
 
 @dataclass(slots=True)
-class Outcome:
-    """What has been done, and what could not be: a sentence each."""
+class ApplyOutcome:
+    """The changes that were made, and a message for each that failed."""
 
     done: list[Change] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
@@ -54,21 +53,21 @@ class Outcome:
 def planned(
     cluster: Cluster, declaration: Declaration, *, prune: bool = False, passwords: bool = False
 ) -> Plan:
-    """What is to be done here and now; the brokers are asked what they think of it.
+    """The plan for a declaration, with conflicts if the brokers refuse a change.
 
     Raises ClientError.
     """
     declared = declaration.declared
     found = look(cluster, sections_of(declared), declared)
-    made = plan(declared, found, prune=prune, passwords=passwords)
-    if not made.conflicts:
-        made.conflicts += _objections(cluster, made.changes, declaration.folder)
-    return made
+    changes = plan(declared, found, prune=prune, passwords=passwords)
+    if not changes.conflicts:
+        changes.conflicts += _objections(cluster, changes.changes, declaration.folder)
+    return changes
 
 
 def _objections(cluster: Cluster, changes: Iterable[Change], folder: Path) -> list[str]:
-    """What could not be done, as far as that can be known before."""
-    found = []
+    """A message for each change that the brokers would refuse, or whose password is missing."""
+    problems = []
     for change in changes:
         try:
             if isinstance(change, CreateTopic):
@@ -80,8 +79,8 @@ def _objections(cluster: Cluster, changes: Iterable[Change], folder: Path) -> li
         except (BrokerUnreachable, RequestTimedOut):
             raise
         except (ClientError, DeclarationError) as problem:
-            found.append(f"{title(change)}: {problem}")
-    return found
+            problems.append(f"{title(change)}: {problem}")
+    return problems
 
 
 def carry_out(
@@ -89,11 +88,11 @@ def carry_out(
     changes: Iterable[Change],
     folder: Path,
     tell: Callable[[Change], None] = lambda change: None,
-) -> Outcome:
-    """Make the changes, in their order, and `tell` of each that is made; see the module."""
-    outcome = Outcome()
+) -> ApplyOutcome:
+    """Make the changes in their order, and call `tell` with each change made; see the module."""
+    outcome = ApplyOutcome()
     missing: set[str] = set()
-    """Topics that could not be made."""
+    """The topics that could not be created."""
     for change in changes:
         if isinstance(change, SeedTopic) and change.name in missing:
             continue
@@ -128,7 +127,7 @@ def _make(cluster: Cluster, change: Change, folder: Path) -> None:
 
 
 def _grant(cluster: Cluster, change: Change, folder: Path) -> None:
-    """What is about who may come, do what, and how much."""
+    """Make a change of users, ACLs or quotas."""
     match change:
         case SetPassword(name, mechanism, iterations, secret):
             password = password_of(secret, folder)
@@ -166,7 +165,7 @@ def _alter(cluster: Cluster, change: AlterConfigs, *, validate_only: bool = Fals
 
 
 def _seed(cluster: Cluster, name: str, seeds: Iterable[Seed], folder: Path) -> None:
-    """All records, each acknowledged by all replicas in sync."""
+    """Write the records with acks=all."""
     producer = Producer(cluster)
     for seed in seeds:
         for record in records_of(seed, folder):

@@ -1,9 +1,8 @@
-"""YAML, read so that nothing in it means something else than it seems.
+"""Parses YAML without its surprises.
 
-It is what people write of topics, and JSON is part of it.  But YAML 1.1, which PyYAML reads by
-itself, makes a truth of `on`, 754 of `1362` with a zero before it and 90 of `1:30`: here only what
-is JSON's own (null, true, false, numbers) is no text, as in YAML 1.2; names are always text; and
-what is named twice is refused, where else the last one would win.
+PyYAML reads YAML 1.1, in which `on` is a boolean, `01362` is 754 and `1:30` is 90.  Here, as in
+YAML 1.2, only the values of JSON (null, true, false, numbers) are not text.  Names are always text.
+A name that stands twice in a mapping is an error, where PyYAML takes the last one.
 """
 
 from __future__ import annotations
@@ -16,23 +15,23 @@ from typing import Any, Final, NoReturn
 import yaml
 
 Path = tuple[str | int, ...]
-"""Where in a document: names in mappings, numbers in lists."""
+"""A place in a document: names in mappings, indexes in lists."""
 
 
 class DeclarationError(ValueError):
-    """What is wrong with a declaration, a sentence a line, each with its place."""
+    """Errors in a declaration; the message has one line for each, with its place."""
 
 
 @dataclass(slots=True)
 class Document:
-    """What a file says, and where each thing stands in it."""
+    """A parsed file, with the line number of each value."""
 
     value: object
     source: str = "the declaration"
     lines: Mapping[Path, int] = field(default_factory=dict)
 
     def place(self, path: Path) -> str:
-        """`cluster.yaml, line 3: topics.orders`."""
+        """A place as text: `cluster.yaml, line 3: topics.orders`."""
         line = next(
             (self.lines[path[:n]] for n in range(len(path), 0, -1) if path[:n] in self.lines), 0
         )
@@ -41,7 +40,7 @@ class Document:
 
 
 def path_text(path: Path) -> str:
-    """`topics.orders.records[0]`; a name with dots of its own is quoted."""
+    """A path as text: `topics.orders.records[0]`.  A name with dots is quoted."""
     text = ""
     for step in path:
         if isinstance(step, int):
@@ -62,7 +61,7 @@ RESOLVED: Final = (
     ),
     ("merge", r"<<", ["<"]),
 )
-"""What plain scalars are that are no text, the first that fits."""
+"""The types of plain scalars that are not text.  The first pattern that matches applies."""
 TAG: Final = "tag:yaml.org,2002:"
 
 
@@ -75,7 +74,7 @@ for _name, _pattern, _first in RESOLVED:
 
 
 def read(text: str, source: str) -> Document:
-    """What a text says, which is called `source` in messages.  Raises DeclarationError."""
+    """The parsed text, which messages call `source`.  Raises DeclarationError."""
     try:
         node = yaml.compose(text, Loader=_Loader)
     except yaml.MarkedYAMLError as problem:
@@ -95,7 +94,7 @@ def read(text: str, source: str) -> Document:
 
 
 class _Reader:
-    """Makes plain values of nodes, and notes their lines."""
+    """Converts YAML nodes to plain values, and records their lines."""
 
     def __init__(self, source: str) -> None:
         self.source = source

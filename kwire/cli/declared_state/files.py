@@ -1,4 +1,4 @@
-"""What a declaration takes from outside: its own text, passwords, and files of records."""
+"""Reads a declaration from its file, and the passwords and records that it refers to."""
 
 from __future__ import annotations
 
@@ -14,68 +14,68 @@ from kwire.cli.declared_state.state import (
     Declared,
     Inline,
     Secret,
+    SecretSource,
     Seed,
     SeedFile,
     SeedFormat,
-    Source,
 )
 from kwire.cli.text.records import BadLine, NewRecord, from_json
 
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """What is declared, and in which folder the files lie that it names."""
+    """The declared state, and the folder of the files that it names."""
 
     declared: Declared
     folder: Path
 
 
 def load(source: Path | Mapping[str, object]) -> Declaration:
-    """That of a file, or of what a program says; its records are looked at, too.
+    """The declaration in a file or a mapping.  Its records are checked, too.
 
-    Raises DeclarationError, and OSError where a file cannot be read.
+    Raises DeclarationError, or OSError if a file cannot be read.
     """
     if isinstance(source, Mapping):
-        found = Declaration(declared_by(Document(source)), Path())
+        declaration = Declaration(declared_by(Document(source)), Path())
     else:
         try:
             text = source.read_text(encoding="utf-8")
         except UnicodeDecodeError as problem:
             raise DeclarationError(f"{source}: not UTF-8: {problem}") from None
-        found = Declaration(declared_by(read(text, str(source))), source.parent)
-    for topic in (found.declared.topics or {}).values():
+        declaration = Declaration(declared_by(read(text, str(source))), source.parent)
+    for topic in (declaration.declared.topics or {}).values():
         for seed in topic.seeds:
-            check_seed(seed, found.folder)
-    return found
+            check_seed(seed, declaration.folder)
+    return declaration
 
 
 def check_seed(seed: Seed, folder: Path) -> None:
-    """Raises DeclarationError where a record is none that can be written."""
+    """Raises DeclarationError if a record is invalid."""
     for _ in records_of(seed, folder):
         pass
 
 
 def password_of(secret: Secret, folder: Path) -> str:
-    """What it is.  Raises DeclarationError, which does not show it."""
-    if secret.source is Source.TEXT:
+    """The password.  Raises DeclarationError, whose message does not show it."""
+    if secret.source is SecretSource.TEXT:
         return secret.said
-    if secret.source is Source.ENV:
-        found = os.environ.get(secret.said, "")
+    if secret.source is SecretSource.ENV:
+        password = os.environ.get(secret.said, "")
         where = f"the environment has no {secret.said}"
     else:
         path = folder / secret.said
         try:
-            found = path.read_text(encoding="utf-8").partition("\n")[0].rstrip("\r")
+            password = path.read_text(encoding="utf-8").partition("\n")[0].rstrip("\r")
         except (OSError, UnicodeDecodeError) as problem:
             raise DeclarationError(f"{path}: {problem}") from None
         where = f"the first line of {path} is empty"
-    if not found:
+    if not password:
         raise DeclarationError(f"no password: {where}")
-    return found
+    return password
 
 
 def records_of(seed: Seed, folder: Path) -> Iterator[NewRecord]:
-    """The records, one by one.  Raises DeclarationError, and OSError."""
+    """The records of a seed, one by one.  Raises DeclarationError or OSError."""
     if isinstance(seed, Inline):
         yield _record(json.dumps(seed.record, ensure_ascii=False), seed.where)
     elif seed.format is SeedFormat.CSV:
@@ -106,7 +106,7 @@ def _lines(seed: SeedFile, path: Path) -> Iterator[NewRecord]:
 
 
 def _rows(seed: SeedFile, path: Path) -> Iterator[NewRecord]:
-    """A row's value is an object of its columns, all of them text."""
+    """The records of a CSV file.  The value of each is an object of its columns, all text."""
     import csv
 
     with path.open(encoding="utf-8", newline="") as lines:

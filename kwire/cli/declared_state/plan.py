@@ -1,9 +1,9 @@
-"""What has to change for a cluster to have what is declared, in the order it is done.
+"""The changes that give a cluster the declared state, in the order they are made.
 
-Topics come first, for records go there and rules name them; then records; rules before the users
-they hold, so that nobody is let in whom a rule was to stop; and quotas last.  What is to go goes in
-the other direction: users, then rules (those that allow before those that deny), quotas, settings
-of groups and subscriptions, and topics at the very end.
+Topics come first, since records go there and ACLs name them; then records.  ACLs come before users,
+so that no user can log in before a rule that restricts it; quotas come last.  Removals have the
+opposite order: users, ACLs (those that allow before those that deny), quotas, configs of groups
+and subscriptions, and topics.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from kwire.cli.declared_state.state import (
 K = TypeVar("K")
 
 Edits = Mapping[str, tuple[str | None, str | None]]
-"""Setting -> its value before and after; None is none of its own."""
+"""The (old, new) value of each config; None if it is not set on the resource."""
 Rates = Mapping[str, tuple[float | None, float | None]]
 
 TOPIC: Final = "topic"
@@ -61,7 +61,7 @@ class DeleteTopic:
 
 @dataclass(frozen=True, slots=True)
 class AlterConfigs:
-    """Of what `kind` has that name, as in `kwire configs`."""
+    """Changes of the configs of one resource; `kind` is a type of `kwire configs`."""
 
     kind: str
     name: str
@@ -76,7 +76,7 @@ class SeedTopic:
 
 @dataclass(frozen=True, slots=True)
 class SetPassword:
-    """`is_new`: nobody of that name could log in by that mechanism."""
+    """A new password of a user; `is_new` if the user had none for that mechanism."""
 
     name: str
     mechanism: str
@@ -123,17 +123,18 @@ Change = (
 
 @dataclass(slots=True)
 class Plan:
-    """`conflicts` are sentences on what cannot come true: with one of them nothing is done."""
+    """The changes.  If there are `conflicts`, messages about impossible changes, none is made."""
 
     changes: list[Change] = field(default_factory=list)
     conflicts: list[str] = field(default_factory=list)
 
 
 def plan(declared: Declared, found: Found, *, prune: bool = False, passwords: bool = False) -> Plan:
-    """What makes `found` what is `declared`.
+    """The plan that changes `found` to `declared`.
 
-    `prune`: what the sections of the declaration do not name goes.  `passwords`: each is set
-    anew; else only those of users who have none, for nobody is told what one is.
+    With `prune`, things that the sections of the declaration do not name are removed.  With
+    `passwords`, all passwords are set again; otherwise only those of users without one, since the
+    cluster does not show passwords.
     """
     planning = _Planning(declared, found, prune, passwords)
     planning.untold()
@@ -152,8 +153,10 @@ def plan(declared: Declared, found: Found, *, prune: bool = False, passwords: bo
 
 
 def same_value(one: str, other: str) -> bool:
-    """Whether two texts are one value of a setting: brokers tell numbers, truths and lists as they
-    have read them."""
+    """Whether two texts mean the same value of a config.
+
+    Brokers return numbers, booleans and lists in another format than they were given.
+    """
     if one == other:
         return True
     if "," in one or "," in other:
@@ -171,7 +174,7 @@ def same_value(one: str, other: str) -> bool:
 def edits_of(
     wanted: Settings, there: Settings, *, prune: bool
 ) -> dict[str, tuple[str | None, str | None]]:
-    """What of the settings is to change."""
+    """The changes from the existing configs to the wanted ones."""
     edits: dict[str, tuple[str | None, str | None]] = {}
     for name, value in wanted.items():
         if name not in there or not same_value(value, there[name]):
@@ -182,7 +185,7 @@ def edits_of(
 
 
 class _Planning:
-    """One comparison; the conflicts gather on the way."""
+    """One comparison of the declared and the found state, which collects conflicts."""
 
     def __init__(self, declared: Declared, found: Found, prune: bool, passwords: bool) -> None:
         self._declared = declared
@@ -192,7 +195,7 @@ class _Planning:
         self.conflicts: list[str] = []
 
     def untold(self) -> None:
-        """What the cluster does not tell of cannot be compared."""
+        """Add a conflict for each declared section that the cluster did not return."""
         for section, why in self._found.untold.items():
             if getattr(self._declared, section.replace("-", "_")) is not None:
                 self.conflicts.append(f"{section}: {why}")
@@ -211,8 +214,8 @@ class _Planning:
         wanted = topic.partitions or there.partitions
         if wanted < there.partitions:
             self.conflicts.append(
-                f"topic {name} has {there.partitions} partitions, and {wanted} are declared: they"
-                " can only become more"
+                f"topic {name} has {there.partitions} partitions, and {wanted} are declared: the"
+                " number can only be raised"
             )
         elif wanted > there.partitions:
             yield AddPartitions(name, there.partitions, wanted)
@@ -226,7 +229,7 @@ class _Planning:
             yield AlterConfigs(TOPIC, name, edits)
 
     def seeds(self) -> Iterator[Change]:
-        """Records go where there has never been one, so that they come once."""
+        """Records, for topics that have never had one, so that they are written only once."""
         for name, topic in (self._declared.topics or {}).items():
             there = self._found.topics.get(name)
             if topic.seeds and (there is None or there.is_empty):
@@ -260,7 +263,7 @@ class _Planning:
         if user.password is None:
             has = f"has {there} iterations" if there is not None else "has none"
             self.conflicts.append(
-                f"user {name} is declared without a password, and for {mechanism} {has}: say"
+                f"user {name} is declared without a password, and for {mechanism} {has}: add"
                 " `password: {env: VARIABLE}` or `password: {file: NAME}`"
             )
             return
@@ -321,5 +324,5 @@ def _cleared(
 
 
 def _missing(found: Mapping[K, object], declared: Mapping[K, object]) -> list[K]:
-    """What is there and not declared, in the order that a repeated run has, too."""
+    """The found keys that are not declared, in an order that is the same in each run."""
     return sorted(found.keys() - declared.keys(), key=str)

@@ -1,4 +1,4 @@
-"""From what a file says to what it declares; all that is wrong is told at once.
+"""Parses a document into the declared state, and collects all errors in it.
 
     topics:                                  users:
       orders:                                  alice: {password: {env: ALICE_PASSWORD}}
@@ -8,7 +8,7 @@
     groups:                                  quotas:
       billing: {share.auto.offset.reset: x}    - {user: alice, producer_byte_rate: 1048576}
 
-docs/declared-state.md says what each field means.
+docs/declared-state.md describes each field.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from kwire.cli.declared_state.state import (
     Entity,
     Inline,
     Secret,
+    SecretSource,
     Seed,
     SeedFile,
     SeedFormat,
-    Source,
     Topic,
     User,
 )
@@ -66,7 +66,7 @@ PARTITIONS_MAX, REPLICAS_MAX = 2**31 - 1, 2**15 - 1
 
 
 def declared_by(document: Document) -> Declared:
-    """What the document declares.  Raises DeclarationError, a line for each thing that is wrong."""
+    """The state that a document declares.  Raises DeclarationError with a line for each error."""
     reading = _Reading(document)
     found = reading.declared()
     if reading.problems:
@@ -75,7 +75,7 @@ def declared_by(document: Document) -> Declared:
 
 
 class _Reading:
-    """Collects what is wrong, and goes on."""
+    """Parses a document.  An error is collected, and parsing goes on with a substitute value."""
 
     def __init__(self, document: Document) -> None:
         self._document = document
@@ -87,7 +87,7 @@ class _Reading:
     # -- pieces
 
     def mapping(self, value: object, path: Path, known: Collection[str] = ()) -> dict[str, object]:
-        """By names; where `known` are given, others are told as mistakes."""
+        """A mapping by name.  If `known` names are given, another name is an error."""
         if value is None:
             return {}
         if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
@@ -115,7 +115,7 @@ class _Reading:
         return value
 
     def text(self, value: object, path: Path) -> str:
-        """A name; a number that is one is taken as it stands."""
+        """A text that is not empty; a whole number is taken as text."""
         if isinstance(value, str) and value:
             return value
         if type(value) is int:
@@ -124,7 +124,7 @@ class _Reading:
         return ""
 
     def word(self, value: object, path: Path, known: Collection[str]) -> str:
-        """One of those words, however it is cased, and with `_` for `-`."""
+        """One of the known words, in any case and with `_` or `-`."""
         text = str(value).lower().replace("_", "-")
         if text in known:
             return text
@@ -136,7 +136,7 @@ class _Reading:
         return {name: self.setting(each, (*path, name)) for name, each in found.items()}
 
     def setting(self, value: object, path: Path) -> str:
-        """A value as Kafka has it: a text; a list becomes one with commas."""
+        """The value of a config as text.  A list becomes a text with commas."""
         if isinstance(value, list | tuple):
             return ",".join(self.setting(each, (*path, n)) for n, each in enumerate(value))
         if isinstance(value, str):
@@ -220,7 +220,7 @@ class _Reading:
         )
 
     def mechanisms(self, value: object, path: Path) -> dict[str, int | None]:
-        """With their iterations, where it says so of each."""
+        """The iterations by mechanism; None if they are not given."""
         known = {each.lower(): each for each in MECHANISMS}
         if value is None:
             return {MECHANISMS[0]: None}
@@ -238,23 +238,23 @@ class _Reading:
         return self.number(value, path, ITERATIONS_MIN, ITERATIONS_MAX)
 
     def secret(self, value: object, path: Path) -> Secret:
-        """No message shows a password."""
+        """A password.  No error message shows it."""
         if isinstance(value, str) and value:
-            return Secret(Source.TEXT, value)
+            return Secret(SecretSource.TEXT, value)
         if isinstance(value, Mapping) and len(value) == 1:
             [(name, said)] = value.items()
             if name in ("env", "file"):
-                return Secret(Source(name), self.text(said, (*path, str(name))))
+                return Secret(SecretSource(name), self.text(said, (*path, str(name))))
         problem = "is to be {env: VARIABLE} or {file: NAME}, or the password as a text"
         self.wrong(path, f"{problem} (in quotes, where it is a number)")
-        return Secret(Source.TEXT, "")
+        return Secret(SecretSource.TEXT, "")
 
     def acls(self, value: object) -> frozenset[Acl]:
         listed = enumerate(self.sequence(value, ("acls",)))
         return frozenset(acl for n, each in listed for acl in self.rules(each, ("acls", n)))
 
     def rules(self, value: object, path: Path) -> list[Acl]:
-        """One for each operation."""
+        """The ACLs of an entry, one for each operation."""
         fields = self.mapping(value, path, ACL_FIELDS)
         resource, name = self.resource(fields, path)
         principal = self.text(fields.get("principal"), (*path, "principal"))
@@ -320,7 +320,7 @@ class _Reading:
 
 
 def _hint(name: str, known: Collection[str]) -> str:
-    """`: did you mean partitions?`, or what there is."""
+    """`: did you mean partitions?` for a near name, or the list of known names."""
     near = get_close_matches(name.lower(), list(known), n=1)
     return f": did you mean {near[0]}?" if near else f": there are {', '.join(known)}"
 

@@ -1,7 +1,7 @@
-"""What is declared, and what is found: plain values.
+"""The declared state and the state found in a cluster, as plain values.
 
-A section of `Declared` that is None was not in the file: nothing is said of what is in it, and so
-nothing of it is ever removed.
+A section of `Declared` is None if the file does not have it.  Nothing of such a section is changed
+or removed.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import Final, NamedTuple
 
 Settings = Mapping[str, str]
 Entity = tuple[tuple[str, str | None], ...]
-"""Whose quotas: names by `user`, `client-id` or `ip`, in this order; None is the default."""
+"""An entity with quotas: (`user`, `client-id` or `ip`, name) in this order; None is the default."""
 
 ENTITY_KINDS: Final = ("user", "client-id", "ip")
 MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 ITERATIONS_MIN, ITERATIONS_MAX = 4096, 16384
-"""What brokers take (KIP-554)."""
+"""The iterations that brokers accept (KIP-554)."""
 
 
-class Source(StrEnum):
-    """Where a secret is."""
+class SecretSource(StrEnum):
+    """Where the declaration has a password from."""
 
     TEXT = "text"
     ENV = "env"
@@ -30,25 +30,26 @@ class Source(StrEnum):
 
 
 class Secret(NamedTuple):
-    """A password, or in which variable of the environment, or file, it is."""
+    """A password, or the name of the environment variable or file that has it."""
 
-    source: Source
+    source: SecretSource
     said: str
 
     def __repr__(self) -> str:
-        """Never the password itself: what fails is printed, and kept."""
-        return f"Secret({self.source.value}{'' if self.source is Source.TEXT else f' {self.said}'})"
+        """Does not show the password, since error reports print and store it."""
+        shown = "" if self.source is SecretSource.TEXT else f" {self.said}"
+        return f"Secret({self.source.value}{shown})"
 
 
 class SeedFormat(StrEnum):
-    """How a file of records is written."""
+    """The format of a file of records."""
 
     RECORDS = "records"
-    """As `kwire consume --format json` does."""
+    """Each line is a record as `kwire consume --format json` prints it."""
     VALUES = "values"
-    """Each line is a record's value."""
+    """Each line is the value of a record, as JSON."""
     CSV = "csv"
-    """Each row is a record, whose value is an object of the columns."""
+    """Each row is a record.  Its value is an object of the columns."""
 
 
 class SeedFile(NamedTuple):
@@ -60,8 +61,10 @@ class SeedFile(NamedTuple):
 
 
 class Inline(NamedTuple):
-    """A record in the declaration itself, with the fields that `kwire produce --format json` takes;
-    `where` it stands is for messages."""
+    """A record in the declaration itself, with the fields of `kwire produce --format json`.
+
+    `where` is its place in the file, for error messages.
+    """
 
     record: Mapping[str, object]
     where: str
@@ -72,7 +75,7 @@ Seed = SeedFile | Inline
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic as declared; None is whatever there is, and the broker's default of a new one."""
+    """A declared topic.  None means any number, and the broker's default for a new topic."""
 
     partitions: int | None = None
     replication: int | None = None
@@ -82,15 +85,15 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who logs in by SCRAM; without a password it must be there already."""
+    """A declared user with SCRAM.  Without a password, the user must exist already."""
 
     password: Secret | None = None
     mechanisms: Mapping[str, int | None] = field(default_factory=lambda: {MECHANISMS[0]: None})
-    """With their iterations; None is whatever there is, and the least of a new one."""
+    """The iterations by mechanism.  None means any, and the minimum for a new user."""
 
 
 class Acl(NamedTuple):
-    """A rule, in the words of `kwire acls`."""
+    """An ACL, in the words of `kwire acls`."""
 
     resource: str
     name: str
@@ -103,7 +106,7 @@ class Acl(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """See the module."""
+    """The declared state: see the module."""
 
     topics: Mapping[str, Topic] | None = None
     users: Mapping[str, User] | None = None
@@ -115,20 +118,22 @@ class Declared:
 
 @dataclass(frozen=True, slots=True)
 class FoundTopic:
-    """A topic as it is; `configs` are those that are its own."""
+    """A topic of the cluster; `configs` are those set on the topic itself."""
 
     partitions: int
     replication: int
     configs: Settings = field(default_factory=dict)
     is_internal: bool = False
     is_empty: bool = False
-    """Whether it has never had a record; looked at where records are declared."""
+    """Whether it has never had a record; only set if records are declared for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a cluster has.  What was not asked about is empty; `untold` says why something could
-    not be told, by the names of sections."""
+    """The state of a cluster.  A section that was not requested is empty.
+
+    `untold` has the errors of sections that the cluster did not return.
+    """
 
     topics: Mapping[str, FoundTopic] = field(default_factory=dict)
     users: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -141,10 +146,10 @@ class Found:
 
 
 def is_kafkas_own(name: str, topic: FoundTopic) -> bool:
-    """Whether a topic is kept by Kafka for itself, or looks like it: it is left alone."""
+    """Whether a topic is internal to Kafka, or named like such a topic.  It is not changed."""
     return topic.is_internal or name.startswith("__")
 
 
 def entity_text(entity: Entity) -> str:
-    """`user alice, client-id (default)`."""
+    """An entity as text: `user alice, client-id (default)`."""
     return ", ".join(f"{kind} {'(default)' if name is None else name}" for kind, name in entity)

@@ -1,4 +1,4 @@
-"""A plan as people read it: what comes (+), what changes (~) and what goes (-).
+"""Formats a plan for users: additions (+), changes (~) and removals (-).
 
 + topic orders: 6 partitions
     cleanup.policy = compact
@@ -34,7 +34,7 @@ INDENT: Final = "    "
 
 
 def lines(changes: Iterable[Change]) -> Iterator[str]:
-    """The plan, a change after the other."""
+    """The lines of a plan."""
     for change in changes:
         yield f"{sign(change)} {title(change)}"
         yield from (f"{INDENT}{detail}" for detail in details(change))
@@ -50,7 +50,7 @@ def summary(changes: Iterable[Change]) -> str:
 
 
 def sign(change: Change) -> str:
-    """Whether something comes, changes or goes."""
+    """The sign of a change: NEW, CHANGED or GONE."""
     match change:
         case CreateTopic() | AddAcl() | SeedTopic() | SetPassword(is_new=True):
             return NEW
@@ -72,7 +72,7 @@ def _sign_of(pairs: Iterable[tuple[object, object]]) -> str:
 
 
 def title(change: Change) -> str:
-    """What it is about, in one line."""
+    """The change in one line."""
     match change:
         case CreateTopic(name, partitions, replication):
             counts = [_counted(partitions, "partition"), _counted(replication, "replica")]
@@ -98,7 +98,7 @@ def title(change: Change) -> str:
 
 
 def details(change: Change) -> Iterator[str]:
-    """What it sets, a line each."""
+    """The configs or quotas that a change sets, one a line."""
     match change:
         case CreateTopic(configs=configs):
             yield from (f"{name} = {value}" for name, value in sorted(configs.items()))
@@ -111,7 +111,7 @@ def details(change: Change) -> Iterator[str]:
 
 
 def rule(acl: Acl) -> str:
-    """`allow User:alice from * to read topic orders`."""
+    """An ACL as text: `allow User:alice from * to read topic orders`."""
     name = f"{acl.name}*" if acl.pattern == "prefixed" else acl.name
     return (
         f"{acl.permission} {acl.principal} from {acl.host} to {acl.operation} {acl.resource} {name}"

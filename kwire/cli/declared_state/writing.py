@@ -1,7 +1,7 @@
-"""The way back: a file's text of what a cluster has, which applied to an empty one makes the same.
+"""Formats the state of a cluster as a declaration, which gives an empty cluster the same state.
 
-No password is in it, for nobody is told one: where it is to come from is written instead, a
-variable of the environment for each user.
+Brokers do not return passwords.  So the text names an environment variable for the password of each
+user.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ WIDTH: Final = 100
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes what any reader might take for something else than text, this one among them."""
+    """A dumper that quotes each text which PyYAML or `document` would not read as text."""
 
     yaml_implicit_resolvers: dict[str, Any] = {  # noqa: RUF012 - a copy of PyYAML's
         first: list(known) for first, known in yaml.SafeDumper.yaml_implicit_resolvers.items()
@@ -34,7 +34,7 @@ for _name, _pattern, _first in RESOLVED:
 
 
 def text_of(found: Found, records: Mapping[str, str] | None = None) -> str:
-    """The file's text; `records` are the files that topics' records are in, by topic."""
+    """The text of a declaration; `records` maps topics to the files of their records."""
     notes = [f"# {section}: not told, {why}\n" for section, why in found.untold.items()]
     if found.users:
         notes.append(
@@ -50,7 +50,7 @@ def text_of(found: Found, records: Mapping[str, str] | None = None) -> str:
 
 
 def content_of(found: Found, records: Mapping[str, str]) -> dict[str, object]:
-    """What the file says.  A section is there unless the cluster did not tell of it."""
+    """The content of a declaration, without sections that the cluster did not return."""
     sections: dict[str, object] = {
         "topics": {
             name: _topic(topic, records.get(name))
@@ -90,7 +90,7 @@ def _users(users: Mapping[str, Mapping[str, int]]) -> dict[str, object]:
 
 
 def variable_of(user: str, taken: set[str]) -> str:
-    """A variable's name for the user, which none of those that are `taken` has; it is then."""
+    """A variable name for a user that is not in `taken`, to which it is added."""
     plain = "PASSWORD_OF_" + re.sub(r"[^A-Z0-9]", "_", user.upper())
     name, number = plain, 1
     while name in taken:
@@ -101,7 +101,7 @@ def variable_of(user: str, taken: set[str]) -> str:
 
 
 def _acls(acls: frozenset[Acl]) -> list[dict[str, object]]:
-    """Rules that differ in the operation alone are told together."""
+    """The ACLs as entries; those that differ only in the operation become one entry."""
     together: dict[Acl, list[str]] = {}
     for acl in sorted(acls):
         together.setdefault(acl._replace(operation=""), []).append(acl.operation)

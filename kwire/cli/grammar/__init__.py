@@ -1,1 +1,1 @@
-"""What all commands of the command line have in common: groups, former names, asking."""
+"""What all commands have in common: groups, former names, number ranges, questions, statuses."""

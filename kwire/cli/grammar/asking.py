@@ -1,7 +1,7 @@
 """Commands that ask before they change anything.
 
-Which commands do is said in CONTRIBUTING (section "Add a command").  Each of them shows what it is
-about to change, has --dry-run, which ends there, and --yes, which answers beforehand.
+CONTRIBUTING (section "Add a command") says which commands do.  Each shows its planned changes, then
+asks.  With --dry-run it ends after it has shown them; with --yes it does not ask.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ C = TypeVar("C", bound=Callable[..., Any])
 
 NOT_CHANGED = "nothing is changed"
 NO_TERMINAL = (
-    "there is no terminal to ask at: give --yes to do it, or --dry-run to see what it does"
+    "there is no terminal for the question: give --yes to do it, or --dry-run to see what it does"
 )
 
 
 def asking_options(*, old: Sequence[str] = ()) -> Callable[[C], C]:
-    """--dry-run and --yes, which a command is given as `dry_run` and `yes`.
+    """Add --dry-run and --yes, which the command gets as `dry_run` and `yes`.
 
     `old` are former names of --yes.
     """
@@ -33,21 +33,21 @@ def asking_options(*, old: Sequence[str] = ()) -> Callable[[C], C]:
     def decorate(command: C) -> C:
         command = renamed_option("-y", "--yes", old=old, is_flag=True, help="Do not ask.")(command)
         return click.option(
-            "--dry-run", is_flag=True, help="Show what would be changed, and change nothing."
+            "--dry-run", is_flag=True, help="Show what would change, and change nothing."
         )(command)
 
     return decorate
 
 
 def has_terminal() -> bool:
-    """Whether somebody sees a question, and can answer it."""
+    """Whether a user can see a question and answer it."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def must_agree(question: str, *, yes: bool) -> None:
-    """Ask somebody at the terminal, unless `yes` answers already.
+    """Ask the user at the terminal, unless `yes` is set.
 
-    Raises UsageError where there is no terminal, and ends the command where the answer is no.
+    Raises UsageError if there is no terminal.  Exits with status 1 if the answer is no.
     """
     if yes:
         return

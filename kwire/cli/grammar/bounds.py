@@ -1,7 +1,7 @@
-"""The numbers that options take, each as large as what carries it.
+"""The ranges of numeric options, as large as the fields that carry the numbers.
 
-A number that no request, clock or certificate can hold is refused where it is read, by the name of
-its option, and not where it no longer fits.
+A number that does not fit into a request, a clock or a certificate is refused when the option is
+parsed, so that the error message names the option.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1
 
 PARTITION: Final = click.IntRange(0, INT32_MAX)
-"""The number of a partition, an int32 of Kafka's protocol."""
+"""The number of a partition, an int32 in Kafka's protocol."""
 PARTITION_COUNT: Final = click.IntRange(1, INT32_MAX)
 REPLICA_COUNT: Final = click.IntRange(1, INT16_MAX)
-"""CreateTopics has an int16 for it."""
+"""The number of replicas, an int16 in CreateTopics."""
 BROKER: Final = click.IntRange(0, INT32_MAX)
 OFFSET: Final = click.IntRange(0, INT64_MAX)
 OFFSET_SHIFT: Final = click.IntRange(-INT64_MAX, INT64_MAX)
 COUNT: Final = click.IntRange(0, INT64_MAX)
-"""Of records, requests or bytes: no log counts further than its offsets go."""
+"""A number of records, requests or bytes, in the range of offsets."""
 POSITIVE_COUNT: Final = click.IntRange(1, INT64_MAX)
 MILLISECONDS: Final = click.IntRange(0, INT32_MAX)
-"""An int32, as the throttle_time_ms of each response: 24 days."""
+"""A time in ms, an int32 as throttle_time_ms of responses: up to 24 days."""
 CERTIFICATE_DAYS: Final = click.IntRange(1, 36_500)
-"""A hundred years.  Certificates end by the year 9999, and nobody lives to see one of these."""
+"""The validity of a certificate, up to a hundred years.  Certificates cannot end after 9999."""
 
 PARTITIONS_LISTED_MAX: Final = 1_000_000
-"""How many partitions a list like 0-999 may hold.  Clusters of Apache Kafka are tried with a
-million in all; here that takes 70 MB."""
+"""The most partitions that a list like 0-999 may name.  Apache Kafka is tested with a million per
+cluster; a list of so many takes 70 MB here."""
 DURATION_S_MAX: Final = 1000 * 365 * 86_400
-"""A thousand years: in milliseconds it fits an int64, also when it is added to today's time."""
+"""A thousand years.  In ms, this plus the time of today fits an int64."""
 TIMEOUT_S_MAX: Final = INT32_MAX // 1000
-"""Requests carry the timeout in milliseconds, in an int32: 24 days."""
+"""24 days.  Requests carry the timeout in ms as an int32."""
 
 
 class Finite(click.FloatRange):
-    """A number with a fraction.  `nan` is within every range by comparison, and no number."""
+    """A finite number in a range.  click itself accepts `nan`, which no comparison excludes."""
 
     def convert(
         self,
@@ -60,11 +60,11 @@ PAUSE_S: Final = Finite(0, TIMEOUT_S_MAX)
 SHARE: Final = Finite(0, 1)
 """A part of a whole."""
 RATIO_MAX: Final = 1e9
-"""How many times faster, larger: by more there is nothing to compare."""
+"""The largest factor between two sizes or speeds."""
 
 LISTED_COUNT: Final = click.IntRange(0, 100_000)
-"""Examples that a report holds in memory and shows a person."""
+"""The number of examples in a report, which holds them in memory."""
 SAMPLE_COUNT: Final = click.IntRange(1, 100_000)
-"""Offsets that are asked for one by one."""
+"""The number of offsets that are requested one by one."""
 MESSAGE_BYTES: Final = click.IntRange(0, INT32_MAX)
-"""The size of a message, an int32 before each."""
+"""The size of a message, an int32 in the frame."""

@@ -1,8 +1,8 @@
-"""Groups of commands, and options that still know their old names.
+"""Groups of commands, and options with former names.
 
-Every group of the command line is a `Commands`: it names the nearest command where one is misspelt,
-and takes a command's former name.  `renamed_option` does the same for options.  Former names work
-but are shown nowhere, neither in the help nor by the shell's completion.
+Each group of the command line is a `Commands`.  It suggests the nearest command for a misspelt one,
+and accepts former names of commands.  `renamed_option` accepts former names of options.  Former
+names work, but neither the help nor the shell's completion shows them.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import click
 C = TypeVar("C", bound=Callable[..., Any])
 
 LISTED_MAX = 12
-"""A sentence can list so many commands; there are more of them in `kwire --help` alone."""
+"""The most commands that an error message lists."""
 
 
 class Commands(click.Group):
     """A group of commands.
 
-    `old` maps a command's former name to its name.  `modules` maps names to the modules whose
-    `command` they are, and `summaries` to what the help says of them: such commands are imported
-    when somebody asks for them.
+    `old` maps former names of commands to their names.  `modules` maps names to modules that have
+    the command as `command`, and `summaries` maps them to their help.  Such modules are imported
+    only when the command is used.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        # click itself suggests commands from 8.4 on, and none of those that are imported late.
+        # click suggests commands from 8.4 on, but not those that are imported late.
         name = args[0]
         if (
             not ctx.resilient_parsing
@@ -79,7 +79,7 @@ def _nearest(name: str, known: Sequence[str]) -> str:
 
 
 class RenamedOption(click.Option):
-    """An option that is also taken by its old names."""
+    """An option that also works under its former names `old`."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class RenamedOption(click.Option):
 
     def add_to_parser(self, parser: Any, ctx: click.Context) -> None:  # noqa: ANN401 - click's own, and private
         shown = self.opts
-        self.opts = [*shown, *self.old]  # the parser takes these, the help and errors `shown`
+        self.opts = [*shown, *self.old]  # The parser accepts all; help and errors show `shown`.
         try:
             super().add_to_parser(parser, ctx)
         finally:
@@ -104,5 +104,5 @@ def renamed_option(
     old: Sequence[str],
     **attributes: Any,  # noqa: ANN401 - click's own
 ) -> Callable[[C], C]:
-    """As `click.option`, for an option that had the names `old` before."""
+    """As `click.option`, for an option with the former names `old`."""
     return click.option(*names, cls=RenamedOption, old=old, **attributes)

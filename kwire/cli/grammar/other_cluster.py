@@ -1,4 +1,4 @@
-"""A second cluster beside that of --bootstrap-server, whose options it has, with `other`."""
+"""The options of a second cluster, named as those of the first with `other-` before the name."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ def other_cluster_options(
     required: bool = False,
     old: Mapping[str, Sequence[str]],
 ) -> Callable[[C], C]:
-    """The options of a second cluster; `whose` says in their help which one it is.
+    """Add the options of a second cluster, which the help calls `whose`.
 
-    The command is given `other_server`, `other_config` and `other_kafka`.  `old` are former names
-    of SERVER, CONFIG and KAFKA.
+    The command gets `other_server`, `other_config` and `other_kafka`.  `old` maps SERVER, CONFIG
+    and KAFKA to their former names.
     """
 
     def decorate(command: C) -> C:
         command = settings_option(
             KAFKA, "other_kafka", old=old.get(KAFKA, ()),
-            help=f"Set a property of Spark's Kafka clients, of {whose}.",
+            help=f"Set a property of Spark's Kafka clients for {whose}.",
         )(command)  # fmt: skip
         command = renamed_option(
             CONFIG, "other_config", old=old.get(CONFIG, ()), metavar="FILE",
             type=click.Path(exists=True, dir_okay=False, path_type=Path),
-            help=f"Client properties of {whose}, as --command-config has those of the first.",
+            help=f"File of client properties for {whose}, as --command-config.",
         )(command)  # fmt: skip
         return renamed_option(
             SERVER, "other_server", old=old.get(SERVER, ()), metavar="HOST:PORT[,...]",
-            required=required, help=f"Where {whose} is.",
+            required=required, help=f"Addresses of brokers of {whose}.",
         )(command)  # fmt: skip
 
     return decorate

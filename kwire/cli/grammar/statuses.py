@@ -1,13 +1,13 @@
-"""Exit statuses, the same of every command; docs/commands.md tells them to users.
+"""Exit statuses, the same for all commands; docs/commands.md documents them.
 
-0  All went well; of a command that checks something: nothing was found.
-1  The cluster refused or cannot be reached, or somebody said no; of a command that checks:
-   something was found.
-2  The command line is wrong; of a command that checks: the check could not be made.
+0    Success.  A command that checks something has found nothing.
+1    The cluster refused or cannot be reached, or the user answered no.  A command that checks has
+     found something.
+2    The command line is wrong.  A command that checks could not do so.
+130  Ctrl-C.
 
-As with `diff` and `grep`, 1 of a command that checks is an answer.  `cluster status` and `ping` are
-about whether the cluster can be reached: that it cannot is what they find.  130 is what Ctrl-C
-gives.
+As with `diff` and `grep`, 1 is a result of a command that checks.  `cluster status` and `ping`
+check whether the cluster can be reached, so they exit with 1 if it cannot.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _CHECKS: Final = "kwire.checks"
 
 
 def checks(command: Callable[..., R]) -> Callable[..., R]:
-    """Have a command end with 2 where it cannot do its work, for 1 is what it finds."""
+    """Decorate a command that checks: it exits with 2 if it fails, since 1 means a finding."""
 
     def run(*args: Any, **kwargs: Any) -> R:  # noqa: ANN401 - whatever the command takes
         does_check()
@@ -41,19 +41,19 @@ def checks(command: Callable[..., R]) -> Callable[..., R]:
 
 
 def does_check() -> None:
-    """As `checks`, of the command that runs now."""
+    """Mark the running command as one that checks."""
     click.get_current_context().meta[_CHECKS] = True
 
 
 def failure_status() -> int:
-    """What the command that runs now ends with where it cannot do its work."""
+    """The exit status of the running command if it fails."""
     context = click.get_current_context(silent=True)
     is_check = context is not None and context.meta.get(_CHECKS, False)
     return EXIT_NOT_CHECKED if is_check else EXIT_FAILURE
 
 
 def tell_of_file(error: OSError) -> None:
-    """Say on stderr which file cannot be read or written, and why."""
+    """Print on standard error which file cannot be read or written, and why."""
     reason = (error.strerror or str(error)).lower()
     click.echo(
         f"kwire: {error.filename}: {reason}" if error.filename else f"kwire: {reason}", err=True

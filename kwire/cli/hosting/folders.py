@@ -1,4 +1,4 @@
-"""Which folder `kwire serve` is to serve, and by how many brokers if nobody says so."""
+"""The number of brokers that `kwire serve` starts if the command line does not give it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 
 def one_if_cluster(settings: Mapping[str, str], data: str) -> int | None:
-    """1 where the folder is a cluster's, which is then served as by `--brokers 1`; else None.
+    """1 if the data folder is that of a cluster, to serve it as with `--brokers 1`; else None.
 
-    `data` is the folder where `settings` name no other.
+    `data` is the folder if `settings` do not name another.
     """
     from kwire.storage.data_folder.admission import holds_cluster
 

@@ -1,4 +1,4 @@
-"""A child that is forked, does its work, and ends with the process that forked it."""
+"""Forks a child process that does its work and ends, at the latest when its parent ends."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from kwire.cli.grammar.statuses import EXIT_FAILURE
 log = logging.getLogger("kwire.serve")
 
 HEARD: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD, signal.SIGHUP)
-"""Signals that say to the process that forks what is to be done."""
+"""The signals that the parent handles."""
 
 
 def fork(work: Callable[[], None], who: str, alive: int, inherited: Iterable[int]) -> int:
-    """The id of a process that does `work` and ends; its log says `who` it is where that fails.
+    """The id of a child process that does `work` and ends.  The log calls it `who` if it fails.
 
-    `alive` becomes its standard input, which ends when this process does, who holds the other end;
-    `inherited` are descriptors that it is not to have.
+    `alive` becomes its standard input, which ends when this process ends.  `inherited` are
+    descriptors that the child closes.
     """
-    # What is sent to the child at once is not for this process: until it has its own, all wait.
+    # Block signals until the child has its own handlers, so that none runs the parent's.
     signal.pthread_sigmask(signal.SIG_BLOCK, HEARD)
     pid = os.fork()
     if pid:
@@ -43,7 +43,7 @@ def fork(work: Callable[[], None], who: str, alive: int, inherited: Iterable[int
 
 
 def _become_child(alive: int, inherited: Iterable[int]) -> None:
-    """Ctrl-C on a terminal is the parent's affair."""
+    """Reset signal handlers, leave the process group of the terminal's Ctrl-C, and set stdin."""
     signal.set_wakeup_fd(-1)
     for number in HEARD:
         signal.signal(number, signal.SIG_DFL)
@@ -55,7 +55,7 @@ def _become_child(alive: int, inherited: Iterable[int]) -> None:
 
 
 def how_it_ended(status: int) -> str:
-    """What `waitpid` gave, in words."""
+    """A status of `waitpid` in words."""
     if os.WIFSIGNALED(status):
         return f"was ended by {signal.Signals(os.WTERMSIG(status)).name}"
     return f"ended with status {os.WEXITSTATUS(status)}"

@@ -1,4 +1,4 @@
-"""`kwire pipeline`: jobs on Spark, one module each."""
+"""`kwire pipeline`: jobs on Spark, one module for each."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from kwire.cli.grammar.commands import Commands
 
 JOBS: dict[str, str] = {
     "archive": "Copy topics into Parquet files.",
-    "replay": "Write an archive's records into topics.",
-    "mirror": "Keep topics of one cluster the same in another.",
-    "audit": "Report what is in topics, and what is wrong with it.",
+    "replay": "Write the records of an archive to topics.",
+    "mirror": "Copy topics of one cluster to another continuously.",
+    "audit": "Report the contents of topics, and problems in them.",
     "compare": "Compare two topics, or a topic of two clusters, record by record.",
     "query": "Run SQL over topics.",
 }
-"""Each job is `command` in the module of its name; none is imported to list them."""
+"""The summary of each job.  The job is `command` in the module of its name."""
 
 
 @click.group(
@@ -24,14 +24,14 @@ JOBS: dict[str, str] = {
 def command() -> None:
     """Archive, replay, mirror, audit and query topics with Spark.
 
-    The jobs work with any Kafka cluster and on any Spark master (--master, all cores of this
-    machine by default).  They need Java, and PySpark: in kwire's folder,
+    The jobs work with any Kafka cluster, and on any Spark master (--master; by default all cores of
+    this machine).  They need Java and PySpark: in kwire's folder run
     pip install '.[spark]', or make env-dev.
 
     \b
       kwire pipeline archive orders payments --to /data/archive
       kwire pipeline query "SELECT topic, count(*) FROM orders GROUP BY topic"
 
-    Each job shows what it does, ends cleanly on Ctrl-C, goes on where it stopped when it is started
-    again, and prints a summary as JSON with --json.
+    Each job shows its progress, ends cleanly on Ctrl-C, and continues where it stopped when it is
+    started again.  With --json it prints a summary as JSON.
     """

@@ -1,4 +1,4 @@
-"""`kwire pipeline archive`: topics into Parquet files, each record exactly once."""
+"""`kwire pipeline archive`: copies topics into Parquet files, each record exactly once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kwire.cli.pipeline.job import Job, batches_options, job
+from kwire.cli.pipeline.job import SparkJob, batches_options, job
 from kwire.cli.text.output import counted, say
 from kwire.cli.values import duration_s, size_bytes
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Summary:
-    """How a run ended: what it read, what readers see new, and what was gone before it was read."""
+class ArchiveSummary:
+    """The result of a run: records read, files published, and records lost unread."""
 
     directory: str
     read: Ended
@@ -33,31 +33,31 @@ class Summary:
 @click.option(
     "--to", "directory", metavar="DIRECTORY", required=True,
     type=click.Path(file_okay=False, path_type=Path),
-    help="Of the archive; where Spark runs on more machines, all see it under this path.",
+    help="Directory of the archive; all machines that Spark uses must see it under this path.",
 )  # fmt: skip
 @batches_options(
     every="10s",
-    lost="retention has removed records that were not read yet, and say which",
+    lost="retention has removed records before they were read, and report them",
 )
 @click.option(
     "--publish-after", "publish_after_s", type=duration_s, metavar="TIME", default="10m",
-    help="With --continuous: how long a record waits at most for its file to be full.",
+    help="With --continuous: publish a file after this time even if it is not full.",
 )  # fmt: skip
 @click.option(
     "--file-size", "file_size_bytes", type=size_bytes, metavar="SIZE", default="128MB",
-    help="About how large a file is; the last one of a date is smaller.",
+    help="Approximate size of a file; the last file of a date is smaller.",
 )  # fmt: skip
 @click.option(
     "--isolation", type=click.Choice(["read_committed", "read_uncommitted"]),
-    default="read_committed", help="Whether records of aborted transactions are left out.",
+    default="read_committed", help="read_committed leaves out records of aborted transactions.",
 )  # fmt: skip
 @click.option(
     "--compact", is_flag=True,
-    help="Take no records: join small files that were published by many runs.",
+    help="Read no topics; join the small files that many runs have published.",
 )  # fmt: skip
 @job("archive")
 def command(
-    asked: Job, names: tuple[str, ...], pattern: str | None, compact: bool,
+    asked: SparkJob, names: tuple[str, ...], pattern: str | None, compact: bool,
     directory: Path, file_size_bytes: int, every_s: float | None,
     publish_after_s: float, batch_records: int, isolation: str, skip_lost: bool,
 ) -> None:  # fmt: skip
@@ -70,26 +70,27 @@ def command(
 
     The files are DIRECTORY/topic=orders/date=2026-03-01/*.parquet, by the day (UTC) of the
     record's timestamp, with the columns key, value, headers, timestamp, timestampType, partition
-    and offset.  A run takes what came since the last one, also into a topic or partition that is
-    new.  A file that readers see is whole and does not change, so that they may read at any time:
+    and offset.  A run archives the records that arrived since the last run, also of new topics and
+    partitions.  Files are complete when they appear and never change, so they can be read at any
+    time:
 
     \b
       pyarrow   pyarrow.dataset.dataset("/data/archive", partitioning="hive")
       DuckDB    SELECT * FROM '/data/archive/topic=*/date=*/*.parquet'
       Spark     spark.read.parquet("/data/archive")
 
-    --compact joins the small files that many short runs leave.  A program that reads a date while
-    its files are joined may be told that a file is gone, and has to read again.
+    --compact joins the small files of many short runs.  A program that reads a date while its files
+    are being joined may find a file missing, and has to read again.
     """
     from kwire.pipeline import Archive, Topics
 
     if compact:
         if names or pattern or every_s is not None:
-            raise click.UsageError("--compact takes no topics, and no --continuous")
+            raise click.UsageError("--compact does not go with topics or --continuous")
         _compact(asked, directory, file_size_bytes)
         return
     if bool(names) == bool(pattern):
-        raise click.UsageError("name topics, or give --pattern, and not both")
+        raise click.UsageError("name topics or give --pattern, not both")
     what = Archive(
         asked.kafka,
         Topics(names, pattern),
@@ -104,7 +105,7 @@ def command(
     _archive(asked, what)
 
 
-def _archive(asked: Job, what: Archive) -> None:
+def _archive(asked: SparkJob, what: Archive) -> None:
     from kwire import pipeline
 
     known_lost = set(pipeline.lost(what.directory))
@@ -121,14 +122,14 @@ def _archive(asked: Job, what: Archive) -> None:
     for each in lost:
         say(f"lost: offsets {each.first} to {each.end - 1} of {each.topic}-{each.partition}")
     asked.summary(
-        Summary(str(what.directory), ended, len(files), size_bytes, lost),
+        ArchiveSummary(str(what.directory), ended, len(files), size_bytes, lost),
         f"{counted(ended.records, 'record')} archived in {ended.duration_s:.1f} s,"
         f" {counted(len(files), 'file')} of {size_bytes:,} bytes published"
         + (", and stopped: the next run goes on" if ended.stopped else ""),
     )
 
 
-def _compact(asked: Job, directory: Path, file_size_bytes: int) -> None:
+def _compact(asked: SparkJob, directory: Path, file_size_bytes: int) -> None:
     from kwire import pipeline
 
     with pipeline.session(asked.name, asked.spark) as spark:  # without a cluster

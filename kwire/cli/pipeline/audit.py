@@ -1,4 +1,4 @@
-"""`kwire pipeline audit`: what is in topics, and what is wrong with it."""
+"""`kwire pipeline audit`: reports the contents of topics, and problems in them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kwire.cli.pipeline.findings import (
     report_options,
     stages,
 )
-from kwire.cli.pipeline.job import Job, job, topics_options
+from kwire.cli.pipeline.job import SparkJob, job, topics_options
 from kwire.cli.text.output import print_table
 from kwire.cli.values import instant
 
@@ -38,72 +38,82 @@ def field(text: str) -> Field:
 
 @click.command("audit")
 @topics_options
-@click.option("--since", "since_ms", type=instant, metavar="TIME", help="Only from this time on.")
-@click.option("--until", "until_ms", type=instant, metavar="TIME", help="Only before this time.")
-@click.option("--identity", type=field, metavar="FIELD", help="It is to be other in each record.")
-@click.option("--sequence", type=field, metavar="FIELD", help="It is to rise by one ...")
-@click.option("--sequence-by-key", is_flag=True, help="... in each key, not in each partition.")
-@click.option("--unique-keys", is_flag=True, help="A key that occurs twice is a finding.")
+@click.option(
+    "--since", "since_ms", type=instant, metavar="TIME", help="Only records at or after TIME."
+)
+@click.option("--until", "until_ms", type=instant, metavar="TIME", help="Only records before TIME.")
+@click.option(
+    "--identity", type=field, metavar="FIELD", help="Report records with the same value of FIELD."
+)
+@click.option(
+    "--sequence", type=field, metavar="FIELD",
+    help="Report where FIELD does not rise by one within a partition.",
+)  # fmt: skip
+@click.option(
+    "--sequence-by-key", is_flag=True, help="With --sequence: within a key, not a partition."
+)
+@click.option("--unique-keys", is_flag=True, help="Report keys that occur twice.")
 @click.option(
     "--batches", type=click.Choice(["sample", "all", "none"]), default="sample", show_default=True,
-    help="How much of the log to fetch for codecs, CRCs, and what is in gaps of offsets.",
+    help="How much of the log to fetch to check codecs, CRCs, and gaps of offsets.",
 )  # fmt: skip
 @click.option(
     "--samples", type=SAMPLE_COUNT, default=64, show_default=True, metavar="N",
-    help="Of a sample: fetches of 256 kB, and gaps looked into, of each topic.",
+    help="With --batches sample: number of fetches of 256 kB, and of gaps, for each topic.",
 )  # fmt: skip
 @click.option(
     "--back", "back_ms", type=duration_ms, default="2m", show_default=True, metavar="TIME",
-    help="A record may be so much earlier than the one before: delivery.timeout.ms.",
+    help="Report a timestamp so much earlier than the one before (delivery.timeout.ms).",
 )  # fmt: skip
 @click.option(
     "--future", "future_ms", type=duration_ms, default="1h", show_default=True, metavar="TIME",
-    help="A record may be so far in the future: message.timestamp.after.max.ms of Kafka 4.",
+    help="Report a timestamp so far in the future (message.timestamp.after.max.ms).",
 )  # fmt: skip
 @click.option(
     "--apart", "apart_ms", type=duration_ms, default="1d", show_default=True, metavar="TIME",
-    help="A record may be so far from both neighbours: clocks and retries differ by less.",
+    help="Report a timestamp so far from both neighbours.",
 )  # fmt: skip
 @click.option(
     "--skew", "partition_share", type=Finite(1, RATIO_MAX), default=2.0, show_default=True,
-    metavar="FACTOR", help="The largest partition may have so many times the mean of them.",
+    metavar="FACTOR", help="Report a partition with more than FACTOR times the mean records.",
 )  # fmt: skip
 @click.option(
     "--key-share", type=SHARE, default=0.25, show_default=True, metavar="SHARE",
-    help="One key may have this share of the records beyond an even share of all keys: more"
-    " consumers do not help with it.",
+    help="Report a key with this share of the records beyond an even share of all keys, which"
+    " limits the number of useful consumers.",
 )  # fmt: skip
 @click.option(
     "--few", type=COUNT, default=1000, show_default=True, metavar="N",
-    help="Shares of fewer records say nothing.",
+    help="Do not report skew of fewer records.",
 )  # fmt: skip
 @click.option(
     "--size-share", type=Finite(0, RATIO_MAX), default=0.9, show_default=True, metavar="SHARE",
-    help="A record may have this share of max.message.bytes: a bit more, and it is refused.",
+    help="Report a record larger than this share of max.message.bytes.",
 )  # fmt: skip
 @report_options("warning")
 @checks
 @job("audit", has_steps=False)
 def command(
-    job: Job,
+    job: SparkJob,
     topics: Topics,
     html: Path | None,
     fail_on: str,
     **asked: Any,  # noqa: ANN401 - options
 ) -> None:
-    """Report what is in topics, and what is wrong with it.
+    """Report the contents of topics, and problems in them.
 
-    Counts, gaps, duplicates, disorder, odd timestamps, keys and skew, sizes, codecs, tombstones.
-    Topics are read once, in parallel.  FIELD is header:NAME or json:$.path of the value.
+    The report has counts, gaps, duplicates, disorder, odd timestamps, keys and skew, sizes, codecs
+    and tombstones.  Topics are read once, in parallel.  FIELD is header:NAME, or json:$.path of the
+    value.
 
     \b
       kwire pipeline audit orders payments --html audit.html
       kwire pipeline audit orders --identity json:$.id --json > audit.json
 
-    A finding is an error (records are lost or double), a warning (hardly meant) or an info.  The
-    exit status is 0 where nothing is found that --fail-on names, 1 where something is, 2 when the
-    command line is wrong or the audit could not be made.  What is in gaps is looked up in the log
-    itself; gaps that markers of transactions or compaction explain are no findings.
+    A finding is an error (records are lost or duplicated), a warning (probably not intended) or an
+    info.  Exits with 0 without a finding that --fail-on names, 1 with one, and 2 if the command
+    line is wrong or the audit failed.  Gaps are looked up in the log itself; gaps due to
+    transaction markers or compaction are no findings.
     """
     from kwire.pipeline.audit import Audit, Thresholds, audit
 

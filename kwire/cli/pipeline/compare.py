@@ -1,4 +1,4 @@
-"""`kwire pipeline compare`: two topics, record by record."""
+"""`kwire pipeline compare`: compares two topics record by record."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kwire.cli.app import client_properties
 from kwire.cli.grammar.other_cluster import CONFIG, KAFKA, SERVER, other_cluster_options
 from kwire.cli.grammar.statuses import checks
 from kwire.cli.pipeline.findings import finish, print_findings, report_options, stages
-from kwire.cli.pipeline.job import Job, job
+from kwire.cli.pipeline.job import SparkJob, job
 from kwire.cli.text.output import print_table
 
 if TYPE_CHECKING:
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option(
     "--ignore", type=click.Choice(["key", "value", "headers", "timestamp"]), multiple=True,
-    help="What may differ; several times.",
+    help="Ignore differences of this field; may be given several times.",
 )  # fmt: skip
-@click.option("--any-partition", is_flag=True, help="In whichever partition and order.")
+@click.option("--any-partition", is_flag=True, help="Ignore the partition and order of records.")
 @report_options("error")
 @checks
 @job("compare", has_steps=False)
 def command(
-    job: Job,
+    job: SparkJob,
     left: str,
     right: str | None,
     other_server: str | None,
@@ -48,21 +48,21 @@ def command(
 ) -> None:
     """Compare two topics, or a topic of two clusters, record by record.
 
-    After a mirror, or before and after an upgrade: what is missing, extra, double, changed or in
-    another order.  Offsets may differ.  OTHER is TOPIC unless it is given.
+    For use after a mirror, or before and after an upgrade.  Reports records that are missing,
+    extra, duplicated, changed or in another order.  Offsets may differ.  OTHER is by default TOPIC.
 
     \b
       kwire pipeline compare orders orders-copy
       kwire pipeline compare orders --other-bootstrap-server other:9092 --ignore timestamp
 
-    The exit status is 0 where all records are the same, 1 where they are not, 2 when the command
-    line is wrong or they could not be compared.
+    Exits with 0 if all records are the same, 1 if they are not, and 2 if the command line is wrong
+    or the comparison failed.
     """
     from kwire.pipeline import Kafka, PipelineError, Topics
     from kwire.pipeline.audit import Compare, Side, compare
 
     if other_server is None and (other_config is not None or other_kafka):
-        raise click.UsageError(f"{CONFIG} and {KAFKA} are for the cluster of {SERVER}: name it")
+        raise click.UsageError(f"{CONFIG} and {KAFKA} need {SERVER}")
     properties = client_properties(other_config, other_kafka)
     other = job.kafka if other_server is None else Kafka(other_server, properties)
     try:

@@ -1,4 +1,4 @@
-"""How far a query is: one live line on a terminal, a line now and then in a file."""
+"""The progress of a query: one live line on a terminal, else a line every ten seconds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EVERY_S = 10.0
 
 @contextmanager
 def display(title: str, *, quiet: bool = False) -> Iterator[Callable[[Step], None]]:
-    """Yields a function that is told of each micro-batch; it may be called from any thread."""
+    """Yields a function to call with each micro-batch, from any thread."""
     if quiet:
         yield lambda step: None
     elif sys.stderr.isatty():

@@ -1,4 +1,4 @@
-"""What the commands that report findings share: where the report goes, and the exit status."""
+"""What the commands that report findings share: options of the report, and the exit status."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import click
 
 from kwire.cli.grammar.bounds import LISTED_COUNT
 from kwire.cli.grammar.statuses import EXIT_FOUND
-from kwire.cli.pipeline.job import Job
+from kwire.cli.pipeline.job import SparkJob
 from kwire.cli.text.output import print_table, say
 from kwire.cli.values import duration_s
 
@@ -26,13 +26,13 @@ SEVERITIES = ("info", "warning", "error")
 
 
 def report_options(default: str) -> Callable[[F], F]:
-    """--html, --fail-on and --examples."""
+    """Add --html, --fail-on and --examples."""
 
     def decorate(command: F) -> F:
         for option in (
             click.option(
                 "--html", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-                help="Write the report as a page that needs nothing else.",
+                help="Write the report to FILE as one self-contained page.",
             ),
             click.option(
                 "--fail-on", type=click.Choice([*SEVERITIES, NEVER]), default=default,
@@ -40,7 +40,7 @@ def report_options(default: str) -> Callable[[F], F]:
             ),
             click.option(
                 "--examples", type=LISTED_COUNT, default=5, show_default=True,
-                metavar="N", help="Show so many cases of each finding.",
+                metavar="N", help="Show N examples of each finding.",
             ),
         ):  # fmt: skip
             command = option(command)
@@ -55,8 +55,8 @@ def duration_ms(text: str) -> int:
 
 
 @contextmanager
-def stages(job: Job) -> Iterator[Callable[[str], None]]:
-    """Yields a function that shows what is done now: in one line on a terminal, else in lines."""
+def stages(job: SparkJob) -> Iterator[Callable[[str], None]]:
+    """Yields a function that shows the current stage: in one line on a terminal, else in lines."""
     if job.quiet:
         yield lambda stage: None
     elif sys.stderr.isatty():
@@ -69,7 +69,7 @@ def stages(job: Job) -> Iterator[Callable[[str], None]]:
 
 
 def print_findings(findings: Sequence[Finding]) -> None:
-    """The findings as a table, each with its first case."""
+    """Print the findings as a table, each with its first example."""
     if not findings:
         return
     rows = [(f.severity, f.topic, f.kind, f.count, f.says, _first_case(f)) for f in findings]
@@ -85,8 +85,8 @@ def _first_case(finding: Finding) -> str | None:
     return f"{place}{key}{case.detail}"
 
 
-def finish(job: Job, report: Report | Comparison, html: Path | None, fail_on: str) -> None:
-    """Write and tell the report, and end with the status that its findings ask for."""
+def finish(job: SparkJob, report: Report | Comparison, html: Path | None, fail_on: str) -> None:
+    """Write the report, print its summary, and exit with the status for its findings."""
     if html is not None:
         from kwire.pipeline.audit import page
 

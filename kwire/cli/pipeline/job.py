@@ -1,4 +1,4 @@
-"""What the commands of `kwire pipeline` share: options, the display, the summary, failures."""
+"""What the commands of `kwire pipeline` share: options, progress, summary, error messages."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True)
-class Job:
-    """A job as its command line asks for it.
+class SparkJob:
+    """The options that all jobs have.
 
-    name      Of the command.
+    name      The name of the command.
     kafka     The cluster of `-b`.
-    spark     How it runs on Spark.
-    as_json   Whether standard output takes the summary, and nothing else.
-    quiet     Whether the display is left out.
-    steps     The file that is told of each micro-batch, a JSON object a line.
+    spark     The options of Spark.
+    as_json   Whether standard output gets the summary as JSON, and nothing else.
+    quiet     Whether no progress is shown.
+    steps     The file that gets a JSON object a line for each micro-batch.
     """
 
     name: str
@@ -56,9 +56,9 @@ class Job:
 
     @contextmanager
     def session(self, *needed: tuple[Kafka, Topics]) -> Iterator[SparkSession]:
-        """A Spark session; that it takes some seconds to start is told.
+        """A Spark session.  Says that Spark is starting, which takes some seconds.
 
-        The topics that are needed have to be there before: Spark says too late that one is not.
+        Checks first that the needed topics exist, since Spark would report that late.
         """
         from kwire.pipeline import session
         from kwire.pipeline.presence import must_have
@@ -76,14 +76,14 @@ class Job:
             yield spark
 
     def follow(self, query: StreamingQuery, title: str) -> Ended:
-        """Show a streaming query on its way until it ends, or is stopped with Ctrl-C."""
+        """Show the progress of a streaming query until it ends or Ctrl-C stops it."""
         from kwire.pipeline import follow
 
         with self.display(title) as told:
             return follow(query, told)
 
     def summary(self, what: Mapping[str, object] | object, sentence: str) -> None:
-        """Tell how the job ended: a sentence for people, or all of it as JSON."""
+        """Print the result of the job: a sentence, or all facts as JSON."""
         if not self.as_json:
             say(sentence)
             return
@@ -92,7 +92,7 @@ class Job:
 
     @contextmanager
     def display(self, title: str, *, quiet: bool = False) -> Iterator[Callable[[Step], None]]:
-        """A line that says how far the query is; in a pipe or file a line every ten seconds."""
+        """Yields a function that shows progress, and writes the steps to the file of --steps."""
         from kwire.cli.pipeline.display import display
 
         with display(title, quiet=quiet or self.quiet) as told:
@@ -109,21 +109,21 @@ class Job:
 
 
 def _line(step: Step) -> str:
-    """A micro-batch as it is written to the file of steps, with the time that it ended at."""
+    """A micro-batch as a line of the file of steps, with the time of its end."""
     facts = {name: value for name, value in asdict(step).items() if name != "event"}
     return json.dumps({"at_ms": time.time_ns() // 1_000_000, **facts})
 
 
 STEPS = click.option(
     "--steps", type=click.Path(dir_okay=False, path_type=Path),
-    help="File that gets a line of JSON for each micro-batch, or second of a replay: records, lag.",
+    help="Write a line of JSON (records, lag) for each micro-batch, or second of a replay.",
 )  # fmt: skip
 
 
 def job(name: str, *, has_steps: bool = True) -> Callable[[Callable[..., R]], Callable[..., R]]:
-    """Make a command of a function that takes a Job first, with the options all jobs have.
+    """Add the options that all jobs have, and pass them to the function as a SparkJob.
 
-    `has_steps` says that it shows its steps by `Job.follow` or `Job.display`: --steps is theirs.
+    `has_steps` adds --steps, for a job that calls `SparkJob.follow` or `SparkJob.display`.
     """
 
     def decorate(command: Callable[..., R]) -> Callable[..., R]:
@@ -137,7 +137,7 @@ def job(name: str, *, has_steps: bool = True) -> Callable[[Callable[..., R]], Ca
         @settings_option("--spark", "spark", help="Set a setting of Spark.")
         @click.option(
             "--log", type=click.Path(dir_okay=False, path_type=Path),
-            help="File for Spark's own messages. [default: none is kept of a job that ends well]",
+            help="File for Spark's messages. [default: kept only if the job fails]",
         )  # fmt: skip
         @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
         @click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
@@ -160,7 +160,9 @@ def job(name: str, *, has_steps: bool = True) -> Callable[[Callable[..., R]], Ca
                 properties = client_properties(command_config, kafka)
                 options = SparkOptions(master, dict(spark), log)
                 cluster = Kafka(bootstrap_of(bootstrap_server, properties), properties)
-                return command(Job(name, cluster, options, as_json, quiet, steps), *args, **kwargs)
+                return command(
+                    SparkJob(name, cluster, options, as_json, quiet, steps), *args, **kwargs
+                )
 
             return failures_told(asked)
 
@@ -171,7 +173,7 @@ def job(name: str, *, has_steps: bool = True) -> Callable[[Callable[..., R]], Ca
 
 
 def failures_told(run: Callable[[], R]) -> R:
-    """Turn a job's failures into one sentence on stderr and an exit status."""
+    """The result of `run`.  A failure of the job becomes a message and an exit status."""
     from kwire.pipeline import PipelineError
 
     try:
@@ -182,7 +184,7 @@ def failures_told(run: Callable[[], R]) -> R:
 
 
 def topics_options(command: Callable[..., R]) -> Callable[..., R]:
-    """TOPIC arguments, or `--pattern` instead; the function is given `topics`."""
+    """Add TOPIC arguments and --pattern; the function gets them as `topics`."""
 
     def run(
         *args: Any,  # noqa: ANN401 - whatever the command takes
@@ -200,14 +202,14 @@ def topics_options(command: Callable[..., R]) -> Callable[..., R]:
 
     option = click.option("--pattern", metavar="REGEX", help="All topics whose whole name matches.")
     argument = click.argument("names", metavar="[TOPIC]...", nargs=-1)
-    return argument(option(update_wrapper(run, command)))  # it brings the options of `command`
+    return argument(option(update_wrapper(run, command)))  # It also copies the options.
 
 
 def batches_options(*, every: str, lost: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
-    """--continuous, --every, --batch and --skip-lost, of a job that reads topics in micro-batches.
+    """Add --continuous, --every, --batch and --skip-lost, for a job that runs in micro-batches.
 
-    The function is given `every_s`, None for a run that ends by itself, `batch_records` and
-    `skip_lost`.  `every` is how often it looks by default, `lost` where --skip-lost goes on.
+    The function gets `every_s` (None for a run that ends by itself), `batch_records` and
+    `skip_lost`.  `every` is the default of --every.  `lost` ends the help of --skip-lost.
     """
 
     def decorate(command: Callable[..., R]) -> Callable[..., R]:
@@ -221,17 +223,17 @@ def batches_options(*, every: str, lost: str) -> Callable[[Callable[..., R]], Ca
 
         made: Callable[..., R] = update_wrapper(run, command)  # it brings the options of `command`
         for option in (
-            click.option("--skip-lost", is_flag=True, help=f"Go on where {lost}."),
+            click.option("--skip-lost", is_flag=True, help=f"Continue if {lost}."),
             click.option(
                 "--batch", "batch_records", type=POSITIVE_COUNT, metavar="RECORDS",
-                default=1_000_000, help="That a micro-batch takes at most.",
+                default=1_000_000, help="The most records of a micro-batch.",
             ),
             click.option(
                 "--every", "every_s", type=duration_s, metavar="TIME", default=every,
-                help="With --continuous: how often records are looked for.",
+                help="With --continuous: how often to look for new records.",
             ),
             click.option(
-                "--continuous", is_flag=True, help="Go on with records that come, until Ctrl-C."
+                "--continuous", is_flag=True, help="Continue with new records, until Ctrl-C."
             ),
         ):  # fmt: skip
             made = option(made)

@@ -1,4 +1,4 @@
-"""`kwire pipeline mirror`: topics of one cluster kept the same in another."""
+"""`kwire pipeline mirror`: copies topics of one cluster to another, each record exactly once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 from kwire.cli.app import client_properties
 from kwire.cli.grammar.bounds import REPLICA_COUNT
 from kwire.cli.grammar.other_cluster import CONFIG, KAFKA, SERVER, other_cluster_options
-from kwire.cli.pipeline.job import Job, batches_options, job, topics_options
+from kwire.cli.pipeline.job import SparkJob, batches_options, job, topics_options
 from kwire.cli.text.output import counted, say
 from kwire.cli.values import duration_s
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Summary:
-    """How a run ended: where it ran to, what it read, and what it did."""
+class MirrorSummary:
+    """The result of a run: the clusters, the records read, and what was mirrored."""
 
     source: str
     target: str
@@ -38,51 +38,53 @@ class Summary:
 )  # fmt: skip
 @click.option(
     "--name", metavar="NAME", default="mirror",
-    help="Of the mirror: how far it has come is kept by this name, in the target.",
+    help="Name of the mirror, under which the target stores its progress.",
 )  # fmt: skip
 @click.option(
     "--rename", metavar="TEMPLATE", default="{topic}",
-    help="What topics are called there, '{source}.{topic}' say.",
+    help="Names of topics in the target, as in '{source}.{topic}'.",
 )  # fmt: skip
-@click.option("--source-name", metavar="NAME", default="", help="What stands for {source}.")
+@click.option(
+    "--source-name", metavar="NAME", default="", help="The text for {source} in --rename."
+)
 @click.option(
     "--groups", metavar="REGEX", default=".*",
     help="Consumer groups whose offsets are translated; '' for none.",
 )  # fmt: skip
 @click.option(
-    "--backwards", is_flag=True, help="Have offsets of groups go back in the target, too."
+    "--backwards", is_flag=True, help="Also move offsets of groups backwards in the target."
 )  # fmt: skip
 @click.option(
     "--follow-configs", is_flag=True,
-    help="Change the target's topics as the source's are changed; else they only begin alike.",
+    help="Copy later changes of topic configs, too, not only those at the creation of a topic.",
 )  # fmt: skip
-@batches_options(every="1s", lost="the source has removed records that were not mirrored yet")
+@batches_options(every="1s", lost="the source has removed records before they were mirrored")
 @click.option(
     "--sync", "sync_s", type=duration_s, metavar="TIME", default="10s",
-    help="With --continuous: how often topics and groups are looked at.",
+    help="With --continuous: how often topics and groups are compared.",
 )  # fmt: skip
 @click.option(
     "--replication-factor", type=REPLICA_COUNT, metavar="NUMBER",
-    help="Of topics that are created. [default: the target's]", show_default=False,
+    help="Replicas of topics that are created. [default: the target's]", show_default=False,
 )  # fmt: skip
 @click.option(
     "--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="lz4",
-    help="Of what is written.",
+    help="Compression of the records in the target.",
 )  # fmt: skip
 @click.option(
     "--checkpoint", metavar="DIRECTORY",
-    help="For the time of the run; where Spark runs on more machines, all see it under this path."
+    help="Directory for the run; all machines that Spark uses must see it under this path."
     " [default: a temporary one]", show_default=False,
 )  # fmt: skip
 @job("mirror")
 def command(
-    asked: Job, topics: Topics, other_server: str, other_config: Path | None,
+    asked: SparkJob, topics: Topics, other_server: str, other_config: Path | None,
     other_kafka: tuple[tuple[str, str], ...],
     name: str, rename: str, source_name: str, groups: str, backwards: bool, follow_configs: bool,
     every_s: float | None, sync_s: float, batch_records: int,
     replication_factor: int | None, compression: str, skip_lost: bool, checkpoint: str | None,
 ) -> None:  # fmt: skip
-    """Keep topics of one cluster the same in another, each record exactly once.
+    """Copy topics of one cluster to another, each record exactly once.
 
     \b
       kwire pipeline mirror orders payments --other-bootstrap-server localhost:9192
@@ -91,17 +93,18 @@ def command(
       kwire pipeline mirror orders -b localhost:9092 --other-bootstrap-server localhost:9192 \\
           --rename '{source}.{topic}' --source-name berlin
 
-    Topics are created with the partitions and the settings that they have in the source, and get
-    new partitions as they come.  Records keep partition, order, key, headers and timestamp; those
-    of open and aborted transactions are left out.  Consumer groups find their place in the target:
-    their offsets are translated and committed there, as long as nobody reads in their name.
+    Topics are created with the partitions and configs that they have in the source, and get new
+    partitions later.  Records keep partition, order, key, headers and timestamp; records of open
+    and aborted transactions are left out.  The offsets of consumer groups are translated and
+    committed in the target, as long as a group has no members there.
 
-    The target keeps how far the mirror has come, in the transactions of the records themselves: a
-    run may be killed, and repeated from anywhere, and goes on where the last one was.  Two runs of
-    one name at once fence each other off.  A topic that comes from the target is not mirrored back.
+    The target stores the progress of the mirror, in the same transactions as the records.  So a run
+    may be killed, and the next one continues from there, on any machine.  Two runs with the same
+    name at the same time fence each other.  A topic that comes from the target is not mirrored
+    back.
 
-    The properties that --kafka and --other-kafka set have the names of Kafka's Java clients.  What
-    writes takes no tokens from a file, and knows no delegation tokens.
+    The properties that --kafka and --other-kafka set have the names of Kafka's Java clients.  For
+    the target, OAUTHBEARER tokens from a file and delegation tokens do not work.
     """
     from kwire.pipeline import Kafka, Mirror, Rename, mirror
 
@@ -128,7 +131,7 @@ def command(
         done = mirroring.finish()
     _tell(asked, done)
     asked.summary(
-        Summary(asked.kafka.bootstrap, other_server, name, ended, done),
+        MirrorSummary(asked.kafka.bootstrap, other_server, name, ended, done),
         f"{counted(done.records, 'record')} mirrored in {ended.duration_s:.1f} s, "
         + (f"{done.skipped:,} were there already, " if done.skipped else "")
         + f"{done.lag:,} to go"
@@ -136,8 +139,8 @@ def command(
     )
 
 
-def _tell(asked: Job, done: Mirrored) -> None:
-    """What is worth a line of its own, unless silence was asked for."""
+def _tell(asked: SparkJob, done: Mirrored) -> None:
+    """Print created topics, topics left out, and groups, unless --quiet is given."""
     if asked.quiet:
         return
     if done.topics:

@@ -1,4 +1,4 @@
-"""`kwire pipeline query`: streaming SQL over topics."""
+"""`kwire pipeline query`: runs streaming SQL over topics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import click
 
 from kwire.cli.grammar.bounds import POSITIVE_COUNT
 from kwire.cli.grammar.commands import renamed_option
-from kwire.cli.pipeline.job import Job, job
+from kwire.cli.pipeline.job import SparkJob, job
 from kwire.cli.pipeline.rows import Rows
 from kwire.cli.streams import OutputFailed, ReaderGone
 from kwire.cli.text.output import counted, say
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
 FORMATS = ("json", "avro", "confluent-avro", "text", "binary")
 MODES = ("append", "update", "complete")
 CONSOLE_BATCH_RECORDS = 100_000
-"""Rows of a batch are shown when all of it is done: the first ones should not take long."""
+"""The batch size on the console, which shows rows when their batch is done."""
 EVERY_TOPIC = ""
 
 Named = tuple[str, str]
-"""Topic, or EVERY_TOPIC, and what is said of it."""
+"""(topic or EVERY_TOPIC, option value)."""
 
 
 def of_topic(text: str) -> Named:
-    """`TOPIC=TEXT`, or TEXT alone for every topic that is not named."""
+    """(topic, text) of `TOPIC=TEXT`; TEXT alone is for every topic that is not named."""
     named = re.match(r"([\w.-]+)=(.*)", text, re.DOTALL)
     return (named[1], named[2]) if named else (EVERY_TOPIC, text)
 
 
 def of_topic_format(text: str) -> Named:
-    """`TOPIC=FORMAT` or FORMAT."""
+    """(topic, format) of `TOPIC=FORMAT` or FORMAT."""
     topic, kind = of_topic(text)
     if kind not in FORMATS:
         raise click.BadParameter(f"{kind!r} is none of {', '.join(FORMATS)}")
@@ -48,7 +48,7 @@ def of_topic_format(text: str) -> Named:
 
 
 def of_topic_schema(text: str) -> Named:
-    """`TOPIC=SCHEMA` or SCHEMA, of which `@FILE` is what the file holds."""
+    """(topic, schema) of `TOPIC=SCHEMA` or SCHEMA; `@FILE` reads the schema from a file."""
     topic, schema = of_topic(text)
     if not schema.startswith("@"):
         return topic, schema
@@ -59,7 +59,7 @@ def of_topic_schema(text: str) -> Named:
 
 
 def watermark(text: str) -> tuple[str, tuple[str, str]]:
-    """`TOPIC.COLUMN=DELAY`."""
+    """(topic, (column, delay)) of `TOPIC.COLUMN=DELAY`."""
     named = re.fullmatch(r"(.+)\.(\w+)\s*=\s*'?([^']+)'?", text)
     if named is None:
         raise click.BadParameter(f"{text!r} is not like orders.ts='10 minutes'")
@@ -67,7 +67,7 @@ def watermark(text: str) -> tuple[str, tuple[str, str]]:
 
 
 def starting(text: str) -> dict[str, dict[int, int]] | str | int:
-    """`earliest`, `latest`, a time, or offsets as JSON."""
+    """The start of a query: `earliest`, `latest`, a time in ms, or offsets from JSON."""
     if text in {"earliest", "latest"}:
         return text
     if not text.startswith("{"):
@@ -83,8 +83,8 @@ def starting(text: str) -> dict[str, dict[int, int]] | str | int:
 
 
 @dataclass(frozen=True)
-class Summary:
-    """How a query ended: the records that it read, the dead letters and rows that it wrote."""
+class QuerySummary:
+    """The result of a query: records read, dead letters and rows written."""
 
     mode: str
     records: int
@@ -104,78 +104,82 @@ class Summary:
 @click.option("--to-parquet", metavar="DIR", help="Write the rows to Parquet files in DIR.")
 @click.option(
     "--to-format", type=click.Choice(["json", "text"]), default="json", show_default=True,
-    help="How a row becomes the value of a record: text is one column as it is.",
+    help="How a row becomes the value of a record: a JSON object, or its only column as text.",
 )  # fmt: skip
 @click.option(
-    "--partition-by", metavar="COLUMN", multiple=True, help="Directories of the Parquet files."
+    "--partition-by",
+    metavar="COLUMN",
+    multiple=True,
+    help="Column that divides the Parquet files into directories.",
 )
 @click.option(
     "-f", "--format", "formats", type=of_topic_format, metavar="[TOPIC=]FORMAT", multiple=True,
-    help=f"Of values: {', '.join(FORMATS)}. [default: json]",
+    help=f"Format of values: {', '.join(FORMATS)}. [default: json]",
 )  # fmt: skip
 @renamed_option(
     "--schema", "schemas", old=["-s"], type=of_topic_schema, metavar="[TOPIC=]SCHEMA",
     multiple=True,
-    help="Of values: 'id INT, at TIMESTAMP', Spark's JSON, an Avro schema, or @FILE with one of"
-    " them. [default: inferred from a sample; kept in the checkpoint]",
+    help="Schema of values: 'id INT, at TIMESTAMP', Spark's JSON, an Avro schema, or @FILE with one"
+    " of them. [default: inferred from a sample; kept in the checkpoint]",
 )  # fmt: skip
 @click.option(
     "--key-format", "key_formats", type=of_topic_format, metavar="[TOPIC=]FORMAT", multiple=True,
-    help="Of keys. [default: text]",
+    help="Format of keys. [default: text]",
 )  # fmt: skip
 @click.option(
     "--key-schema", "key_schemas", type=of_topic_schema, metavar="[TOPIC=]SCHEMA", multiple=True,
-    help="Of keys.",
+    help="Schema of keys.",
 )  # fmt: skip
 @click.option(
     "-t", "--table", "tables", metavar="TOPIC", multiple=True,
-    help="Read a topic as a table: the latest value of each key, without those that a null value"
-    " removed; all of it is read anew for every micro-batch.",
+    help="Read a topic as a table: the latest value of each key, without keys that a null value"
+    " removed. The whole topic is read again for every micro-batch.",
 )  # fmt: skip
 @click.option(
     "-w", "--watermark", "watermarks", type=watermark, metavar="TOPIC.COLUMN=DELAY", multiple=True,
-    help="A stream's event time, and how late rows may come: orders.ts='10 minutes'.",
+    help="The event time of a topic, and how late its rows may be: orders.ts='10 minutes'.",
 )  # fmt: skip
 @click.option(
     "--dead-letter", "dead_letters", metavar="TOPIC",
-    help="Write records that do not parse to a topic, with the headers kwire.topic,"
+    help="Write records that cannot be parsed to TOPIC, with the headers kwire.topic,"
     " kwire.partition, kwire.offset and kwire.why. [default: the first of them ends the query]",
 )  # fmt: skip
-@click.option("--skip-bad", is_flag=True, help="Leave records out that do not parse.")
+@click.option("--skip-bad", is_flag=True, help="Skip records that cannot be parsed.")
 @click.option(
     "--mode", type=click.Choice(MODES),
     help="Spark's output mode. [default: the first that the query allows]",
 )  # fmt: skip
-@click.option("--once", is_flag=True, hidden=True)  # its former name for what is the default now
-@click.option("--continuous", is_flag=True, help="Go on with records that come, until Ctrl-C.")
+@click.option("--once", is_flag=True, hidden=True)  # The former option for what is the default now.
+@click.option("--continuous", is_flag=True, help="Continue with new records, until Ctrl-C.")
 @click.option(
     "--every", "every_s", type=duration_s, metavar="TIME",
-    help="With --continuous: how often records are looked for, 10s say."
-    " [default: as soon as the batch before is done]",
+    help="With --continuous: how often to look for new records, as in 10s."
+    " [default: when the previous batch is done]",
 )  # fmt: skip
 @click.option(
     "-c", "--checkpoint", metavar="DIR",
-    help="Remembers how far the query is: needed for topics and Parquet.",
+    help="Directory that stores the progress of the query; required for topics and Parquet.",
 )  # fmt: skip
 @click.option(
     "--from", "start", type=starting, metavar="WHERE", default="earliest", show_default=True,
-    help="Where to begin without a checkpoint: earliest, latest, a time (2026-03-01T12:00, -2h),"
+    help="Where to start without a checkpoint: earliest, latest, a time (2026-03-01T12:00, -2h),"
     """ or offsets ({"orders": {"0": 12}}, -2 is earliest, -1 latest).""",
 )  # fmt: skip
 @click.option(
     "--batch", "records_per_batch", type=POSITIVE_COUNT, metavar="RECORDS",
-    help="At most so many records of a topic in a micro-batch."
+    help="The most records of a topic in a micro-batch."
     f" [default: {CONSOLE_BATCH_RECORDS:,} on the console]",
 )  # fmt: skip
 @click.option(
     "--sample", type=POSITIVE_COUNT, metavar="RECORDS", default=1_000, show_default=True,
-    help="Infer a schema from the first so many records of a topic.",
+    help="Number of records of a topic from which a schema is inferred.",
 )  # fmt: skip
 @job("query")
-def command(asked: Job, **options: Any) -> None:  # noqa: ANN401 - as the options are typed
-    """Run SQL over topics, to the console, a topic or Parquet.
+def command(asked: SparkJob, **options: Any) -> None:  # noqa: ANN401 - as the options are typed
+    """Run SQL over topics, with output to the console, a topic or Parquet.
 
-    It ends when what is in the topics now is done; --continuous goes on.
+    The query ends when it has processed the records that the topics hold now; --continuous goes on
+    with new records.
 
     \b
       kwire pipeline query "SELECT carrier, dest, arr_delay FROM flights WHERE arr_delay > 60"
@@ -185,17 +189,17 @@ def command(asked: Job, **options: Any) -> None:  # noqa: ANN401 - as the option
           GROUP BY window(time_hour, '1 day'), origin" \\
           --watermark weather.time_hour='1 hour' --to-parquet /data/hours --checkpoint /data/c2
 
-    Each topic that SQL names is a view of its name: the fields of its values (of text: `value`),
-    and _key, _partition, _offset, _timestamp and _headers of each record. A name with dots or
-    dashes stands in backquotes.
+    Each topic in the SQL is a view. Its columns are the fields of the values (`value` for text),
+    and _key, _partition, _offset, _timestamp and _headers of each record. Put a name with dots or
+    dashes in backquotes.
 
-    Rows go to Parquet exactly once, to a topic at least once: after a crash the last batch may be
-    written again. In a topic, the columns _key, _headers and _topic are the record's own, others
-    that begin with _ are left out, and the rest is a JSON object. On the console, rows are a table,
-    in a pipe or with --json a JSON object a line.
+    Rows are written to Parquet exactly once, and to a topic at least once: after a crash the last
+    batch may be written again. In a topic, the columns _key, _headers and _topic set the parts of
+    the record, other columns that begin with _ are left out, and the rest is a JSON object. The
+    console shows rows as a table; in a pipe or with --json each row is a line of JSON.
 
-    Without --mode the first of append, update and complete that Spark takes is used. In append a
-    window's row comes once, when the watermark has passed its end.
+    Without --mode, the first of append, update and complete that Spark accepts is used. In append
+    mode the row of a window is written once, when the watermark has passed its end.
     """
     from kwire.pipeline import PipelineError
     from kwire.pipeline.session import AVRO
@@ -218,8 +222,8 @@ def command(asked: Job, **options: Any) -> None:  # noqa: ANN401 - as the option
     _tell(asked, summary, on_console)
 
 
-def _query(asked: Job, options: dict[str, Any], rows: Rows | None) -> Query:
-    """What the options ask for.  Raises PipelineError where they contradict each other."""
+def _query(asked: SparkJob, options: dict[str, Any], rows: Rows | None) -> Query:
+    """The query that the options describe.  Raises PipelineError if they contradict each other."""
     from kwire.pipeline import Query
 
     batch = options["records_per_batch"]
@@ -276,7 +280,7 @@ def _views(options: dict[str, Any]) -> dict[str, View]:
 
 
 def _form(topic: str, kinds: dict[str, str], schemas: dict[str, str], default: str) -> Form:
-    """What is said of a topic, else of every topic; a schema goes with a format that has one."""
+    """The form for a topic, or that for every topic."""
     from kwire.pipeline import Form
 
     kind = kinds.get(topic, kinds.get(EVERY_TOPIC, default))
@@ -286,8 +290,8 @@ def _form(topic: str, kinds: dict[str, str], schemas: dict[str, str], default: s
     return Form(kind, schema)
 
 
-def _run(asked: Job, query: Query, *, quiet: bool) -> Summary:
-    """Start the query and follow it to its end."""
+def _run(asked: SparkJob, query: Query, *, quiet: bool) -> QuerySummary:
+    """Start the query, show its progress, and return the result."""
     from kwire import pipeline
     from kwire.pipeline.errors import QueryFailed
 
@@ -300,7 +304,7 @@ def _run(asked: Job, query: Query, *, quiet: bool) -> Summary:
             if isinstance(error.__cause__, ReaderGone | OutputFailed):
                 raise error.__cause__ from None
             raise
-    return Summary(
+    return QuerySummary(
         mode=running.mode,
         records=done.rows.records,
         dead_letters=done.letters,
@@ -313,8 +317,8 @@ def _run(asked: Job, query: Query, *, quiet: bool) -> Summary:
     )
 
 
-def _tell(asked: Job, summary: Summary, on_console: bool) -> None:
-    """The summary; of a query whose rows are standard output, on standard error."""
+def _tell(asked: SparkJob, summary: QuerySummary, on_console: bool) -> None:
+    """Print the summary; on standard error if the rows are on standard output."""
     read = counted(summary.records, "record")
     how = "stopped" if summary.stopped else "done"
     letters = f", {counted(summary.dead_letters, 'dead letter')}" if summary.dead_letters else ""

@@ -1,4 +1,4 @@
-"""`kwire pipeline replay`: an archive's records back into topics, each exactly once."""
+"""`kwire pipeline replay`: writes the records of an archive to topics, each exactly once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from kwire.cli.grammar.bounds import RATIO_MAX
-from kwire.cli.pipeline.job import Job, job
+from kwire.cli.pipeline.job import SparkJob, job
 from kwire.cli.text.output import counted
 from kwire.cli.values import (
     instant,
@@ -20,32 +20,32 @@ from kwire.cli.values import (
 )
 
 SPEED_MIN = 1e-6
-"""A second of the records takes twelve days then: by less no replay ends."""
+"""The lowest speed, at which one second of records takes twelve days."""
 RANGE = re.compile(r"(?P<topic>[\w.-]+):(?P<partition>\d+)=(?P<first>\d*)-(?P<end>\d*)")
 
 
 def offset_range(text: str) -> tuple[str, int, int | None, int | None]:
-    """`orders:0=100-200`, `orders:0=100-`, `orders:0=-200`: the second offset is left out."""
-    found = RANGE.fullmatch(text)
-    if found is None:
+    """(topic, partition, first, end) of `orders:0=100-200`; `orders:0=100-` has no end."""
+    match = RANGE.fullmatch(text)
+    if match is None:
         raise click.BadParameter(f"{text!r} is not like orders:0=100-200 or orders:0=100-")
-    first, end = (_offset(found[name]) if found[name] else None for name in ("first", "end"))
-    (partition,) = partitions(found["partition"])
-    return found["topic"], partition, first, end
+    first, end = (_offset(match[name]) if match[name] else None for name in ("first", "end"))
+    (partition,) = partitions(match["partition"])
+    return match["topic"], partition, first, end
 
 
 def _offset(digits: str) -> int:
     number = position(digits)
-    assert isinstance(number, int)  # as digits alone are
+    assert isinstance(number, int)  # RANGE allows only digits.
     return number
 
 
 def speed(text: str) -> float:
-    """`10x`, `0.5`: how many times faster than the records were made."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)x?", text.strip())
-    if found is None or not SPEED_MIN <= float(found[1]) <= RATIO_MAX:
+    """The factor in `10x` or `0.5`."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)x?", text.strip())
+    if match is None or not SPEED_MIN <= float(match[1]) <= RATIO_MAX:
         raise click.BadParameter(f"{shortened(text)} is not a speed like 10x or 0.5")
-    return float(found[1])
+    return float(match[1])
 
 
 @click.command("replay", context_settings={"show_default": True})
@@ -54,7 +54,7 @@ def speed(text: str) -> float:
 @click.option(
     "--from", "directory", metavar="DIRECTORY", required=True,
     type=click.Path(file_okay=False, exists=True, path_type=Path),
-    help="Of the archive; where Spark runs on more machines, all see it under this path.",
+    help="Directory of the archive; all machines that Spark uses must see it under this path.",
 )  # fmt: skip
 @click.option(
     "--rename", type=setting, metavar="TOPIC=TARGET", multiple=True,
@@ -62,55 +62,55 @@ def speed(text: str) -> float:
 )  # fmt: skip
 @click.option(
     "--since", "since_ms", type=instant, metavar="TIME",
-    help="Only records of this time and later: 2026-03-01T12:00 (UTC), milliseconds, or -2h.",
+    help="Only records at or after TIME: 2026-03-01T12:00 (UTC), milliseconds, or -2h.",
 )  # fmt: skip
 @click.option(
-    "--until", "until_ms", type=instant, metavar="TIME", help="Only records before this time."
+    "--until", "until_ms", type=instant, metavar="TIME", help="Only records before TIME."
 )  # fmt: skip
 @click.option(
     "--offsets", "ranges", type=offset_range, metavar="TOPIC:P=FIRST-END", multiple=True,
-    help="Only these offsets of a partition, END left out; may be given several times.",
+    help="Only offsets from FIRST to before END of a partition; may be given several times.",
 )  # fmt: skip
 @click.option(
-    "--speed", type=speed, metavar="N", help="N times the pace at which the records were made."
-    " [default: as fast as can be]",
+    "--speed", type=speed, metavar="N", help="N times the pace of the records' timestamps."
+    " [default: as fast as possible]",
 )  # fmt: skip
 @settings_option(
     "-s", "--set", "configs", old=["--config"],
-    help="A setting of topics that have to be created.",
+    help="Set a config of topics that are created.",
 )  # fmt: skip
 @click.option(
     "--name", metavar="NAME",
-    help="What is written already is known by it: another name writes all once more."
-    " [default: one for the archive and what is asked of it]",
+    help="Name of the replay, under which the cluster stores its progress; another name writes all"
+    " records again. [default: one for the archive and the options]",
 )  # fmt: skip
 @job("replay")
 def command(
-    asked: Job, names: tuple[str, ...], pattern: str | None, directory: Path,
+    asked: SparkJob, names: tuple[str, ...], pattern: str | None, directory: Path,
     rename: tuple[tuple[str, str], ...], since_ms: int | None, until_ms: int | None,
     ranges: tuple[tuple[str, int, int | None, int | None], ...], speed: float | None,
     configs: tuple[tuple[str, str], ...], name: str | None,
 ) -> None:  # fmt: skip
-    """Write an archive's records into topics, each exactly once.
+    """Write the records of an archive to topics, each exactly once.
 
     \b
       kwire pipeline replay orders --from /data/archive --rename orders=orders-again
       kwire pipeline replay --from /data/archive --since 2026-03-01 --until 2026-03-02
       kwire pipeline replay orders --from /data/archive --speed 10x
 
-    A record goes to the partition that it came from, with its key, headers and timestamp, in the
-    order of its partition.  Topics that are missing are created with as many partitions as the
-    archive knows of, and keep their records for ever (retention.ms=-1) unless --set says
-    otherwise: with a usual retention, old records would be removed again at once.
+    Each record goes to the partition that it came from, in the same order, with its key, headers
+    and timestamp.  Missing topics are created with as many partitions as the archive has, and keep
+    their records for ever (retention.ms=-1) unless --set says otherwise; with a usual retention the
+    broker would soon delete old records.
 
-    The records and how far the replay has come are written in Kafka transactions.  A run that was
-    killed goes on when it is started again; after the end, a run writes what was archived since.
-    With --speed, records of all partitions are written in the order of their time.
+    Records and progress are written in the same Kafka transactions, so a run that was killed
+    continues when it is started again.  After the end, another run writes the records archived
+    since.  With --speed, records of all partitions are written in the order of their timestamps.
     """
     from kwire import pipeline
 
     if names and pattern:
-        raise click.UsageError("name topics, or give --pattern, and not both")
+        raise click.UsageError("name topics or give --pattern, not both")
     what = pipeline.Replay(
         asked.kafka,
         directory,

@@ -1,4 +1,4 @@
-"""The rows of a query on standard output: tables on a terminal, JSON lines in a pipe."""
+"""Prints the rows of a query: tables on a terminal, JSON lines in a pipe."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Rows:
         self._as_lines = as_lines
 
     def __call__(self, rows: DataFrame, batch: int) -> None:
-        """As Spark's foreachBatch calls it: from a thread of its own."""
+        """Print the rows of a batch.  Spark's foreachBatch calls it from a thread of its own."""
         from pyspark.sql import functions as f
 
         rows = rows.toDF(*apart(rows.columns))
@@ -44,7 +44,7 @@ class Rows:
 
 
 def apart(names: list[str]) -> list[str]:
-    """Names that are all different: SELECT * of a join gives `year` twice, as year and year_2."""
+    """The names made unique: two columns `year`, as a join may give, become year and year_2."""
     seen: Counter[str] = Counter()
     found = []
     for name in names:
@@ -55,7 +55,7 @@ def apart(names: list[str]) -> list[str]:
 
 
 def cell(value: Any) -> Cell:  # noqa: ANN401 - JSON
-    """A value as a table shows it: a window as its two ends, what has parts as JSON."""
+    """A value as a cell of a table: a window as its two ends, objects and lists as JSON."""
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):
         return value
     if isinstance(value, dict) and value.keys() == SPAN:

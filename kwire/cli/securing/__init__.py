@@ -1,1 +1,1 @@
-"""Commands about who may come in: certificates, brokers that are secured, a check of settings."""
+"""Commands about security: certificates, tokens, secured brokers, and a check of settings."""

@@ -1,4 +1,4 @@
-"""`kwire certs`: certificates to develop with, for brokers and clients."""
+"""`kwire certs`: creates certificates of brokers and clients for development."""
 
 from __future__ import annotations
 
@@ -30,31 +30,32 @@ def folder_option(command: C) -> C:
         show_default=True,
         metavar="FOLDER",
         type=click.Path(file_okay=False, path_type=Path),
-        help="Where the authority is, and what it signs.",
+        help="Folder of the authority and of the certificates that it signs.",
     )(command)
 
 
 def making_options(command: C) -> C:
     for option in (
-        click.option("--p12", is_flag=True, help="A PKCS12 keystore, instead of PEM."),
+        click.option("--p12", is_flag=True, help="Write a PKCS12 keystore instead of PEM."),
         click.option(
-            "--days", type=CERTIFICATE_DAYS, default=DAYS, show_default=True, help="How long."
+            "--days", type=CERTIFICATE_DAYS, default=DAYS, show_default=True,
+            help="How many days the certificate is valid.",
         ),
         folder_option,
-    ):
+    ):  # fmt: skip
         command = option(command)
     return command
 
 
 @click.group("certs", cls=Commands)
 def command() -> None:
-    """Make certificates to develop with: an authority, keystores of brokers and clients.
+    """Create certificates for development: an authority, and keystores of brokers and clients.
 
-    Each comes with a properties file of the settings that use it, as Kafka names them.  The
-    authority is made with the first certificate; ca.pem is what the others are to trust.
+    Each keystore comes with a properties file, which has the Kafka settings that use it.  The first
+    certificate also creates the authority; brokers and clients have to trust its ca.pem.
 
     \b
-      kwire certs broker localhost my-host 10.0.0.7     for a broker that is reached so
+      kwire certs broker localhost my-host 10.0.0.7     for a broker with these addresses
       kwire certs client alice                          for a client: User:CN=alice
       kwire certs client alice --p12 --days 30
       kwire certs list
@@ -63,10 +64,10 @@ def command() -> None:
 
 @command.command("broker")
 @click.argument("hosts", nargs=-1, required=True, metavar="HOST...")
-@click.option("--name", help="What its files are called; by default as its first HOST.")
+@click.option("--name", help="Name of its files. Default: the first HOST.")
 @making_options
 def broker(hosts: tuple[str, ...], name: str | None, folder: Path, days: int, p12: bool) -> None:
-    """A keystore of a broker that clients reach by these names and addresses.
+    """Create a keystore of a broker that clients reach by these names and addresses.
 
     \b
       kwire certs broker localhost 127.0.0.1
@@ -79,7 +80,7 @@ def broker(hosts: tuple[str, ...], name: str | None, folder: Path, days: int, p1
 @click.argument("name")
 @making_options
 def client(name: str, folder: Path, days: int, p12: bool) -> None:
-    """A keystore of a client, who is `User:CN=NAME` to a broker that asks for it.
+    """Create a keystore of a client, whose principal is `User:CN=NAME`.
 
     \b
       kwire certs client alice
@@ -91,7 +92,7 @@ def client(name: str, folder: Path, days: int, p12: bool) -> None:
 @folder_option
 @json_option
 def listed(folder: Path, as_json: bool) -> None:
-    """List the certificates that are there, and when they end.
+    """List the certificates, and when they expire.
 
     \b
       kwire certs list --dir kwire-certs
@@ -118,7 +119,7 @@ def _made(folder: Path, name: str, make: Callable[[DevelopmentAuthority], Issued
     from kwire.security.tls.making import DevelopmentAuthority
 
     if not name or "/" in name or name.startswith(".") or name in ("ca", "ca-key"):
-        raise click.UsageError(f"{name!r} cannot be the name of a file here")
+        raise click.UsageError(f"{name!r} cannot be used as a file name: give another --name")
     try:
         return make(DevelopmentAuthority(folder))
     except (OSError, ValueError) as problem:
@@ -128,5 +129,5 @@ def _made(folder: Path, name: str, make: Callable[[DevelopmentAuthority], Issued
 
 def _tell(issued: Issued) -> None:
     keystore = issued.keystore
-    say(f"{keystore}: the key and its certificate")
+    say(f"{keystore}: the private key and its certificate")
     say(f"{keystore.with_name(keystore.stem + '.properties')}: the settings that use it")

@@ -1,4 +1,4 @@
-"""How a client of each kind is told to log in to a secured broker: pure."""
+"""The client settings, for each kind of client, that log in to a secured broker; without I/O."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
 @dataclass(frozen=True, slots=True)
-class Login:
-    """Where a broker is, whom it is to trust, and who comes."""
+class ClientLogin:
+    """The bootstrap servers, the trusted authority, and the user with its password."""
 
     bootstrap: str
     authority: Path
@@ -26,8 +26,8 @@ class Login:
         return f"<Login of {self.user} at {self.bootstrap}>"
 
 
-def java(login: Login) -> dict[str, str]:
-    """For Java clients and Apache Kafka's tools (`--command-config`), and kwire's own commands."""
+def java(login: ClientLogin) -> dict[str, str]:
+    """Properties for Java clients, Apache Kafka's tools and kwire (`--command-config`)."""
     return {
         "bootstrap.servers": login.bootstrap,
         "security.protocol": "SASL_SSL",
@@ -40,8 +40,8 @@ def java(login: Login) -> dict[str, str]:
     }
 
 
-def librdkafka(login: Login) -> dict[str, str]:
-    """For librdkafka: confluent-kafka, kcat and many others."""
+def librdkafka(login: ClientLogin) -> dict[str, str]:
+    """Properties for clients with librdkafka: confluent-kafka, kcat and many others."""
     return {
         "bootstrap.servers": login.bootstrap,
         "security.protocol": "SASL_SSL",
@@ -52,8 +52,8 @@ def librdkafka(login: Login) -> dict[str, str]:
     }
 
 
-def kafka_python(login: Login) -> dict[str, str]:
-    """Keyword arguments of kafka-python's clients."""
+def kafka_python(login: ClientLogin) -> dict[str, str]:
+    """Keyword arguments for kafka-python's clients."""
     return {
         "bootstrap_servers": login.bootstrap,
         "security_protocol": "SASL_SSL",
@@ -64,12 +64,12 @@ def kafka_python(login: Login) -> dict[str, str]:
     }
 
 
-def spark(login: Login) -> dict[str, str]:
-    """Options of Spark's Kafka source and sink."""
+def spark(login: ClientLogin) -> dict[str, str]:
+    """Options for Spark's Kafka source and sink."""
     return {f"kafka.{name}": value for name, value in java(login).items()}
 
 
-def files(login: Login) -> dict[str, str]:
+def files(login: ClientLogin) -> dict[str, str]:
     """The content of each file by its name."""
     return {
         "client.properties": properties_text(java(login)),

@@ -1,4 +1,4 @@
-"""`kwire doctor`: what a broker's settings leave open, before somebody finds out."""
+"""`kwire doctor`: checks the security of a broker's settings."""
 
 from __future__ import annotations
 
@@ -19,18 +19,20 @@ if TYPE_CHECKING:
 
 @click.command("doctor")
 @click.argument("properties", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--security", is_flag=True, help="Who may come in, read and do what: all there is.")
-@settings_option("-s", "--set", "settings", help="A setting by Kafka's name; goes before the file.")
+@click.option("--security", is_flag=True, help="Check security, which is the only check so far.")
+@settings_option(
+    "-s", "--set", "settings", help="Set a setting by Kafka's name; it wins over the file."
+)
 @json_option
 @checks
 def command(
     properties: Path, security: bool, settings: tuple[tuple[str, str], ...], as_json: bool
 ) -> None:
-    """Look at a server.properties, and say what is wrong with it.
+    """Check the security of a server.properties file, and list the findings.
 
-    Of each finding it is told whether something is open (somebody may come in, do or read what
-    they should not), broken (it does not do what it says, or will not soon), or weak.  No secret
-    is shown.  It ends with 1 where anything is open or broken.
+    A finding is open (somebody can connect, read or change what they should not), broken (a setting
+    does not work, or soon will not), or weak.  No secret is shown.  Exits with 1 if a finding is
+    open or broken.
 
     \b
       kwire doctor server.properties
@@ -71,5 +73,5 @@ def _findings(path: Path, settings: dict[str, str]) -> Iterator[SecurityFinding]
         return
     yield from findings(config, datetime.datetime.now(datetime.UTC))
     if has_secrets(config) and readable_by_others(path):
-        says = "it has secrets in it, and others than its owner may read it"
+        says = "the file holds secrets, and users other than its owner can read it"
         yield SecurityFinding(Grade.OPEN, str(path), says)

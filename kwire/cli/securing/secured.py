@@ -1,12 +1,13 @@
-"""`kwire serve --secure`: brokers for this machine that let nobody in without a password.
+"""`kwire serve --secure`: brokers on this machine that require TLS and a password.
 
-Beside the data lies a folder with an authority of the broker's own, its certificate, and the files
-by which clients of each kind log in as its one user, who may do everything.  It is not within the
-data directory, for Apache Kafka takes no folder there but those of partitions.
+A folder next to the data holds an authority, the broker's certificate, and files with which each
+kind of client logs in as the user admin, who may do everything.  It is not in the data directory,
+where Apache Kafka accepts only folders of partitions.
 
-Several brokers (`--brokers N`) ask each other at a listener of their own, BROKERS, by mutual TLS:
-a password in the metadata could let no broker in before it has read the metadata.  Who has the
-key of the brokers' certificate, which only its owner may read, is `User:CN=broker` there.
+Several brokers (`--brokers N`) connect to each other at a listener of their own, BROKERS, with
+mutual TLS.  Passwords would not work there: they are in the metadata, which a broker can read only
+after it has connected.  The principal of the brokers' certificate is `User:CN=broker`; only the
+owner of the files can read its key.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from kwire.cli.securing.client_files import MECHANISM, Login, files
+from kwire.cli.securing.client_files import MECHANISM, ClientLogin, files
 from kwire.cluster.decisions.scram_changes import CredentialChange, CredentialUpsertion
 from kwire.cluster.metadata.credentials import MECHANISMS, credentials_of
 from kwire.security.authority import STANDARD
@@ -48,39 +49,42 @@ RENEWED_BEFORE: Final = datetime.timedelta(days=30)
 LISTENER: Final = "SASL_SSL://localhost"
 DEFAULT_PORT: Final = 9092
 BROKERS: Final = "BROKERS"
-"""The listener of brokers among each other."""
+"""The listener that brokers use between each other."""
 _ENABLED: Final = "SCRAM-SHA-512,SCRAM-SHA-256"
-"""The second for clients that go by its name: it is what Kafka's examples log in by, and the
-default of `kwire users add` and `kwire tokens create`."""
+"""Kafka's examples use the second mechanism, and it is the default of `kwire users add` and
+`kwire tokens create`."""
 OWN: Final = ("listeners", "authorizer.class.name", "super.users", "sasl.enabled.mechanisms")
-"""What --secure sets itself."""
+"""The settings that --secure sets itself."""
 OWN_OF_SEVERAL: Final = (
     *OWN,
     "inter.broker.listener.name",
     "security.inter.broker.protocol",
     "listener.security.protocol.map",
 )
-"""With --brokers."""
+"""The settings that --secure sets itself with --brokers."""
 
 log = logging.getLogger("kwire.serve")
 
 
 @dataclass(slots=True)
 class Secured:
-    """The folder of a secured broker."""
+    """The folder with the secrets of secured brokers."""
 
     folder: Path
     has_new_password: bool = False
-    """Whether it was drawn just now: then it is the user's, whatever it was before."""
+    """Whether the password was just generated, so that the user gets it in place of any other."""
 
     @classmethod
     def beside(cls, data: str) -> Secured:
-        """That of the broker whose (first) log directory is `data`."""
+        """The folder next to the broker's log directory `data`, the first one of several."""
         path = Path(data.partition(",")[0].strip()).absolute()
         return cls(path.with_name(f"{path.name}-secure"))
 
     def prepare(self) -> dict[str, str]:
-        """Have a certificate that holds, and a password; the settings that use them.  OSError."""
+        """Create a valid certificate and a password if needed; returns the settings that use them.
+
+        Raises OSError.
+        """
         authority = DevelopmentAuthority(self.folder)
         keystore = self.folder / KEYSTORE
         if not keystore.exists() or _ends_soon(keystore):
@@ -103,21 +107,21 @@ class Secured:
 
     @staticmethod
     def listeners_at(port: int) -> str:
-        """Of a broker of several: for clients at that port, for the others at any that is free."""
+        """`listeners` of one broker of several: clients at this port, brokers at a free port."""
         return f"{LISTENER}:{port},{BROKERS}://localhost:0"
 
     def write_broker_files(self, settings: Mapping[int, Mapping[str, str]]) -> None:
-        """What each broker of several runs by, by its number: broker-N.properties."""
-        (self.folder / BROKER_FILE).unlink(missing_ok=True)  # that of a broker by itself
+        """Write the settings of each broker of several to broker-N.properties."""
+        (self.folder / BROKER_FILE).unlink(missing_ok=True)  # A single broker has written it.
         for number, of_broker in settings.items():
             self.write_broker_file(f"broker-{number}.properties", of_broker)
 
     def write_broker_file(self, name: str, settings: Mapping[str, str]) -> None:
-        """What a broker runs by, as a server.properties that only its owner may read."""
+        """Write the settings of a broker to a properties file that only its owner can read."""
         write_secret(self.folder / name, properties_text(settings).encode())
 
     async def add_user(self, broker: Broker) -> None:
-        """Let the user in; who was given another password since keeps that.  Raises StoreError."""
+        """Add the user admin with the password, unless it has one.  Raises StoreError."""
         if credentials_of(broker.image, USER) and not self.has_new_password:
             return
         number = next(key for key, name in MECHANISMS.items() if name == MECHANISM)
@@ -127,11 +131,11 @@ class Secured:
         await broker.membership.commit([CredentialChange(USER, [upsertion]).decide])
 
     def write_client_files(self, bootstrap: str) -> None:
-        """How clients log in; only their owner may read it."""
-        login = Login(bootstrap, self.folder / AUTHORITY, USER, self._password())
+        """Write the files with which clients log in, which only their owner can read."""
+        login = ClientLogin(bootstrap, self.folder / AUTHORITY, USER, self._password())
         for name, content in files(login).items():
             write_secret(self.folder / name, content.encode())
-            log.info("%s logs in by %s", USER, self.folder / name)
+            log.info("clients log in as %s with %s", USER, self.folder / name)
 
     def _password(self) -> str:
         return (self.folder / PASSWORD_FILE).read_text().strip()
@@ -140,7 +144,7 @@ class Secured:
 def secured_settings(
     given: Mapping[str, str], data: str, port: int | None
 ) -> tuple[Secured, dict[str, str]]:
-    """The folder, and all settings of the broker.  Raises UsageError."""
+    """The folder of secrets and all settings of the broker.  Raises UsageError."""
     refuse_own(given, OWN)
     secured = Secured.beside(data)
     own = {
@@ -152,14 +156,14 @@ def secured_settings(
 
 
 def refuse_own(given: Iterable[str], own: Iterable[str]) -> None:
-    """Raises UsageError where one of the settings, of all brokers or of one, is set by --secure."""
+    """Raises UsageError if a given setting, of all brokers or of one, is one of `own`."""
     for name in given:
         if name.rpartition(":")[2] in own:
-            raise click.UsageError(f"--secure sets {name}: leave out --set {name}")
+            raise click.UsageError(f"--secure sets {name} itself: leave out --set {name}")
 
 
 def settings_of_several(secured: Secured) -> dict[str, str]:
-    """Those of each broker of a cluster, beside its `listeners`."""
+    """The settings of each broker of a secured cluster, without its `listeners`."""
     wanted = secured.prepare()
     of_brokers = f"listener.name.{BROKERS.lower()}"
     return {
@@ -174,7 +178,7 @@ def settings_of_several(secured: Secured) -> dict[str, str]:
 
 
 def preparing(secured: Secured) -> Callable[[Broker], Awaitable[None]]:
-    """What is done before clients are let in."""
+    """The function that adds the user and writes the client files before clients connect."""
 
     async def prepare(broker: Broker) -> None:
         await secured.add_user(broker)

@@ -1,4 +1,4 @@
-"""`kwire tokens`: delegation tokens, by which somebody logs in who has no password."""
+"""`kwire tokens`: creates, lists, renews and expires delegation tokens."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 def command() -> None:
     """Create, list, renew and expire delegation tokens.
 
-    Who has a token logs in as its owner by SCRAM, until it expires: jobs on many machines need no
-    password.  It is renewed, by its owner or by whom that names, for as long as it may live.  To
-    ask for tokens you must have logged in yourself (--command-config), not by a token.
+    A client with a token can log in as its owner by SCRAM until the token expires, so jobs on many
+    machines need no password.  The owner and the renewers can renew a token up to its maximum
+    lifetime.  To use these commands, log in (--command-config) without a token.
 
     \b
       kwire tokens create --renewer User:scheduler > token.properties
@@ -53,19 +53,19 @@ def _period_ms(period_s: float | None) -> int:
 @command.command("create")
 @click.option(
     "--owner", type=named_principal, metavar="User:NAME",
-    help="Whose it is, if not yours; takes the right CREATE_TOKENS on that user.",
+    help="Owner of the token. Default: you. Needs the right CREATE_TOKENS on that user.",
 )  # fmt: skip
 @click.option(
     "--renewer", "renewers", type=named_principal, metavar="User:NAME", multiple=True,
-    help="Who may renew and end it beside its owner.",
+    help="User who may renew and expire it, besides the owner.",
 )  # fmt: skip
 @_period_option(
-    "--max-life", words="How long it may live, however often it is renewed; the broker's"
-    " delegation.token.max.lifetime.ms at most, and if not given.",
+    "--max-life", words="Longest lifetime with renewals. Default and maximum:"
+    " delegation.token.max.lifetime.ms of the broker.",
 )  # fmt: skip
 @click.option(
     "-m", "--mechanism", type=click.Choice(MECHANISMS, case_sensitive=False),
-    default=MECHANISMS[0], show_default=True, help="By what clients are to log in.",
+    default=MECHANISMS[0], show_default=True, help="SASL mechanism of the printed properties.",
 )  # fmt: skip
 @json_option
 @connected
@@ -77,11 +77,11 @@ def create_command(
     mechanism: str,
     as_json: bool,
 ) -> None:
-    """Create a token, and print the client properties by which it logs in.
+    """Create a token, and print client properties that log in with it.
 
-    They are complete: where the cluster is, whom to trust, and the login, so that
-    `kwire topics list --command-config FILE` works by them.  They hold its secret, which no other
-    command shows.  What is said of it goes to standard error.
+    The properties are complete (bootstrap servers, truststore, login), so that
+    `kwire topics list --command-config FILE` works with them.  They hold the secret of the token,
+    which no other command shows.  Messages go to standard error.
     """
     from kwire.client.access.tokens import create_token
     from kwire.security.tls.making import properties_text
@@ -92,20 +92,17 @@ def create_command(
     else:
         click.echo(properties_text(_login(cluster, token, mechanism)), nl=False)
     say(
-        f"token {token.id} of {token.owner} holds until {iso_time(token.expiry_ms)},"
-        f" renewed until {iso_time(token.max_ms)}"
+        f"token {token.id} of {token.owner} expires at {iso_time(token.expiry_ms)}, with renewals"
+        f" at {iso_time(token.max_ms)}"
     )
 
 
 OF_THE_OWNER = ("ssl.keystore.", "ssl.key.")
-"""Properties by which the one who asks for a token shows who they are: not whoever uses it."""
+"""Properties of the certificate of the user who creates the token, which a user of it lacks."""
 
 
 def _login(cluster: Cluster, token: Token, mechanism: str) -> dict[str, str]:
-    """Client properties that are complete: where the cluster is, whom to trust, who comes.
-
-    They are those that the token was asked for by, with another login.
-    """
+    """Complete client properties: those of this command, with the token as the login."""
     own = {} if cluster.security is None else cluster.security.properties
     reached = {
         name: str(Path(value).absolute()) if name == TRUSTED else value
@@ -115,11 +112,12 @@ def _login(cluster: Cluster, token: Token, mechanism: str) -> dict[str, str]:
     protocol = "PLAINTEXT" if cluster.security is None else cluster.security.protocol
     where = {"bootstrap.servers": cluster.bootstrap_text}
     if not protocol.startswith("SASL_"):
-        # One who came by a certificate: tokens log in at another listener, which only people know.
+        # The user logged in by a certificate.  A token needs a listener with SASL, whose address
+        # is not known here.
         protocol, where = f"SASL_{protocol}", {}
         say(
-            f"security.protocol is {protocol}, for a token logs in by SASL; bootstrap.servers is"
-            " left out: give the address of a listener that has it"
+            f"security.protocol is {protocol}, since a token needs SASL; bootstrap.servers is left"
+            " out: add the address of a listener with SASL"
         )
     return {
         **where,
@@ -138,7 +136,7 @@ def _login(cluster: Cluster, token: Token, mechanism: str) -> dict[str, str]:
 @json_option
 @connected
 def list_command(cluster: Cluster, owners: tuple[str, ...], as_json: bool) -> None:
-    """List the tokens that you may see, or those of these owners; never their secrets."""
+    """List the tokens that you may see, or those of some owners, without their secrets."""
     from kwire.client.access.tokens import describe_tokens
 
     found = describe_tokens(cluster, owners)
@@ -169,32 +167,32 @@ def _shown(token: Token) -> dict[str, Any]:
 @command.command("renew")
 @click.argument("token_id", metavar="TOKEN")
 @_period_option(
-    "--for", words="How long it is to hold from now on; the broker's"
-    " delegation.token.expiry.time.ms at most, and if not given.",
+    "--for", words="How long it is valid from now on. Default and maximum:"
+    " delegation.token.expiry.time.ms of the broker.",
 )  # fmt: skip
 @connected
 def renew_command(cluster: Cluster, token_id: str, period_s: float | None) -> None:
-    """Have a token hold on, as its owner or one of its renewers."""
+    """Renew a token, as its owner or one of its renewers."""
     from kwire.client.access.tokens import renew_token, token_of
 
     expiry_ms = renew_token(cluster, token_of(cluster, token_id), _period_ms(period_s))
-    say(f"token {token_id} holds until {iso_time(expiry_ms)}")
+    say(f"token {token_id} expires at {iso_time(expiry_ms)}")
 
 
 @command.command("expire")
 @click.argument("token_id", metavar="TOKEN")
-@_period_option("--in", words="After that time, not at once.")
+@_period_option("--in", words="Expire it after this time. Default: at once.")
 @connected
 def expire_command(cluster: Cluster, token_id: str, period_s: float | None) -> None:
-    """Have a token end, as its owner or one of its renewers.
+    """Expire a token, as its owner or one of its renewers.
 
-    Who is logged in by it stays so, until the login is renewed (connections.max.reauth.ms).
+    Existing connections stay logged in until they log in again (connections.max.reauth.ms).
     """
     from kwire.client.access.tokens import expire_token, token_of
 
     token = token_of(cluster, token_id)
     expiry_ms = expire_token(cluster, token, _period_ms(period_s))
     if period_s is None:
-        say(f"token {token_id} is gone")
+        say(f"token {token_id} expired")
     else:
-        say(f"token {token_id} holds until {iso_time(expiry_ms)}")
+        say(f"token {token_id} expires at {iso_time(expiry_ms)}")

@@ -1,3 +1,3 @@
-"""Commands on what a broker that was started with `--control` offers to tests."""
+"""Commands that control a broker started with `--control`, for tests."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`kwire clock`: the time of a broker that was started with `--control`."""
+"""`kwire clock`: describes and advances the clock of a broker started with `--control`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from kwire.testing.control import ControlClient
 
 @click.group(cls=Commands, old={"show": "describe"})
 def command() -> None:
-    """Describe a broker's time, and have it pass.
+    """Describe and advance the clock of a broker.
 
-    The broker has to be started for it: kwire serve --control 9644
+    The broker must run with --control: kwire serve --control 9644
 
     \b
       kwire clock describe
@@ -27,7 +27,7 @@ def command() -> None:
 @json_option
 @controlling
 def describe(control: ControlClient, as_json: bool) -> None:
-    """Describe the broker's time, and how far it is ahead of this machine's.
+    """Describe the broker's time, and how far it is ahead of this machine's time.
 
     \b
       kwire clock describe --json
@@ -40,9 +40,9 @@ def describe(control: ControlClient, as_json: bool) -> None:
 @json_option
 @controlling
 def advance(control: ControlClient, duration: str, as_json: bool) -> None:
-    """Have time pass: what comes due meanwhile is done now, in its order.
+    """Advance the clock.  Timers that become due fire now, in their order.
 
-    DURATION is as 30s, 90m or 1.5h.
+    DURATION is like 30s, 90m or 1.5h.
 
     \b
       kwire clock advance 90m

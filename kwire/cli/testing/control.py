@@ -1,4 +1,4 @@
-"""Where the control is, and its refusals as a sentence."""
+"""Options and errors that the commands on a broker's HTTP control have in common."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ ADDRESS: Final = "http://127.0.0.1:9644"
 
 
 def controlling(command: Callable[..., R]) -> Callable[..., R]:
-    """Give a command the option that says where the control is, and a client of it."""
+    """Add --control, and pass a client of the broker's control to the command."""
 
     @click.option(
         "-c", "--control", "address", metavar="ADDRESS", envvar="KWIRE_CONTROL", default=ADDRESS,
-        show_default=True, help="Of `kwire serve --control`; $KWIRE_CONTROL if not given.",
+        show_default=True, help="Address of `kwire serve --control`; or $KWIRE_CONTROL.",
     )  # fmt: skip
     def run(*args: Any, address: str, **kwargs: Any) -> R:  # noqa: ANN401 - whatever the command takes
         try:
@@ -37,35 +37,41 @@ def controlling(command: Callable[..., R]) -> Callable[..., R]:
 
 
 def controls_from(first: ControlClient, brokers: int) -> list[ControlClient]:
-    """Those of so many brokers: as `kwire serve --brokers` has them, at one port after the other.
+    """The control clients of the brokers of `kwire serve --brokers`, at consecutive ports.
 
-    Raises ControlError where there are not so many ports.
+    Raises ControlError if there are not enough ports.
     """
     if first.port + brokers > PORTS:
-        raise ControlError(f"there are no {brokers} ports from {first.port} on")
+        raise ControlError(
+            f"{brokers} brokers need {brokers} ports from {first.port}, and ports end at "
+            f"{PORTS - 1}"
+        )
     return [first, *(first.at_port(first.port + number) for number in range(1, brokers))]
 
 
 WHICH: Final = (
-    click.option("--api", "apis", multiple=True, metavar="NAME", help="Produce, Fetch ...; again."),
-    click.option("--topic", metavar="NAME", help="That are about this topic."),
-    click.option("--partition", type=PARTITION, metavar="N", help="And partition."),
-    click.option("--client", metavar="ID", help="Of this client id; * stands for anything."),
-    click.option("--group", metavar="ID", help="That are about this group."),
-    click.option("--transactional-id", metavar="ID", help="And about this transactional id."),
-)
+    click.option(
+        "--api", "apis", multiple=True, metavar="NAME",
+        help="Only requests of this API (Produce, Fetch ...); may be given several times.",
+    ),
+    click.option("--topic", metavar="NAME", help="Only requests about this topic."),
+    click.option("--partition", type=PARTITION, metavar="N", help="Only this partition of it."),
+    click.option("--client", metavar="ID", help="Only this client id; * matches any characters."),
+    click.option("--group", metavar="ID", help="Only requests about this group."),
+    click.option("--transactional-id", metavar="ID", help="Only this transactional id."),
+)  # fmt: skip
 
 
 def which_requests(command: Callable[..., R]) -> Callable[..., R]:
-    """Give a command the options that say which requests are meant."""
+    """Add the options that select requests."""
     for option in reversed(WHICH):
         command = option(command)
     return command
 
 
 def asked_for(apis: tuple[str, ...], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of JSON that such options, and others beside them, stand for."""
-    said = {
+    """The JSON fields for these options and others."""
+    fields = {
         name: value for name, value in given.items() if value is not None and value is not False
     }
-    return {**said, **({"api": list(apis)} if apis else {})}
+    return {**fields, **({"api": list(apis)} if apis else {})}

@@ -1,4 +1,4 @@
-"""`kwire fault`: have requests befallen, at a broker that was started with `--control`."""
+"""`kwire fault`: injects faults into requests of a broker started with `--control`."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from kwire.cli.text.output import json_option, print_json, print_table
 from kwire.testing.control import ControlClient, ControlUnanswered
 
 FIRST: Final = ("rule", "matched", "happened", "used_up")
-"""Columns of their own; all else of a rule is what was asked for."""
+"""The fields of a rule that have columns of their own.  The others are its options."""
 
 
 @click.group(cls=Commands)
 def command() -> None:
-    """Have requests befallen by errors, delays, lost answers and more.
+    """Inject faults into requests: errors, delays, lost responses and more.
 
-    The broker has to be started for it: kwire serve --control 9644
+    The broker must run with --control: kwire serve --control 9644
 
     \b
       kwire fault add --api Produce --topic orders --error NOT_LEADER_OR_FOLLOWER --times 2
@@ -43,22 +43,31 @@ def command() -> None:
 @command.command()
 @click.argument("preset", required=False)
 @which_requests
-@click.option("--skip", type=COUNT, metavar="N", help="Leave the first ones out.")
-@click.option("--times", type=COUNT, metavar="N", help="Befall so many. [all]")
-@click.option("--probability", type=SHARE, metavar="P", help="Each with this chance.")
-@click.option("--seed", type=COUNT, metavar="N", help="Of that chance.")
-@click.option("--error", metavar="NAME", help="Not carried out, and told so.")
-@click.option("--delay-ms", type=MILLISECONDS, metavar="N", help="Carried out later.")
-@click.option("--throttle-ms", type=MILLISECONDS, metavar="N", help="Told to rest (KIP-219).")
-@click.option("--disconnect", is_flag=True, help="The connection is closed.")
-@click.option("--truncate", type=MESSAGE_BYTES, metavar="BYTES", help="The answer is cut off.")
-@click.option("--silence", is_flag=True, help="There is never an answer.")
-@click.option("--disk", metavar="HOW", help="The broker's disk is full, failed or slow.")
-@click.option("--on", multiple=True, metavar="CALL", help="At append, fsync, roll ...; again.")
-@click.option("--die", is_flag=True, help="The broker is killed.")
+@click.option("--skip", type=COUNT, metavar="N", help="Skip the first N matching requests.")
+@click.option("--times", type=COUNT, metavar="N", help="Inject N times. [no limit]")
+@click.option("--probability", type=SHARE, metavar="P", help="Inject with this probability.")
+@click.option("--seed", type=COUNT, metavar="N", help="Seed of --probability.")
+@click.option("--error", metavar="NAME", help="Answer with this error; do not process the request.")
+@click.option("--delay-ms", type=MILLISECONDS, metavar="N", help="Process the request N ms later.")
 @click.option(
-    "--carried-out", is_flag=True, help="Carried out first: the answer is late, lost, a lie."
+    "--throttle-ms",
+    type=MILLISECONDS,
+    metavar="N",
+    help="Respond with this throttle time (KIP-219).",
 )
+@click.option("--disconnect", is_flag=True, help="Close the connection.")
+@click.option("--truncate", type=MESSAGE_BYTES, metavar="BYTES", help="Send only so many bytes.")
+@click.option("--silence", is_flag=True, help="Never respond.")
+@click.option("--disk", metavar="HOW", help="Let the broker's disk be full, failed or slow.")
+@click.option(
+    "--on", multiple=True, metavar="CALL",
+    help="With --disk: at this call (append, fsync, roll ...); may be given several times.",
+)  # fmt: skip
+@click.option("--die", is_flag=True, help="Kill the broker.")
+@click.option(
+    "--carried-out", is_flag=True,
+    help="Process the request first, so that the fault affects only the response.",
+)  # fmt: skip
 @controlling
 def add(
     control: ControlClient,
@@ -67,15 +76,15 @@ def add(
     on: tuple[str, ...],
     **given: Any,  # noqa: ANN401 - the options
 ) -> None:
-    """Add a rule; it holds until it is removed or used up.
+    """Add a rule, which applies until it is removed or used up.
 
-    PRESET is what happened to a cluster: leader-moved, coordinator-moved, coordinator-loading,
+    PRESET is a common fault of clusters: leader-moved, coordinator-moved, coordinator-loading,
     full-disk, failed-disk, slow-disk, stale-metadata, lost-reply, death.
 
     \b
       kwire fault add full-disk --topic orders
       kwire fault add --client 'billing-*' --delay-ms 500 --probability 0.1 --seed 7
-      kwire fault add --api Produce --disconnect --carried-out --times 1     the reply is lost
+      kwire fault add --api Produce --disconnect --carried-out --times 1     lose the response
       kwire fault add --disk full --on append --on roll --times 3
     """
     said = {**asked_for(apis, given), **({"on": list(on)} if on else {})}
@@ -88,7 +97,7 @@ def add(
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @controlling
 def load(control: ControlClient, file: Path) -> None:
-    """Add the rules of a file: a JSON list of them, all or none.
+    """Add all rules of a file, which holds a JSON list; none of them if one is invalid.
 
     \b
       kwire fault load outage.json
@@ -109,7 +118,7 @@ def _tell_added(answer: dict[str, list[int]]) -> None:
 @json_option
 @controlling
 def list_(control: ControlClient, as_json: bool) -> None:
-    """List the rules, and how often each has happened.
+    """List the rules, and how often each has injected its fault.
 
     \b
       kwire fault list --json
@@ -136,11 +145,11 @@ def _said(fault: dict[str, Any]) -> str:
 
 
 @command.command()
-@click.option("--rule", type=POSITIVE_COUNT, metavar="N", help="Of this rule alone.")
+@click.option("--rule", type=POSITIVE_COUNT, metavar="N", help="Only faults of this rule.")
 @json_option
 @controlling
 def happened(control: ControlClient, rule: int | None, as_json: bool) -> None:
-    """Tell which requests were befallen, and calls of the disk, the last 10,000.
+    """List the injected faults: the last 10,000 requests and disk calls.
 
     \b
       kwire fault happened --rule 1
@@ -165,7 +174,7 @@ def happened(control: ControlClient, rule: int | None, as_json: bool) -> None:
 
 
 def _what(each: dict[str, Any]) -> str:
-    """A request, a call of the log, or a move."""
+    """The request, the disk call, or the move that the fault was injected into."""
     if "moved" in each:
         return f"{each['moved']} moved"
     return f"{each['on']} {each['file']}" if "disk" in each else f"{each['api']} v{each['version']}"
@@ -190,7 +199,7 @@ def _done(each: dict[str, Any]) -> str:
 @click.argument("rule", type=POSITIVE_COUNT)
 @controlling
 def remove(control: ControlClient, rule: int) -> None:
-    """Have a rule hold no longer.
+    """Remove a rule.
 
     \b
       kwire fault remove 1
@@ -201,7 +210,7 @@ def remove(control: ControlClient, rule: int) -> None:
 @command.command()
 @controlling
 def clear(control: ControlClient) -> None:
-    """Have no rules, and forget what happened.
+    """Remove all rules, and clear the list of injected faults.
 
     \b
       kwire fault clear
@@ -210,15 +219,15 @@ def clear(control: ControlClient) -> None:
 
 
 @command.command("move-leader")
-@click.option("--topic", required=True, metavar="NAME", help="Whose partition is led.")
+@click.option("--topic", required=True, metavar="NAME", help="Topic of the partition.")
 @click.option(
     "--partition", type=PARTITION, default=0, metavar="N", show_default=True,
-    help="Which one of them.",
+    help="Number of the partition.",
 )  # fmt: skip
-@click.option("--to", type=BROKER, metavar="BROKER", help="[the next one in sync]")
+@click.option("--to", type=BROKER, metavar="BROKER", help="New leader. [the next in-sync replica]")
 @controlling
 def move_leader(control: ControlClient, topic: str, partition: int, to: int | None) -> None:
-    """Have another broker lead a partition, now: of `serve --brokers N --control PORT`.
+    """Move the leadership of a partition now, with `serve --brokers N --control PORT`.
 
     \b
       kwire fault move-leader --topic orders --partition 0 --to 2
@@ -227,14 +236,18 @@ def move_leader(control: ControlClient, topic: str, partition: int, to: int | No
 
 
 @command.command("move-coordinator")
-@click.option("--group", metavar="ID", help="Of this group.")
-@click.option("--transactional-id", metavar="ID", help="Of this transactional id.")
-@click.option("--to", type=BROKER, metavar="BROKER", help="[the next one in sync]")
+@click.option("--group", metavar="ID", help="Move the coordinator of this group.")
+@click.option(
+    "--transactional-id", metavar="ID", help="Move the coordinator of this transactional id."
+)
+@click.option(
+    "--to", type=BROKER, metavar="BROKER", help="New coordinator. [the next in-sync replica]"
+)
 @controlling
 def move_coordinator(
     control: ControlClient, group: str | None, transactional_id: str | None, to: int | None
 ) -> None:
-    """Have another broker coordinate, now; a broker that is alone loads its coordinator anew.
+    """Move a coordinator to another broker now.  A single broker loads its coordinator again.
 
     \b
       kwire fault move-coordinator --group billing
@@ -252,7 +265,7 @@ def _tell_moved(control: ControlClient, path: str, asked: dict[str, Any]) -> Non
 @command.command()
 @controlling
 def die(control: ControlClient) -> None:
-    """Have the broker killed, now.
+    """Kill the broker now.
 
     \b
       kwire fault die

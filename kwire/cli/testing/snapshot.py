@@ -1,6 +1,6 @@
-"""`kwire snapshot`: keep what a broker holds at a moment, go back to it, begin others with it.
+"""`kwire snapshot`: takes, restores and forks snapshots of a broker.
 
-A broker that was started with `--control` is asked; with `--data` the files are worked on, as of a
+The commands control a broker started with `--control`.  With `--data` they work on the files of a
 broker that does not run.
 """
 
@@ -35,18 +35,20 @@ from kwire.testing.hosting.folders import Folder
 
 R = TypeVar("R")
 
-ALONE: Final = "--beside goes with --port and --fork-control only: it has its broker's settings"
+ALONE: Final = (
+    "--beside goes with --port and --fork-control only: the fork has the settings of its broker"
+)
 LOOK_AGAIN_S: Final = 0.05
 RESTORED_WITHIN_S: Final = 120.0
-"""A broker ends within 10 s and begins in one; a machine at work on other things takes longer."""
+"""A broker stops within 10 s and starts within 1 s; a busy machine needs longer."""
 
 
 def of_data(command: Callable[..., R]) -> Callable[..., R]:
-    """Give a command `data`, and refusals as a sentence."""
+    """Add --data and --control, and print a SnapshotError as a message."""
 
     @click.option(
         "--data", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
-        help="Of the broker with its data in this folder, whether it runs or not.",
+        help="Work on the snapshots of the broker whose data is in FOLDER.",
     )  # fmt: skip
     @controlling
     def run(*args: Any, **kwargs: Any) -> R:  # noqa: ANN401 - whatever the command takes
@@ -61,18 +63,18 @@ def of_data(command: Callable[..., R]) -> Callable[..., R]:
 
 @click.group(cls=Commands)
 def command() -> None:
-    """Keep what a broker holds at a moment, and go back to it, or begin others with it.
+    """Take snapshots of a broker, restore them, and run other brokers from them.
 
-    All of it: topics and records, groups, transactions, users and rules. The broker has to be
-    started for it: kwire serve --control 9644
+    A snapshot holds everything: topics and records, groups, transactions, users and ACLs. The
+    broker must run with --control: kwire serve --control 9644
 
     \b
       kwire snapshot take seeded
-      kwire snapshot fork seeded --port 9093        a second broker, from there on
-      kwire snapshot restore seeded                 the first one as it was
+      kwire snapshot fork seeded --port 9093        run a second broker from the snapshot
+      kwire snapshot restore seeded                 reset the first broker to the snapshot
 
-    Snapshots are kept beside the data, in kwire-data-snapshots, up to 100 of them. Records that
-    were there already take no room of their own, until the broker deletes them.
+    Up to 100 snapshots are stored next to the data, in kwire-data-snapshots. A snapshot shares the
+    space of its records with the broker until the broker deletes them.
     """
 
 
@@ -80,7 +82,7 @@ def command() -> None:
 @click.argument("name")
 @controlling
 def take(control: ControlClient, name: str) -> None:
-    """Keep what the broker holds now, as NAME.
+    """Take a snapshot of the broker under NAME.
 
     \b
       kwire snapshot take seeded
@@ -94,7 +96,7 @@ def take(control: ControlClient, name: str) -> None:
 @json_option
 @of_data
 def list_(control: ControlClient, as_json: bool, data: Path | None) -> None:
-    """List the snapshots that are kept.
+    """List the snapshots.
 
     \b
       kwire snapshot list
@@ -123,10 +125,10 @@ def list_(control: ControlClient, as_json: bool, data: Path | None) -> None:
 @click.argument("name")
 @of_data
 def restore(control: ControlClient, name: str, data: Path | None) -> None:
-    """Have the broker go on with what snapshot NAME holds, and forget what came since.
+    """Reset the broker to snapshot NAME.  Everything that came later is lost.
 
-    It ends and begins again, at the same ports, without the faults and traces it had. With --data
-    it does not run: it begins so the next time.
+    The broker restarts on the same ports, without its faults and traces. With --data the broker
+    must not run, and has the data of the snapshot at its next start.
 
     \b
       kwire snapshot restore seeded
@@ -140,12 +142,12 @@ def restore(control: ControlClient, name: str, data: Path | None) -> None:
     deadline = time.monotonic() + RESTORED_WITHIN_S
     while not _is_restored(control, before):
         if time.monotonic() > deadline:
-            raise ControlError(f"it was not there again within {RESTORED_WITHIN_S:g} s")
+            raise ControlError(f"the broker did not restart within {RESTORED_WITHIN_S:g} s")
         time.sleep(LOOK_AGAIN_S)
 
 
 def _check_of_one_broker(data: Path) -> None:
-    """SnapshotError where the snapshot of one broker would take the place of a cluster's data."""
+    """Raises SnapshotError if the folder holds the data of a cluster."""
     from kwire.log import LogDirError
     from kwire.storage.data_folder.admission import ServingWay, admit
 
@@ -158,7 +160,7 @@ def _check_of_one_broker(data: Path) -> None:
 def _is_restored(control: ControlClient, before: int) -> bool:
     try:
         return bool(control.get("/snapshots")["restored"] > before)
-    except ControlError:  # it is between its two lives
+    except ControlError:  # The broker is restarting.
         return False
 
 
@@ -166,7 +168,7 @@ def _is_restored(control: ControlClient, before: int) -> bool:
 @click.argument("name")
 @of_data
 def remove(control: ControlClient, name: str, data: Path | None) -> None:
-    """Keep snapshot NAME no longer. Brokers that were begun with it are none the worse.
+    """Remove snapshot NAME.  Brokers that were started from it are not affected.
 
     \b
       kwire snapshot remove seeded
@@ -179,16 +181,23 @@ def remove(control: ControlClient, name: str, data: Path | None) -> None:
 
 @command.command()
 @click.argument("name")
-@click.option("--port", type=click.IntRange(0, 65_535), default=0, metavar="N", help="[a free one]")
-@click.option("--into", type=click.Path(path_type=Path), metavar="FOLDER", help="Keep its data.")
 @click.option(
-    "--fork-control", type=click.IntRange(0, 65_535), metavar="PORT", help="As serve --control."
-)
-@settings_option("-s", "--set", "settings", help="A setting of its own, by Kafka's name.")
-@click.option("--exit-on-eof", is_flag=True, help="Stop when standard input ends, too.")
+    "--port", type=click.IntRange(0, 65_535), default=0, metavar="N",
+    help="Listen on localhost:N. [a free port]",
+)  # fmt: skip
 @click.option(
-    "--beside", is_flag=True, help="Have the first broker run it, and return: it ends with that."
+    "--into", type=click.Path(path_type=Path), metavar="FOLDER", help="Store its data in FOLDER."
 )
+@click.option(
+    "--fork-control", type=click.IntRange(0, 65_535), metavar="PORT",
+    help="Port of its control, as serve --control.",
+)  # fmt: skip
+@settings_option("-s", "--set", "settings", help="Set a setting by Kafka's name.")
+@click.option("--exit-on-eof", is_flag=True, help="Stop also when standard input ends.")
+@click.option(
+    "--beside", is_flag=True,
+    help="Let the first broker run it, and return; it ends with the first broker.",
+)  # fmt: skip
 @of_data
 def fork(
     control: ControlClient,
@@ -201,16 +210,16 @@ def fork(
     beside: bool,
     data: Path | None,
 ) -> None:
-    """Run a second broker that begins with what snapshot NAME holds, until Ctrl-C.
+    """Run a second broker from snapshot NAME, until Ctrl-C.
 
-    NAME is one of the broker's, or the folder of one. It has the settings of the broker that it was
-    taken of, but listens in plain at localhost, and its data is gone with it unless --into says
-    where.
+    NAME is the name of a snapshot or its folder. The new broker has the settings of the broker
+    that the snapshot is of, but listens on localhost without TLS. Its data is deleted at the end
+    unless --into names a folder.
 
     \b
       kwire snapshot fork seeded --port 9093
       kwire snapshot fork kwire-data-snapshots/seeded --into other-data
-      kwire snapshot fork seeded --beside                its address is told
+      kwire snapshot fork seeded --beside                prints its address
       kwire snapshot forks
       kwire snapshot end 1
     """
@@ -226,7 +235,7 @@ def fork(
 def run_fork(
     path: Path, port: int, into: Path | None, hosting: Hosting, settings: dict[str, str]
 ) -> None:
-    """One of the snapshot in that folder, until it is told to stop.  SnapshotError."""
+    """Run a broker from the snapshot in a folder until it is stopped.  Raises SnapshotError."""
     from kwire.cli.serve import developed, run, start_logging
 
     said = description_of(path)
@@ -245,7 +254,7 @@ def run_fork(
 
 
 def fork_beside(control: ControlClient, name: str, port: int, fork_control: int) -> None:
-    """One that the broker runs.  ControlError."""
+    """Let the controlled broker run a fork.  Raises ControlError."""
     asked: dict[str, object] = {"snapshot": name, "port": port, "control": fork_control}
     if (folder := Path(name)).is_dir():
         asked |= {"snapshot": folder.name, "folder": str(folder.absolute().parent)}
@@ -257,7 +266,7 @@ def fork_beside(control: ControlClient, name: str, port: int, fork_control: int)
 @json_option
 @controlling
 def forks(control: ControlClient, as_json: bool) -> None:
-    """List the brokers that run beside the first one.
+    """List the forks that run beside the broker.
 
     \b
       kwire snapshot forks
@@ -283,7 +292,7 @@ def forks(control: ControlClient, as_json: bool) -> None:
 @click.argument("number", type=POSITIVE_COUNT)
 @controlling
 def end(control: ControlClient, number: int) -> None:
-    """End fork NUMBER, which runs beside the broker; its data is gone with it.
+    """Stop fork NUMBER, which runs beside the broker, and delete its data.
 
     \b
       kwire snapshot end 1
@@ -292,7 +301,7 @@ def end(control: ControlClient, number: int) -> None:
 
 
 def _found(control: ControlClient, name: str, data: Path | None) -> Path:
-    """The folder of a snapshot, by its name or by itself."""
+    """The folder of a snapshot, from its name or the folder itself.  Raises SnapshotError."""
     if Path(name).is_dir():
         return Path(name)
     if data is not None:

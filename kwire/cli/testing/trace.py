@@ -1,6 +1,6 @@
-"""`kwire trace`: see each request and its answer, at a broker that was started with `--control`.
+"""`kwire trace`: shows the requests and responses of a broker started with `--control`.
 
-`kwire trace replay` sends what such a trace has kept to any broker.
+`kwire trace replay` sends the requests of a recorded trace to any broker.
 """
 
 from __future__ import annotations
@@ -28,22 +28,23 @@ from kwire.testing.several.traces import joined
 if TYPE_CHECKING:
     from kwire.client.cluster import Cluster
 
-"""Of a replay that could not be: 1 says that answers differ, as with diff."""
 LOOK_AGAIN_S: Final = 0.1
 WIDTHS: Final = (12, 14, 24, 26)
-"""Of time, client, request and partitions, as far as they fit."""
+"""The least widths of the columns time, client, request and partitions."""
 SHOWN_PARTS_MAX: Final = 3
 
 
 @click.group(cls=Commands, invoke_without_command=True)
 @which_requests
-@click.option("--errors", is_flag=True, help="Only what was answered with an error, or never.")
-@click.option("--count", type=POSITIVE_COUNT, metavar="N", help="End after so many.")
-@click.option("--json", "as_json", is_flag=True, help="All that is said, a line of JSON each.")
-@click.option("--bytes", "keep_bytes", is_flag=True, help="As JSON, with what a replay sends.")
+@click.option("--errors", is_flag=True, help="Only requests that got an error or no response.")
+@click.option("--count", type=POSITIVE_COUNT, metavar="N", help="Exit after N requests.")
+@click.option("--json", "as_json", is_flag=True, help="Print all fields, one JSON object a line.")
+@click.option(
+    "--bytes", "keep_bytes", is_flag=True, help="As --json, with the bytes that a replay needs."
+)
 @click.option(
     "--brokers", type=click.IntRange(1, BROKERS_MAX), default=1, metavar="N",
-    help="Of N brokers, at the ports from that of --control on.",
+    help="Trace N brokers, whose control ports start at that of --control.",
 )  # fmt: skip
 @click.pass_context
 @controlling
@@ -58,9 +59,9 @@ def command(
     brokers: int,
     **which: Any,  # noqa: ANN401 - the options
 ) -> None:
-    """Show requests and their answers as they come, until Ctrl-C.
+    """Show requests and responses as they arrive, until Ctrl-C.
 
-    The broker has to be started for it: kwire serve --control 9644
+    The broker must run with --control: kwire serve --control 9644
 
     \b
       kwire trace
@@ -70,9 +71,9 @@ def command(
       kwire trace --bytes --brokers 3 > trace.jsonl     of kwire serve --brokers 3 --control 9644
       kwire trace replay trace.jsonl -b localhost:9093
 
-    Passwords and tokens are not shown; of records, what the headers of their batches say. With
-    --bytes all of each request and answer is kept, but for those with such secrets and those above
-    4 MiB, of which the line says why.
+    Passwords and tokens are not shown, and of records only the headers of their batches. With
+    --bytes, requests and responses are recorded in full, except those with such secrets and those
+    above 4 MiB; the line says why.
     """
     if context.invoked_subcommand is not None:
         return
@@ -80,7 +81,8 @@ def command(
     asked = {**asked_for(apis, which), **({"bytes": True} if keep_bytes else {})}
     with ExitStack() as ending:
         followed = [
-            ending.enter_context(Followed(each, asked)) for each in controls_from(control, brokers)
+            ending.enter_context(BrokerTrace(each, asked))
+            for each in controls_from(control, brokers)
         ]
         events = all_events(followed, only_errors=errors)
         for event in events if count is None else islice(events, count):
@@ -91,16 +93,16 @@ def command(
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
     "--pace", type=click.Choice(["answers", "recorded"]), default="answers", show_default=True,
-    help="As fast as answers come, or no faster than in the trace.",
+    help="Send as fast as responses arrive (answers), or not faster than in the trace (recorded).",
 )  # fmt: skip
 @click.option(
     "--patience", type=PAUSE_S, default=0.0, metavar="SECONDS",
-    help="Ask a broker again for so long that is not ready yet. [not at all]",
+    help="How long to wait for a broker that is not ready yet. [not at all]",
 )  # fmt: skip
 @click.option(
     "-c", "--control", metavar="ADDRESS",
-    help="Of the broker's `kwire serve --control`: have its time pass as in the trace. Of several "
-    "that of broker 1.",
+    help="Address of `kwire serve --control`: advance the broker's clock as in the trace. For "
+    "several brokers, the address of broker 1.",
 )  # fmt: skip
 @json_option
 @checks
@@ -108,22 +110,22 @@ def command(
 def replay(
     cluster: Cluster, file: Path, pace: str, patience: float, control: str | None, as_json: bool
 ) -> None:
-    """Send the requests of a trace again, and compare the answers with the recorded ones.
+    """Send the requests of a trace again, and compare the responses with the recorded ones.
 
-    To any broker that holds what the recorded one held when the trace began, as a fresh one does.
-    What brokers hand out (ids of topics, producers and members, epochs, sessions) is put into the
-    requests as this one hands it out; offsets are sent as recorded.
+    The broker may be any that holds what the recorded one held when the trace began, such as an
+    empty one. Values that brokers assign (ids of topics, producers and members, epochs, sessions)
+    are replaced in the requests by those of this broker; offsets are sent as recorded.
 
-    What was asked of several brokers is asked of those with the same ids, in the cluster that the
-    bootstrap servers tell of: give them some --patience, for they wait for each other.
+    Requests to several brokers go to the brokers with the same ids in the cluster of the bootstrap
+    servers. Give them some --patience, since they wait for each other.
 
     \b
       kwire trace --bytes > trace.jsonl
       kwire trace replay trace.jsonl -b localhost:9093
       kwire trace replay trace.jsonl -b kafka:9092 --patience 30 --json
 
-    Exits with 0 where all answers are the same, with 1 where some differ, and with 2 where the
-    trace is damaged or no broker answers.
+    Exits with 0 if all responses are the same, with 1 if some differ, and with 2 if the trace is
+    damaged or no broker answers.
     """
     from kwire.client.connection import address_text
     from kwire.client.errors import ClientError
@@ -153,13 +155,15 @@ def replay(
 
 
 def clocks_from(first: ControlClient) -> Callable[[int | None], Clock]:
-    """Those of brokers by their ids, of which 1 is the first, as `kwire serve --brokers` has it;
-    of one that is alone its own."""
+    """The clock of each broker by its id, as with `kwire serve --brokers`; of a single one by None.
+
+    `first` is the control of broker 1.
+    """
     return lambda broker_id: Clock(first.at_port(first.port + (broker_id or 1) - 1))
 
 
-class Followed:
-    """A trace at one broker, looked at until the block ends, or the broker does."""
+class BrokerTrace:
+    """A trace at one broker, which the end of the `with` block removes."""
 
     def __init__(self, control: ControlClient, asked: Mapping[str, Any]) -> None:
         """Raises ControlError."""
@@ -167,28 +171,27 @@ class Followed:
         self._number = control.post("/traces", asked)["trace"]
         self._last = 0
         self.lost: ControlError | None = None
-        """Why it cannot be looked at any more."""
+        """Why the broker no longer answers; None while it does."""
 
     def new(self) -> list[Mapping[str, Any]]:
-        """The events since it was last asked."""
+        """The events since the last call."""
         try:
-            seen = self._control.get(f"/traces/{self._number}?after={self._last}")
+            reply = self._control.get(f"/traces/{self._number}?after={self._last}")
         except ControlError as problem:
             self.lost = problem
             return []
-        if seen["dropped"]:
-            click.echo(f"kwire: {seen['dropped']} requests came too fast to be shown", err=True)
-        events: list[Mapping[str, Any]] = seen["events"]
+        if reply["dropped"]:
+            click.echo(f"kwire: {reply['dropped']} requests came too fast to be shown", err=True)
+        events: list[Mapping[str, Any]] = reply["events"]
         if events:
             self._last = events[-1]["number"]
         return events
 
-    def __enter__(self) -> Followed:
+    def __enter__(self) -> BrokerTrace:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Where the broker is gone, so is the trace."""
-        if self.lost is not None:
+        if self.lost is not None:  # The trace is gone with its broker.
             return
         try:
             self._control.delete(f"/traces/{self._number}")
@@ -196,28 +199,25 @@ class Followed:
             click.echo(f"kwire: {printable(str(problem))}", err=True)
 
 
-def all_events(followed: list[Followed], *, only_errors: bool) -> Iterator[Mapping[str, Any]]:
-    """What is seen from now on, at all of them.  Raises ControlError once none is there."""
+def all_events(traces: list[BrokerTrace], *, only_errors: bool) -> Iterator[Mapping[str, Any]]:
+    """The new events of all brokers.  Raises ControlError once no broker answers."""
     while True:
-        events = joined(each.new() for each in followed)
+        events = joined(trace.new() for trace in traces)
         for event in events:
             if not only_errors or event["errors"] or "ending" in event:
                 yield event
-        for each in [each for each in followed if each.lost is not None]:
-            assert each.lost is not None
-            if len(followed) == 1:
-                raise each.lost
-            click.echo(f"kwire: {printable(str(each.lost))}", err=True)
-            followed.remove(each)
+        for trace in [trace for trace in traces if trace.lost is not None]:
+            assert trace.lost is not None
+            if len(traces) == 1:
+                raise trace.lost
+            click.echo(f"kwire: {printable(str(trace.lost))}", err=True)
+            traces.remove(trace)
         if not events:
             time.sleep(LOOK_AGAIN_S)
 
 
 def line_of(event: Mapping[str, Any], of_several: bool = False) -> str:
-    """An event for people: time, client, request, partitions, what came of it, ms.
-
-    Of one of several brokers, behind the time: of which.
-    """
+    """An event as a line: time, broker of several, client, request, partitions, outcome."""
     seconds, ms = divmod(event["timeMs"], 1000)
     broker = f"  {event['broker']}" if of_several else ""
     cells = (
@@ -240,11 +240,11 @@ def _parts(parts: list[Mapping[str, Any]]) -> str:
 
 
 def outcome_of(event: Mapping[str, Any]) -> str:
-    """`ok`, the errors that were told, or what there was instead of an answer."""
-    told = ", ".join(event["errors"])
+    """`ok`, the error codes in the response, or how the request ended without a response."""
+    outcome = ", ".join(event["errors"])
     if "ending" in event:
-        told = f"{told} {event['ending']}".strip()
+        outcome = f"{outcome} {event['ending']}".strip()
     elif "response" not in event:
-        told = "not answered"
+        outcome = "not answered"
     by = f" (fault {event['fault']})" if "fault" in event else ""
-    return (told or "ok") + by
+    return (outcome or "ok") + by

@@ -1,1 +1,1 @@
-"""What commands print and read: tables, JSON lines, suggestions for a misspelt name."""
+"""The text that commands print and read: tables, JSON lines, suggestions for misspelt names."""

@@ -1,4 +1,4 @@
-"""What commands print: tables for people and pipes, JSON for programs."""
+"""Printing of tables, JSON and messages."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ Cell = str | int | float | None
 
 BEYOND_ASCII = r"\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069"
 UNPRINTABLE = re.compile(f"[\\x00-\\x1f{BEYOND_ASCII}]")
-"""What a terminal obeys instead of showing it: control characters, the ESC of escape codes among
-them, line ends, and what turns the direction of writing.  Records and groups may hold all of it."""
+"""Characters that a terminal obeys instead of showing: control characters with ESC, line ends, and
+marks of the writing direction.  Records and names of groups may contain them."""
 UNPRINTABLE_IN_JSON = re.compile(f"[{BEYOND_ASCII}]")
-"""What JSON need not escape, and so does not.  It can only lie in strings."""
+"""The unprintable characters that json.dumps does not escape.  They occur only in strings."""
 SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
 
 def printable(text: str) -> str:
-    """Text as one line that is shown as it is: what is unprintable stands there by its number."""
+    """The text as one line, with unprintable characters escaped."""
     return UNPRINTABLE.sub(_escaped, text)
 
 
@@ -33,27 +33,27 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def json_text(value: object, *, indent: int | None = None) -> str:
-    """JSON that is safe on a terminal, and says the same to a program."""
+    """JSON that is safe to print on a terminal."""
     text = json.dumps(value, indent=indent, ensure_ascii=False)
     return UNPRINTABLE_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """`--json`, for commands whose answer a program may want."""
+    """Add --json, which the command gets as `as_json`."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
 
 
 def print_json(value: object) -> None:
-    """One JSON document, indented."""
+    """Print one JSON document, indented."""
     click.echo(json_text(value, indent=2))
 
 
 def print_table(
     columns: Sequence[str], rows: Sequence[Sequence[Cell]], *, title: str | None = None
 ) -> None:
-    """A table: with rules and colours on a terminal, as aligned columns in a pipe.
+    """Print a table: with rules and colours on a terminal, as aligned columns in a pipe.
 
-    Numbers are aligned to the right; None prints as a dash.
+    Numbers are aligned to the right.  None is printed as a dash.
     """
     texts = [["-" if cell is None else printable(str(cell)) for cell in row] for row in rows]
     title = None if title is None else printable(title)
@@ -94,12 +94,12 @@ def _print_rich(
 
 
 def on_terminal() -> bool:
-    """Whether there is somebody to be told what is waited for."""
+    """Whether standard error is a terminal, where a user waits."""
     return sys.stderr.isatty()
 
 
 def say(sentence: str) -> None:
-    """Tell what was done; on stderr, so that pipes hold answers alone."""
+    """Print a message on standard error, so that standard output has results only."""
     click.echo(sentence, err=True)
 
 
@@ -109,7 +109,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def number_text(number: float) -> str:
-    """`1048576`, `0.25`: the shortest digits that are this number, without an exponent."""
+    """The shortest text of a number without an exponent, as `1048576` or `0.25`."""
     return format(Decimal(repr(float(number))), "f").removesuffix(".0")
 
 
@@ -117,7 +117,7 @@ UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
 def bytes_text(count: int) -> str:
-    """`512 B`, `4 kB`, `1.5 MB`: powers of 1024."""
+    """A size as `512 B`, `4 kB` or `1.5 MB`, in powers of 1024."""
     size = float(count)
     for unit in UNITS:
         if size < 1024 or unit == UNITS[-1]:

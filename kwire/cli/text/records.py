@@ -1,13 +1,13 @@
-"""Records as text: what `kwire consume` prints and `kwire produce` reads.
+"""Records as text, which `kwire consume` prints and `kwire produce` reads.
 
 As JSON a record is one line, an object that always has the same fields: `topic`, `partition`,
-`offset`, `timestamp` (milliseconds since 1970), `key`, `key_encoding`, `value`, `value_encoding`
-and `headers`, a list of objects with `name`, `value` and `value_encoding`.  Bytes that are UTF-8
-are text, and their encoding is `utf-8`; others are in `base64`, so that nothing is lost on the way
-out and in again.  Where there are no bytes at all, both fields are null.
+`offset`, `timestamp` (ms since 1970), `key`, `key_encoding`, `value`, `value_encoding` and
+`headers`, a list of objects with `name`, `value` and `value_encoding`.  Bytes that are valid UTF-8
+are text with the encoding `utf-8`; other bytes are `base64`, so that nothing is lost.  A null key
+or value has null in both fields.
 
-What is read may leave out what the broker knows better; not the value, and no field may be there
-that means nothing: a misspelt one would make a null of what it says, and null deletes a key.
+An input may leave out all fields but the value.  Unknown fields are errors: a misspelt `value`
+would otherwise be null, which deletes the key in a compacted topic.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ NO_TIMESTAMP = -1
 
 @dataclass(slots=True)
 class NewRecord:
-    """A record to be produced; what is None is chosen on the way."""
+    """A record to produce.  The producer chooses partition and timestamp if they are None."""
 
     value: bytes | None
     key: bytes | None = None
@@ -49,7 +49,7 @@ class NewRecord:
 
 
 class BadLine(ValueError):
-    """A line of input that is no record, with what is wrong."""
+    """A line of input that is not a record; the message says why."""
 
 
 def to_json(record: ConsumedRecord) -> str:
@@ -79,18 +79,20 @@ def _bytes_as(name: str, data: bytes | None) -> dict[str, str | None]:
 
 
 def from_json(line: bytes, keep_partition: bool = False) -> NewRecord:
-    """The record of a line of JSON, with its partition if that is wanted.  Raises BadLine."""
+    """The record in a line of JSON, with its partition if `keep_partition`.  Raises BadLine."""
     try:
         record = json.loads(line, parse_constant=_no_number)
     except RecursionError as error:
-        raise BadLine("not JSON that can be read: it is nested too deeply") from error
+        raise BadLine("the JSON is nested too deeply") from error
     except ValueError as error:
         raise BadLine(f"not JSON: {error}") from error
     if not isinstance(record, dict):
         raise BadLine('not a JSON object like {"key": ..., "value": ...}')
     _known(record, FIELDS)
     if "value" not in record:
-        raise BadLine('it has no "value" (null is one: it deletes the key of a compacted topic)')
+        raise BadLine(
+            'it has no "value" (null is allowed: it deletes the key in a compacted topic)'
+        )
     partition = _number("partition", record, INT32_MAX)
     return NewRecord(
         value=_bytes_of("value", record),
@@ -102,7 +104,7 @@ def from_json(line: bytes, keep_partition: bool = False) -> NewRecord:
 
 
 def _no_number(text: str) -> NoReturn:
-    raise BadLine(f"not JSON: {text} is no number there")
+    raise BadLine(f"{text} is not a JSON number")
 
 
 def _known(fields: Collection[str], known: Collection[str]) -> None:
@@ -113,7 +115,7 @@ def _known(fields: Collection[str], known: Collection[str]) -> None:
 
 
 def _headers(listed: object) -> Headers:
-    """As consume writes them; by hand an object of names and values will do."""
+    """Headers, as consume prints them or as an object of names and values."""
     if listed is None:
         return []
     if isinstance(listed, dict):
@@ -129,7 +131,7 @@ def _headers(listed: object) -> Headers:
 
 
 def _bytes_of(name: str, fields: dict[str, Any]) -> bytes | None:
-    """The bytes of a field; what is neither text nor null is produced as JSON."""
+    """The bytes of a field, or None for null.  A value other than a text is written as JSON."""
     value, encoding = fields.get(name), fields.get(f"{name}_encoding")
     if encoding not in (None, UTF_8, BASE64):
         raise BadLine(f"{name}_encoding is {UTF_8} or {BASE64}")
@@ -153,11 +155,11 @@ def _encoded(name: str, text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError as error:
-        raise BadLine(f"{name} is no text: it holds half a surrogate pair") from error
+        raise BadLine(f"{name} is not valid text: it holds half a surrogate pair") from error
 
 
 def _timestamp_ms(fields: dict[str, Any]) -> int | None:
-    """None for a record that had none, as for one that is new."""
+    """The timestamp in ms, or None if the field is missing or -1."""
     if fields.get("timestamp") == NO_TIMESTAMP:
         return None
     return _number("timestamp", fields, INT64_MAX)
@@ -165,13 +167,13 @@ def _timestamp_ms(fields: dict[str, Any]) -> int | None:
 
 def _number(name: str, fields: dict[str, Any], most: int) -> int | None:
     value = fields.get(name)
-    if value is None or (type(value) is int and 0 <= value <= most):  # a bool is no number here
+    if value is None or (type(value) is int and 0 <= value <= most):  # It must not be a bool.
         return value
-    raise BadLine(f"{name} is not a number from 0 on")
+    raise BadLine(f"{name} is not a number from 0 to {most}")
 
 
 def text_parser(key_separator: str | None, null: str | None) -> Callable[[bytes], NewRecord]:
-    """Makes records of plain lines, of which one value may stand for null."""
+    """A function that parses plain lines; the value `null` becomes null."""
     divider = None if key_separator is None else os.fsencode(key_separator)
     null_value = None if null is None else os.fsencode(null)
 
@@ -185,7 +187,7 @@ def text_parser(key_separator: str | None, null: str | None) -> Callable[[bytes]
 
 
 def from_text(line: bytes, key_separator: bytes | None) -> NewRecord:
-    """The record of a plain line: all of it is the value, or what follows the key's separator."""
+    """The record in a plain line: the value, after key and separator if there is a separator."""
     if key_separator is None:
         return NewRecord(line)
     key, separator, value = line.partition(key_separator)
@@ -195,5 +197,5 @@ def from_text(line: bytes, key_separator: bytes | None) -> NewRecord:
 
 
 def text_of(data: bytes | None) -> str:
-    """For people: undecodable bytes are escaped, no bytes at all are `null`."""
+    """The bytes as text for display: invalid UTF-8 is escaped, None is `null`."""
     return "null" if data is None else str(data, UTF_8, "backslashreplace")

@@ -1,4 +1,4 @@
-"""What somebody may have meant who misspelt a name."""
+"""Suggestions for misspelt names."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """`: did you mean orders?`; nothing where no known name is near."""
-    from difflib import get_close_matches  # 3 ms, and only a mistake needs it
+    """`: did you mean orders?` for the nearest known name, or an empty text if none is near."""
+    from difflib import get_close_matches  # The import takes 3 ms, and only an error needs it.
 
     by_lower = {each.lower(): each for each in known}
     near = get_close_matches(name.lower(), list(by_lower), n=1)
@@ -20,19 +20,19 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def of_topic(cluster: Cluster, name: str) -> str:
-    """Of a topic that the cluster does not know; it is asked once which there are."""
+    """The suggestion for an unknown topic.  Requests the names of all topics."""
     from kwire.client.errors import ClientError
 
     try:
         known = [topic.name or "" for topic in cluster.refresh(None).topics]
-    except ClientError:  # what is being told is worth more
+    except ClientError:  # The first error is more important than the suggestion.
         return ""
     return did_you_mean(name, known)
 
 
 @contextmanager
 def suggesting(cluster: Cluster) -> Iterator[None]:
-    """Add to a refusal of an unknown topic which one may have been meant."""
+    """Add a suggestion to the error of an unknown topic."""
     from kwire.client.errors import BrokerRefused, Misuse
     from kwire.codecs.errors import ErrorCode
 
@@ -47,7 +47,7 @@ def suggesting(cluster: Cluster) -> Iterator[None]:
 
 @contextmanager
 def suggesting_settings(kind: str, names: Iterable[str]) -> Iterator[None]:
-    """Add to a refusal of settings which ones may have been meant; `kind` as in `kwire configs`."""
+    """Add suggestions to the error of unknown settings.  `kind` is a type of `kwire configs`."""
     from kwire.client.errors import BrokerRefused, Misuse
     from kwire.codecs.errors import ErrorCode
 
@@ -61,14 +61,14 @@ def suggesting_settings(kind: str, names: Iterable[str]) -> Iterator[None]:
 
 
 def misspelt(kind: str, names: Iterable[str]) -> list[str]:
-    """`retention.mss: did you mean retention.ms?`, of each name that is nearly a setting's."""
+    """`retention.mss: did you mean retention.ms?` for each unknown name with a near setting."""
     known = settings_of(kind)
     hints = ((name, did_you_mean(name, known)) for name in names if name not in known)
     return [f"{name}{hint}" for name, hint in hints if hint]
 
 
 def settings_of(kind: str) -> frozenset[str]:
-    """The settings of a kind of resource in Kafka 4.3."""
+    """The names of the settings of a kind of resource in Kafka 4.3."""
     if kind == "topic":
         from kwire.settings.topic_settings import TopicSettings
 

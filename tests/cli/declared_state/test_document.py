@@ -7,7 +7,7 @@ import pytest
 from kwire.cli.declared_state.document import DeclarationError, path_text, read
 
 
-def test_only_what_json_has_is_no_text() -> None:
+def test_only_json_values_are_not_text() -> None:
     text = "{a: on, b: 0123, c: 1:30, d: 2024-01-01, e: 1_000, f: null, g: true, h: -5, i: 1.5e3}"
     assert read(text, "x").value == {
         "a": "on", "b": "0123", "c": "1:30", "d": "2024-01-01", "e": "1_000",
@@ -15,14 +15,14 @@ def test_only_what_json_has_is_no_text() -> None:
     }  # fmt: skip
 
 
-def test_names_are_texts_and_json_is_read() -> None:
+def test_names_are_text_and_json_is_parsed() -> None:
     assert read('{"2024": {"no": [1, "1"]}, true: ~}', "x").value == {
         "2024": {"no": [1, "1"]},
         "true": None,
     }
 
 
-def test_what_is_written_once_may_be_meant_again() -> None:
+def test_anchors_and_merges_are_resolved() -> None:
     text = "a: &a {p: 1, q: 2}\nb: {<<: *a, q: 3}\nc: [*a]\nd: {<<: [*a, {r: 4}]}\n"
     assert read(text, "x").value == {
         "a": {"p": 1, "q": 2},
@@ -32,7 +32,7 @@ def test_what_is_written_once_may_be_meant_again() -> None:
     }
 
 
-def test_each_thing_has_its_line() -> None:
+def test_each_value_has_its_line_number() -> None:
     document = read(
         "topics:\n  a.b:\n    partitions: 1\n    records:\n    - 1\n    - 2\n", "f.yaml"
     )
@@ -43,7 +43,7 @@ def test_each_thing_has_its_line() -> None:
     assert path_text(()) == ""
 
 
-def test_nothing_is_nothing() -> None:
+def test_empty_document_is_none() -> None:
     assert read("# all is commented out\n", "x").value is None
 
 
@@ -62,6 +62,6 @@ def test_nothing_is_nothing() -> None:
         ("[" * 3000, r"x: not YAML: "),
     ],
 )
-def test_what_cannot_be_read_is_told_with_its_line(text: str, told: str) -> None:
+def test_invalid_yaml_is_reported_with_its_line(text: str, told: str) -> None:
     with pytest.raises(DeclarationError, match=told):
         read(text, "x")

@@ -26,7 +26,7 @@ def write_files(folder: Path, language: str) -> None:
         (folder / text.splitlines()[0].removeprefix("# ")).write_text(text)
 
 
-def test_every_block_is_run_here() -> None:
+def test_each_code_block_of_the_guide_is_tested() -> None:
     assert {language for language, _ in BLOCK.findall(GUIDE)} == {"yaml", "sh", "python"}
     assert len(blocks("yaml")) == 2
     assert len(blocks("sh")) == 3
@@ -53,6 +53,6 @@ def test_rules_example_works_on_the_broker_it_starts(tmp_path: Path) -> None:
     assert "User:alice" in said
 
 
-def test_the_fixture(tmp_path: Path) -> None:
+def test_fixture_of_the_guide_works(tmp_path: Path) -> None:
     write_files(tmp_path, "python")
     assert "1 passed" in run_pytest(tmp_path)

@@ -35,7 +35,7 @@ from kwire.cli.declared_state.state import (
     FoundTopic,
     Inline,
     Secret,
-    Source,
+    SecretSource,
     Topic,
     User,
 )
@@ -190,7 +190,7 @@ declarations = st.builds(
         names,
         st.builds(
             User,
-            st.just(Secret(Source.TEXT, "secret")),
+            st.just(Secret(SecretSource.TEXT, "secret")),
             st.dictionaries(mechanisms, st.none() | st.integers(4096, 16384), min_size=1),
         ),
         max_size=3,
@@ -211,15 +211,13 @@ def made(declared: Declared, found: Found, *, prune: bool) -> Found:
 
 
 @given(declarations, clusters, st.booleans())
-def test_what_is_applied_twice_changes_nothing_the_second_time(
-    declared: Declared, found: Found, prune: bool
-) -> None:
+def test_plan_after_applying_a_plan_is_empty(declared: Declared, found: Found, prune: bool) -> None:
     after = made(declared, found, prune=prune)
     assert plan(declared, after, prune=prune).changes == []
 
 
 @given(declarations, clusters)
-def test_without_prune_nothing_goes(declared: Declared, found: Found) -> None:
+def test_plan_without_prune_removes_nothing(declared: Declared, found: Found) -> None:
     after = made(declared, found, prune=False)
     assert found.topics.keys() <= after.topics.keys()
     assert found.acls <= after.acls
@@ -235,7 +233,9 @@ def test_without_prune_nothing_goes(declared: Declared, found: Found) -> None:
 
 
 @given(declarations, clusters)
-def test_prune_leaves_what_is_declared_and_kafkas_own(declared: Declared, found: Found) -> None:
+def test_plan_with_prune_keeps_declared_and_internal_topics(
+    declared: Declared, found: Found
+) -> None:
     after = made(declared, found, prune=True)
     own = {n for n, t in found.topics.items() if t.is_internal or n.startswith("__")}
     if declared.topics is None:
@@ -255,7 +255,7 @@ def test_prune_leaves_what_is_declared_and_kafkas_own(declared: Declared, found:
 
 
 @given(clusters)
-def test_what_is_exported_and_applied_to_nothing_is_the_same(found: Found) -> None:
+def test_export_applied_to_an_empty_cluster_gives_the_same_state(found: Found) -> None:
     text = text_of(found)
     declared = declared_by(read(text, "export.yaml"))
     after = made(declared, Found(), prune=False)
@@ -276,7 +276,7 @@ def test_what_is_exported_and_applied_to_nothing_is_the_same(found: Found) -> No
 # -- examples
 
 
-def test_records_come_once() -> None:
+def test_plan_seeds_records_only_once() -> None:
     seeds = (Inline({"value": "v"}, "here"),)
     declared = Declared({"t": Topic(seeds=seeds)})
     there = {"t": FoundTopic(1, 1, is_empty=False)}
@@ -285,7 +285,7 @@ def test_records_come_once() -> None:
     assert plan(declared, Found(there)).changes == [SeedTopic("t", seeds)]
 
 
-def test_what_cannot_be_is_told() -> None:
+def test_plan_reports_impossible_changes_as_conflicts() -> None:
     declared = Declared(
         {"t": Topic(partitions=1, replication=3)}, users={"u": User()}, acls=frozenset()
     )
@@ -294,18 +294,18 @@ def test_what_cannot_be_is_told() -> None:
     assert made.changes == []
     assert made.conflicts == [
         "acls: no authorizer",
-        "topic t has 2 partitions, and 1 are declared: they can only become more",
+        "topic t has 2 partitions, and 1 are declared: the number can only be raised",
         "topic t has 1 replicas of each partition, and 3 are declared: `kwire cluster reassign`"
         " moves replicas",
-        "user u is declared without a password, and for SCRAM-SHA-256 has none: say"
+        "user u is declared without a password, and for SCRAM-SHA-256 has none: add"
         " `password: {env: VARIABLE}` or `password: {file: NAME}`",
     ]
 
 
-def test_a_user_who_is_there_needs_no_password() -> None:
+def test_plan_needs_no_password_for_an_existing_user() -> None:
     found = Found(users={"u": {MECHANISMS[0]: 8192}})
     assert plan(Declared(users={"u": User()}), found).changes == []
-    secret = Secret(Source.ENV, "X")
+    secret = Secret(SecretSource.ENV, "X")
     there = Declared(users={"u": User(secret)})
     assert plan(there, found).changes == []
     assert plan(there, found, passwords=True).changes == [
@@ -315,9 +315,11 @@ def test_a_user_who_is_there_needs_no_password() -> None:
     assert [type(each) for each in plan(other, found).changes] == [SetPassword]
 
 
-def test_rules_come_before_users_and_go_after_them() -> None:
+def test_plan_adds_acls_before_users_and_removes_them_after() -> None:
     allow, deny = (Acl("topic", "t", "literal", "User:u", "*", "all", p) for p in ("allow", "deny"))
-    declared = Declared(users={"u": User(Secret(Source.TEXT, "x"))}, acls=frozenset({allow, deny}))
+    declared = Declared(
+        users={"u": User(Secret(SecretSource.TEXT, "x"))}, acls=frozenset({allow, deny})
+    )
     come = plan(declared, Found()).changes
     assert come[:2] == [AddAcl(deny), AddAcl(allow)]
     assert isinstance(come[2], SetPassword)
@@ -326,7 +328,7 @@ def test_rules_come_before_users_and_go_after_them() -> None:
     assert gone == [RemovePassword("u", MECHANISMS[0]), RemoveAcl(allow), RemoveAcl(deny)]
 
 
-def test_values_are_compared_as_brokers_read_them() -> None:
+def test_same_value_compares_values_as_brokers_parse_them() -> None:
     assert same_value("0.50", "0.5")
     assert same_value("TRUE", "true")
     assert same_value("compact, delete", "compact,delete")
@@ -336,7 +338,7 @@ def test_values_are_compared_as_brokers_read_them() -> None:
     assert not same_value("", "0")
 
 
-def test_a_plan_in_words() -> None:
+def test_words_format_each_kind_of_change() -> None:
     text = """
 topics:
   new: {partitions: 3, configs: {cleanup.policy: compact}, records: [1, {file: more.jsonl}]}

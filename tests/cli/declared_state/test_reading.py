@@ -11,9 +11,9 @@ from kwire.cli.declared_state.state import (
     Declared,
     Inline,
     Secret,
+    SecretSource,
     SeedFile,
     SeedFormat,
-    Source,
     Topic,
     User,
 )
@@ -47,7 +47,7 @@ client-metrics: {all: {metrics: "", interval.ms: 1000}}
 """
 
 
-def test_all_that_can_be_declared() -> None:
+def test_declared_by_parses_all_sections() -> None:
     found = declared_by(read(WHOLE, "x.yaml"))
     assert found == Declared(
         topics={
@@ -73,7 +73,7 @@ def test_all_that_can_be_declared() -> None:
         },
         users={
             "alice": User(
-                Secret(Source.ENV, "ALICE"), {"SCRAM-SHA-512": 8192, "SCRAM-SHA-256": 8192}
+                Secret(SecretSource.ENV, "ALICE"), {"SCRAM-SHA-512": 8192, "SCRAM-SHA-256": 8192}
             ),
             "bob": User(None, {"SCRAM-SHA-256": 4097}),
         },
@@ -95,14 +95,14 @@ def test_all_that_can_be_declared() -> None:
     )
 
 
-def test_what_is_not_there_is_not_declared_and_what_is_empty_is() -> None:
+def test_declared_by_distinguishes_missing_and_empty_sections() -> None:
     assert declared_by(Document(None)) == Declared()
     assert declared_by(Document({"topics": None, "acls": []})) == Declared(
         topics={}, acls=frozenset()
     )
 
 
-def test_all_mistakes_are_told_at_once() -> None:
+def test_declared_by_reports_all_errors_at_once() -> None:
     text = "topics:\n  t:\n    partitons: 3\n    partitions: 0\nuser: {}\n"
     with pytest.raises(DeclarationError) as told:
         declared_by(read(text, "f.yaml"))
@@ -152,12 +152,12 @@ def test_all_mistakes_are_told_at_once() -> None:
         ({"quotas": [{"user": "a", "producer_rate": 1}]}, "did you mean producer_byte_rate?"),
     ],
 )
-def test_mistakes(value: object, told: str) -> None:
+def test_declared_by_reports_each_kind_of_error(value: object, told: str) -> None:
     with pytest.raises(DeclarationError, match=told):
         declared_by(Document(value))
 
 
-def test_no_message_shows_a_password() -> None:
+def test_error_messages_do_not_show_passwords() -> None:
     assert "geheim" not in repr(declared_by(Document({"users": {"a": {"password": "geheim"}}})))
     with pytest.raises(DeclarationError) as told:
         declared_by(Document({"users": {"a": {"password": ["geheim"]}}}))

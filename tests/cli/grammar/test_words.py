@@ -94,26 +94,26 @@ def run(*words: str) -> Result:
     return CliRunner().invoke(app, words, prog_name="kwire")
 
 
-def test_commands_are_called_by_the_verbs_of_the_list() -> None:
+def test_command_names_are_in_the_list_of_verbs() -> None:
     used = {path.split()[-1] for path in COMMANDS} | {"trace"}
     assert used - VERBS == {"trace"}, "another word for a thing that has one?"
     assert VERBS - used == set()
 
 
-def test_groups_suggest_commands_and_know_former_names() -> None:
+def test_all_groups_but_conformance_are_commands() -> None:
     groups = {path for path, each in TREE.items() if isinstance(each, click.Group)}
     plain = {path for path in groups if not isinstance(TREE[path], Commands)}
     assert plain == {"kwire conformance"}, "a room that knows nothing of the command line"
 
 
 @pytest.mark.parametrize("word", sorted({"list", "describe", *LISTS}))
-def test_what_only_reads_prints_json(word: str) -> None:
+def test_commands_that_only_read_have_json(word: str) -> None:
     for path, command in COMMANDS.items():
         if path.split()[-1] == word:
             assert "--json" in names(command), path
 
 
-def test_options_have_one_name() -> None:
+def test_options_use_one_name_for_one_meaning() -> None:
     for path, command in COMMANDS.items():
         assert not names(command) & NOT_SAID, path
         for option in shown(command):
@@ -121,7 +121,7 @@ def test_options_have_one_name() -> None:
                 assert SHORT[letter] in option.opts, f"{path} {letter}"
 
 
-def test_another_cluster_is_called_by_the_options_of_the_first() -> None:
+def test_options_of_a_second_cluster_are_named_after_those_of_the_first() -> None:
     """No other option takes HOST:PORT: --to and --from are topics, folders and brokers' ids."""
     for path, command in COMMANDS.items():
         servers = {
@@ -134,7 +134,7 @@ def test_another_cluster_is_called_by_the_options_of_the_first() -> None:
                 assert f"--{name.removeprefix('--other-')}" in names(command), f"{path} {name}"
 
 
-def test_settings_are_set_and_deleted() -> None:
+def test_options_of_settings_are_set_and_delete() -> None:
     of_others = {"--kafka", "--other-kafka", "--spark", "--append", "--subtract", "--header"}
     for path, command in COMMANDS.items():
         for option in shown(command):
@@ -149,7 +149,7 @@ def test_commands_that_ask_have_dry_run_and_yes() -> None:
         assert {"-y", "--yes", "--dry-run"} <= names(COMMANDS[path]), path
 
 
-def test_asking_goes_through_one_function() -> None:
+def test_only_asking_py_asks_the_user() -> None:
     found = [
         str(path)
         for path in (Path(__file__).parents[3] / "kwire").rglob("*.py")
@@ -162,7 +162,7 @@ def test_asking_goes_through_one_function() -> None:
     ("answer", "status", "said"),
     [("y\n", 0, "done"), ("n\n", 1, "nothing is changed"), ("", 130, "")],
 )
-def test_an_answer_decides(
+def test_must_agree_continues_only_at_yes(
     monkeypatch: pytest.MonkeyPatch, answer: str, status: int, said: str
 ) -> None:
     monkeypatch.setattr(asking, "has_terminal", lambda: True)
@@ -185,7 +185,7 @@ def test_an_answer_decides(
     assert said in done.stderr
 
 
-def test_what_goes_on_until_ctrl_c_says_so_by_one_word() -> None:
+def test_commands_that_run_until_ctrl_c_have_continuous_or_watch() -> None:
     """Jobs are --continuous, views are shown again by --watch; consume and trace always go on."""
     for path, command in COMMANDS.items():
         for option in shown(command):
@@ -195,7 +195,7 @@ def test_what_goes_on_until_ctrl_c_says_so_by_one_word() -> None:
     assert jobs == {f"kwire pipeline {job}" for job in ("archive", "mirror", "query")}
 
 
-def test_help_says_list_and_describe_where_the_commands_are_called_so() -> None:
+def test_help_of_list_and_describe_begins_with_that_word() -> None:
     for path, command in TREE.items():
         word = path.split()[-1]
         if word in {"list", "describe"}:
@@ -219,7 +219,7 @@ OLD_NAMES = {
 }
 
 
-def test_former_names_of_options_are_kept() -> None:
+def test_options_keep_their_former_names() -> None:
     found = {
         path: {
             old for each in command.params if isinstance(each, RenamedOption) for old in each.old
@@ -243,7 +243,9 @@ def test_former_names_of_options_are_kept() -> None:
         ("pipeline replay --from / --config a=b", "configs", (("a", "b"),)),
     ],
 )
-def test_a_former_name_of_an_option_still_works(words: str, parameter: str, value: object) -> None:
+def test_former_name_of_an_option_sets_the_same_parameter(
+    words: str, parameter: str, value: object
+) -> None:
     path, arguments = words.replace("FILE", __file__).split(), list[str]()
     while " ".join(["kwire", *path]) not in COMMANDS:
         arguments.insert(0, path.pop())
@@ -253,7 +255,7 @@ def test_a_former_name_of_an_option_still_works(words: str, parameter: str, valu
 
 
 @pytest.mark.parametrize("words", [("telemetry", "show"), ("clock", "show")])
-def test_a_former_name_of_a_command_still_works(words: tuple[str, str]) -> None:
+def test_former_name_of_a_command_runs_the_command(words: tuple[str, str]) -> None:
     assert run(*words, "--help").output.startswith(f"Usage: kwire {' '.join(words)}")
     group = TREE[f"kwire {words[0]}"]
     assert isinstance(group, Commands)
@@ -261,7 +263,7 @@ def test_a_former_name_of_a_command_still_works(words: tuple[str, str]) -> None:
 
 
 @pytest.mark.parametrize(("path", "old"), sorted(OLD_NAMES.items()))
-def test_former_names_are_not_shown(path: str, old: set[str]) -> None:
+def test_help_does_not_show_former_names(path: str, old: set[str]) -> None:
     told = run(*path.split()[1:], "--help").output
     listed = set(re.findall(r"(?m)^ +(-\w|--[\w-]+)", told)) | set(
         re.findall(r", (--[\w-]+)", told)
@@ -269,7 +271,7 @@ def test_former_names_are_not_shown(path: str, old: set[str]) -> None:
     assert not listed & old
 
 
-def test_completion_gives_names_and_no_former_ones() -> None:
+def test_completion_offers_names_but_no_former_names() -> None:
     for typed, given in (
         ("kwire topics create --", ["--set", "--partitions", "--dry-run"]),
         ("kwire pipeline compare --", ["--other-bootstrap-server"]),
@@ -285,7 +287,7 @@ def test_completion_gives_names_and_no_former_ones() -> None:
 # -- exit statuses
 
 
-def test_statuses_are_told_to_users() -> None:
+def test_page_documents_exit_statuses() -> None:
     assert "Commands exit with 0 when all went well, 1 when the cluster refused" in PAGE
     assert "2 when the check could not be made" in PAGE
 
@@ -304,7 +306,7 @@ def test_statuses_are_told_to_users() -> None:
         ("pipeline archive a --to x --command-config BAD", 1),
     ],
 )
-def test_status_tells_what_was_found_from_what_could_not_be_done(
+def test_exit_status_distinguishes_findings_from_failures(
     words: str, status: int, tmp_path: Path
 ) -> None:
     (tmp_path / "FILE").write_text("topics: {t: }\n")

@@ -46,13 +46,13 @@ def prepared(kafka: Kafka) -> int:
     return found.pop()
 
 
-def test_nobody_is_prepared_before_one_was_asked_for(kafka: Kafka) -> None:
+def test_broker_is_not_prepared_before_one_was_ordered(kafka: Kafka) -> None:
     kafka.create_topic("t")
     now = parents()
     assert [pid for pid, parent in now.items() if parent == now[kafka.pid]] == [kafka.pid]
 
 
-def test_the_next_one_is_there_and_has_met_nobody(kafka: Kafka) -> None:
+def test_next_broker_is_prepared_with_its_own_folder(kafka: Kafka) -> None:
     kafka.reset()
     following = prepared(kafka)
     kafka.create_topic("t").seed(["v"])
@@ -71,7 +71,7 @@ def test_the_next_one_is_there_and_has_met_nobody(kafka: Kafka) -> None:
     assert (kafka.data_dir / "t-0").is_dir()
 
 
-def test_it_says_nothing_before_its_turn(kafka: Kafka) -> None:
+def test_prepared_broker_logs_nothing_before_its_turn(kafka: Kafka) -> None:
     kafka.reset()
     log = kafka.log_size_bytes
     prepared(kafka)
@@ -79,7 +79,7 @@ def test_it_says_nothing_before_its_turn(kafka: Kafka) -> None:
     assert "data in" not in kafka.log_since(log)
 
 
-def test_one_that_has_died_is_made_good(kafka: Kafka) -> None:
+def test_prepared_broker_that_died_is_replaced(kafka: Kafka) -> None:
     kafka.reset()
     following = prepared(kafka)
     os.kill(following, signal.SIGKILL)
@@ -88,7 +88,7 @@ def test_one_that_has_died_is_made_good(kafka: Kafka) -> None:
     assert kafka.topics() == []
 
 
-def test_a_snapshot_is_not_put_below_it(kafka: Kafka) -> None:
+def test_restore_does_not_use_the_prepared_broker(kafka: Kafka) -> None:
     kafka.reset()
     following = prepared(kafka)
     kafka.create_topic("t").seed(["v"])
@@ -101,7 +101,7 @@ def test_a_snapshot_is_not_put_below_it(kafka: Kafka) -> None:
     assert kafka.topics() == []
 
 
-def test_who_comes_back_with_its_data_is_another(kafka: Kafka) -> None:
+def test_restart_with_data_uses_another_process(kafka: Kafka) -> None:
     kafka.reset()
     following = prepared(kafka)
     kafka.create_topic("t").seed(["v"])
@@ -111,7 +111,7 @@ def test_who_comes_back_with_its_data_is_another(kafka: Kafka) -> None:
     assert kafka.pid != following
 
 
-def test_a_forks_goes_with_it(kafka: Kafka) -> None:
+def test_forks_end_with_their_broker(kafka: Kafka) -> None:
     with Fork(kafka, None) as other:
         other.reset()
         until(lambda: len(children_of(kafka)) == 3)
@@ -124,7 +124,7 @@ def children_of(kafka: Kafka) -> set[int]:
 
 
 @pytest.mark.parametrize("ended", ["the process that forks", "all in good order"])
-def test_it_ends_with_the_others(ended: str) -> None:
+def test_prepared_broker_ends_with_the_parent(ended: str) -> None:
     kafka = Kafka()
     kafka.start()
     kafka.reset()
@@ -136,7 +136,7 @@ def test_it_ends_with_the_others(ended: str) -> None:
     assert not process_exists(following)
 
 
-def test_ports_that_are_drawn_are_known_before_it_opens() -> None:
+def test_drawn_ports_are_known_before_the_broker_listens() -> None:
     """A listener of the test's own may be at any free port."""
     first = "PLAINTEXT://127.0.0.1:0"
     with Kafka({"listeners": first, "advertised.listeners": first}) as kafka:

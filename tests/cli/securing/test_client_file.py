@@ -18,7 +18,7 @@ PROPERTIES = {"bootstrap.servers": "file:1"}
         (None, {"bootstrap.servers": " "}, "localhost:9092"),
     ],
 )
-def test_command_line_goes_before_the_file_and_the_file_before_the_default(
+def test_bootstrap_of_the_command_line_wins_over_file_and_default(
     given: str | None, properties: dict[str, str], bootstrap: str
 ) -> None:
     assert bootstrap_of(given, properties) == bootstrap

@@ -83,8 +83,8 @@ def test_every_example_is_one_that_the_command_takes(job: str, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["archive", "--to", "a"], "name topics, or give --pattern"),
-        (["archive", "t", "--pattern", "t", "--to", "a"], "name topics, or give --pattern"),
+        (["archive", "--to", "a"], "name topics or give --pattern"),
+        (["archive", "t", "--pattern", "t", "--to", "a"], "name topics or give --pattern"),
         (["archive", "t", "--to", "a", "--compact"], "--compact takes no topics"),
         (["archive", "--to", "a", "--compact", "--continuous"], "--compact takes no topics"),
         (["archive", "t"], "Missing option '--to'"),

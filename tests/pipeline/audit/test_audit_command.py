@@ -19,7 +19,7 @@ from confluent_kafka import Producer
 from kwire.cli.app import app
 from kwire.cli.grammar.statuses import EXIT_FOUND, EXIT_NOT_CHECKED
 from kwire.cli.pipeline.findings import duration_ms, finish
-from kwire.cli.pipeline.job import Job
+from kwire.cli.pipeline.job import SparkJob
 from kwire.pipeline import Kafka, SparkOptions
 from kwire.pipeline.audit.report import Finding, Report
 from kwire.pipeline.demo import flights
@@ -164,7 +164,7 @@ def test_the_status_says_how_bad_it_is(kwire: Run, bootstrap: str, tmp_path: Pat
 def test_what_fails_may_be_chosen(worst: str | None, fail_on: str, status: int) -> None:
     found = [Finding("gap", worst, "t", 1, "offsets are missing")] if worst else []
     report = Report("localhost:9092", 0, 0.1, [], found)
-    job = Job("audit", Kafka("localhost:9092"), SparkOptions(), as_json=False, quiet=True)
+    job = SparkJob("audit", Kafka("localhost:9092"), SparkOptions(), as_json=False, quiet=True)
     ended = CliRunner().invoke(
         click.Command("audit", callback=partial(finish, job, report, None, fail_on))
     )

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from kwire.cli.app import app
 from kwire.cli.pipeline import query
-from kwire.cli.pipeline.job import Job
+from kwire.cli.pipeline.job import SparkJob
 from kwire.cli.pipeline.rows import Rows, apart, cell
 from kwire.pipeline import Form, Kafka, SparkOptions, View
 from tests.pipeline.querying.queries import as_json, consumed, produce, table
@@ -49,7 +49,7 @@ def test_options_say_of_every_topic_or_of_one(tmp_path: Path) -> None:
 
 def test_query_ends_unless_it_is_continuous() -> None:
     for words, once in ((), True), (("--once",), True), (("--continuous",), False):
-        job = Job("query", Kafka("b:9092"), SparkOptions(), as_json=False, quiet=True)
+        job = SparkJob("query", Kafka("b:9092"), SparkOptions(), as_json=False, quiet=True)
         assert query._query(job, options(*words), rows=Rows(as_lines=True)).once is once
 
 

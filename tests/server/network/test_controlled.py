@@ -43,7 +43,7 @@ def test_each_broker_of_a_cluster_has_its_own_control_port() -> None:
         check=False,
     )
     assert done.returncode == 2
-    assert "--control 65534: there are no 3 ports from it on" in done.stderr
+    assert "--control 65534: 3 brokers need 3 ports" in done.stderr
 
 
 class Controlled(BrokerProcess):
