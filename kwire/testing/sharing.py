@@ -48,7 +48,7 @@ from kwire.testing.lines import Wiring
 
 _PROCESS: Final = re.compile(r"broker (\d+) is (?:ready at \S+|started again), process (\d+)")
 _STATUSES: Final = {"ended with status 0": 0, "was ended by SIGTERM": -signal.SIGTERM}
-_ALL_READY: Final = "ready: a cluster of one machine"
+_ALL_READY: Final = "ready: a cluster on one machine"
 
 
 class SharedBroker:

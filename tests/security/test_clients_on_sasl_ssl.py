@@ -172,7 +172,7 @@ WRONG: dict[str, tuple[dict[str, str], str]] = {
         {"sasl.jaas.config": 'X required username="alice" password="wrong-secret";'},
         "refused the login: Authentication failed during authentication due to invalid credentials",
     ),
-    "mechanism": ({"sasl.mechanism": "GSSAPI"}, "mechanism GSSAPI is not known"),
+    "mechanism": ({"sasl.mechanism": "GSSAPI"}, "mechanism GSSAPI is unknown"),
     "no line": ({"sasl.jaas.config": ""}, "sasl.jaas.config"),
     "protocol": ({"security.protocol": "SSL"}, "lost the connection"),
     "a listener without": ({"security.protocol": "SASL_PLAINTEXT"}, "needs no login"),

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 SCRAM = "SCRAM-SHA-256"
 MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule required"
-REMOVED = f"{SCRAM}; the delegation token .* has expired and is removed"
+REMOVED = f"{SCRAM}; the delegation token .* has expired and was removed"
 DAY_MS = 24 * 3_600_000
 
 

@@ -21,7 +21,7 @@ ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere no port
 
 ASK = """
 import random, sys
-from kwire.testing import ports
+from kwire.testing.hosting import ports
 ports._ports = random.Random(7)
 print(ports.free_port(), flush=True)
 sys.stdin.read()

@@ -85,15 +85,18 @@ def test_every_example_is_one_that_the_command_takes(job: str, tmp_path: Path) -
     [
         (["archive", "--to", "a"], "name topics or give --pattern"),
         (["archive", "t", "--pattern", "t", "--to", "a"], "name topics or give --pattern"),
-        (["archive", "t", "--to", "a", "--compact"], "--compact takes no topics"),
-        (["archive", "--to", "a", "--compact", "--continuous"], "--compact takes no topics"),
+        (["archive", "t", "--to", "a", "--compact"], "--compact does not go with topics"),
+        (
+            ["archive", "--to", "a", "--compact", "--continuous"],
+            "--compact does not go with topics",
+        ),
         (["archive", "t"], "Missing option '--to'"),
         (["archive", "t", "--to", "a", "--every", "often"], "is not a duration"),
         (["replay", "t"], "Missing option '--from'"),
         (["replay", "--from", "nowhere"], "does not exist"),
         (["replay", "--from", ".", "--speed", "0x"], "is not a speed"),
         (["replay", "--from", ".", "--offsets", "t=1-2"], "is not like orders:0=100-200"),
-        (["replay", "t", "--pattern", "t", "--from", "."], "and not both"),
+        (["replay", "t", "--pattern", "t", "--from", "."], "not both"),
     ],
 )
 def test_what_is_asked_for_wrongly_is_said(words: list[str], complaint: str) -> None:
