@@ -99,7 +99,7 @@ def test_invalid_max_version_is_refused_with_a_reason(said: str, why: str) -> No
     [
         (["--control", "0", "--max-version", "Prduce=7"], "did you mean Produce"),
         (["--control", "0", "--max-version", "9.9"], "release '9.9' is not known"),
-        (["--max-version", "Produce=7"], "--max-version takes --control"),
+        (["--max-version", "Produce=7"], "--max-version needs --control"),
     ],
 )
 def test_serve_refuses_an_invalid_max_version(arguments: list[str], why: str) -> None:
