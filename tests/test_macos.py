@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).resolve().parent
-ROOMS = ("network", "log", "testing", "control", "faults")
+ROOMS = ("server/network", "log", "testing")
 OUTCOME = re.compile(r"^(?:(\d+) failed, )?(\d+) passed", re.MULTILINE)
 
 
@@ -34,7 +34,7 @@ import os, select, socket, sys
 from pathlib import Path
 from kwire.log.reading import residency
 from kwire.server.network.readiness import WaitingSockets, ready_sockets
-from kwire.testing import ports
+from kwire.testing.hosting import ports
 print(sys.platform, hasattr(select, "epoll"), Path("/proc/self").exists(), residency._NOWAIT)
 print(type(ready_sockets(None)) is WaitingSockets, ports.free_port() in ports.PORTS)
 """
