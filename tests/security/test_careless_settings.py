@@ -87,7 +87,7 @@ def test_unknown_security_protocol_is_refused(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_signed_tokens_without_a_key_url_are_refused(tmp_path: Path) -> None:
     wanted = Wanted(tmp_path, "SASL_PLAINTEXT", WITHOUT_KEYS)
-    kwire_refuses(tmp_path, wanted, "sasl.oauthbearer.jwks.endpoint.url is a URL")
+    kwire_refuses(tmp_path, wanted, "sasl.oauthbearer.jwks.endpoint.url must be the")
 
 
 @pytest.mark.java
