@@ -46,7 +46,7 @@ from kwire.testing.hosting.process import (
 )
 from kwire.testing.lines import Wiring
 
-_PROCESS: Final = re.compile(r"broker (\d+) is (?:ready at \S+|started again), process (\d+)")
+_PROCESS: Final = re.compile(r"broker (\d+) (?:is ready at \S+|starts again), process (\d+)")
 _STATUSES: Final = {"ended with status 0": 0, "was ended by SIGTERM": -signal.SIGTERM}
 _ALL_READY: Final = "ready: a cluster on one machine"
 

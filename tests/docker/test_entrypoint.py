@@ -106,4 +106,4 @@ def test_log_level(tmp_path: Path, level: str, is_logged: bool) -> None:
     )  # fmt: skip
     assert done.returncode == 1
     assert ("data in" in done.stderr) == is_logged
-    assert "cannot be resolved" in done.stderr
+    assert "cannot resolve a host name" in done.stderr
