@@ -126,7 +126,7 @@ async def image_in(data: Path, settings: Mapping[str, str] = SETTINGS) -> Cluste
 async def test_apache_kafka_is_told_of_its_own_registration(data: Path) -> None:
     """By another epoch in .kafka_cleanshutdown its controller takes the stop for an unclean one,
     and the node out of the replicas that may lead (KIP-966)."""
-    golden = Path(__file__).parent.parent / "log" / "data" / "kraft-3.9.2"
+    golden = Path(__file__).parents[2] / "log" / "data" / "kraft-3.9.2"
     shutil.copytree(golden, data / "__cluster_metadata-0", dirs_exist_ok=True)
     async with running_broker(data, SETTINGS) as broker:
         assert set(broker.image.topics) == {"first", "third"}
