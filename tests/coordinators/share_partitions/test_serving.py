@@ -188,10 +188,10 @@ def test_share_fetch_without_a_heartbeat_creates_the_state_topic(
         took.append(time.monotonic() - began)
         assert told.error_code == ErrorCode.NONE
         assert not acquired(told)
-        if epoch and told.responses:  # the error is told
+        if any(each.error_code for answer in told.responses for each in answer.partitions):
             break
-    assert min(took[:-1]) >= 0.3, "the fetch that gets the error may end early"
-    assert min(took[:-1]) < 9, "what it waited for took longer"
+    # The fetch that gets the error may end early, and it may be the first one.
+    assert all(0.3 <= each < 9 for each in took[:-1])
     assert STATES in topics(stage)
     [partition] = told.responses[0].partitions
     assert partition.error_code == ErrorCode.UNKNOWN_SERVER_ERROR

@@ -17,7 +17,10 @@ from kwire.settings import load
 
 
 def a_server() -> ConnectionServer:
-    return ConnectionServer(cast(Broker, SimpleNamespace(config=load(), timers=Timers())))
+    broker = SimpleNamespace(
+        config=load(), node=SimpleNamespace(timers=Timers()), configs=SimpleNamespace()
+    )
+    return ConnectionServer(cast(Broker, broker))
 
 
 async def accept_while(
