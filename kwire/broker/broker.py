@@ -90,9 +90,8 @@ class Broker:
     async def start(self, nursery: trio.Nursery) -> None:
         """Start as a cluster of one broker: apply the metadata, and follow its changes."""
         self.node.begin(nursery)
-        membership = LoneMembership(self.node)
-        self.membership = membership
-        await membership.begin(self.node.registration)
+        assert isinstance(self.membership, LoneMembership)
+        await self.membership.begin()
 
     @staticmethod
     def now_ms() -> int:

@@ -82,6 +82,12 @@ class Node:
         overrides = self.image.configs_of(ConfigResourceType.TOPIC, topic)
         return topic_log_config(self.config, overrides)
 
+    @property
+    def running_nursery(self) -> trio.Nursery:
+        """`nursery`, once the broker has started."""
+        assert self.nursery is not None, "begin() comes first"
+        return self.nursery
+
     def begin(self, nursery: trio.Nursery) -> None:
         """Run timers and flushes in `nursery`, and later the background work of services."""
         self.nursery = nursery

@@ -16,12 +16,9 @@ class LiveSettings:
     another object.  A service that keeps the `LiveSettings` therefore reads the current values.
     """
 
-    __slots__ = ("config", "static_config")
+    __slots__ = ("config", "node_id", "static_config")
 
     def __init__(self, static_config: BrokerConfig) -> None:
         self.static_config = static_config
         self.config = static_config
-
-    @property
-    def node_id(self) -> int:
-        return self.static_config.node_id
+        self.node_id: int = static_config.node_id

@@ -132,7 +132,7 @@ class CleaningSource:
         """
         found: list[AbortedTxn] = []
         first = bisect_right(self._bases, base_offset) - 1
-        for base in self._bases[max(first, 0) :]:
+        for base in self._bases[first:]:
             entries, complete = self._index(base).collect(base_offset, end_offset)
             found += entries
             if complete:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from kwire.cluster.decisions.topic_creation import NewTopic
     from kwire.cluster.metadata.changes import Decision
     from kwire.cluster.metadata.image import (
-        BrokerImage,
         ClusterImage,
         PartitionImage,
         ResourceKey,
@@ -60,7 +59,7 @@ class LoneMembership:
     def image(self) -> ClusterImage:
         return self._node.image
 
-    async def begin(self, registration: BrokerImage) -> None:
+    async def begin(self) -> None:
         """Load the metadata, host its partitions, and register the broker.  Raises StoreError."""
         store = self._node.store
         image = await store.load()
@@ -68,7 +67,7 @@ class LoneMembership:
         self._known_at_start = set(image.topics)
         self.apply(image, delta_between(self.image, image))
         store.watch(self.apply)
-        await store.register(registration)
+        await store.register(self._node.registration)
         await self._report_offline()
 
     def apply(self, image: ClusterImage, delta: ClusterDelta) -> None:

@@ -74,8 +74,6 @@ class Coordinators:
             from kwire.coordinators.runtime.transactions import TransactionCoordinator
 
             self._transactions = TransactionCoordinator(self._node, lambda: self.groups)
-            if self._node.nursery is not None:
-                self._transactions.start(self._node.nursery)
         return self._transactions
 
     @property

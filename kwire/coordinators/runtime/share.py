@@ -65,8 +65,7 @@ class ShareCoordinator:
         """Replay and serve a partition of `__share_group_state` that this broker leads now."""
         shard = self.runtime.lead(partition)
         if shard is not None:
-            assert self._node.nursery is not None, "the broker has begun"
-            self._node.nursery.start_soon(shard.load)
+            self._node.running_nursery.start_soon(shard.load)
 
     def resign(self, index: int) -> None:
         """Stop serving a partition that this broker does not lead any more."""

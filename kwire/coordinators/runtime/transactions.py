@@ -20,8 +20,6 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
-import trio
-
 from kwire.cluster.metadata.topic_names import TRANSACTION_STATE_TOPIC
 from kwire.cluster.stores.contract import StoreError
 from kwire.codecs.errors import ErrorCode
@@ -76,7 +74,6 @@ class TransactionCoordinator:
         self.limits = limits_of(config)
         self._node = node
         self._groups = groups
-        self._nursery: trio.Nursery | None = None
         self._remote_markers: RemoteMarkers | None = None
         self._remote_transactions: RemoteTransactions | None = None
         self._markers = MarkerSender(self, self._complete, self._send_again, node.timers)
@@ -89,10 +86,6 @@ class TransactionCoordinator:
 
     # -- which partitions are led here
 
-    def start(self, nursery: trio.Nursery) -> None:
-        """Load partitions in tasks of `nursery` from now on."""
-        self._nursery = nursery
-
     def lead(self, partition: Partition) -> None:
         """Replay and serve a partition of `__transaction_state` that this broker leads now."""
         if self.runtime.serves(partition):
@@ -100,10 +93,9 @@ class TransactionCoordinator:
         self._forget_markers(partition.index)
         shard = self.runtime.lead(partition)
         if shard is not None:
-            assert self._nursery is not None, "start() comes first"
             # Aborting timed-out transactions may need producer ids as soon as they are loaded.
-            self._nursery.start_soon(self._restock_producer_ids)
-            self._nursery.start_soon(shard.load)
+            self._node.running_nursery.start_soon(self._restock_producer_ids)
+            self._node.running_nursery.start_soon(shard.load)
 
     def resign(self, index: int) -> None:
         """Stop serving a partition; its next leader writes the markers that are left."""
@@ -231,8 +223,7 @@ class TransactionCoordinator:
         remote = self._remote_transactions
         if remote is None:
             assert self._node.peers is not None, "a broker without a cluster coordinates all ids"
-            assert self._nursery is not None, "start() comes first"
-            remote = RemoteTransactions(self._node.peers, self._nursery)
+            remote = RemoteTransactions(self._node.peers, self._node.running_nursery)
             self._remote_transactions = remote
         remote.ask(coordinator_id, query)
         return answer
@@ -357,9 +348,8 @@ class TransactionCoordinator:
         node = self._node
         remote = self._remote_markers
         if remote is None:
-            assert self._nursery is not None, "start() comes first"
             remote = RemoteMarkers(
-                peers, self._nursery, node.settings.static_config.request_timeout_ms
+                peers, node.running_nursery, node.settings.static_config.request_timeout_ms
             )
             self._remote_markers = remote
 

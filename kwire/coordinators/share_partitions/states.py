@@ -87,9 +87,8 @@ class ShareStates:
             reply = self._attempt(request)
             if not isinstance(reply, Promise) and reply.error not in RETRIABLE_ERRORS:
                 return reply
-            assert self._node.nursery is not None, "the broker has started"
             queue = self._queues[request.key] = deque()
-            self._node.nursery.start_soon(self._serve, request.key, queue, reply)
+            self._node.running_nursery.start_soon(self._serve, request.key, queue, reply)
         answer = Promise[ShareStateAnswer]()
         queue.append((request, answer))
         return answer
@@ -141,8 +140,7 @@ class ShareStates:
 
         if self._remote is None:
             assert self._node.peers is not None
-            assert self._node.nursery is not None
-            self._remote = RemoteStates(self._node.peers, self._node.nursery)
+            self._remote = RemoteStates(self._node.peers, self._node.running_nursery)
         return self._remote.ask(broker_id, request)
 
     async def provide_topic(self) -> None:

@@ -89,8 +89,7 @@ class HostedPartitions:
         partition = self.get(log.topic, log.partition)
         if partition is not None:
             return partition.high_watermark
-        checkpointed = self.logs.high_watermarks.get((log.topic, log.partition), 0)
-        return min(checkpointed, log.log_end_offset)
+        return min(self._checkpointed(log), log.log_end_offset)
 
     def open(
         self, topic: str, topic_id: bytes, index: int, *, has_followers: bool = False
@@ -105,14 +104,15 @@ class HostedPartitions:
             log = self.logs.create(topic, topic_id, index, self._log_config(topic))
         elif log.topic_id == ZERO_UUID != topic_id:
             log.adopt_topic_id(topic_id)
-        high_watermark = self._checkpointed(log) if has_followers else None
+        high_watermark = None
+        if has_followers:
+            high_watermark = max(self._checkpointed(log), log.log_start_offset)
         partition = Partition(log, self.node_id, self._flusher, high_watermark)
         self.by_topic.setdefault(topic, {})[index] = partition
         return partition
 
     def _checkpointed(self, log: Log) -> int:
-        checkpointed = self.logs.high_watermarks.get((log.topic, log.partition), 0)
-        return max(checkpointed, log.log_start_offset)
+        return self.logs.high_watermarks.get((log.topic, log.partition), 0)
 
     def drop(self, topic: str, index: int) -> None:
         """Stop serving the partition and delete its log; does nothing if neither exists."""

@@ -52,11 +52,7 @@ class Host(LiveSettings):
     def __init__(self, node_id: int, config: BrokerConfig, static_config: BrokerConfig) -> None:
         super().__init__(static_config)
         self.config = config
-        self._node_id = node_id
-
-    @property
-    def node_id(self) -> int:
-        return self._node_id
+        self.node_id = node_id
 
 
 class Store:
@@ -299,7 +295,7 @@ class Cluster:
         self._tell_of_disks(broker)
 
     def make_room(self, broker: SimulatedBroker) -> None:
-        """End the failure of a broker's full disks; the broker reports its logs again."""
+        """Free space on a broker's full disks: all its failed logs can be written again."""
         if broker.is_alive and broker.failed:
             broker.failed.clear()
             self._tell_of_disks(broker)

@@ -56,7 +56,7 @@ async def running(
     node = Node(directory)
     node.create(TOPIC, partitions)
     async with trio.open_nursery() as nursery:
-        node.broker.coordinators.transactions.start(nursery)
+        node.broker.node.nursery = nursery
         nursery.start_soon(node.broker.node.timers.run)
         node.create(STATE_TOPIC, state_partitions, cleanup_policy="compact")
         yield node

@@ -39,7 +39,7 @@ class Host:
     """A node and a membership, as far as the states ask them."""
 
     peers = None
-    nursery: trio.Nursery
+    running_nursery: trio.Nursery
 
     def __init__(self, *topics: str) -> None:
         self.share_coordinator: Any = Coordinator()
@@ -53,7 +53,7 @@ class Host:
 @asynccontextmanager
 async def serving(host: Host) -> AsyncIterator[ShareStates]:
     async with trio.open_nursery() as nursery:
-        host.nursery = nursery
+        host.running_nursery = nursery
         yield ShareStates(
             cast("Node", host), cast("ClusterMembership", host), lambda: host.share_coordinator
         )

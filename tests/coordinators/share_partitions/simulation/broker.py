@@ -179,12 +179,12 @@ class SharingBroker:
         self.led_states: dict[int, StatePartition] = {}
         self.image = _image(self._world, None)
         with trio.CancelScope() as self._scope:
-            async with trio.open_nursery() as self.nursery:
+            async with trio.open_nursery() as self.running_nursery:
                 self.share = WatchedCoordinator(cast("Node", self))
                 self.share.laws = self._world.laws
                 self.shares = WatchedManager(self, self._world.laws)
-                self._world.network.handlers[self.node_id] = self._handle, self.nursery
-                self.nursery.start_soon(self.timers.run)
+                self._world.network.handlers[self.node_id] = self._handle, self.running_nursery
+                self.running_nursery.start_soon(self.timers.run)
                 self.is_alive = True
                 task_status.started()
                 await trio.sleep_forever()

@@ -122,7 +122,7 @@ class Member:
 
     def _start(self, task: Any, request: Any, pending: list[Pending]) -> None:  # noqa: ANN401 - any
         self.is_busy = True
-        self._broker.nursery.start_soon(self._serve, task, request, pending)
+        self._broker.running_nursery.start_soon(self._serve, task, request, pending)
 
     async def _serve(self, task: Any, request: Any, pending: list[Pending]) -> None:  # noqa: ANN401 - any
         context = self._context

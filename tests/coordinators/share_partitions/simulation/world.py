@@ -197,7 +197,7 @@ class World:
             self._beginning.add(key)
             broker = self.chance.choice(self.alive)
             epoch = self._next_epoch(key, NO_OFFSET)
-            broker.nursery.start_soon(self._begin, key, epoch, broker)
+            broker.running_nursery.start_soon(self._begin, key, epoch, broker)
 
     async def _begin(self, key: ShareKey, epoch: int, broker: SharingBroker) -> None:
         try:
