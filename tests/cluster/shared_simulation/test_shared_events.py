@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import random
 from collections import Counter
 
@@ -11,7 +10,12 @@ import pytest
 
 from kwire.cluster.stores import change_log
 from kwire.cluster.stores.shared import server
-from tests.cluster.replication.simulation.running import drawn, simulated
+from tests.cluster.replication.simulation.running import (
+    drawn,
+    many_seeds,
+    run_seeds,
+    simulated,
+)
 from tests.cluster.shared_simulation.events import simulate
 
 EXPECTED: set[str] = {
@@ -66,18 +70,11 @@ def test_schedule_of_a_fixed_seed_keeps_the_laws(seed: int) -> None:
 
 @pytest.mark.slow
 def test_schedules_of_fixed_seeds_reach_all_counted_situations() -> None:
-    seen: Counter[str] = Counter()
-    for seed in range(SEEDS // 3):
-        seen += run(seed)
+    seen = run_seeds(run, range(SEEDS // 3))
     assert seen.keys() >= EXPECTED, seen
 
 
 @pytest.mark.long
 def test_many_schedules_keep_the_laws(rng: random.Random) -> None:
     """`make simulate SEEDS=10000`; a seed that fails is named."""
-    first = rng.getrandbits(40)
-    for seed in range(first, first + int(os.environ.get("KWIRE_SIMULATED_SEEDS", "500"))):
-        try:
-            run(seed)
-        except BaseException as error:
-            raise AssertionError(f"seed {seed}") from error
+    run_seeds(run, many_seeds(rng))

@@ -1,10 +1,11 @@
-"""Running a simulation: a trio program whose whole course follows from a seed."""
+"""Run a simulation: a trio program that does the same each time it gets the same seed."""
 
 from __future__ import annotations
 
+import os
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
@@ -25,14 +26,40 @@ Simulation = Callable[[list[Step], Path, int, MockClock], Awaitable[Counter[str]
 def simulated(simulate: Simulation, schedule: list[Step], seed: int) -> Counter[str]:
     """In memory, where the machine has such a folder: what fsync costs is no part of this."""
     memory = Path("/dev/shm")
-    clock = MockClock()
-    _run._r.seed(seed)
     with (
         TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder,
         patch("trio.to_thread.run_sync", _here),
-        patch("trio._core._run._ALLOW_DETERMINISTIC_SCHEDULING", True),
     ):
-        return trio.run(simulate, schedule, Path(folder), seed, clock, clock=clock)
+        seen: Counter[str] = repeatable(simulate, schedule, Path(folder), seed=seed)
+        return seen
+
+
+def repeatable(simulate: Any, *arguments: Any, seed: int) -> Any:  # noqa: ANN401 - any program
+    """Call `simulate` with the arguments, the seed and a clock that jumps when all tasks wait.
+
+    trio chooses the next task by the seed, so the same seed gives the same course.
+    """
+    clock = MockClock()
+    _run._r.seed(seed)
+    with patch("trio._core._run._ALLOW_DETERMINISTIC_SCHEDULING", True):
+        return trio.run(simulate, *arguments, seed, clock, clock=clock)
+
+
+def run_seeds(run: Callable[[int], Counter[str]], seeds: Iterable[int]) -> Counter[str]:
+    """The counts of all runs together.  The error of a run that fails names its seed."""
+    seen: Counter[str] = Counter()
+    for seed in seeds:
+        try:
+            seen += run(seed)
+        except BaseException as error:
+            raise AssertionError(f"seed {seed}") from error
+    return seen
+
+
+def many_seeds(rng: random.Random) -> range:
+    """As many as `make simulate SEEDS=N` asks for, from one that is drawn."""
+    first = rng.getrandbits(40)
+    return range(first, first + int(os.environ.get("KWIRE_SIMULATED_SEEDS", "500")))
 
 
 async def _here(work: Callable[..., Result], *arguments: Any) -> Result:  # noqa: ANN401 - as there

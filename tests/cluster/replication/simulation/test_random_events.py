@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import random
 from collections import Counter
 
@@ -12,7 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.cluster.replication.simulation.events import Step, simulate
-from tests.cluster.replication.simulation.running import drawn, simulated
+from tests.cluster.replication.simulation.running import (
+    drawn,
+    many_seeds,
+    run_seeds,
+    simulated,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -51,12 +55,7 @@ def test_drawn_schedule_keeps_the_laws(schedule: list[Step], seed: int) -> None:
 def test_schedules_of_fixed_seeds_keep_the_laws(monkeypatch: pytest.MonkeyPatch) -> None:
     """And lest nothing happens in them, all that is counted has happened."""
     monkeypatch.setattr(logging.root.manager, "disable", logging.CRITICAL)
-    seen: Counter[str] = Counter()
-    for seed in range(SEEDS):
-        try:
-            seen += run(drawn(seed), seed)
-        except BaseException as error:
-            raise AssertionError(f"seed {seed}") from error
+    seen = run_seeds(lambda seed: run(drawn(seed), seed), range(SEEDS))
     assert seen.keys() >= EXPECTED, seen
 
 
@@ -65,9 +64,4 @@ def test_many_schedules_keep_the_laws(rng: random.Random, monkeypatch: pytest.Mo
     """`make simulate SEEDS=10000`; a seed that fails is named."""
     # pytest keeps what is logged to a test's end, and with it each seed's brokers and open files.
     monkeypatch.setattr(logging.root.manager, "disable", logging.CRITICAL)
-    first = rng.getrandbits(40)
-    for seed in range(first, first + int(os.environ.get("KWIRE_SIMULATED_SEEDS", "500"))):
-        try:
-            run(drawn(seed), seed)
-        except BaseException as error:
-            raise AssertionError(f"seed {seed}") from error
+    run_seeds(lambda seed: run(drawn(seed), seed), many_seeds(rng))

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import logging
-import os
 import random
 from collections import Counter
-from unittest.mock import patch
 
 import pytest
-import trio
-from trio._core import _run
-from trio.testing import MockClock
 
+from tests.cluster.replication.simulation.running import (
+    drawn,
+    many_seeds,
+    repeatable,
+    run_seeds,
+)
 from tests.coordinators.share_partitions.simulation.events import Step, simulate
 
 pytestmark = pytest.mark.slow
@@ -42,27 +43,14 @@ SEEDS = 80
 
 
 def run(schedule: list[Step], seed: int) -> Counter[str]:
-    clock = MockClock()
-    _run._r.seed(seed)
-    with patch("trio._core._run._ALLOW_DETERMINISTIC_SCHEDULING", True):
-        return trio.run(simulate, schedule, seed, clock, clock=clock)
-
-
-def drawn(seed: int) -> list[Step]:
-    draw = random.Random(seed)
-    length = draw.randint(1, 150)
-    return [(draw.randrange(999), draw.randrange(999), draw.randrange(999)) for _ in range(length)]
+    seen: Counter[str] = repeatable(simulate, schedule, seed=seed)
+    return seen
 
 
 def test_schedules_of_fixed_seeds_keep_the_invariants(monkeypatch: pytest.MonkeyPatch) -> None:
     """And lest nothing happens in them, all that is counted has happened."""
     monkeypatch.setattr(logging.root.manager, "disable", logging.CRITICAL)
-    seen: Counter[str] = Counter()
-    for seed in range(SEEDS):
-        try:
-            seen += run(drawn(seed), seed)
-        except BaseException as error:
-            raise AssertionError(f"seed {seed}") from error
+    seen = run_seeds(lambda seed: run(drawn(seed), seed), range(SEEDS))
     assert seen.keys() >= EXPECTED, seen
 
 
@@ -72,9 +60,4 @@ def test_many_random_schedules_keep_the_invariants(
 ) -> None:
     """`make simulate SEEDS=10000`; a seed that fails is named."""
     monkeypatch.setattr(logging.root.manager, "disable", logging.CRITICAL)
-    first = rng.getrandbits(40)
-    for seed in range(first, first + int(os.environ.get("KWIRE_SIMULATED_SEEDS", "500"))):
-        try:
-            run(drawn(seed), seed)
-        except BaseException as error:
-            raise AssertionError(f"seed {seed}") from error
+    run_seeds(lambda seed: run(drawn(seed), seed), many_seeds(rng))
