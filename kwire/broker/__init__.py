@@ -4,5 +4,5 @@ The entry point is `broker.Broker`; only handlers and the server use it.  `node.
 half: settings, metadata, partitions, clock and timers, on which every service is built.
 `telemetry` collects the metrics that clients push (KIP-714).
 
-May import cluster, coordinators, security, settings and storage; `timers` imports nothing.
+tests/test_layering.py states what its rooms may import.
 """

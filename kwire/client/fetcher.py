@@ -57,7 +57,7 @@ class Fetched(NamedTuple):
     records: list[ConsumedRecord]
     next_offset: int
     end_offset: int
-    """Where a reader of this isolation is at the end for now."""
+    """The partition's end for the isolation level: high watermark or last stable offset."""
 
 
 class OffsetOutOfRange(BrokerRefused):

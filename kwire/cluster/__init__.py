@@ -4,6 +4,7 @@
 changes, without a clock or a socket.  `stores` keep it (in a file, ZooKeeper, or a process of this
 machine). `membership` lets a broker join the cluster, `peers` are connections to other brokers, and
 `replication` leads and follows partitions with them.  The interface for the rest of the broker is
-`membership.contract.ClusterMembership`. May import codecs, log, settings, security and
-storage.partitions.
+`membership.contract.ClusterMembership`.
+
+tests/test_layering.py states what its rooms may import.
 """

@@ -5,5 +5,5 @@ for groups and transactions are in `kwire.groups` and `kwire.txn`; those for sha
 `share`.  `runtime` runs the machines on the partitions that this broker leads.  `share_partitions`
 hands out the records that share groups read.  Start reading at `runtime.coordinators`.
 
-May import cluster, groups, log, settings, storage.partitions and txn.
+tests/test_layering.py states what its rooms may import.
 """

@@ -3,5 +3,6 @@
 `routes` is the only list of API keys.  The entry point is `routes.bind`.  A request passes its
 guard, which checks the sender's rights (`guards`), and then its handler (`handlers`, one module per
 API key).  `shortcuts` answers requests that a connection repeats with almost the same bytes.
-May import everything but server, testing, pipeline, client and cli.
+
+tests/test_layering.py states what its rooms may import.
 """

@@ -3,5 +3,5 @@
 The entry point is `server.serve`.  `startup` opens log directories and metadata.  `network` accepts
 connections, reads requests and writes replies.  `tls` encrypts connections.
 
-May import everything but testing (except what `--control` serves), pipeline and cli.
+tests/test_layering.py states what its rooms may import.
 """

@@ -5,5 +5,5 @@
 `takeover` serves folders that Apache Kafka wrote.  `disk_room` warns before a disk is full.  The
 files of one partition are in `kwire.log`.
 
-May import cluster.metadata, cluster.stores, log and settings.
+tests/test_layering.py states what its rooms may import.
 """

@@ -137,7 +137,7 @@ class Signals:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Delay Stopped until the end of the block, in which a process is started and recorded."""
+        """Raise Stopped only after the block, so that the process it starts is recorded."""
         self._is_held = True
         yield
         self._is_held = False

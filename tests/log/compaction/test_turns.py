@@ -137,7 +137,7 @@ def test_retry_pauses_of_the_cleaner_are_per_log(manager: LogManager) -> None:
     assert other.log is logs[1]
 
 
-def test_new_log_of_a_deleted_ones_name_has_no_retry_pause(manager: LogManager) -> None:
+def test_log_created_after_a_deletion_does_not_inherit_the_retry_pause(manager: LogManager) -> None:
     turns = Turns(manager.cleaner)
     failures: list[OSError | Corrupt] = [PASSING, Corrupt("made up"), PASSING]
     for number, failure in enumerate(failures):

@@ -159,7 +159,7 @@ def test_producer_ids_are_written_as_taken_by_the_node() -> None:
 
 
 @pytest.mark.parametrize("kind", [2, 4, 16, 32])
-def test_settings_that_changed_are_written_and_those_that_went_without_a_value(kind: int) -> None:
+def test_changed_configs_get_a_record_and_removed_configs_a_record_without_value(kind: int) -> None:
     before, after = {"c": "1", "b": "1", "a": "1"}, {"a": "1", "b": "2", "d": "3"}
     assert written(SetConfigs(kind, "x", before, after)) == [
         (ConfigRecord(kind, "x", "b", "2"), 0),
