@@ -54,6 +54,7 @@ check: env-dev ## all checks that run nothing: format, lint, types, generated co
 	$(VENV_PYTHON) -m ruff check $(SOURCES)
 	$(VENV_PYTHON) tools/typecheck.py
 	$(VENV_PYTHON) -m kwire.codecs.generator --check
+	$(VENV_PYTHON) tools/derived.py --check
 
 # On a fresh clone each worker would compile all the tests, and rewrite their asserts, by itself.
 collected: env-dev
@@ -66,8 +67,9 @@ format: env-dev ## format the sources and mend what the linter can
 	$(VENV_PYTHON) -m ruff check --fix $(SOURCES)
 	$(VENV_PYTHON) -m ruff format $(SOURCES)
 
-generated: env-dev ## write the generated messages anew from codecs/schema
+generated: env-dev ## write messages, tables and pages from what declares them: schemas, handlers, settings, commands
 	$(VENV_PYTHON) -m kwire.codecs.generator
+	$(VENV_PYTHON) tools/derived.py
 
 access: env-dev ## who may ask what: Apache Kafka's answers beside those that are kept
 	$(VENV_PYTHON) -m kwire.conformance.access $(ARGS)

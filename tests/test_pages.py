@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from kwire.cli.app import COMMANDS
 from kwire.codecs.messages import API_NAMES
 from kwire.requests.routes import ROUTES
 
@@ -56,12 +55,6 @@ def test_pip_show_prints_the_licence_as_one_word() -> None:
     about = metadata("kwire")
     assert about["License"] == "Apache-2.0"
     assert about.get_all("License-File") == ["LICENSE"]
-
-
-def test_command_table_has_every_command_in_the_order_of_the_help() -> None:
-    page = (ROOT / "docs" / "commands.md").read_text()
-    named = re.findall(r"^\| `kwire (\w+)` \|", page, re.MULTILINE)
-    assert named == list(COMMANDS)
 
 
 # -- links

@@ -77,7 +77,7 @@ CLUSTER = (
 HERE = frozenset({KAFKA_PYTHON, PYSPARK, IN_A_TEST, SERVE, COMMANDS, JOBS, CLUSTER})
 
 ELSEWHERE = {
-    "kwire serve --data D": "tests/cli/test_several.py, from one broker to three and back",
+    "kwire serve --data D": "tests/cli/hosting/test_several.py, from one broker to three and back",
     "kwire serve --brokers 3 --data D": "likewise",
     "make run ": "what .ci/run does in a fresh clone",
     "make image ": "tests/docker/test_image.py, where a base image is named",
@@ -184,7 +184,7 @@ def test_serving(tmp_path: Path) -> None:
         serving = [str(Path(sys.executable).parent / words[0]), *words[1:]]
         with subprocess.Popen(serving, stdin=subprocess.PIPE, cwd=tmp_path) as process:
             try:
-                if "--secure" in words:  # its clients: tests/cli/test_secured.py
+                if "--secure" in words:  # its clients: tests/cli/securing/test_secured.py
                     while not data.with_name(f"{data.name}-secure").exists():
                         assert process.poll() is None, command
                         time.sleep(0.05)

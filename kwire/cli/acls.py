@@ -10,12 +10,19 @@ import click
 from kwire.cli.app import connected
 from kwire.cli.grammar.asking import NOT_CHANGED, asking_options, must_agree
 from kwire.cli.grammar.commands import Commands
+from kwire.cli.grammar.listing import Listing
 from kwire.cli.text.output import counted, json_option, print_json, print_table, say
 from kwire.cli.values import named_principal
 
 if TYPE_CHECKING:
     from kwire.client.access.acls import Acl, AclFilter
     from kwire.client.cluster import Cluster
+
+LISTING = Listing(
+    80,
+    "List, add and remove access control lists (ACLs).",
+    "list, add and remove access control rules",
+)
 
 C = TypeVar("C", bound=Callable[..., Any])
 

@@ -12,6 +12,7 @@ import click
 
 from kwire.cli import EXIT_INTERRUPTED
 from kwire.cli.grammar.bounds import TIMEOUT_S as TIMEOUT
+from kwire.cli.grammar.command_table import MODULES, SUMMARIES
 from kwire.cli.grammar.commands import Commands
 from kwire.cli.grammar.statuses import EXIT_FAILURE, failure_status, tell_of_file
 from kwire.cli.streams import OutputFailed, ReaderGone, drop_output
@@ -21,55 +22,11 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-COMMANDS = {
-    "serve": "Run a broker.",
-    "topics": "List, create, describe, alter and delete topics.",
-    "produce": "Write records to a topic.",
-    "consume": "Read records of topics.",
-    "groups": "List, describe, reset and delete consumer groups.",
-    "configs": "Describe and alter settings of topics, brokers and groups.",
-    "users": "List, add and remove users, and change their passwords.",
-    "acls": "List, add and remove access control lists (ACLs).",
-    "tokens": "Create, list, renew and expire delegation tokens.",
-    "quotas": "List, set and remove quotas of users, clients and addresses.",
-    "apply": "Change a cluster to the state that a file declares.",
-    "export": "Write the state of a cluster to such a file.",
-    "telemetry": "List and describe the metrics that clients push.",
-    "fault": "Inject faults into requests, for a test.",
-    "trace": "Show requests and responses as they arrive.",
-    "clock": "Describe and advance the clock of a broker, for a test.",
-    "snapshot": "Create, restore and fork snapshots of a broker.",
-    "certs": "Create certificates for development.",
-    "doctor": "Check the security of a broker's settings.",
-    "log": "Dump and verify the files of a log directory.",
-    "cluster": "Run and manage a cluster of several brokers.",
-    "ping": "Check whether the brokers of a cluster answer.",
-    "conformance": "Compare a broker with Apache Kafka, request by request.",
-    "pipeline": "Archive, replay, mirror, audit and query topics with Spark.",
-}
-"""The summary of each command.  The command is `command` in the module of its name.  The summaries
-are here so that `kwire --help` imports none of these modules."""
-
-FOLDERS = {
-    "certs": "securing",
-    "clock": "testing",
-    "doctor": "securing",
-    "fault": "testing",
-    "snapshot": "testing",
-    "tokens": "securing",
-    "trace": "testing",
-}
-"""The subpackages of kwire.cli that hold the modules of these commands."""
-
 BOOTSTRAP_SERVERS = "bootstrap.servers"
 BOOTSTRAP_DEFAULT = "localhost:9092"
 TIMEOUT_S = 30.0
 EXIT_READER_GONE = 0
 """The exit status when the reader has closed the pipe: `kwire consume t | head` is no error."""
-
-
-def _module(name: str) -> str:
-    return ".".join(["kwire.cli", *([FOLDERS[name]] if name in FOLDERS else []), name])
 
 
 def print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -81,7 +38,7 @@ def print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 
 
 @click.group(
-    cls=Commands, summaries=COMMANDS, modules={name: _module(name) for name in COMMANDS},
+    cls=Commands, summaries=SUMMARIES, modules=MODULES,
     context_settings={"help_option_names": ["-h", "--help"]},
 )  # fmt: skip
 @click.option(

@@ -9,6 +9,7 @@ import click
 
 from kwire.cli.app import connected
 from kwire.cli.grammar.asking import NOT_CHANGED, asking_options, must_agree
+from kwire.cli.grammar.listing import Listing
 from kwire.cli.grammar.statuses import EXIT_FOUND, does_check, failure_status
 from kwire.cli.text.output import counted, printable, say
 
@@ -18,6 +19,13 @@ if TYPE_CHECKING:
     from kwire.cli.declared_state.files import Declaration
     from kwire.cli.declared_state.plan import Change
     from kwire.client.cluster import Cluster
+
+LISTING = Listing(
+    110,
+    "Change a cluster to the state that a file declares.",
+    "make a cluster match [a file of declared state](declared-state.md); plan, `--prune`, "
+    "`--check`",
+)
 
 NOTHING = "nothing to change"
 

@@ -9,6 +9,7 @@ import click
 
 from kwire.cli.app import connected
 from kwire.cli.grammar.commands import Commands
+from kwire.cli.grammar.listing import Listing
 from kwire.cli.text.output import counted, json_option, print_json, print_table, say
 from kwire.cli.text.suggestions import did_you_mean, misspelt, suggesting_settings
 from kwire.cli.values import settings_option
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from kwire.client.cluster import Cluster
     from kwire.client.configs import Resource
     from kwire.codecs.messages.describe_configs import DescribeConfigsResourceResult
+
+LISTING = Listing(60, "Describe and alter settings of topics, brokers and groups.")
 
 TYPES = ["topic", "broker", "group", "client-metrics"]
 type_argument = click.argument("kind", metavar="TYPE", type=click.Choice(TYPES))

@@ -14,6 +14,7 @@ import click
 
 from kwire.cli.app import connected
 from kwire.cli.grammar.bounds import POSITIVE_COUNT
+from kwire.cli.grammar.listing import Listing
 from kwire.cli.streams import OutputFailed, ReaderGone, reader_is_gone
 from kwire.cli.text.output import UNPRINTABLE, counted, on_terminal, printable, say
 from kwire.cli.text.records import text_of, to_json
@@ -33,6 +34,13 @@ if TYPE_CHECKING:
     from kwire.client.consumer import Consumer
     from kwire.client.fetcher import ConsumedRecord
     from kwire.client.membership.share_consumer import ShareConsumer
+
+LISTING = Listing(
+    40,
+    "Read records of topics.",
+    "print records from the beginning, an offset or a time, as a group member, or of a share "
+    "group (`--share`)",
+)
 
 POLL_S = 0.5
 SHARE_SETTINGS = (

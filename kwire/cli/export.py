@@ -9,11 +9,18 @@ from typing import TYPE_CHECKING
 import click
 
 from kwire.cli.app import connected
+from kwire.cli.grammar.listing import Listing
 from kwire.cli.text.output import counted, printable, say
 
 if TYPE_CHECKING:
     from kwire.client.cluster import Cluster
     from kwire.client.fetcher import ConsumedRecord
+
+LISTING = Listing(
+    120,
+    "Write the state of a cluster to such a file.",
+    "write the state of a cluster as such a file, on request with its records",
+)
 
 
 @click.command("export")

@@ -10,6 +10,7 @@ from kwire.cli.app import connected
 from kwire.cli.grammar.asking import NOT_CHANGED, asking_options, must_agree
 from kwire.cli.grammar.bounds import OFFSET, OFFSET_SHIFT
 from kwire.cli.grammar.commands import Commands
+from kwire.cli.grammar.listing import Listing
 from kwire.cli.text.output import counted, json_option, print_json, print_table, say
 from kwire.cli.text.suggestions import did_you_mean
 from kwire.cli.values import instant, ranges, topic_partitions
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
 
     from kwire.client.cluster import Cluster, TopicPartition
     from kwire.client.groups import Group, Tasks
+
+LISTING = Listing(
+    50,
+    "List, describe, reset and delete consumer groups.",
+    "list groups, describe them with their lag, reset and delete them",
+)
 
 Choice = tuple[str, list[int] | None]
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kwire.cli.grammar.commands import Commands
+from kwire.cli.grammar.listing import Listing
 from kwire.cli.grammar.statuses import EXIT_FAILURE, checks
 from kwire.cli.text.output import counted
 from kwire.cli.text.records import text_of
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
     from kwire.codecs.batches import Record
     from kwire.log.inspection.dump import Entry
     from kwire.log.inspection.inspection import Inspector
+
+LISTING = Listing(
+    200,
+    "Dump and verify the files of a log directory.",
+    "print and verify the files of a log directory, written by kwire or by Apache Kafka",
+)
 
 paths_argument = click.argument(
     "paths", nargs=-1, required=True, metavar="PATH...",

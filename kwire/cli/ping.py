@@ -9,11 +9,18 @@ import click
 
 from kwire.cli.app import connected
 from kwire.cli.grammar.bounds import PAUSE_S
+from kwire.cli.grammar.listing import Listing
 from kwire.cli.text.output import json_option, print_json, print_table
 
 if TYPE_CHECKING:
     from kwire.client.cluster import Cluster, Node
     from kwire.client.errors import ClientError
+
+LISTING = Listing(
+    220,
+    "Check whether the brokers of a cluster answer.",
+    "report whether a cluster answers, and which addresses it gives to clients",
+)
 
 RETRY_S = 0.1
 
@@ -37,7 +44,7 @@ def command(cluster: Cluster, wait: float, container: bool, as_json: bool) -> No
     cannot reach.
     """
     if container:
-        from kwire.cli.container import own_address
+        from kwire.cli.hosting.container import own_address
 
         cluster.bootstrap = [own_address()]
         cluster.any()

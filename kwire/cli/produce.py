@@ -12,6 +12,7 @@ import click
 
 from kwire.cli.app import connected
 from kwire.cli.grammar.bounds import PARTITION
+from kwire.cli.grammar.listing import Listing
 from kwire.cli.grammar.statuses import EXIT_FAILURE
 from kwire.cli.text.output import counted, on_terminal, say
 from kwire.cli.text.records import BadLine, NewRecord, from_json, text_parser
@@ -21,6 +22,12 @@ from kwire.cli.values import separator, setting
 if TYPE_CHECKING:
     from kwire.client.cluster import Cluster
     from kwire.client.producer import Delivered, Producer
+
+LISTING = Listing(
+    30,
+    "Write records to a topic.",
+    "write each line of files or of standard input as a record",
+)
 
 READ_SIZE_BYTES = 64 * 1024
 LINE_SIZE_BYTES_MAX = 100 * 1024 * 1024

@@ -10,6 +10,7 @@ import click
 
 from kwire.cli.app import connected
 from kwire.cli.grammar.commands import Commands
+from kwire.cli.grammar.listing import Listing
 from kwire.cli.text.output import json_option, number_text, print_json, print_table, say
 from kwire.cli.text.suggestions import did_you_mean
 from kwire.cli.values import setting, shortened
@@ -17,6 +18,12 @@ from kwire.cli.values import setting, shortened
 if TYPE_CHECKING:
     from kwire.client.cluster import Cluster
     from kwire.client.quotas import Entity
+
+LISTING = Listing(
+    100,
+    "List, set and remove quotas of users, clients and addresses.",
+    "list, set and remove quotas of users, client ids and addresses",
+)
 
 C = TypeVar("C", bound=Callable[..., Any])
 

@@ -15,6 +15,7 @@ import click
 
 from kwire import UnsupportedSystem, check_system
 from kwire.cli import EXIT_INTERRUPTED
+from kwire.cli.grammar.listing import Listing
 from kwire.cli.grammar.statuses import EXIT_FAILURE
 from kwire.cli.hosting.folders import one_if_cluster
 from kwire.cli.repeats import CollapsingHandler, PlainFormatter
@@ -29,6 +30,12 @@ if TYPE_CHECKING:
     from kwire.server.server import Declare, Prepare, Turn
     from kwire.settings import BrokerConfig
     from kwire.testing.hooks.control.service import Control
+
+LISTING = Listing(
+    10,
+    "Run a broker.",
+    "run a broker until Ctrl-C or SIGTERM; with `--control PORT`, [for tests](testing.md)",
+)
 
 DATA_DIR = "kwire-data"
 DEVELOPMENT = {
@@ -174,7 +181,7 @@ def command(
     if brokers is not None:
         if properties is not None or container:
             raise click.UsageError("with --brokers, give settings by --set, not by PROPERTIES")
-        from kwire.cli.several import serve_several
+        from kwire.cli.hosting.several import serve_several
 
         start_logging(log_level)
         serve_several(brokers, dict(settings), data, port, hosting, owns, secure=secure)
@@ -251,13 +258,13 @@ def serve(
 ) -> None:
     """Run a single broker with the settings of the command line, the file and the environment."""
     if container:
-        from kwire.cli.container import log_level as container_level
+        from kwire.cli.hosting.container import log_level as container_level
 
         log_level = container_level(os.environ, log_level)
     start_logging(log_level)
     overrides = with_shorthands(settings, data, port)
     if container:
-        from kwire.cli.container import container_settings
+        from kwire.cli.hosting.container import container_settings
 
         path, overrides, environ = container_settings(os.environ, overrides)
         run(path, overrides, environ, hosting, container=True)
@@ -357,7 +364,7 @@ def run(
         else:
             turn = followed_by(turn, partial(log_configuration, config, path))
         if container and (cluster_id := environ.get("CLUSTER_ID")):
-            from kwire.cli.container import adopt_cluster_id
+            from kwire.cli.hosting.container import adopt_cluster_id
 
             adopt_cluster_id(config.log_dirs, config.node_id, cluster_id)
         from kwire.server.server import run as run_server
@@ -421,7 +428,7 @@ def declared_at_start(declaration: Declaration | None, config: BrokerConfig) -> 
         raise ConfigError(
             "--apply works with a single broker: change a cluster on ZooKeeper by `kwire apply`"
         )
-    from kwire.cli.at_start import declaring
+    from kwire.cli.hosting.at_start import declaring
 
     return declaring(declaration)
 
@@ -470,7 +477,7 @@ def log_configuration(config: BrokerConfig, path: Path | None) -> None:
 
 def log_ready(broker: Broker, container: bool) -> None:
     """Log the addresses, warn about those that clients cannot use, and say that it is ready."""
-    from kwire.cli.advertised import listener_lines, warn_in_background
+    from kwire.cli.hosting.advertised import listener_lines, warn_in_background
 
     for line in listener_lines(broker.config):
         log.info("%s", line)

@@ -10,6 +10,7 @@ import click
 
 from kwire.cli.app import connected
 from kwire.cli.grammar.commands import Commands
+from kwire.cli.grammar.listing import Listing
 from kwire.cli.streams import ReaderGone, reader_is_gone
 from kwire.cli.text.output import json_option, json_text, print_json, print_table, printable, say
 from kwire.cli.values import iso_time
@@ -17,6 +18,12 @@ from kwire.cli.values import iso_time
 if TYPE_CHECKING:
     from kwire.client.cluster import Cluster
     from kwire.client.telemetry import DataPoint, PushedMetrics
+
+LISTING = Listing(
+    130,
+    "List and describe the metrics that clients push.",
+    "list the clients that push metrics (KIP-714), and describe the metrics and the subscriptions",
+)
 
 POLL_S = 0.5
 

@@ -10,6 +10,7 @@ from kwire.cli.app import connected
 from kwire.cli.grammar.asking import NOT_CHANGED, asking_options, must_agree
 from kwire.cli.grammar.bounds import PARTITION_COUNT, REPLICA_COUNT
 from kwire.cli.grammar.commands import Commands, renamed_option
+from kwire.cli.grammar.listing import Listing
 from kwire.cli.text.output import counted, json_option, print_json, print_table, say
 from kwire.cli.text.suggestions import suggesting_settings
 from kwire.cli.values import ranges, settings_option
@@ -17,6 +18,8 @@ from kwire.cli.values import ranges, settings_option
 if TYPE_CHECKING:
     from kwire.client.cluster import Cluster
     from kwire.codecs.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
+
+LISTING = Listing(20, "List, create, describe, alter and delete topics.")
 
 
 @click.group("topics", cls=Commands)

@@ -10,10 +10,17 @@ import click
 
 from kwire.cli.app import connected
 from kwire.cli.grammar.commands import Commands
+from kwire.cli.grammar.listing import Listing
 from kwire.cli.text.output import json_option, print_json, print_table, say
 
 if TYPE_CHECKING:
     from kwire.client.cluster import Cluster
+
+LISTING = Listing(
+    70,
+    "List, add and remove users, and change their passwords.",
+    "list, add and remove users that log in by SCRAM, and change their passwords",
+)
 
 C = TypeVar("C", bound=Callable[..., Any])
 

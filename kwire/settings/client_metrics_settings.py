@@ -26,9 +26,18 @@ MATCH_KEYS = frozenset(
 class ClientMetricsSettings(Settings):
     """The metrics that clients push, how often, and the clients that push them."""
 
-    interval_ms = integer(300_000, MEDIUM)
-    match = strings((), MEDIUM)
-    metrics = strings((), MEDIUM)
+    interval_ms = integer(300_000, MEDIUM, doc="How often the clients push their metrics.")
+    match = strings(
+        (),
+        MEDIUM,
+        doc="The clients that the subscription is for, as name=regex. A client must match all of "
+        "them.",
+    )
+    metrics = strings(
+        (),
+        MEDIUM,
+        doc="Prefixes of the names of the metrics that clients push; * means all metrics.",
+    )
 
 
 def match_patterns(match: Iterable[str]) -> Iterator[tuple[str, RegexPattern]]:

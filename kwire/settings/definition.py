@@ -5,7 +5,8 @@
 
 declares the setting `num.partitions`.  `BrokerConfig.DEFINITIONS` holds its definition, and
 `config.num_partitions` of an instance is a plain attribute of the declared type.  A setting acts
-unless its declaration or its class has `effect=`.
+unless its declaration or its class has `effect=`.  `doc=` says what it does, for users
+(kwire.settings.documentation).
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ class Definition:
     __slots__ = (
         "attribute",
         "default",
+        "doc",
         "effect",
         "importance",
         "internal",
@@ -69,6 +71,7 @@ class Definition:
         mode: UpdateMode,
         internal: bool,
         effect: Effect,
+        doc: str = "",
     ) -> None:
         self.name = self.attribute = ""
         self.kind = kind
@@ -78,6 +81,7 @@ class Definition:
         self.mode = mode
         self.internal = internal
         self.effect = effect
+        self.doc = doc
 
     def __set_name__(self, owner: type, attribute: str) -> None:
         self.attribute = attribute
@@ -167,6 +171,7 @@ class Options(TypedDict, total=False):
     mode: UpdateMode
     internal: bool
     effect: Effect
+    doc: str
 
 
 def _declare(
@@ -178,8 +183,9 @@ def _declare(
     mode: UpdateMode = UpdateMode.READ_ONLY,
     internal: bool = False,
     effect: Effect = ACTS,
+    doc: str = "",
 ) -> object:
-    return Definition(kind, default, importance, validator, mode, internal, effect)
+    return Definition(kind, default, importance, validator, mode, internal, effect, doc)
 
 
 def boolean(default: bool, importance: Importance, **options: Unpack[Options]) -> bool:
@@ -274,9 +280,12 @@ def endpoints(
     return cast("tuple[Endpoint, ...]", _declare(kind, default, importance, validator, **options))
 
 
-def directories(importance: Importance, validator: Validator) -> tuple[str, ...]:
+def directories(
+    importance: Importance, validator: Validator, **options: Unpack[Options]
+) -> tuple[str, ...]:
     """A list of directories.  If it is null, another setting gives the value."""
-    return cast("tuple[str, ...]", _declare(ConfigType.LIST, None, importance, validator))
+    kind = ConfigType.LIST
+    return cast("tuple[str, ...]", _declare(kind, None, importance, validator, **options))
 
 
 def java_class(

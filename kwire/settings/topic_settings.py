@@ -54,10 +54,21 @@ class TopicSettings(Settings):
     file_delete_delay_ms: int = _same("log.segment.delete.delay.ms")
     flush_messages: int = _same("log.flush.interval.messages")
     flush_ms = long(_default("log.flush.scheduler.interval.ms"), MEDIUM, at_least(0))
-    follower_replication_throttled_replicas = strings((), MEDIUM, throttled_replicas)
+    follower_replication_throttled_replicas = strings(
+        (),
+        MEDIUM,
+        throttled_replicas,
+        doc="Followers whose replication is throttled, as partition:broker pairs, or * for all.",
+    )
     index_interval_bytes: int = _same("log.index.interval.bytes")
     internal_segment_bytes = optional_integer(MEDIUM, internal=True)
-    leader_replication_throttled_replicas = strings((), MEDIUM, throttled_replicas)
+    leader_replication_throttled_replicas = strings(
+        (),
+        MEDIUM,
+        throttled_replicas,
+        doc="Replicas whose replication is throttled on the leader's side, as partition:broker "
+        "pairs, or * for all.",
+    )
     local_retention_bytes: int = _same("log.local.retention.bytes")
     local_retention_ms: int = _same("log.local.retention.ms")
     max_compaction_lag_ms: int = _same("log.cleaner.max.compaction.lag.ms")
@@ -69,9 +80,22 @@ class TopicSettings(Settings):
     min_compaction_lag_ms: int = _same("log.cleaner.min.compaction.lag.ms")
     min_insync_replicas: int = _same("min.insync.replicas")
     preallocate: bool = _same("log.preallocate")
-    remote_log_copy_disable = boolean(False, MEDIUM, effect=TIERED_STORAGE)
-    remote_log_delete_on_disable = boolean(False, MEDIUM, effect=TIERED_STORAGE)
-    remote_storage_enable = boolean(False, MEDIUM, effect=TIERED_STORAGE)
+    remote_log_copy_disable = boolean(
+        False,
+        MEDIUM,
+        effect=TIERED_STORAGE,
+        doc="Whether segments are no longer copied to tiered storage; those already copied stay "
+        "readable.",
+    )
+    remote_log_delete_on_disable = boolean(
+        False,
+        MEDIUM,
+        effect=TIERED_STORAGE,
+        doc="Whether the data in tiered storage is deleted when tiered storage is turned off.",
+    )
+    remote_storage_enable = boolean(
+        False, MEDIUM, effect=TIERED_STORAGE, doc="Whether the topic uses tiered storage."
+    )
     retention_bytes: int = _same("log.retention.bytes")
     retention_ms = long(_default("log.retention.hours") * MS_PER_HOUR, MEDIUM, at_least(-1))
     segment_bytes: int = _same("log.segment.bytes")

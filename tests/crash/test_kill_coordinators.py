@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from kwire.groups.java import partition_for
 from kwire.testing.hosting.ending import process_exists
-from tests.cli.test_several import WAIT_S, Several
+from tests.cli.hosting.test_several import WAIT_S, Several
 from tests.polling import until
 
 pytestmark = pytest.mark.slow

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kwire.cli.container import container_settings
+from kwire.cli.hosting.container import container_settings
 from kwire.settings import BrokerConfig, load
 
 DOCKER = Path(__file__).resolve().parents[2] / "docker"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kwire.cli.container import DATA_DIR, container_settings
+from kwire.cli.hosting.container import DATA_DIR, container_settings
 from kwire.settings import BrokerConfig, load
 
 

@@ -9,12 +9,14 @@ import pytest
 from kwire.settings.broker import BrokerConfig
 from kwire.settings.client_metrics_settings import ClientMetricsSettings
 from kwire.settings.definition import Settings, UpdateMode
-from kwire.settings.definitions import documentation
 from kwire.settings.definitions.groups import GroupResourceSettings
 from kwire.settings.definitions.topics import SYNONYMS as TOPIC_SYNONYMS
+from kwire.settings.documentation import sentence_of
 from kwire.settings.groups import SYNONYMS as GROUP_SYNONYMS
+from kwire.settings.resources import ConfigResourceType
 from kwire.settings.topic_settings import TopicSettings
 from kwire.settings.values import ConfigType
+from kwire.settings.zookeeper import ZooKeeperSettings
 
 KAFKA = [
     line.split("\t")
@@ -71,11 +73,45 @@ def test_synonyms_are_names_of_declared_settings() -> None:
     assert GROUP_SYNONYMS.keys() == GroupResourceSettings.DEFINITIONS.keys()
 
 
-def test_documentation_has_declared_settings_only_and_all_topic_and_group_configs() -> None:
-    assert documentation.TOPIC.keys() <= TopicSettings.DEFINITIONS.keys()
-    public = {name for name, each in TopicSettings.DEFINITIONS.items() if not each.internal}
-    assert public <= documentation.TOPIC.keys()
-    assert documentation.GROUP.keys() == GroupResourceSettings.DEFINITIONS.keys()
-    extra = documentation.BROKER.keys() - BrokerConfig.DEFINITIONS.keys()
-    assert extra <= GroupResourceSettings.DEFINITIONS.keys()
-    assert documentation.CLIENT_METRICS.keys() == ClientMetricsSettings.DEFINITIONS.keys()
+@pytest.mark.parametrize("settings", [*DECLARED.values(), ClientMetricsSettings, ZooKeeperSettings])
+def test_each_sentence_is_one_line_with_a_full_stop(settings: type[Settings]) -> None:
+    for definition in settings.DEFINITIONS.values():
+        doc = definition.doc
+        assert not doc or (doc.endswith(".") and "\n" not in doc), definition.name
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        (ConfigResourceType.TOPIC, TopicSettings),
+        (ConfigResourceType.GROUP, GroupResourceSettings),
+        (ConfigResourceType.CLIENT_METRICS, ClientMetricsSettings),
+    ],
+)
+def test_all_public_configs_of_topics_groups_and_client_metrics_have_a_sentence(
+    kind: ConfigResourceType, settings: type[Settings]
+) -> None:
+    for definition in settings.DEFINITIONS.values():
+        assert definition.internal or sentence_of(kind, definition.name), definition.name
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "broker_setting"),
+    [
+        (ConfigResourceType.TOPIC, "segment.bytes", "log.segment.bytes"),
+        (ConfigResourceType.TOPIC, "segment.ms", "log.roll.ms"),
+        (ConfigResourceType.BROKER, "log.roll.hours", "log.roll.ms"),
+        (ConfigResourceType.GROUP, "share.session.timeout.ms", "group.share.session.timeout.ms"),
+    ],
+)
+def test_setting_has_the_sentence_of_the_broker_setting_that_means_the_same(
+    kind: ConfigResourceType, name: str, broker_setting: str
+) -> None:
+    sentence = BrokerConfig.DEFINITIONS[broker_setting].doc
+    assert sentence
+    assert sentence_of(kind, name) == sentence
+
+
+def test_broker_setting_without_a_sentence_has_none() -> None:
+    assert sentence_of(ConfigResourceType.BROKER, "background.threads") == ""
+    assert sentence_of(ConfigResourceType.BROKER, "no.such.setting") == ""

@@ -5,6 +5,13 @@ from __future__ import annotations
 import click
 
 from kwire.cli.grammar.commands import Commands
+from kwire.cli.grammar.listing import Listing
+
+LISTING = Listing(
+    210,
+    "Run and manage a cluster of several brokers.",
+    "run several brokers on this machine; check any cluster, elect leaders, move replicas",
+)
 
 TASKS: dict[str, str] = {
     "status": "Show brokers, leaders and replicas, and all problems.",

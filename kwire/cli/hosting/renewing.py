@@ -45,7 +45,7 @@ log = logging.getLogger("kwire.serve")
 
 AT_ONCE: Final = (
     "kwire.server.server",
-    "kwire.cli.advertised",
+    "kwire.cli.hosting.advertised",
     "encodings.idna",  # of names of hosts
     "kwire.requests.handlers.api_versions",
     "kwire.requests.handlers.metadata",

@@ -5,6 +5,13 @@ from __future__ import annotations
 import click
 
 from kwire.cli.grammar.commands import Commands
+from kwire.cli.grammar.listing import Listing
+
+LISTING = Listing(
+    240,
+    "Archive, replay, mirror, audit and query topics with Spark.",
+    "archive, replay, mirror, audit and query topics with [Spark](pipelines.md)",
+)
 
 JOBS: dict[str, str] = {
     "archive": "Copy topics into Parquet files.",

@@ -11,11 +11,18 @@ import click
 
 from kwire.cli.grammar.bounds import CERTIFICATE_DAYS
 from kwire.cli.grammar.commands import Commands
+from kwire.cli.grammar.listing import Listing
 from kwire.cli.grammar.statuses import EXIT_FAILURE
 from kwire.cli.text.output import json_option, print_json, print_table, say
 
 if TYPE_CHECKING:
     from kwire.security.tls.making import DevelopmentAuthority, Issued
+
+LISTING = Listing(
+    180,
+    "Create certificates for development.",
+    "make certificates for development, for brokers and clients",
+)
 
 FOLDER = "kwire-certs"
 DAYS = 365

@@ -9,12 +9,19 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kwire.cli.grammar.listing import Listing
 from kwire.cli.grammar.statuses import EXIT_FOUND, checks
 from kwire.cli.text.output import json_option, print_json, print_table, say
 from kwire.cli.values import settings_option
 
 if TYPE_CHECKING:
     from kwire.security.checkup import SecurityFinding
+
+LISTING = Listing(
+    190,
+    "Check the security of a broker's settings.",
+    "report what a broker's settings leave open or broken",
+)
 
 
 @click.command("doctor")

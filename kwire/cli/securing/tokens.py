@@ -10,12 +10,19 @@ import click
 
 from kwire.cli.app import connected
 from kwire.cli.grammar.commands import Commands
+from kwire.cli.grammar.listing import Listing
 from kwire.cli.text.output import json_option, print_json, print_table, say
 from kwire.cli.values import duration_s, iso_time, named_principal
 
 if TYPE_CHECKING:
     from kwire.client.access.tokens import Token
     from kwire.client.cluster import Cluster
+
+LISTING = Listing(
+    90,
+    "Create, list, renew and expire delegation tokens.",
+    "create, list, renew and expire delegation tokens, with which jobs log in without a password",
+)
 
 C = TypeVar("C", bound=Callable[..., Any])
 

@@ -5,10 +5,18 @@ from __future__ import annotations
 import click
 
 from kwire.cli.grammar.commands import Commands
+from kwire.cli.grammar.listing import Listing
 from kwire.cli.testing.control import controlling
 from kwire.cli.text.output import json_option, number_text, print_json
 from kwire.cli.values import duration_s, iso_time
 from kwire.testing.control import ControlClient
+
+LISTING = Listing(
+    160,
+    "Describe and advance the clock of a broker, for a test.",
+    "describe the broker's clock and advance it, so that sessions, transactions and tokens expire"
+    " now",
+)
 
 
 @click.group(cls=Commands, old={"show": "describe"})

@@ -18,9 +18,16 @@ from kwire.cli.grammar.bounds import (
     SHARE,
 )
 from kwire.cli.grammar.commands import Commands
+from kwire.cli.grammar.listing import Listing
 from kwire.cli.testing.control import asked_for, controlling, which_requests
 from kwire.cli.text.output import json_option, print_json, print_table
 from kwire.testing.control import ControlClient, ControlUnanswered
+
+LISTING = Listing(
+    140,
+    "Inject faults into requests, for a test.",
+    "inject errors, delays, lost answers and more; fill or slow down the disk; move leaders",
+)
 
 FIRST: Final = ("rule", "matched", "happened", "used_up")
 """The fields of a rule that have columns of their own.  The others are its options."""

@@ -17,6 +17,7 @@ import click
 
 from kwire.cli.grammar.bounds import POSITIVE_COUNT
 from kwire.cli.grammar.commands import Commands
+from kwire.cli.grammar.listing import Listing
 from kwire.cli.grammar.statuses import EXIT_FAILURE
 from kwire.cli.serve import Hosting
 from kwire.cli.testing.control import controlling
@@ -32,6 +33,12 @@ from kwire.testing.hooks.snapshots.kept import (
 from kwire.testing.hooks.snapshots.laying import lay_out
 from kwire.testing.hooks.snapshots.laying import restore as restore_files
 from kwire.testing.hosting.folders import Folder
+
+LISTING = Listing(
+    170,
+    "Create, restore and fork snapshots of a broker.",
+    "save the state of a broker, restore it, or start a second broker from it",
+)
 
 R = TypeVar("R")
 

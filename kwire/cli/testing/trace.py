@@ -17,6 +17,7 @@ import click
 from kwire.cli.app import connected
 from kwire.cli.grammar.bounds import PAUSE_S, POSITIVE_COUNT
 from kwire.cli.grammar.commands import Commands
+from kwire.cli.grammar.listing import Listing
 from kwire.cli.grammar.statuses import EXIT_FOUND, checks, failure_status
 from kwire.cli.serve import BROKERS_MAX
 from kwire.cli.testing.control import asked_for, controlling, controls_from, which_requests
@@ -27,6 +28,13 @@ from kwire.testing.several.traces import joined
 
 if TYPE_CHECKING:
     from kwire.client.cluster import Cluster
+
+LISTING = Listing(
+    150,
+    "Show requests and responses as they arrive.",
+    "print requests and answers, decoded; `replay` sends them again to any broker and compares "
+    "the answers",
+)
 
 LOOK_AGAIN_S: Final = 0.1
 WIDTHS: Final = (12, 14, 24, 26)

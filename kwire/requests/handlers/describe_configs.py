@@ -81,9 +81,7 @@ def _describe(
         return result
     result.configs = [_config(entry, request.include_synonyms) for entry in entries]
     if request.include_documentation:
-        from kwire.settings.definitions.documentation import (
-            documentation_of,  # most brokers never need it
-        )
+        from kwire.settings.documentation import documentation_of  # most brokers never need it
 
         for config in result.configs:
             config.documentation = documentation_of(resource.resource_type, config.name)

@@ -1,1 +1,1 @@
-"""The declarations of all settings: name, type, default, range and documentation."""
+"""The declarations of broker settings and group configs: type, default, range, effect, sentence."""

@@ -43,25 +43,80 @@ from kwire.settings.values import INT_MAX
 class ConsumerGroupSettings(Settings):
     """Consumer groups: the broker assigns the partitions (KIP-848)."""
 
-    group_consumer_assignment_interval_ms = integer(1000, MEDIUM, at_least(0), mode=CLUSTER_WIDE)
-    group_consumer_assignors = strings(("uniform", "range"), MEDIUM, members(empty=False))
-    group_consumer_heartbeat_interval_ms = integer(5000, MEDIUM, at_least(1))
-    group_consumer_max_assignment_interval_ms = integer(15_000, MEDIUM, at_least(0))
-    group_consumer_max_heartbeat_interval_ms = integer(15_000, MEDIUM, at_least(1))
-    group_consumer_max_session_timeout_ms = integer(60_000, MEDIUM, at_least(1))
-    group_consumer_max_size = integer(INT_MAX, MEDIUM, at_least(1))
+    group_consumer_assignment_interval_ms = integer(
+        1000,
+        MEDIUM,
+        at_least(0),
+        mode=CLUSTER_WIDE,
+        doc="The shortest time between two assignments of a consumer group.",
+    )
+    group_consumer_assignors = strings(
+        ("uniform", "range"),
+        MEDIUM,
+        members(empty=False),
+        doc="The assignors that members of a consumer group may choose (`uniform`, `range`). The "
+        "first is used if no member chooses one.",
+    )
+    group_consumer_heartbeat_interval_ms = integer(
+        5000, MEDIUM, at_least(1), doc="How often the members of a consumer group send heartbeats."
+    )
+    group_consumer_max_assignment_interval_ms = integer(
+        15_000,
+        MEDIUM,
+        at_least(0),
+        doc="The largest allowed value of `consumer.assignment.interval.ms`.",
+    )
+    group_consumer_max_heartbeat_interval_ms = integer(
+        15_000,
+        MEDIUM,
+        at_least(1),
+        doc="The largest allowed value of `consumer.heartbeat.interval.ms`.",
+    )
+    group_consumer_max_session_timeout_ms = integer(
+        60_000,
+        MEDIUM,
+        at_least(1),
+        doc="The largest allowed value of `consumer.session.timeout.ms`.",
+    )
+    group_consumer_max_size = integer(
+        INT_MAX, MEDIUM, at_least(1), doc="The largest number of members of a consumer group."
+    )
     group_consumer_migration_policy = string(
         "bidirectional",
         MEDIUM,
         one_of_any_case("DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL"),
+        doc="How a group with members may change its protocol: `upgrade` changes it to the consumer"
+        " protocol when the first member with that protocol joins, `downgrade` changes it to "
+        "the classic protocol when the last such member leaves.",
     )
-    group_consumer_min_assignment_interval_ms = integer(0, MEDIUM, at_least(0))
-    group_consumer_min_heartbeat_interval_ms = integer(5000, MEDIUM, at_least(1))
-    group_consumer_min_session_timeout_ms = integer(45_000, MEDIUM, at_least(1))
+    group_consumer_min_assignment_interval_ms = integer(
+        0,
+        MEDIUM,
+        at_least(0),
+        doc="The smallest allowed value of `consumer.assignment.interval.ms`.",
+    )
+    group_consumer_min_heartbeat_interval_ms = integer(
+        5000,
+        MEDIUM,
+        at_least(1),
+        doc="The smallest allowed value of `consumer.heartbeat.interval.ms`.",
+    )
+    group_consumer_min_session_timeout_ms = integer(
+        45_000,
+        MEDIUM,
+        at_least(1),
+        doc="The smallest allowed value of `consumer.session.timeout.ms`.",
+    )
     group_consumer_regex_refresh_interval_ms = integer(
         600_000, MEDIUM, at_least(10_000), internal=True
     )
-    group_consumer_session_timeout_ms = integer(45_000, MEDIUM, at_least(1))
+    group_consumer_session_timeout_ms = integer(
+        45_000,
+        MEDIUM,
+        at_least(1),
+        doc="How long a member of a consumer group may send no heartbeat before the group removes "
+        "it.",
+    )
 
 
 class ConsumerGroupConfigs(Settings):
@@ -75,31 +130,112 @@ class ConsumerGroupConfigs(Settings):
 class ShareMembershipSettings(Settings):
     """The members of share groups (KIP-932)."""
 
-    group_share_assignment_interval_ms = integer(1000, MEDIUM, at_least(0), mode=CLUSTER_WIDE)
-    group_share_heartbeat_interval_ms = integer(5000, MEDIUM, at_least(1))
-    group_share_max_assignment_interval_ms = integer(15_000, MEDIUM, at_least(0))
-    group_share_max_heartbeat_interval_ms = integer(15_000, MEDIUM, at_least(1))
-    group_share_max_session_timeout_ms = integer(60_000, MEDIUM, at_least(1))
-    group_share_max_size = integer(200, MEDIUM, between(1, 1000))
-    group_share_min_assignment_interval_ms = integer(0, MEDIUM, at_least(0))
-    group_share_min_heartbeat_interval_ms = integer(5000, MEDIUM, at_least(1))
-    group_share_min_session_timeout_ms = integer(45_000, MEDIUM, at_least(1))
-    group_share_session_timeout_ms = integer(45_000, MEDIUM, at_least(1))
+    group_share_assignment_interval_ms = integer(
+        1000,
+        MEDIUM,
+        at_least(0),
+        mode=CLUSTER_WIDE,
+        doc="The shortest time between two assignments of a share group.",
+    )
+    group_share_heartbeat_interval_ms = integer(
+        5000, MEDIUM, at_least(1), doc="How often the members of a share group send heartbeats."
+    )
+    group_share_max_assignment_interval_ms = integer(
+        15_000,
+        MEDIUM,
+        at_least(0),
+        doc="The largest allowed value of `share.assignment.interval.ms`.",
+    )
+    group_share_max_heartbeat_interval_ms = integer(
+        15_000,
+        MEDIUM,
+        at_least(1),
+        doc="The largest allowed value of `share.heartbeat.interval.ms`.",
+    )
+    group_share_max_session_timeout_ms = integer(
+        60_000, MEDIUM, at_least(1), doc="The largest allowed value of `share.session.timeout.ms`."
+    )
+    group_share_max_size = integer(
+        200, MEDIUM, between(1, 1000), doc="The largest number of members of a share group."
+    )
+    group_share_min_assignment_interval_ms = integer(
+        0, MEDIUM, at_least(0), doc="The smallest allowed value of `share.assignment.interval.ms`."
+    )
+    group_share_min_heartbeat_interval_ms = integer(
+        5000,
+        MEDIUM,
+        at_least(1),
+        doc="The smallest allowed value of `share.heartbeat.interval.ms`.",
+    )
+    group_share_min_session_timeout_ms = integer(
+        45_000, MEDIUM, at_least(1), doc="The smallest allowed value of `share.session.timeout.ms`."
+    )
+    group_share_session_timeout_ms = integer(
+        45_000,
+        MEDIUM,
+        at_least(1),
+        doc="How long a member of a share group may send no heartbeat before the group removes it.",
+    )
 
 
 class ShareGroupSettings(Settings):
     """The records of share groups."""
 
-    group_share_delivery_count_limit = integer(5, MEDIUM, between(2, 10))
-    group_share_max_delivery_count_limit = integer(10, MEDIUM, between(5, 25))
-    group_share_max_partition_max_record_locks = integer(4000, MEDIUM, between(2000, 10_000))
-    group_share_max_record_lock_duration_ms = integer(60_000, MEDIUM, between(30_000, 3_600_000))
-    group_share_max_share_sessions = integer(2000, MEDIUM, at_least(1))
-    group_share_min_delivery_count_limit = integer(2, MEDIUM, between(2, 5))
-    group_share_min_partition_max_record_locks = integer(100, MEDIUM, between(100, 2000))
-    group_share_min_record_lock_duration_ms = integer(15_000, MEDIUM, between(1000, 30_000))
-    group_share_partition_max_record_locks = integer(2000, MEDIUM, between(100, 10_000))
-    group_share_record_lock_duration_ms = integer(30_000, MEDIUM, between(1000, 3_600_000))
+    group_share_delivery_count_limit = integer(
+        5,
+        MEDIUM,
+        between(2, 10),
+        doc="How often a share group delivers a record before it gives the record up.",
+    )
+    group_share_max_delivery_count_limit = integer(
+        10, MEDIUM, between(5, 25), doc="The largest allowed value of `share.delivery.count.limit`."
+    )
+    group_share_max_partition_max_record_locks = integer(
+        4000,
+        MEDIUM,
+        between(2000, 10_000),
+        doc="The largest allowed value of `share.partition.max.record.locks`.",
+    )
+    group_share_max_record_lock_duration_ms = integer(
+        60_000,
+        MEDIUM,
+        between(30_000, 3_600_000),
+        doc="The largest allowed value of `share.record.lock.duration.ms`.",
+    )
+    group_share_max_share_sessions = integer(
+        2000,
+        MEDIUM,
+        at_least(1),
+        doc="The largest number of share sessions, that is of members of share groups that read at "
+        "the same time.",
+    )
+    group_share_min_delivery_count_limit = integer(
+        2, MEDIUM, between(2, 5), doc="The smallest allowed value of `share.delivery.count.limit`."
+    )
+    group_share_min_partition_max_record_locks = integer(
+        100,
+        MEDIUM,
+        between(100, 2000),
+        doc="The smallest allowed value of `share.partition.max.record.locks`.",
+    )
+    group_share_min_record_lock_duration_ms = integer(
+        15_000,
+        MEDIUM,
+        between(1000, 30_000),
+        doc="The smallest allowed value of `share.record.lock.duration.ms`.",
+    )
+    group_share_partition_max_record_locks = integer(
+        2000,
+        MEDIUM,
+        between(100, 10_000),
+        doc="The number of records of one partition that may be acquired at the same time.",
+    )
+    group_share_record_lock_duration_ms = integer(
+        30_000,
+        MEDIUM,
+        between(1000, 3_600_000),
+        doc="How long a member holds the acquisition lock on a record.",
+    )
 
 
 class ShareCoordinatorSettings(Settings):
@@ -121,13 +257,29 @@ class ShareCoordinatorSettings(Settings):
         300_000, LOW, at_least(1), internal=True, effect=SHARE_STATE_PRUNING
     )
     share_coordinator_load_buffer_size = integer(5_242_880, HIGH, at_least(1), effect=NO_BUFFERS)
-    share_coordinator_snapshot_update_records_per_snapshot = integer(500, MEDIUM, between(0, 500))
-    share_coordinator_state_topic_compression_codec = integer(0, HIGH)
+    share_coordinator_snapshot_update_records_per_snapshot = integer(
+        500,
+        MEDIUM,
+        between(0, 500),
+        doc="The number of changes of a share partition that the share coordinator writes before it"
+        " writes the whole state again.",
+    )
+    share_coordinator_state_topic_compression_codec = integer(
+        0,
+        HIGH,
+        doc="The compression codec of the topic of share state: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 "
+        "zstd.",
+    )
     share_coordinator_state_topic_prune_interval_ms = integer(
         300_000, LOW, at_least(1), internal=True, effect=SHARE_STATE_PRUNING
     )
     share_coordinator_threads = integer(1, MEDIUM, at_least(1), effect=ONE_LOOP)
-    share_coordinator_write_timeout_ms = integer(5000, HIGH, at_least(1))
+    share_coordinator_write_timeout_ms = integer(
+        5000,
+        HIGH,
+        at_least(1),
+        doc="How long the share coordinator waits until a record of its log is replicated.",
+    )
     share_fetch_purgatory_purge_interval_requests = integer(1000, MEDIUM, effect=NO_PURGING)
 
 
@@ -142,32 +294,96 @@ class ShareMembershipConfigs(Settings):
 class ShareGroupConfigs(Settings):
     """The configs of a share group about its records."""
 
-    share_auto_offset_reset = string("latest", MEDIUM, offset_reset)
+    share_auto_offset_reset = string(
+        "latest",
+        MEDIUM,
+        offset_reset,
+        doc="Where a share group starts to read: latest, earliest, or by_duration: followed by how "
+        "long ago.",
+    )
     share_delivery_count_limit = integer(5, MEDIUM, at_least(2))
     share_isolation_level = string(
-        "read_uncommitted", MEDIUM, one_of("read_committed", "read_uncommitted")
+        "read_uncommitted",
+        MEDIUM,
+        one_of("read_committed", "read_uncommitted"),
+        doc="Whether a share group reads records of open and aborted transactions "
+        "(read_uncommitted) or only committed records (read_committed).",
     )
     share_partition_max_record_locks = integer(2000, MEDIUM, at_least(100))
     share_record_lock_duration_ms = integer(30_000, MEDIUM, at_least(1000))
-    share_renew_acknowledge_enable = boolean(True, MEDIUM)
+    share_renew_acknowledge_enable = boolean(
+        True, MEDIUM, doc="Whether members may renew their acquisition locks."
+    )
 
 
 class StreamsGroupSettings(Settings):
     """Groups of Kafka Streams (KIP-1071)."""
 
-    group_streams_assignment_interval_ms = integer(1000, MEDIUM, at_least(0), mode=CLUSTER_WIDE)
-    group_streams_heartbeat_interval_ms = integer(5000, MEDIUM, at_least(1))
-    group_streams_initial_rebalance_delay_ms = integer(3000, MEDIUM, at_least(0))
-    group_streams_max_assignment_interval_ms = integer(15_000, MEDIUM, at_least(0))
-    group_streams_max_heartbeat_interval_ms = integer(15_000, MEDIUM, at_least(1))
-    group_streams_max_session_timeout_ms = integer(60_000, MEDIUM, at_least(1))
-    group_streams_max_size = integer(INT_MAX, MEDIUM, at_least(1))
-    group_streams_max_standby_replicas = integer(2, MEDIUM, at_least(0))
-    group_streams_min_assignment_interval_ms = integer(0, MEDIUM, at_least(0))
-    group_streams_min_heartbeat_interval_ms = integer(5000, MEDIUM, at_least(1))
-    group_streams_min_session_timeout_ms = integer(45_000, MEDIUM, at_least(1))
-    group_streams_num_standby_replicas = integer(0, MEDIUM, at_least(0))
-    group_streams_session_timeout_ms = integer(45_000, MEDIUM, at_least(1))
+    group_streams_assignment_interval_ms = integer(
+        1000,
+        MEDIUM,
+        at_least(0),
+        mode=CLUSTER_WIDE,
+        doc="The shortest time between two assignments of a streams group.",
+    )
+    group_streams_heartbeat_interval_ms = integer(
+        5000, MEDIUM, at_least(1), doc="How often the members of a streams group send heartbeats."
+    )
+    group_streams_initial_rebalance_delay_ms = integer(
+        3000, MEDIUM, at_least(0), doc="How long a new streams group waits for more members."
+    )
+    group_streams_max_assignment_interval_ms = integer(
+        15_000,
+        MEDIUM,
+        at_least(0),
+        doc="The largest allowed value of `streams.assignment.interval.ms`.",
+    )
+    group_streams_max_heartbeat_interval_ms = integer(
+        15_000,
+        MEDIUM,
+        at_least(1),
+        doc="The largest allowed value of `streams.heartbeat.interval.ms`.",
+    )
+    group_streams_max_session_timeout_ms = integer(
+        60_000,
+        MEDIUM,
+        at_least(1),
+        doc="The largest allowed value of `streams.session.timeout.ms`.",
+    )
+    group_streams_max_size = integer(
+        INT_MAX, MEDIUM, at_least(1), doc="The largest number of members of a streams group."
+    )
+    group_streams_max_standby_replicas = integer(
+        2, MEDIUM, at_least(0), doc="The largest allowed value of `streams.num.standby.replicas`."
+    )
+    group_streams_min_assignment_interval_ms = integer(
+        0,
+        MEDIUM,
+        at_least(0),
+        doc="The smallest allowed value of `streams.assignment.interval.ms`.",
+    )
+    group_streams_min_heartbeat_interval_ms = integer(
+        5000,
+        MEDIUM,
+        at_least(1),
+        doc="The smallest allowed value of `streams.heartbeat.interval.ms`.",
+    )
+    group_streams_min_session_timeout_ms = integer(
+        45_000,
+        MEDIUM,
+        at_least(1),
+        doc="The smallest allowed value of `streams.session.timeout.ms`.",
+    )
+    group_streams_num_standby_replicas = integer(
+        0, MEDIUM, at_least(0), doc="The number of standby copies of each task's state."
+    )
+    group_streams_session_timeout_ms = integer(
+        45_000,
+        MEDIUM,
+        at_least(1),
+        doc="How long a member of a streams group may send no heartbeat before the group removes "
+        "it.",
+    )
 
 
 class StreamsGroupConfigs(Settings):
@@ -202,25 +418,77 @@ class GroupSettings(
         ("classic", "consumer", "streams"),
         MEDIUM,
         members("consumer", "classic", "share", "streams", empty=False),
+        doc="The group protocols that the broker serves. Without `consumer` it has no groups of "
+        "KIP-848.",
     )
     group_coordinator_threads = integer(4, HIGH, at_least(1), effect=ONE_LOOP)
-    group_initial_rebalance_delay_ms = integer(3000, MEDIUM)
-    group_max_session_timeout_ms = integer(1_800_000, MEDIUM)
-    group_max_size = integer(INT_MAX, MEDIUM, at_least(1))
-    group_min_session_timeout_ms = integer(6000, MEDIUM)
-    offset_metadata_max_bytes = integer(4096, HIGH)
-    offsets_commit_timeout_ms = integer(5000, HIGH, at_least(1))
+    group_initial_rebalance_delay_ms = integer(
+        3000, MEDIUM, doc="How long a new classic group waits for more members."
+    )
+    group_max_session_timeout_ms = integer(
+        1_800_000,
+        MEDIUM,
+        doc="The longest session timeout that a member of a classic group may have.",
+    )
+    group_max_size = integer(
+        INT_MAX, MEDIUM, at_least(1), doc="The largest number of members of a classic group."
+    )
+    group_min_session_timeout_ms = integer(
+        6000, MEDIUM, doc="The shortest session timeout that a member of a classic group may have."
+    )
+    offset_metadata_max_bytes = integer(
+        4096,
+        HIGH,
+        doc="The largest size of the metadata that a client stores with a committed offset.",
+    )
+    offsets_commit_timeout_ms = integer(
+        5000,
+        HIGH,
+        at_least(1),
+        doc="How long the group coordinator waits until a record of its log is replicated.",
+    )
     offsets_load_buffer_size = integer(5_242_880, HIGH, at_least(1), effect=NO_BUFFERS)
-    offsets_retention_check_interval_ms = long(600_000, HIGH, at_least(1))
-    offsets_retention_minutes = integer(10_080, HIGH, at_least(1))
-    offsets_topic_compression_codec = integer(0, HIGH)
-    offsets_topic_num_partitions = integer(50, HIGH, at_least(1))
-    offsets_topic_replication_factor = short(3, HIGH, at_least(1))
-    offsets_topic_segment_bytes = integer(104_857_600, HIGH, at_least(1))
-    share_coordinator_state_topic_min_isr = short(2, HIGH, at_least(1))
-    share_coordinator_state_topic_num_partitions = integer(50, HIGH, at_least(1))
-    share_coordinator_state_topic_replication_factor = short(3, HIGH, at_least(1))
-    share_coordinator_state_topic_segment_bytes = integer(104_857_600, HIGH, at_least(1))
+    offsets_retention_check_interval_ms = long(
+        600_000, HIGH, at_least(1), doc="How often the coordinator looks for expired offsets."
+    )
+    offsets_retention_minutes = integer(
+        10_080, HIGH, at_least(1), doc="How long the offsets of an empty group are kept."
+    )
+    offsets_topic_compression_codec = integer(
+        0,
+        HIGH,
+        doc="The compression codec of the topic of committed offsets: 0 none, 1 gzip, 2 snappy, 3 "
+        "lz4, 4 zstd.",
+    )
+    offsets_topic_num_partitions = integer(
+        50, HIGH, at_least(1), doc="The number of partitions of the topic of committed offsets."
+    )
+    offsets_topic_replication_factor = short(
+        3,
+        HIGH,
+        at_least(1),
+        doc="The number of replicas of the topic of committed offsets; by default not more than "
+        "there are brokers.",
+    )
+    offsets_topic_segment_bytes = integer(
+        104_857_600, HIGH, at_least(1), doc="Segment size of the topic of committed offsets."
+    )
+    share_coordinator_state_topic_min_isr = short(
+        2, HIGH, at_least(1), doc="min.insync.replicas of the topic of share state."
+    )
+    share_coordinator_state_topic_num_partitions = integer(
+        50, HIGH, at_least(1), doc="The number of partitions of the topic of share state."
+    )
+    share_coordinator_state_topic_replication_factor = short(
+        3,
+        HIGH,
+        at_least(1),
+        doc="The number of replicas of the topic of share state; by default not more than there are"
+        " brokers.",
+    )
+    share_coordinator_state_topic_segment_bytes = integer(
+        104_857_600, HIGH, at_least(1), doc="Segment size of the topic of share state."
+    )
 
 
 class GroupResourceSettings(

@@ -39,17 +39,36 @@ class NodeSettings(Settings):
     """
 
     alter_config_policy_class_name = java_class(LOW, effect=JAVA)
-    alter_log_dirs_replication_quota_window_num = integer(11, LOW, at_least(1))
-    alter_log_dirs_replication_quota_window_size_seconds = integer(1, LOW, at_least(1))
-    auto_leader_rebalance_enable = boolean(True, HIGH)
+    alter_log_dirs_replication_quota_window_num = integer(
+        11,
+        LOW,
+        at_least(1),
+        doc="The number of time windows over which replica.alter.log.dirs.io.max.bytes.per.second "
+        "is measured, for copies between log directories.",
+    )
+    alter_log_dirs_replication_quota_window_size_seconds = integer(
+        1, LOW, at_least(1), doc="The length of each of these windows."
+    )
+    auto_leader_rebalance_enable = boolean(
+        True,
+        HIGH,
+        doc="Whether the controller elects the preferred leaders again when other brokers lead too "
+        "many of a broker's partitions.",
+    )
     background_threads = integer(10, HIGH, at_least(1), mode=CLUSTER_WIDE, effect=ONE_LOOP)
     broker_heartbeat_interval_ms = integer(2000, MEDIUM, effect=CLUSTER)
-    broker_id = integer(-1, HIGH)
-    broker_rack = optional_string(MEDIUM)
+    broker_id = integer(-1, HIGH, doc="The former name of node.id.")
+    broker_rack = optional_string(
+        MEDIUM, doc="The rack of the broker. Replicas of a partition are spread over racks."
+    )
     broker_session_timeout_ms = integer(9000, MEDIUM, effect=CLUSTER)
     client_quota_callback_class = java_class(LOW, effect=JAVA)
     config_providers = strings((), LOW, members(), mode=CLUSTER_WIDE, effect=PROVIDERS)
-    controlled_shutdown_enable = boolean(True, MEDIUM)
+    controlled_shutdown_enable = boolean(
+        True,
+        MEDIUM,
+        doc="Whether a broker that stops first hands over the leadership of its partitions.",
+    )
     controller_performance_always_log_threshold_ms = long(
         2000, MEDIUM, at_least(0), internal=True, effect=NO_QUORUM
     )
@@ -69,9 +88,22 @@ class NodeSettings(Settings):
     controller_quorum_request_timeout_ms = integer(2000, MEDIUM, at_least(0), effect=NO_QUORUM)
     controller_quorum_retry_backoff_ms = integer(20, LOW, at_least(0), effect=NO_QUORUM)
     controller_quorum_voters = strings((), HIGH, quorum_voters, effect=NO_QUORUM)
-    controller_quota_window_num = integer(11, LOW, at_least(1))
-    controller_quota_window_size_seconds = integer(1, LOW, at_least(1))
-    controller_socket_timeout_ms = integer(30_000, MEDIUM)
+    controller_quota_window_num = integer(
+        11,
+        LOW,
+        at_least(1),
+        doc="The number of time windows over which `controller_mutation_rate` is measured, the "
+        "quota for partitions that clients create and delete.",
+    )
+    controller_quota_window_size_seconds = integer(
+        1, LOW, at_least(1), doc="The length of each of these windows."
+    )
+    controller_socket_timeout_ms = integer(
+        30_000,
+        MEDIUM,
+        doc="How long the controller waits for a broker's response, and a broker for the "
+        "controller's.",
+    )
     initial_broker_registration_timeout_ms = integer(60_000, MEDIUM, effect=CLUSTER)
     internal_metadata_delete_delay_millis = long(60_000, LOW, internal=True, effect=NO_QUORUM)
     internal_metadata_log_segment_bytes = optional_integer(LOW, internal=True, effect=NO_QUORUM)
@@ -80,7 +112,12 @@ class NodeSettings(Settings):
     )
     kafka_metrics_polling_interval_secs = integer(10, LOW, at_least(1), effect=JAVA)
     kafka_metrics_reporters = strings((), LOW, members(), effect=JAVA)
-    leader_imbalance_check_interval_seconds = long(300, HIGH, at_least(1))
+    leader_imbalance_check_interval_seconds = long(
+        300,
+        HIGH,
+        at_least(1),
+        doc="How often the controller checks whether preferred leaders have to be elected.",
+    )
     metadata_log_dir = optional_string(HIGH, effect=NO_QUORUM)
     metadata_log_max_record_bytes_between_snapshots = long(
         20_971_520, HIGH, at_least(1), effect=NO_QUORUM
@@ -101,15 +138,32 @@ class NodeSettings(Settings):
     metrics_num_samples = integer(2, LOW, at_least(1), effect=METRICS)
     metrics_recording_level = string("INFO", LOW, effect=METRICS)
     metrics_sample_window_ms = long(30_000, LOW, at_least(1), effect=METRICS)
-    node_id = integer(1, HIGH, at_least(0))
+    node_id = integer(1, HIGH, at_least(0), doc="The broker's id in its cluster.")
     process_roles = strings(
-        (), HIGH, members("broker", "controller", empty=False), effect=NO_QUORUM
+        (),
+        HIGH,
+        members("broker", "controller", empty=False),
+        effect=NO_QUORUM,
+        doc="The roles of a KRaft node. kwire needs the broker role and ignores controller.",
     )
-    quota_window_num = integer(11, LOW, at_least(1))
-    quota_window_size_seconds = integer(1, LOW, at_least(1))
+    quota_window_num = integer(
+        11,
+        LOW,
+        at_least(1),
+        doc="The number of time windows over which client quotas are measured.",
+    )
+    quota_window_size_seconds = integer(
+        1, LOW, at_least(1), doc="The length of each of these windows."
+    )
     server_max_startup_time_ms = long(
         LONG_MAX, MEDIUM, at_least(0), internal=True, effect=NO_DEADLINE
     )
-    telemetry_max_bytes = integer(1_048_576, LOW, at_least(1))
+    telemetry_max_bytes = integer(
+        1_048_576,
+        LOW,
+        at_least(1),
+        doc="The largest payload of client metrics that the broker accepts, in bytes, both "
+        "compressed and decompressed.",
+    )
     unstable_api_versions_enable = boolean(False, HIGH, internal=True, effect=STABLE)
     unstable_feature_versions_enable = boolean(False, HIGH, internal=True, effect=STABLE)

@@ -6,8 +6,7 @@ import importlib.util
 
 import pytest
 
-from kwire.cli import several
-from kwire.cli.hosting import renewing
+from kwire.cli.hosting import renewing, several
 
 PRELOADED = sorted(
     {

@@ -23,7 +23,7 @@ from confluent_kafka.admin import (
     TopicMetadata,
 )
 
-from kwire.cli.several import settings_of
+from kwire.cli.hosting.several import settings_of
 from kwire.client.access.acls import (
     Acl,
     AclFilter,

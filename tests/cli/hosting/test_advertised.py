@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kwire.cli import advertised
-from kwire.cli.advertised import listener_lines, warnings
+from kwire.cli.hosting import advertised
+from kwire.cli.hosting.advertised import listener_lines, warnings
 from kwire.settings import load
 
 
