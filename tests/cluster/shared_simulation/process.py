@@ -89,7 +89,13 @@ class Process:
 
     @property
     def is_controller(self) -> bool:
-        return self.image.controller_id == self.id and bool(self.controller_epochs)
+        """Whether it takes itself for the controller.
+
+        A second process of the same broker, which the holder refuses, does not: it sees an image
+        whose controller has its id, but a broker that is not registered never campaigns.
+        """
+        is_named = self.image.controller_id == self.id and bool(self.controller_epochs)
+        return is_named and self.is_registered
 
     # -- its life
 

@@ -54,7 +54,7 @@ LIMITS = ShareLimits(RECORD_LOCKS, DELIVERIES, LOCK_MS)
 
 
 class WatchedCoordinator(ShareCoordinator):
-    """Has the laws look at each question and its answer."""
+    """A share coordinator whose requests and answers the laws check."""
 
     laws: SharingLaws
 
@@ -103,7 +103,7 @@ def _then(reply: Reply, look: Any) -> None:  # noqa: ANN401 - a function of an A
 
 
 class WatchedStates(ShareStates):
-    """Tells the laws what a leader has written."""
+    """Reports each write of a leader to the laws."""
 
     laws: SharingLaws
 
@@ -113,7 +113,7 @@ class WatchedStates(ShareStates):
 
 
 class WatchedManager(ShareManager):
-    """Has the laws look at what a leader begins with."""
+    """Has the laws check the state from which a leader starts."""
 
     def __init__(self, broker: SharingBroker, laws: SharingLaws) -> None:
         node, membership = cast("Node", broker), cast("ClusterMembership", broker)
@@ -131,7 +131,7 @@ class WatchedManager(ShareManager):
 
 
 class NetworkPeers:
-    """The way to the other brokers."""
+    """The connections to the other brokers."""
 
     def __init__(self, network: Network, source: int) -> None:
         self._network = network
@@ -153,9 +153,9 @@ class NetworkPeer:
 
 
 class SharingBroker:
-    """One process: `run` is its life.
+    """One broker process, which exists while `run` runs.
 
-    It stands for a Broker, and for all that handlers and services find there.
+    It takes the place of a Broker, and of the parts of one that handlers and services use.
     """
 
     authorizer = None
@@ -194,7 +194,7 @@ class SharingBroker:
         self._scope.cancel()
 
     def learn(self, *, topic_is_known: bool = True) -> None:
-        """It hears of all leaders."""
+        """The broker learns all leaders."""
         world = self._world
         self.image = _image(world, topic_is_known)
         for partition, led in zip(self.partitions, world.data_leaders, strict=True):
@@ -214,7 +214,7 @@ class SharingBroker:
             self.led_states[index] = current
             self.share.lead(cast("Any", current))
 
-    # -- what share groups ask of it
+    # -- used by share groups
 
     def now_ms(self) -> int:
         return int(trio.current_time() * 1000)
@@ -233,7 +233,7 @@ class SharingBroker:
     # -- requests
 
     async def _handle(self, request: Message, version: int) -> Message | None:
-        """From another broker."""
+        """Serve a request of another broker."""
         reply: Message = await self.ask(request, Context("B", "", "", api_version=version))
         return reply
 
@@ -245,7 +245,7 @@ class SharingBroker:
 
 
 def _image(world: World, topic_is_known: bool | None) -> ClusterImage:
-    """None: as a broker knows it that was just started, which is nothing of share states."""
+    """`topic_is_known`: whether `__share_group_state` exists; None for a broker just started."""
     known: dict[str, TopicImage] = {}
     topics = {TOPIC: (TOPIC_ID, world.data_leaders)}
     if topic_is_known:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from trio.testing import MockClock
 
@@ -17,6 +17,7 @@ from kwire.codecs.api_keys import ApiKey
 from kwire.coordinators.share.batches import NO_OFFSET
 from kwire.coordinators.share.partition import AcknowledgeType
 from kwire.coordinators.share_partitions.led import RETRY_MS
+from kwire.coordinators.share_partitions.states import RETRY_PAUSES_S
 from tests.cluster.replication.simulation.network import Call
 from tests.coordinators.share_partitions.simulation.broker import BROKERS, LOCK_MS, SharingBroker
 from tests.coordinators.share_partitions.simulation.laws import Instance
@@ -30,31 +31,36 @@ from tests.coordinators.share_partitions.simulation.world import (
 )
 
 Step = tuple[int, int, int]
-Event = Callable[[int, int], None]
+Event = Callable[[int, int], Awaitable[None] | None]
 
 ACCEPT, RELEASE = AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE
 KINDS = [
     *[ACCEPT] * 4, *[RELEASE] * 4,
     AcknowledgeType.REJECT, AcknowledgeType.GAP, AcknowledgeType.RENEW,
 ]  # fmt: skip
+QUIET_STEP_MS = 4_000
+"""Longer than the longest pause before a request to a share coordinator is repeated."""
+
 RECORDS_MAX = 240
 """Of a partition."""
 
 
 class Events:
-    """Makes of three numbers an event, so that a schedule can be drawn, shrunk and said again."""
+    """Turns three numbers into an event, so that a schedule can be drawn, shrunk and repeated."""
 
     def __init__(self, chance: random.Random, clock: MockClock) -> None:
         self.world = World(chance, clock)
         self.chance = chance
         self.network = self.world.network
         self._events: list[Event] = [
-            *[self.fetch] * 10, *[self.say] * 12, *[self.net] * 10, *[self.commit] * 12,
-            *[self.learn] * 8, *[self.tick] * 4, *[self.strike] * 8, *[self.fetch_and_say] * 4,
+            *[self.fetch] * 10, *[self.acknowledge] * 12, *[self.net] * 10, *[self.commit] * 12,
+            *[self.learn] * 8, *[self.tick] * 4, *[self.strike] * 8,
+            *[self.fetch_and_acknowledge] * 4,
             self.claim, self.produce, self.produce, self.lose, self.lose, *[self.read_late] * 4,
             self.lock_ends, self.lock_ends, self.leave, self.disconnect,
             self.move_data, self.move_state, self.kill, self.begin_anew, self.delete_records,
-            self.prune, self.all_learn,
+            self.prune, self.all_learn, self.wait_for_locks, self.fail_writes, self.fail_writes,
+            self.disconnect_at_rest, self.disconnect_at_rest, self.reconnect, *[self.see_ends] * 2,
         ]  # fmt: skip
 
     async def run(self, schedule: list[Step]) -> None:
@@ -68,7 +74,7 @@ class Events:
     # -- members
 
     def _leader(self, one: int) -> SharingBroker | None:
-        """Mostly one that leads something, as far as it knows itself."""
+        """A broker, mostly one that takes itself for the leader of a partition."""
         alive = self.world.alive
         leaders = [each for each in alive if any(led.is_leader for led in each.partitions)]
         brokers = alive if one % 13 == 0 else leaders
@@ -94,7 +100,7 @@ class Events:
         ]
 
     def _kinds(self, offsets: list[int], one: int, two: int) -> Kinds:
-        """Of some neighbours among these, all alike or not."""
+        """Acknowledgements of some neighbouring offsets, of one type or two."""
         at = one % len(offsets)
         some = offsets[at : at + 1 + two % 8] if two % 5 else offsets
         kind = KINDS[(one + two) % len(KINDS)]
@@ -103,25 +109,31 @@ class Events:
             kinds[some[0]] = RELEASE if kind is ACCEPT else ACCEPT
         return kinds
 
-    def say(self, one: int, two: int) -> None:
+    def acknowledge(self, one: int, two: int) -> None:
         holders = self._holders()
         if holders:
             member, instance = holders[one % len(holders)]
             kinds = self._kinds(member.held(instance), one, two)
-            member.say(instance, kinds, leaves=two % 11 == 0)
+            member.acknowledge(instance, kinds, leaves=two % 11 == 0)
 
-    def fetch_and_say(self, one: int, two: int) -> None:
+    def acknowledge_all(self, two: int) -> None:
+        """Every member that has records and no request under way accepts some of them."""
+        for member, instance in self._holders():
+            held = member.held(instance)
+            member.acknowledge(instance, dict.fromkeys(held[: 1 + two % len(held)], ACCEPT))
+
+    def fetch_and_acknowledge(self, one: int, two: int) -> None:
         holders = self._holders()
         if not holders:
             return
         member, instance = holders[one % len(holders)]
         kinds = self._kinds(member.held(instance), one, two)
         if AcknowledgeType.RENEW not in kinds.values():
-            said = {instance.key.partition: (instance, kinds)}
-            member.fetch(9, strict=False, max_wait_ms=500, said=said)
+            acknowledged = {instance.key.partition: (instance, kinds)}
+            member.fetch(9, strict=False, max_wait_ms=500, acknowledged=acknowledged)
 
     def claim(self, one: int, two: int) -> None:
-        """Say something of records whoever has them."""
+        """Acknowledge records, whoever has them."""
         members = list(self.world.members.values())
         if not members:
             return
@@ -129,18 +141,41 @@ class Events:
         for instance in member._instances:
             at = instance.led.records.start_offset + two % 12
             offsets = list(range(at, at + 1 + one % 4))
-            member.say(instance, dict.fromkeys(offsets, KINDS[two % len(KINDS)]))
+            member.acknowledge(instance, dict.fromkeys(offsets, KINDS[two % len(KINDS)]))
 
     def leave(self, one: int, two: int) -> None:
         members = [each for each in self.world.members.values() if each._instances]
         if members:
             member = members[one % len(members)]
-            member.say(member._instances[0], {}, leaves=True)
+            member.acknowledge(member._instances[0], {}, leaves=True)
 
     def disconnect(self, one: int, two: int) -> None:
         members = list(self.world.members.values())
         if members:
             members[one % len(members)].disconnect()
+
+    async def disconnect_at_rest(self, one: int, two: int) -> None:
+        """A member's connection ends while nothing is under way: its records are released."""
+        await self.world.calm_down()
+        idle = [member for member, _ in self._holders()]
+        if not idle:
+            return
+        member = idle[one % len(idle)]
+        member.disconnect()
+        await self.world.calm_down()
+        for instance in member._instances:
+            self.world.laws.check_has_nothing(instance, member.name)
+        self.world.seen["disconnected at rest"] += 1
+
+    def reconnect(self, one: int, two: int) -> None:
+        """A member changes its connection; the broker sees the end of the first one later."""
+        members = list(self.world.members.values())
+        if members:
+            members[one % len(members)].reconnect()
+
+    def see_ends(self, one: int, two: int) -> None:
+        for member in self.world.members.values():
+            member.broker_sees_end()
 
     # -- time and records
 
@@ -149,6 +184,32 @@ class Events:
 
     def lock_ends(self, one: int, two: int) -> None:
         self.world.clock.jump((LOCK_MS - 1, LOCK_MS, LOCK_MS + 1)[one % 3] / 1000)
+
+    async def wait_for_locks(self, one: int, two: int) -> None:
+        """Every message arrives, and time passes until each lock has ended."""
+        self.all_learn(one, two)
+        await self.world.calm_down()
+        for _ in range(-(-(LOCK_MS + RETRY_MS) // QUIET_STEP_MS) + 1):
+            await self.world.pass_time(QUIET_STEP_MS)
+            await self.world.calm_down()
+        self.world.check_no_lock_has_ended()
+        self.world.seen["waited for locks"] += 1
+
+    async def fail_writes(self, one: int, two: int) -> None:
+        """The brokers do not reach each other for longer than a leader repeats its writes.
+
+        The writes are acknowledgements, or records whose lock has ended.
+        """
+        if one % 2:
+            self.world.clock.jump(LOCK_MS / 1000)
+        else:
+            self.acknowledge_all(two)
+        await self.world.rest()
+        for _ in range(len(RETRY_PAUSES_S) + 1):
+            for call in self.network.movable:
+                self._lose(call)
+            await self.world.pass_time(max(RETRY_PAUSES_S) * 1000)
+        self.world.seen["writes failed"] += 1
 
     def produce(self, one: int, two: int) -> None:
         log = self.world.data_logs[one % PARTITIONS]
@@ -211,7 +272,7 @@ class Events:
         return alive[two % len(alive)].node_id
 
     def move_data(self, one: int, two: int) -> None:
-        """The new leader hears of it first, or the old one, or nobody."""
+        """The new leader learns it first, or the old one, or no broker."""
         before = self.world.data_leaders[one % PARTITIONS].leader
         after = self._someone(two)
         self.world.move_data(one % PARTITIONS, after)
@@ -226,7 +287,7 @@ class Events:
             self.world.brokers[after].learn()
 
     def kill(self, one: int, two: int) -> None:
-        """Or start those that were killed."""
+        """Kill a broker, or start all that were killed."""
         dead = [each for each in self.world.brokers.values() if not each.is_alive]
         if dead:
             for broker in dead:
@@ -248,7 +309,7 @@ class Events:
 
     def strike(self, one: int, two: int) -> None:
         moments = [self._while_a_write_is_under_way, self._while_a_successor_reads]
-        moments += [self._while_it_is_said, self._between_append_and_commit]
+        moments += [self._while_an_acknowledgement_is_under_way, self._between_append_and_commit]
         for moment in moments[one % len(moments) :][:2]:
             if moment(one // len(moments), two):
                 self.world.seen[moment.__name__.strip("_")] += 1
@@ -256,22 +317,22 @@ class Events:
 
     def _between_append_and_commit(self, one: int, two: int) -> bool:
         """The share coordinator moves."""
-        found = [
+        indexes = [
             index
             for index, log in enumerate(self.world.state_logs)
             if log.leader is not None and log.leader.tail
         ]
-        if found:
-            self.world.move_state(found[one % len(found)], self._someone(two))
+        if indexes:
+            self.world.move_state(indexes[one % len(indexes)], self._someone(two))
             if two % 3:
                 self.all_learn(one, two)
-        return bool(found)
+        return bool(indexes)
 
     def _calls(self, api_key: ApiKey) -> list[Call]:
         return [each for each in self.network.movable if api_key == each.request.API_KEY]
 
     def _while_a_write_is_under_way(self, one: int, two: int) -> bool:
-        """It is lost, on its way there or back; or its sender leads no longer."""
+        """Its request or its response is lost, or its sender stops leading."""
         writes = self._calls(ApiKey.WRITE_SHARE_GROUP_STATE)
         if writes:
             if two % 3:
@@ -287,12 +348,12 @@ class Events:
             self.world.move_data(index, self._someone(two))
             if two % 2:
                 self.all_learn(one, two)
-                self.world.move_data(index, call.source)  # perhaps it is back before it is answered
+                self.world.move_data(index, call.source)  # it may lead again before the answer
                 self.all_learn(one, two)
         return bool(reads)
 
-    def _while_it_is_said(self, one: int, two: int) -> bool:
-        """Its member is gone, its lock ends, or the log starts later."""
+    def _while_an_acknowledgement_is_under_way(self, one: int, two: int) -> bool:
+        """Its member disconnects, its lock ends, or the log start offset rises."""
         busy = [
             member
             for member in self.world.members.values()
@@ -309,7 +370,7 @@ class Events:
 
 
 async def simulate(schedule: list[Step], seed: int, clock: MockClock) -> Counter[str]:
-    """Live through a schedule; gives what was seen."""
+    """Run a schedule; returns how often each thing happened."""
     events = Events(random.Random(seed), clock)
     await events.run(schedule)
     return events.world.seen

@@ -48,77 +48,79 @@ UNREAD: Mark = (0, 0)
 
 @dataclass
 class Ledger:
-    """What became of the records of one partition, in one state epoch."""
+    """What happened to the records of one share partition in one state epoch."""
 
     log: DataLog
     first: int
-    """From where the group reads."""
+    """The offset from which the group reads."""
     times: Counter[int] = field(default_factory=Counter)
-    """By offset: as the how manieth delivery it was delivered last."""
+    """Offset -> the delivery count of its last delivery."""
     said: dict[int, set[AcknowledgeType]] = field(default_factory=dict)
-    """What somebody said who had the record, however that was answered."""
+    """Offset -> the acknowledgements of members that had the record, whatever their answers."""
     settled: dict[int, int] = field(default_factory=dict)
-    """Records that were accepted or rejected well: in which leader epoch."""
+    """Offset -> the leader epoch in which it was accepted or rejected without an error."""
+    landed: set[int] = field(default_factory=set)
+    """Records of which a terminal state was appended to the share coordinator's log."""
 
     def is_done(self, offset: int, limit: int) -> bool:
-        if offset < self.log.start or self.times[offset] >= limit:
-            return True
-        return any(kind in FINAL for kind in self.said.get(offset, ()))
+        """Whether a leader may leave the record behind.  That somebody accepted it is not enough:
+        the write may have failed."""
+        return offset < self.log.start or self.times[offset] >= limit or offset in self.landed
 
 
 @dataclass
 class Hold:
-    """A record in somebody's hands."""
+    """A record that a member has."""
 
     member: str
     until_ms: int
-    pending: Pending | None = None
-    """What the member has said, and is not answered yet."""
+    pending: PendingAcknowledgement | None = None
+    """The acknowledgement by the member that has no answer yet."""
 
 
 @dataclass
 class Instance:
-    """A partition as one leader reads it out to the group."""
+    """A share partition at one leader."""
 
     key: ShareKey
     led: LedPartition
     leader_epoch: int
     known: Mapping[int, Mark]
-    """What it began with."""
+    """Offset -> delivery count and state when the leader read the share state."""
     ledger: Ledger
     holds: dict[int, Hold] = field(default_factory=dict)
     times: dict[int, int] = field(default_factory=dict)
     ended_since_ms: dict[int, int] = field(default_factory=dict)
-    """Locks that have ended, by the first record: since when that is seen."""
+    """First offset of a run whose lock has ended -> when the laws saw that first."""
 
 
 @dataclass
-class Pending:
-    """What a member says of records, until it is answered."""
+class PendingAcknowledgement:
+    """A member's acknowledgement that has no answer yet."""
 
     instance: Instance
     member: str
     kinds: dict[int, AcknowledgeType]
     sent_ms: int
     held: set[int]
-    """Of these: what the member has."""
-    is_certain: bool
-    """Whether it has all of them, by a lock that has not ended."""
-    gone_before: int
-    """What was before this offset was done with when it was said."""
+    """Those of the offsets that the member has."""
+    holds_all: bool
+    """Whether the member has all of them, and no lock has ended."""
+    start_offset: int
+    """The start offset when the member sent the acknowledgement."""
     redelivered: set[int] = field(default_factory=set)
 
 
 class Fence(NamedTuple):
-    """What was answered to whom before a question was asked."""
+    """The highest epochs that were answered before a request was sent."""
 
     leader_epochs: Mapping[int, int]
-    """By state epoch: of the last leader who has read."""
+    """State epoch -> the highest leader epoch that has read the state."""
     state_epoch: int
 
 
 class SharingLaws:
-    """Asked about all that is said."""
+    """Checks every request and answer against the invariants."""
 
     def __init__(self, logs: Mapping[ShareKey, DataLog], deliveries: int, lock_ms: int) -> None:
         self._logs = logs
@@ -127,7 +129,7 @@ class SharingLaws:
         self.seen: Counter[str] = Counter()
         self.ledgers: dict[tuple[ShareKey, int], Ledger] = {}
         self.instances: dict[int, Instance] = {}
-        """By the id of what is led, which they keep."""
+        """id() of a LedPartition, which the instance keeps alive -> its instance."""
         self._begins_at: dict[tuple[ShareKey, int], int] = {}
         self._asked_state: Counter[ShareKey] = Counter()
         self._asked_leader: Counter[ShareKey] = Counter()
@@ -138,7 +140,7 @@ class SharingLaws:
     # -- the share coordinator
 
     def begins(self, key: ShareKey, state_epoch: int, start_offset: int) -> None:
-        """The group is to read from there; told before anybody is asked."""
+        """The group will read from `start_offset`; call this before the request is sent."""
         self._begins_at[key, state_epoch] = start_offset
 
     def note_beginning(self, key: ShareKey, state_epoch: int) -> None:
@@ -149,7 +151,7 @@ class SharingLaws:
         if answer.error is ErrorCode.NONE:
             self._begun[key] = max(self._begun[key], state_epoch)
         if answer.error is ErrorCode.FENCED_STATE_EPOCH:
-            assert state_epoch < self._asked_state[key], "fenced, and nobody began anew"
+            assert state_epoch < self._asked_state[key], "fenced without a later state epoch"
 
     def note_reading(self, key: ShareKey, leader_epoch: int) -> None:
         self._asked_leader[key] = max(self._asked_leader[key], leader_epoch)
@@ -187,7 +189,7 @@ class SharingLaws:
     def check_landed(
         self, key: ShareKey, written: ShareStateWrite, before: Reference, after: Reference | None
     ) -> None:
-        """A write was appended."""
+        """The share coordinator has appended a write."""
         assert after is not None
         assert after.known == before.after(written), ("not what was written", written, before)
         assert after.leader_epoch == before.leader_epoch
@@ -196,12 +198,14 @@ class SharingLaws:
         for first, last, count, state in written.batches:
             for offset in range(first, last + 1):
                 self._check_mark(ledger, offset, count, DeliveryState(state))
+            if state in TERMINAL:
+                ledger.landed.update(range(first, last + 1))
         for offset in range(ledger.first, written.start_offset):
             assert ledger.is_done(offset, self._deliveries), ("skipped", offset, written)
 
     def _check_mark(self, ledger: Ledger, offset: int, count: int, state: DeliveryState) -> None:
         about = (offset, count, state, ledger.times[offset], ledger.said.get(offset))
-        assert 1 <= count <= ledger.times[offset], ("never delivered so often", about)
+        assert 1 <= count <= ledger.times[offset], ("delivered less often than written", about)
         kinds = ledger.said.get(offset, set())
         if state is DeliveryState.ACKNOWLEDGED:
             assert AcknowledgeType.ACCEPT in kinds, ("nobody accepted it", about)
@@ -210,7 +214,7 @@ class SharingLaws:
             assert rejected or count == self._deliveries, ("nobody rejected it", about)
         else:
             assert state is DeliveryState.AVAILABLE, about
-            assert count < self._deliveries, ("it is delivered too often", about)
+            assert count < self._deliveries, ("available beyond the delivery limit", about)
 
     def summarized(self, known: Reference | None, answer: ShareStateAnswer) -> None:
         if answer.error is ErrorCode.NONE and known is not None:
@@ -222,19 +226,23 @@ class SharingLaws:
     def opened(
         self, key: ShareKey, leader_epoch: int, state: ShareState, found: LedPartition
     ) -> None:
-        """A leader begins with this."""
+        """A leader starts from `state`."""
         known = known_of(state)
         assert any(
             (known[0], known[1], known[3]) == (each[0], each[1], each[3])
             for each in map(known_of, reversed(self._answered[key]))
-        ), ("nobody answered that", state)
+        ), ("the share coordinator never answered this", state)
         log, marks = self._logs[key], known[3]
         begins_at = self._begins_at[key, state.state_epoch]
         start = log.start if state.start_offset == NO_OFFSET else max(state.start_offset, log.start)
         first = log.start if begins_at == NO_OFFSET else begins_at
         ledger = self.ledgers.setdefault((key, state.state_epoch), Ledger(log, first))
         leads_since = found.partition.led_since_epoch
-        assert leads_since <= leader_epoch, ("led by another one since", leader_epoch, leads_since)
+        assert leads_since <= leader_epoch, (
+            "another leader was in between",
+            leader_epoch,
+            leads_since,
+        )
         for offset, epoch in ledger.settled.items():
             if epoch <= leader_epoch and offset >= start:
                 assert marks.get(offset, UNREAD)[1] in TERMINAL, ("forgotten", offset, state)
@@ -247,13 +255,13 @@ class SharingLaws:
         self.seen["opened"] += 1
 
     def tries(self, key: ShareKey, written: ShareStateWrite) -> None:
-        """A leader asks for something to be written."""
+        """A leader sends a write."""
         for instance in self.instances.values():
             if (instance.key, instance.leader_epoch) == (key, written.leader_epoch):
                 instance.ended_since_ms.clear()
 
     def check_locks(self, instances: Iterable[Instance], now_ms: int) -> None:
-        """None is over for longer than it takes to try again; one write is under way at a time."""
+        """Check that no lock ended longer ago than RETRY_MS, unless a write is under way."""
         for instance in instances:
             led = instance.led
             is_writing = any(run.is_changing for run in led.records._runs)
@@ -272,6 +280,17 @@ class SharingLaws:
             for first, seen_ms in instance.ended_since_ms.items():
                 assert now_ms - seen_ms <= RETRY_MS, ("a lock never ends", first)
 
+    def check_no_lock_has_ended(self, instance: Instance, now_ms: int) -> None:
+        """Check that no write is under way, and that no lock ended longer ago than RETRY_MS."""
+        led = instance.led
+        if led.is_stopped or not led.is_current:
+            return
+        for run in led.records._runs:
+            assert not run.is_changing, ("a write never ends", instance.key, run)
+            if run.delivery.state is DeliveryState.ACQUIRED:
+                over_ms = now_ms - run.delivery.lock_ends_ms
+                assert over_ms <= RETRY_MS, ("a lock never ends", instance.key, run, over_ms)
+
     # -- members
 
     def delivered(
@@ -279,20 +298,24 @@ class SharingLaws:
     ) -> None:
         ledger = instance.ledger
         about = (instance.key, member, first, last, count)
-        assert 1 <= count <= self._deliveries, ("too often", about)
-        assert first == last or count < self._deliveries, ("the last time, with others", about)
+        assert 1 <= count <= self._deliveries, ("beyond the delivery limit", about)
+        assert first == last or count < self._deliveries, ("the last delivery is not alone", about)
         assert ledger.log.start <= last < ledger.log.end
         for offset in range(first, last + 1):
             settled = ledger.settled.get(offset)
-            assert settled is None or settled > instance.leader_epoch, ("done with", offset, about)
+            assert settled is None or settled > instance.leader_epoch, (
+                "delivered after it was settled",
+                offset,
+                about,
+            )
             before = instance.times.get(offset, instance.known.get(offset, UNREAD)[0])
-            assert count == before + 1, ("it counts wrongly", before, offset, about)
+            assert count == before + 1, ("wrong delivery count", before, offset, about)
             assert offset >= ledger.first, ("before the group begins", offset, about)
             hold = instance.holds.get(offset)
             if hold is not None and hold.pending is not None:
                 hold.pending.redelivered.add(offset)
             elif hold is not None:
-                assert now_ms >= hold.until_ms, ("in two hands", offset, hold.member, about)
+                assert now_ms >= hold.until_ms, ("two members have it", offset, hold.member, about)
                 self.seen["after a lock"] += 1
             if count > 1:
                 self.seen["again"] += 1
@@ -300,10 +323,10 @@ class SharingLaws:
             ledger.times[offset] = max(ledger.times[offset], count)
             instance.holds[offset] = Hold(member, now_ms + self._lock_ms)
 
-    def says(
+    def sends(
         self, instance: Instance, member: str, kinds: dict[int, AcknowledgeType], now_ms: int
-    ) -> Pending:
-        """A member sends what it says."""
+    ) -> PendingAcknowledgement:
+        """A member sends an acknowledgement."""
         start = instance.led.records.start_offset
         mine = {
             offset
@@ -315,31 +338,42 @@ class SharingLaws:
         certain = mine == kinds.keys() and all(
             now_ms < instance.holds[offset].until_ms and offset >= start for offset in kinds
         )
-        pending = Pending(instance, member, kinds, now_ms, mine, certain, start)
+        pending = PendingAcknowledgement(instance, member, kinds, now_ms, mine, certain, start)
         for offset in mine:
             instance.holds[offset].pending = pending
             instance.ledger.said.setdefault(offset, set()).add(kinds[offset])
         return pending
 
-    def hears(self, pending: Pending, error: ErrorCode) -> None:
-        """It is answered."""
-        self.seen[f"said {error.name}"] += 1
+    def receives(self, pending: PendingAcknowledgement, error: ErrorCode) -> None:
+        """The acknowledgement is answered."""
+        self.seen[f"acknowledged {error.name}"] += 1
         instance = pending.instance
         about = (instance.key, pending.member, pending.kinds, error)
-        assert not (pending.is_certain and error in NOT_TAKEN), ("it has all of them", about)
+        assert not (pending.holds_all and error in NOT_TAKEN), (
+            "refused although the member has all of them",
+            about,
+        )
         for offset, kind in pending.kinds.items():
             hold = instance.holds.get(offset)
             if hold is not None and hold.pending is pending:
                 hold.pending = None
             if error is not ErrorCode.NONE:
                 continue
-            if offset < pending.gone_before:
+            if offset < pending.start_offset:
                 if hold is not None and hold.member == pending.member:
                     del instance.holds[offset]
                 continue
-            assert offset in pending.held, ("it does not have it", offset, about)
+            assert offset in pending.held, (
+                "accepted from a member that does not have it",
+                offset,
+                about,
+            )
             if kind in FINAL:
-                assert offset not in pending.redelivered, ("while it was written", offset, about)
+                assert offset not in pending.redelivered, (
+                    "delivered while it was being written",
+                    offset,
+                    about,
+                )
                 settled = instance.ledger.settled
                 settled[offset] = max(settled.get(offset, -1), instance.leader_epoch)
             if hold is None or offset in pending.redelivered:
@@ -349,8 +383,17 @@ class SharingLaws:
             else:
                 del instance.holds[offset]
 
-    def gone(self, instances: Iterable[Instance], member: str) -> None:
-        """A member's session ends: what it has is for others."""
+    def check_has_nothing(self, instance: Instance, member: str) -> None:
+        """A member without a session has no records; call this when nothing is under way."""
+        led = instance.led
+        if led.is_stopped or not led.is_current:
+            return
+        for run in led.records._runs:
+            held = run.delivery.state is DeliveryState.ACQUIRED and not run.is_changing
+            assert not held or run.delivery.member_id != member, ("not released", member, run)
+
+    def session_ended(self, instances: Iterable[Instance], member: str) -> None:
+        """A member's session ends, so other members may get its records."""
         for instance in instances:
             for offset, hold in list(instance.holds.items()):
                 if hold.member == member and hold.pending is None:

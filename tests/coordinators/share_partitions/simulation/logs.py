@@ -43,7 +43,7 @@ class DataLog:
     def __init__(self) -> None:
         self.start = self.end = 0
         self.batches: list[tuple[int, bytes]] = []
-        """The offset behind each, and its bytes."""
+        """(offset after the batch, its bytes) of each batch."""
 
     def append(self, records: int) -> None:
         batch = build([Record(at, 1000, None, b"x") for at in range(records)])
@@ -53,7 +53,7 @@ class DataLog:
 
 
 class DataPartition:
-    """One of them on one broker, as far as it knows who leads."""
+    """A replica of such a log on one broker, with the leader that the broker knows."""
 
     def __init__(self, log: DataLog, node_id: int) -> None:
         self.log = log
@@ -63,7 +63,7 @@ class DataPartition:
         self.fetch_waiters: set[FetchWaiter] = set()
 
     def follow(self, leader: int, leader_epoch: int, led_since_epoch: int) -> None:
-        """The broker hears who leads; `led_since_epoch`: since when without a break."""
+        """The broker learns the leader, which leads without a break since `led_since_epoch`."""
         if leader_epoch == self.leader_epoch:
             return
         self.leader, self.leader_epoch = leader, leader_epoch
@@ -105,13 +105,13 @@ class DataPartition:
 
 
 class StateLog:
-    """What is committed of a partition of `__share_group_state`."""
+    """The committed records of a partition of `__share_group_state`."""
 
     def __init__(self) -> None:
         self.start = self.end = 0
         self.epoch = 0
         self.batches: list[tuple[int, bytes]] = []
-        """The offset of each, and its bytes; each has one record."""
+        """(offset, bytes) of each batch; each has one record."""
         self.leader: StatePartition | None = None
 
     def keep(self, batches: list[tuple[int, bytes]]) -> None:
@@ -121,7 +121,7 @@ class StateLog:
             self.end += 1
 
     def prune(self) -> bool:
-        """Drop what is before the last snapshot of each partition, as share coordinators do."""
+        """Drop the records before the last snapshot of each partition, as share coordinators do."""
         keys = References()
         for offset, data in self.batches:
             keys.follow(data, offset)
@@ -133,7 +133,7 @@ class StateLog:
 
 
 class StatePartition:
-    """One of them on the broker that leads it, or believes so."""
+    """A replica of such a log on the broker that leads it, or takes itself for the leader."""
 
     topic = SHARE_GROUP_STATE_TOPIC
 
@@ -164,7 +164,7 @@ class StatePartition:
 
     @property
     def tail(self) -> list[tuple[int, bytes]]:
-        """What is not committed."""
+        """The batches that are not committed."""
         return [each for each in self._batches if each[0] >= self.high_watermark]
 
     @property
@@ -172,7 +172,7 @@ class StatePartition:
         return self._truth.leader is self
 
     def commit(self) -> None:
-        """All in-sync replicas have all of it; a leader of an earlier epoch has no such."""
+        """All in-sync replicas get all records, unless this is a leader of an earlier epoch."""
         if not self.is_current or self.is_lost:
             return
         self._truth.keep(self.tail)
@@ -188,7 +188,7 @@ class StatePartition:
             self._waiters.append((offset, callback))
 
     def lose(self) -> None:
-        """Its broker hears that another one leads."""
+        """The broker learns that another one leads."""
         self.is_lost = True
         waiters, self._waiters = self._waiters, []
         for _, callback in waiters:

@@ -9,6 +9,8 @@ from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages import share_acknowledge, share_fetch
 from kwire.coordinators.share.partition import AcknowledgeType
 from kwire.coordinators.share.records import ShareKey
+from kwire.coordinators.share_partitions.led import LedPartition
+from kwire.coordinators.share_partitions.manager import Opening
 from kwire.requests.context import Context
 from tests.coordinators.share_partitions.simulation.broker import (
     GROUP,
@@ -17,7 +19,7 @@ from tests.coordinators.share_partitions.simulation.broker import (
     TOPIC_ID,
     SharingBroker,
 )
-from tests.coordinators.share_partitions.simulation.laws import Instance, Pending
+from tests.coordinators.share_partitions.simulation.laws import Instance, PendingAcknowledgement
 
 if TYPE_CHECKING:
     from tests.coordinators.share_partitions.simulation.world import World
@@ -28,7 +30,7 @@ Kinds = dict[int, AcknowledgeType]
 
 
 class Member:
-    """It has one request under way at a time."""
+    """See the module.  It has one request under way at a time."""
 
     def __init__(self, name: str, broker: SharingBroker, world: World) -> None:
         self.name = name
@@ -38,10 +40,12 @@ class Member:
         self.epoch = 0
         self.is_busy = False
         self._waits = False
-        """Whether a fetch may wait for nothing but records."""
-        self._asked: list[Any] | None = None
-        """Of what such a fetch waits for news, once it does."""
+        """Whether the fetch under way waits for records only, not for a write."""
+        self._asked: list[Opening | LedPartition | None] | None = None
+        """The partitions for whose records such a fetch waits, once it waits."""
         self._context = Context("P", "localhost", f"{name}-1", api_version=VERSION)
+        self._ended: list[Context] = []
+        """Connections that the member has left, and whose end the broker has not seen."""
 
     @property
     def _instances(self) -> list[Instance]:
@@ -53,7 +57,7 @@ class Member:
         return [ShareKey(GROUP, TOPIC_ID, index) for index in range(len(self._broker.partitions))]
 
     def held(self, instance: Instance) -> list[int]:
-        """What it has, as far as it knows."""
+        """The offsets that the member has as far as it knows, without those it has acknowledged."""
         return sorted(
             offset
             for offset, hold in instance.holds.items()
@@ -68,21 +72,21 @@ class Member:
         *,
         strict: bool,
         max_wait_ms: int,
-        said: dict[int, tuple[Instance, Kinds]] | None = None,
+        acknowledged: dict[int, tuple[Instance, Kinds]] | None = None,
     ) -> None:
-        """`said`: what it says of records of partitions meanwhile."""
+        """Send a ShareFetch.  `acknowledged`: the acknowledgements in it, by partition."""
         if self.is_busy:
             return
         pending, topics = [], []
         if self.epoch == 0:
             parts = [share_fetch.FetchPartition(key.partition) for key in self._keys]
             topics = [share_fetch.FetchTopic(TOPIC_ID, parts)]
-        elif said:
+        elif acknowledged:
             parts = []
-            for index, (instance, kinds) in said.items():
+            for index, (instance, kinds) in acknowledged.items():
                 batches = [share_fetch.AcknowledgementBatch(*each) for each in _runs(kinds)]
                 parts.append(share_fetch.FetchPartition(index, batches))
-                pending.append(self._says(instance, kinds))
+                pending.append(self._pending(instance, kinds))
             topics = [share_fetch.FetchTopic(TOPIC_ID, parts)]
         request = share_fetch.ShareFetchRequest(
             GROUP,
@@ -97,10 +101,10 @@ class Member:
             topics=topics,
         )
         self._waits, self._asked = not pending, None
-        self._start(self._fetch, request, pending)
+        self._start(self._read_fetch, request, pending)
 
-    def say(self, instance: Instance, kinds: Kinds, *, leaves: bool = False) -> None:
-        """`leaves`: and its session ends."""
+    def acknowledge(self, instance: Instance, kinds: Kinds, *, leaves: bool = False) -> None:
+        """Send a ShareAcknowledge.  `leaves`: it also ends the session."""
         if self.is_busy or self.epoch == 0:
             return
         batches = [share_acknowledge.AcknowledgementBatch(*each) for each in _runs(kinds)]
@@ -114,36 +118,36 @@ class Member:
             renews,
             [share_acknowledge.AcknowledgeTopic(TOPIC_ID, parts)] if kinds else [],
         )
-        pending = [self._says(instance, kinds)] if kinds else []
-        self._start(self._acknowledge, request, pending)
+        pending = [self._pending(instance, kinds)] if kinds else []
+        self._start(self._read_acknowledgements, request, pending)
 
-    def _says(self, instance: Instance, kinds: Kinds) -> Pending:
-        return self._laws.says(instance, self.name, kinds, self._world.now_ms)
+    def _pending(self, instance: Instance, kinds: Kinds) -> PendingAcknowledgement:
+        return self._laws.sends(instance, self.name, kinds, self._world.now_ms)
 
-    def _start(self, task: Any, request: Any, pending: list[Pending]) -> None:  # noqa: ANN401 - any
+    def _start(self, task: Any, request: Any, pending: list[PendingAcknowledgement]) -> None:  # noqa: ANN401 - any
         self.is_busy = True
         self._broker.running_nursery.start_soon(self._serve, task, request, pending)
 
-    async def _serve(self, task: Any, request: Any, pending: list[Pending]) -> None:  # noqa: ANN401 - any
+    async def _serve(self, task: Any, request: Any, pending: list[PendingAcknowledgement]) -> None:  # noqa: ANN401 - any
         context = self._context
         reply = await self._broker.ask(request, context)
         if context is self._context:
             self.is_busy = self._waits = False
             self.epoch = 0 if request.share_session_epoch == -1 else self.epoch + 1
-            assert reply.error_code == ErrorCode.NONE, "it counts its epochs well"
-        else:  # its connection is gone meanwhile
+            assert reply.error_code == ErrorCode.NONE, "the session epoch is the right one"
+        else:  # the connection has ended meanwhile
             self._laws.seen["answered too late"] += 1
         if reply.error_code == ErrorCode.NONE:
             task(request, reply, pending)
 
-    def _fetch(self, request: Any, reply: Any, pending: list[Pending]) -> None:  # noqa: ANN401 - its
+    def _read_fetch(self, request: Any, reply: Any, pending: list[PendingAcknowledgement]) -> None:  # noqa: ANN401 - its
         assert reply.acquisition_lock_timeout_ms == LOCK_MS
         parts = {
             part.partition_index: part for topic in reply.responses for part in topic.partitions
         }
         for each in pending:
             part = parts[each.instance.key.partition]
-            self._laws.hears(each, ErrorCode(part.acknowledge_error_code))
+            self._laws.receives(each, ErrorCode(part.acknowledge_error_code))
         given = 0
         for key in self._keys:
             part = parts.get(key.partition)
@@ -167,47 +171,73 @@ class Member:
         if request.share_acquire_mode:
             assert given <= request.max_records, (given, request.max_records)
 
-    def _acknowledge(self, request: Any, reply: Any, pending: list[Pending]) -> None:  # noqa: ANN401 - its
+    def _read_acknowledgements(
+        self,
+        request: Any,  # noqa: ANN401 - a ShareAcknowledgeRequest
+        reply: Any,  # noqa: ANN401 - its response
+        pending: list[PendingAcknowledgement],
+    ) -> None:
         if request.share_session_epoch == -1:
-            self._laws.gone(self._instances, self.name)
+            self._laws.session_ended(self._instances, self.name)
         parts = {
             part.partition_index: part for topic in reply.responses for part in topic.partitions
         }
         for each in pending:
             part = parts[each.instance.key.partition]
-            self._laws.hears(each, ErrorCode(part.error_code))
+            self._laws.receives(each, ErrorCode(part.error_code))
 
     def disconnect(self) -> None:
-        """Its connection is gone, and what is under way to it."""
-        self._laws.gone(self._instances, self.name)
-        context, self._context = self._context, Context("P", "localhost", "", api_version=VERSION)
-        self.epoch, self.is_busy, self._waits = 0, False, False
-        if context.on_end is not None:
-            context.on_end()
+        """The connection ends, and the broker sees it at once; responses on it are lost."""
+        self.reconnect()
+        self.broker_sees_end()
 
-    # -- what it waits for
+    def reconnect(self) -> None:
+        """The member opens another connection; the broker does not see yet that the first ended."""
+        self._laws.session_ended(self._instances, self.name)
+        self._ended.append(self._context)
+        self._context = Context("P", "localhost", "", api_version=VERSION)
+        self.epoch, self.is_busy, self._waits = 0, False, False
+
+    def broker_sees_end(self) -> None:
+        """The broker sees the end of the connections that the member has left."""
+        ended, self._ended = self._ended, []
+        for context in ended:
+            if context.on_end is not None:
+                context.on_end()
+
+    # -- waiting fetches
 
     def check_waits_for_nothing(self) -> None:
-        """A fetch is answered as soon as there is something for it."""
+        """Check that a fetch does not wait although there are records for it."""
         if not (self._waits and self.is_busy):
             return
         if self._asked is None:
             shares = self._broker.shares
-            self._asked = [shares._openings.get(key) for key in self._keys]
-            self._asked += [shares._led.get(key) for key in self._keys]
+            self._asked = [
+                *(shares._openings.get(key) for key in self._keys),
+                *(shares._led.get(key) for key in self._keys),
+            ]
         for instance in self._instances:
             led = instance.led
-            if not any(each is led or getattr(each, "found", None) is led for each in self._asked):
-                continue  # it was told that it cannot have that partition
+            if not any(
+                each is led or (each.result if isinstance(each, Opening) else each) is led
+                for each in self._asked
+            ):
+                continue  # the fetch has an error for that partition
             if led.is_stopped or not led.is_current or not led.records.may_acquire(LIMITS):
                 continue
             log = instance.ledger.log
             at = max(led.records.next_fetch_offset, log.start)
-            assert at >= log.end, ("it waits beside records", instance.key, at, log.end)
+            assert at >= log.end, (
+                "the fetch waits although there are records",
+                instance.key,
+                at,
+                log.end,
+            )
 
 
 def _runs(kinds: Kinds) -> list[tuple[int, int, list[int]]]:
-    """Neighbouring offsets as one batch; of one kind where all are alike."""
+    """Batches of neighbouring offsets, with one type if all have the same."""
     runs: list[tuple[int, int, list[int]]] = []
     for offset in sorted(kinds):
         if runs and runs[-1][1] + 1 == offset:

@@ -15,12 +15,12 @@ from kwire.coordinators.share.state import ShareState, ShareStateWrite
 SNAPSHOT, UPDATE = 0, 1
 UNSAID = -1
 Mark = tuple[int, int]
-"""How often a record was delivered, and its state: the higher one of two counts."""
+"""(delivery count, state) of a record; of two marks the higher one is valid."""
 
 
 @dataclass(frozen=True)
 class Reference:
-    """A partition as one group reads it."""
+    """The state of one share partition."""
 
     state_epoch: int
     leader_epoch: int
@@ -36,7 +36,7 @@ class Reference:
         return self.state_epoch, self.start_offset, self.complete_count, self.marks
 
     def after(self, written: ShareStateWrite) -> tuple[int, int, int, dict[int, Mark]]:
-        """What is known once this is written."""
+        """`known` after a write."""
         start = self.start_offset if written.start_offset == UNSAID else written.start_offset
         marks = dict(self.marks)
         for first, last, count, state in written.batches:
@@ -45,7 +45,7 @@ class Reference:
 
 
 def known_of(state: ShareState) -> tuple[int, int, int, dict[int, Mark]]:
-    """The same of a state that was answered; no offset is named twice."""
+    """`known` of an answered state; no offset may be in two batches."""
     marks: dict[int, Mark] = {}
     for first, last, count, delivery_state in state.batches:
         for offset in range(first, last + 1):
@@ -55,14 +55,14 @@ def known_of(state: ShareState) -> tuple[int, int, int, dict[int, Mark]]:
 
 
 class References:
-    """Of all partitions, as far as a log was followed."""
+    """The references of all share partitions in a log."""
 
     def __init__(self) -> None:
         self._known: dict[ShareKey, Reference] = {}
         self.last_snapshots: dict[ShareKey, int] = {}
-        """Their offsets."""
+        """Share partition -> offset of its last snapshot record."""
         self.updates_max = 0
-        """The most updates that followed one snapshot."""
+        """The highest number of updates after one snapshot."""
 
     def get(self, key: ShareKey) -> Reference | None:
         return self._known.get(key)
@@ -94,13 +94,22 @@ class References:
         self._known[key] = now
         if before is None:
             return
-        assert now.snapshot_epoch == before.snapshot_epoch + 1, ("its number", before, now)
+        assert now.snapshot_epoch == before.snapshot_epoch + 1, (
+            "wrong snapshot epoch",
+            before,
+            now,
+        )
         assert now.state_epoch >= before.state_epoch, ("an earlier epoch", before, now)
         if now.state_epoch == before.state_epoch:
             assert now.leader_epoch >= before.leader_epoch, ("an earlier leader", before, now)
-            assert now.start_offset >= before.start_offset, ("it went back", before, now)
+            assert now.start_offset >= before.start_offset, ("the start offset fell", before, now)
             for offset, mark in _from(before.marks, now.start_offset).items():
-                assert now.marks.get(offset, (0, 0)) >= mark, ("it forgets", offset, before, now)
+                assert now.marks.get(offset, (0, 0)) >= mark, (
+                    "the snapshot lost an offset",
+                    offset,
+                    before,
+                    now,
+                )
 
     def _update(self, key: ShareKey, value: ShareUpdateValue) -> None:
         before = self._known[key]
@@ -108,9 +117,13 @@ class References:
         marks = dict(before.marks)
         for offset, mark in _marks(value.state_batches).items():
             _mark(marks, offset, offset, mark)
-        assert value.snapshot_epoch == before.snapshot_epoch, ("its number", before, value)
+        assert value.snapshot_epoch == before.snapshot_epoch, (
+            "wrong snapshot epoch",
+            before,
+            value,
+        )
         assert value.leader_epoch >= before.leader_epoch, ("an earlier leader", before, value)
-        assert start >= before.start_offset, ("it went back", before, value)
+        assert start >= before.start_offset, ("the start offset fell", before, value)
         self._known[key] = Reference(
             before.state_epoch,
             value.leader_epoch,

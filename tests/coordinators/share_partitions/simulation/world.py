@@ -46,12 +46,12 @@ ROUNDS_MAX = 400
 
 
 class Led(NamedTuple):
-    """Who leads a partition."""
+    """The leader of a partition."""
 
     leader: int
     epoch: int
     since_epoch: int
-    """Since when without a break."""
+    """The first epoch since which this broker leads without a break."""
 
     def moved_to(self, broker_id: int) -> Led:
         epoch = self.epoch + 1
@@ -72,10 +72,10 @@ class World:
         self.laws = SharingLaws(dict(zip(KEYS, self.data_logs, strict=True)), DELIVERIES, LOCK_MS)
         self.brokers = {each: SharingBroker(each, self) for each in BROKERS}
         self.members: dict[tuple[str, int], Member] = {}
-        """By name and broker, as long as the broker lives."""
+        """(name, broker id) -> member, until the broker is killed."""
         self.state_epochs: Counter[ShareKey] = Counter()
         self.begun: set[ShareKey] = set()
-        """What the group may read."""
+        """The share partitions that the group may read."""
         self._beginning: set[ShareKey] = set()
 
     @property
@@ -96,7 +96,9 @@ class World:
         async with self.begun_group():
             for number, (name, event, one, two) in enumerate(steps):
                 try:
-                    event(one, two)
+                    going_on = event(one, two)
+                    if going_on is not None:
+                        await going_on
                     await self.rest()
                 except BaseException as problem:
                     problem.add_note(f"step {number}: {name}({one}, {two})")
@@ -105,7 +107,7 @@ class World:
 
     @asynccontextmanager
     async def begun_group(self) -> AsyncIterator[None]:
-        """Brokers, records, and a group that begins to read them, if all is well."""
+        """Start brokers with records, and a group that begins to read them."""
         async with trio.open_nursery() as self.nursery:
             for broker in self.brokers.values():
                 await self.nursery.start(broker.run)
@@ -132,7 +134,7 @@ class World:
             member.check_waits_for_nothing()
 
     async def calm_down(self) -> None:
-        """What is under way happens."""
+        """Let every message arrive and every append commit."""
         while True:
             self.commit()
             await self.rest()
@@ -152,17 +154,25 @@ class World:
         self.clock.jump(time_ms / 1000)
         await self.rest()
 
+    def check_no_lock_has_ended(self) -> None:
+        """Check that no record is held past its lock; call this when nothing is under way."""
+        for broker in self.alive:
+            for key in KEYS:
+                instance = self.instance(broker, key)
+                if instance is not None:
+                    self.laws.check_no_lock_has_ended(instance, self.now_ms)
+
     # -- brokers
 
     def move_data(self, index: int, broker_id: int) -> None:
         self.data_leaders[index] = self.data_leaders[index].moved_to(broker_id)
 
     def move_state(self, index: int, broker_id: int) -> None:
-        """The next leader of share states finds a part of what the last one has not committed."""
+        """Another share coordinator leads; it has a part of the records that were not committed."""
         log, before = self.state_logs[index], self.state_leaders[index]
         self.state_leaders[index] = led = before.moved_to(broker_id)
         if log.leader is not None and led.since_epoch == before.since_epoch:
-            return  # it leads on in a later epoch
+            return  # the same broker leads in a later epoch
         if log.leader is not None:
             tail = log.leader.tail
             log.keep(tail[: self.chance.randint(0, len(tail))])
@@ -174,7 +184,7 @@ class World:
         await self.nursery.start(broker.run)
 
     def kill(self, broker: SharingBroker) -> None:
-        """Others lead what it has led."""
+        """Kill a broker; others become the leaders of its partitions."""
         others = [each.node_id for each in self.alive if each is not broker]
         if not others:
             return
@@ -190,7 +200,7 @@ class World:
                 self.move_state(index, self.chance.choice(others))
 
     def begin_at_first(self) -> None:
-        """Nobody reads a partition before that is answered well."""
+        """Initialize the share partitions; no member reads one before that has succeeded."""
         for key in KEYS:
             if key in self.begun or key in self._beginning:
                 continue
@@ -208,10 +218,11 @@ class World:
             self.begun.add(key)
 
     def begin_anew(self, key: ShareKey, start_offset: int) -> None:
-        """The share coordinator is told once, whether its answer comes or not.
+        """Initialize a share partition again.  The request is sent once, answered or not.
 
-        Told again in the same state epoch it would begin again, and forget what was said since: so
-        does Apache Kafka, where nobody reads the partition until its group knows of the answer.
+        Sent twice in the same state epoch it would begin again, and drop the acknowledgements in
+        between.  Apache Kafka does the same: there no member reads the partition until its group
+        has the answer.
         """
         if key not in self.begun:
             return
@@ -228,15 +239,15 @@ class World:
         return self.state_epochs[key]
 
     def instance(self, broker: SharingBroker, key: ShareKey) -> Instance | None:
-        """As the broker reads it to the group now."""
+        """The open share partition of a broker, or None."""
         led = broker.shares._led.get(key)
         return None if led is None else self.laws.instances[id(led)]
 
     def member(self, name: str, broker: SharingBroker) -> Member:
-        found = self.members.get((name, broker.node_id))
-        if found is None:
-            found = self.members[name, broker.node_id] = Member(name, broker, self)
-        return found
+        member = self.members.get((name, broker.node_id))
+        if member is None:
+            member = self.members[name, broker.node_id] = Member(name, broker, self)
+        return member
 
     # -- the end
 
@@ -266,19 +277,19 @@ class World:
             await self._check_end(key)
 
     async def _summary(self, key: ShareKey) -> Any:  # noqa: ANN401 - an Answer
-        told: list[Any] = []
+        answers: list[Any] = []
 
         async def ask() -> None:
-            told.append(await answered(self.brokers[1].shares.states.summary(key)))
+            answers.append(await answered(self.brokers[1].shares.states.summary(key)))
 
         self.nursery.start_soon(ask)
         await self.rest()
         await self.calm_down()
-        assert len(told) == 1, "nobody answers"
-        return told[0]
+        assert len(answers) == 1, "the request was not answered"
+        return answers[0]
 
     async def _read_all(self, key: ShareKey) -> None:
-        """One member accepts all that is left."""
+        """One member accepts all records that are left."""
         broker = self.brokers[self.data_leaders[key.partition].leader]
         member = self.member("z", broker)
         log = self.data_logs[key.partition]
@@ -289,7 +300,7 @@ class World:
             instance = self.instance(broker, key)
             held = [] if instance is None else member.held(instance)
             if instance is not None and held:
-                member.say(instance, dict.fromkeys(held, AcknowledgeType.ACCEPT))
+                member.acknowledge(instance, dict.fromkeys(held, AcknowledgeType.ACCEPT))
                 await self.rest()
                 await self.calm_down()
             elif instance is not None and instance.led.records.start_offset == log.end:
@@ -309,7 +320,7 @@ class World:
             assert ledger.is_done(offset, DELIVERIES), ("lost", key, offset)
         state = (await self._summary(key)).state
         end = state.start_offset + state.delivery_complete_count
-        assert end == log.end, ("it counts wrongly what is done with", state, log.end)
+        assert end == log.end, ("wrong delivery complete count", state, log.end)
         self.move_data(key.partition, led.leader % len(BROKERS) + 1)
         for broker in self.brokers.values():
             broker.learn()
@@ -320,7 +331,7 @@ class World:
             await self.rest()
             await self.calm_down()
         instance = self.instance(broker, key)
-        assert instance is not None, "nobody reads it to the group"
+        assert instance is not None, "the share partition does not open"
         assert instance.led.records.start_offset == log.end, self.state(key)
 
     def state(self, key: ShareKey) -> str:
