@@ -237,6 +237,10 @@ class SharingLaws:
         start = log.start if state.start_offset == NO_OFFSET else max(state.start_offset, log.start)
         first = log.start if begins_at == NO_OFFSET else begins_at
         ledger = self.ledgers.setdefault((key, state.state_epoch), Ledger(log, first))
+        for other in self.instances.values():
+            if other.key == key and other.led.partition is found.partition:
+                ended = other.led.is_stopped or not other.led.is_current
+                assert ended, ("it is open already", key, other.leader_epoch)
         leads_since = found.partition.led_since_epoch
         assert leads_since <= leader_epoch, (
             "another leader was in between",
