@@ -101,6 +101,8 @@ class References:
         )
         assert now.state_epoch >= before.state_epoch, ("an earlier epoch", before, now)
         if now.state_epoch == before.state_epoch:
+            if now.leader_epoch > 0:  # it was written by a leader, not initialized a second time
+                assert before.updates, ("a snapshot follows a snapshot", before, now)
             assert now.leader_epoch >= before.leader_epoch, ("an earlier leader", before, now)
             assert now.start_offset >= before.start_offset, ("the start offset fell", before, now)
             for offset, mark in _from(before.marks, now.start_offset).items():
