@@ -176,9 +176,7 @@ class LedPartition:
         def written(error: ErrorCode) -> None:
             if self.is_stopped:
                 return
-            if error is ErrorCode.NONE:
-                self.watch_locks()
-            else:
+            if error is not ErrorCode.NONE:
                 if self._timer is not None:
                     self._timer.cancel()
                 self._timer = self._timers.after(RETRY_MS, self._locks_end)
@@ -214,6 +212,10 @@ class LedPartition:
         if error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
             self.stop()
             self._forget()
+        elif not self.is_stopped:
+            # A record has no lock while its acknowledgement is being written.  If the write has
+            # failed, the member has the record still, and its lock may have ended meanwhile.
+            self.watch_locks()
         done(error)
         for waiter in tuple(self.waiters):
             waiter.data_arrived(ANY_BYTES)

@@ -132,6 +132,19 @@ def test_expiry_is_repeated_after_a_failed_write(reading: Reading) -> None:
         assert [batch.state for batch in written.batches] == [DeliveryState.AVAILABLE]
 
 
+def test_lock_that_ended_during_a_failed_acknowledgement_is_released(reading: Reading) -> None:
+    reply, arrive = delayed(away())
+    reading.coordinator.answers = [reply]
+    errors: list[ErrorCode] = []
+    reading.led.acknowledge("m", [AcknowledgedBatch(0, 9, [1])], errors.append)
+    reading.clock.move_to(LOCK_MS + 1)
+    assert reading.acquire("other") == [], "the acknowledgement may still be written"
+    arrive()
+    assert errors == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    reading.clock.move_to(LOCK_MS + 2)
+    assert reading.acquire("other") == [(0, 9, 2)]
+
+
 def test_failed_release_leaves_records_until_their_locks_end(
     reading: Reading,
 ) -> None:

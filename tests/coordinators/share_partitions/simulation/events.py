@@ -61,6 +61,7 @@ class Events:
             self.move_data, self.move_state, self.kill, self.begin_anew, self.delete_records,
             self.prune, self.all_learn, self.wait_for_locks, self.fail_writes, self.fail_writes,
             self.disconnect_at_rest, self.disconnect_at_rest, self.reconnect, *[self.see_ends] * 2,
+            *[self.overtake_a_write] * 3,
         ]  # fmt: skip
 
     async def run(self, schedule: list[Step]) -> None:
@@ -207,7 +208,7 @@ class Events:
         await self.world.rest()
         for _ in range(len(RETRY_PAUSES_S) + 1):
             for call in self.network.movable:
-                self._lose(call)
+                call.fail()
             await self.world.pass_time(max(RETRY_PAUSES_S) * 1000)
         self.world.seen["writes failed"] += 1
 
@@ -340,6 +341,32 @@ class Events:
             else:
                 self.move_data(one, two)
         return bool(writes)
+
+    async def overtake_a_write(self, one: int, two: int) -> None:
+        """A leader's write arrives after its successor has read the share state."""
+        writes = self._calls(ApiKey.WRITE_SHARE_GROUP_STATE)
+        if not writes:
+            return
+        write = writes[one % len(writes)]
+        others = [broker for broker in self.world.alive if broker.node_id != write.source]
+        if not others:
+            return
+        index = write.request.topics[0].partitions[0].partition  # type: ignore[attr-defined]  # its own
+        successor = others[two % len(others)]
+        self.world.move_data(index, successor.node_id)
+        self.all_learn(one, two)
+        self.world.member(MEMBERS[two % len(MEMBERS)], successor).fetch(
+            9, strict=False, max_wait_ms=500
+        )
+        for _ in range(3):
+            await self.world.rest()
+            for call in self.network.movable:
+                if call is not write:
+                    self.network.arrive(call)
+            self.world.commit()
+        if write in self.network.movable:
+            self.network.arrive(write)
+            self.world.seen["overtook a write"] += 1
 
     def _while_a_successor_reads(self, one: int, two: int) -> bool:
         reads = self._calls(ApiKey.READ_SHARE_GROUP_STATE)

@@ -56,12 +56,15 @@ class Member:
     def _keys(self) -> list[ShareKey]:
         return [ShareKey(GROUP, TOPIC_ID, index) for index in range(len(self._broker.partitions))]
 
-    def held(self, instance: Instance) -> list[int]:
-        """The offsets that the member has as far as it knows, without those it has acknowledged."""
+    def held(self, instance: Instance, locked_at_ms: int = -1) -> list[int]:
+        """The offsets that the member has as far as it knows, without those it has acknowledged.
+
+        Those whose lock has ended at `locked_at_ms` are left out.
+        """
         return sorted(
             offset
             for offset, hold in instance.holds.items()
-            if hold.member == self.name and hold.pending is None
+            if hold.member == self.name and hold.pending is None and hold.until_ms > locked_at_ms
         )
 
     # -- requests
@@ -201,6 +204,8 @@ class Member:
     def broker_sees_end(self) -> None:
         """The broker sees the end of the connections that the member has left."""
         ended, self._ended = self._ended, []
+        if self.epoch == 0:  # no later session: what a lost response has delivered is released too
+            self._laws.session_ended(self._instances, self.name)
         for context in ended:
             if context.on_end is not None:
                 context.on_end()

@@ -26,6 +26,7 @@ EXPECTED = {
     "between_append_and_commit",
     "disconnected at rest",
     "lost",
+    "overtook a write",
     "pruned",
     "read FENCED_LEADER_EPOCH",
     "read late",

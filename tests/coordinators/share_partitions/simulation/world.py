@@ -298,7 +298,7 @@ class World:
             await self.rest()
             await self.calm_down()
             instance = self.instance(broker, key)
-            held = [] if instance is None else member.held(instance)
+            held = [] if instance is None else member.held(instance, locked_at_ms=self.now_ms)
             if instance is not None and held:
                 member.acknowledge(instance, dict.fromkeys(held, AcknowledgeType.ACCEPT))
                 await self.rest()
