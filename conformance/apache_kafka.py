@@ -17,10 +17,11 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import IO
 
-from kwire.conformance import class_archive, java
+from kwire.conformance import class_archive, java, resident
 from kwire.testing.hosting.ending import end
 from kwire.testing.hosting.lifetime import Startable
 from kwire.testing.hosting.ports import free_port
@@ -209,7 +210,16 @@ def run(
     timeout_s: float = 600,
     version: str = VERSION,
 ) -> subprocess.CompletedProcess[str]:
-    """Run one Java class to its end; stdout and stderr are captured apart, any status returned."""
+    """Run one Java class to its end; stdout and stderr are captured apart, any status returned.
+
+    Short tools share a Java machine (see `resident`).
+    """
+    if class_name in resident.TOOLS:
+        machine = resident.server(
+            version, libs(version), cache_dir(), partial(command, version=version)
+        )
+        if machine is not None:
+            return machine.run(class_name, [*map(str, arguments)], stdin, timeout_s)
     return subprocess.run(
         command(class_name, arguments, version=version),
         input=stdin,

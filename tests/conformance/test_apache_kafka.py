@@ -53,7 +53,8 @@ def test_an_archive_that_does_not_fit_is_as_good_as_none(
     other = tmp_path / "other.jsa"
     other.write_bytes(content)
     monkeypatch.setattr(class_archive, "path", lambda libs: other)
-    done = apache.run("org.apache.kafka.tools.TopicCommand", ["--version"])
+    command = apache.command("org.apache.kafka.tools.TopicCommand", ["--version"])
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(apache.VERSION)
 
