@@ -68,7 +68,7 @@ ROOMS: dict[str, str] = {
     # From a request to the socket.
     "kwire.requests.handlers.fetching": "the work of Fetch and ShareFetch",
     "kwire.requests.token_requests": "what requests about delegation tokens share",
-    "kwire.requests.guards": "the right that each request takes",
+    "kwire.requests.guards": "what checks of the rights of requests share",
     "kwire.requests": "answering requests: the routes",
     "kwire.requests.handlers": "one module for each API key",
     "kwire.requests.shortcuts": "answers to requests that are repeated byte for byte",
@@ -311,7 +311,12 @@ KNOT_MAX = 2
 
 MODULES_MAX = 25
 """In a folder, before it wants rooms; where each module is one of a list, the list is the order."""
-ONE_EACH = {"codecs/messages", "conformance/wire/cases", "kwire/requests/handlers"}
+ONE_EACH = {
+    "codecs/messages",
+    "conformance/wire/cases",
+    "kwire/requests/handlers",
+    "tests/requests/handlers",
+}
 
 
 def import_graph(*, typing: bool) -> dict[str, set[str]]:

@@ -11,13 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kwire.codecs.messages import API_NAMES
-from kwire.requests.routes import ROUTES
-
 ROOT = Path(__file__).resolve().parent.parent
-APIS = ROOT / "docs" / "apis.md"
-BEGIN = "<!-- apis: tests/test_pages.py writes and checks this table -->\n"
-END = "<!-- /apis -->\n"
 
 PAGES = sorted(
     chain(
@@ -31,24 +25,6 @@ COLUMNS_MAX = 120
 PARAGRAPH_LINES_MAX = 6
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 CODE_BLOCK = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
-
-
-def table() -> str:
-    rows = "".join(
-        f"| {route.api_key.value} | {API_NAMES[route.api_key]} "
-        f"| {route.min_version}-{route.max_version} |\n"
-        for route in sorted(ROUTES, key=lambda route: route.api_key)
-    )
-    return f"| key | request | versions |\n| --- | --- | --- |\n{rows}"
-
-
-def test_api_table_equals_the_registry_of_routes(rewrite: bool) -> None:
-    before, rest = APIS.read_text().split(BEGIN)
-    written, after = rest.split(END)
-    if rewrite:
-        APIS.write_text(before + BEGIN + table() + END + after)
-        return
-    assert written == table(), "docs/apis.md lags behind kwire/requests/routes.py: pytest --rewrite"
 
 
 def test_pip_show_prints_the_licence_as_one_word() -> None:

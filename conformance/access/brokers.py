@@ -19,7 +19,7 @@ from kwire.conformance.access.asking import (
     matrix,
 )
 from kwire.conformance.access.kept import Cell, Told
-from kwire.conformance.access.requests import ASKED, request_of
+from kwire.conformance.access.requests import asked, request_of
 from kwire.conformance.access.senders import ADMIN, jaas
 from kwire.conformance.access.stage import Stage
 from kwire.conformance.apache_kafka import ApacheKafka, ZooKeeperBroker
@@ -124,7 +124,7 @@ def answers(plain: Address, sasl: Address) -> list[Cell]:
     topic_id = make_topic(plain, sasl)
     make_token(plain, sasl)
     return list(
-        matrix(plain, sasl, ASKED, lambda name, version: request_of(name, version, topic_id))
+        matrix(plain, sasl, asked(), lambda name, version: request_of(name, version, topic_id))
     )
 
 

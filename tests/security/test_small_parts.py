@@ -16,7 +16,7 @@ from kwire.cluster.metadata.image import ClusterImage
 from kwire.cluster.metadata.refusal import Refusal
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages import read_share_group_state as reading
-from kwire.requests.guards import share_states
+from kwire.requests.guards.share_states import brokers_only
 from kwire.security.checkup.secrets import has_secrets
 from kwire.security.oauth.fetching import TIMEOUT_S, CannotFetch, ask, fetch, path_of
 from kwire.security.sasl.client import client_exchange
@@ -228,7 +228,7 @@ async def test_unusable_stores_are_refused_one_by_one() -> None:
 
 
 def test_guard_of_share_states_refuses_each_partition() -> None:
-    guard = share_states._guard(
+    guard = brokers_only(
         reading.ReadShareGroupStateResponse, reading.ReadStateResult, reading.PartitionResult
     )
     data = [reading.PartitionData(at) for at in (0, 3)]

@@ -18,7 +18,7 @@ from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages import create_delegation_token as creating
 from kwire.codecs.messages import describe_delegation_token as describing
 from kwire.requests.context import ANONYMOUS, Context
-from kwire.requests.guards.tokens import create_delegation_token, describe_delegation_token
+from kwire.requests.handlers import create_delegation_token, describe_delegation_token
 from kwire.requests.token_requests import (
     creation,
     lifetimes_of,
@@ -197,7 +197,7 @@ def test_token_for_another_owner_needs_a_right(
     asking = access(*rights, version=3, api_key=ApiKey.CREATE_DELEGATION_TOKEN, **LISTENERS)
     asking.context.listener = listener
     request = creating.CreateDelegationTokenRequest("User", owner)
-    answer = create_delegation_token(asking, request, Handler("done"))
+    answer = create_delegation_token.guard(asking, request, Handler("done"))
     if goes_on:
         assert answer == "done"
     else:
@@ -226,5 +226,5 @@ def test_token_of_another_owner_is_described_with_the_right(
     described = describing.DescribedDelegationToken(token_id="id")
     handler = Handler(describing.DescribeDelegationTokenResponse(tokens=[described]))
     request = describing.DescribeDelegationTokenRequest(None)
-    answer = describe_delegation_token(asking, request, handler)
+    answer = describe_delegation_token.guard(asking, request, handler)
     assert answer.tokens == ([described] if seen else [])

@@ -9,6 +9,9 @@ import pytest
 
 from kwire.cli.grammar import command_table
 from kwire.cli.grammar.listing import Listing
+from kwire.codecs.api_keys import ApiKey
+from kwire.requests import route_table
+from kwire.requests.route import NOTHING, Route
 from tools import derived
 
 
@@ -16,6 +19,24 @@ from tools import derived
 def test_derived_file_is_what_its_declarations_say(name: str) -> None:
     text = (derived.ROOT / name).read_text("utf-8")
     assert text == derived.FILES[name](), f"{name} is out of date: make generated"
+
+
+def test_route_table_has_every_handler_module() -> None:
+    folder = derived.ROOT / "kwire/requests/handlers"
+    handlers = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    routes = (*route_table.ROUTES, *route_table.CLUSTER_ROUTES)
+    assert {route.api_key.name.lower() for route in routes} == handlers
+    assert len(routes) == len(handlers)
+
+
+def test_route_of_another_api_key_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("kwire.requests.handlers.fetch")
+    setattr(module, "ROUTE", Route(ApiKey.PRODUCE, 0, 1, NOTHING))  # noqa: B010 - not typed
+    monkeypatch.setattr(derived, "declaring_modules", lambda package, name: [module])
+    with pytest.raises(
+        ValueError, match=r"kwire\.requests\.handlers\.fetch has a ROUTE of another"
+    ):
+        derived.routes()
 
 
 def test_command_table_has_the_command_of_each_module() -> None:
@@ -48,3 +69,13 @@ def test_row_of_a_command_is_its_summary_unless_it_has_a_guide() -> None:
 def test_section_of_a_page_is_replaced_between_its_marks() -> None:
     page = "a\n<!-- x: make generated writes this -->\nold\n<!-- /x -->\nb\n"
     assert derived.with_section(page, "x", "new\n") == page.replace("old", "new")
+
+
+def test_apis_page_lists_requests_that_only_apache_kafka_serves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    routes = [route for route in derived.routes() if route.api_key != ApiKey.END_TXN]
+    monkeypatch.setattr(derived, "routes", lambda: routes)
+    page = derived.apis_page()
+    assert "EndTxn, DescribeQuorum" in page
+    assert "| EndTxn |" not in page

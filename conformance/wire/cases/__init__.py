@@ -1,10 +1,15 @@
-"""The cases, a module for each API key."""
+"""The cases, a module for each API key.
+
+Such a module has the cases as `case`.  Its function `access_request`, if any, makes the request
+that kwire.conformance.access sends as senders with different rights.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 from kwire.codecs.api_keys import ApiKey
 from kwire.conformance.wire.case import Case, Cases
@@ -20,7 +25,15 @@ def all_cases() -> Iterator[Case]:
 
 def own_cases(key: ApiKey) -> Iterator[Case]:
     """The cases of the module of that key's name, if there is one."""
-    name = key.name.lower()
-    if Path(__file__).with_name(f"{name}.py").exists():
-        cases: Cases = import_module(f"{__name__}.{name}").case
+    module = cases_module(key)
+    if module is not None:
+        cases: Cases = module.case
         yield from cases
+
+
+def cases_module(key: ApiKey) -> ModuleType | None:
+    """The module of that key's name, or None if the key has no cases of its own."""
+    name = key.name.lower()
+    if not Path(__file__).with_name(f"{name}.py").exists():
+        return None
+    return import_module(f"{__name__}.{name}")

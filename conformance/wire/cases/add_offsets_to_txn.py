@@ -5,11 +5,16 @@ from __future__ import annotations
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kwire.codecs.messages.describe_transactions import DescribeTransactionsRequest
+from kwire.conformance.access.requests import GROUP, TRANSACTION
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.txn import Producer, begun, ended, initialized
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.ADD_OFFSETS_TO_TXN)
+
+
+def access_request(version: int, topic_id: bytes) -> AddOffsetsToTxnRequest:
+    return AddOffsetsToTxnRequest(TRANSACTION, 1, 0, GROUP)
 
 
 def ask(producer: Producer, group_id: str) -> AddOffsetsToTxnRequest:

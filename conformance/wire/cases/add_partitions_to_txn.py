@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from kwire.codecs.api_keys import ApiKey
-from kwire.codecs.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from kwire.codecs.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
 from kwire.codecs.messages.describe_transactions import DescribeTransactionsRequest
+from kwire.conformance.access.requests import INDEX, TOPIC, TRANSACTION
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.txn import (
     CLIENTS,
@@ -19,6 +24,15 @@ from kwire.conformance.wire.cases.txn import (
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.ADD_PARTITIONS_TO_TXN)
+
+
+def access_request(version: int, topic_id: bytes) -> AddPartitionsToTxnRequest:
+    topics = [AddPartitionsToTxnTopic(TOPIC, [INDEX])]
+    if version < 4:
+        return AddPartitionsToTxnRequest([], TRANSACTION, 1, 0, topics)
+    transaction = AddPartitionsToTxnTransaction(TRANSACTION, 1, 0, True, topics)
+    return AddPartitionsToTxnRequest([transaction])
+
 
 BROKERS = CLIENTS + 1
 

@@ -15,6 +15,13 @@ from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.ALTER_CLIENT_QUOTAS)
 
+
+def access_request(version: int, topic_id: bytes) -> AlterClientQuotasRequest:
+    request = AlterClientQuotasRequest
+    entry = RequestEntryData
+    return request([entry([EntityData("user", "x")], [OpData("no.such", 1.0)])], True)
+
+
 Entity = dict[str, str | None]
 
 

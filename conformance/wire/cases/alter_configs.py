@@ -8,12 +8,21 @@ from kwire.codecs.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
 )
+from kwire.conformance.access import requests as subjects
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.describe_configs import BROKER, GROUP, TOPIC
 from kwire.conformance.wire.cases.describe_configs import ask as describe
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.ALTER_CONFIGS)
+
+
+def access_request(version: int, topic_id: bytes) -> AlterConfigsRequest:
+    set_none = [
+        AlterConfigsResource(kind, name, [])
+        for kind, name in ((TOPIC, subjects.MISSING), (BROKER, "1"), (GROUP, subjects.GROUP))
+    ]
+    return AlterConfigsRequest(set_none, True)
 
 
 def alter(

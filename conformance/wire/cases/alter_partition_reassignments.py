@@ -12,10 +12,18 @@ from kwire.codecs.messages.alter_partition_reassignments import (
 )
 from kwire.codecs.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from kwire.codecs.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kwire.conformance.access.requests import MISSING
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.ALTER_PARTITION_REASSIGNMENTS)
+
+
+def access_request(version: int, topic_id: bytes) -> AlterPartitionReassignmentsRequest:
+    wanted = ReassignableTopic(MISSING, [ReassignablePartition(0, None)])
+    return AlterPartitionReassignmentsRequest(10_000, topics=[wanted])
+
+
 Wanted = tuple[int, Sequence[int] | None]
 """A partition, and its replicas; None ends what is under way."""
 

@@ -9,11 +9,18 @@ from kwire.codecs.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirTopic,
 )
 from kwire.codecs.messages.describe_log_dirs import DescribeLogDirsRequest
+from kwire.conformance.access.requests import INDEX, TOPIC
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.build import filled_topic
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.ALTER_REPLICA_LOG_DIRS)
+
+
+def access_request(version: int, topic_id: bytes) -> AlterReplicaLogDirsRequest:
+    topics = [AlterReplicaLogDirTopic(TOPIC, [INDEX])]
+    return AlterReplicaLogDirsRequest([AlterReplicaLogDir("/no/such", topics)])
+
 
 NOWHERE = "/no/such/directory"
 

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestPartition,
+    AlterShareGroupOffsetsRequestTopic,
+)
 from kwire.codecs.messages.share_group_describe import ShareGroupDescribeRequest
+from kwire.conformance.access.requests import GROUP, INDEX, MISSING
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.build import stable
 from kwire.conformance.wire.cases.share_group import assigned, fetch, group_of
@@ -12,6 +18,17 @@ from kwire.conformance.wire.cases.share_state import summary
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.ALTER_SHARE_GROUP_OFFSETS)
+
+
+def access_request(version: int, topic_id: bytes) -> AlterShareGroupOffsetsRequest:
+    return AlterShareGroupOffsetsRequest(
+        GROUP,
+        [
+            AlterShareGroupOffsetsRequestTopic(
+                MISSING, [AlterShareGroupOffsetsRequestPartition(INDEX)]
+            )
+        ],
+    )
 
 
 @case("a group without members")

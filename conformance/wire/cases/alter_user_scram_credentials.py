@@ -14,6 +14,11 @@ from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.ALTER_USER_SCRAM_CREDENTIALS)
 
+
+def access_request(version: int, topic_id: bytes) -> AlterUserScramCredentialsRequest:
+    return AlterUserScramCredentialsRequest([ScramCredentialDeletion("nobody-there", 1)])
+
+
 SHA_256, SHA_512 = 1, 2
 SALTED = {SHA_256: bytes(32), SHA_512: bytes(64)}
 

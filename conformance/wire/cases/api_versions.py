@@ -10,6 +10,10 @@ from kwire.conformance.wire.stage import Stage
 case = Cases(ApiKey.API_VERSIONS)
 
 
+def access_request(version: int, topic_id: bytes) -> ApiVersionsRequest:
+    return ApiVersionsRequest("matrix", "1")
+
+
 @case("twice on one connection")
 def twice(stage: Stage) -> None:
     for _ in range(2):

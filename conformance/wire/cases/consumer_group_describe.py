@@ -6,6 +6,7 @@ from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kwire.codecs.messages.describe_groups import DescribeGroupsRequest
 from kwire.codecs.messages.list_groups import ListGroupsRequest
+from kwire.conformance.access.requests import GROUP
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.build import stable
 from kwire.conformance.wire.cases.consumer_group import (
@@ -18,6 +19,10 @@ from kwire.conformance.wire.cases.consumer_group import (
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.CONSUMER_GROUP_DESCRIBE)
+
+
+def access_request(version: int, topic_id: bytes) -> ConsumerGroupDescribeRequest:
+    return ConsumerGroupDescribeRequest([GROUP], True)
 
 
 @case("each state")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kwire.conformance.access.requests import GROUP, TOPIC
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases import migration
 from kwire.conformance.wire.cases.build import commit, emptied, filled_topic
@@ -17,6 +19,12 @@ from kwire.conformance.wire.cases.consumer_group import (
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.CONSUMER_GROUP_HEARTBEAT)
+
+
+def access_request(version: int, topic_id: bytes) -> ConsumerGroupHeartbeatRequest:
+    return ConsumerGroupHeartbeatRequest(GROUP, "member", 1, subscribed_topic_names=[TOPIC])
+
+
 case.include(migration.case)
 
 

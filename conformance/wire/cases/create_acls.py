@@ -10,6 +10,10 @@ from kwire.conformance.wire.cases.build import ALLOW, ANY, LITERAL, READ, TOPIC
 case = Cases(ApiKey.CREATE_ACLS)
 
 
+def access_request(version: int, topic_id: bytes) -> CreateAclsRequest:
+    return CreateAclsRequest([AclCreation(4, "other", 3, "User:x", "*", 3, 3)])
+
+
 def acl(
     resource_type: int = TOPIC,
     name: str = "wire",

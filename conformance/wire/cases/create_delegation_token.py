@@ -7,9 +7,18 @@ from kwire.codecs.messages.create_delegation_token import (
     CreatableRenewers,
     CreateDelegationTokenRequest,
 )
+from kwire.conformance.access.requests import OWNER
 from kwire.conformance.wire.case import Cases, MakeRequest
 
 case = Cases(ApiKey.CREATE_DELEGATION_TOKEN)
+
+
+def access_request(version: int, topic_id: bytes) -> CreateDelegationTokenRequest:
+    """For somebody else where that can be said, and for nobody who may be a renewer."""
+    request = CreateDelegationTokenRequest(renewers=[CreatableRenewers("Role", "x")])
+    if version >= 3:
+        request.owner_principal_type, request.owner_principal_name = "User", OWNER
+    return request
 
 
 def _of(*renewers: tuple[str, str], life_ms: int = -1) -> MakeRequest:

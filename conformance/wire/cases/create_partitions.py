@@ -9,10 +9,16 @@ from kwire.codecs.messages.create_partitions import (
     CreatePartitionsTopic,
 )
 from kwire.codecs.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kwire.conformance.access.requests import MISSING, TOPIC
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.CREATE_PARTITIONS)
+
+
+def access_request(version: int, topic_id: bytes) -> CreatePartitionsRequest:
+    wanted = [CreatePartitionsTopic(name, 1, None) for name in (TOPIC, MISSING)]
+    return CreatePartitionsRequest(wanted, 10_000, True)
 
 
 def grow(

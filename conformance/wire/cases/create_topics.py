@@ -9,10 +9,17 @@ from kwire.codecs.messages.create_topics import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
+from kwire.conformance.access.requests import MISSING, TOPIC
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.CREATE_TOPICS)
+
+
+def access_request(version: int, topic_id: bytes) -> CreateTopicsRequest:
+    topics = [CreatableTopic(name, 1, 1) for name in (TOPIC, MISSING)]
+    return CreateTopicsRequest(topics, 10_000, True)
+
 
 TIMEOUT_MS = 30_000
 

@@ -10,6 +10,10 @@ from kwire.conformance.wire.cases.build import ANY, LITERAL, TOPIC
 case = Cases(ApiKey.DELETE_ACLS)
 
 
+def access_request(version: int, topic_id: bytes) -> DeleteAclsRequest:
+    return DeleteAclsRequest([DeleteAclsFilter(2, "no-such", 3, None, None, 1, 1)])
+
+
 def filter_of(
     resource_type: int = TOPIC,
     name: str | None = "wire",

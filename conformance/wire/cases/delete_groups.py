@@ -5,6 +5,7 @@ from __future__ import annotations
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kwire.codecs.messages.delete_groups import DeleteGroupsRequest
+from kwire.conformance.access.requests import GROUP
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.build import (
     commit,
@@ -20,6 +21,10 @@ from kwire.conformance.wire.cases.offset_fetch import ask as ask_offsets
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.DELETE_GROUPS)
+
+
+def access_request(version: int, topic_id: bytes) -> DeleteGroupsRequest:
+    return DeleteGroupsRequest([GROUP])
 
 
 @case("each state, twice")

@@ -8,12 +8,18 @@ from kwire.codecs.messages.delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
+from kwire.conformance.access.requests import INDEX, TOPIC
 from kwire.conformance.wire.broker import Topic
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.build import batch, fetch, fill, filled_topic, unknown_topic
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.DELETE_RECORDS)
+
+
+def access_request(version: int, topic_id: bytes) -> DeleteRecordsRequest:
+    asked = DeleteRecordsPartition(INDEX, 0)
+    return DeleteRecordsRequest([DeleteRecordsTopic(TOPIC, [asked])], 1000)
 
 
 def delete(topic: Topic, *offsets: int, partition: int = 0) -> DeleteRecordsRequest:

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.messages.delete_share_group_offsets import (
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsRequestTopic,
+)
 from kwire.codecs.messages.share_group_describe import ShareGroupDescribeRequest
+from kwire.conformance.access.requests import GROUP, MISSING
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.build import stable
 from kwire.conformance.wire.cases.share_group import assigned, fetch, group_of, heartbeat
@@ -11,6 +16,10 @@ from kwire.conformance.wire.cases.share_offsets import alter, delete, describe, 
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.DELETE_SHARE_GROUP_OFFSETS)
+
+
+def access_request(version: int, topic_id: bytes) -> DeleteShareGroupOffsetsRequest:
+    return DeleteShareGroupOffsetsRequest(GROUP, [DeleteShareGroupOffsetsRequestTopic(MISSING)])
 
 
 @case("a group without members")

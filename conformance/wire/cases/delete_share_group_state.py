@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.messages.delete_share_group_state import (
+    DeleteShareGroupStateRequest,
+    DeleteStateData,
+    PartitionData,
+)
+from kwire.conformance.access.requests import GROUP, INDEX
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.share_state import (
     begun,
@@ -16,6 +22,12 @@ from kwire.conformance.wire.cases.share_state import (
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.DELETE_SHARE_GROUP_STATE)
+
+
+def access_request(version: int, topic_id: bytes) -> DeleteShareGroupStateRequest:
+    return DeleteShareGroupStateRequest(GROUP, [DeleteStateData(topic_id, [PartitionData(INDEX)])])
+
+
 case("what cannot be")(sends_what_cannot_be)
 
 

@@ -6,11 +6,19 @@ from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kwire.codecs.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kwire.codecs.primitives import ZERO_UUID
+from kwire.conformance.access.requests import MISSING
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.build import UNKNOWN_ID
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.DELETE_TOPICS)
+
+
+def access_request(version: int, topic_id: bytes) -> DeleteTopicsRequest:
+    if version < 6:
+        return DeleteTopicsRequest(topic_names=[MISSING], timeout_ms=10_000)
+    return DeleteTopicsRequest([DeleteTopicState(MISSING)], timeout_ms=10_000)
+
 
 TIMEOUT_MS = 30_000
 

@@ -9,6 +9,11 @@ from kwire.conformance.wire.cases.build import ANY, LITERAL, TOPIC
 
 case = Cases(ApiKey.DESCRIBE_ACLS)
 
+
+def access_request(version: int, topic_id: bytes) -> DescribeAclsRequest:
+    return DescribeAclsRequest(2, "no-such", 3, None, None, 1, 1)
+
+
 case.requests(
     {
         "all there are": lambda stage: DescribeAclsRequest(ANY, None, ANY, None, None, ANY, ANY),

@@ -18,6 +18,11 @@ from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.DESCRIBE_CLIENT_QUOTAS)
 
+
+def access_request(version: int, topic_id: bytes) -> DescribeClientQuotasRequest:
+    return DescribeClientQuotasRequest([], True)
+
+
 EXACT, DEFAULT, ANY = range(3)
 
 Component = tuple[str, int, str | None]

@@ -8,6 +8,11 @@ from kwire.conformance.wire.case import Cases
 
 case = Cases(ApiKey.DESCRIBE_CLUSTER)
 
+
+def access_request(version: int, topic_id: bytes) -> DescribeClusterRequest:
+    return DescribeClusterRequest(True)
+
+
 case.requests(
     {
         "brokers": lambda stage: DescribeClusterRequest(),

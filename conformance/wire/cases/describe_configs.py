@@ -7,10 +7,21 @@ from kwire.codecs.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
 )
+from kwire.conformance.access import requests as subjects
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.DESCRIBE_CONFIGS)
+
+
+def access_request(version: int, topic_id: bytes) -> DescribeConfigsRequest:
+    return DescribeConfigsRequest(
+        [
+            DescribeConfigsResource(kind, name, ["no.such"])
+            for kind, name in ((TOPIC, subjects.TOPIC), (BROKER, ""), (GROUP, subjects.GROUP))
+        ]
+    )
+
 
 TOPIC, BROKER, LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 

@@ -11,6 +11,11 @@ from kwire.conformance.wire.case import Cases
 
 case = Cases(ApiKey.DESCRIBE_DELEGATION_TOKEN)
 
+
+def access_request(version: int, topic_id: bytes) -> DescribeDelegationTokenRequest:
+    return DescribeDelegationTokenRequest(None)
+
+
 case.requests(
     {
         "all": lambda stage: DescribeDelegationTokenRequest(None),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.messages.describe_groups import DescribeGroupsRequest
+from kwire.conformance.access.requests import GROUP
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.build import (
     commit,
@@ -18,6 +19,10 @@ from kwire.conformance.wire.cases.consumer_group import in_each_state
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.DESCRIBE_GROUPS)
+
+
+def access_request(version: int, topic_id: bytes) -> DescribeGroupsRequest:
+    return DescribeGroupsRequest([GROUP], version >= 3)
 
 
 @case("each state")

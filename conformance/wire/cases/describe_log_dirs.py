@@ -11,6 +11,10 @@ from kwire.conformance.wire.stage import Stage
 case = Cases(ApiKey.DESCRIBE_LOG_DIRS)
 
 
+def access_request(version: int, topic_id: bytes) -> DescribeLogDirsRequest:
+    return DescribeLogDirsRequest([])
+
+
 def ask(name: str, *partitions: int) -> DescribeLogDirsRequest:
     """Some partitions of one topic."""
     return DescribeLogDirsRequest([DescribableLogDirTopic(name, list(partitions))])

@@ -5,11 +5,16 @@ from __future__ import annotations
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from kwire.codecs.messages.init_producer_id import InitProducerIdRequest
+from kwire.conformance.access.requests import INDEX, TOPIC
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.build import batch, fill, filled_topic, unknown_topic
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.DESCRIBE_PRODUCERS)
+
+
+def access_request(version: int, topic_id: bytes) -> DescribeProducersRequest:
+    return DescribeProducersRequest([TopicRequest(TOPIC, [INDEX])])
 
 
 @case("an idempotent producer")

@@ -6,7 +6,9 @@ from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsRequestTopic,
 )
+from kwire.conformance.access.requests import GROUP, INDEX, MISSING
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.build import stable
 from kwire.conformance.wire.cases.share_group import acknowledge, group_of
@@ -14,6 +16,17 @@ from kwire.conformance.wire.cases.share_offsets import describe, read_once, read
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS)
+
+
+def access_request(version: int, topic_id: bytes) -> DescribeShareGroupOffsetsRequest:
+    return DescribeShareGroupOffsetsRequest(
+        [
+            DescribeShareGroupOffsetsRequestGroup(
+                GROUP, [DescribeShareGroupOffsetsRequestTopic(MISSING, [INDEX])]
+            )
+        ]
+    )
+
 
 ACCEPT, RELEASE = 1, 2
 

@@ -8,10 +8,15 @@ from kwire.codecs.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     TopicRequest,
 )
+from kwire.conformance.access.requests import MISSING, TOPIC
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.DESCRIBE_TOPIC_PARTITIONS)
+
+
+def access_request(version: int, topic_id: bytes) -> DescribeTopicPartitionsRequest:
+    return DescribeTopicPartitionsRequest([TopicRequest(TOPIC), TopicRequest(MISSING)])
 
 
 def ask(

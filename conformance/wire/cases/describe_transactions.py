@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.messages.describe_transactions import DescribeTransactionsRequest
+from kwire.conformance.access.requests import TRANSACTION
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.txn import begun, ended, initialized
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.DESCRIBE_TRANSACTIONS)
+
+
+def access_request(version: int, topic_id: bytes) -> DescribeTransactionsRequest:
+    return DescribeTransactionsRequest([TRANSACTION])
 
 
 @case("each state")

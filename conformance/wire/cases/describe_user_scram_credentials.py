@@ -12,6 +12,10 @@ from kwire.conformance.wire.case import Cases
 case = Cases(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS)
 
 
+def access_request(version: int, topic_id: bytes) -> DescribeUserScramCredentialsRequest:
+    return DescribeUserScramCredentialsRequest([UserName("nobody-there")])
+
+
 def of(*users: str) -> DescribeUserScramCredentialsRequest:
     return DescribeUserScramCredentialsRequest([UserName(user) for user in users])
 

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from kwire.conformance.access.requests import MISSING
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.ELECT_LEADERS)
+
+
+def access_request(version: int, topic_id: bytes) -> ElectLeadersRequest:
+    return ElectLeadersRequest(0, [TopicPartitions(MISSING, [0])], 10_000)
+
+
 PREFERRED, UNCLEAN = 0, 1
 
 

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.messages.describe_transactions import DescribeTransactionsRequest
+from kwire.codecs.messages.end_txn import EndTxnRequest
+from kwire.conformance.access.requests import TRANSACTION
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.txn import add, begun, completed, end, initialized
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.END_TXN)
+
+
+def access_request(version: int, topic_id: bytes) -> EndTxnRequest:
+    return EndTxnRequest(TRANSACTION, 1, 0, True)
+
 
 BUMP_SINCE = 5
 

@@ -8,6 +8,11 @@ from kwire.conformance.wire.case import Cases
 
 case = Cases(ApiKey.EXPIRE_DELEGATION_TOKEN)
 
+
+def access_request(version: int, topic_id: bytes) -> ExpireDelegationTokenRequest:
+    return ExpireDelegationTokenRequest(b"no such", -1)
+
+
 case.requests(
     {
         "an unknown one": lambda stage: ExpireDelegationTokenRequest(b"hmac", 1000),

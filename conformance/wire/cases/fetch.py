@@ -10,6 +10,7 @@ from kwire.codecs.messages.fetch import (
     ForgottenTopic,
     ReplicaState,
 )
+from kwire.conformance.access.requests import INDEX, TOPIC
 from kwire.conformance.wire.broker import Topic
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.build import (
@@ -25,6 +26,12 @@ from kwire.conformance.wire.cases.build import (
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.FETCH)
+
+
+def access_request(version: int, topic_id: bytes) -> FetchRequest:
+    partition = FetchPartition(INDEX, partition_max_bytes=1)
+    topics = [FetchTopic(TOPIC, topic_id, [partition])]
+    return FetchRequest(max_bytes=1, topics=topics)
 
 
 @case("from every offset")

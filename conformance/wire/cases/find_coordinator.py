@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.messages.find_coordinator import FindCoordinatorRequest
+from kwire.conformance.access.requests import GROUP
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.FIND_COORDINATOR)
+
+
+def access_request(version: int, topic_id: bytes) -> FindCoordinatorRequest:
+    if version < 4:
+        return FindCoordinatorRequest(GROUP)
+    return FindCoordinatorRequest(key_type=0, coordinator_keys=[GROUP])
 
 
 def ask(stage: Stage, *keys: str, key_type: int = 0) -> FindCoordinatorRequest:

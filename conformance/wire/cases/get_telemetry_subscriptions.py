@@ -18,6 +18,10 @@ from kwire.conformance.wire.stage import Stage
 case = Cases(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS)
 
 
+def access_request(version: int, topic_id: bytes) -> GetTelemetrySubscriptionsRequest:
+    return GetTelemetrySubscriptionsRequest()
+
+
 @case("a client without an id")
 @in_turn
 def new(stage: Stage) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.messages.heartbeat import HeartbeatRequest
 from kwire.codecs.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from kwire.conformance.access.requests import GROUP
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.build import (
     commit,
@@ -23,6 +24,10 @@ from kwire.conformance.wire.cases.migration import classic_join, mixed
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.HEARTBEAT)
+
+
+def access_request(version: int, topic_id: bytes) -> HeartbeatRequest:
+    return HeartbeatRequest(GROUP, 1, "member")
 
 
 @case("a stable group")

@@ -8,6 +8,7 @@ from kwire.codecs.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from kwire.conformance.access import requests as subjects
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.describe_configs import BROKER, CLIENT_METRICS, GROUP, TOPIC
 from kwire.conformance.wire.cases.describe_configs import ask as describe
@@ -15,6 +16,15 @@ from kwire.conformance.wire.cases.turns import in_turn
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.INCREMENTAL_ALTER_CONFIGS)
+
+
+def access_request(version: int, topic_id: bytes) -> IncrementalAlterConfigsRequest:
+    set_none = [
+        AlterConfigsResource(kind, name, [])
+        for kind, name in ((TOPIC, subjects.MISSING), (BROKER, "1"), (GROUP, subjects.GROUP))
+    ]
+    return IncrementalAlterConfigsRequest(set_none, True)
+
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 MIN_ISR = "min.insync.replicas"

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.messages.init_producer_id import InitProducerIdRequest
+from kwire.conformance.access.requests import TRANSACTION
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.txn import TIMEOUT_MS, begun, completed, ended, initialized
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.INIT_PRODUCER_ID)
+
+
+def access_request(version: int, topic_id: bytes) -> InitProducerIdRequest:
+    return InitProducerIdRequest(TRANSACTION, 0)
 
 
 @case("two ids")

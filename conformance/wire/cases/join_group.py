@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kwire.conformance.access.requests import GROUP
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.build import (
     commit,
@@ -19,6 +21,11 @@ from kwire.conformance.wire.cases.migration import classic_join, mixed
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.JOIN_GROUP)
+
+
+def access_request(version: int, topic_id: bytes) -> JoinGroupRequest:
+    protocols = [JoinGroupRequestProtocol("range", b"")]
+    return JoinGroupRequest(GROUP, 0, 0, "", protocol_type="consumer", protocols=protocols)
 
 
 @case("a new group of one")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from kwire.conformance.access.requests import GROUP
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.build import (
     commit,
@@ -19,6 +20,12 @@ from kwire.conformance.wire.cases.migration import classic_join, mixed
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.LEAVE_GROUP)
+
+
+def access_request(version: int, topic_id: bytes) -> LeaveGroupRequest:
+    if version < 3:
+        return LeaveGroupRequest(GROUP, "member")
+    return LeaveGroupRequest(GROUP, members=[MemberIdentity("member")])
 
 
 def leave(stage: Stage, group_id: str, *members: tuple[str, str | None]) -> LeaveGroupRequest:

@@ -19,6 +19,10 @@ from kwire.conformance.wire.stage import Stage
 case = Cases(ApiKey.LIST_CONFIG_RESOURCES)
 
 
+def access_request(version: int, topic_id: bytes) -> ListConfigResourcesRequest:
+    return ListConfigResourcesRequest()
+
+
 @case("all")
 @in_turn
 def everything(stage: Stage) -> None:

@@ -19,6 +19,10 @@ from kwire.conformance.wire.stage import Stage
 case = Cases(ApiKey.LIST_GROUPS)
 
 
+def access_request(version: int, topic_id: bytes) -> ListGroupsRequest:
+    return ListGroupsRequest()
+
+
 def _groups(stage: Stage) -> None:
     stable(stage, stage.name("stable"))
     joined(stage, stage.name("awaiting"))

@@ -13,12 +13,18 @@ from kwire.codecs.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
+from kwire.conformance.access.requests import INDEX, TOPIC
 from kwire.conformance.wire.broker import Topic
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.build import batch, fill, filled_topic, unknown_topic
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.LIST_OFFSETS)
+
+
+def access_request(version: int, topic_id: bytes) -> ListOffsetsRequest:
+    asked = ListOffsetsPartition(INDEX, timestamp=-1)
+    return ListOffsetsRequest(-1, 0, [ListOffsetsTopic(TOPIC, [asked])])
 
 
 def ask(

@@ -13,6 +13,10 @@ from kwire.conformance.wire.stage import Stage
 case = Cases(ApiKey.LIST_PARTITION_REASSIGNMENTS)
 
 
+def access_request(version: int, topic_id: bytes) -> ListPartitionReassignmentsRequest:
+    return ListPartitionReassignmentsRequest(10_000)
+
+
 def listing(
     *topics: tuple[str, list[int]], timeout_ms: int = 30_000
 ) -> ListPartitionReassignmentsRequest:

@@ -10,6 +10,11 @@ from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.LIST_TRANSACTIONS)
 
+
+def access_request(version: int, topic_id: bytes) -> ListTransactionsRequest:
+    return ListTransactionsRequest()
+
+
 LONG_MS = 3_600_000
 
 

@@ -5,11 +5,22 @@ from __future__ import annotations
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kwire.codecs.primitives import ZERO_UUID
+from kwire.conformance.access.requests import MISSING, TOPIC
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.build import UNKNOWN_ID
 from kwire.conformance.wire.stage import NotApplicable, Stage
 
 case = Cases(ApiKey.METADATA)
+
+
+def access_request(version: int, topic_id: bytes) -> MetadataRequest:
+    names = (TOPIC,) if version < 4 else (TOPIC, MISSING)
+    request = MetadataRequest([MetadataRequestTopic(name=name) for name in names])
+    request.allow_auto_topic_creation = version < 4
+    if version >= 8:
+        request.include_topic_authorized_operations = True
+        request.include_cluster_authorized_operations = version <= 10
+    return request
 
 
 def ask(stage: Stage, *names: str, create: bool = False) -> MetadataRequest:

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from kwire.codecs.api_keys import ApiKey
-from kwire.codecs.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestTopic
+from kwire.codecs.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kwire.conformance.access.requests import GROUP, INDEX, TOPIC
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases import streams_group
 from kwire.conformance.wire.cases.build import (
@@ -27,6 +32,12 @@ from kwire.conformance.wire.cases.offset_fetch import ask as ask_offsets
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.OFFSET_COMMIT)
+
+
+def access_request(version: int, topic_id: bytes) -> OffsetCommitRequest:
+    asked = OffsetCommitRequestPartition(INDEX)
+    topics = [OffsetCommitRequestTopic(TOPIC, topic_id, [asked])]
+    return OffsetCommitRequest(GROUP, topics=topics)
 
 
 @case("by nobody, and read back")

@@ -10,6 +10,7 @@ from kwire.codecs.messages.offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
+from kwire.conformance.access.requests import GROUP, TOPIC
 from kwire.conformance.wire.broker import Topic
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases import streams_group
@@ -32,6 +33,11 @@ from kwire.conformance.wire.cases.offset_fetch import ask as ask_offsets
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.OFFSET_DELETE)
+
+
+def access_request(version: int, topic_id: bytes) -> OffsetDeleteRequest:
+    asked = OffsetDeleteRequestPartition(0)
+    return OffsetDeleteRequest(GROUP, [OffsetDeleteRequestTopic(TOPIC, [asked])])
 
 
 def delete(group_id: str, topic: Topic, *partitions: int) -> OffsetDeleteRequest:

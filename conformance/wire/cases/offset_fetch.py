@@ -9,6 +9,7 @@ from kwire.codecs.messages.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
+from kwire.conformance.access.requests import GROUP, TOPIC
 from kwire.conformance.wire.broker import Topic
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases import streams_group
@@ -30,6 +31,13 @@ from kwire.conformance.wire.cases.consumer_group import (
 from kwire.conformance.wire.stage import NotApplicable, Stage
 
 case = Cases(ApiKey.OFFSET_FETCH)
+
+
+def access_request(version: int, topic_id: bytes) -> OffsetFetchRequest:
+    if version < 8:
+        return OffsetFetchRequest(GROUP, [OffsetFetchRequestTopic(TOPIC, [0])])
+    topics = [OffsetFetchRequestTopics(TOPIC, topic_id, [0])]
+    return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(GROUP, topics=topics)])
 
 
 def ask(group_id: str, topic: Topic | None, *partitions: int) -> OffsetFetchRequest:

@@ -8,12 +8,18 @@ from kwire.codecs.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from kwire.conformance.access.requests import INDEX, TOPIC
 from kwire.conformance.wire.broker import Topic
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.build import filled_topic, unknown_topic
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.OFFSET_FOR_LEADER_EPOCH)
+
+
+def access_request(version: int, topic_id: bytes) -> OffsetForLeaderEpochRequest:
+    asked = OffsetForLeaderPartition(INDEX, -1, 0)
+    return OffsetForLeaderEpochRequest(-1, [OffsetForLeaderTopic(TOPIC, [asked])])
 
 
 def ask(

@@ -10,6 +10,7 @@ from kwire.codecs.batches import Compression, ControlType, Record, build, contro
 from kwire.codecs.messages.init_producer_id import InitProducerIdRequest
 from kwire.codecs.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kwire.codecs.primitives import ZERO_UUID
+from kwire.conformance.access.requests import INDEX, TOPIC
 from kwire.conformance.wire.broker import Topic
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases import transactional_produce
@@ -26,6 +27,12 @@ from kwire.conformance.wire.cases.build import (
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.PRODUCE)
+
+
+def access_request(version: int, topic_id: bytes) -> ProduceRequest:
+    data = PartitionProduceData(INDEX, build([Record(0, 0, None, b"x")]))
+    topic = TopicProduceData(TOPIC, topic_id, [data])
+    return ProduceRequest(None, 1, 1000, [topic])
 
 
 @case("one batch after another, and read back")

@@ -6,6 +6,7 @@ import gzip
 
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.compression import Compression, compress
+from kwire.codecs.messages.push_telemetry import PushTelemetryRequest
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.client_telemetry import (
     asked,
@@ -17,6 +18,11 @@ from kwire.conformance.wire.cases.turns import in_turn
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.PUSH_TELEMETRY)
+
+
+def access_request(version: int, topic_id: bytes) -> PushTelemetryRequest:
+    return PushTelemetryRequest()
+
 
 LIMIT = 1_048_576
 """telemetry.max.bytes where nobody set it."""

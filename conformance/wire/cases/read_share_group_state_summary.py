@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.messages.read_share_group_state_summary import (
+    PartitionData,
+    ReadShareGroupStateSummaryRequest,
+    ReadStateSummaryData,
+)
+from kwire.conformance.access.requests import GROUP, INDEX
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.share_state import (
     ACKNOWLEDGED,
@@ -15,6 +21,14 @@ from kwire.conformance.wire.cases.share_state import (
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY)
+
+
+def access_request(version: int, topic_id: bytes) -> ReadShareGroupStateSummaryRequest:
+    return ReadShareGroupStateSummaryRequest(
+        GROUP, [ReadStateSummaryData(topic_id, [PartitionData(INDEX)])]
+    )
+
+
 case("what cannot be")(sends_what_cannot_be)
 
 

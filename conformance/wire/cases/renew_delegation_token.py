@@ -8,6 +8,11 @@ from kwire.conformance.wire.case import Cases
 
 case = Cases(ApiKey.RENEW_DELEGATION_TOKEN)
 
+
+def access_request(version: int, topic_id: bytes) -> RenewDelegationTokenRequest:
+    return RenewDelegationTokenRequest(b"no such", -1)
+
+
 case.requests(
     {
         "an unknown one": lambda stage: RenewDelegationTokenRequest(b"hmac", 1000),

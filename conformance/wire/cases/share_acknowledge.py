@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from kwire.codecs.api_keys import ApiKey
-from kwire.codecs.messages.share_acknowledge import AcknowledgementBatch, AcknowledgePartition
+from kwire.codecs.messages.share_acknowledge import (
+    AcknowledgementBatch,
+    AcknowledgePartition,
+    ShareAcknowledgeRequest,
+)
+from kwire.conformance.access.requests import GROUP
 from kwire.conformance.wire.broker import Topic
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.build import filled_topic, no_topic
@@ -22,6 +27,10 @@ from kwire.conformance.wire.cases.share_group import (
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.SHARE_ACKNOWLEDGE)
+
+
+def access_request(version: int, topic_id: bytes) -> ShareAcknowledgeRequest:
+    return ShareAcknowledgeRequest(GROUP, "member", 5)
 
 
 def reading(stage: Stage, **settings: str) -> tuple[str, Topic]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from kwire.codecs.api_keys import ApiKey
-from kwire.codecs.messages.share_fetch import FetchPartition, ForgottenTopic
+from kwire.codecs.messages.share_fetch import FetchPartition, ForgottenTopic, ShareFetchRequest
+from kwire.conformance.access.requests import GROUP
 from kwire.conformance.wire.broker import Topic
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.build import batch, fill, filled_topic
@@ -23,6 +24,10 @@ LONG_MS = 10_000
 """Until what a member has had is for others, at most."""
 
 case = Cases(ApiKey.SHARE_FETCH)
+
+
+def access_request(version: int, topic_id: bytes) -> ShareFetchRequest:
+    return ShareFetchRequest(GROUP, "member", 5)
 
 
 @case("a record is for one member")

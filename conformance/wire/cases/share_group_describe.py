@@ -7,6 +7,7 @@ from kwire.codecs.messages.delete_groups import DeleteGroupsRequest
 from kwire.codecs.messages.describe_groups import DescribeGroupsRequest
 from kwire.codecs.messages.list_groups import ListGroupsRequest
 from kwire.codecs.messages.share_group_describe import ShareGroupDescribeRequest
+from kwire.conformance.access.requests import GROUP
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.build import stable
 from kwire.conformance.wire.cases.consumer_group import join as join_consumer_group
@@ -14,6 +15,10 @@ from kwire.conformance.wire.cases.share_group import assigned, group_of, heartbe
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.SHARE_GROUP_DESCRIBE)
+
+
+def access_request(version: int, topic_id: bytes) -> ShareGroupDescribeRequest:
+    return ShareGroupDescribeRequest([GROUP], True)
 
 
 @case("each state")

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from kwire.conformance.access.requests import GROUP, TOPIC
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.build import stable
 from kwire.conformance.wire.cases.share_group import assigned, group_of, heartbeat, join
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.SHARE_GROUP_HEARTBEAT)
+
+
+def access_request(version: int, topic_id: bytes) -> ShareGroupHeartbeatRequest:
+    return ShareGroupHeartbeatRequest(GROUP, "member", 1, None, [TOPIC])
 
 
 @case("members that share partitions")

@@ -8,6 +8,7 @@ from kwire.codecs.messages.describe_groups import DescribeGroupsRequest
 from kwire.codecs.messages.list_groups import ListGroupsRequest
 from kwire.codecs.messages.streams_group_describe import StreamsGroupDescribeRequest
 from kwire.codecs.messages.streams_group_heartbeat import Endpoint, KeyValue
+from kwire.conformance.access.requests import GROUP
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.build import joined, stable
 from kwire.conformance.wire.cases.consumer_group import join as join_consumer_group
@@ -23,6 +24,10 @@ from kwire.conformance.wire.cases.streams_group import (
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.STREAMS_GROUP_DESCRIBE)
+
+
+def access_request(version: int, topic_id: bytes) -> StreamsGroupDescribeRequest:
+    return StreamsGroupDescribeRequest([GROUP], True)
 
 
 @case("each state")

@@ -7,12 +7,14 @@ from kwire.codecs.messages.streams_group_heartbeat import (
     CopartitionGroup,
     Endpoint,
     KeyValue,
+    StreamsGroupHeartbeatRequest,
     Subtopology,
     TaskIds,
     TaskOffset,
     TopicInfo,
     Topology,
 )
+from kwire.conformance.access.requests import GROUP, TOPIC
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.build import stable
 from kwire.conformance.wire.cases.consumer_group import join as join_consumer_group
@@ -28,6 +30,21 @@ from kwire.conformance.wire.cases.streams_group import (
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.STREAMS_GROUP_HEARTBEAT)
+
+
+def access_request(version: int, topic_id: bytes) -> StreamsGroupHeartbeatRequest:
+    return StreamsGroupHeartbeatRequest(
+        GROUP,
+        "member",
+        0,
+        rebalance_timeout_ms=1000,
+        topology=Topology(0, [Subtopology("0", [TOPIC])]),
+        active_tasks=[],
+        standby_tasks=[],
+        warmup_tasks=[],
+        process_id="process",
+        client_tags=[],
+    )
 
 
 @case("tasks that move to another member")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kwire.conformance.access.requests import GROUP
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.build import (
     commit,
@@ -21,6 +22,10 @@ from kwire.conformance.wire.cases.migration import classic_join, classic_sync, m
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.SYNC_GROUP)
+
+
+def access_request(version: int, topic_id: bytes) -> SyncGroupRequest:
+    return SyncGroupRequest(GROUP, 1, "member", protocol_type="consumer", protocol_name="range")
 
 
 @case("the leader, again, and with other words")

@@ -12,6 +12,12 @@ from kwire.codecs.messages.offset_delete import (
     OffsetDeleteRequestTopic,
 )
 from kwire.codecs.messages.offset_fetch import OffsetFetchRequest
+from kwire.codecs.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from kwire.conformance.access.requests import GROUP, INDEX, TOPIC, TRANSACTION
 from kwire.conformance.wire.broker import Topic
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases import streams_group
@@ -31,6 +37,13 @@ from kwire.conformance.wire.cases.txn_data import add_group, txn_commit
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.TXN_OFFSET_COMMIT)
+
+
+def access_request(version: int, topic_id: bytes) -> TxnOffsetCommitRequest:
+    asked = TxnOffsetCommitRequestPartition(INDEX, 0, committed_metadata="")
+    topics = [TxnOffsetCommitRequestTopic(TOPIC, [asked])]
+    return TxnOffsetCommitRequest(TRANSACTION, GROUP, 1, 0, topics=topics)
+
 
 MEMBERS_SINCE = 3
 OFFSETS_AT = 9

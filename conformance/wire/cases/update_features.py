@@ -8,6 +8,12 @@ from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.UPDATE_FEATURES)
+
+
+def access_request(version: int, topic_id: bytes) -> UpdateFeaturesRequest:
+    return UpdateFeaturesRequest(10_000, [FeatureUpdateKey("no.such", 1)])
+
+
 TRANSACTIONS, METADATA = "transaction.version", "metadata.version"
 UNKNOWN_TYPE, UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = range(4)
 DOWNGRADES = (SAFE_DOWNGRADE, UNSAFE_DOWNGRADE)

@@ -9,7 +9,12 @@ from kwire.codecs.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from kwire.codecs.messages.write_txn_markers import WritableTxnMarkerTopic
+from kwire.codecs.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+from kwire.conformance.access.requests import INDEX, TOPIC
 from kwire.conformance.wire.broker import Topic
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.txn import Producer, initialized
@@ -17,6 +22,12 @@ from kwire.conformance.wire.cases.txn_data import marker, write_markers, written
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.WRITE_TXN_MARKERS)
+
+
+def access_request(version: int, topic_id: bytes) -> WriteTxnMarkersRequest:
+    topics = [WritableTxnMarkerTopic(TOPIC, [INDEX])]
+    return WriteTxnMarkersRequest([WritableTxnMarker(1, 0, True, topics, 0)])
+
 
 OFFSETS_TOPIC = "__consumer_offsets"
 VERSIONS_SINCE = 2

@@ -9,6 +9,7 @@ from kwire.cluster.metadata.acls import AclOperation, ResourceType
 
 if TYPE_CHECKING:
     from kwire.broker.broker import Broker
+    from kwire.codecs.errors import ErrorCode
     from kwire.requests.context import Context
     from kwire.security.authority import Authority
 
@@ -19,6 +20,10 @@ an awaitable of it."""
 Proceed: TypeAlias = Callable[[Any], "Any | Awaitable[Any] | None"]
 """Calls the handler with the allowed part of the request."""
 Guard: TypeAlias = Callable[["Access", Any, Proceed], "Any | Awaitable[Any] | None"]
+Refuse: TypeAlias = Callable[[Any, "ErrorCode", int, str], Any]
+"""Makes the response to a request that is refused as a whole, from the request, the error, the
+version, and a message that names the right.  In a message field Apache Kafka prints its Java object
+of the request, with memory addresses; this broker says which right the request needs."""
 
 Item = TypeVar("Item")
 
@@ -101,7 +106,7 @@ class Access:
         )
 
 
-def then(reply: Response, shape: Callable[[Response], Response]) -> Response:
+def reshaped(reply: Response, shape: Callable[[Response], Response]) -> Response:
     """Apply `shape` to the handler's reply when it is available; None (no response) stays None."""
     if reply is None:
         return None

@@ -1,4 +1,4 @@
-"""Guards of requests to the share coordinator: only brokers may send them.
+"""The guard of requests to the share coordinator: only brokers may send them.
 
 A refusal is the error of each partition.
 """
@@ -10,11 +10,6 @@ from typing import Any, Final
 
 from kwire.cluster.metadata.acls import AclOperation
 from kwire.codecs.errors import ErrorCode
-from kwire.codecs.messages import delete_share_group_state as delete
-from kwire.codecs.messages import initialize_share_group_state as initialize
-from kwire.codecs.messages import read_share_group_state as read
-from kwire.codecs.messages import read_share_group_state_summary as summary
-from kwire.codecs.messages import write_share_group_state as write
 from kwire.requests.guards.base import Access, Guard, Proceed, Request, Response
 
 DENIED: Final = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
@@ -23,7 +18,7 @@ MESSAGE: Final = "Cluster authorization failed."
 Make = Callable[..., Any]
 
 
-def _guard(response: Make, topic: Make, partition: Make) -> Guard:
+def brokers_only(response: Make, topic: Make, partition: Make) -> Guard:
     """The guard of one API key; `response`, `topic` and `partition` are its response's classes."""
 
     def guard(access: Access, request: Request, proceed: Proceed) -> Response:
@@ -40,24 +35,3 @@ def _guard(response: Make, topic: Make, partition: Make) -> Guard:
         )
 
     return guard
-
-
-initialize_share_group_state = _guard(
-    initialize.InitializeShareGroupStateResponse,
-    initialize.InitializeStateResult,
-    initialize.PartitionResult,
-)
-read_share_group_state = _guard(
-    read.ReadShareGroupStateResponse, read.ReadStateResult, read.PartitionResult
-)
-write_share_group_state = _guard(
-    write.WriteShareGroupStateResponse, write.WriteStateResult, write.PartitionResult
-)
-delete_share_group_state = _guard(
-    delete.DeleteShareGroupStateResponse, delete.DeleteStateResult, delete.PartitionResult
-)
-read_share_group_state_summary = _guard(
-    summary.ReadShareGroupStateSummaryResponse,
-    summary.ReadStateSummaryResult,
-    summary.PartitionResult,
-)

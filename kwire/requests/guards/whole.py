@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kwire.cluster.metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
-from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode, put_error
 from kwire.codecs.messages import response_class
-from kwire.requests.guards.refusals import REFUSALS
 
 if TYPE_CHECKING:
     from kwire.codecs.primitives import Message
-    from kwire.requests.guards.base import Access, Guard, Proceed, Request, Response
+    from kwire.requests.guards.base import Access, Guard, Proceed, Refuse, Request, Response
 
 ERRORS = {
     ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -28,13 +26,14 @@ def nothing(access: Access, request: Request, proceed: Proceed) -> Response:
     return proceed(request)
 
 
-def one(operation: AclOperation, kind: ResourceType) -> Guard:
+def one(operation: AclOperation, kind: ResourceType, refuse: Refuse) -> Guard:
     """The guard of a request that needs `operation` on its one resource of type `kind`."""
 
     def guard(access: Access, request: Request, proceed: Proceed) -> Response:
         if access.may(operation, kind, _name(kind, request)):
             return proceed(request)
-        return refused(access, request, ERRORS[kind], operation)
+        message = f"Request needs {operation.name} permission."
+        return refuse(request, ERRORS[kind], access.version, message)
 
     return guard
 
@@ -46,14 +45,9 @@ def _name(kind: ResourceType, request: Request) -> str:
     return name
 
 
-def refused(access: Access, request: Message, error: ErrorCode, operation: AclOperation) -> Message:
-    """The response to a request that is refused as a whole."""
-    api_key = ApiKey(access.context.api_key)
-    if api_key in REFUSALS:
-        refusal: Message = REFUSALS[api_key](
-            request, error, access.version, f"Request needs {operation.name} permission."
-        )
-        return refusal
-    response = response_class(api_key)()
-    put_error(response, error)  # responses without this field are in REFUSALS
+def with_error(request: Request, error: ErrorCode, version: int, message: str) -> Message:
+    """The refusal of an API key whose response has a field for the error of the whole request."""
+    response = response_class(request.API_KEY)()
+    has_field = put_error(response, error)
+    assert has_field, f"{type(response).__name__} has no error_code: its handler needs `refuse`"
     return response

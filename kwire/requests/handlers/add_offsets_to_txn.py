@@ -18,13 +18,20 @@ from collections.abc import Awaitable
 
 from kwire.broker.broker import Broker
 from kwire.cluster.membership.committing import create_internal_topic
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
 from kwire.cluster.metadata.topic_names import GROUP_METADATA_TOPIC
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from kwire.coordinators.runtime.promise import Promise, answered, then
 from kwire.requests.context import Context
+from kwire.requests.guards.base import Access, Proceed, Response
+from kwire.requests.route import Right, Route
 from kwire.txn.api_versions import client_transaction_version, error_for_version
+
+ROUTE = Route(
+    ApiKey.ADD_OFFSETS_TO_TXN, 0, 4, Right(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID)
+)
 
 
 def handle(
@@ -62,3 +69,14 @@ def _response(error: ErrorCode, version: int) -> AddOffsetsToTxnResponse:
     return AddOffsetsToTxnResponse(
         error_code=error_for_version(ApiKey.ADD_OFFSETS_TO_TXN, version, error)
     )
+
+
+# -- rights
+
+
+def guard(access: Access, request: AddOffsetsToTxnRequest, proceed: Proceed) -> Response:
+    if not access.may(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
+        return AddOffsetsToTxnResponse(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if not access.may(AclOperation.READ, ResourceType.GROUP, request.group_id):
+        return AddOffsetsToTxnResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    return proceed(request)

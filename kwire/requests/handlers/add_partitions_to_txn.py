@@ -18,9 +18,10 @@ transactions, and verification, from v4; v5 allows more error codes.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kwire.broker.broker import Broker
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
 from kwire.cluster.metadata.topic_names import INTERNAL_TOPICS
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
@@ -35,13 +36,22 @@ from kwire.codecs.messages.add_partitions_to_txn import (
 )
 from kwire.coordinators.runtime.promise import Promise, then_all
 from kwire.requests.context import Context
+from kwire.requests.guards.base import Access, Proceed, Response
+from kwire.requests.route import Right, Route
 from kwire.txn.api_versions import client_transaction_version, error_for_version
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 BROKERS_SINCE = 4
 
 Verdict: TypeAlias = ErrorCode | dict[tuple[str, int], ErrorCode]
 """The error of all partitions of a transaction, or one for each topic and partition index."""
 Answer: TypeAlias = Verdict | Promise[ErrorCode] | Promise[dict[tuple[str, int], ErrorCode]]
+
+ROUTE = Route(
+    ApiKey.ADD_PARTITIONS_TO_TXN, 0, 5, Right(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID)
+)
 
 
 def handle(
@@ -151,3 +161,54 @@ def _topics(
         client_error = error_for_version(ApiKey.ADD_PARTITIONS_TO_TXN, version, error)
         topic.results_by_partition.append(AddPartitionsToTxnPartitionResult(index, client_error))
     return list(topics.values())
+
+
+# -- rights
+
+
+def guard(access: Access, request: AddPartitionsToTxnRequest, proceed: Proceed) -> Response:
+    """Before version 4 clients send it, from version 4 on brokers do."""
+    if access.version >= BROKERS_SINCE:
+        if access.on_cluster(AclOperation.CLUSTER_ACTION):
+            return proceed(request)
+        return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    topics = request.v3_and_below_topics
+    if not access.may(
+        AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.v3_and_below_transactional_id
+    ):
+        return _nothing_added(
+            topics, lambda topic, index: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        )
+    permitted = access.permitted(
+        AclOperation.WRITE, ResourceType.TOPIC, [topic.name for topic in topics]
+    )
+    if all(topic.name in permitted for topic in topics):
+        return proceed(request)
+
+    def error_of(topic: AddPartitionsToTxnTopic, index: int) -> ErrorCode:
+        if topic.name not in permitted or topic.name in INTERNAL_TOPICS:
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        topic_image = access.broker.image.topics.get(topic.name)
+        if topic_image is None or not 0 <= index < len(topic_image.partitions):
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return ErrorCode.OPERATION_NOT_ATTEMPTED
+
+    return _nothing_added(topics, error_of)
+
+
+def _nothing_added(
+    topics: Iterable[AddPartitionsToTxnTopic],
+    error_of: Callable[[AddPartitionsToTxnTopic, int], ErrorCode],
+) -> AddPartitionsToTxnResponse:
+    return AddPartitionsToTxnResponse(
+        results_by_topic_v3_and_below=[
+            AddPartitionsToTxnTopicResult(
+                topic.name,
+                [
+                    AddPartitionsToTxnPartitionResult(index, error_of(topic, index))
+                    for index in topic.partitions
+                ],
+            )
+            for topic in topics
+        ]
+    )

@@ -13,18 +13,29 @@ import logging
 
 from kwire.broker.broker import Broker
 from kwire.cluster.membership.committing import ask_for_client
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
 from kwire.cluster.metadata.refusal import Refusal
 from kwire.cluster.stores.contract import StoreError
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
 )
 from kwire.requests.context import Context
+from kwire.requests.route import Right, Route
 from kwire.requests.routes import not_served
 from kwire.txn.producer_ids import BLOCK_SIZE
 
 log = logging.getLogger("kwire.controller")
+
+ROUTE = Route(
+    ApiKey.ALLOCATE_PRODUCER_IDS,
+    0,
+    0,
+    Right(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER),
+    in_cluster_only=True,
+)
 
 
 async def handle(

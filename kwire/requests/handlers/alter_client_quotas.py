@@ -22,9 +22,11 @@ import trio
 from kwire.broker.broker import Broker
 from kwire.cluster.decisions.quota_changes import QuotaChange, quota_outcomes, repeated
 from kwire.cluster.membership.committing import commit_for_client
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
 from kwire.cluster.metadata.changes import decide_all
 from kwire.cluster.metadata.entities import IP, Entity
 from kwire.cluster.metadata.refusal import Refusal
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -34,9 +36,14 @@ from kwire.codecs.messages.alter_client_quotas import (
     ResponseEntryData,
 )
 from kwire.requests.context import Context
+from kwire.requests.route import Right, Route
 from kwire.security.quotas.kinds import invalid
 
 log = logging.getLogger("kwire.quotas")
+
+ROUTE = Route(
+    ApiKey.ALTER_CLIENT_QUOTAS, 0, 1, Right(AclOperation.ALTER_CONFIGS, ResourceType.CLUSTER)
+)
 
 
 def handle(
@@ -103,3 +110,15 @@ def _entry(entity: Entity, refusal: Refusal | None) -> ResponseEntryData:
     if refusal is None:
         return ResponseEntryData(ErrorCode.NONE, None, parts)
     return ResponseEntryData(refusal.error, refusal.message, parts)
+
+
+# -- rights
+
+
+def refuse(
+    request: AlterClientQuotasRequest, error: ErrorCode, version: int, message: str
+) -> AlterClientQuotasResponse:
+    denied = "Cluster authorization failed."
+    return AlterClientQuotasResponse(
+        entries=[ResponseEntryData(error, denied, entry.entity) for entry in request.entries]
+    )

@@ -26,7 +26,9 @@ from kwire.cluster.decisions.config_changes import (
     refuse_unclear,
 )
 from kwire.cluster.membership.committing import commit_configs
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
 from kwire.cluster.metadata.changes import decide_all
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.alter_configs import (
     AlterableConfig,
@@ -36,9 +38,14 @@ from kwire.codecs.messages.alter_configs import (
     AlterConfigsResponse,
 )
 from kwire.requests.context import Context
+from kwire.requests.guards.base import Access, Proceed, Request, Response
+from kwire.requests.guards.configs import altering
+from kwire.requests.route import Right, Route
 from kwire.security.store_changes import refuse_bad_stores, to_be_looked_at
 
 log = logging.getLogger("kwire.configs")
+
+ROUTE = Route(ApiKey.ALTER_CONFIGS, 0, 2, Right(AclOperation.ALTER_CONFIGS, ResourceType.TOPIC))
 
 
 def handle(
@@ -91,3 +98,10 @@ def _response(changes: list[ConfigChange]) -> AlterConfigsResponse:
             for change in changes
         ]
     )
+
+
+# -- rights
+
+
+def guard(access: Access, request: Request, proceed: Proceed) -> Response:
+    return altering(access, request, proceed, AlterConfigsResourceResponse)

@@ -16,12 +16,23 @@ import logging
 
 from kwire.broker.broker import Broker
 from kwire.cluster.membership.committing import ask_for_client
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
 from kwire.cluster.metadata.refusal import Refusal
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from kwire.requests.context import Context
+from kwire.requests.route import Right, Route
 from kwire.requests.routes import not_served
 
 log = logging.getLogger("kwire.controller")
+
+ROUTE = Route(
+    ApiKey.ALTER_PARTITION,
+    2,
+    3,
+    Right(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER),
+    in_cluster_only=True,
+)
 
 
 async def handle(

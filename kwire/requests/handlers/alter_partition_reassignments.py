@@ -16,14 +16,25 @@ import logging
 
 from kwire.broker.broker import Broker
 from kwire.cluster.membership.committing import ask_for_client
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
 from kwire.cluster.metadata.refusal import Refusal
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
 )
 from kwire.requests.context import Context
+from kwire.requests.guards.base import Request
+from kwire.requests.route import Right, Route
 
 log = logging.getLogger("kwire.controller")
+
+ROUTE = Route(
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1, Right(AclOperation.ALTER, ResourceType.CLUSTER)
+)
 
 
 async def handle(
@@ -41,3 +52,28 @@ async def handle(
             error_code=refusal.error, error_message=refusal.message
         )
     return reply
+
+
+# -- rights
+
+
+def refuse(
+    request: Request,
+    error: ErrorCode,
+    version: int,
+    message: str,
+) -> AlterPartitionReassignmentsResponse:
+    return AlterPartitionReassignmentsResponse(
+        error_code=error,
+        error_message=message,
+        responses=[
+            ReassignableTopicResponse(
+                topic.name,
+                [
+                    ReassignablePartitionResponse(partition.partition_index, error, message)
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )

@@ -15,6 +15,8 @@ Version notes: v1 is the first; flexible from v2.
 from __future__ import annotations
 
 from kwire.broker.broker import Broker
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
@@ -24,6 +26,10 @@ from kwire.codecs.messages.alter_replica_log_dirs import (
 )
 from kwire.log import LogError
 from kwire.requests.context import Context
+from kwire.requests.guards.base import Request
+from kwire.requests.route import Right, Route
+
+ROUTE = Route(ApiKey.ALTER_REPLICA_LOG_DIRS, 1, 2, Right(AclOperation.ALTER, ResourceType.CLUSTER))
 
 
 def handle(
@@ -51,3 +57,26 @@ def _move(broker: Broker, topic: str, index: int, path: str) -> ErrorCode:
     except LogError as error:
         return error.error
     return ErrorCode.NONE
+
+
+# -- rights
+
+
+def refuse(
+    request: Request,
+    error: ErrorCode,
+    version: int,
+    message: str,
+) -> AlterReplicaLogDirsResponse:
+    partitions: dict[str, dict[int, None]] = {}
+    for directory in request.dirs:
+        for topic in directory.topics:
+            partitions.setdefault(topic.name, {}).update(dict.fromkeys(topic.partitions))
+    return AlterReplicaLogDirsResponse(
+        results=[
+            AlterReplicaLogDirTopicResult(
+                name, [AlterReplicaLogDirPartitionResult(index, error) for index in indexes]
+            )
+            for name, indexes in partitions.items()
+        ]
+    )

@@ -13,17 +13,26 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from kwire.broker.broker import Broker
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestTopic,
     AlterShareGroupOffsetsResponse,
+    AlterShareGroupOffsetsResponsePartition,
+    AlterShareGroupOffsetsResponseTopic,
 )
 from kwire.requests.context import Context
+from kwire.requests.guards.base import Access, Proceed, Response, reshaped
 from kwire.requests.handlers.share_group_heartbeat import is_served
 from kwire.requests.handlers.share_groups.offsets import alter
+from kwire.requests.route import Right, Route
 
 NO_GROUP = "The group id is invalid."
 UNSUPPORTED = "The version of API is not supported."
+
+ROUTE = Route(ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, 0, Right(AclOperation.READ, ResourceType.GROUP))
 
 
 def handle(
@@ -38,3 +47,37 @@ def handle(
         offsets = ((data.partition_index, data.start_offset) for data in topic.partitions)
         start_offsets.setdefault(topic.topic_name, []).extend(offsets)
     return alter(broker, request.group_id, start_offsets)
+
+
+# -- rights
+
+
+def guard(access: Access, request: AlterShareGroupOffsetsRequest, proceed: Proceed) -> Response:
+    if not access.may(AclOperation.READ, ResourceType.GROUP, request.group_id):
+        return AlterShareGroupOffsetsResponse(
+            0, ErrorCode.GROUP_AUTHORIZATION_FAILED, "Group authorization failed."
+        )
+    request.topics, hidden = access.split(
+        AclOperation.READ, ResourceType.TOPIC, request.topics, lambda topic: topic.topic_name
+    )
+
+    def merge(response: AlterShareGroupOffsetsResponse) -> AlterShareGroupOffsetsResponse:
+        if response.error_code == ErrorCode.NONE:
+            response.responses += [_unaltered(topic) for topic in hidden]
+        return response
+
+    return reshaped(proceed(request), merge)
+
+
+def _unaltered(topic: AlterShareGroupOffsetsRequestTopic) -> AlterShareGroupOffsetsResponseTopic:
+    return AlterShareGroupOffsetsResponseTopic(
+        topic.topic_name,
+        partitions=[
+            AlterShareGroupOffsetsResponsePartition(
+                partition.partition_index,
+                ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                "Topic authorization failed.",
+            )
+            for partition in topic.partitions
+        ],
+    )

@@ -19,7 +19,9 @@ from kwire.broker.broker import Broker
 from kwire.cluster.decisions.outcome import DecisionOutcome
 from kwire.cluster.decisions.scram_changes import CredentialDeletion, CredentialUpsertion, by_user
 from kwire.cluster.membership.committing import commit_for_client
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
 from kwire.cluster.metadata.refusal import Refusal
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -27,8 +29,13 @@ from kwire.codecs.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsResult,
 )
 from kwire.requests.context import Context
+from kwire.requests.route import Right, Route
 
 log = logging.getLogger("kwire.users")
+
+ROUTE = Route(
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 0, Right(AclOperation.ALTER, ResourceType.CLUSTER)
+)
 
 
 async def handle(
@@ -64,3 +71,20 @@ def _result(user: str, refusal: Refusal | None) -> AlterUserScramCredentialsResu
     if refusal is None:
         return AlterUserScramCredentialsResult(user, ErrorCode.NONE, None)
     return AlterUserScramCredentialsResult(user, refusal.error, refusal.message)
+
+
+# -- rights
+
+
+def refuse(
+    request: AlterUserScramCredentialsRequest, error: ErrorCode, version: int, message: str
+) -> AlterUserScramCredentialsResponse:
+    names = [
+        *(deletion.name for deletion in request.deletions),
+        *(upsertion.name for upsertion in request.upsertions),
+    ]
+    return AlterUserScramCredentialsResponse(
+        results=[
+            AlterUserScramCredentialsResult(user, error, message) for user in dict.fromkeys(names)
+        ]
+    )

@@ -34,7 +34,8 @@ from kwire.codecs.messages.api_versions import (
     SupportedFeatureKey,
 )
 from kwire.requests.context import Context
-from kwire.requests.routes import ADVERTISED, CLUSTER_ROUTES, OF_TELEMETRY, ROUTES
+from kwire.requests.route import NOTHING, Route
+from kwire.requests.routes import CLUSTER_ROUTES, ROUTES
 
 FEATURES_SINCE = 3
 LEVEL_0_SINCE = 4
@@ -49,11 +50,16 @@ def advertised_versions(
     """The version ranges that clients see, sorted by API key."""
     versions = []
     for route in sorted((*ROUTES, *CLUSTER_ROUTES) if in_cluster else ROUTES):
-        if route.api_key in OF_TELEMETRY and not with_telemetry:
+        if route.for_client_metrics and not with_telemetry:
             continue
-        low, high = ADVERTISED.get(route.api_key, (route.min_version, route.max_version))
-        versions.append(ApiVersion(api_key=route.api_key, min_version=low, max_version=high))
+        lowest = route.min_version if route.advertised_from is None else route.advertised_from
+        versions.append(
+            ApiVersion(api_key=route.api_key, min_version=lowest, max_version=route.max_version)
+        )
     return versions
+
+
+ROUTE = Route(ApiKey.API_VERSIONS, 0, 4, NOTHING)
 
 
 def handle(broker: Broker, request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse:
@@ -85,14 +91,13 @@ def handle(broker: Broker, request: ApiVersionsRequest, context: Context) -> Api
 
 def unsupported_version() -> ApiVersionsResponse:
     """The v0 response to an ApiVersions request of a version that this broker does not know."""
-    served = next(route for route in ROUTES if route.api_key == ApiKey.API_VERSIONS)
     return ApiVersionsResponse(
         error_code=ErrorCode.UNSUPPORTED_VERSION,
         api_keys=[
             ApiVersion(
-                api_key=served.api_key,
-                min_version=served.min_version,
-                max_version=served.max_version,
+                api_key=ROUTE.api_key,
+                min_version=ROUTE.min_version,
+                max_version=ROUTE.max_version,
             )
         ],
     )

@@ -13,16 +13,26 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from kwire.broker.broker import Broker
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
     DescribedGroup,
 )
+from kwire.codecs.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
 from kwire.coordinators.runtime.promise import then_all
 from kwire.requests.context import Context
+from kwire.requests.guards.base import Access, Proceed, Response, reshaped
+from kwire.requests.guards.describing import completing_response
 from kwire.requests.handlers.consumer_group_heartbeat import is_served
+from kwire.requests.route import Right, Route
 from kwire.security.operations import tell_group_operations
+
+ROUTE = Route(
+    ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 1, Right(AclOperation.DESCRIBE, ResourceType.GROUP)
+)
 
 
 def handle(
@@ -43,3 +53,28 @@ def handle(
 def _response(groups: list[DescribedGroup], with_operations: bool) -> ConsumerGroupDescribeResponse:
     tell_group_operations(groups, asked=with_operations)
     return ConsumerGroupDescribeResponse(groups=groups)
+
+
+# -- rights
+
+
+def guard(access: Access, request: ConsumerGroupDescribeRequest, proceed: Proceed) -> Response:
+    allowed, denied = access.split(
+        AclOperation.DESCRIBE, ResourceType.GROUP, request.group_ids, str
+    )
+    request.group_ids = allowed
+    refused = [
+        DescribedConsumerGroup(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED, group_id=group_id)
+        for group_id in denied
+    ]
+    return reshaped(proceed(request), completing_response(access, request, refused, _topic_names))
+
+
+def _topic_names(group: DescribedConsumerGroup) -> set[str]:
+    """The topics of all current and target assignments."""
+    return {
+        topic.topic_name
+        for member in group.members
+        for assignment in (member.assignment, member.target_assignment)
+        for topic in assignment.topic_partitions
+    }

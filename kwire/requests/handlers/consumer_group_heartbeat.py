@@ -15,9 +15,12 @@ Version notes: from v1 members can subscribe by a regular expression, and choose
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from copy import copy
 
 from kwire.broker.broker import Broker
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
 from kwire.cluster.metadata.features import GROUP_VERSION
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -26,6 +29,9 @@ from kwire.codecs.messages.consumer_group_heartbeat import (
 from kwire.groups.consumer.decision import ConsumerCaller
 from kwire.groups.consumer.validation import refused
 from kwire.requests.context import Context
+from kwire.requests.guards.base import Access, Proceed, Response
+from kwire.requests.guards.describing import may_know
+from kwire.requests.route import Right, Route
 
 PROTOCOL = "consumer"
 
@@ -34,6 +40,9 @@ def is_served(broker: Broker) -> bool:
     """Whether this protocol is enabled."""
     is_finalized = broker.image.features.level(GROUP_VERSION) > 0
     return is_finalized and PROTOCOL in broker.config.group_coordinator_rebalance_protocols
+
+
+ROUTE = Route(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, Right(AclOperation.READ, ResourceType.GROUP))
 
 
 def handle(
@@ -49,3 +58,19 @@ def handle(
     )
     reply = broker.coordinators.groups.consumer_group_heartbeat(request, caller)
     return reply if isinstance(reply, ConsumerGroupHeartbeatResponse) else reply.wait()
+
+
+# -- rights
+
+
+def guard(access: Access, request: ConsumerGroupHeartbeatRequest, proceed: Proceed) -> Response:
+    """A subscription by a regular expression matches only topics that the sender may describe."""
+    if not access.may(AclOperation.READ, ResourceType.GROUP, request.group_id):
+        return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    if not may_know(access, request.subscribed_topic_names or ()):
+        return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    authority, sender = access.authority, copy(access.context)
+    access.context.may_describe = lambda name: authority.allows(
+        sender, AclOperation.DESCRIBE, ResourceType.TOPIC, name, quiet=True
+    )
+    return proceed(request)

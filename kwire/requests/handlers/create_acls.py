@@ -17,8 +17,14 @@ from collections.abc import Awaitable, Sequence
 
 from kwire.broker.broker import Broker
 from kwire.cluster.membership.committing import commit_for_client
-from kwire.cluster.metadata.acls import AccessControlEntry, ResourcePattern
+from kwire.cluster.metadata.acls import (
+    AccessControlEntry,
+    AclOperation,
+    ResourcePattern,
+    ResourceType,
+)
 from kwire.cluster.metadata.refusal import Refusal
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.create_acls import (
     AclCreation,
@@ -27,10 +33,13 @@ from kwire.codecs.messages.create_acls import (
     CreateAclsResponse,
 )
 from kwire.requests.context import Context
+from kwire.requests.route import Right, Route
 from kwire.security.acls import NO_AUTHORIZER, AclAddition, require_known
 from kwire.security.authority import Authority
 
 log = logging.getLogger("kwire.acls")
+
+ROUTE = Route(ApiKey.CREATE_ACLS, 1, 3, Right(AclOperation.ALTER, ResourceType.CLUSTER))
 
 
 def handle(
@@ -80,3 +89,14 @@ def _result(refusal: Refusal | None) -> AclCreationResult:
     if refusal is None:
         return AclCreationResult(ErrorCode.NONE, None)
     return AclCreationResult(refusal.error, refusal.message)
+
+
+# -- rights
+
+
+def refuse(
+    request: CreateAclsRequest, error: ErrorCode, version: int, message: str
+) -> CreateAclsResponse:
+    return CreateAclsResponse(
+        results=[AclCreationResult(error, message) for _ in request.creations]
+    )

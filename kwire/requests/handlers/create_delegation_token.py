@@ -2,7 +2,7 @@
 
 Behaviour
 - Creates a token for the sender, or for another owner if the sender has the right CREATE_TOKENS on
-  that user (kwire.requests.guards.tokens).  The request names the renewers.  A renewer that is not
+  that user (`guard`).  The request names the renewers.  A renewer that is not
   a user gives INVALID_PRINCIPAL_TYPE; so does an owner without a type, on which Apache Kafka fails
   with UNKNOWN_SERVER_ERROR.
 - The token's maximum lifetime is `max_lifetime_ms`, but at most
@@ -24,6 +24,8 @@ from kwire.broker.broker import Broker
 from kwire.cluster.decisions.outcome import DecisionOutcome
 from kwire.cluster.decisions.token_changes import TokenCreation
 from kwire.cluster.membership.committing import commit_for_client
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
@@ -31,6 +33,8 @@ from kwire.codecs.messages.create_delegation_token import (
 )
 from kwire.codecs.uuids import random_uuid, uuid_text
 from kwire.requests.context import Context
+from kwire.requests.guards.base import Access, Proceed, Response
+from kwire.requests.route import Right, Route
 from kwire.requests.token_requests import (
     creation,
     lifetimes_of,
@@ -43,6 +47,10 @@ from kwire.security.tokens import TokenBook
 log = logging.getLogger("kwire.tokens")
 
 _USER = "User"
+
+ROUTE = Route(
+    ApiKey.CREATE_DELEGATION_TOKEN, 1, 3, Right(AclOperation.CREATE_TOKENS, ResourceType.USER)
+)
 
 
 def handle(
@@ -86,3 +94,19 @@ async def _create(
     response.token_id = token.id
     response.hmac = book.hmac_of(token.id)
     return response
+
+
+# -- rights
+
+
+def guard(access: Access, request: CreateDelegationTokenRequest, proceed: Proceed) -> Response:
+    """Every principal may create a token for itself."""
+    context = access.context
+    owner = owner_of(request, context)
+    if (
+        owner == context.principal
+        or not may_ask(access.broker.config, context)
+        or access.may(AclOperation.CREATE_TOKENS, ResourceType.USER, owner)
+    ):
+        return proceed(request)
+    return refused_creation(ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED, owner, context)

@@ -23,9 +23,11 @@ from kwire.broker.broker import Broker
 from kwire.cluster.decisions.outcome import DecisionOutcome, named_once
 from kwire.cluster.decisions.topic_growth import Growth
 from kwire.cluster.membership.committing import commit_for_client, still_missing
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
 from kwire.cluster.metadata.changes import AddPartitions, decide_all
 from kwire.cluster.metadata.image import ClusterImage
 from kwire.cluster.metadata.refusal import Refusal
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -34,12 +36,16 @@ from kwire.codecs.messages.create_partitions import (
     CreatePartitionsTopicResult,
 )
 from kwire.requests.context import Context
+from kwire.requests.guards.base import Access, Proceed, Response, reshaped
+from kwire.requests.route import Right, Route
 from kwire.security.quotas.mutations import MutationBudget, budget_of, owed_ms
 
 log = logging.getLogger("kwire.topics")
 
 STRICT_SINCE = 3
 """The first version whose clients understand THROTTLING_QUOTA_EXCEEDED (KIP-599)."""
+
+ROUTE = Route(ApiKey.CREATE_PARTITIONS, 0, 3, Right(AclOperation.ALTER, ResourceType.TOPIC))
 
 
 def handle(
@@ -120,3 +126,25 @@ def _result(name: str, refusal: Refusal | None) -> CreatePartitionsTopicResult:
     if refusal is None:
         return CreatePartitionsTopicResult(name)
     return CreatePartitionsTopicResult(name, refusal.error, refusal.message)
+
+
+# -- rights
+
+
+def guard(access: Access, request: CreatePartitionsRequest, proceed: Proceed) -> Response:
+    """The handler refuses a topic that stands twice, whatever the sender's rights."""
+    distinct_topics, _ = named_once(request.topics, lambda topic: topic.name)
+    permitted = access.permitted(
+        AclOperation.ALTER, ResourceType.TOPIC, (topic.name for topic in distinct_topics)
+    )
+    denied = {topic.name: None for topic in distinct_topics if topic.name not in permitted}
+    request.topics = [topic for topic in request.topics if topic.name not in denied]
+
+    def merge(response: CreatePartitionsResponse) -> CreatePartitionsResponse:
+        response.results += [
+            CreatePartitionsTopicResult(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            for name in denied
+        ]
+        return response
+
+    return reshaped(proceed(request), merge)

@@ -31,9 +31,11 @@ from kwire.broker.broker import Broker
 from kwire.cluster.decisions.outcome import DecisionOutcome, named_once
 from kwire.cluster.decisions.topic_creation import NewTopic, check_size, creations
 from kwire.cluster.membership.committing import commit_for_client, still_missing
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
 from kwire.cluster.metadata.changes import CreateTopic, decide_all
 from kwire.cluster.metadata.image import ClusterImage, TopicImage
 from kwire.cluster.metadata.refusal import Refusal
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.create_topics import (
     CreatableTopic,
@@ -43,6 +45,8 @@ from kwire.codecs.messages.create_topics import (
     CreateTopicsResponse,
 )
 from kwire.requests.context import Context
+from kwire.requests.guards.base import Access, Proceed, Response, reshaped
+from kwire.requests.route import Right, Route
 from kwire.security.quotas.mutations import MutationBudget, budget_of, owed_ms
 from kwire.settings.entries import BrokerLayers, new_topic_entries
 
@@ -50,6 +54,8 @@ log = logging.getLogger("kwire.topics")
 
 STRICT_SINCE = 6
 """The first version whose clients understand THROTTLING_QUOTA_EXCEEDED (KIP-599)."""
+
+ROUTE = Route(ApiKey.CREATE_TOPICS, 2, 7, Right(AclOperation.CREATE, ResourceType.TOPIC))
 
 
 def handle(
@@ -166,3 +172,50 @@ def _created(
             for entry in new_topic_entries(layers, overrides)
         ],
     )
+
+
+# -- rights
+
+CREATION_DENIED = "Authorization failed."
+_CONFIGS_SINCE = 5
+
+
+def guard(access: Access, request: CreateTopicsRequest, proceed: Proceed) -> Response:
+    """The right CREATE on the cluster allows every topic.
+
+    The response has a new topic's configs only if the sender may describe them.
+    """
+    names = [topic.name for topic in request.topics]
+    _, repeated = named_once(names, str)
+    if access.on_cluster(AclOperation.CREATE, quiet=True):
+        denied = set[str]()
+    else:
+        permitted = access.permitted(AclOperation.CREATE, ResourceType.TOPIC, names)
+        denied = set(names).difference(permitted, repeated)
+    request.topics = [topic for topic in request.topics if topic.name not in denied]
+
+    def merge(response: CreateTopicsResponse) -> CreateTopicsResponse:
+        if access.version >= _CONFIGS_SINCE:
+            for topic in response.topics:
+                _hide_configs(access, topic)
+        response.topics += [
+            CreatableTopicResult(
+                name=name,
+                error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                error_message=CREATION_DENIED,
+            )
+            for name in dict.fromkeys(names)
+            if name in denied
+        ]
+        return response
+
+    return reshaped(proceed(request), merge)
+
+
+def _hide_configs(access: Access, topic: CreatableTopicResult) -> None:
+    if topic.error_code == ErrorCode.NONE and not access.on_topic(
+        AclOperation.DESCRIBE_CONFIGS, topic.name, quiet=True
+    ):
+        topic.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        topic.num_partitions = topic.replication_factor = -1
+        topic.configs = []

@@ -16,7 +16,9 @@ from collections.abc import Awaitable
 
 from kwire.broker.broker import Broker
 from kwire.cluster.membership.committing import commit_for_client
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
 from kwire.cluster.metadata.refusal import Refusal
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.delete_acls import (
     DeleteAclsFilter,
@@ -26,9 +28,12 @@ from kwire.codecs.messages.delete_acls import (
     DeleteAclsResponse,
 )
 from kwire.requests.context import Context
+from kwire.requests.route import Right, Route
 from kwire.security.acls import NO_AUTHORIZER, AclEntryFilter, AclRemoval, require_known
 
 log = logging.getLogger("kwire.acls")
+
+ROUTE = Route(ApiKey.DELETE_ACLS, 1, 3, Right(AclOperation.ALTER, ResourceType.CLUSTER))
 
 
 def handle(
@@ -90,4 +95,15 @@ def _result(removals: list[AclRemoval], failed: Refusal | None) -> DeleteAclsFil
             for removal in removals
             for entry in removal.entries
         ],
+    )
+
+
+# -- rights
+
+
+def refuse(
+    request: DeleteAclsRequest, error: ErrorCode, version: int, message: str
+) -> DeleteAclsResponse:
+    return DeleteAclsResponse(
+        filter_results=[DeleteAclsFilterResult(error, message) for _ in request.filters]
     )

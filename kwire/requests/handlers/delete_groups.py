@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from kwire.broker.broker import Broker
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.delete_groups import (
     DeletableGroupResult,
@@ -21,6 +23,10 @@ from kwire.codecs.messages.delete_groups import (
 )
 from kwire.coordinators.runtime.promise import answered, then_all
 from kwire.requests.context import Context
+from kwire.requests.guards.base import Access, Proceed, Response, reshaped
+from kwire.requests.route import Right, Route
+
+ROUTE = Route(ApiKey.DELETE_GROUPS, 0, 2, Right(AclOperation.DELETE, ResourceType.GROUP))
 
 
 def handle(
@@ -53,3 +59,21 @@ def _response(group_ids: list[str], errors: list[ErrorCode]) -> DeleteGroupsResp
             for group_id, error in zip(group_ids, errors, strict=True)
         ]
     )
+
+
+# -- rights
+
+
+def guard(access: Access, request: DeleteGroupsRequest, proceed: Proceed) -> Response:
+    names = list(dict.fromkeys(request.groups_names))
+    allowed, denied = access.split(AclOperation.DELETE, ResourceType.GROUP, names, str)
+    request.groups_names = allowed
+
+    def merge(response: DeleteGroupsResponse) -> DeleteGroupsResponse:
+        response.results += [
+            DeletableGroupResult(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+            for group_id in denied
+        ]
+        return response
+
+    return reshaped(proceed(request), merge)

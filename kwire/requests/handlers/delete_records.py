@@ -22,7 +22,9 @@ from functools import partial
 import trio
 
 from kwire.broker.broker import Broker
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
 from kwire.cluster.metadata.topic_names import INTERNAL_TOPICS
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.delete_records import (
     DeleteRecordsPartitionResult,
@@ -32,12 +34,17 @@ from kwire.codecs.messages.delete_records import (
 )
 from kwire.log import LogError, delete_records
 from kwire.requests.context import Context
+from kwire.requests.guards.base import Access, Proceed, Response
+from kwire.requests.guards.topics import by_topic
+from kwire.requests.route import Right, Route
 from kwire.storage.partitions.partition import Followers
 
 HIGH_WATERMARK = -1
 
 _Waiting = tuple[Followers, int, DeleteRecordsPartitionResult]
 """The followers to wait for, the offset that they must delete up to, and the answer to complete."""
+
+ROUTE = Route(ApiKey.DELETE_RECORDS, 0, 2, Right(AclOperation.DELETE, ResourceType.TOPIC))
 
 
 def handle(
@@ -116,3 +123,24 @@ async def _within(
     with trio.move_on_after(max(timeout_ms, 0) / 1000):
         await done.wait()
     return response
+
+
+# -- rights
+
+
+def guard(access: Access, request: DeleteRecordsRequest, proceed: Proceed) -> Response:
+    return by_topic(
+        access,
+        request,
+        proceed,
+        AclOperation.DELETE,
+        lambda topic: DeleteRecordsTopicResult(
+            topic.name,
+            [
+                DeleteRecordsPartitionResult(
+                    partition.partition_index, -1, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                )
+                for partition in topic.partitions
+            ],
+        ),
+    )

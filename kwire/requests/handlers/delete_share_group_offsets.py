@@ -13,15 +13,24 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from kwire.broker.broker import Broker
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsRequest,
     DeleteShareGroupOffsetsResponse,
+    DeleteShareGroupOffsetsResponseTopic,
 )
 from kwire.requests.context import Context
+from kwire.requests.guards.base import Access, Proceed, Response, reshaped
 from kwire.requests.handlers.alter_share_group_offsets import NO_GROUP, UNSUPPORTED
 from kwire.requests.handlers.share_group_heartbeat import is_served
 from kwire.requests.handlers.share_groups.offsets import delete
+from kwire.requests.route import Right, Route
+
+ROUTE = Route(
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS, 0, 0, Right(AclOperation.DELETE, ResourceType.GROUP)
+)
 
 
 def handle(
@@ -33,3 +42,30 @@ def handle(
         return DeleteShareGroupOffsetsResponse(0, ErrorCode.INVALID_GROUP_ID, NO_GROUP)
     names = dict.fromkeys(topic.topic_name for topic in request.topics)
     return delete(broker, request.group_id, names)
+
+
+# -- rights
+
+
+def guard(access: Access, request: DeleteShareGroupOffsetsRequest, proceed: Proceed) -> Response:
+    if not access.may(AclOperation.DELETE, ResourceType.GROUP, request.group_id):
+        return DeleteShareGroupOffsetsResponse(
+            0, ErrorCode.GROUP_AUTHORIZATION_FAILED, "Group authorization failed."
+        )
+    request.topics, hidden = access.split(
+        AclOperation.READ, ResourceType.TOPIC, request.topics, lambda topic: topic.topic_name
+    )
+
+    def merge(response: DeleteShareGroupOffsetsResponse) -> DeleteShareGroupOffsetsResponse:
+        if response.error_code == ErrorCode.NONE:
+            response.responses += [
+                DeleteShareGroupOffsetsResponseTopic(
+                    topic.topic_name,
+                    error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                    error_message="Topic authorization failed.",
+                )
+                for topic in hidden
+            ]
+        return response
+
+    return reshaped(proceed(request), merge)

@@ -23,15 +23,20 @@ from collections.abc import Awaitable, Iterable
 from kwire.broker.broker import Broker
 from kwire.cluster.decisions.topic_deletion import TopicDeletion, deletions
 from kwire.cluster.membership.committing import commit_for_client, still_missing
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
 from kwire.cluster.metadata.image import ClusterImage
 from kwire.cluster.metadata.refusal import Refusal
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
+from kwire.codecs.primitives import ZERO_UUID
 from kwire.requests.context import Context
+from kwire.requests.guards.base import Access, Proceed, Response, reshaped
+from kwire.requests.route import Right, Route
 from kwire.security.quotas.mutations import MutationBudget, budget_of, owed_ms
 
 log = logging.getLogger("kwire.topics")
@@ -39,6 +44,8 @@ log = logging.getLogger("kwire.topics")
 _FIRST_WITH_DELETION_DISABLED = 3
 STRICT_SINCE = 5
 """The first version whose clients understand THROTTLING_QUOTA_EXCEEDED (KIP-599)."""
+
+ROUTE = Route(ApiKey.DELETE_TOPICS, 1, 6, Right(AclOperation.DELETE, ResourceType.TOPIC))
 
 
 def handle(
@@ -105,3 +112,62 @@ def _result(topic: TopicDeletion, refusal: Refusal | None) -> DeletableTopicResu
     if refusal is None:
         return DeletableTopicResult(topic.name, topic.topic_id)
     return DeletableTopicResult(topic.name, topic.topic_id, refusal.error, refusal.message)
+
+
+# -- rights
+
+DELETION_DENIED = "Topic authorization failed."
+_IDS_SINCE = 6
+
+
+def guard(access: Access, request: DeleteTopicsRequest, proceed: Proceed) -> Response:
+    """The answer for a topic id has the topic's name only if the sender may describe the topic."""
+    if access.on_cluster(AclOperation.DELETE, quiet=True):
+        return proceed(request)
+    denied: list[DeletableTopicResult] = []
+    if access.version < _IDS_SINCE:
+        refused = {name for name in request.topic_names if _is_denied(access, name)}
+        denied = [
+            DeletableTopicResult(
+                name, ZERO_UUID, ErrorCode.TOPIC_AUTHORIZATION_FAILED, DELETION_DENIED
+            )
+            for name in dict.fromkeys(request.topic_names)
+            if name in refused
+        ]
+        request.topic_names = [name for name in request.topic_names if name not in refused]
+    else:
+        allowed = []
+        for topic in request.topics:
+            denial = _denial(access, topic.name, topic.topic_id)
+            if denial is None:
+                allowed.append(topic)
+            else:
+                denied.append(denial)
+        request.topics = allowed
+
+    def merge(response: DeleteTopicsResponse) -> DeleteTopicsResponse:
+        response.responses = [*denied, *response.responses]
+        return response
+
+    return reshaped(proceed(request), merge)
+
+
+def _is_denied(access: Access, name: str) -> bool:
+    """Whether to answer with missing rights; a sender with DESCRIBE learns if no topic exists."""
+    if access.on_topic(AclOperation.DELETE, name):
+        return False
+    exists = name in access.broker.image.topics
+    return exists or not access.on_topic(AclOperation.DESCRIBE, name, quiet=True)
+
+
+def _denial(access: Access, name: str | None, topic_id: bytes) -> DeletableTopicResult | None:
+    if name is not None and topic_id != ZERO_UUID:
+        return None  # the handler refuses a topic with both name and id
+    topic_name = access.broker.image.names_by_id.get(topic_id) if name is None else name
+    if topic_name is None or not _is_denied(access, topic_name):
+        return None
+    if name is None and not access.on_topic(AclOperation.DESCRIBE, topic_name, quiet=True):
+        topic_name = None
+    return DeletableTopicResult(
+        topic_name, topic_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED, DELETION_DENIED
+    )

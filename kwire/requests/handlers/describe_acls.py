@@ -11,6 +11,8 @@ Version notes: v1 has the pattern type (KIP-290), v2 is flexible, v3 knows the r
 from __future__ import annotations
 
 from kwire.broker.broker import Broker
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.describe_acls import (
     AclDescription,
@@ -19,7 +21,10 @@ from kwire.codecs.messages.describe_acls import (
     DescribeAclsResponse,
 )
 from kwire.requests.context import Context
+from kwire.requests.route import Right, Route
 from kwire.security.acls import NO_AUTHORIZER_ON_BROKER, AclEntryFilter, require_known
+
+ROUTE = Route(ApiKey.DESCRIBE_ACLS, 1, 3, Right(AclOperation.DESCRIBE, ResourceType.CLUSTER))
 
 
 def handle(broker: Broker, request: DescribeAclsRequest, context: Context) -> DescribeAclsResponse:
@@ -55,3 +60,12 @@ def handle(broker: Broker, request: DescribeAclsRequest, context: Context) -> De
             for pattern, entries in acl_filter.matching(broker.image)
         ],
     )
+
+
+# -- rights
+
+
+def refuse(
+    request: DescribeAclsRequest, error: ErrorCode, version: int, message: str
+) -> DescribeAclsResponse:
+    return DescribeAclsResponse(error_code=error, error_message=message)

@@ -12,7 +12,10 @@ Version notes: v1 is flexible.
 from __future__ import annotations
 
 from kwire.broker.broker import Broker
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
 from kwire.cluster.metadata.refusal import Refusal
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
@@ -21,7 +24,12 @@ from kwire.codecs.messages.describe_client_quotas import (
     ValueData,
 )
 from kwire.requests.context import Context
+from kwire.requests.route import Right, Route
 from kwire.security.quotas.asking import QuotaFilter, found
+
+ROUTE = Route(
+    ApiKey.DESCRIBE_CLIENT_QUOTAS, 0, 1, Right(AclOperation.DESCRIBE_CONFIGS, ResourceType.CLUSTER)
+)
 
 
 def handle(
@@ -42,3 +50,13 @@ def handle(
         for entity, values in found(broker.image, quota_filter)
     ]
     return DescribeClientQuotasResponse(entries=entries)
+
+
+# -- rights
+
+
+def refuse(
+    request: DescribeClientQuotasRequest, error: ErrorCode, version: int, message: str
+) -> DescribeClientQuotasResponse:
+    """Without a message, as in Kafka, where the broker and not the controller answers it."""
+    return DescribeClientQuotasResponse(error_code=error, error_message=None, entries=None)

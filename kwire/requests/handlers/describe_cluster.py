@@ -13,6 +13,8 @@ none: every registered broker is listed.
 from __future__ import annotations
 
 from kwire.broker.broker import Broker
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -20,9 +22,14 @@ from kwire.codecs.messages.describe_cluster import (
     DescribeClusterResponse,
 )
 from kwire.requests.context import Context
+from kwire.requests.guards.base import Access, Proceed, Response, reshaped
+from kwire.requests.guards.visibility import cluster_operations
+from kwire.requests.route import Right, Route
 from kwire.security.operations import CLUSTER_OPERATIONS, NOT_ASKED
 
 _BROKERS, _CONTROLLERS = 1, 2
+
+ROUTE = Route(ApiKey.DESCRIBE_CLUSTER, 0, 2, Right(AclOperation.DESCRIBE, ResourceType.CLUSTER))
 
 
 def handle(
@@ -51,3 +58,15 @@ def handle(
         ],
         cluster_authorized_operations=CLUSTER_OPERATIONS if with_operations else NOT_ASKED,
     )
+
+
+# -- rights
+
+
+def guard(access: Access, request: DescribeClusterRequest, proceed: Proceed) -> Response:
+    def merge(response: DescribeClusterResponse) -> DescribeClusterResponse:
+        if response.cluster_authorized_operations != NOT_ASKED:
+            response.cluster_authorized_operations = cluster_operations(access)
+        return response
+
+    return reshaped(proceed(request), merge)

@@ -18,8 +18,10 @@ flexible from v4.
 from __future__ import annotations
 
 from kwire.broker.broker import Broker
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
 from kwire.cluster.metadata.refusal import Refusal
 from kwire.cluster.metadata.topic_names import why_invalid
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -30,6 +32,9 @@ from kwire.codecs.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 from kwire.requests.context import Context
+from kwire.requests.guards.base import Access, Proceed, Response, reshaped
+from kwire.requests.guards.configs import RULES, allowed_and_denied
+from kwire.requests.route import Right, Route
 from kwire.settings import CLUSTER_DEFAULT, ConfigResourceType
 from kwire.settings.entries import (
     BrokerLayers,
@@ -46,6 +51,10 @@ _TYPES = frozenset(ConfigResourceType) - {ConfigResourceType.UNKNOWN}
 _MALFORMED = (
     "This most likely occurs because of a request being malformed by the client library or the "
     "message was sent to an incompatible broker. See the broker logs for more details."
+)
+
+ROUTE = Route(
+    ApiKey.DESCRIBE_CONFIGS, 1, 4, Right(AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC)
 )
 
 
@@ -81,7 +90,9 @@ def _describe(
         return result
     result.configs = [_config(entry, request.include_synonyms) for entry in entries]
     if request.include_documentation:
-        from kwire.settings.documentation import documentation_of  # most brokers never need it
+        from kwire.settings.documentation import (
+            documentation_of,  # most brokers never need it
+        )
 
         for config in result.configs:
             config.documentation = documentation_of(resource.resource_type, config.name)
@@ -163,3 +174,23 @@ def _check_broker_id(broker: Broker, name: str, alternative: str) -> None:
             ErrorCode.INVALID_REQUEST,
             f"Unexpected broker id, expected {broker.node_id}{alternative} but received {name}",
         )
+
+
+# -- rights
+
+
+def guard(access: Access, request: DescribeConfigsRequest, proceed: Proceed) -> Response:
+    if any(each.resource_type not in RULES for each in request.resources):
+        return proceed(request)  # the handler refuses the whole request
+    request.resources, denied = allowed_and_denied(
+        access, AclOperation.DESCRIBE_CONFIGS, request.resources
+    )
+
+    def merge(response: DescribeConfigsResponse) -> DescribeConfigsResponse:
+        response.results += [
+            DescribeConfigsResult(*error, resource.resource_type, resource.resource_name)
+            for resource, error in denied
+        ]
+        return response
+
+    return reshaped(proceed(request), merge)

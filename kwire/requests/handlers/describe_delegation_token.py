@@ -3,7 +3,7 @@
 Behaviour
 - The response has the tokens whose owner, requester or renewer is one of the requested owners; all
   tokens for a null list, none for an empty one.  The sender sees those that it owns, requested or
-  may renew, and those that it has a right to see (kwire.requests.guards.tokens).
+  may renew, and those that it has a right to see (`guard`).
 - Expired tokens are in the response until they are removed.
 - DELEGATION_TOKEN_REQUEST_NOT_ALLOWED if the sender is not authenticated, or with a token only.
   DELEGATION_TOKEN_AUTH_DISABLED if the broker has no `delegation.token.secret.key`.
@@ -14,7 +14,9 @@ Version notes: v2 is flexible; v3 has the requester.
 from __future__ import annotations
 
 from kwire.broker.broker import Broker
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
 from kwire.cluster.metadata.tokens import DelegationToken
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.describe_delegation_token import (
     DescribedDelegationToken,
@@ -23,8 +25,14 @@ from kwire.codecs.messages.describe_delegation_token import (
     DescribeDelegationTokenResponse,
 )
 from kwire.requests.context import Context
+from kwire.requests.guards.base import Access, Proceed, Response, reshaped
+from kwire.requests.route import Right, Route
 from kwire.requests.token_requests import REQUESTER_SINCE, may_ask, parts
 from kwire.security.tokens import TokenBook
+
+ROUTE = Route(
+    ApiKey.DESCRIBE_DELEGATION_TOKEN, 1, 3, Right(AclOperation.DESCRIBE_TOKENS, ResourceType.USER)
+)
 
 
 def handle(
@@ -62,3 +70,23 @@ def _described(token: DelegationToken, book: TokenBook, version: int) -> Describ
         described.token_requester_principal_type = kind
         described.token_requester_principal_name = name
     return described
+
+
+# -- rights
+
+
+def guard(access: Access, request: DescribeDelegationTokenRequest, proceed: Proceed) -> Response:
+    def visible(response: DescribeDelegationTokenResponse) -> DescribeDelegationTokenResponse:
+        response.tokens = [token for token in response.tokens if _may_see(access, token)]
+        return response
+
+    return reshaped(proceed(request), visible)
+
+
+def _may_see(access: Access, described: DescribedDelegationToken) -> bool:
+    token = access.broker.image.tokens[described.token_id]
+    if token.concerns(access.context.principal):
+        return True
+    return access.may(AclOperation.DESCRIBE, ResourceType.DELEGATION_TOKEN, token.id) or access.may(
+        AclOperation.DESCRIBE_TOKENS, ResourceType.USER, token.owner
+    )

@@ -14,6 +14,9 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from kwire.broker.broker import Broker
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.describe_groups import (
     DescribedGroup,
     DescribeGroupsRequest,
@@ -21,7 +24,12 @@ from kwire.codecs.messages.describe_groups import (
 )
 from kwire.coordinators.runtime.promise import then_all
 from kwire.requests.context import Context
+from kwire.requests.guards.base import Access, Proceed, Response, reshaped
+from kwire.requests.guards.describing import add_operations
+from kwire.requests.route import Right, Route
 from kwire.security.operations import tell_group_operations
+
+ROUTE = Route(ApiKey.DESCRIBE_GROUPS, 0, 6, Right(AclOperation.DESCRIBE, ResourceType.GROUP))
 
 
 def handle(
@@ -38,3 +46,23 @@ def handle(
 def _response(groups: list[DescribedGroup], with_operations: bool) -> DescribeGroupsResponse:
     tell_group_operations(groups, asked=with_operations)
     return DescribeGroupsResponse(groups=groups)
+
+
+# -- rights
+
+
+def guard(access: Access, request: DescribeGroupsRequest, proceed: Proceed) -> Response:
+    allowed, denied = access.split(AclOperation.DESCRIBE, ResourceType.GROUP, request.groups, str)
+    request.groups = allowed
+    refused = [
+        DescribedGroup(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED, group_id=group_id)
+        for group_id in denied
+    ]
+
+    def merge(response: DescribeGroupsResponse) -> DescribeGroupsResponse:
+        if request.include_authorized_operations:
+            add_operations(access, response.groups)
+        response.groups = [*refused, *response.groups]
+        return response
+
+    return reshaped(proceed(request), merge)

@@ -16,6 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kwire.broker.broker import Broker
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.describe_log_dirs import (
     DescribableLogDirTopic,
@@ -27,6 +29,9 @@ from kwire.codecs.messages.describe_log_dirs import (
 )
 from kwire.log import Log, LogDir
 from kwire.requests.context import Context
+from kwire.requests.route import Right, Route
+
+ROUTE = Route(ApiKey.DESCRIBE_LOG_DIRS, 1, 5, Right(AclOperation.DESCRIBE, ResourceType.CLUSTER))
 
 
 def handle(

@@ -12,7 +12,9 @@ Behaviour
 from __future__ import annotations
 
 from kwire.broker.broker import Broker
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
 from kwire.cluster.metadata.topic_names import why_invalid
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.describe_producers import (
     DescribeProducersRequest,
@@ -23,8 +25,13 @@ from kwire.codecs.messages.describe_producers import (
 )
 from kwire.log import LogError
 from kwire.requests.context import Context
+from kwire.requests.guards.base import Access, Proceed, Response
+from kwire.requests.guards.topics import by_topic
+from kwire.requests.route import Right, Route
 
 _NOT_HOSTED = "This server does not host this topic-partition."
+
+ROUTE = Route(ApiKey.DESCRIBE_PRODUCERS, 0, 0, Right(AclOperation.READ, ResourceType.TOPIC))
 
 
 def handle(
@@ -72,3 +79,24 @@ def _failure(broker: Broker, topic: str, index: int, error: ErrorCode) -> Partit
             error = ErrorCode.INVALID_TOPIC_EXCEPTION
         message = reason or _NOT_HOSTED
     return PartitionResponse(partition_index=index, error_code=error, error_message=message)
+
+
+# -- rights
+
+MESSAGE = "Topic authorization failed."
+
+
+def guard(access: Access, request: DescribeProducersRequest, proceed: Proceed) -> Response:
+    return by_topic(
+        access,
+        request,
+        proceed,
+        AclOperation.READ,
+        lambda topic: TopicResponse(
+            topic.name,
+            [
+                PartitionResponse(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED, MESSAGE)
+                for index in topic.partition_indexes
+            ],
+        ),
+    )

@@ -17,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from kwire.broker.broker import Broker
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
@@ -26,12 +28,17 @@ from kwire.codecs.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsResponsePartition,
     DescribeShareGroupOffsetsResponseTopic,
 )
+from kwire.codecs.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsResponseGroup as DescribedOffsets,
+)
 from kwire.coordinators.share.batches import NO_OFFSET
 from kwire.coordinators.share.machine import ShareStateAnswer
 from kwire.requests.context import Context
+from kwire.requests.guards.base import Access, Proceed, Response, reshaped
 from kwire.requests.handlers.share_group_heartbeat import is_served
 from kwire.requests.handlers.share_groups.latest import Latest, latest_offsets
 from kwire.requests.handlers.share_groups.offsets import known_places, summaries
+from kwire.requests.route import Right, Route
 
 Group = DescribeShareGroupOffsetsResponseGroup
 Topic = DescribeShareGroupOffsetsResponseTopic
@@ -41,6 +48,10 @@ PartitionsByTopic = dict[str, list[int]]
 
 UNEXPECTED = "The server experienced an unexpected error when processing the request."
 NO_LAG = -1
+
+ROUTE = Route(
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, 0, 1, Right(AclOperation.DESCRIBE, ResourceType.GROUP)
+)
 
 
 def handle(
@@ -128,3 +139,70 @@ def _partition(index: int, answer: ShareStateAnswer, end: Latest | None) -> Part
     elif end is not None:
         partition.lag = end.offset - state.start_offset - state.delivery_complete_count
     return partition
+
+
+# -- rights
+
+
+def guard(access: Access, request: DescribeShareGroupOffsetsRequest, proceed: Proceed) -> Response:
+    """Refuses named topics that the sender may not describe; if none is named, leaves them out."""
+    requested = list(request.groups)
+    allowed, denied = access.split(
+        AclOperation.DESCRIBE, ResourceType.GROUP, requested, lambda group: group.group_id
+    )
+    hidden = {id(group): _hide_topics(access, group) for group in allowed}
+    request.groups = allowed
+
+    def merge(response: DescribeShareGroupOffsetsResponse) -> DescribeShareGroupOffsetsResponse:
+        for requested_group, group in zip(allowed, response.groups, strict=True):
+            if requested_group.topics is None:
+                group.topics = _visible_topics(access, group.topics)
+            group.topics += hidden[id(requested_group)]
+        answers = iter(response.groups)
+        response.groups = [
+            DescribedOffsets(group.group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+            if group in denied
+            else next(answers)
+            for group in requested
+        ]
+        return response
+
+    return reshaped(proceed(request), merge)
+
+
+def _hide_topics(
+    access: Access, group: DescribeShareGroupOffsetsRequestGroup
+) -> list[DescribeShareGroupOffsetsResponseTopic]:
+    """Remove topics that the sender may not describe from the request; return their answers."""
+    topics, hidden = access.split(
+        AclOperation.DESCRIBE,
+        ResourceType.TOPIC,
+        group.topics or (),
+        lambda topic: topic.topic_name,
+    )
+    if hidden:
+        group.topics = topics
+    return [
+        DescribeShareGroupOffsetsResponseTopic(
+            topic.topic_name,
+            partitions=[
+                DescribeShareGroupOffsetsResponsePartition(
+                    index,
+                    -1,
+                    error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                    error_message="Topic authorization failed.",
+                )
+                for index in topic.partitions
+            ],
+        )
+        for topic in hidden
+    ]
+
+
+def _visible_topics(
+    access: Access, topics: list[DescribeShareGroupOffsetsResponseTopic]
+) -> list[DescribeShareGroupOffsetsResponseTopic]:
+    visible, _ = access.split(
+        AclOperation.DESCRIBE, ResourceType.TOPIC, topics, lambda topic: topic.topic_name
+    )
+    return visible

@@ -15,10 +15,14 @@ Behaviour
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kwire.broker.broker import Broker
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
 from kwire.cluster.metadata.image import ClusterImage, PartitionImage
 from kwire.cluster.metadata.topic_names import INTERNAL_TOPICS, why_invalid
 from kwire.cluster.metadata.views import leader_seen, offline_replicas
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.describe_topic_partitions import (
     Cursor,
@@ -26,9 +30,17 @@ from kwire.codecs.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponse,
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
+    TopicRequest,
 )
 from kwire.requests.context import Context
+from kwire.requests.guards.base import Access, Proceed, Response, reshaped
+from kwire.requests.guards.visibility import topic_operations
+from kwire.requests.route import Right, Route
 from kwire.security.operations import TOPIC_OPERATIONS
+
+ROUTE = Route(
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, Right(AclOperation.DESCRIBE, ResourceType.TOPIC)
+)
 
 
 def handle(
@@ -119,3 +131,36 @@ def _partition(
         last_known_elr=[],
         offline_replicas=offline_replicas(image, partition),
     )
+
+
+# -- rights
+
+
+def guard(access: Access, request: DescribeTopicPartitionsRequest, proceed: Proceed) -> Response:
+    everything = not request.topics
+    names = [topic.name for topic in request.topics] or sorted(access.broker.image.topics)
+    if "" in names:
+        return proceed(request)  # the handler refuses it as a whole
+    seen = access.permitted(AclOperation.DESCRIBE, ResourceType.TOPIC, names)
+    denied = [] if everything else [name for name in dict.fromkeys(names) if name not in seen]
+    allowed = [TopicRequest(name) for name in names if name in seen]
+    cursor = request.cursor
+    if everything and cursor is not None:
+        # The cursor's topic may have been deleted or hidden; the handler needs it in the list.
+        allowed = [topic for topic in allowed if topic.name >= cursor.topic_name]
+        if not (allowed and allowed[0].name == cursor.topic_name):
+            cursor = None
+
+    def merge(response: DescribeTopicPartitionsResponse) -> DescribeTopicPartitionsResponse:
+        for topic in response.topics:
+            if topic.name is not None:
+                topic.topic_authorized_operations = topic_operations(access, topic.name)
+        response.topics += [
+            DescribeTopicPartitionsResponseTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name)
+            for name in denied
+        ]
+        return response
+
+    if not allowed:  # an empty list would request all topics
+        return merge(DescribeTopicPartitionsResponse())
+    return reshaped(proceed(replace(request, topics=allowed, cursor=cursor)), merge)

@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections import Counter
 
 from kwire.broker.broker import Broker
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
 from kwire.cluster.metadata.credentials import MECHANISMS, credentials_of, users_with_credentials
 from kwire.cluster.metadata.image import ClusterImage
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.describe_user_scram_credentials import (
     CredentialInfo,
@@ -21,10 +23,15 @@ from kwire.codecs.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResult,
 )
 from kwire.requests.context import Context
+from kwire.requests.route import Right, Route
 from kwire.security.sasl.scram import Credential
 
 _NONE = "Attempt to describe a user credential that does not exist: "
 _TWICE = "Cannot describe SCRAM credentials for the same user twice in a single request: "
+
+ROUTE = Route(
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0, Right(AclOperation.DESCRIBE, ResourceType.CLUSTER)
+)
 
 
 def handle(
@@ -52,3 +59,19 @@ def _described(image: ClusterImage, user: str, times: int) -> DescribeUserScramC
         if mechanism in credentials
     ]
     return DescribeUserScramCredentialsResult(user, credential_infos=infos)
+
+
+# -- rights
+
+
+def refuse(
+    request: DescribeUserScramCredentialsRequest, error: ErrorCode, version: int, message: str
+) -> DescribeUserScramCredentialsResponse:
+    """One result per requested user, without name and message, as in Kafka."""
+    results = [
+        DescribeUserScramCredentialsResult(error_code=error, error_message=None)
+        for _ in request.users or ()
+    ]
+    return DescribeUserScramCredentialsResponse(
+        error_code=error, error_message=None, results=results
+    )

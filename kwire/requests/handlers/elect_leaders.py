@@ -18,8 +18,10 @@ from collections.abc import Iterable
 
 from kwire.broker.broker import Broker
 from kwire.cluster.membership.committing import ask_for_client, still_missing
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
 from kwire.cluster.metadata.image import NO_LEADER, ClusterImage
 from kwire.cluster.metadata.refusal import Refusal
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -28,11 +30,14 @@ from kwire.codecs.messages.elect_leaders import (
     ReplicaElectionResult,
 )
 from kwire.requests.context import Context
+from kwire.requests.route import Right, Route
 
 log = logging.getLogger("kwire.controller")
 
 Place = tuple[str, int]
 PREFERRED = 0
+
+ROUTE = Route(ApiKey.ELECT_LEADERS, 0, 2, Right(AclOperation.ALTER, ResourceType.CLUSTER))
 
 
 async def handle(
@@ -94,3 +99,23 @@ def _requested_partitions(
     else:
         for topic_partitions in request.topic_partitions:
             yield topic_partitions.topic, topic_partitions.partitions
+
+
+# -- rights
+
+_ELECTIONS_WITH_ERROR_SINCE = 1
+
+
+def refuse(
+    request: ElectLeadersRequest, error: ErrorCode, version: int, message: str
+) -> ElectLeadersResponse:
+    return ElectLeadersResponse(
+        error_code=error if version >= _ELECTIONS_WITH_ERROR_SINCE else ErrorCode.NONE,
+        replica_election_results=[
+            ReplicaElectionResult(
+                topic.topic,
+                [PartitionResult(index, error, message) for index in topic.partitions],
+            )
+            for topic in request.topic_partitions or ()
+        ],
+    )

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from kwire.broker.broker import Broker
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
 from kwire.cluster.metadata.features import (
     EPOCH_PER_TRANSACTION,
     TRANSACTION_VERSION,
@@ -28,11 +29,14 @@ from kwire.cluster.metadata.features import (
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.messages.end_txn import EndTxnRequest, EndTxnResponse
 from kwire.requests.context import CloseConnection, Context
+from kwire.requests.route import Right, Route
 from kwire.txn.api_versions import client_transaction_version, error_for_version
 from kwire.txn.effects import ProducerAnswer
 from kwire.txn.end_txn import EndTransaction
 
 EPOCH_PER_TRANSACTION_SINCE = 5
+
+ROUTE = Route(ApiKey.END_TXN, 0, 5, Right(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID))
 
 
 def handle(

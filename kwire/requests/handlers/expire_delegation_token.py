@@ -17,13 +17,17 @@ from collections.abc import Awaitable
 
 from kwire.broker.broker import Broker
 from kwire.cluster.decisions.token_changes import TokenExpiry
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.expire_delegation_token import (
     ExpireDelegationTokenRequest,
     ExpireDelegationTokenResponse,
 )
 from kwire.requests.context import Context
+from kwire.requests.route import NOTHING, Route
 from kwire.requests.token_requests import ERROR_TIMESTAMP_MS, may_ask, new_expiry
+
+ROUTE = Route(ApiKey.EXPIRE_DELEGATION_TOKEN, 1, 2, NOTHING)
 
 
 def handle(

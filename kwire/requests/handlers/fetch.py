@@ -36,9 +36,12 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from kwire.broker.broker import Broker
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.fetch import FetchRequest, FetchResponse
 from kwire.requests.context import Context
+from kwire.requests.guards.base import Access, Proceed, Response
 from kwire.requests.handlers.fetching.fetch import (
     READ_COMMITTED,
     READ_UNCOMMITTED,
@@ -46,6 +49,9 @@ from kwire.requests.handlers.fetching.fetch import (
     failed,
     replica_id,
 )
+from kwire.requests.route import Right, Route
+
+ROUTE = Route(ApiKey.FETCH, 4, 18, Right(AclOperation.READ, ResourceType.TOPIC))
 
 
 def handle(
@@ -90,3 +96,22 @@ def _fetch_with_rack(broker: Broker, request: FetchRequest, context: Context) ->
     if broker.config.replica_selector_class == RACK_AWARE:
         return RackAwareFetch(broker, request, context.api_version, context.listener)
     return Fetch(broker, request, context.api_version)
+
+
+# -- rights
+
+
+def guard(access: Access, request: FetchRequest, proceed: Proceed) -> Response:
+    """Only brokers may fetch as a replica.
+
+    The handler checks the rights of consumers, because a session has partitions that its requests
+    do not name.
+    """
+    is_consumer = replica_id(request, access.version) < 0
+    if is_consumer or access.on_cluster(AclOperation.CLUSTER_ACTION):
+        return proceed(request)
+    refused = Fetch(access.broker, request, access.version)
+    refused.refuse(list(refused.plan.targets), ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    return (
+        FetchResponse(error_code=refused.plan.error) if refused.plan.error else refused.response()
+    )

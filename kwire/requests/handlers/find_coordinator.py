@@ -19,15 +19,17 @@ flexible from v3; several keys from v4 (KIP-699); share partitions from v6, INVA
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kwire.broker.broker import Broker
 from kwire.cluster.membership.committing import create_internal_topic
+from kwire.cluster.metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
 from kwire.cluster.metadata.topic_names import (
     GROUP_METADATA_TOPIC,
     SHARE_GROUP_STATE_TOPIC,
     TRANSACTION_STATE_TOPIC,
 )
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.find_coordinator import (
     Coordinator,
@@ -37,6 +39,8 @@ from kwire.codecs.messages.find_coordinator import (
 from kwire.codecs.uuids import uuid_bytes
 from kwire.groups.java import partition_for
 from kwire.requests.context import Context
+from kwire.requests.guards.base import Access, Proceed, Response, reshaped
+from kwire.requests.route import Right, Route
 
 SEVERAL_KEYS_SINCE = 4
 SHARE_KEYS_SINCE = 6
@@ -70,6 +74,8 @@ class CoordinatorAddress(NamedTuple):
 
 
 NOT_AVAILABLE = CoordinatorAddress(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+ROUTE = Route(ApiKey.FIND_COORDINATOR, 0, 6, Right(AclOperation.DESCRIBE, ResourceType.GROUP))
 
 
 def handle(
@@ -139,3 +145,78 @@ def _is_share_key(key: str, version: int) -> bool:
     except ValueError:
         return False
     return True
+
+
+# -- rights
+
+
+class CoordinatorKeyRight(NamedTuple):
+    """The right that a type of coordinator key needs, and the error and message without it.
+
+    `name` is the resource of the right; empty stands for the key itself.
+    """
+
+    operation: AclOperation
+    resource_type: ResourceType
+    name: str
+    error: ErrorCode
+    message: str
+
+
+RIGHTS_BY_KEY_TYPE: Final = {
+    0: CoordinatorKeyRight(
+        AclOperation.DESCRIBE,
+        ResourceType.GROUP,
+        "",
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        "Group authorization failed.",
+    ),
+    1: CoordinatorKeyRight(
+        AclOperation.DESCRIBE,
+        ResourceType.TRANSACTIONAL_ID,
+        "",
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        "Transactional Id authorization failed.",
+    ),
+    2: CoordinatorKeyRight(
+        AclOperation.CLUSTER_ACTION,
+        ResourceType.CLUSTER,
+        CLUSTER_NAME,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        "Cluster authorization failed.",
+    ),
+}
+
+
+def guard(access: Access, request: FindCoordinatorRequest, proceed: Proceed) -> Response:
+    """The keys are groups, transactional ids or share partitions; the last are for brokers only."""
+    kind = RIGHTS_BY_KEY_TYPE.get(request.key_type)
+    if kind is None:
+        return proceed(request)
+    if access.version < SEVERAL_KEYS_SINCE:
+        if access.may(kind.operation, kind.resource_type, kind.name or request.key):
+            return proceed(request)
+        return FindCoordinatorResponse(
+            error_code=kind.error, error_message=kind.message, node_id=-1, port=-1
+        )
+    requested = request.coordinator_keys
+    allowed = [
+        access.may(kind.operation, kind.resource_type, kind.name or key) for key in requested
+    ]
+    request.coordinator_keys = [key for key, may in zip(requested, allowed, strict=True) if may]
+    if not request.coordinator_keys:
+        return FindCoordinatorResponse(coordinators=[_denied(key, kind) for key in requested])
+
+    def merge(response: FindCoordinatorResponse) -> FindCoordinatorResponse:
+        coordinators = iter(response.coordinators)
+        response.coordinators = [
+            next(coordinators) if may else _denied(key, kind)
+            for key, may in zip(requested, allowed, strict=True)
+        ]
+        return response
+
+    return reshaped(proceed(request), merge)
+
+
+def _denied(key: str, kind: CoordinatorKeyRight) -> Coordinator:
+    return Coordinator(key, -1, "", -1, kind.error, "")

@@ -20,9 +20,12 @@ from kwire.codecs.messages.get_telemetry_subscriptions import (
     GetTelemetrySubscriptionsResponse,
 )
 from kwire.requests.context import Context
+from kwire.requests.route import NOTHING, Route
 from kwire.requests.routes import not_served
 
 ACCEPTED = (Compression.ZSTD, Compression.LZ4, Compression.GZIP, Compression.SNAPPY)
+
+ROUTE = Route(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, 0, NOTHING, for_client_metrics=True)
 
 
 def handle(

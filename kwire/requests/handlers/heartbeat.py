@@ -13,8 +13,13 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from kwire.broker.broker import Broker
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kwire.requests.context import Context
+from kwire.requests.route import Right, Route
+
+ROUTE = Route(ApiKey.HEARTBEAT, 0, 4, Right(AclOperation.READ, ResourceType.GROUP))
 
 
 def handle(

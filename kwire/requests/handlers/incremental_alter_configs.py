@@ -27,8 +27,10 @@ from kwire.cluster.decisions.config_changes import ConfigChange, config_decision
 from kwire.cluster.decisions.config_edits import ConfigEdit, edited_by
 from kwire.cluster.decisions.logger_levels import levels
 from kwire.cluster.membership.committing import commit_configs
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
 from kwire.cluster.metadata.changes import decide_all
 from kwire.cluster.metadata.refusal import Refusal
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.incremental_alter_configs import (
     AlterConfigsResource,
@@ -37,11 +39,18 @@ from kwire.codecs.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from kwire.requests.context import Context
+from kwire.requests.guards.base import Access, Proceed, Request, Response
+from kwire.requests.guards.configs import altering
+from kwire.requests.route import Right, Route
 from kwire.security.store_changes import refuse_bad_stores, to_be_looked_at
 from kwire.settings import ConfigResourceType
 from kwire.settings.entries import logger_names, logger_of
 
 log = logging.getLogger("kwire.configs")
+
+ROUTE = Route(
+    ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, Right(AclOperation.ALTER_CONFIGS, ResourceType.TOPIC)
+)
 
 
 def handle(
@@ -113,3 +122,10 @@ def _response(changes: list[ConfigChange]) -> IncrementalAlterConfigsResponse:
             for change in changes
         ]
     )
+
+
+# -- rights
+
+
+def guard(access: Access, request: Request, proceed: Proceed) -> Response:
+    return altering(access, request, proceed, AlterConfigsResourceResponse)

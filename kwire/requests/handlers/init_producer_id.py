@@ -23,11 +23,14 @@ import logging
 from collections.abc import Awaitable
 
 from kwire.broker.broker import Broker
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
 from kwire.cluster.stores.contract import StoreError
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kwire.requests.context import Context
+from kwire.requests.guards.base import Access, Proceed, Response
+from kwire.requests.route import Right, Route
 from kwire.txn.api_versions import error_for_version
 from kwire.txn.effects import ProducerAnswer
 from kwire.txn.init_producer_id import ProducerInitialization
@@ -35,6 +38,10 @@ from kwire.txn.init_producer_id import ProducerInitialization
 log = logging.getLogger("kwire.producer_ids")
 
 NONE = -1
+
+ROUTE = Route(
+    ApiKey.INIT_PRODUCER_ID, 0, 5, Right(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID)
+)
 
 
 def handle(
@@ -93,3 +100,26 @@ def _response(answer: ProducerAnswer, version: int) -> InitProducerIdResponse:
 
 def _failure(error: ErrorCode) -> InitProducerIdResponse:
     return InitProducerIdResponse(error_code=error, producer_id=NONE, producer_epoch=NONE)
+
+
+# -- rights
+
+
+def guard(access: Access, request: InitProducerIdRequest, proceed: Proceed) -> Response:
+    """Needs WRITE on the transactional id.
+
+    Without one it needs IDEMPOTENT_WRITE on the cluster or WRITE on any topic (KIP-679).
+    """
+    if request.transactional_id is not None:
+        if access.may(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
+            return proceed(request)
+        return _refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if access.on_cluster(AclOperation.IDEMPOTENT_WRITE, quiet=True) or access.authority.allows_any(
+        access.context, AclOperation.WRITE, ResourceType.TOPIC
+    ):
+        return proceed(request)
+    return _refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+
+def _refused(error: ErrorCode) -> InitProducerIdResponse:
+    return InitProducerIdResponse(error_code=error, producer_id=-1, producer_epoch=0)

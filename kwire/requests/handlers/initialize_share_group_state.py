@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from kwire.broker.broker import Broker
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.messages.initialize_share_group_state import (
     InitializeShareGroupStateRequest,
     InitializeShareGroupStateResponse,
@@ -23,6 +25,15 @@ from kwire.codecs.messages.initialize_share_group_state import (
 from kwire.coordinators.share.machine import ShareStateAnswer
 from kwire.coordinators.share_partitions.stating import submit_each
 from kwire.requests.context import Context
+from kwire.requests.guards.share_states import brokers_only
+from kwire.requests.route import Right, Route
+
+ROUTE = Route(
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE,
+    0,
+    0,
+    Right(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER),
+)
 
 
 def handle(
@@ -48,3 +59,12 @@ def _response(told: dict[bytes, list[PartitionResult]]) -> InitializeShareGroupS
     return InitializeShareGroupStateResponse(
         [InitializeStateResult(topic_id, results) for topic_id, results in told.items()]
     )
+
+
+# -- rights
+
+guard = brokers_only(
+    InitializeShareGroupStateResponse,
+    InitializeStateResult,
+    PartitionResult,
+)

@@ -19,12 +19,18 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from kwire.broker.broker import Broker
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kwire.coordinators.runtime.promise import then
 from kwire.groups.classic.decision import ClassicCaller
 from kwire.requests.context import Context
+from kwire.requests.route import Right, Route
 
 NULL_PROTOCOL_NAME_SINCE = 7
+
+ROUTE = Route(ApiKey.JOIN_GROUP, 0, 9, Right(AclOperation.READ, ResourceType.GROUP))
 
 
 def handle(
@@ -43,3 +49,13 @@ def _shape(response: JoinGroupResponse, version: int) -> JoinGroupResponse:
     if version < NULL_PROTOCOL_NAME_SINCE and response.protocol_name is None:
         response.protocol_name = ""
     return response
+
+
+# -- rights
+
+
+def refuse(
+    request: JoinGroupRequest, error: ErrorCode, version: int, message: str
+) -> JoinGroupResponse:
+    name = None if version >= NULL_PROTOCOL_NAME_SINCE else ""
+    return JoinGroupResponse(error_code=error, protocol_name=name)

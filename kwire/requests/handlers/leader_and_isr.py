@@ -15,12 +15,24 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
+from kwire.codecs.api_keys import ApiKey
+from kwire.requests.route import Right, Route
 from kwire.requests.routes import not_served
 
 if TYPE_CHECKING:
     from kwire.broker.broker import Broker
     from kwire.codecs.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
     from kwire.requests.context import Context
+
+
+ROUTE = Route(
+    ApiKey.LEADER_AND_ISR,
+    0,
+    7,
+    Right(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER),
+    in_cluster_only=True,
+)
 
 
 def handle(

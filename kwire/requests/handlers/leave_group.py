@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from kwire.broker.broker import Broker
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.messages.leave_group import (
     LeaveGroupRequest,
     LeaveGroupResponse,
@@ -20,8 +22,11 @@ from kwire.codecs.messages.leave_group import (
 )
 from kwire.coordinators.runtime.promise import then
 from kwire.requests.context import Context
+from kwire.requests.route import Right, Route
 
 SEVERAL_MEMBERS_SINCE = 3
+
+ROUTE = Route(ApiKey.LEAVE_GROUP, 0, 5, Right(AclOperation.READ, ResourceType.GROUP))
 
 
 def handle(

@@ -13,7 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kwire.broker.broker import Broker
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
 from kwire.cluster.metadata.image import ClusterImage
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.list_config_resources import (
     ConfigResource,
@@ -21,6 +23,7 @@ from kwire.codecs.messages.list_config_resources import (
     ListConfigResourcesResponse,
 )
 from kwire.requests.context import Context
+from kwire.requests.route import Right, Route
 from kwire.settings import ConfigResourceType
 
 
@@ -42,6 +45,10 @@ _NAMES: dict[int, Callable[[ClusterImage], list[str]]] = {
     ConfigResourceType.BROKER: _brokers,
     ConfigResourceType.TOPIC: lambda image: sorted(image.topics),
 }
+
+ROUTE = Route(
+    ApiKey.LIST_CONFIG_RESOURCES, 0, 1, Right(AclOperation.DESCRIBE_CONFIGS, ResourceType.CLUSTER)
+)
 
 
 def handle(

@@ -11,8 +11,14 @@ by type from v5 (KIP-848).
 from __future__ import annotations
 
 from kwire.broker.broker import Broker
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from kwire.requests.context import Context
+from kwire.requests.guards.base import Access, Proceed, Response, reshaped
+from kwire.requests.route import Right, Route
+
+ROUTE = Route(ApiKey.LIST_GROUPS, 0, 5, Right(AclOperation.DESCRIBE, ResourceType.GROUP))
 
 
 def handle(broker: Broker, request: ListGroupsRequest, context: Context) -> ListGroupsResponse:
@@ -20,3 +26,22 @@ def handle(broker: Broker, request: ListGroupsRequest, context: Context) -> List
         request.states_filter, request.types_filter
     )
     return ListGroupsResponse(error_code=error, groups=groups)
+
+
+# -- rights
+
+
+def guard(access: Access, request: ListGroupsRequest, proceed: Proceed) -> Response:
+    """All groups if the sender may describe the cluster, else those that it may describe."""
+    if access.on_cluster(AclOperation.DESCRIBE, quiet=True):
+        return proceed(request)
+
+    def merge(response: ListGroupsResponse) -> ListGroupsResponse:
+        response.groups = [
+            group
+            for group in response.groups
+            if access.may(AclOperation.DESCRIBE, ResourceType.GROUP, group.group_id, quiet=True)
+        ]
+        return response
+
+    return reshaped(proceed(request), merge)

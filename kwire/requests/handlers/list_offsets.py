@@ -33,6 +33,8 @@ is for reads from tiered storage and has no effect.
 from __future__ import annotations
 
 from kwire.broker.broker import Broker
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.list_offsets import (
     ListOffsetsPartition,
@@ -49,6 +51,9 @@ from kwire.log import (
     offset_for_timestamp,
 )
 from kwire.requests.context import Context
+from kwire.requests.guards.base import Access, Proceed, Response
+from kwire.requests.guards.topics import by_topic
+from kwire.requests.route import Right, Route
 from kwire.storage.partitions.partition import Partition
 
 LATEST = -1
@@ -73,6 +78,8 @@ CONSUMER = -1
 DEBUGGING = -2
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 NOT_FOUND = TimestampOffset(-1, -1, -1)
+
+ROUTE = Route(ApiKey.LIST_OFFSETS, 1, 11, Right(AclOperation.DESCRIBE, ResourceType.TOPIC))
 
 
 def handle(broker: Broker, request: ListOffsetsRequest, context: Context) -> ListOffsetsResponse:
@@ -182,3 +189,24 @@ def _error_for_version(version: int, error: ErrorCode) -> ErrorCode:
 
 def _failure(requested: ListOffsetsPartition, error: ErrorCode) -> ListOffsetsPartitionResponse:
     return ListOffsetsPartitionResponse(partition_index=requested.partition_index, error_code=error)
+
+
+# -- rights
+
+
+def guard(access: Access, request: ListOffsetsRequest, proceed: Proceed) -> Response:
+    return by_topic(
+        access,
+        request,
+        proceed,
+        AclOperation.DESCRIBE,
+        lambda topic: ListOffsetsTopicResponse(
+            topic.name,
+            [
+                ListOffsetsPartitionResponse(
+                    partition.partition_index, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                )
+                for partition in topic.partitions
+            ],
+        ),
+    )

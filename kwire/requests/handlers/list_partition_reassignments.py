@@ -13,14 +13,23 @@ import logging
 
 from kwire.broker.broker import Broker
 from kwire.cluster.membership.committing import ask_for_client
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
 from kwire.cluster.metadata.refusal import Refusal
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
 from kwire.requests.context import Context
+from kwire.requests.guards.base import Request
+from kwire.requests.route import Right, Route
 
 log = logging.getLogger("kwire.controller")
+
+ROUTE = Route(
+    ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0, Right(AclOperation.DESCRIBE, ResourceType.CLUSTER)
+)
 
 
 async def handle(
@@ -38,3 +47,15 @@ async def handle(
             error_code=refusal.error, error_message=refusal.message
         )
     return reply
+
+
+# -- rights
+
+
+def refuse(
+    request: Request,
+    error: ErrorCode,
+    version: int,
+    message: str,
+) -> ListPartitionReassignmentsResponse:
+    return ListPartitionReassignmentsResponse(error_code=error, error_message=message)

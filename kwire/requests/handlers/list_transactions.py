@@ -15,6 +15,8 @@ Version notes: the duration from v1 (KIP-994); the pattern, which matches whole 
 from __future__ import annotations
 
 from kwire.broker.broker import Broker
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.list_transactions import (
     ListTransactionsRequest,
@@ -22,7 +24,13 @@ from kwire.codecs.messages.list_transactions import (
 )
 from kwire.coordinators.contract.pattern import InvalidRegex
 from kwire.requests.context import Context
+from kwire.requests.guards.base import Access, Proceed, Response, reshaped
+from kwire.requests.route import Right, Route
 from kwire.txn.listing import TransactionFilter
+
+ROUTE = Route(
+    ApiKey.LIST_TRANSACTIONS, 0, 2, Right(AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)
+)
 
 
 def handle(
@@ -38,3 +46,23 @@ def handle(
         unknown_state_filters=[] if error else list(transaction_filter.unknown_states),
         transaction_states=listed,
     )
+
+
+# -- rights
+
+
+def guard(access: Access, request: ListTransactionsRequest, proceed: Proceed) -> Response:
+    def merge(response: ListTransactionsResponse) -> ListTransactionsResponse:
+        response.transaction_states = [
+            state
+            for state in response.transaction_states
+            if access.may(
+                AclOperation.DESCRIBE,
+                ResourceType.TRANSACTIONAL_ID,
+                state.transactional_id,
+                quiet=True,
+            )
+        ]
+        return response
+
+    return reshaped(proceed(request), merge)

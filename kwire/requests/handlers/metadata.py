@@ -33,9 +33,11 @@ from typing import TYPE_CHECKING
 import trio
 
 from kwire.broker.broker import Broker
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
 from kwire.cluster.metadata.topic_names import INTERNAL_TOPICS, why_invalid
 from kwire.cluster.metadata.views import MetadataView
 from kwire.cluster.stores.contract import StoreError
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.metadata import (
     MetadataRequest,
@@ -45,6 +47,9 @@ from kwire.codecs.messages.metadata import (
 )
 from kwire.codecs.primitives import ZERO_UUID
 from kwire.requests.context import Context
+from kwire.requests.guards.base import Access, Proceed, Response, reshaped
+from kwire.requests.guards.visibility import cluster_operations, topic_operations
+from kwire.requests.route import Right, Route
 from kwire.security.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 
 if TYPE_CHECKING:
@@ -71,7 +76,6 @@ TOPICS_AT_ONCE = 1000
 _FIRST_WITH_LISTENER_NOT_FOUND = 6
 _FIRST_WITH_IDS = 12
 
-
 FIRST_IMAGE_MS = 20_000
 """For how long a starting member waits for the cluster's first metadata image; less than the 30 s
 that clients give a request.
@@ -80,6 +84,8 @@ Apache Kafka answers without brokers in the meantime, and then for a moment with
 bootstrap server names a controller, librdkafka's admin client does not ask again for 60 s; if a
 topic is unknown, librdkafka's producer gives its records up.
 """
+
+ROUTE = Route(ApiKey.METADATA, 0, 13, Right(AclOperation.DESCRIBE, ResourceType.TOPIC))
 
 
 def handle(
@@ -250,4 +256,100 @@ def _failed(requested: list[MetadataRequestTopic], error: ErrorCode) -> Metadata
             MetadataResponseTopic(error, topic.name or "", topic.topic_id) for topic in requested
         ],
         error_code=error,
+    )
+
+
+# -- rights
+
+
+def guard(access: Access, request: MetadataRequest, proceed: Proceed) -> Response:
+    requested = request.topics
+    everything = requested is None or (access.version == 0 and not requested)
+    refused: list[MetadataResponseTopic] = []
+    if not everything and not _is_misuse(request, access.version):
+        request, refused = _without_denied(access, request)
+    # In v0 an empty list requests all topics, so drop the topics that the handler then returns.
+    nothing_left = access.version == 0 and not everything and not request.topics
+
+    def merge(response: MetadataResponse) -> MetadataResponse:
+        if nothing_left:
+            response.topics = []
+        elif everything:
+            response.topics = [
+                topic
+                for topic in response.topics
+                if topic.name is not None
+                and access.on_topic(AclOperation.DESCRIBE, topic.name, quiet=True)
+            ]
+        if request.include_topic_authorized_operations:
+            # The handler has copied the topics for this request, so they may be changed.
+            for topic in response.topics:
+                if topic.name and topic.error_code != ErrorCode.UNKNOWN_TOPIC_ID:
+                    topic.topic_authorized_operations = topic_operations(access, topic.name)
+        if response.cluster_authorized_operations != NOT_ASKED:
+            response.cluster_authorized_operations = cluster_operations(access)
+        response.topics = [*response.topics, *refused]
+        return response
+
+    return reshaped(proceed(request), merge)
+
+
+def _is_misuse(request: MetadataRequest, version: int) -> bool:
+    """Whether the handler refuses the request as a whole because of its names or ids."""
+    topics = request.topics or ()
+    if all(topic.name is not None and topic.topic_id == ZERO_UUID for topic in topics):
+        return False
+    return version < _FIRST_WITH_IDS or all(topic.topic_id == ZERO_UUID for topic in topics)
+
+
+def _without_denied(
+    access: Access, request: MetadataRequest
+) -> tuple[MetadataRequest, list[MetadataResponseTopic]]:
+    topics = request.topics or []
+    if any(topic.topic_id != ZERO_UUID for topic in topics):
+        return _ids_without_denied(access, request)
+    names = dict.fromkeys(topic.name or "" for topic in topics)
+    seen = access.permitted(AclOperation.DESCRIBE, ResourceType.TOPIC, names)
+    visible = [name for name in names if name in seen]
+    uncreatable = dict.fromkeys(_uncreatable(access, request, visible))
+    allowed = [topic for topic in topics if topic.name in seen and topic.name not in uncreatable]
+    refused = [*uncreatable, *(name for name in names if name not in seen)]
+    return replace(request, topics=allowed), [_denied(name) for name in refused]
+
+
+def _uncreatable(access: Access, request: MetadataRequest, names: list[str]) -> list[str]:
+    """Missing topics that the request would create, but that its sender may not create."""
+    broker = access.broker
+    if not (request.allow_auto_topic_creation and broker.config.auto_create_topics_enable):
+        return []
+    missing = [name for name in names if name not in broker.image.topics]
+    if not missing or access.on_cluster(AclOperation.CREATE, quiet=True):
+        return []
+    creatable = access.permitted(AclOperation.CREATE, ResourceType.TOPIC, missing)
+    return [name for name in missing if name not in creatable]
+
+
+def _ids_without_denied(
+    access: Access, request: MetadataRequest
+) -> tuple[MetadataRequest, list[MetadataResponseTopic]]:
+    """The request without ids that the sender may not see, and the answers for these.
+
+    The answers have no names: a name would say what the id belongs to.
+    """
+    allowed, hidden = [], []
+    names = access.broker.image.names_by_id
+    for topic in request.topics or ():
+        name = names.get(topic.topic_id)
+        if name is None or access.on_topic(AclOperation.DESCRIBE, name):
+            allowed.append(topic)
+        else:
+            hidden.append(
+                MetadataResponseTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None, topic.topic_id)
+            )
+    return replace(request, topics=allowed), hidden
+
+
+def _denied(name: str) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED, name, is_internal=name in INTERNAL_TOPICS
     )

@@ -17,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from kwire.broker.broker import Broker
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.offset_commit import (
     OffsetCommitRequest,
@@ -28,8 +30,12 @@ from kwire.codecs.messages.offset_commit import (
 )
 from kwire.coordinators.runtime.promise import then
 from kwire.requests.context import Context
+from kwire.requests.guards.base import Access, Proceed, Request, Response, reshaped
+from kwire.requests.route import Right, Route
 
 TOPIC_IDS_SINCE = 10
+
+ROUTE = Route(ApiKey.OFFSET_COMMIT, 2, 10, Right(AclOperation.READ, ResourceType.GROUP))
 
 
 def handle(
@@ -108,3 +114,44 @@ def _merge(
             refused_topic.partitions += topic.partitions
     response.topics = merged
     return response
+
+
+# -- rights
+
+
+def guard(access: Access, request: OffsetCommitRequest, proceed: Proceed) -> Response:
+    if not access.may(AclOperation.READ, ResourceType.GROUP, request.group_id):
+        return OffsetCommitResponse(
+            topics=[
+                _uncommitted(topic, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+                for topic in request.topics
+            ]
+        )
+    if access.version >= TOPIC_IDS_SINCE:
+        for topic in request.topics:
+            topic.name = access.broker.image.names_by_id.get(topic.topic_id, "")
+    request.topics, denied = access.split(
+        AclOperation.READ,
+        ResourceType.TOPIC,
+        request.topics,
+        lambda topic: topic.name,
+        nameless=True,
+    )
+    refused = [_uncommitted(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for topic in denied]
+
+    def merge(response: OffsetCommitResponse) -> OffsetCommitResponse:
+        response.topics = [*refused, *response.topics]
+        return response
+
+    return reshaped(proceed(request), merge)
+
+
+def _uncommitted(topic: Request, error: ErrorCode) -> OffsetCommitResponseTopic:
+    return OffsetCommitResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=[
+            OffsetCommitResponsePartition(partition.partition_index, error)
+            for partition in topic.partitions
+        ],
+    )

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from kwire.broker.broker import Broker
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -23,6 +25,10 @@ from kwire.codecs.messages.offset_delete import (
 )
 from kwire.coordinators.runtime.promise import then
 from kwire.requests.context import Context
+from kwire.requests.guards.base import Access, Proceed, Response, reshaped
+from kwire.requests.route import Right, Route
+
+ROUTE = Route(ApiKey.OFFSET_DELETE, 0, 0, Right(AclOperation.DELETE, ResourceType.GROUP))
 
 
 def handle(
@@ -76,3 +82,34 @@ def _merge(
             merged.append(topic)
     response.topics = merged
     return response
+
+
+# -- rights
+
+
+def guard(access: Access, request: OffsetDeleteRequest, proceed: Proceed) -> Response:
+    if not access.may(AclOperation.DELETE, ResourceType.GROUP, request.group_id):
+        return OffsetDeleteResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    allowed, denied = access.split(
+        AclOperation.READ, ResourceType.TOPIC, request.topics, lambda topic: topic.name
+    )
+    request.topics = allowed
+    refused = [
+        OffsetDeleteResponseTopic(
+            topic.name,
+            [
+                OffsetDeleteResponsePartition(
+                    partition.partition_index, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                )
+                for partition in topic.partitions
+            ],
+        )
+        for topic in denied
+    ]
+
+    def merge(response: OffsetDeleteResponse) -> OffsetDeleteResponse:
+        if response.error_code == ErrorCode.NONE:
+            response.topics = [*refused, *response.topics]
+        return response
+
+    return reshaped(proceed(request), merge)

@@ -17,12 +17,16 @@ consumer groups (KIP-848) only; topics by id from v10, UNKNOWN_TOPIC_ID if the i
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from typing import TYPE_CHECKING
 
 from kwire.broker.broker import Broker
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
@@ -33,12 +37,19 @@ from kwire.codecs.messages.offset_fetch import (
 )
 from kwire.coordinators.runtime.promise import Promise, then_all
 from kwire.requests.context import Context
+from kwire.requests.guards.base import Access, Proceed, Response, reshaped
+from kwire.requests.route import Right, Route
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 ERROR_AT_THE_TOP_SINCE = 2
 SEVERAL_GROUPS_SINCE = 8
 TOPIC_IDS_SINCE = 10
 
 Reply = OffsetFetchResponseGroup | Promise[OffsetFetchResponseGroup]
+
+ROUTE = Route(ApiKey.OFFSET_FETCH, 1, 10, Right(AclOperation.DESCRIBE, ResourceType.GROUP))
 
 
 def handle(
@@ -161,6 +172,129 @@ def _failed(topic: OffsetFetchRequestTopics, error: ErrorCode) -> OffsetFetchRes
                 metadata="",
                 error_code=error,
             )
+            for index in topic.partition_indexes
+        ],
+    )
+
+
+# -- rights
+
+
+def guard(access: Access, request: OffsetFetchRequest, proceed: Proceed) -> Response:
+    if access.version < SEVERAL_GROUPS_SINCE:
+        return _fetch_of_one(access, request, proceed)
+    requested = request.groups
+    allowed = [
+        access.may(AclOperation.DESCRIBE, ResourceType.GROUP, group.group_id) for group in requested
+    ]
+    request.groups = [group for group, may in zip(requested, allowed, strict=True) if may]
+    refused = [_hide(access, group) for group in request.groups]
+
+    def merge(response: OffsetFetchResponse) -> OffsetFetchResponse:
+        answers = iter(zip(response.groups, refused, request.groups, strict=True))
+        groups = []
+        for group, may in zip(requested, allowed, strict=True):
+            if not may:
+                groups.append(
+                    OffsetFetchResponseGroup(
+                        group_id=group.group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED
+                    )
+                )
+                continue
+            answer, refused_topics, allowed_group = next(answers)
+            groups.append(answer)
+            _show(access, answer, refused_topics, everything=allowed_group.topics is None)
+        response.groups = groups
+        return response
+
+    return reshaped(proceed(request), merge)
+
+
+def _hide(access: Access, group: OffsetFetchRequestGroup) -> list[OffsetFetchResponseTopics]:
+    """Remove topics that the sender may not describe from the request; return their answers."""
+    if group.topics is None:
+        return []
+    names = access.broker.image.names_by_id
+    if access.version >= TOPIC_IDS_SINCE:
+        for topic in group.topics:
+            topic.name = names.get(topic.topic_id, "")
+    group.topics, denied = access.split(
+        AclOperation.DESCRIBE,
+        ResourceType.TOPIC,
+        group.topics,
+        lambda topic: topic.name,
+        nameless=True,
+    )
+    return [
+        OffsetFetchResponseTopics(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            partitions=[
+                OffsetFetchResponsePartitions(
+                    index, -1, -1, "", ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                )
+                for index in topic.partition_indexes
+            ],
+        )
+        for topic in denied
+    ]
+
+
+def _show(
+    access: Access, answer: Response, refused: Sequence[Response], *, everything: bool
+) -> None:
+    """Hide or refuse topics in `answer`, which is a group or a response about one.
+
+    If the request names no topics, those that the sender may not describe are left out.  If it
+    names some, the `refused` answers are added.
+    """
+    if everything:
+        seen = access.permitted(
+            AclOperation.DESCRIBE,
+            ResourceType.TOPIC,
+            [topic.name for topic in answer.topics],
+            quiet=True,
+        )
+        answer.topics = [topic for topic in answer.topics if topic.name in seen]
+    elif answer.error_code == ErrorCode.NONE:
+        answer.topics = [*answer.topics, *refused]
+
+
+def _fetch_of_one(access: Access, request: OffsetFetchRequest, proceed: Proceed) -> Response:
+    if not access.may(AclOperation.DESCRIBE, ResourceType.GROUP, request.group_id):
+        return _refused_fetch(request, access.version)
+    everything = request.topics is None
+    allowed, denied = access.split(
+        AclOperation.DESCRIBE, ResourceType.TOPIC, request.topics or (), lambda topic: topic.name
+    )
+    if not everything:
+        request.topics = allowed
+
+    refused = [_unfetched(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for topic in denied]
+
+    def merge(response: OffsetFetchResponse) -> OffsetFetchResponse:
+        _show(access, response, refused, everything=everything)
+        return response
+
+    return reshaped(proceed(request), merge)
+
+
+def _refused_fetch(request: OffsetFetchRequest, version: int) -> OffsetFetchResponse:
+    if version >= ERROR_AT_THE_TOP_SINCE:
+        return OffsetFetchResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    return OffsetFetchResponse(
+        topics=[
+            _unfetched(topic, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+            for topic in request.topics or ()
+        ]
+    )
+
+
+def _unfetched(topic: OffsetFetchRequestTopic, error: ErrorCode) -> OffsetFetchResponseTopic:
+    return OffsetFetchResponseTopic(
+        topic.name,
+        [
+            OffsetFetchResponsePartition(index, -1, -1, "", error)
             for index in topic.partition_indexes
         ],
     )

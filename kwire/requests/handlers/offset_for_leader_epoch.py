@@ -14,6 +14,9 @@ Version notes: the replica id of v3 has no effect; flexible from v4.
 from __future__ import annotations
 
 from kwire.broker.broker import Broker
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -23,6 +26,13 @@ from kwire.codecs.messages.offset_for_leader_epoch import (
 )
 from kwire.log import LogError, end_offset_for_epoch
 from kwire.requests.context import Context
+from kwire.requests.guards.base import Access, Proceed, Response
+from kwire.requests.guards.topics import by_topic
+from kwire.requests.route import Right, Route
+
+ROUTE = Route(
+    ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4, Right(AclOperation.DESCRIBE, ResourceType.TOPIC)
+)
 
 
 def handle(
@@ -50,3 +60,26 @@ def _answer(broker: Broker, topic: str, requested: OffsetForLeaderPartition) -> 
         return EpochEndOffset(error_code=error.error, partition=requested.partition)
     epoch, end_offset = end_offset_for_epoch(partition.log, requested.leader_epoch)
     return EpochEndOffset(partition=requested.partition, leader_epoch=epoch, end_offset=end_offset)
+
+
+# -- rights
+
+
+def guard(access: Access, request: OffsetForLeaderEpochRequest, proceed: Proceed) -> Response:
+    """Brokers may send it for every topic, consumers for topics that they may describe."""
+    if access.on_cluster(AclOperation.CLUSTER_ACTION, quiet=True):
+        return proceed(request)
+    return by_topic(
+        access,
+        request,
+        proceed,
+        AclOperation.DESCRIBE,
+        lambda topic: OffsetForLeaderTopicResult(
+            topic.topic,
+            [
+                EpochEndOffset(ErrorCode.TOPIC_AUTHORIZATION_FAILED, partition.partition)
+                for partition in topic.partitions
+            ],
+        ),
+        lambda topic: str(topic.topic),
+    )

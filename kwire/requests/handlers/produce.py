@@ -27,12 +27,15 @@ transaction; topics by id instead of name from v13.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import trio
 
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
 from kwire.cluster.metadata.topic_names import INTERNAL_TOPICS
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.batch_layout import (
     CODEC_MASK,
     CODEC_MAX,
@@ -56,6 +59,8 @@ from kwire.coordinators.runtime import transactional_produce
 from kwire.coordinators.runtime.verification import VerificationResult
 from kwire.log import AppendResult, LogError, Verification, single_batch
 from kwire.requests.context import CloseConnection, Context
+from kwire.requests.guards.base import Access, Proceed, Response, reshaped
+from kwire.requests.route import Right, Route
 from kwire.storage.partitions.partition import Partition
 from kwire.storage.partitions.produce_versions import TOPIC_IDS_SINCE, ZSTD_SINCE
 
@@ -74,6 +79,12 @@ Wait: TypeAlias = Callable[[int, Callable[[ErrorCode], None]], None]
 Calls back with NONE once all records before the offset are replicated (or flushed), or with an
 error once it is certain that they never will be.
 """
+
+ROUTE = Route(
+    ApiKey.PRODUCE, 3, 13, Right(AclOperation.WRITE, ResourceType.TOPIC), advertised_from=0
+)
+"""Kafka advertises Produce from 0 although it serves from 3: librdkafka takes a higher minimum for
+a broker without the old message formats and drops features (KAFKA-18659)."""
 
 
 def handle(
@@ -414,3 +425,78 @@ class _UncommittedResponses:
                 self._done = trio.Event()
                 await self._done.wait()
         return response
+
+
+# -- rights
+
+
+def guard(access: Access, request: ProduceRequest, proceed: Proceed) -> Response:
+    if not _may_be_transactional(access, request):
+        refused = [
+            _refused(topic, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+            for topic in request.topic_data
+        ]
+        return _closing(request, None, refused) or ProduceResponse(refused)
+    allowed, denied = access.split(
+        AclOperation.WRITE, ResourceType.TOPIC, request.topic_data, _names(access), nameless=True
+    )
+    if not denied:
+        return proceed(request)
+    refused = [_refused(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for topic in denied]
+    # A copy: a shortcut must not learn from a request that lacks what its bytes contain.
+    rest = replace(request, topic_data=allowed)
+
+    def merge(response: ProduceResponse) -> ProduceResponse:
+        response.responses = [*refused, *response.responses]
+        return response
+
+    reply = proceed(rest)
+    return _closing(request, reply, refused) if request.acks == 0 else reshaped(reply, merge)
+
+
+def _may_be_transactional(access: Access, request: ProduceRequest) -> bool:
+    try:
+        if not transactional_produce.has_transactional(request):
+            return True
+    except LogError:
+        return True  # the handler refuses it
+    name = request.transactional_id
+    return name is not None and access.may(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, name)
+
+
+def _names(access: Access) -> Callable[[TopicProduceData], str]:
+    if access.version < TOPIC_IDS_SINCE:
+        return lambda topic: topic.name
+    return lambda topic: access.broker.metadata.topic_name(topic.topic_id) or ""
+
+
+def _refused(topic: TopicProduceData, error: ErrorCode) -> TopicProduceResponse:
+    return TopicProduceResponse(
+        topic.name,
+        topic.topic_id,
+        [
+            PartitionProduceResponse(data.index, error, -1, log_start_offset=-1)
+            for data in topic.partition_data
+        ],
+    )
+
+
+def _closing(
+    request: ProduceRequest, reply: Response, refused: list[TopicProduceResponse]
+) -> Response:
+    """Close the connection of an acks=0 request, after its allowed part is written; else None.
+
+    The client can see an error in no other way.
+    """
+    if request.acks != 0:
+        return None
+    topics = ", ".join(f"{topic.name or topic.topic_id.hex()}" for topic in refused)
+    problem = CloseConnection(f"produce with acks=0 is not authorized on {topics}")
+    if isinstance(reply, Awaitable):
+        return _close_after(reply, problem)
+    raise problem
+
+
+async def _close_after(reply: Awaitable[Any], problem: CloseConnection) -> None:
+    await reply
+    raise problem

@@ -13,7 +13,10 @@ from kwire.broker.broker import Broker
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
 from kwire.requests.context import Context
+from kwire.requests.route import NOTHING, Route
 from kwire.requests.routes import not_served
+
+ROUTE = Route(ApiKey.PUSH_TELEMETRY, 0, 0, NOTHING, for_client_metrics=True)
 
 
 def handle(

@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from kwire.broker.broker import Broker
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.messages.read_share_group_state import (
     PartitionResult,
     ReadShareGroupStateRequest,
@@ -25,6 +27,12 @@ from kwire.codecs.messages.read_share_group_state import (
 from kwire.coordinators.share.machine import ShareStateAnswer
 from kwire.coordinators.share_partitions.stating import is_empty_request, submit_each
 from kwire.requests.context import Context
+from kwire.requests.guards.share_states import brokers_only
+from kwire.requests.route import Right, Route
+
+ROUTE = Route(
+    ApiKey.READ_SHARE_GROUP_STATE, 0, 0, Right(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER)
+)
 
 
 def handle(
@@ -62,3 +70,8 @@ def _response(told: dict[bytes, list[PartitionResult]]) -> ReadShareGroupStateRe
     return ReadShareGroupStateResponse(
         [ReadStateResult(topic_id, results) for topic_id, results in told.items()]
     )
+
+
+# -- rights
+
+guard = brokers_only(ReadShareGroupStateResponse, ReadStateResult, PartitionResult)

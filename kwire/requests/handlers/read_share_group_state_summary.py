@@ -16,6 +16,8 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from kwire.broker.broker import Broker
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.messages.read_share_group_state_summary import (
     PartitionResult,
     ReadShareGroupStateSummaryRequest,
@@ -25,6 +27,15 @@ from kwire.codecs.messages.read_share_group_state_summary import (
 from kwire.coordinators.share.machine import ShareStateAnswer
 from kwire.coordinators.share_partitions.stating import is_empty_request, submit_each
 from kwire.requests.context import Context
+from kwire.requests.guards.share_states import brokers_only
+from kwire.requests.route import Right, Route
+
+ROUTE = Route(
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
+    0,
+    1,
+    Right(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER),
+)
 
 
 def handle(
@@ -59,3 +70,12 @@ def _response(told: dict[bytes, list[PartitionResult]]) -> ReadShareGroupStateSu
     return ReadShareGroupStateSummaryResponse(
         [ReadStateSummaryResult(topic_id, results) for topic_id, results in told.items()]
     )
+
+
+# -- rights
+
+guard = brokers_only(
+    ReadShareGroupStateSummaryResponse,
+    ReadStateSummaryResult,
+    PartitionResult,
+)

@@ -17,13 +17,17 @@ from collections.abc import Awaitable
 
 from kwire.broker.broker import Broker
 from kwire.cluster.decisions.token_changes import TokenRenewal
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.renew_delegation_token import (
     RenewDelegationTokenRequest,
     RenewDelegationTokenResponse,
 )
 from kwire.requests.context import Context
+from kwire.requests.route import NOTHING, Route
 from kwire.requests.token_requests import ERROR_TIMESTAMP_MS, lifetimes_of, may_ask, new_expiry
+
+ROUTE = Route(ApiKey.RENEW_DELEGATION_TOKEN, 1, 2, NOTHING)
 
 
 def handle(

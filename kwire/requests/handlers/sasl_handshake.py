@@ -11,9 +11,13 @@ Version notes: v1 has tokens in SaslAuthenticate requests (KIP-152).
 from __future__ import annotations
 
 from kwire.broker.broker import Broker
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from kwire.requests.context import Context
+from kwire.requests.route import NOTHING, Route
+
+ROUTE = Route(ApiKey.SASL_HANDSHAKE, 0, 1, NOTHING)
 
 
 def handle(

@@ -20,6 +20,8 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from kwire.broker.broker import Broker
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.share_acknowledge import (
     PartitionData,
@@ -35,8 +37,12 @@ from kwire.coordinators.share_partitions.acknowledging import (
     acknowledgements_of,
 )
 from kwire.requests.context import Context
+from kwire.requests.guards.base import Access, Proceed, Response
 from kwire.requests.handlers.fetching.read_rights import who_may_read
 from kwire.requests.handlers.share_group_heartbeat import is_served
+from kwire.requests.route import Right, Route
+
+ROUTE = Route(ApiKey.SHARE_ACKNOWLEDGE, 1, 2, Right(AclOperation.READ, ResourceType.GROUP))
 
 
 def handle(
@@ -95,3 +101,12 @@ def _by_topic(
             )
         )
     return list(topics.values())
+
+
+# -- rights
+
+
+def guard(access: Access, request: ShareAcknowledgeRequest, proceed: Proceed) -> Response:
+    if not access.may(AclOperation.READ, ResourceType.GROUP, request.group_id or ""):
+        return ShareAcknowledgeResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    return proceed(request)

@@ -28,6 +28,8 @@ from typing import NamedTuple
 import trio
 
 from kwire.broker.broker import Broker
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.share_fetch import (
     PartitionData,
@@ -43,9 +45,13 @@ from kwire.coordinators.share_partitions.acknowledging import (
     acknowledgements_of,
 )
 from kwire.requests.context import Context
+from kwire.requests.guards.base import Access, Proceed, Response
 from kwire.requests.handlers.fetching.read_rights import who_may_read
 from kwire.requests.handlers.fetching.share_fetch import ShareFetch, SharePartitionAnswers
 from kwire.requests.handlers.share_group_heartbeat import is_served
+from kwire.requests.route import Right, Route
+
+ROUTE = Route(ApiKey.SHARE_FETCH, 1, 2, Right(AclOperation.READ, ResourceType.GROUP))
 
 
 def handle(
@@ -214,3 +220,14 @@ def _by_topic(answers: SharePartitionAnswers) -> list[ShareFetchableTopicRespons
         topic = topics.setdefault(topic_id, ShareFetchableTopicResponse(topic_id=topic_id))
         topic.partitions.append(data)
     return list(topics.values())
+
+
+# -- rights
+
+
+def guard(access: Access, request: ShareFetchRequest, proceed: Proceed) -> Response:
+    """The handler checks the topics, because the session has some that the request does not name:
+    see kwire.requests.handlers.fetching.read_rights."""
+    if not access.may(AclOperation.READ, ResourceType.GROUP, request.group_id or ""):
+        return ShareFetchResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    return proceed(request)

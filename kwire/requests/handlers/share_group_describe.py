@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from kwire.broker.broker import Broker
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.share_group_describe import (
     DescribedGroup,
@@ -18,8 +20,13 @@ from kwire.codecs.messages.share_group_describe import (
 )
 from kwire.coordinators.runtime.promise import then_all
 from kwire.requests.context import Context
+from kwire.requests.guards.base import Access, Proceed, Response, reshaped
+from kwire.requests.guards.describing import completing_response
 from kwire.requests.handlers.share_group_heartbeat import is_served
+from kwire.requests.route import Right, Route
 from kwire.security.operations import tell_group_operations
+
+ROUTE = Route(ApiKey.SHARE_GROUP_DESCRIBE, 1, 1, Right(AclOperation.DESCRIBE, ResourceType.GROUP))
 
 
 def handle(
@@ -39,3 +46,26 @@ def handle(
 def _response(groups: list[DescribedGroup], with_operations: bool) -> ShareGroupDescribeResponse:
     tell_group_operations(groups, asked=with_operations)
     return ShareGroupDescribeResponse(groups=groups)
+
+
+# -- rights
+
+
+def guard(access: Access, request: ShareGroupDescribeRequest, proceed: Proceed) -> Response:
+    allowed, denied = access.split(
+        AclOperation.DESCRIBE, ResourceType.GROUP, request.group_ids, str
+    )
+    request.group_ids = allowed
+    refused = [
+        DescribedGroup(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED, group_id=group_id)
+        for group_id in denied
+    ]
+    return reshaped(proceed(request), completing_response(access, request, refused, _topic_names))
+
+
+def _topic_names(group: DescribedGroup) -> set[str]:
+    """The topics that are assigned to members or that they subscribe to."""
+    assigned = {
+        topic.topic_name for member in group.members for topic in member.assignment.topic_partitions
+    }
+    return assigned | {name for member in group.members for name in member.subscribed_topic_names}

@@ -14,7 +14,9 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from kwire.broker.broker import Broker
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
 from kwire.cluster.metadata.features import SHARE_VERSION
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
@@ -24,11 +26,17 @@ from kwire.coordinators.runtime.promise import then
 from kwire.groups.share.decision import ShareHeartbeatReply
 from kwire.groups.share.validation import refused
 from kwire.requests.context import Context
+from kwire.requests.guards.base import Access, Proceed, Response
+from kwire.requests.guards.describing import may_know
+from kwire.requests.route import Right, Route
 
 
 def is_served(broker: Broker) -> bool:
     """Whether share groups are enabled."""
     return broker.image.features.level(SHARE_VERSION) > 0
+
+
+ROUTE = Route(ApiKey.SHARE_GROUP_HEARTBEAT, 1, 1, Right(AclOperation.READ, ResourceType.GROUP))
 
 
 def handle(
@@ -51,3 +59,14 @@ def _response(broker: Broker, reply: ShareHeartbeatReply) -> ShareGroupHeartbeat
 
         broker.coordinators.groups.start_soon(initialize, broker, reply.initialization)
     return reply.response
+
+
+# -- rights
+
+
+def guard(access: Access, request: ShareGroupHeartbeatRequest, proceed: Proceed) -> Response:
+    if not access.may(AclOperation.READ, ResourceType.GROUP, request.group_id):
+        return ShareGroupHeartbeatResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    if not may_know(access, request.subscribed_topic_names or ()):
+        return ShareGroupHeartbeatResponse(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    return proceed(request)

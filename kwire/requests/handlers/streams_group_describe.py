@@ -9,8 +9,11 @@ Behaviour
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from typing import Final
 
 from kwire.broker.broker import Broker
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.streams_group_describe import (
     DescribedGroup,
@@ -19,8 +22,13 @@ from kwire.codecs.messages.streams_group_describe import (
 )
 from kwire.coordinators.runtime.promise import then_all
 from kwire.requests.context import Context
+from kwire.requests.guards.base import Access, Proceed, Response, reshaped
+from kwire.requests.guards.describing import add_operations, may_know
 from kwire.requests.handlers.streams_group_heartbeat import is_served
+from kwire.requests.route import Right, Route
 from kwire.security.operations import GROUP_OPERATIONS
+
+ROUTE = Route(ApiKey.STREAMS_GROUP_DESCRIBE, 0, 0, Right(AclOperation.DESCRIBE, ResourceType.GROUP))
 
 
 def handle(
@@ -43,3 +51,56 @@ def _response(groups: list[DescribedGroup], with_operations: bool) -> StreamsGro
         if group.error_code == ErrorCode.NONE:
             group.authorized_operations = GROUP_OPERATIONS
     return StreamsGroupDescribeResponse(groups=groups)
+
+
+# -- rights
+
+TOPICS_HIDDEN: Final = (
+    "The described group uses topics that the client is not authorized to describe."
+)
+
+
+def guard(access: Access, request: StreamsGroupDescribeRequest, proceed: Proceed) -> Response:
+    allowed, denied = access.split(
+        AclOperation.DESCRIBE, ResourceType.GROUP, request.group_ids, str
+    )
+    request.group_ids = allowed
+    refused = [
+        DescribedGroup(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED, group_id=group_id)
+        for group_id in denied
+    ]
+
+    def shape(response: StreamsGroupDescribeResponse) -> StreamsGroupDescribeResponse:
+        if request.include_authorized_operations:
+            add_operations(access, response.groups)
+        visible = (_hidden_if_denied(access, group) for group in response.groups)
+        response.groups = [*refused, *visible]
+        return response
+
+    return reshaped(proceed(request), shape)
+
+
+def _hidden_if_denied(access: Access, group: DescribedGroup) -> DescribedGroup:
+    """`group`, or only an error if it has topics that the sender may not describe."""
+    if may_know(access, _topic_names(group)):
+        return group
+    return DescribedGroup(
+        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        error_message=TOPICS_HIDDEN,
+        group_id=group.group_id,
+    )
+
+
+def _topic_names(group: DescribedGroup) -> list[str]:
+    subtopologies = [] if group.topology is None else group.topology.subtopologies or []
+    names = {
+        name
+        for subtopology in subtopologies
+        for name in (
+            *subtopology.source_topics,
+            *subtopology.repartition_sink_topics,
+            *(topic.name for topic in subtopology.repartition_source_topics),
+            *(topic.name for topic in subtopology.state_changelog_topics),
+        )
+    }
+    return sorted(names)

@@ -14,9 +14,12 @@ Behaviour
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from copy import copy
 
 from kwire.broker.broker import Broker
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
 from kwire.cluster.metadata.features import STREAMS_VERSION
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
@@ -25,8 +28,11 @@ from kwire.codecs.messages.streams_group_heartbeat import (
 from kwire.coordinators.runtime.promise import then
 from kwire.groups.streams.configuring import StatusCode
 from kwire.groups.streams.decision import StreamsHeartbeatReply
-from kwire.groups.streams.validation import refused, refused_topics
+from kwire.groups.streams.validation import refused, refused_topics, topics_of
 from kwire.requests.context import Context
+from kwire.requests.guards.base import Access, Proceed, Response
+from kwire.requests.guards.describing import may_know
+from kwire.requests.route import Right, Route
 
 PROTOCOL = "streams"
 FAILURES_LISTED_MAX = 3
@@ -36,6 +42,9 @@ def is_served(broker: Broker) -> bool:
     """Whether this protocol is enabled."""
     is_finalized = broker.image.features.level(STREAMS_VERSION) > 0
     return is_finalized and PROTOCOL in broker.config.group_coordinator_rebalance_protocols
+
+
+ROUTE = Route(ApiKey.STREAMS_GROUP_HEARTBEAT, 0, 0, Right(AclOperation.READ, ResourceType.GROUP))
 
 
 def handle(
@@ -81,3 +90,21 @@ def _listed(failures: Mapping[str, str]) -> str:
     listed = [f"{name} ({reason})" for name, reason in failures.items()][:FAILURES_LISTED_MAX]
     more = len(failures) - len(listed)
     return ", ".join(listed) + (f" and {more} more" if more else "")
+
+
+# -- rights
+
+
+def guard(access: Access, request: StreamsGroupHeartbeatRequest, proceed: Proceed) -> Response:
+    """The handler refuses topics with invalid names; that error comes before missing rights."""
+    if not access.may(AclOperation.READ, ResourceType.GROUP, request.group_id):
+        return StreamsGroupHeartbeatResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    topology = request.topology
+    if refused_topics(topology) is None and not may_know(access, topics_of(topology)):
+        return StreamsGroupHeartbeatResponse(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    authority, sender = access.authority, copy(access.context)
+    access.context.may_create = lambda name: (
+        authority.on_cluster(sender, AclOperation.CREATE, quiet=True)
+        or authority.allows(sender, AclOperation.CREATE, ResourceType.TOPIC, name)
+    )
+    return proceed(request)

@@ -15,12 +15,17 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from kwire.broker.broker import Broker
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kwire.groups.classic.decision import sync_error
 from kwire.requests.context import Context
+from kwire.requests.route import Right, Route
 
 PROTOCOL_REQUIRED_SINCE = 5
+
+ROUTE = Route(ApiKey.SYNC_GROUP, 0, 5, Right(AclOperation.READ, ResourceType.GROUP))
 
 
 def handle(

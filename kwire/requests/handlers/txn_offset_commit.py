@@ -22,9 +22,12 @@ v3; TRANSACTION_ABORTABLE from v4; the group's partition is added implicitly fro
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from typing import TYPE_CHECKING
 
 from kwire.broker.broker import Broker
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
 from kwire.cluster.metadata.topic_names import GROUP_METADATA_TOPIC
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -42,11 +45,20 @@ from kwire.coordinators.runtime.verification import (
 )
 from kwire.groups.txn_offsets import commit_error
 from kwire.requests.context import Context
+from kwire.requests.guards.base import Access, Proceed, Request, Response, reshaped
+from kwire.requests.route import Right, Route
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 ABORTABLE_SINCE = 4
 NO_SEQUENCE = -1
 
 Reply = TxnOffsetCommitResponse | Promise[TxnOffsetCommitResponse]
+
+ROUTE = Route(
+    ApiKey.TXN_OFFSET_COMMIT, 0, 5, Right(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID)
+)
 
 
 def handle(
@@ -142,3 +154,41 @@ def _merge(
         )
     response.topics = list(topics.values())
     return response
+
+
+# -- rights
+
+
+def guard(access: Access, request: TxnOffsetCommitRequest, proceed: Proceed) -> Response:
+    if not access.may(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
+        return TxnOffsetCommitResponse(
+            topics=_uncommitted(request.topics, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        )
+    if not access.may(AclOperation.READ, ResourceType.GROUP, request.group_id):
+        return TxnOffsetCommitResponse(
+            topics=_uncommitted(request.topics, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        )
+    allowed, denied = access.split(
+        AclOperation.READ, ResourceType.TOPIC, request.topics, lambda topic: topic.name
+    )
+    request.topics = allowed
+    refused_topics = _uncommitted(denied, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+    def merge(response: TxnOffsetCommitResponse) -> TxnOffsetCommitResponse:
+        response.topics = [*refused_topics, *response.topics]
+        return response
+
+    return reshaped(proceed(request), merge)
+
+
+def _uncommitted(topics: Iterable[Request], error: ErrorCode) -> list[TxnOffsetCommitResponseTopic]:
+    return [
+        TxnOffsetCommitResponseTopic(
+            topic.name,
+            [
+                TxnOffsetCommitResponsePartition(partition.partition_index, error)
+                for partition in topic.partitions
+            ],
+        )
+        for topic in topics
+    ]

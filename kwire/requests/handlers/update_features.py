@@ -19,9 +19,11 @@ import logging
 from kwire.broker.broker import Broker
 from kwire.cluster.decisions.feature_updates import FeatureUpdate, update_features
 from kwire.cluster.membership.committing import NOT_THE_CONTROLLER, commit_for_client
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
 from kwire.cluster.metadata.changes import Change
 from kwire.cluster.metadata.image import ClusterImage
 from kwire.cluster.metadata.refusal import Refusal
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.update_features import (
     UpdatableFeatureResult,
@@ -29,10 +31,13 @@ from kwire.codecs.messages.update_features import (
     UpdateFeaturesResponse,
 )
 from kwire.requests.context import Context
+from kwire.requests.route import Right, Route
 
 log = logging.getLogger("kwire.controller")
 
 RESULTS_UNTIL = 1
+
+ROUTE = Route(ApiKey.UPDATE_FEATURES, 0, 2, Right(AclOperation.ALTER, ResourceType.CLUSTER))
 
 
 async def handle(
@@ -68,3 +73,12 @@ async def handle(
             for requested in updates
         ],
     )
+
+
+# -- rights
+
+
+def refuse(
+    request: UpdateFeaturesRequest, error: ErrorCode, version: int, message: str
+) -> UpdateFeaturesResponse:
+    return UpdateFeaturesResponse(error_code=error, error_message=message)

@@ -14,12 +14,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
+from kwire.codecs.api_keys import ApiKey
+from kwire.requests.route import Right, Route
 from kwire.requests.routes import not_served
 
 if TYPE_CHECKING:
     from kwire.broker.broker import Broker
     from kwire.codecs.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
     from kwire.requests.context import Context
+
+
+ROUTE = Route(
+    ApiKey.UPDATE_METADATA,
+    0,
+    8,
+    Right(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER),
+    in_cluster_only=True,
+)
 
 
 def handle(

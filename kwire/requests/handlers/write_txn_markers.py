@@ -27,6 +27,8 @@ from functools import partial
 import trio
 
 from kwire.broker.broker import Broker
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -37,9 +39,15 @@ from kwire.codecs.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from kwire.requests.context import Context
+from kwire.requests.guards.base import Access, Proceed, Response
+from kwire.requests.route import Right, Route
 from kwire.storage.partitions.txn_marker import MarkerWriter, TxnMarker
 
 NONE_GIVEN = -1
+
+ROUTE = Route(
+    ApiKey.WRITE_TXN_MARKERS, 1, 2, Right(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER)
+)
 
 
 def handle(
@@ -137,3 +145,36 @@ class _Markers:
                 for producer_id, topics in self._results.items()
             ]
         )
+
+
+# -- rights
+
+
+def guard(access: Access, request: WriteTxnMarkersRequest, proceed: Proceed) -> Response:
+    """For brokers, and for administrators who end a transaction that hangs (KIP-664)."""
+    if access.on_cluster(AclOperation.ALTER, quiet=True) or access.on_cluster(
+        AclOperation.CLUSTER_ACTION
+    ):
+        return proceed(request)
+    return _refused(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+
+def _refused(request: WriteTxnMarkersRequest, error: ErrorCode) -> WriteTxnMarkersResponse:
+    return WriteTxnMarkersResponse(
+        [
+            WritableTxnMarkerResult(
+                marker.producer_id,
+                [
+                    WritableTxnMarkerTopicResult(
+                        topic.name,
+                        [
+                            WritableTxnMarkerPartitionResult(index, error)
+                            for index in topic.partition_indexes
+                        ],
+                    )
+                    for topic in marker.topics
+                ],
+            )
+            for marker in request.markers
+        ]
+    )

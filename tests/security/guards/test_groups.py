@@ -24,7 +24,23 @@ from kwire.codecs.messages import share_group_describe as sharing
 from kwire.codecs.messages import share_group_heartbeat as share_beating
 from kwire.codecs.messages import streams_group_describe as streaming
 from kwire.codecs.primitives import ZERO_UUID
-from kwire.requests.guards import groups, share_offsets, shares, streams
+from kwire.requests.handlers import (
+    alter_share_group_offsets,
+    consumer_group_describe,
+    consumer_group_heartbeat,
+    delete_groups,
+    delete_share_group_offsets,
+    describe_groups,
+    describe_share_group_offsets,
+    find_coordinator,
+    list_groups,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+    share_group_describe,
+    share_group_heartbeat,
+    streams_group_describe,
+)
 from kwire.security.operations import NOT_ASKED
 from tests.security.guards.standing import (
     DELETE,
@@ -57,7 +73,7 @@ def test_describe_groups_has_refused_groups_first(asked: bool) -> None:
     handler = Handler(classic.DescribeGroupsResponse(groups=found))
     request = classic.DescribeGroupsRequest(["x", "g", "h"], asked)
     rights = [*on(GROUP, DESCRIBE, "g", "h"), *on(GROUP, DELETE, "g")]
-    answer = groups.describe_groups(access(*rights), request, handler)
+    answer = describe_groups.guard(access(*rights), request, handler)
     assert [(each.group_id, each.error_code) for each in answer.groups] == [
         ("x", DENIED),
         ("g", 0),
@@ -86,8 +102,8 @@ def sharer(group_id: str, reads: str, wants: str) -> sharing.DescribedGroup:
 @pytest.mark.parametrize("kind", ["consumer", "share"])
 def test_group_with_a_hidden_topic_is_described_without_members(kind: str) -> None:
     of_kind: dict[str, tuple[Any, Any, Any]] = {
-        "consumer": (groups.consumer_group_describe, consumer, consumers),
-        "share": (shares.share_group_describe, sharer, sharing),
+        "consumer": (consumer_group_describe.guard, consumer, consumers),
+        "share": (share_group_describe.guard, sharer, sharing),
     }
     guard, make, messages = of_kind[kind]
     prefix = {"consumer": "ConsumerGroupDescribe", "share": "ShareGroupDescribe"}[kind]
@@ -137,7 +153,7 @@ def test_streams_group_with_a_hidden_topic_is_hidden(at: int) -> None:
     handler = Handler(streaming.StreamsGroupDescribeResponse(groups=found))
     request = streaming.StreamsGroupDescribeRequest(["x", "a", "b"], True)
     rights = [*on(GROUP, DESCRIBE, "a", "b"), *on(TOPIC, DESCRIBE, "t")]
-    answer = streams.streams_group_describe(access(*rights), request, handler)
+    answer = streams_group_describe.guard(access(*rights), request, handler)
     said = "The described group uses topics that the client is not authorized to describe."
     refused, hidden, shown = answer.groups
     assert refused == streaming.DescribedGroup(error_code=DENIED, group_id="x")
@@ -156,7 +172,7 @@ def test_streams_group_with_a_hidden_topic_is_hidden(at: int) -> None:
 def test_list_groups_has_only_groups_with_describe(everywhere: bool) -> None:
     found = [listing.ListedGroup("a"), listing.ListedGroup("b")]
     rights = on_cluster(DESCRIBE) if everywhere else on(GROUP, DESCRIBE, "b")
-    answer = groups.list_groups(
+    answer = list_groups.guard(
         access(*rights),
         listing.ListGroupsRequest(),
         Handler(listing.ListGroupsResponse(0, 0, found)),
@@ -168,7 +184,7 @@ def test_delete_groups_needs_delete_on_each_group() -> None:
     done = deleting.DeletableGroupResult("a")
     handler = Handler(deleting.DeleteGroupsResponse(results=[done]))
     request = deleting.DeleteGroupsRequest(["x", "a", "x", "a"])
-    answer = groups.delete_groups(access(*on(GROUP, DELETE, "a")), request, handler)
+    answer = delete_groups.guard(access(*on(GROUP, DELETE, "a")), request, handler)
     assert handler.asked[0].groups_names == ["a"]
     assert answer.results == [done, deleting.DeletableGroupResult("x", DENIED)]
 
@@ -184,17 +200,17 @@ def test_consumer_group_heartbeat_needs_read_and_describe_on_its_topics() -> Non
     rights = [*on(GROUP, READ, "g"), *on(TOPIC, DESCRIBE, "t", "u")]
     handler = Handler("done")
     sender = access(*rights)
-    assert groups.consumer_group_heartbeat(sender, beat("t", "u", "t"), handler) == "done"
+    assert consumer_group_heartbeat.guard(sender, beat("t", "u", "t"), handler) == "done"
     may_describe = sender.context.may_describe
     assert may_describe is not None
     sender.context.principal = "User:the next"
     assert [may_describe(name) for name in ("t", "v")] == [True, False]
-    refused = groups.consumer_group_heartbeat(access(*rights), beat("t", "v"), handler)
+    refused = consumer_group_heartbeat.guard(access(*rights), beat("t", "v"), handler)
     assert refused.error_code == TOPIC_DENIED
-    refused = groups.consumer_group_heartbeat(access(*rights[1:]), beat("t"), handler)
+    refused = consumer_group_heartbeat.guard(access(*rights[1:]), beat("t"), handler)
     assert refused.error_code == DENIED
     nothing = beating.ConsumerGroupHeartbeatRequest("g", subscribed_topic_names=None)
-    assert groups.consumer_group_heartbeat(access(*rights), nothing, handler) == "done"
+    assert consumer_group_heartbeat.guard(access(*rights), nothing, handler) == "done"
     assert len(handler.asked) == 2
 
 
@@ -205,7 +221,7 @@ def test_share_group_heartbeat_needs_read_and_describe_on_its_topics() -> None:
     def asked(names: list[str] | None) -> share_beating.ShareGroupHeartbeatRequest:
         return share_beating.ShareGroupHeartbeatRequest("g", subscribed_topic_names=names)
 
-    guard = shares.share_group_heartbeat
+    guard = share_group_heartbeat.guard
     assert guard(access(*rights), asked(["t"]), handler) == "done"
     assert guard(access(*rights), asked(None), handler) == "done"
     assert guard(access(*rights), asked(["t", "u"]), handler).error_code == TOPIC_DENIED
@@ -229,17 +245,17 @@ def test_offset_commit_needs_read_on_each_topic() -> None:
     rights = [*on(GROUP, READ, "g"), *on(TOPIC, READ, "t")]
     handler = Handler(committing.OffsetCommitResponse(topics=[done]))
     asked = committing.OffsetCommitRequest("g", topics=[topic("t"), topic("u"), topic("")])
-    answer = groups.offset_commit(access(*rights, version=9), asked, handler)
+    answer = offset_commit.guard(access(*rights, version=9), asked, handler)
     assert answer.topics == [refused("u", ZERO_UUID, TOPIC_DENIED), done]
     assert [each.name for each in handler.asked[0].topics] == ["t", ""]
     handler = Handler(committing.OffsetCommitResponse(topics=[done]))
     ids = [IDS["t"], IDS["u"], b"?" * 16]
     asked = committing.OffsetCommitRequest("g", topics=[topic("", each) for each in ids])
-    answer = groups.offset_commit(access(*rights, version=10), asked, handler)
+    answer = offset_commit.guard(access(*rights, version=10), asked, handler)
     assert answer.topics == [refused("u", IDS["u"], TOPIC_DENIED), done]
     assert [each.name for each in handler.asked[0].topics] == ["t", ""]
     asked = committing.OffsetCommitRequest("g", topics=[topic("t"), topic("u")])
-    answer = groups.offset_commit(access(*rights[1:], version=9), asked, handler)
+    answer = offset_commit.guard(access(*rights[1:], version=9), asked, handler)
     assert answer.topics == [refused(name, ZERO_UUID, DENIED) for name in ("t", "u")]
 
 
@@ -252,13 +268,13 @@ def test_offset_delete_needs_read_on_each_topic(failed: bool) -> None:
     handler = Handler(forgetting.OffsetDeleteResponse(error, topics=[done]))
     rights = [*on(GROUP, DELETE, "g"), *on(TOPIC, READ, "t")]
     asked = forgetting.OffsetDeleteRequest("g", list(topics))
-    answer = groups.offset_delete(access(*rights), asked, handler)
+    answer = offset_delete.guard(access(*rights), asked, handler)
     told = [forgetting.OffsetDeleteResponsePartition(at, TOPIC_DENIED) for at in (0, 3)]
     refused = [forgetting.OffsetDeleteResponseTopic("u", told)]
     assert answer.topics == ([done] if failed else [*refused, done])
     assert handler.asked[0].topics == topics[1:]
     asked = forgetting.OffsetDeleteRequest("g", list(topics))
-    assert groups.offset_delete(access(*rights[1:]), asked, handler).error_code == DENIED
+    assert offset_delete.guard(access(*rights[1:]), asked, handler).error_code == DENIED
 
 
 def fetched(name: str, topic_id: bytes = ZERO_UUID, *at: int) -> fetching.OffsetFetchResponseTopics:
@@ -286,7 +302,7 @@ def test_offset_fetch_of_several_groups_keeps_the_request_order() -> None:
     handler = Handler(fetching.OffsetFetchResponse(groups=found))
     rights = [*on(GROUP, DESCRIBE, "a", "b", "c"), *on(TOPIC, DESCRIBE, "t")]
     request = fetching.OffsetFetchRequest(groups=asked)
-    answer = groups.offset_fetch(access(*rights, version=8), request, handler)
+    answer = offset_fetch.guard(access(*rights, version=8), request, handler)
     assert answer.groups == [
         fetching.OffsetFetchResponseGroup("x", error_code=DENIED),
         fetching.OffsetFetchResponseGroup("a", [fetched("t"), fetched("u", ZERO_UUID, 0, 3)]),
@@ -307,7 +323,7 @@ def test_offset_fetch_by_topic_id_has_only_visible_topics() -> None:
     handler = Handler(fetching.OffsetFetchResponse(groups=[found]))
     rights = [*on(GROUP, DESCRIBE, "a"), *on(TOPIC, DESCRIBE, "t")]
     request = fetching.OffsetFetchRequest(groups=[asked])
-    answer = groups.offset_fetch(access(*rights, version=10), request, handler)
+    answer = offset_fetch.guard(access(*rights, version=10), request, handler)
     assert answer.groups[0].topics[1:] == [fetched("u", IDS["u"], 1)]
     assert [each.name for each in handler.asked[0].groups[0].topics] == ["t", ""]
 
@@ -319,7 +335,7 @@ def test_offset_fetch_of_one_group_has_only_visible_topics(everything: bool) -> 
     handler = Handler(fetching.OffsetFetchResponse(topics=found))
     rights = [*on(GROUP, DESCRIBE, "a"), *on(TOPIC, DESCRIBE, "t")]
     request = fetching.OffsetFetchRequest("a", None if everything else topics)
-    answer = groups.offset_fetch(access(*rights, version=7), request, handler)
+    answer = offset_fetch.guard(access(*rights, version=7), request, handler)
     told = [fetching.OffsetFetchResponsePartition(at, -1, -1, "", TOPIC_DENIED) for at in (0, 3)]
     refused = [fetching.OffsetFetchResponseTopic("u", told)]
     assert answer.topics == [found[0], *([] if everything else refused)]
@@ -333,7 +349,7 @@ def test_offset_fetch_of_a_hidden_group_is_refused_as_its_version_requires(
     topics = [fetching.OffsetFetchRequestTopic("t", [0])]
     handler = Handler()
     request = fetching.OffsetFetchRequest("a", topics)
-    answer = groups.offset_fetch(access(version=version), request, handler)
+    answer = offset_fetch.guard(access(version=version), request, handler)
     told = fetching.OffsetFetchResponsePartition(0, -1, -1, "", DENIED)
     if version < 2:
         assert answer.topics == [fetching.OffsetFetchResponseTopic("t", [told])]
@@ -372,16 +388,16 @@ def test_find_coordinator_needs_the_right_on_each_key(
     request = finding.FindCoordinatorRequest("", key_type, ["x", "a", "y"])
     if key_type == 2:  # all of them or none
         request.coordinator_keys = ["a"]
-    answer = groups.find_coordinator(access(*rights, version=4), request, handler)
+    answer = find_coordinator.guard(access(*rights, version=4), request, handler)
     refused = [finding.Coordinator(key, -1, "", -1, error, "") for key in ("x", "a", "y")]
     assert answer.coordinators == ([found] if key_type == 2 else [refused[0], found, refused[2]])
     assert handler.asked[0].coordinator_keys == ["a"]
     request = finding.FindCoordinatorRequest("", key_type, ["x", "a", "y"])
-    assert groups.find_coordinator(access(version=4), request, handler).coordinators == refused
+    assert find_coordinator.guard(access(version=4), request, handler).coordinators == refused
     for key in ("a", "x"):
         handler = Handler("found")
         one = finding.FindCoordinatorRequest(key, key_type)
-        answer = groups.find_coordinator(access(*rights, version=3), one, handler)
+        answer = find_coordinator.guard(access(*rights, version=3), one, handler)
         if key == "a" or key_type == 2:
             assert answer == "found"
         else:
@@ -392,7 +408,7 @@ def test_find_coordinator_needs_the_right_on_each_key(
 
 def test_find_coordinator_of_an_unknown_key_type_goes_to_the_handler() -> None:
     request = finding.FindCoordinatorRequest("a", 9)
-    assert groups.find_coordinator(access(version=3), request, Handler("refused")) == "refused"
+    assert find_coordinator.guard(access(version=3), request, Handler("refused")) == "refused"
 
 
 # -- where share groups read from
@@ -424,7 +440,7 @@ def test_describe_share_group_offsets_keeps_the_request_order() -> None:
     handler = Handler(shared.DescribeShareGroupOffsetsResponse(groups=found))
     rights = [*on(GROUP, DESCRIBE, "a", "b"), *on(TOPIC, DESCRIBE, "t")]
     request = shared.DescribeShareGroupOffsetsRequest(asked)
-    answer = share_offsets.describe_share_group_offsets(access(*rights), request, handler)
+    answer = describe_share_group_offsets.guard(access(*rights), request, handler)
     assert answer.groups == [
         shared.DescribeShareGroupOffsetsResponseGroup("x", error_code=DENIED),
         shared.DescribeShareGroupOffsetsResponseGroup("a", [where("t"), where("u", 0, 3)]),
@@ -444,7 +460,7 @@ def test_alter_share_group_offsets_needs_read_on_each_topic(
     handler = Handler(altering.AlterShareGroupOffsetsResponse(error_code=error))
     rights = [*on(GROUP, READ, "g"), *on(TOPIC, READ, "t")]
     asked = altering.AlterShareGroupOffsetsRequest("g", topics)
-    answer = share_offsets.alter_share_group_offsets(access(*rights), asked, handler)
+    answer = alter_share_group_offsets.guard(access(*rights), asked, handler)
     told = [
         altering.AlterShareGroupOffsetsResponsePartition(at, TOPIC_DENIED, TOPIC_SAID)
         for at in (0, 3)
@@ -452,7 +468,7 @@ def test_alter_share_group_offsets_needs_read_on_each_topic(
     refused = altering.AlterShareGroupOffsetsResponseTopic("u", partitions=told)
     assert answer.responses == ([] if error else [refused])
     assert [each.topic_name for each in handler.asked[0].topics] == ["t"]
-    answer = share_offsets.alter_share_group_offsets(access(*rights[1:]), asked, handler)
+    answer = alter_share_group_offsets.guard(access(*rights[1:]), asked, handler)
     assert answer == altering.AlterShareGroupOffsetsResponse(0, DENIED, SAID)
 
 
@@ -464,11 +480,11 @@ def test_delete_share_group_offsets_needs_read_on_each_topic(
     handler = Handler(clearing.DeleteShareGroupOffsetsResponse(error_code=error))
     rights = [*on(GROUP, DELETE, "g"), *on(TOPIC, READ, "t")]
     asked = clearing.DeleteShareGroupOffsetsRequest("g", topics)
-    answer = share_offsets.delete_share_group_offsets(access(*rights), asked, handler)
+    answer = delete_share_group_offsets.guard(access(*rights), asked, handler)
     refused = clearing.DeleteShareGroupOffsetsResponseTopic(
         "u", error_code=TOPIC_DENIED, error_message=TOPIC_SAID
     )
     assert answer.responses == ([] if error else [refused])
     assert [each.topic_name for each in handler.asked[0].topics] == ["t"]
-    answer = share_offsets.delete_share_group_offsets(access(*rights[1:]), asked, handler)
+    answer = delete_share_group_offsets.guard(access(*rights[1:]), asked, handler)
     assert answer == clearing.DeleteShareGroupOffsetsResponse(0, DENIED, SAID)

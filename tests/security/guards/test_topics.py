@@ -43,7 +43,19 @@ from kwire.codecs.messages import (
 )
 from kwire.codecs.primitives import ZERO_UUID
 from kwire.requests.context import CloseConnection
-from kwire.requests.guards import administration, records, topics, visibility
+from kwire.requests.handlers import (
+    create_partitions,
+    create_topics,
+    delete_records,
+    delete_topics,
+    describe_cluster,
+    describe_producers,
+    describe_topic_partitions,
+    list_offsets,
+    metadata,
+    offset_for_leader_epoch,
+    produce,
+)
 from kwire.security.operations import NOT_ASKED
 from tests.security.guards.standing import (
     ALTER,
@@ -75,13 +87,13 @@ def test_list_offsets_needs_describe_on_each_topic() -> None:
     done = offsets.ListOffsetsTopicResponse("t")
     handler = Handler(offsets.ListOffsetsResponse(topics=[done]))
     request = offsets.ListOffsetsRequest(topics=asked)
-    answer = topics.list_offsets(access(*on(TOPIC, DESCRIBE, "t")), request, handler)
+    answer = list_offsets.guard(access(*on(TOPIC, DESCRIBE, "t")), request, handler)
     refused = [offsets.ListOffsetsPartitionResponse(at, DENIED) for at in (0, 1)]
     assert answer.topics == [offsets.ListOffsetsTopicResponse("u", refused), done]
     assert handler.asked[0].topics == asked[:1]
     assert request.topics == asked, "what was learnt of it is not changed"
     handler = Handler(answer)
-    assert topics.list_offsets(access(*on(TOPIC, DESCRIBE, "t", "u")), request, handler) is answer
+    assert list_offsets.guard(access(*on(TOPIC, DESCRIBE, "t", "u")), request, handler) is answer
     assert handler.asked == [request]
 
 
@@ -92,7 +104,7 @@ def test_delete_records_needs_delete_on_each_topic() -> None:
     ]
     handler = Handler(deleting.DeleteRecordsResponse())
     request = deleting.DeleteRecordsRequest(asked)
-    answer = topics.delete_records(access(*on(TOPIC, DELETE, "t")), request, handler)
+    answer = delete_records.guard(access(*on(TOPIC, DELETE, "t")), request, handler)
     refused = [deleting.DeleteRecordsPartitionResult(3, -1, DENIED)]
     assert answer.topics == [deleting.DeleteRecordsTopicResult("u", refused)]
     assert handler.asked[0].topics == asked[:1]
@@ -109,7 +121,7 @@ def test_offset_for_leader_epoch_needs_describe_unless_sent_by_a_broker(
     handler = Handler(epochs.OffsetForLeaderEpochResponse())
     rights = on_cluster(AclOperation.CLUSTER_ACTION) if is_broker else on(TOPIC, DESCRIBE, "t")
     request = epochs.OffsetForLeaderEpochRequest(topics=asked)
-    answer = topics.offset_for_leader_epoch(access(*rights), request, handler)
+    answer = offset_for_leader_epoch.guard(access(*rights), request, handler)
     refused = epochs.OffsetForLeaderTopicResult("u", [epochs.EpochEndOffset(DENIED, 4)])
     assert answer.topics == ([] if is_broker else [refused])
     assert handler.asked[0].topics == (asked if is_broker else asked[:1])
@@ -119,7 +131,7 @@ def test_describe_producers_needs_read_on_each_topic() -> None:
     asked = [producers.TopicRequest(name, [0, 5]) for name in ("t", "u")]
     handler = Handler(producers.DescribeProducersResponse())
     request = producers.DescribeProducersRequest(asked)
-    answer = topics.describe_producers(access(*on(TOPIC, READ, "t")), request, handler)
+    answer = describe_producers.guard(access(*on(TOPIC, READ, "t")), request, handler)
     refused = [producers.PartitionResponse(at, DENIED, SAID) for at in (0, 5)]
     assert answer.topics == [producers.TopicResponse("u", refused)]
 
@@ -130,7 +142,7 @@ def test_create_partitions_needs_alter_on_each_topic() -> None:
     done = partitions.CreatePartitionsTopicResult("t")
     handler = Handler(partitions.CreatePartitionsResponse(results=[done]))
     request = partitions.CreatePartitionsRequest(list(asked))
-    answer = topics.create_partitions(access(*on(TOPIC, ALTER, "t")), request, handler)
+    answer = create_partitions.guard(access(*on(TOPIC, ALTER, "t")), request, handler)
     assert [each.name for each in handler.asked[0].topics] == ["t", "v", "v"]
     assert answer.results == [done, partitions.CreatePartitionsTopicResult("u", DENIED)]
 
@@ -155,12 +167,12 @@ def test_produce_needs_write_on_each_topic() -> None:
     request = producing.ProduceRequest(None, -1, 1000, asked)
     done = producing.TopicProduceResponse("t")
     handler = Handler(producing.ProduceResponse([done]))
-    answer = records.produce(access(*on(TOPIC, WRITE, "t"), version=9), request, handler)
+    answer = produce.guard(access(*on(TOPIC, WRITE, "t"), version=9), request, handler)
     assert answer.responses == [unproduced("u"), done]
     assert handler.asked[0].topic_data == asked[:1]
     assert request.topic_data == asked
     handler = Handler()
-    records.produce(access(*on(TOPIC, WRITE, "t", "u"), version=9), request, handler)
+    produce.guard(access(*on(TOPIC, WRITE, "t", "u"), version=9), request, handler)
     assert handler.asked == [request]
 
 
@@ -168,7 +180,7 @@ def test_produce_to_an_unknown_topic_id_goes_to_the_handler() -> None:
     asked = [produced("", IDS["t"]), produced("", b"?" * 16), produced("", IDS["u"])]
     request = producing.ProduceRequest(None, -1, 1000, asked)
     handler = Handler(producing.ProduceResponse([]))
-    answer = records.produce(access(*on(TOPIC, WRITE, "t"), version=13), request, handler)
+    answer = produce.guard(access(*on(TOPIC, WRITE, "t"), version=13), request, handler)
     assert answer.responses == [unproduced("", IDS["u"])]
     assert handler.asked[0].topic_data == asked[:2]
 
@@ -177,7 +189,7 @@ def test_produce_with_acks_0_without_write_closes_the_connection() -> None:
     request = producing.ProduceRequest(None, 0, 1000, [produced("t"), produced("u")])
     handler = Handler()
     with pytest.raises(CloseConnection, match="acks=0 is not authorized on u"):
-        records.produce(access(*on(TOPIC, WRITE, "t"), version=9), request, handler)
+        produce.guard(access(*on(TOPIC, WRITE, "t"), version=9), request, handler)
     assert len(handler.asked) == 1, "what may be written is"
 
 
@@ -190,7 +202,7 @@ async def test_produce_with_acks_0_closes_the_connection_after_its_allowed_part(
     request = producing.ProduceRequest(
         None, 0, 1000, [produced("", IDS["t"]), produced("", IDS["u"])]
     )
-    answer = records.produce(
+    answer = produce.guard(
         access(*on(TOPIC, WRITE, "t"), version=13), request, lambda rest: write()
     )
     with pytest.raises(CloseConnection, match=IDS["u"].hex()):
@@ -209,10 +221,10 @@ async def test_refusals_are_added_to_a_delayed_response() -> None:
 
     request = producing.ProduceRequest(None, -1, 1000, [produced("t"), produced("u")])
     sender = access(*on(TOPIC, WRITE, "t"), version=9)
-    answer = await records.produce(sender, request, lambda rest: later())
+    answer = await produce.guard(sender, request, lambda rest: later())
     assert answer.responses == [unproduced("u"), done]
-    assert await records.produce(sender, request, lambda rest: none()) is None
-    assert records.produce(sender, request, lambda rest: None) is None
+    assert await produce.guard(sender, request, lambda rest: none()) is None
+    assert produce.guard(sender, request, lambda rest: None) is None
 
 
 # -- what there is
@@ -235,24 +247,22 @@ def test_metadata_of_all_topics_has_only_visible_topics() -> None:
     sender = access(*on(TOPIC, DESCRIBE, "t"), version=12)
     for version, asked in ((12, None), (0, [])):
         sender.context.api_version = version
-        answer = visibility.metadata(
-            sender, listing.MetadataRequest(asked), Handler(listed("t", "u"))
-        )
+        answer = metadata.guard(sender, listing.MetadataRequest(asked), Handler(listed("t", "u")))
         assert names_in(answer) == [("t", 0)]
     sender.context.api_version = 1
-    answer = visibility.metadata(sender, listing.MetadataRequest([]), Handler(listed()))
+    answer = metadata.guard(sender, listing.MetadataRequest([]), Handler(listed()))
     assert answer.topics == []
 
 
 def test_metadata_of_named_topics_refuses_hidden_topics() -> None:
     handler = Handler(listed("t"))
     request = listing.MetadataRequest(asked_for("u", "t", "__consumer_offsets", "u"))
-    answer = visibility.metadata(access(*on(TOPIC, DESCRIBE, "t"), version=12), request, handler)
+    answer = metadata.guard(access(*on(TOPIC, DESCRIBE, "t"), version=12), request, handler)
     assert names_in(answer) == [("t", 0), ("u", DENIED), ("__consumer_offsets", DENIED)]
     assert [each.is_internal for each in answer.topics] == [False, False, True]
     assert handler.asked[0].topics == asked_for("t")
     # An empty list would mean all, before there was None.
-    nothing = visibility.metadata(
+    nothing = metadata.guard(
         access(), listing.MetadataRequest(asked_for("u")), Handler(listed("t", "u"))
     )
     assert names_in(nothing) == [("u", DENIED)]
@@ -279,7 +289,7 @@ def test_metadata_refuses_to_create_a_topic_without_create(
     )
     handler = Handler(listed("t"))
     request = listing.MetadataRequest(asked_for("new", "t"), allow_auto_topic_creation=allowed)
-    answer = visibility.metadata(sender, request, handler)
+    answer = metadata.guard(sender, request, handler)
     assert [each.name for each in handler.asked[0].topics] == (["t"] if refused else ["new", "t"])
     assert names_in(answer) == [("t", 0), *([("new", DENIED)] if refused else [])]
 
@@ -288,7 +298,7 @@ def test_metadata_of_a_hidden_topic_id_is_refused_without_its_name() -> None:
     ids = [IDS["t"], IDS["u"], b"?" * 16]
     asked = [listing.MetadataRequestTopic(each, None) for each in ids]
     handler = Handler(listed("t"))
-    answer = visibility.metadata(
+    answer = metadata.guard(
         access(*on(TOPIC, DESCRIBE, "t"), version=12), listing.MetadataRequest(asked), handler
     )
     assert [each.topic_id for each in handler.asked[0].topics] == [ids[0], ids[2]]
@@ -309,7 +319,7 @@ def test_invalid_metadata_request_goes_to_the_handler_unchanged(
 ) -> None:
     request = listing.MetadataRequest([listing.MetadataRequestTopic(*topic)])
     handler = Handler(listed())
-    assert visibility.metadata(access(version=version), request, handler).topics == []
+    assert metadata.guard(access(version=version), request, handler).topics == []
     assert handler.asked == [request]
 
 
@@ -318,12 +328,12 @@ def test_metadata_has_authorized_operations_if_requested() -> None:
     request = listing.MetadataRequest(asked_for("t"), include_topic_authorized_operations=True)
     found = listed("t", "", cluster_authorized_operations=0)
     found.topics.append(listing.MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, "x"))
-    answer = visibility.metadata(access(*rights, version=10), request, Handler(found))
+    answer = metadata.guard(access(*rights, version=10), request, Handler(found))
     told = [each.topic_authorized_operations for each in answer.topics]
     assert told == [1 << READ | 1 << DESCRIBE, NOT_ASKED, NOT_ASKED]
     assert answer.cluster_authorized_operations == 1 << DESCRIBE | 1 << ALTER
     request = listing.MetadataRequest(asked_for("t"))
-    answer = visibility.metadata(access(*rights, version=10), request, Handler(listed("t")))
+    answer = metadata.guard(access(*rights, version=10), request, Handler(listed("t")))
     assert answer.topics[0].topic_authorized_operations == NOT_ASKED
     assert answer.cluster_authorized_operations == NOT_ASKED
 
@@ -337,10 +347,10 @@ def test_cluster_operations_need_describe_on_the_cluster(
 ) -> None:
     request = cluster.DescribeClusterRequest(include_cluster_authorized_operations=True)
     found = cluster.DescribeClusterResponse(cluster_authorized_operations=1)
-    answer = visibility.describe_cluster(access(*on_cluster(*rights)), request, Handler(found))
+    answer = describe_cluster.guard(access(*on_cluster(*rights)), request, Handler(found))
     assert answer.cluster_authorized_operations == told
     found = cluster.DescribeClusterResponse()
-    answer = visibility.describe_cluster(access(*on_cluster(*rights)), request, Handler(found))
+    answer = describe_cluster.guard(access(*on_cluster(*rights)), request, Handler(found))
     assert answer.cluster_authorized_operations == NOT_ASKED
 
 
@@ -353,7 +363,7 @@ def test_describe_topic_partitions_answers_a_repeated_topic_once() -> None:
     asked = [described.TopicRequest(name) for name in ("u", "t", "u")]
     cursor = described.Cursor("t", 1)
     handler = Handler(described_as("t"))
-    answer = visibility.describe_topic_partitions(
+    answer = describe_topic_partitions.guard(
         access(*on(TOPIC, DESCRIBE, "t")),
         described.DescribeTopicPartitionsRequest(asked, 7, cursor),
         handler,
@@ -363,7 +373,7 @@ def test_describe_topic_partitions_answers_a_repeated_topic_once() -> None:
     rest = handler.asked[0]
     assert (rest.topics, rest.cursor) == ([described.TopicRequest("t")], cursor)
     handler = Handler()
-    nothing = visibility.describe_topic_partitions(
+    nothing = describe_topic_partitions.guard(
         access(), described.DescribeTopicPartitionsRequest(asked), handler
     )
     assert names_in(nothing) == [("u", DENIED), ("t", DENIED)]
@@ -386,7 +396,7 @@ def test_describe_all_topics_starts_at_the_cursor_and_omits_hidden_topics(
     handler = Handler(described_as())
     request = described.DescribeTopicPartitionsRequest([], 7, at)
     sender = access(*on(TOPIC, DESCRIBE, "t", "v", "w"))
-    answer = visibility.describe_topic_partitions(sender, request, handler)
+    answer = describe_topic_partitions.guard(sender, request, handler)
     assert answer.topics == []
     assert [each.name for each in handler.asked[0].topics] == names
     assert handler.asked[0].cursor == (at if goes_on else None)
@@ -396,7 +406,7 @@ def test_describe_all_topics_past_the_last_one_is_empty() -> None:
     request = described.DescribeTopicPartitionsRequest([], 7, described.Cursor("x", 1))
     handler = Handler()
     sender = access(*on(TOPIC, DESCRIBE, "t"))
-    assert visibility.describe_topic_partitions(sender, request, handler).topics == []
+    assert describe_topic_partitions.guard(sender, request, handler).topics == []
     assert not handler.asked
 
 
@@ -405,7 +415,7 @@ def test_describe_topic_partitions_with_an_empty_name_goes_to_the_handler() -> N
         [described.TopicRequest("u"), described.TopicRequest("")]
     )
     handler = Handler(described_as())
-    visibility.describe_topic_partitions(access(), request, handler)
+    describe_topic_partitions.guard(access(), request, handler)
     assert handler.asked == [request]
 
 
@@ -418,7 +428,7 @@ def test_create_topics_needs_create_on_each_topic(everywhere: bool) -> None:
     asked = [creating.CreatableTopic(name, 1, 1) for name in names]
     rights = on_cluster(CREATE) if everywhere else on(TOPIC, CREATE, "a")
     handler = Handler(creating.CreateTopicsResponse())
-    answer = administration.create_topics(
+    answer = create_topics.guard(
         access(*rights, version=4), creating.CreateTopicsRequest(asked), handler
     )
     left = names if everywhere else ["a", "c", "c"]
@@ -445,7 +455,7 @@ def test_create_topics_response_has_configs_only_with_describe_configs(
     failed = ErrorCode.TOPIC_ALREADY_EXISTS
     found = creating.CreateTopicsResponse(topics=[made("a"), made("b"), made("b", failed)])
     rights = [*on_cluster(CREATE), *on(TOPIC, AclOperation.DESCRIBE_CONFIGS, "a")]
-    answer = administration.create_topics(
+    answer = create_topics.guard(
         access(*rights, version=version), creating.CreateTopicsRequest([]), Handler(found)
     )
     shown = [
@@ -467,7 +477,7 @@ def test_delete_topics_by_name_needs_delete_on_each_topic() -> None:
     handler = Handler(removing.DeleteTopicsResponse(responses=[done]))
     names = ["u", "t", "none", "hidden", "u"]
     request = removing.DeleteTopicsRequest(topic_names=names)
-    answer = administration.delete_topics(access(*rights, version=5), request, handler)
+    answer = delete_topics.guard(access(*rights, version=5), request, handler)
     assert handler.asked[0].topic_names == ["t", "none"]
     assert answer.responses == [gone("u"), gone("hidden"), done]
 
@@ -484,7 +494,7 @@ def test_delete_topics_by_id_needs_delete_on_each_topic() -> None:
     ]
     handler = Handler(removing.DeleteTopicsResponse())
     request = removing.DeleteTopicsRequest(list(asked))
-    answer = administration.delete_topics(access(*rights, version=6), request, handler)
+    answer = delete_topics.guard(access(*rights, version=6), request, handler)
     assert handler.asked[0].topics == [asked[0], asked[4], asked[5]]
     assert answer.responses == [gone("u", IDS["u"]), gone(None, IDS["v"]), gone("v")]
 
@@ -492,5 +502,5 @@ def test_delete_topics_by_id_needs_delete_on_each_topic() -> None:
 def test_delete_on_the_cluster_allows_to_delete_every_topic() -> None:
     request = removing.DeleteTopicsRequest(topic_names=["u"])
     handler = Handler("done")
-    assert administration.delete_topics(access(*on_cluster(DELETE)), request, handler) == "done"
+    assert delete_topics.guard(access(*on_cluster(DELETE)), request, handler) == "done"
     assert handler.asked == [request]

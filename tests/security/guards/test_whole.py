@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
@@ -33,8 +34,27 @@ from kwire.codecs.messages import streams_group_heartbeat as streaming
 from kwire.codecs.messages import sync_group as syncing
 from kwire.codecs.messages import txn_offset_commit as committing
 from kwire.codecs.messages import write_txn_markers as marking
-from kwire.requests.guards import configs, share_states, streams, transactions, whole
-from kwire.requests.guards.refusals import REFUSALS
+from kwire.requests.guards import whole
+from kwire.requests.guards.base import Refuse
+from kwire.requests.handlers import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
+    alter_configs,
+    describe_configs,
+    describe_transactions,
+    describe_user_scram_credentials,
+    elect_leaders,
+    incremental_alter_configs,
+    init_producer_id,
+    join_group,
+    list_transactions,
+    read_share_group_state,
+    streams_group_heartbeat,
+    txn_offset_commit,
+    write_txn_markers,
+)
+from kwire.requests.route import Route
+from kwire.requests.routes import CLUSTER_ROUTES, ROUTES
 from kwire.settings import ConfigResourceType
 from tests.security.guards.standing import (
     ALTER,
@@ -79,7 +99,7 @@ def test_init_producer_id_needs_the_right_to_write(
 ) -> None:
     sender = access(*rights, api_key=ApiKey.INIT_PRODUCER_ID)
     request = beginning.InitProducerIdRequest(name)
-    answer = transactions.init_producer_id(sender, request, Handler("done"))
+    answer = init_producer_id.guard(sender, request, Handler("done"))
     refused = beginning.InitProducerIdResponse(
         error_code=error or 0, producer_id=-1, producer_epoch=0
     )
@@ -111,7 +131,7 @@ def test_add_partitions_to_txn_adds_all_or_none() -> None:
 
     internal = "__consumer_offsets"
     rights = [*on(TRANSACTION, WRITE, "x"), *on(TOPIC, WRITE, "t", "none", internal)]
-    guard = transactions.add_partitions_to_txn
+    guard = add_partitions_to_txn.guard
     assert guard(access(*rights, version=3), asked("t", "none"), Handler("done")) == "done"
     unknown, idle = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.OPERATION_NOT_ATTEMPTED
     answer = guard(access(*rights, version=3), asked("t", "u", "none", internal), Handler())
@@ -134,7 +154,7 @@ def test_add_partitions_to_txn_adds_all_or_none() -> None:
 def test_add_offsets_to_txn_needs_rights_on_transaction_and_group() -> None:
     rights = [*on(TRANSACTION, WRITE, "x"), *on(GROUP, READ, "g")]
     request = with_offsets.AddOffsetsToTxnRequest("x", group_id="g")
-    guard = transactions.add_offsets_to_txn
+    guard = add_offsets_to_txn.guard
     assert guard(access(*rights), request, Handler("done")) == "done"
     assert guard(access(rights[0]), request, Handler()).error_code == GROUP_DENIED
     assert guard(access(rights[1]), request, Handler()).error_code == DENIED
@@ -158,7 +178,7 @@ def test_txn_offset_commit_needs_read_on_each_topic() -> None:
 
     done = committing.TxnOffsetCommitResponseTopic("t")
     handler = Handler(committing.TxnOffsetCommitResponse(topics=[done]))
-    guard = transactions.txn_offset_commit
+    guard = txn_offset_commit.guard
     assert guard(access(*rights), asked(), handler).topics == [refused("u", TOPIC_DENIED), done]
     assert [each.name for each in handler.asked[0].topics] == ["t"]
     for given, error in ((rights[1:], DENIED), ([rights[0], rights[2]], GROUP_DENIED)):
@@ -171,7 +191,7 @@ def test_write_txn_markers_needs_cluster_action_or_alter(operation: AclOperation
     topics = [marking.WritableTxnMarkerTopic("t", [0, 3])]
     request = marking.WriteTxnMarkersRequest([marking.WritableTxnMarker(7, topics=topics)])
     sender = access(*on_cluster(operation), api_key=ApiKey.WRITE_TXN_MARKERS)
-    answer = transactions.write_txn_markers(sender, request, Handler("done"))
+    answer = write_txn_markers.guard(sender, request, Handler("done"))
     told = [marking.WritableTxnMarkerPartitionResult(at, CLUSTER_DENIED) for at in (0, 3)]
     refused = marking.WriteTxnMarkersResponse(
         [marking.WritableTxnMarkerResult(7, [marking.WritableTxnMarkerTopicResult("t", told)])]
@@ -185,7 +205,7 @@ def test_describe_transactions_has_only_visible_topics() -> None:
     handler = Handler(describing.DescribeTransactionsResponse(transaction_states=found))
     rights = [*on(TRANSACTION, DESCRIBE, "a"), *on(TOPIC, DESCRIBE, "t")]
     request = describing.DescribeTransactionsRequest(["x", "a", "y"])
-    answer = transactions.describe_transactions(access(*rights), request, handler)
+    answer = describe_transactions.guard(access(*rights), request, handler)
     assert [
         (each.transactional_id, each.error_code, [topic.topic for topic in each.topics])
         for each in answer.transaction_states
@@ -197,7 +217,7 @@ def test_list_transactions_has_only_visible_transactions() -> None:
     found = [listing.TransactionState(name) for name in ("a", "b")]
     handler = Handler(listing.ListTransactionsResponse(transaction_states=found))
     sender = access(*on(TRANSACTION, DESCRIBE, "b"))
-    answer = transactions.list_transactions(sender, listing.ListTransactionsRequest(), handler)
+    answer = list_transactions.guard(sender, listing.ListTransactionsRequest(), handler)
     assert answer.transaction_states == found[1:]
 
 
@@ -227,21 +247,21 @@ def test_config_requests_need_the_right_on_each_resource(kind: str, given: str) 
     allowed = [each[:2] for each in RESOURCES if each[2] == errors.get(given)]
     messages: dict[str, tuple[Any, Any, Any, str, Any]] = {
         "describe": (
-            configs.describe_configs,
+            describe_configs.guard,
             showing.DescribeConfigsResource,
             showing.DescribeConfigsResponse(),
             "results",
             showing.DescribeConfigsResult,
         ),
         "alter": (
-            configs.alter_configs,
+            alter_configs.guard,
             altering.AlterConfigsResource,
             altering.AlterConfigsResponse(),
             "responses",
             altering.AlterConfigsResourceResponse,
         ),
         "step": (
-            configs.incremental_alter_configs,
+            incremental_alter_configs.guard,
             stepping.AlterConfigsResource,
             stepping.IncrementalAlterConfigsResponse(),
             "responses",
@@ -265,11 +285,11 @@ def test_configs_of_an_unknown_resource_type_go_to_the_handler() -> None:
     topic = showing.DescribeConfigsResource(ConfigResourceType.TOPIC, "t")
     odd = showing.DescribeConfigsResource(99, "x")
     request = showing.DescribeConfigsRequest([topic, odd])
-    assert configs.describe_configs(access(), request, Handler("refused")) == "refused"
+    assert describe_configs.guard(access(), request, Handler("refused")) == "refused"
     assert request.resources == [topic, odd]
     handler = Handler(altering.AlterConfigsResponse())
     unset = altering.AlterConfigsRequest([altering.AlterConfigsResource(99, "x")])
-    assert configs.alter_configs(access(), unset, handler).responses == []
+    assert alter_configs.guard(access(), unset, handler).responses == []
     assert len(handler.asked[0].resources) == 1
 
 
@@ -290,7 +310,7 @@ def test_streams_group_heartbeat_needs_read_and_describe_on_its_topics(
 ) -> None:
     topology = streaming.Topology(1, [streaming.Subtopology("0", source_topics=names)])
     request = streaming.StreamsGroupHeartbeatRequest("g", topology=topology)
-    answer = streams.streams_group_heartbeat(access(*rights), request, Handler("done"))
+    answer = streams_group_heartbeat.guard(access(*rights), request, Handler("done"))
     refused = streaming.StreamsGroupHeartbeatResponse(error_code=error or 0)
     assert answer == ("done" if error is None else refused)
 
@@ -299,7 +319,7 @@ def test_streams_group_heartbeat_needs_read_and_describe_on_its_topics(
 def test_streams_group_heartbeat_creates_topics_only_with_create(rights: list[Any]) -> None:
     sender = access(*on(GROUP, READ, "g"), *rights)
     request = streaming.StreamsGroupHeartbeatRequest("g", topology=None)
-    streams.streams_group_heartbeat(sender, request, Handler())
+    streams_group_heartbeat.guard(sender, request, Handler())
     may_create = sender.context.may_create
     assert may_create is not None
     sender.context.principal = "User:the next"
@@ -310,7 +330,7 @@ def test_streams_group_heartbeat_creates_topics_only_with_create(rights: list[An
 def test_share_coordinator_requests_need_cluster_action() -> None:
     data = [reading.PartitionData(at) for at in (0, 3)]
     request = reading.ReadShareGroupStateRequest("g", [reading.ReadStateData(IDS["t"], data)])
-    guard = share_states.read_share_group_state
+    guard = read_share_group_state.guard
     assert guard(access(*on_cluster(ACTION)), request, Handler("done")) == "done"
     said = "Cluster authorization failed."
     told = [reading.PartitionResult(at, CLUSTER_DENIED, said) for at in (0, 3)]
@@ -332,8 +352,8 @@ def test_share_coordinator_requests_need_cluster_action() -> None:
 def test_request_needs_one_right_on_its_resource(
     kind: ResourceType, rights: list[Any], error: ErrorCode
 ) -> None:
-    guard = whole.one(READ, kind)
-    request = SimpleNamespace(group_id="g", transactional_id="x")
+    guard = whole.one(READ, kind, whole.with_error)
+    request = SimpleNamespace(API_KEY=ApiKey.SYNC_GROUP, group_id="g", transactional_id="x")
     allowed = access(*rights, api_key=ApiKey.SYNC_GROUP)
     assert guard(allowed, request, Handler("done")) == "done"
     refused = guard(access(api_key=ApiKey.SYNC_GROUP), request, Handler())
@@ -435,11 +455,16 @@ ASKED: dict[ApiKey, tuple[Any, Any]] = {
 }
 
 
+def refuse_of(api_key: ApiKey) -> Refuse:
+    """The function by which the handler of an API key refuses a request as a whole."""
+    refuse: Refuse = import_module(f"kwire.requests.handlers.{api_key.name.lower()}").refuse
+    return refuse
+
+
 @pytest.mark.parametrize("api_key", ASKED)
 def test_refusal_has_the_entries_of_the_request(api_key: ApiKey) -> None:
     request, expected = ASKED[api_key]
-    sender = access(api_key=api_key, version=9)
-    assert whole.refused(sender, request, ERROR, ALTER) == expected
+    assert refuse_of(api_key)(request, ERROR, 9, SAID) == expected
 
 
 @pytest.mark.parametrize(
@@ -454,7 +479,7 @@ def test_refusal_has_the_entries_of_the_request(api_key: ApiKey) -> None:
 def test_refusal_without_entries_says_which_right_is_needed(
     api_key: ApiKey,
 ) -> None:
-    answer: Any = REFUSALS[api_key](None, ERROR, 9, SAID)
+    answer: Any = refuse_of(api_key)(None, ERROR, 9, SAID)
     assert [type(answer)] == [response_class(api_key)]
     assert answer.error_code == ERROR
     of_a_broker = api_key is ApiKey.DESCRIBE_CLIENT_QUOTAS
@@ -464,14 +489,30 @@ def test_refusal_without_entries_says_which_right_is_needed(
 
 
 def test_refusals_of_old_versions_have_only_their_fields() -> None:
-    assert REFUSALS[ApiKey.JOIN_GROUP](None, ERROR, 6, SAID) == joining.JoinGroupResponse(
+    request = joining.JoinGroupRequest()
+    assert join_group.refuse(request, ERROR, 6, SAID) == joining.JoinGroupResponse(
         error_code=ERROR, protocol_name=""
     )
-    assert REFUSALS[ApiKey.JOIN_GROUP](None, ERROR, 7, SAID).protocol_name is None
+    assert join_group.refuse(request, ERROR, 7, SAID).protocol_name is None
     everywhere = electing.ElectLeadersRequest(0, None)
     for version, error in ((0, ErrorCode.NONE), (1, ERROR)):
-        answer = REFUSALS[ApiKey.ELECT_LEADERS](everywhere, ERROR, version, SAID)
+        answer = elect_leaders.refuse(everywhere, ERROR, version, SAID)
         assert (answer.error_code, answer.replica_election_results) == (error, [])
     nobody = user_list.DescribeUserScramCredentialsRequest(None)
-    answer = REFUSALS[ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS](nobody, ERROR, 0, SAID)
-    assert answer.results == []
+    assert describe_user_scram_credentials.refuse(nobody, ERROR, 0, SAID).results == []
+
+
+def test_guard_of_one_right_refuses_by_the_function_it_gets() -> None:
+    sender = access(version=1, api_key=ApiKey.ELECT_LEADERS)
+    guard = whole.one(ALTER, ResourceType.CLUSTER, elect_leaders.refuse)
+    answer = guard(sender, electing.ElectLeadersRequest(0, None), Handler())
+    assert answer == electing.ElectLeadersResponse(error_code=CLUSTER_DENIED)
+
+
+@pytest.mark.parametrize("route", [*ROUTES, *CLUSTER_ROUTES], ids=lambda route: route.api_key.name)
+def test_each_route_with_one_right_can_refuse(route: Route) -> None:
+    """The response has a field for the error, or the handler has a function `refuse`."""
+    handler = import_module(route.handler_module)
+    if route.needs is not None and not hasattr(handler, "guard"):
+        response = response_class(route.api_key)()
+        assert hasattr(handler, "refuse") or hasattr(response, "error_code")
