@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient
 from kwire.cli.app import app
 from kwire.cli.declared_state.found import look
 from kwire.cli.declared_state.reading import SECTIONS
-from kwire.cli.declared_state.state import Found
+from kwire.cli.declared_state.state import FoundState
 from kwire.cli.grammar.asking import NO_TERMINAL
 from kwire.client.cluster import Cluster
 from kwire.conformance.apache_kafka import ApacheKafka
@@ -70,7 +70,7 @@ def run(
     return told
 
 
-def all_of(broker: BrokerProcess | str) -> Found:
+def all_of(broker: BrokerProcess | str) -> FoundState:
     bootstrap = broker if isinstance(broker, str) else broker.bootstrap
     with Cluster(bootstrap, timeout_s=60) as cluster:
         return look(cluster, SECTIONS)
@@ -98,9 +98,9 @@ def test_apply_makes_all_changes_once_and_none_the_second_time(
     told = run(broker, "apply", declared, "--dry-run", env=known)
     assert "+ topic orders: 3 partitions\n    cleanup.policy = compact,delete\n" in told.stdout
     assert "geheim" not in told.output
-    assert all_of(broker) == Found()
+    assert all_of(broker) == FoundState()
     run(broker, "apply", declared, "--check", status=1, env=known)
-    assert all_of(broker) == Found()
+    assert all_of(broker) == FoundState()
     told = run(broker, "apply", declared, "--yes", env=known)
     assert "13 changes made" in told.stderr
     found = all_of(broker)
@@ -129,7 +129,7 @@ def test_export_applied_to_an_empty_broker_gives_the_same_state(
     assert "3 records of orders" in told.stderr
     assert "geheim" not in file.read_text()
     run(there, "apply", file, "--yes", status=1)  # no password is known
-    assert all_of(there) == Found()
+    assert all_of(there) == FoundState()
     run(there, "apply", file, "--yes", env={"PASSWORD_OF_ALICE": "a", "PASSWORD_OF_BOB": "b"})
     assert all_of(there) == all_of(here)
     assert records_of(there, "orders") == records_of(here, "orders")
@@ -230,7 +230,7 @@ def test_apply_without_a_terminal_needs_yes_or_dry_run(
     file.write_text(SIMPLE)
     told = run(broker, "apply", file, status=2)
     assert NO_TERMINAL in told.stderr
-    assert all_of(broker) == Found(untold=all_of(broker).untold)
+    assert all_of(broker) == FoundState(untold=all_of(broker).untold)
 
 
 @pytest.fixture

@@ -16,20 +16,20 @@ from kwire.cli.declared_state.files import Declaration, password_of, records_of
 from kwire.cli.declared_state.found import look, sections_of
 from kwire.cli.declared_state.plan import (
     AddAcl,
-    AddPartitions,
     AlterConfigs,
     AlterQuotas,
+    ApplyPlan,
     Change,
-    CreateTopic,
-    DeleteTopic,
-    Plan,
+    PartitionIncrease,
     RemoveAcl,
     RemovePassword,
     SeedTopic,
     SetPassword,
+    TopicCreation,
+    TopicDeletion,
     plan,
 )
-from kwire.cli.declared_state.state import Acl, Seed
+from kwire.cli.declared_state.state import DeclaredAcl, Seed
 from kwire.cli.declared_state.words import title
 from kwire.cli.text.suggestions import suggesting_settings
 from kwire.client.access import acls as client_acls
@@ -52,7 +52,7 @@ class ApplyOutcome:
 
 def planned(
     cluster: Cluster, declaration: Declaration, *, prune: bool = False, passwords: bool = False
-) -> Plan:
+) -> ApplyPlan:
     """The plan for a declaration, with conflicts if the brokers refuse a change.
 
     Raises ClientError.
@@ -70,7 +70,7 @@ def _objections(cluster: Cluster, changes: Iterable[Change], folder: Path) -> li
     problems = []
     for change in changes:
         try:
-            if isinstance(change, CreateTopic):
+            if isinstance(change, TopicCreation):
                 _create(cluster, change, validate_only=True)
             elif isinstance(change, AlterConfigs):
                 _alter(cluster, change, validate_only=True)
@@ -100,7 +100,7 @@ def carry_out(
             _make(cluster, change, folder)
         except (ClientError, DeclarationError, OSError) as problem:
             outcome.failures.append(f"{title(change)}: {problem}")
-            if isinstance(change, CreateTopic):
+            if isinstance(change, TopicCreation):
                 missing.add(change.name)
             if isinstance(problem, BrokerUnreachable | RequestTimedOut):
                 return outcome
@@ -112,11 +112,11 @@ def carry_out(
 
 def _make(cluster: Cluster, change: Change, folder: Path) -> None:
     match change:
-        case CreateTopic():
+        case TopicCreation():
             _create(cluster, change)
-        case AddPartitions(name, _, after):
+        case PartitionIncrease(name, _, after):
             add_partitions(cluster, name, after)
-        case DeleteTopic(name):
+        case TopicDeletion(name):
             delete_topic(cluster, name)
         case AlterConfigs():
             _alter(cluster, change)
@@ -142,7 +142,7 @@ def _grant(cluster: Cluster, change: Change, folder: Path) -> None:
             alter_quotas(cluster, dict(entity), {name: rate for name, (_, rate) in rates.items()})
 
 
-def _create(cluster: Cluster, change: CreateTopic, *, validate_only: bool = False) -> None:
+def _create(cluster: Cluster, change: TopicCreation, *, validate_only: bool = False) -> None:
     with suggesting_settings("topic", change.configs):
         create_topic(
             cluster,
@@ -180,7 +180,7 @@ def _seed(cluster: Cluster, name: str, seeds: Iterable[Seed], folder: Path) -> N
     producer.flush()
 
 
-def _rule(acl: Acl) -> client_acls.Acl:
+def _rule(acl: DeclaredAcl) -> client_acls.Acl:
     def constant(word: str) -> str:
         return word.upper().replace("-", "_")
 

@@ -9,10 +9,10 @@ from kwire.cli.declared_state.reading import SECTIONS
 from kwire.cli.declared_state.state import (
     ENTITY_KINDS,
     MECHANISMS,
-    Acl,
     Declared,
+    DeclaredAcl,
     Entity,
-    Found,
+    FoundState,
     FoundTopic,
 )
 from kwire.client.access import acls as client_acls
@@ -47,7 +47,9 @@ def sections_of(declared: Declared) -> list[str]:
     return [each for each in SECTIONS if getattr(declared, each.replace("-", "_")) is not None]
 
 
-def look(cluster: Cluster, sections: Collection[str], declared: Declared | None = None) -> Found:
+def look(
+    cluster: Cluster, sections: Collection[str], declared: Declared | None = None
+) -> FoundState:
     """What the cluster has in these sections; where it does not tell of one, `untold` says why.
 
     Which settings and which ends of partitions are looked at `declared` says.  Raises ClientError.
@@ -71,7 +73,7 @@ def look(cluster: Cluster, sections: Collection[str], declared: Declared | None 
     groups, metrics = wanted.groups or {}, wanted.client_metrics or {}
     seeded = {name for name, topic in (wanted.topics or {}).items() if topic.seeds}
     nothing: dict[str, dict[str, str]] = {}
-    return Found(
+    return FoundState(
         topics=told("topics", lambda: found_topics(cluster, seeded), {}),
         users=told("users", lambda: _users(cluster), {}),
         acls=told("acls", lambda: _acls(cluster), frozenset()),
@@ -150,9 +152,9 @@ def _users(cluster: Cluster) -> dict[str, Mapping[str, int]]:
     }
 
 
-def _acls(cluster: Cluster) -> frozenset[Acl]:
+def _acls(cluster: Cluster) -> frozenset[DeclaredAcl]:
     return frozenset(
-        Acl(
+        DeclaredAcl(
             _word(each.resource.name),
             each.name,
             _word(each.pattern.name),

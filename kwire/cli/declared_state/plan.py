@@ -15,16 +15,16 @@ from typing import Final, TypeVar
 
 from kwire.cli.declared_state.state import (
     ITERATIONS_MIN,
-    Acl,
     Declared,
+    DeclaredAcl,
+    DeclaredTopic,
+    DeclaredUser,
     Entity,
-    Found,
+    FoundState,
     FoundTopic,
     Secret,
     Seed,
     Settings,
-    Topic,
-    User,
     is_kafkas_own,
 )
 
@@ -40,7 +40,7 @@ CLIENT_METRICS: Final = "client-metrics"
 
 
 @dataclass(frozen=True, slots=True)
-class CreateTopic:
+class TopicCreation:
     name: str
     partitions: int | None
     replication: int | None
@@ -48,14 +48,14 @@ class CreateTopic:
 
 
 @dataclass(frozen=True, slots=True)
-class AddPartitions:
+class PartitionIncrease:
     name: str
     before: int
     after: int
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteTopic:
+class TopicDeletion:
     name: str
 
 
@@ -93,12 +93,12 @@ class RemovePassword:
 
 @dataclass(frozen=True, slots=True)
 class AddAcl:
-    acl: Acl
+    acl: DeclaredAcl
 
 
 @dataclass(frozen=True, slots=True)
 class RemoveAcl:
-    acl: Acl
+    acl: DeclaredAcl
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +108,9 @@ class AlterQuotas:
 
 
 Change = (
-    CreateTopic
-    | AddPartitions
-    | DeleteTopic
+    TopicCreation
+    | PartitionIncrease
+    | TopicDeletion
     | AlterConfigs
     | SeedTopic
     | SetPassword
@@ -122,14 +122,16 @@ Change = (
 
 
 @dataclass(slots=True)
-class Plan:
+class ApplyPlan:
     """The changes.  If there are `conflicts`, messages about impossible changes, none is made."""
 
     changes: list[Change] = field(default_factory=list)
     conflicts: list[str] = field(default_factory=list)
 
 
-def plan(declared: Declared, found: Found, *, prune: bool = False, passwords: bool = False) -> Plan:
+def plan(
+    declared: Declared, found: FoundState, *, prune: bool = False, passwords: bool = False
+) -> ApplyPlan:
     """The plan that changes `found` to `declared`.
 
     With `prune`, things that the sections of the declaration do not name are removed.  With
@@ -149,7 +151,7 @@ def plan(declared: Declared, found: Found, *, prune: bool = False, passwords: bo
     ]
     if prune:
         changes += [*planning.removals()]
-    return Plan(changes, planning.conflicts)
+    return ApplyPlan(changes, planning.conflicts)
 
 
 def same_value(one: str, other: str) -> bool:
@@ -187,7 +189,7 @@ def edits_of(
 class _Planning:
     """One comparison of the declared and the found state, which collects conflicts."""
 
-    def __init__(self, declared: Declared, found: Found, prune: bool, passwords: bool) -> None:
+    def __init__(self, declared: Declared, found: FoundState, prune: bool, passwords: bool) -> None:
         self._declared = declared
         self._found = found
         self._prune = prune
@@ -206,11 +208,11 @@ class _Planning:
         for name, topic in (self._declared.topics or {}).items():
             there = self._found.topics.get(name)
             if there is None:
-                yield CreateTopic(name, topic.partitions, topic.replication, topic.configs)
+                yield TopicCreation(name, topic.partitions, topic.replication, topic.configs)
             else:
                 yield from self._altered(name, topic, there)
 
-    def _altered(self, name: str, topic: Topic, there: FoundTopic) -> Iterator[Change]:
+    def _altered(self, name: str, topic: DeclaredTopic, there: FoundTopic) -> Iterator[Change]:
         wanted = topic.partitions or there.partitions
         if wanted < there.partitions:
             self.conflicts.append(
@@ -218,7 +220,7 @@ class _Planning:
                 " number can only be raised"
             )
         elif wanted > there.partitions:
-            yield AddPartitions(name, there.partitions, wanted)
+            yield PartitionIncrease(name, there.partitions, wanted)
         if topic.replication not in (None, there.replication):
             self.conflicts.append(
                 f"topic {name} has {there.replication} replicas of each partition, and"
@@ -256,7 +258,7 @@ class _Planning:
                 yield from self._password(name, user, mechanism, has, wanted)
 
     def _password(
-        self, name: str, user: User, mechanism: str, there: int | None, iterations: int
+        self, name: str, user: DeclaredUser, mechanism: str, there: int | None, iterations: int
     ) -> Iterator[Change]:
         if iterations == there and not (self._passwords and user.password is not None):
             return
@@ -306,10 +308,10 @@ class _Planning:
         if declared.topics is not None:
             for name in _missing(found.topics, declared.topics):
                 if not is_kafkas_own(name, found.topics[name]):
-                    yield DeleteTopic(name)
+                    yield TopicDeletion(name)
 
 
-def _denying_first(acl: Acl) -> tuple[bool, Acl]:
+def _denying_first(acl: DeclaredAcl) -> tuple[bool, DeclaredAcl]:
     return acl.permission != "deny", acl
 
 

@@ -24,8 +24,10 @@ from kwire.cli.declared_state.state import (
     ITERATIONS_MAX,
     ITERATIONS_MIN,
     MECHANISMS,
-    Acl,
     Declared,
+    DeclaredAcl,
+    DeclaredTopic,
+    DeclaredUser,
     Entity,
     Inline,
     Secret,
@@ -33,8 +35,6 @@ from kwire.cli.declared_state.state import (
     Seed,
     SeedFile,
     SeedFormat,
-    Topic,
-    User,
 )
 from kwire.cluster.metadata.topic_names import why_invalid
 
@@ -166,11 +166,11 @@ class _Reading:
             client_metrics=each("client-metrics", self.settings),
         )
 
-    def topic(self, value: object, path: Path) -> Topic:
+    def topic(self, value: object, path: Path) -> DeclaredTopic:
         if problem := why_invalid(str(path[-1])):
             self.wrong(path, problem)
         fields = self.mapping(value, path, TOPIC_FIELDS)
-        return Topic(
+        return DeclaredTopic(
             self.number(fields.get("partitions"), (*path, "partitions"), 1, PARTITIONS_MAX),
             self.number(fields.get("replication"), (*path, "replication"), 1, REPLICAS_MAX),
             self.settings(fields.get("configs"), (*path, "configs")),
@@ -210,11 +210,11 @@ class _Reading:
             self.wrong((*path, "key"), "is a column of CSV; other records have keys of their own")
         return SeedFile(name, kind, key)
 
-    def user(self, value: object, path: Path) -> User:
+    def user(self, value: object, path: Path) -> DeclaredUser:
         fields = self.mapping(value, path, USER_FIELDS)
         iterations = self.iterations(fields.get("iterations"), (*path, "iterations"))
         mechanisms = self.mechanisms(fields.get("mechanisms"), (*path, "mechanisms"))
-        return User(
+        return DeclaredUser(
             self.secret(fields["password"], (*path, "password")) if "password" in fields else None,
             {each: own or iterations for each, own in mechanisms.items()},
         )
@@ -249,11 +249,11 @@ class _Reading:
         self.wrong(path, f"{problem} (in quotes, where it is a number)")
         return Secret(SecretSource.TEXT, "")
 
-    def acls(self, value: object) -> frozenset[Acl]:
+    def acls(self, value: object) -> frozenset[DeclaredAcl]:
         listed = enumerate(self.sequence(value, ("acls",)))
         return frozenset(acl for n, each in listed for acl in self.rules(each, ("acls", n)))
 
-    def rules(self, value: object, path: Path) -> list[Acl]:
+    def rules(self, value: object, path: Path) -> list[DeclaredAcl]:
         """The ACLs of an entry, one for each operation."""
         fields = self.mapping(value, path, ACL_FIELDS)
         resource, name = self.resource(fields, path)
@@ -265,7 +265,7 @@ class _Reading:
         if not operations:
             self.wrong(path, f"operations are missing: {', '.join(OPERATIONS)}")
         return [
-            Acl(
+            DeclaredAcl(
                 resource,
                 name,
                 self.word(fields.get("pattern", "literal"), (*path, "pattern"), PATTERNS),

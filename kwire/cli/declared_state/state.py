@@ -74,7 +74,7 @@ Seed = SeedFile | Inline
 
 
 @dataclass(frozen=True, slots=True)
-class Topic:
+class DeclaredTopic:
     """A declared topic.  None means any number, and the broker's default for a new topic."""
 
     partitions: int | None = None
@@ -84,7 +84,7 @@ class Topic:
 
 
 @dataclass(frozen=True, slots=True)
-class User:
+class DeclaredUser:
     """A declared user with SCRAM.  Without a password, the user must exist already."""
 
     password: Secret | None = None
@@ -92,7 +92,7 @@ class User:
     """The iterations by mechanism.  None means any, and the minimum for a new user."""
 
 
-class Acl(NamedTuple):
+class DeclaredAcl(NamedTuple):
     """An ACL, in the words of `kwire acls`."""
 
     resource: str
@@ -108,9 +108,9 @@ class Acl(NamedTuple):
 class Declared:
     """The declared state: see the module."""
 
-    topics: Mapping[str, Topic] | None = None
-    users: Mapping[str, User] | None = None
-    acls: frozenset[Acl] | None = None
+    topics: Mapping[str, DeclaredTopic] | None = None
+    users: Mapping[str, DeclaredUser] | None = None
+    acls: frozenset[DeclaredAcl] | None = None
     quotas: Mapping[Entity, Mapping[str, float]] | None = None
     groups: Mapping[str, Settings] | None = None
     client_metrics: Mapping[str, Settings] | None = None
@@ -129,7 +129,7 @@ class FoundTopic:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundState:
     """The state of a cluster.  A section that was not requested is empty.
 
     `untold` has the errors of sections that the cluster did not return.
@@ -138,7 +138,7 @@ class Found:
     topics: Mapping[str, FoundTopic] = field(default_factory=dict)
     users: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Iterations by mechanism."""
-    acls: frozenset[Acl] = frozenset()
+    acls: frozenset[DeclaredAcl] = frozenset()
     quotas: Mapping[Entity, Mapping[str, float]] = field(default_factory=dict)
     groups: Mapping[str, Settings] = field(default_factory=dict)
     client_metrics: Mapping[str, Settings] = field(default_factory=dict)

@@ -16,18 +16,18 @@ from typing import Final
 from kwire.cli.declared_state.plan import (
     TOPIC,
     AddAcl,
-    AddPartitions,
     AlterConfigs,
     AlterQuotas,
     Change,
-    CreateTopic,
-    DeleteTopic,
+    PartitionIncrease,
     RemoveAcl,
     RemovePassword,
     SeedTopic,
     SetPassword,
+    TopicCreation,
+    TopicDeletion,
 )
-from kwire.cli.declared_state.state import Acl, Inline, Seed, entity_text
+from kwire.cli.declared_state.state import DeclaredAcl, Inline, Seed, entity_text
 
 NEW, CHANGED, GONE = "+", "~", "-"
 INDENT: Final = "    "
@@ -52,9 +52,9 @@ def summary(changes: Iterable[Change]) -> str:
 def sign(change: Change) -> str:
     """The sign of a change: NEW, CHANGED or GONE."""
     match change:
-        case CreateTopic() | AddAcl() | SeedTopic() | SetPassword(is_new=True):
+        case TopicCreation() | AddAcl() | SeedTopic() | SetPassword(is_new=True):
             return NEW
-        case DeleteTopic() | RemovePassword() | RemoveAcl():
+        case TopicDeletion() | RemovePassword() | RemoveAcl():
             return GONE
         case AlterConfigs(kind, _, edits) if kind != TOPIC:
             return _sign_of(edits.values())
@@ -74,13 +74,13 @@ def _sign_of(pairs: Iterable[tuple[object, object]]) -> str:
 def title(change: Change) -> str:
     """The change in one line."""
     match change:
-        case CreateTopic(name, partitions, replication):
+        case TopicCreation(name, partitions, replication):
             counts = [_counted(partitions, "partition"), _counted(replication, "replica")]
             told = ", ".join(filter(None, counts))
             return f"topic {name}" + (f": {told}" if told else "")
-        case AddPartitions(name, before, after):
+        case PartitionIncrease(name, before, after):
             return f"topic {name}: {before} -> {after} partitions"
-        case DeleteTopic(name):
+        case TopicDeletion(name):
             return f"topic {name}, with its records"
         case SeedTopic(name, seeds):
             return f"records of topic {name}: {_seeds(seeds)}"
@@ -100,7 +100,7 @@ def title(change: Change) -> str:
 def details(change: Change) -> Iterator[str]:
     """The configs or quotas that a change sets, one a line."""
     match change:
-        case CreateTopic(configs=configs):
+        case TopicCreation(configs=configs):
             yield from (f"{name} = {value}" for name, value in sorted(configs.items()))
         case AlterConfigs(edits=edits):
             for name, (before, after) in sorted(edits.items()):
@@ -110,7 +110,7 @@ def details(change: Change) -> Iterator[str]:
                 yield _edit(name, _number(was), _number(rate))
 
 
-def rule(acl: Acl) -> str:
+def rule(acl: DeclaredAcl) -> str:
     """An ACL as text: `allow User:alice from * to read topic orders`."""
     name = f"{acl.name}*" if acl.pattern == "prefixed" else acl.name
     return (

@@ -13,7 +13,7 @@ from typing import Any, Final
 import yaml
 
 from kwire.cli.declared_state.document import RESOLVED, TAG
-from kwire.cli.declared_state.state import Acl, Found, FoundTopic, is_kafkas_own
+from kwire.cli.declared_state.state import DeclaredAcl, FoundState, FoundTopic, is_kafkas_own
 
 WIDTH: Final = 100
 
@@ -33,7 +33,7 @@ for _name, _pattern, _first in RESOLVED:
     _Dumper.add_implicit_resolver(TAG + _name, re.compile(f"(?:{_pattern})\\Z"), _first)
 
 
-def text_of(found: Found, records: Mapping[str, str] | None = None) -> str:
+def text_of(found: FoundState, records: Mapping[str, str] | None = None) -> str:
     """The text of a declaration; `records` maps topics to the files of their records."""
     notes = [f"# {section}: not told, {why}\n" for section, why in found.untold.items()]
     if found.users:
@@ -49,7 +49,7 @@ def text_of(found: Found, records: Mapping[str, str] | None = None) -> str:
     )
 
 
-def content_of(found: Found, records: Mapping[str, str]) -> dict[str, object]:
+def content_of(found: FoundState, records: Mapping[str, str]) -> dict[str, object]:
     """The content of a declaration, without sections that the cluster did not return."""
     sections: dict[str, object] = {
         "topics": {
@@ -100,9 +100,9 @@ def variable_of(user: str, taken: set[str]) -> str:
     return name
 
 
-def _acls(acls: frozenset[Acl]) -> list[dict[str, object]]:
+def _acls(acls: frozenset[DeclaredAcl]) -> list[dict[str, object]]:
     """The ACLs as entries; those that differ only in the operation become one entry."""
-    together: dict[Acl, list[str]] = {}
+    together: dict[DeclaredAcl, list[str]] = {}
     for acl in sorted(acls):
         together.setdefault(acl._replace(operation=""), []).append(acl.operation)
     return [

@@ -14,7 +14,7 @@ _MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
 @dataclass(frozen=True, slots=True)
-class ClientLogin:
+class ClientFileLogin:
     """The bootstrap servers, the trusted authority, and the user with its password."""
 
     bootstrap: str
@@ -26,7 +26,7 @@ class ClientLogin:
         return f"<Login of {self.user} at {self.bootstrap}>"
 
 
-def java(login: ClientLogin) -> dict[str, str]:
+def java(login: ClientFileLogin) -> dict[str, str]:
     """Properties for Java clients, Apache Kafka's tools and kwire (`--command-config`)."""
     return {
         "bootstrap.servers": login.bootstrap,
@@ -40,7 +40,7 @@ def java(login: ClientLogin) -> dict[str, str]:
     }
 
 
-def librdkafka(login: ClientLogin) -> dict[str, str]:
+def librdkafka(login: ClientFileLogin) -> dict[str, str]:
     """Properties for clients with librdkafka: confluent-kafka, kcat and many others."""
     return {
         "bootstrap.servers": login.bootstrap,
@@ -52,7 +52,7 @@ def librdkafka(login: ClientLogin) -> dict[str, str]:
     }
 
 
-def kafka_python(login: ClientLogin) -> dict[str, str]:
+def kafka_python(login: ClientFileLogin) -> dict[str, str]:
     """Keyword arguments for kafka-python's clients."""
     return {
         "bootstrap_servers": login.bootstrap,
@@ -64,12 +64,12 @@ def kafka_python(login: ClientLogin) -> dict[str, str]:
     }
 
 
-def spark(login: ClientLogin) -> dict[str, str]:
+def spark(login: ClientFileLogin) -> dict[str, str]:
     """Options for Spark's Kafka source and sink."""
     return {f"kafka.{name}": value for name, value in java(login).items()}
 
 
-def files(login: ClientLogin) -> dict[str, str]:
+def files(login: ClientFileLogin) -> dict[str, str]:
     """The content of each file by its name."""
     return {
         "client.properties": properties_text(java(login)),

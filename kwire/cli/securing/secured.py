@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from kwire.cli.securing.client_files import MECHANISM, ClientLogin, files
+from kwire.cli.securing.client_files import MECHANISM, ClientFileLogin, files
 from kwire.cluster.decisions.scram_changes import CredentialChange, CredentialUpsertion
 from kwire.cluster.metadata.credentials import MECHANISMS, credentials_of
 from kwire.security.authority import STANDARD
@@ -132,7 +132,7 @@ class Secured:
 
     def write_client_files(self, bootstrap: str) -> None:
         """Write the files with which clients log in, which only their owner can read."""
-        login = ClientLogin(bootstrap, self.folder / AUTHORITY, USER, self._password())
+        login = ClientFileLogin(bootstrap, self.folder / AUTHORITY, USER, self._password())
         for name, content in files(login).items():
             write_secret(self.folder / name, content.encode())
             log.info("clients log in as %s with %s", USER, self.folder / name)

@@ -89,7 +89,7 @@ def command(
     asked = {**asked_for(apis, which), **({"bytes": True} if keep_bytes else {})}
     with ExitStack() as ending:
         followed = [
-            ending.enter_context(BrokerTrace(each, asked))
+            ending.enter_context(TracedBroker(each, asked))
             for each in controls_from(control, brokers)
         ]
         events = all_events(followed, only_errors=errors)
@@ -170,7 +170,7 @@ def clocks_from(first: ControlClient) -> Callable[[int | None], Clock]:
     return lambda broker_id: Clock(first.at_port(first.port + (broker_id or 1) - 1))
 
 
-class BrokerTrace:
+class TracedBroker:
     """A trace at one broker, which the end of the `with` block removes."""
 
     def __init__(self, control: ControlClient, asked: Mapping[str, Any]) -> None:
@@ -195,7 +195,7 @@ class BrokerTrace:
             self._last = events[-1]["number"]
         return events
 
-    def __enter__(self) -> BrokerTrace:
+    def __enter__(self) -> TracedBroker:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -207,7 +207,7 @@ class BrokerTrace:
             click.echo(f"kwire: {printable(str(problem))}", err=True)
 
 
-def all_events(traces: list[BrokerTrace], *, only_errors: bool) -> Iterator[Mapping[str, Any]]:
+def all_events(traces: list[TracedBroker], *, only_errors: bool) -> Iterator[Mapping[str, Any]]:
     """The new events of all brokers.  Raises ControlError once no broker answers."""
     while True:
         events = joined(trace.new() for trace in traces)

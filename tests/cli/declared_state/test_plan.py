@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 from kwire.cli.declared_state.document import Document, read
 from kwire.cli.declared_state.plan import (
     AddAcl,
-    AddPartitions,
     AlterConfigs,
     AlterQuotas,
     Change,
-    CreateTopic,
-    DeleteTopic,
+    PartitionIncrease,
     RemoveAcl,
     RemovePassword,
     SeedTopic,
     SetPassword,
+    TopicCreation,
+    TopicDeletion,
     plan,
     same_value,
 )
@@ -28,16 +28,16 @@ from kwire.cli.declared_state.reading import OPERATIONS, QUOTAS, declared_by
 from kwire.cli.declared_state.state import (
     ITERATIONS_MIN,
     MECHANISMS,
-    Acl,
     Declared,
+    DeclaredAcl,
+    DeclaredTopic,
+    DeclaredUser,
     Entity,
-    Found,
+    FoundState,
     FoundTopic,
     Inline,
     Secret,
     SecretSource,
-    Topic,
-    User,
 )
 from kwire.cli.declared_state.words import lines, summary
 from kwire.cli.declared_state.writing import content_of, text_of
@@ -53,7 +53,7 @@ KINDS = {"group": "groups", "client-metrics": "client_metrics"}
 class Model:
     """What a cluster becomes by changes, as Apache Kafka makes them."""
 
-    def __init__(self, found: Found) -> None:
+    def __init__(self, found: FoundState) -> None:
         self.topics = dict(found.topics)
         self.users = {name: dict(its) for name, its in found.users.items()}
         self.acls = set(found.acls)
@@ -63,11 +63,11 @@ class Model:
             "client_metrics": {name: dict(its) for name, its in found.client_metrics.items()},
         }
 
-    def found(self) -> Found:
+    def found(self) -> FoundState:
         def kept(named: Mapping[K, dict[str, V]]) -> dict[K, dict[str, V]]:
             return {name: its for name, its in named.items() if its}
 
-        return Found(
+        return FoundState(
             self.topics,
             kept(self.users),
             frozenset(self.acls),
@@ -78,14 +78,14 @@ class Model:
 
     def make(self, change: Change) -> None:
         match change:
-            case CreateTopic(name, partitions, replication, configs):
+            case TopicCreation(name, partitions, replication, configs):
                 assert name not in self.topics
                 made = FoundTopic(partitions or 1, replication or 1, dict(configs), is_empty=True)
                 self.topics[name] = made
-            case AddPartitions(name, before, after):
+            case PartitionIncrease(name, before, after):
                 assert self.topics[name].partitions == before < after
                 self._replace(name, partitions=after)
-            case DeleteTopic(name):
+            case TopicDeletion(name):
                 del self.topics[name]
             case SeedTopic(name):
                 assert self.topics[name].is_empty
@@ -133,7 +133,7 @@ settings = st.dictionaries(st.sampled_from(["p", "q.r"]), values, max_size=2)
 counts = st.integers(1, 4)
 mechanisms = st.sampled_from(MECHANISMS)
 acls = st.builds(
-    Acl,
+    DeclaredAcl,
     st.sampled_from(["topic", "group", "user"]),
     names,
     st.sampled_from(["literal", "prefixed"]),
@@ -157,7 +157,7 @@ named_settings = st.dictionaries(
     names, st.dictionaries(st.sampled_from(["p", "q"]), values, min_size=1), max_size=3
 )
 clusters = st.builds(
-    Found,
+    FoundState,
     st.dictionaries(
         names,
         st.builds(FoundTopic, counts, counts, settings, st.booleans(), st.booleans()),
@@ -177,7 +177,7 @@ declarations = st.builds(
     | st.dictionaries(
         names,
         st.builds(
-            Topic,
+            DeclaredTopic,
             st.none() | counts,
             st.none(),
             settings,
@@ -189,7 +189,7 @@ declarations = st.builds(
     | st.dictionaries(
         names,
         st.builds(
-            User,
+            DeclaredUser,
             st.just(Secret(SecretSource.TEXT, "secret")),
             st.dictionaries(mechanisms, st.none() | st.integers(4096, 16384), min_size=1),
         ),
@@ -202,7 +202,7 @@ declarations = st.builds(
 )
 
 
-def made(declared: Declared, found: Found, *, prune: bool) -> Found:
+def made(declared: Declared, found: FoundState, *, prune: bool) -> FoundState:
     """What the cluster is once the plan is carried out, whatever its conflicts."""
     model = Model(found)
     for change in plan(declared, found, prune=prune).changes:
@@ -211,13 +211,15 @@ def made(declared: Declared, found: Found, *, prune: bool) -> Found:
 
 
 @given(declarations, clusters, st.booleans())
-def test_plan_after_applying_a_plan_is_empty(declared: Declared, found: Found, prune: bool) -> None:
+def test_plan_after_applying_a_plan_is_empty(
+    declared: Declared, found: FoundState, prune: bool
+) -> None:
     after = made(declared, found, prune=prune)
     assert plan(declared, after, prune=prune).changes == []
 
 
 @given(declarations, clusters)
-def test_plan_without_prune_removes_nothing(declared: Declared, found: Found) -> None:
+def test_plan_without_prune_removes_nothing(declared: Declared, found: FoundState) -> None:
     after = made(declared, found, prune=False)
     assert found.topics.keys() <= after.topics.keys()
     assert found.acls <= after.acls
@@ -234,7 +236,7 @@ def test_plan_without_prune_removes_nothing(declared: Declared, found: Found) ->
 
 @given(declarations, clusters)
 def test_plan_with_prune_keeps_declared_and_internal_topics(
-    declared: Declared, found: Found
+    declared: Declared, found: FoundState
 ) -> None:
     after = made(declared, found, prune=True)
     own = {n for n, t in found.topics.items() if t.is_internal or n.startswith("__")}
@@ -255,10 +257,10 @@ def test_plan_with_prune_keeps_declared_and_internal_topics(
 
 
 @given(clusters)
-def test_export_applied_to_an_empty_cluster_gives_the_same_state(found: Found) -> None:
+def test_export_applied_to_an_empty_cluster_gives_the_same_state(found: FoundState) -> None:
     text = text_of(found)
     declared = declared_by(read(text, "export.yaml"))
-    after = made(declared, Found(), prune=False)
+    after = made(declared, FoundState(), prune=False)
     kept = {
         name: FoundTopic(topic.partitions, topic.replication, topic.configs, is_empty=True)
         for name, topic in found.topics.items()
@@ -278,18 +280,20 @@ def test_export_applied_to_an_empty_cluster_gives_the_same_state(found: Found) -
 
 def test_plan_seeds_records_only_once() -> None:
     seeds = (Inline({"value": "v"}, "here"),)
-    declared = Declared({"t": Topic(seeds=seeds)})
+    declared = Declared({"t": DeclaredTopic(seeds=seeds)})
     there = {"t": FoundTopic(1, 1, is_empty=False)}
-    assert plan(declared, Found(there)).changes == []
+    assert plan(declared, FoundState(there)).changes == []
     there = {"t": FoundTopic(1, 1, is_empty=True)}
-    assert plan(declared, Found(there)).changes == [SeedTopic("t", seeds)]
+    assert plan(declared, FoundState(there)).changes == [SeedTopic("t", seeds)]
 
 
 def test_plan_reports_impossible_changes_as_conflicts() -> None:
     declared = Declared(
-        {"t": Topic(partitions=1, replication=3)}, users={"u": User()}, acls=frozenset()
+        {"t": DeclaredTopic(partitions=1, replication=3)},
+        users={"u": DeclaredUser()},
+        acls=frozenset(),
     )
-    found = Found({"t": FoundTopic(2, 1)}, untold={"acls": "no authorizer", "quotas": "old"})
+    found = FoundState({"t": FoundTopic(2, 1)}, untold={"acls": "no authorizer", "quotas": "old"})
     made = plan(declared, found)
     assert made.changes == []
     assert made.conflicts == [
@@ -303,27 +307,29 @@ def test_plan_reports_impossible_changes_as_conflicts() -> None:
 
 
 def test_plan_needs_no_password_for_an_existing_user() -> None:
-    found = Found(users={"u": {MECHANISMS[0]: 8192}})
-    assert plan(Declared(users={"u": User()}), found).changes == []
+    found = FoundState(users={"u": {MECHANISMS[0]: 8192}})
+    assert plan(Declared(users={"u": DeclaredUser()}), found).changes == []
     secret = Secret(SecretSource.ENV, "X")
-    there = Declared(users={"u": User(secret)})
+    there = Declared(users={"u": DeclaredUser(secret)})
     assert plan(there, found).changes == []
     assert plan(there, found, passwords=True).changes == [
         SetPassword("u", MECHANISMS[0], 8192, secret, is_new=False)
     ]
-    other = Declared(users={"u": User(secret, {MECHANISMS[0]: ITERATIONS_MIN})})
+    other = Declared(users={"u": DeclaredUser(secret, {MECHANISMS[0]: ITERATIONS_MIN})})
     assert [type(each) for each in plan(other, found).changes] == [SetPassword]
 
 
 def test_plan_adds_acls_before_users_and_removes_them_after() -> None:
-    allow, deny = (Acl("topic", "t", "literal", "User:u", "*", "all", p) for p in ("allow", "deny"))
-    declared = Declared(
-        users={"u": User(Secret(SecretSource.TEXT, "x"))}, acls=frozenset({allow, deny})
+    allow, deny = (
+        DeclaredAcl("topic", "t", "literal", "User:u", "*", "all", p) for p in ("allow", "deny")
     )
-    come = plan(declared, Found()).changes
+    declared = Declared(
+        users={"u": DeclaredUser(Secret(SecretSource.TEXT, "x"))}, acls=frozenset({allow, deny})
+    )
+    come = plan(declared, FoundState()).changes
     assert come[:2] == [AddAcl(deny), AddAcl(allow)]
     assert isinstance(come[2], SetPassword)
-    found = Found(users={"u": {MECHANISMS[0]: 4096}}, acls=frozenset({allow, deny}))
+    found = FoundState(users={"u": {MECHANISMS[0]: 4096}}, acls=frozenset({allow, deny}))
     gone = plan(Declared(users={}, acls=frozenset()), found, prune=True).changes
     assert gone == [RemovePassword("u", MECHANISMS[0]), RemoveAcl(allow), RemoveAcl(deny)]
 
@@ -348,7 +354,7 @@ acls: [{principal: User:alice, topic: ord, pattern: prefixed, operations: read}]
 quotas: [{user: null, client-id: c, producer_byte_rate: 1048576}]
 groups: {}
 """
-    found = Found(
+    found = FoundState(
         {"more": FoundTopic(2, 1, {"retention.ms": "1", "x": "y"}), "old": FoundTopic(1, 1)},
         groups={"g": {"a": "1"}},
     )

@@ -7,15 +7,15 @@ import pytest
 from kwire.cli.declared_state.document import DeclarationError, Document, read
 from kwire.cli.declared_state.reading import declared_by
 from kwire.cli.declared_state.state import (
-    Acl,
     Declared,
+    DeclaredAcl,
+    DeclaredTopic,
+    DeclaredUser,
     Inline,
     Secret,
     SecretSource,
     SeedFile,
     SeedFormat,
-    Topic,
-    User,
 )
 
 WHOLE = """
@@ -51,7 +51,7 @@ def test_declared_by_parses_all_sections() -> None:
     found = declared_by(read(WHOLE, "x.yaml"))
     assert found == Declared(
         topics={
-            "orders": Topic(
+            "orders": DeclaredTopic(
                 6,
                 3,
                 {
@@ -68,20 +68,22 @@ def test_declared_by_parses_all_sections() -> None:
                     SeedFile("more.jsonl", SeedFormat.RECORDS),
                 ),
             ),
-            "bare": Topic(),
-            "rows": Topic(seeds=(SeedFile("rows.csv", SeedFormat.CSV, "id"),)),
+            "bare": DeclaredTopic(),
+            "rows": DeclaredTopic(seeds=(SeedFile("rows.csv", SeedFormat.CSV, "id"),)),
         },
         users={
-            "alice": User(
+            "alice": DeclaredUser(
                 Secret(SecretSource.ENV, "ALICE"), {"SCRAM-SHA-512": 8192, "SCRAM-SHA-256": 8192}
             ),
-            "bob": User(None, {"SCRAM-SHA-256": 4097}),
+            "bob": DeclaredUser(None, {"SCRAM-SHA-256": 4097}),
         },
         acls=frozenset(
             {
-                Acl("topic", "ord", "prefixed", "User:alice", "*", "read", "allow"),
-                Acl("topic", "ord", "prefixed", "User:alice", "*", "describe-configs", "allow"),
-                Acl(
+                DeclaredAcl("topic", "ord", "prefixed", "User:alice", "*", "read", "allow"),
+                DeclaredAcl(
+                    "topic", "ord", "prefixed", "User:alice", "*", "describe-configs", "allow"
+                ),
+                DeclaredAcl(
                     "cluster", "kafka-cluster", "literal", "User:*", "10.0.0.1", "describe", "deny"
                 ),
             }
