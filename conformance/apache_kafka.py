@@ -214,7 +214,7 @@ def run(
 
     Short tools share a Java machine (see `resident`).
     """
-    if class_name in resident.TOOLS:
+    if class_name in resident.TOOLS and resident.JVM_OPTIONS not in os.environ:
         machine = resident.server(
             version, libs(version), cache_dir(), partial(command, version=version)
         )

@@ -46,6 +46,9 @@ TOOLS = frozenset(
 )
 """The classes that `run` takes."""
 
+JVM_OPTIONS = "JAVA_TOOL_OPTIONS"
+"""Options for each Java machine, in the environment.  One that runs already would not take them."""
+
 SOURCE = Path(__file__).with_name("ToolServer.java")
 END_TIMEOUT_S = 10
 
