@@ -2,8 +2,8 @@
 
 A node is one of KRaft (`ApacheKafka`), or a broker of a cluster on ZooKeeper (`ZooKeeperBroker`).
 
-The jars come from Maven Central by `mvn dependency:copy-dependencies`, once a version, into the
-user's cache directory. A folder of jars that is there already is named by KWIRE_APACHE_KAFKA_LIBS.
+`mvn dependency:copy-dependencies` downloads the jars of a version once from Maven Central, into the
+user's cache directory.  KWIRE_APACHE_KAFKA_LIBS may name a folder of jars to use instead.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kwire.testing.hosting.process import answers
 
 VERSION = "4.3.1"
 ZOOKEEPER_VERSION = "3.9.2"
-"""The last version whose brokers form a cluster on ZooKeeper; its jars have a ZooKeeper, too."""
+"""The last version with clusters on ZooKeeper; its jars include ZooKeeper."""
 LIBS_VARIABLE = "KWIRE_APACHE_KAFKA_LIBS"
 LOG4J_VERSION = "2.25.1"
 DEPENDENCY_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1"
@@ -37,9 +37,9 @@ CLUSTER_ID = "kwireConformanceKfk0A"
 MAVEN_TIMEOUT_S = 900  # some 100 MB of jars
 START_TIMEOUT_S = 300
 
-# Short-lived tools and test brokers: the time to start matters, not the peak rate.
+# For short-lived tools and test brokers, which must start quickly rather than run fast.
 QUICK_JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
-# What kafka-server-start.sh and kafka-run-class.sh give a broker, for measuring.
+# The options of kafka-server-start.sh and kafka-run-class.sh, for measurements.
 SERVER_JVM = (
     "-Xmx1G",
     "-Xms1G",
@@ -60,7 +60,7 @@ LOG4J_XML = """<?xml version="1.0" encoding="UTF-8"?>
 </Configuration>
 """
 
-# What versions before 4 read instead.
+# The logging configuration of versions before 4.
 RELOAD4J_PROPERTIES = """log4j.rootLogger=${kwire.log.level}, err
 log4j.appender.err=org.apache.log4j.ConsoleAppender
 log4j.appender.err.Target=System.err
@@ -70,13 +70,13 @@ log4j.appender.err.layout.ConversionPattern=[%d] %p %m (%c)%n
 
 
 class ApacheKafkaError(RuntimeError):
-    """Apache Kafka could not be obtained or started; the message ends with what it printed."""
+    """Apache Kafka could not be downloaded or started; the message ends with its output."""
 
 
 def _artifacts(version: str) -> list[tuple[str, str, str, str]]:
-    """(group, artifact, version, classifier) of everything whose dependencies make the class path.
+    """(group, artifact, version, classifier) of the artifacts that, with dependencies, are needed.
 
-    Kafka 4 leaves the choice of a logging backend to its distribution; 3.x jars bring reload4j.
+    Kafka 4 leaves the choice of a logging backend to its distribution; 3.x depends on reload4j.
     """
     kafka = "org.apache.kafka"
     names = ["kafka_2.13", "kafka-tools", "kafka-streams"]
@@ -125,19 +125,19 @@ def libs(version: str = VERSION) -> Path:
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
     with open(target.parent / f"{version}.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # of several processes one downloads
+        fcntl.flock(lock, fcntl.LOCK_EX)  # only one process downloads
         if not target.is_dir():
-            _obtain(version, target)
+            _download(version, target)
     return target
 
 
-def _obtain(version: str, target: Path) -> None:
-    """Copy the jars to a temporary folder beside `target`, then rename it: all or nothing."""
+def _download(version: str, target: Path) -> None:
+    """Download the jars to a temporary folder beside `target`, and rename it to `target`."""
     maven = shutil.which("mvn")
     if maven is None:
         raise java.JavaMissing(
-            f"no mvn on PATH: Maven obtains Apache Kafka {version} (or name a folder of its jars"
-            f" in {LIBS_VARIABLE})"
+            f"no mvn on PATH: Maven downloads Apache Kafka {version} (or set {LIBS_VARIABLE} to a"
+            " folder of its jars)"
         )
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f"{version}.new-") as folder:
         Path(folder, "pom.xml").write_text(_pom(version))
@@ -156,13 +156,13 @@ def _obtain(version: str, target: Path) -> None:
             timeout=MAVEN_TIMEOUT_S,
         )
         if done.returncode:
-            said = (done.stdout + done.stderr)[-2000:]
-            raise ApacheKafkaError(f"mvn could not obtain Apache Kafka {version}:\n{said}")
+            output = (done.stdout + done.stderr)[-2000:]
+            raise ApacheKafkaError(f"mvn could not download Apache Kafka {version}:\n{output}")
         jars.rename(target)
 
 
 def _logging(version: str) -> str:
-    """Apache Kafka's own logging goes to stderr, so that tools' stdout holds their answer only."""
+    """The option that sends Apache Kafka's logging to stderr; stdout is a tool's result."""
     if int(version.split(".")[0]) >= 4:
         return f"-Dlog4j2.configurationFile={_cached('log4j2.xml', LOG4J_XML)}"
     return f"-Dlog4j.configuration=file:{_cached('log4j.properties', RELOAD4J_PROPERTIES)}"
@@ -187,7 +187,7 @@ def command(
     log_level: str = "WARN",
     plugins: Sequence[Path] = (),
 ) -> list[str]:
-    """The command line that runs `class_name` with the jars of `version`, and of `plugins`."""
+    """The command line that runs `class_name` with the jars of `version` and `plugins`."""
     archived = class_archive.options(libs(version)) if tuple(jvm) == QUICK_JVM else ()
     return [
         str(java.executable()),
@@ -210,7 +210,7 @@ def run(
     timeout_s: float = 600,
     version: str = VERSION,
 ) -> subprocess.CompletedProcess[str]:
-    """Run one Java class to its end; stdout and stderr are captured apart, any status returned.
+    """Run one Java class to its end; stdout and stderr are captured, and no status is an error.
 
     Short tools share a Java machine (see `resident`).
     """
@@ -232,9 +232,9 @@ def run(
 class ApacheKafka(Startable):
     """One KRaft node (broker and controller in one) with its data in `directory`.
 
-    A context manager: started on entry, stopped on exit. `settings` are added to, and win over,
-    those of a single node; the data outlives a stop, so `start` may follow it. `plugins` are jars
-    of classes that settings name.
+    A context manager that starts the node on entry and stops it on exit.  `settings` are added to
+    those of a single node and override them.  The data remains after a stop, so the node can be
+    started again.  `plugins` are jars with classes that settings name.
     """
 
     def __init__(
@@ -294,7 +294,7 @@ class ApacheKafka(Startable):
         }
 
     def format(self) -> None:
-        """Write server.properties, and a storage id into the log directory unless one is there."""
+        """Write server.properties, and format the log directory unless it is formatted."""
         properties = self._write_properties()
         if (self.directory / "data" / "meta.properties").exists():
             return
@@ -311,7 +311,7 @@ class ApacheKafka(Startable):
         return properties
 
     def spawn(self) -> subprocess.Popen[bytes]:
-        """Start the process and return at once (`format` has run); `wait_until_up` waits."""
+        """Start the process and return at once; call `format` before, and `wait_until_up` after."""
         with open(self.log_file, "ab") as out:
             self._process = subprocess.Popen(
                 command(
@@ -325,7 +325,7 @@ class ApacheKafka(Startable):
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
-                start_new_session=True,  # Ctrl-C in pytest must not kill it before its users
+                start_new_session=True,  # Ctrl-C in pytest must end the tests first
             )
         return self._process
 
@@ -354,15 +354,15 @@ class ApacheKafka(Startable):
         self.wait_until_up()
 
     def stop(self) -> None:
-        """SIGTERM and wait for the clean shutdown; SIGKILL when that takes too long."""
+        """Stop the node with SIGTERM and wait; kill it if that takes too long."""
         process, self._process = self._process, None
         if process is not None:
             end(process)
 
     def kill(self) -> None:
-        """End it at once (SIGKILL); `spawn` has it go on with its data.
+        """Kill the node (SIGKILL); `spawn` starts it again with its data.
 
-        On ZooKeeper no start succeeds until the session of the one before has expired.
+        On ZooKeeper, no start succeeds until the session of the killed process has expired.
         """
         process, self._process = self._process, None
         if process is not None:
@@ -373,8 +373,8 @@ class ApacheKafka(Startable):
 class ZooKeeperBroker(ApacheKafka):
     """A broker of a cluster on ZooKeeper, with its data in `directory`.
 
-    `zookeeper_connect` is the setting zookeeper.connect; brokers of one cluster share it, and have
-    a `broker_id` each.
+    `zookeeper_connect` is the setting zookeeper.connect.  The brokers of one cluster have the same
+    one, and different values of `broker_id`.
     """
 
     def __init__(
@@ -408,11 +408,11 @@ class ZooKeeperBroker(ApacheKafka):
         }
 
     def format(self) -> None:
-        """The broker formats its log directories itself, by what ZooKeeper says of the cluster."""
+        """Write server.properties; the broker formats its log directories itself."""
         self._write_properties()
 
     def _is_up(self) -> bool:
-        """The port takes connections before the broker is registered."""
+        """Whether the broker answers; it accepts connections before it is registered."""
         return answers("127.0.0.1", self.port)
 
     def pause(self) -> None:

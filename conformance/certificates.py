@@ -19,7 +19,7 @@ AUTHORITY: Final = "authority.pem"
 
 
 class Certificates:
-    """The authority, and its certificate for a broker on this machine (ECDSA, P-256), as files."""
+    """A certificate authority and a certificate for a broker on this machine (ECDSA, P-256)."""
 
     def __init__(self, folder: Path) -> None:
         authority = trustme.CA(key_type=trustme.KeyType.ECDSA)
@@ -28,13 +28,13 @@ class Certificates:
         authority.cert_pem.write_to_path(self.authority)
         self._broker = folder / BROKER
         self._broker.write_bytes(_as_pkcs_8(own.private_key_pem.bytes()))
-        for each in own.cert_chain_pems:
-            each.write_to_path(self._broker, append=True)
+        for certificate in own.cert_chain_pems:
+            certificate.write_to_path(self._broker, append=True)
         self.context = ssl.create_default_context()
         authority.configure_trust(self.context)
 
     def settings(self) -> dict[str, str]:
-        """A broker's key and whom it trusts, by Kafka's names."""
+        """The settings of a broker with this certificate, by Kafka's names."""
         return {
             "ssl.keystore.type": "PEM",
             "ssl.keystore.location": str(self._broker),
@@ -44,6 +44,6 @@ class Certificates:
 
 
 def _as_pkcs_8(key_pem: bytes) -> bytes:
-    """The form that Kafka takes a key in."""
+    """The key as PKCS #8, the only form that Kafka reads."""
     key = load_pem_private_key(key_pem, None)
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

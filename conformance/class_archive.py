@@ -17,17 +17,17 @@ from pathlib import Path
 from kwire.conformance import java
 
 QUIETLY = ("-Xlog:disable", "-Xlog:all=error:stderr")
-"""Java warns on stdout of classes that it leaves out, where a tool's answer is read."""
+"""Options against warnings: Java prints them on stdout, where a tool's output is read."""
 
 
 def path(libs: Path) -> Path:
-    """Where the archive for a folder of jars and the Java in use is, or would be."""
+    """The path of the archive for a folder of jars and the current Java; it may not exist."""
     return libs.parent / f"{libs.name}-{_kind(libs.resolve()):08x}.jsa"
 
 
 @cache
 def _kind(libs: Path) -> int:
-    """Another Java, and a folder of the same name elsewhere, have another archive."""
+    """A checksum that differs for each Java and each folder of jars."""
     return zlib.crc32(f"{java.executable().resolve()} {_version()} {libs}".encode())
 
 
@@ -48,6 +48,6 @@ def writing(archive: Path) -> tuple[str, ...]:
 
 
 def keep(written: Path, libs: Path) -> None:
-    """Take what a process has written for the archive; where it wrote none, there is none."""
+    """Move a written archive to its place; do nothing if the process has written none."""
     with suppress(FileNotFoundError):
         os.replace(written, path(libs))

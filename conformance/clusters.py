@@ -37,15 +37,15 @@ AUTHORIZERS_ON_ZOOKEEPER = {
 
 def _on_zookeeper(settings: Mapping[str, str]) -> dict[str, str]:
     """The settings for brokers on ZooKeeper that correspond to the given ones."""
-    found = dict(settings)
-    if (named := found.get(AUTHORIZER)) is not None:
-        found[AUTHORIZER] = AUTHORIZERS_ON_ZOOKEEPER.get(named, named)
-    return found
+    translated = dict(settings)
+    if (authorizer := translated.get(AUTHORIZER)) is not None:
+        translated[AUTHORIZER] = AUTHORIZERS_ON_ZOOKEEPER.get(authorizer, authorizer)
+    return translated
 
 
 @contextlib.contextmanager
 def kwire(directory: Path, count: int, more: Mapping[str, str]) -> Iterator[str]:
-    """`kwire serve --brokers COUNT` with `more` settings, but for their ids."""
+    """A cluster of `kwire serve --brokers COUNT` with `more` settings, except the ids."""
     settings = SETTINGS | dict(more)
     settings.pop("node.id", None)
     with SharedClusterProcess(directory, count, settings) as cluster:
@@ -54,7 +54,7 @@ def kwire(directory: Path, count: int, more: Mapping[str, str]) -> Iterator[str]
 
 @contextlib.contextmanager
 def kwire_on_zookeeper(directory: Path, count: int, more: Mapping[str, str]) -> Iterator[str]:
-    """Brokers of kwire and a ZooKeeper, with `more` settings."""
+    """A cluster of kwire brokers with a ZooKeeper and `more` settings."""
     settings = SETTINGS | _on_zookeeper(more)
     first_id = int(settings.pop("node.id", "1"))
     with (
@@ -68,7 +68,7 @@ def kwire_on_zookeeper(directory: Path, count: int, more: Mapping[str, str]) -> 
 
 @contextlib.contextmanager
 def apache_on_zookeeper(directory: Path, count: int, more: Mapping[str, str]) -> Iterator[str]:
-    """Brokers of Apache Kafka 3.9.2 and a ZooKeeper, with `more` settings."""
+    """A cluster of Apache Kafka 3.9.2 brokers with a ZooKeeper and `more` settings."""
     settings = replicated(count) | SETTINGS | _on_zookeeper(more)
     first_id = int(settings.pop("node.id", "1"))
     with ZooKeeperProcess(directory / "zookeeper") as zookeeper:
@@ -76,7 +76,7 @@ def apache_on_zookeeper(directory: Path, count: int, more: Mapping[str, str]) ->
         brokers = []
         for number in range(first_id, first_id + count):
             port = free_port()
-            # Given, not left to its default: a suite looks whether it was.
+            # Set explicitly, because a suite tests whether a setting was set.
             own = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}
             folder = directory / f"broker-{number}"
             broker = ZooKeeperBroker(folder, connect, number, port=port, settings=settings | own)
@@ -87,7 +87,7 @@ def apache_on_zookeeper(directory: Path, count: int, more: Mapping[str, str]) ->
 
 @contextlib.contextmanager
 def apache(directory: Path, count: int, more: Mapping[str, str]) -> Iterator[str]:
-    """Nodes of Apache Kafka's KRaft, with `more` settings but for their ids."""
+    """A KRaft cluster of Apache Kafka nodes with `more` settings, except the ids."""
     settings = replicated(count) | SETTINGS | dict(more)
     ids = range(1, count + 1)
     controllers = {number: free_port() for number in ids}
@@ -125,11 +125,11 @@ def _running(brokers: Sequence[ApacheKafka], ids: Sequence[int]) -> Iterator[Non
 def _wait_until_members(brokers: Sequence[ApacheKafka], ids: frozenset[int]) -> None:
     deadline = time.monotonic() + START_TIMEOUT_S
     while True:
-        known = [cluster_view(broker.port) for broker in brokers]
-        if agreed_controller(known, ids) is not None:
+        views = [cluster_view(broker.port) for broker in brokers]
+        if agreed_controller(views, ids) is not None:
             return
         if time.monotonic() > deadline:
-            raise ApacheKafkaError(f"no cluster of {sorted(ids)}: {known}")
+            raise ApacheKafkaError(f"brokers {sorted(ids)} do not form a cluster: {views}")
         time.sleep(POLL_S)
 
 

@@ -46,10 +46,10 @@ def _chosen(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> C
 @command.command("run")
 @click.option(
     "-b", "--bootstrap-server", "bootstrap", metavar="HOST:PORT",
-    help="The broker that is judged; a kwire of its own is started if none is given.",
+    help="The broker to test; a kwire broker is started if none is given.",
 )  # fmt: skip
 @click.option(
-    "--other-bootstrap-server", "against", metavar="HOST:PORT", help="The broker that is right."
+    "--other-bootstrap-server", "against", metavar="HOST:PORT", help="The reference broker."
 )
 @click.option("--bootstrap", "old_bootstrap", hidden=True)
 @click.option("--against", "old_against", hidden=True)
@@ -64,18 +64,18 @@ def _chosen(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> C
 )  # fmt: skip
 @click.option(
     "--brisk", is_flag=True,
-    help=f"Brokers given by address have {BRISKLY}: play what waits for retention too.",
+    help=f"Brokers given by address have {BRISKLY}: also run scenarios that wait for retention.",
 )  # fmt: skip
 @click.option(
     "--report", "folder", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
-    help=f"Write {', '.join(report.FILES)} (JUnit) there.",
+    help=f"Folder for {', '.join(report.FILES)} (JUnit).",
 )  # fmt: skip
 @click.option(
     "--short", is_flag=True,
-    help="Each case at one version: its API's first, last or first flexible one, by the seed.",
+    help="Each case in one version: its API's first, last or first flexible one, by the seed.",
 )  # fmt: skip
-@click.option("--seed", default=SEED, show_default=True, help="Of what is drawn by chance.")
-@click.option("--workers", default=WORKERS, show_default=True, help="Cases under way at once.")
+@click.option("--seed", default=SEED, show_default=True, help="Seed of the random choices.")
+@click.option("--workers", default=WORKERS, show_default=True, help="Cases at the same time.")
 def run_command(
     bootstrap: str | None,
     against: str | None,
@@ -89,13 +89,13 @@ def run_command(
     seed: str,
     workers: int,
 ) -> None:
-    """Send the same requests to both brokers and compare what comes back.
+    """Send the same requests to both brokers and compare their responses.
 
-    Three parts: every API at every version (wire), stories over several of them (behaviour), and
-    what no client should send (hostile), which may leave topics and groups of odd names behind.
+    Three parts: every API in every version (wire), scenarios of several requests (behaviour), and
+    invalid requests (hostile), which may leave topics and groups with strange names.
 
-    The exit status is 0 if nothing differs but what is known to, 1 if something does, 2 if the
-    command line is wrong or the brokers could not be asked.
+    The exit status is 0 if there is no unknown difference, 1 if there is one, 2 if the command line
+    is wrong or a broker does not answer.
     """
     bootstrap, against = bootstrap or old_bootstrap, against or old_against
     brisk = brisk or (bootstrap is None and against is None)
@@ -106,7 +106,7 @@ def run_command(
             for name in PARTS:
                 if name in chosen.parts:
                     parts.append(_run(suite, name, chosen))
-                    _tell(parts[-1])
+                    _print_result(parts[-1])
     except (NotReady, OSError, RuntimeError, ValueError) as error:
         click.echo(f"kwire: {error}", err=True)
         raise SystemExit(EXIT_NOT_RUN) from error
@@ -116,7 +116,7 @@ def run_command(
     sys.exit(EXIT_RED if any(part.red for part in parts) else 0)
 
 
-def _tell(part: ReportPart) -> None:
+def _print_result(part: ReportPart) -> None:
     for line in part.words():
         click.echo(line)
     click.echo(f"{part.name}: {part.summary}")
@@ -126,7 +126,7 @@ def _tell(part: ReportPart) -> None:
 def _brokers(
     bootstrap: str | None, against: str | None, oracle: str, brisk: bool
 ) -> Iterator[tuple[str, str]]:
-    """The two brokers' addresses; those that nobody named are started, and stopped afterwards."""
+    """The addresses of both brokers; starts those without an address, and stops them at the end."""
     settings = BRISK if brisk else {}
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kwire-conformance-")))

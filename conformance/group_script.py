@@ -21,9 +21,9 @@ The responses have the clients' names instead of member ids, so the text does no
     delete    describe [v=6]    list [v=5 states=a,b types=a,b]
     wait MS
 
-`-` is a client without a member id.  `gen`, `type` and `protocol` are by default what the client
-was told last.  `group=` on any line replaces the script's group.  `leader` is the epoch of the
-partitions' leader; the metadata `*N` is N characters, `null` none at all.
+`-` is a client without a member id.  `gen`, `type` and `protocol` are by default those of the
+client's last response.  `group=` on any line replaces the script's group.  `leader` is the leader
+epoch of the partitions.  The metadata `*N` is N characters, and `null` is null.
 """
 
 from __future__ import annotations
@@ -66,27 +66,28 @@ from kwire.codecs.messages.txn_offset_commit import (
 )
 
 AnyMessage = Any
-"""A request or response of any kind and version."""
+"""A request or response of any API and version."""
 
 Arguments = dict[str, str]
 TopicPartitions = dict[str, list[tuple[int, str]]]
 
 
-class Target(Protocol):
-    """Something that answers group requests: a broker, or a machine without one."""
+class GroupTarget(Protocol):
+    """A broker or a coordinator without one, to which a script sends its requests."""
 
     def send(self, name: str, api: ApiKey, version: int, request: AnyMessage) -> None:
-        """Send a request of client `name`; its reply may come at once or with a later request."""
+        """Send a request of client `name`; its response may come at once or with a later
+        request."""
 
     def replies(self) -> list[tuple[str, AnyMessage]]:
-        """(client, response) of everything that was answered since."""
+        """(client, response) of all responses since the last call."""
 
     def wait(self, time_ms: int) -> None:
-        """Let time pass."""
+        """Let `time_ms` milliseconds pass."""
 
 
-class Told:
-    """What a client was last told by JoinGroup."""
+class ClientState:
+    """What a client knows from its last JoinGroup response."""
 
     def __init__(self) -> None:
         self.member_id = ""
@@ -98,10 +99,10 @@ class Told:
 class GroupScript:
     """Runs the lines of one script against a target."""
 
-    def __init__(self, target: Target, group_id: str) -> None:
+    def __init__(self, target: GroupTarget, group_id: str) -> None:
         self._target = target
         self._group_id = group_id
-        self._told: dict[str, Told] = {"-": Told()}
+        self._clients: dict[str, ClientState] = {"-": ClientState()}
         self._commands: dict[str, Callable[[list[str], Arguments], None]] = {
             "join": self._join,
             "sync": self._sync,
@@ -118,39 +119,39 @@ class GroupScript:
         }
 
     def run(self, line: str) -> list[str]:
-        """Give a line; the replies that have come, formatted."""
-        self.give(line)
+        """Run one line; the formatted responses that have arrived."""
+        self.send(line)
         return self.replies()
 
-    def give(self, line: str) -> None:
-        """Send what a line says, or let its time pass."""
+    def send(self, line: str) -> None:
+        """Send the request of a line, or let its time pass."""
         command, *words = line.split()
         arguments = dict(word.split("=", 1) for word in words if _is_argument(word))
         self._commands[command]([word for word in words if not _is_argument(word)], arguments)
 
     def replies(self) -> list[str]:
-        """What has come since the last time, formatted."""
-        heard = self.heard()  # whole, before any text names a member
-        return [f"{name}: {text}" for name, reply in heard for text in self._format(reply)]
+        """The formatted responses since the last call."""
+        messages = self.messages()  # all of them, so that every member id has its name
+        return [f"{name}: {text}" for name, reply in messages for text in self._format(reply)]
 
-    def heard(self) -> list[tuple[str, AnyMessage]]:
-        """The same as messages, with the clients that are told."""
+    def messages(self) -> list[tuple[str, AnyMessage]]:
+        """(client, response) of all responses since the last call."""
         replies = self._target.replies()
         for name, response in replies:
             if isinstance(response, JoinGroupResponse):
                 self._learn(name, response)
         return replies
 
-    # -- requests
+    # Requests
 
-    def _client(self, name: str) -> Told:
-        return self._told.setdefault(name, Told())
+    def _client(self, name: str) -> ClientState:
+        return self._clients.setdefault(name, ClientState())
 
     def _id_of(self, name: str, arguments: Arguments) -> str:
         other = arguments.get("id")
         if other is None:
             return self._client(name).member_id
-        return self._told[other].member_id if other in self._told else other
+        return self._clients[other].member_id if other in self._clients else other
 
     def _send(
         self, name: str, api: ApiKey, default: int, arguments: Arguments, request: object
@@ -174,7 +175,7 @@ class GroupScript:
 
     def _sync(self, words: list[str], arguments: Arguments) -> None:
         name = words[0]
-        told = self._client(name)
+        client = self._client(name)
         pairs = [pair.partition(":") for pair in arguments.get("assign", "").split(",")]
         assignments = [
             SyncGroupRequestAssignment(self._client(member).member_id, _bytes(data))
@@ -183,11 +184,11 @@ class GroupScript:
         ]
         request = SyncGroupRequest(
             group_id=arguments.get("group", self._group_id),
-            generation_id=int(arguments.get("gen", told.generation_id)),
+            generation_id=int(arguments.get("gen", client.generation_id)),
             member_id=self._id_of(name, arguments),
             group_instance_id=arguments.get("instance"),
-            protocol_type=arguments.get("type", told.protocol_type) or None,
-            protocol_name=arguments.get("protocol", told.protocol_name) or None,
+            protocol_type=arguments.get("type", client.protocol_type) or None,
+            protocol_name=arguments.get("protocol", client.protocol_name) or None,
             assignments=assignments,
         )
         self._send(name, ApiKey.SYNC_GROUP, 5, arguments, request)
@@ -255,13 +256,13 @@ class GroupScript:
         topics = []
         for topic, partitions in _topics(places).items():
             parsed = [(index, text.partition(":")) for index, text in partitions]
-            places_of_topic = [
+            txn_partitions = [
                 TxnOffsetCommitRequestPartition(
                     index, int(offset), leader_epoch, _metadata(metadata)
                 )
                 for index, (offset, _, metadata) in parsed
             ]
-            topics.append(TxnOffsetCommitRequestTopic(topic, places_of_topic))
+            topics.append(TxnOffsetCommitRequestTopic(topic, txn_partitions))
         request = TxnOffsetCommitRequest(
             transactional_id=f"{self._group_id}-of-{name}",
             group_id=arguments.get("group", self._group_id),
@@ -279,13 +280,13 @@ class GroupScript:
             OffsetFetchRequestTopics(name=topic, partition_indexes=[i for i, _ in partitions])
             for topic, partitions in _topics(words).items()
         ]
-        asked = OffsetFetchRequestGroup(
+        group = OffsetFetchRequestGroup(
             group_id=arguments.get("group", self._group_id),
             member_id=arguments.get("id"),
             member_epoch=int(arguments.get("gen", -1)),
             topics=topics if words else None,
         )
-        request = OffsetFetchRequest(groups=[asked], require_stable="stable" in arguments)
+        request = OffsetFetchRequest(groups=[group], require_stable="stable" in arguments)
         self._send("-", ApiKey.OFFSET_FETCH, 9, arguments, request)
 
     def _delete_offsets(self, words: list[str], arguments: Arguments) -> None:
@@ -316,7 +317,7 @@ class GroupScript:
     def _wait(self, words: list[str], _arguments: Arguments) -> None:
         self._target.wait(int(words[0]))
 
-    # -- replies
+    # Responses
 
     def _format(self, response: AnyMessage) -> Iterator[str]:
         kind = type(response).__name__
@@ -344,13 +345,13 @@ class GroupScript:
             yield _error(_group_error(response)) + "".join(_partitions(response))
 
     def _learn(self, name: str, response: JoinGroupResponse) -> None:
-        told = self._client(name)
+        client = self._client(name)
         if response.error_code in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED):
-            told.member_id = response.member_id
+            client.member_id = response.member_id
         if response.error_code == ErrorCode.NONE:
-            told.generation_id = response.generation_id
-            told.protocol_type = response.protocol_type or told.protocol_type
-            told.protocol_name = response.protocol_name
+            client.generation_id = response.generation_id
+            client.protocol_type = response.protocol_type or client.protocol_type
+            client.protocol_name = response.protocol_name
 
     def _join_reply(self, response: JoinGroupResponse) -> str:
         error = ErrorCode(response.error_code)
@@ -385,15 +386,15 @@ class GroupScript:
         return self.alias(member.member_id) + instance
 
     def alias(self, member_id: str) -> str:
-        """The client that has this member id; `?` for an id that nobody was told."""
+        """The name of the client with this member id, or `?` if no client has it."""
         if not member_id:
             return "-"
-        names = [name for name, told in self._told.items() if told.member_id == member_id]
+        names = [name for name, client in self._clients.items() if client.member_id == member_id]
         return names[0] if names else "?"
 
 
 def _is_argument(word: str) -> bool:
-    """`key=value`, but not `topic:partition=offset`."""
+    """Whether a word is `key=value`, and not `topic:partition=offset`."""
     key, equals, _ = word.partition("=")
     return bool(equals) and ":" not in key
 
@@ -408,7 +409,7 @@ def _topics(words: list[str]) -> TopicPartitions:
 
 
 def _metadata(text: str) -> str | None:
-    """`*N`: N characters; `null`: none."""
+    """The metadata that a word stands for: `*N` is N characters, `null` is None."""
     if text == "null":
         return None
     return "m" * int(text[1:]) if text.startswith("*") else text
@@ -419,7 +420,7 @@ def _list_of(text: str | None) -> list[str]:
 
 
 def _bytes(text: str) -> bytes:
-    """`0x…`: hexadecimal; `@a+b`: a consumer's subscription to topics a and b; else as it is."""
+    """The bytes of a word: `0x…` is hexadecimal, `@a+b` a subscription to topics a and b."""
     if text.startswith("0x"):
         return bytes.fromhex(text[2:])
     if text.startswith("@"):

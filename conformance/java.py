@@ -1,4 +1,4 @@
-"""Java on this machine: which one, and is it new enough for Apache Kafka 4 and Spark 4."""
+"""Finds Java on this machine and checks that it can run Apache Kafka 4 and Spark 4."""
 
 from __future__ import annotations
 
@@ -12,40 +12,40 @@ from pathlib import Path
 OLDEST_RELEASE = 17  # Apache Kafka 4's broker and Spark 4 are compiled for it
 
 COMPILER = "jdk.compiler"
-"""The module that a runtime alone has not."""
+"""The module that a JDK has and a JRE has not."""
 
 
 class JavaMissing(RuntimeError):
-    """Java (or Maven) is missing or too old; the message says which and what would help."""
+    """Java (or Maven) is missing or too old; the message says what to install."""
 
 
 class CompilationFailed(RuntimeError):
-    """What the compiler has said of a program."""
+    """The compiler rejected a program; the message is its output."""
 
 
 @cache
 def executable() -> Path:
-    """The `java` to use: that of JAVA_HOME, else the first one on PATH.
+    """The `java` to use: that of JAVA_HOME, or the first one on PATH.
 
-    Raises JavaMissing when there is none, or one older than OLDEST_RELEASE.
+    Raises JavaMissing if there is none, or if it is older than OLDEST_RELEASE.
     """
     home = os.environ.get("JAVA_HOME")
-    found = shutil.which("java", path=str(Path(home, "bin"))) if home else shutil.which("java")
-    if found is None:
+    java = shutil.which("java", path=str(Path(home, "bin"))) if home else shutil.which("java")
+    if java is None:
         where = f"JAVA_HOME={home}" if home else "PATH"
         raise JavaMissing(f"no java in {where}: Java {OLDEST_RELEASE} or newer is needed")
-    release = release_of(version(Path(found)))
+    release = release_of(version(Path(java)))
     if release < OLDEST_RELEASE:
-        raise JavaMissing(f"{found} is Java {release}: Java {OLDEST_RELEASE} or newer is needed")
-    return Path(found)
+        raise JavaMissing(f"{java} is Java {release}: Java {OLDEST_RELEASE} or newer is needed")
+    return Path(java)
 
 
 def version(java: Path) -> str:
-    """What `java -version` names between quotes, e.g. "17.0.15" or "1.8.0_392"."""
+    """The version that `java -version` prints, e.g. "17.0.15" or "1.8.0_392"."""
     done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60)
     quoted = re.search(r'version "([^"]+)"', done.stderr + done.stdout)
     if quoted is None:
-        raise JavaMissing(f"{java} -version names no version: {done.stderr.strip()[:200]}")
+        raise JavaMissing(f"{java} -version prints no version: {done.stderr.strip()[:200]}")
     return quoted[1]
 
 
@@ -56,7 +56,7 @@ def release_of(version: str) -> int:
 
 
 def why_missing() -> str | None:
-    """None when Java is here, else the sentence that says what is missing."""
+    """What is missing for Java, as a sentence, or None if it is installed."""
     try:
         executable()
     except JavaMissing as missing:
@@ -65,9 +65,9 @@ def why_missing() -> str | None:
 
 
 def compiled(source: Path, libs: Path, folder: Path) -> Path:
-    """`folder`, with the classes of a program on the jars in `libs`.
+    """Compile a Java program with the jars in `libs` into `folder`; returns `folder`.
 
-    Raises JavaMissing where there is no compiler, and CompilationFailed.
+    Raises JavaMissing without a compiler, and CompilationFailed.
     """
     java = executable()
     modules = subprocess.run([java, "--list-modules"], capture_output=True, text=True, check=True)

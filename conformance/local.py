@@ -1,4 +1,4 @@
-"""Brokers that a run starts for itself, with the same settings."""
+"""Starts kwire or Apache Kafka for a run, with the same settings."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ START_TIMEOUT_S = 120.0
 POLL_S = 0.02
 
 SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
-"""Of both: nobody waits for members who do not come."""
+"""Settings of both brokers: groups start at once instead of waiting for more members."""
 
 
 @contextlib.contextmanager
 def apache(
     directory: Path, more: Mapping[str, str] | None = None, *, port: int = 0
 ) -> Iterator[str]:
-    """Apache Kafka, one node, with `more` settings; its address."""
+    """A node of Apache Kafka with `more` settings; yields its address."""
     given = SETTINGS | telemetry_receiver.SETTINGS | dict(more or {})
     plugins = [telemetry_receiver.jar()]
     with ApacheKafka(directory, port=port, settings=given, plugins=plugins) as node:
@@ -32,6 +32,6 @@ def apache(
 def kwire(
     directory: Path, more: Mapping[str, str] | None = None, *, port: int = 0
 ) -> Iterator[str]:
-    """`kwire serve` of this installation, with `more` settings; its address."""
+    """A broker of this kwire installation with `more` settings; yields its address."""
     with BrokerProcess(directory, SETTINGS | dict(more or {}), port=port) as broker:
         yield broker.bootstrap

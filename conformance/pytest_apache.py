@@ -34,24 +34,24 @@ from kwire.testing.zookeeper import ZooKeeperMissing, ZooKeeperProcess, find_jar
 JavaClass = Callable[..., CompletedProcess[str]]
 POLL_S = 0.1
 OTHERS_S = 3600.0
-"""How long the worker that started the node waits for the tests of the others."""
+"""Time for which the worker that started the node waits for the other workers' tests."""
 
 NEED_JAVA = {"apache_kafka_libs", "zookeeper_libs", "zookeeper"}
-"""Fixtures that run Java, or find what is run by it."""
+"""Fixtures that run Java or use something that does."""
 
 
 class ApacheKafkaNode(NamedTuple):
-    """Where the session's Apache Kafka listens."""
+    """The address and folder of the session's Apache Kafka node."""
 
     bootstrap: str
     directory: str
 
 
 OWN = pytest.StashKey[list[tuple[Path, ApacheKafka]]]()
-"""The nodes that this worker has started, each with the file that counts who uses it."""
+"""The nodes that this worker has started, each with the file that counts its users."""
 
 MAY_USE = pytest.StashKey[int]()
-"""How many tests of the session may ask for the node: all that need Java."""
+"""The number of tests in the session that may use the node: all tests that need Java."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -71,7 +71,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """All workers have collected the same."""
+    """Count the tests that may use the node; all workers collect the same tests."""
     needing = [item for item in session.items if item.get_closest_marker("java")]
     session.config.stash[MAY_USE] = len(needing)
 
@@ -88,20 +88,20 @@ def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
     factory: pytest.TempPathFactory = item.config._tmp_path_factory  # type: ignore[attr-defined]  # no public way outside of a fixture
     now = _change(_state_file(factory), lambda before: before | {"done": before["done"] + 1})
     if now["done"] == item.config.stash[MAY_USE] and "pid" in now:
-        with contextlib.suppress(ProcessLookupError):  # stopped as its worker ended
+        with contextlib.suppress(ProcessLookupError):  # its worker has stopped it already
             os.kill(now["pid"], signal.SIGTERM)
 
 
 @pytest.fixture(scope="session")
 def apache_kafka_libs() -> Path:
-    """The folder of Apache Kafka's jars; what a session starts on them starts quickly."""
-    found = libs_or_skip()
+    """The folder of Apache Kafka's jars, with a class data archive for quick starts."""
+    jars = libs_or_skip()
     archive_classes()
-    return found
+    return jars
 
 
 def libs_or_skip(version: str = VERSION) -> Path:
-    """Apache Kafka's jars of a version; the test is skipped where they are not to be had."""
+    """The jars of a version of Apache Kafka; skips the test if they cannot be downloaded."""
     missing = java.why_missing()
     if missing:
         pytest.skip(f"NOT TESTED: {missing}")
@@ -113,21 +113,21 @@ def libs_or_skip(version: str = VERSION) -> Path:
 
 @pytest.fixture(scope="session")
 def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperProcess]:
-    """A ZooKeeper of this worker: tests keep apart by a chroot each (see `unique`).
+    """A ZooKeeper of this worker; each test uses a chroot of its own (see `unique`).
 
-    Who stops it, kills it or lets it stand still starts one of his own.
+    A test that stops, kills or pauses a ZooKeeper must start one of its own.
     """
     missing = java.why_missing()
     if missing:
         pytest.skip(f"NOT TESTED: {missing}")
     directory = tmp_path_factory.mktemp("zookeeper")
-    # Its data ends with the tests: a power cut may have it.
+    # The data is only needed during the tests, so it need not survive a power cut.
     with ZooKeeperProcess(directory, {"forceSync": "no"}, jars=_zookeeper_jars()) as process:
         yield process
 
 
 def _zookeeper_jars() -> Path:
-    """Those of pyspark, else those that Apache Kafka's last version on ZooKeeper brings."""
+    """The jars of pyspark, or those of the last version of Apache Kafka with ZooKeeper."""
     try:
         return find_jars()
     except ZooKeeperMissing:
@@ -136,7 +136,7 @@ def _zookeeper_jars() -> Path:
 
 @pytest.fixture(scope="session")
 def zookeeper_libs() -> Path:
-    """The folder of jars of Apache Kafka's last version on ZooKeeper."""
+    """The folder of jars of the last version of Apache Kafka with ZooKeeper."""
     return libs_or_skip(ZOOKEEPER_VERSION)
 
 
@@ -144,7 +144,7 @@ def zookeeper_libs() -> Path:
 def zookeeper_broker(
     zookeeper: ZooKeeperProcess, zookeeper_libs: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ZooKeeperBroker]:
-    """An Apache Kafka 3.9.2 broker on ZooKeeper, alone in its chroot: one for this worker."""
+    """A broker of Apache Kafka 3.9.2 on ZooKeeper, alone in its chroot, one for each worker."""
     directory = tmp_path_factory.mktemp("zookeeper-broker")
     connect = zookeeper.connect("/shared-broker")
     with ZooKeeperBroker(directory, connect) as broker:
@@ -155,9 +155,9 @@ def zookeeper_broker(
 def zookeeper_cluster(
     zookeeper: ZooKeeperProcess, zookeeper_libs: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[int, ZooKeeperBroker]]:
-    """Three Apache Kafka 3.9.2 brokers in racks of their own, by id: for this worker.
+    """Three brokers of Apache Kafka 3.9.2 in different racks, by id, one cluster for each worker.
 
-    A test that stops one starts it again.  Leaders stay where they are until somebody elects.
+    A test that stops a broker must start it again. Leaders only change by an election.
     """
     directory = tmp_path_factory.mktemp("zookeeper-cluster")
     brokers = {
@@ -183,9 +183,9 @@ def zookeeper_cluster(
 
 @pytest.fixture(scope="session")
 def bootstrap(request: pytest.FixtureRequest) -> str:
-    """The broker that stock clients are tested on: of `--bootstrap`, else a kwire of this worker.
+    """The broker on which stock clients are tested: that of `--bootstrap`, or a kwire broker.
 
-    Tests keep apart by the names of their topics and groups.
+    Tests use different names of topics and groups.
     """
     given: str | None = request.config.option.bootstrap
     if given:
@@ -202,8 +202,11 @@ def java_class(apache_kafka_libs: Path) -> JavaClass:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Stop the nodes of this worker once no other uses them: its parent alone learns that a process
-    has ended. Not by the fixture: as part of the last test it may last no longer than one."""
+    """Stop the nodes of this worker once no other worker uses them.
+
+    Only the parent of a process learns that it has ended, so its worker must wait. A fixture cannot
+    wait: its teardown is part of the last test and may last no longer than a test.
+    """
     for state, node in session.config.stash.get(OWN, []):
         deadline = time.monotonic() + OTHERS_S
         while _change(state, dict)["users"] and time.monotonic() < deadline:
@@ -217,8 +220,10 @@ def apache_kafka(
     tmp_path_factory: pytest.TempPathFactory,
     request: pytest.FixtureRequest,
 ) -> Iterator[ApacheKafkaNode]:
-    """One Apache Kafka node for the whole session: the first worker to ask starts it, and stops it
-    when no other uses it any more. Tests keep apart by the names of their topics and groups."""
+    """One Apache Kafka node for the whole session; tests use different topic and group names.
+
+    The first worker that uses the node starts it, and stops it when no other worker uses it.
+    """
     state = _state_file(tmp_path_factory)
     own = request.config.stash.setdefault(OWN, [])
 
@@ -248,7 +253,7 @@ def apache_kafka(
 
 
 def _state_file(factory: pytest.TempPathFactory) -> Path:
-    """What the workers of a session share of the node, where all of them find it."""
+    """The file with the state of the node that all workers of a session share."""
     shared = factory.getbasetemp()
     if os.environ.get("PYTEST_XDIST_WORKER"):
         shared = shared.parent
@@ -256,7 +261,7 @@ def _state_file(factory: pytest.TempPathFactory) -> Path:
 
 
 def _change(path: Path, step: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
-    """Replace the JSON state in `path` by what `step` makes of it, one worker at a time."""
+    """Replace the JSON state in `path` by the result of `step`, one worker at a time."""
     with open(path.with_suffix(".lock"), "w") as lock:
         lock_exclusively(lock)
         before = json.loads(path.read_text()) if path.exists() else {"users": 0, "done": 0}

@@ -16,7 +16,7 @@ FILES = ("report.html", "report.json", "report.xml")
 
 
 class ReportPart(ABC):
-    """One part of the suite, done. `name` is what `--only` calls it; `red` how much differs."""
+    """The result of one part of the suite; `red` is the number of failures."""
 
     name: str
     title: str
@@ -33,7 +33,7 @@ class ReportPart(ABC):
 
     @abstractmethod
     def junit(self) -> Iterator[ElementTree.Element]:
-        """Its test suites."""
+        """The JUnit test suites of this part."""
 
     @abstractmethod
     def html(self) -> str:
@@ -41,7 +41,7 @@ class ReportPart(ABC):
 
 
 class LineState(StrEnum):
-    """A line of a list."""
+    """The result of one scenario or case."""
 
     GREEN = "green"
     EXCUSED = "excused"
@@ -49,7 +49,7 @@ class LineState(StrEnum):
 
 
 class ReportLine(NamedTuple):
-    """One scenario or case: `detail` is what differs, `reason` why it may."""
+    """One scenario or case; `detail` is how the brokers differ, `reason` why that is allowed."""
 
     name: str
     about: str
@@ -59,7 +59,7 @@ class ReportLine(NamedTuple):
 
 
 class ListPart(ReportPart):
-    """A part that is a list of verdicts."""
+    """A part whose result is a list of scenarios or cases."""
 
     def __init__(self, name: str, title: str, lines: Sequence[ReportLine], seconds: float) -> None:
         self.name, self.title = name, title
@@ -81,7 +81,7 @@ class ListPart(ReportPart):
         return [line._asdict() for line in self._lines]
 
     def junit(self) -> Iterator[ElementTree.Element]:
-        """A suite for each group of lines: what stands before the first dot or slash."""
+        """A test suite for each group of lines with the same text before the first dot or slash."""
         groups: dict[str, list[tuple[ElementTree.Element, str]]] = {}
         for line in self._lines:
             group = line.name.replace("/", ".").partition(".")[0]
@@ -108,13 +108,13 @@ def _row(line: ReportLine) -> str:
     if line.reason:
         row += f"<br><i>{html.escape(line.reason)}</i>"
     if line.detail:
-        row += f"<details><summary>what differs</summary><pre>{html.escape(line.detail)}</pre>"
+        row += f"<details><summary>difference</summary><pre>{html.escape(line.detail)}</pre>"
         row += "</details>"
     return row
 
 
 def junit_suite(name: str, cases: Iterable[tuple[ElementTree.Element, str]]) -> ElementTree.Element:
-    """A suite of (test case, what became of it: `passed`, `failure` or `skipped`)."""
+    """A test suite of (test case, result), where a result is `passed`, `failure` or `skipped`."""
     suite = ElementTree.Element("testsuite", name=name)
     counts: Counter[str] = Counter()
     for element, kind in cases:
@@ -139,11 +139,11 @@ pre { background: #f6f6f6; padding: 6px; max-height: 30em; overflow: auto; white
 
 
 def write(parts: Sequence[ReportPart], subject: str, oracle: str, folder: Path) -> None:
-    """`FILES` into the folder, which is made."""
+    """Write `FILES` into the folder, which is created if it is missing."""
     folder.mkdir(parents=True, exist_ok=True)
-    found = {"subject": subject, "oracle": oracle}
-    found |= {part.name: part.json() for part in parts}
-    folder.joinpath("report.json").write_text(json.dumps(found, indent=1))
+    results = {"subject": subject, "oracle": oracle}
+    results |= {part.name: part.json() for part in parts}
+    folder.joinpath("report.json").write_text(json.dumps(results, indent=1))
     suites = ElementTree.Element("testsuites", name="kwire conformance")
     suites.extend(suite for part in parts for suite in part.junit())
     tree = ElementTree.ElementTree(suites)
@@ -152,7 +152,7 @@ def write(parts: Sequence[ReportPart], subject: str, oracle: str, folder: Path) 
 
 
 def _page(parts: Sequence[ReportPart], subject: str, oracle: str) -> str:
-    """One file that needs no other."""
+    """The HTML page, which needs no other file."""
     page = [
         "<!doctype html><meta charset=utf-8><title>kwire conformance</title>",
         f"<style>{STYLE}</style>",

@@ -1,4 +1,4 @@
-"""What `--only` names: parts of the suite, and within them API keys, scenarios or cases."""
+"""The values of `--only`: parts of the suite, and within them API keys, scenarios or cases."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ PARTS = (WIRE, BEHAVIOUR, HOSTILE)
 
 @dataclass(slots=True)
 class Chosen:
-    """The parts to run; of each, what its items' names must contain one of, if there is any."""
+    """The parts to run, and the text that names of a part's items must contain, if any."""
 
     parts: set[str] = field(default_factory=set)
     apis: list[Selection] = field(default_factory=list)
     names: dict[str, list[str]] = field(default_factory=dict)
 
     def takes(self, part: str, name: str) -> bool:
-        """Whether a scenario or a case of that name is to be played."""
+        """Whether to run the scenario or case of that name in this part."""
         wanted = self.names.get(part, [])
-        return part in self.parts and (not wanted or any(each in name for each in wanted))
+        return part in self.parts and (not wanted or any(text in name for text in wanted))
 
 
 def parse(values: Iterable[str]) -> Chosen:
-    """`wire`, `behaviour[:NAME]`, `hostile[:NAME]` and `API[:VERSION]`; nothing means all.
+    """The selection of `wire`, `behaviour[:NAME]`, `hostile[:NAME]` and `API[:VERSION]` values.
 
-    An API alone means the wire part alone. Raises ValueError.
+    No value selects all; only APIs select only the wire part. Raises ValueError.
     """
     chosen = Chosen()
     for value in values:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 VERSION = "4.0.0"
 CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{VERSION}"
-"""Of the same version as PySpark, from Maven Central by spark.jars.packages."""
+"""The connector of PySpark's version, from Maven Central through spark.jars.packages."""
 
 SETTINGS = {
     "spark.jars.packages": CONNECTOR,
@@ -56,13 +56,13 @@ def session(
 
 @contextmanager
 def _stderr_to(path: Path) -> Iterator[None]:
-    """Point the process' stderr to a file: Spark's Java process inherits it from here."""
+    """Redirect this process' stderr to a file; Spark's Java process inherits it."""
     sys.stderr.flush()
-    kept = os.dup(2)
+    saved = os.dup(2)
     with open(path, "ab") as file:
         os.dup2(file.fileno(), 2)
         try:
             yield
         finally:
-            os.dup2(kept, 2)
-            os.close(kept)
+            os.dup2(saved, 2)
+            os.close(saved)

@@ -1,8 +1,8 @@
-"""The plug-in without which Apache Kafka serves no client telemetry (KIP-714).
+"""A plug-in that makes Apache Kafka serve client telemetry (KIP-714).
 
-Its brokers only list GetTelemetrySubscriptions and PushTelemetry where one of `metric.reporters`
-receives what clients push. This one takes everything and keeps nothing, so that what a client can
-see is Apache Kafka's own.
+Its brokers list GetTelemetrySubscriptions and PushTelemetry only if a class of `metric.reporters`
+receives the clients' metrics. This one accepts and discards them, so that clients see only Apache
+Kafka's own behaviour.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kwire.conformance.apache_kafka import ApacheKafkaError, cache_dir, libs
 
 CLASS = "TelemetryReceiver"
 SETTINGS = {"metric.reporters": CLASS}
-"""Of a node that has `jar()` among its plug-ins."""
+"""Settings of a node that has `jar()` among its plug-ins."""
 
 COMPILE_TIMEOUT_S = 120
 SOURCE = """
@@ -42,15 +42,16 @@ public class TelemetryReceiver implements MetricsReporter, ClientTelemetry {
 
 
 def jar() -> Path:
-    """Compiled once, beside Apache Kafka's own jars. Raises JavaMissing, ApacheKafkaError."""
+    """The plug-in, compiled once beside Apache Kafka's jars. Raises JavaMissing,
+    ApacheKafkaError."""
     target = cache_dir() / f"telemetry-receiver-{zlib.crc32(SOURCE.encode()):08x}.jar"
     if not target.is_file():
         with tempfile.TemporaryDirectory(dir=cache_dir(), prefix="receiver.new-") as folder:
             _compile(Path(folder))
             written = Path(folder, "plugin.jar")
             with zipfile.ZipFile(written, "w") as archive:
-                for found in Path(folder).glob("*.class"):
-                    archive.write(found, found.name)
+                for class_file in Path(folder).glob("*.class"):
+                    archive.write(class_file, class_file.name)
             os.replace(written, target)
     return target
 
@@ -59,7 +60,7 @@ def _compile(folder: Path) -> None:
     source = folder / f"{CLASS}.java"
     source.write_text(SOURCE)
     compiler = "jdk.compiler/com.sun.tools.javac.Main"
-    jars = os.pathsep.join(str(each) for each in sorted(libs().glob("kafka-clients-*.jar")))
+    jars = os.pathsep.join(str(jar) for jar in sorted(libs().glob("kafka-clients-*.jar")))
     command = [str(java.executable()), "-m", compiler, "-cp", jars, "-d", str(folder), str(source)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=COMPILE_TIMEOUT_S)
     if done.returncode:

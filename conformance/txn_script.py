@@ -19,9 +19,9 @@ depend on the ids.
     describe    list [v=2 states=A,B producers=P1,P2 longer=MS pattern=REGEX]
     wait MS
 
-A producer is by default what InitProducerId or EndTxn told it last, and that a new one asks for an
-id of its own; `producer=P1 epoch=0` says otherwise (`producer=-1 epoch=-1`: nothing), and `id=X`
-replaces the script's transactional id.
+By default a producer has the id and epoch of its last response of InitProducerId or EndTxn, and a
+new one requests an id.  `producer=P1 epoch=0` replaces them (`producer=-1 epoch=-1`: none), and
+`id=X` replaces the script's transactional id.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from kwire.codecs.messages.init_producer_id import InitProducerIdRequest
 from kwire.codecs.messages.list_transactions import ListTransactionsRequest
 
 AnyMessage = Any
-"""A request or response of any kind and version."""
+"""A request or response of any API and version."""
 
 Arguments = dict[str, str]
 Producer = tuple[int, int]
@@ -53,23 +53,23 @@ NOBODY: Producer = (-1, -1)
 BATCHED_SINCE = 4  # AddPartitionsToTxn
 
 
-class Target(Protocol):
-    """Something that answers: a broker, or a machine without one."""
+class TransactionTarget(Protocol):
+    """A broker or a coordinator without one, to which a script sends its requests."""
 
     def ask(self, api: ApiKey, version: int, request: AnyMessage) -> AnyMessage:
-        """The response, with everything done that follows of itself (markers are written)."""
+        """The response, after everything that follows from the request, such as writing markers."""
 
     def wait(self, time_ms: int) -> None:
-        """Let time pass."""
+        """Let `time_ms` milliseconds pass."""
 
 
 class TransactionScript:
     """Runs the lines of one script against a target."""
 
-    def __init__(self, target: Target, transactional_id: str) -> None:
+    def __init__(self, target: TransactionTarget, transactional_id: str) -> None:
         self._target = target
         self._transactional_id = transactional_id
-        self._told: dict[str, Producer] = {}
+        self._producers: dict[str, Producer] = {}
         self._names: dict[int, str] = {}
         self._commands: dict[str, Callable[[list[str], Arguments], Iterator[str]]] = {
             "init": self._init,
@@ -84,16 +84,16 @@ class TransactionScript:
         }
 
     def run(self, line: str) -> list[str]:
-        """What comes of one line."""
+        """The formatted responses to one line."""
         command, *words = line.split()
         arguments = dict(word.split("=", 1) for word in words if "=" in word)
         return list(self._commands[command]([w for w in words if "=" not in w], arguments))
 
-    def call(self, name: str, producer_id: int) -> None:
-        """Have a producer id go by `name`."""
+    def name_producer(self, name: str, producer_id: int) -> None:
+        """Use `name` for a producer id in formatted responses."""
         self._names[producer_id] = name
 
-    # -- requests
+    # Requests
 
     def _init(self, words: list[str], arguments: Arguments) -> Iterator[str]:
         name = words[0]
@@ -189,7 +189,7 @@ class TransactionScript:
         self._target.wait(int(words[0]))
         yield from ()
 
-    # -- names
+    # Names
 
     def _ask(
         self, api: ApiKey, default: int, arguments: Arguments, request: AnyMessage
@@ -200,31 +200,32 @@ class TransactionScript:
         return arguments.get("id", self._transactional_id)
 
     def _producer(self, name: str, arguments: Arguments) -> Producer:
-        producer_id, epoch = self._told.get(name, NOBODY)
+        producer_id, epoch = self._producers.get(name, NOBODY)
         if "producer" in arguments:
             producer_id = self._producer_id(arguments["producer"])
         return producer_id, int(arguments.get("epoch", epoch))
 
     def _producer_id(self, name: str) -> int:
-        """The id called so; a number stands for itself."""
-        known = (producer_id for producer_id, given in self._names.items() if given == name)
-        found = next(known, None)
-        return int(name) if found is None else found
+        """The producer id with this name; a number stands for itself."""
+        ids = (producer_id for producer_id, given in self._names.items() if given == name)
+        producer_id = next(ids, None)
+        return int(name) if producer_id is None else producer_id
 
     def _name(self, producer_id: int) -> str:
         return self._names.setdefault(producer_id, f"P{len(self._names) + 1}")
 
     def _learn(self, name: str, response: AnyMessage) -> str:
-        """What InitProducerId and EndTxn say, and whom the producer is from now on."""
+        """The formatted response of InitProducerId or EndTxn; notes the producer's new id and
+        epoch."""
         text = ErrorCode(response.error_code).name
         if response.error_code or response.producer_id == -1:
             return text
-        self._told[name] = (response.producer_id, response.producer_epoch)
+        self._producers[name] = (response.producer_id, response.producer_epoch)
         return f"{text} {self._name(response.producer_id)}:{response.producer_epoch}"
 
 
 def _added(response: AnyMessage) -> str:
-    """One error if all partitions have the same."""
+    """The error of all partitions, or one error for each if they differ."""
     if response.error_code:
         return "all: " + ErrorCode(response.error_code).name
     topics = response.results_by_topic_v3_and_below

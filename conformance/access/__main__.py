@@ -42,36 +42,37 @@ def _brokers(directory: Path) -> str:
         return text_of(answers_to_brokers(plain, sasl))
 
 
-KEPT: Final = {
+RECORDED: Final = {
     "access-4.3.1.txt": _matrix,
     "access-scenes-4.3.1.txt": _scenes,
     "access-brokers-3.9.2.txt": _brokers,
 }
-"""What is kept in DATA, and what asks for it."""
+"""The recorded files in DATA, each with the function that gets the responses from Apache Kafka."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rewrite", action="store_true", help=f"keep the answers in {DATA}")
-    parser.add_argument("--only", choices=list(KEPT), help="ask for one of them")
+    parser.add_argument("--rewrite", action="store_true", help=f"store the responses in {DATA}")
+    parser.add_argument("--only", choices=list(RECORDED), help="compare only this file")
     options = parser.parse_args()
-    names = [options.only] if options.only else list(KEPT)
+    names = [options.only] if options.only else list(RECORDED)
     differ = [name for name in names if _differs(name, rewrite=options.rewrite)]
     return int(bool(differ))
 
 
 def _differs(name: str, *, rewrite: bool) -> bool:
-    """Whether the answers are others than those kept, which is shown."""
+    """Compare one file with new responses and print the difference; whether they differ."""
     with tempfile.TemporaryDirectory() as directory:
-        found = KEPT[name](Path(directory))
+        current = RECORDED[name](Path(directory))
     path = DATA / name
     if rewrite:
         path.parent.mkdir(exist_ok=True)
-        path.write_text(found, encoding="utf-8")
+        path.write_text(current, encoding="utf-8")
         return False
-    kept = path.read_text(encoding="utf-8")
-    sys.stdout.writelines(unified_diff(kept.splitlines(True), found.splitlines(True), name, "now"))
-    return found != kept
+    recorded = path.read_text(encoding="utf-8")
+    difference = unified_diff(recorded.splitlines(True), current.splitlines(True), name, "now")
+    sys.stdout.writelines(difference)
+    return current != recorded
 
 
 if __name__ == "__main__":

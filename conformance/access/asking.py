@@ -1,4 +1,4 @@
-"""Asking a broker as each of the senders, and what its answers say of access."""
+"""Sends requests as each sender, and extracts what the responses say about access."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kwire.codecs.messages.sasl_handshake import SaslHandshakeRequest
 from kwire.codecs.primitives import Message
 from kwire.conformance.access.requests import GROUP, TOPIC, TRANSACTION, request_of
 from kwire.conformance.access.senders import ADMIN, RIGHTS, SENDERS
-from kwire.conformance.wire.peer import Address, Outcome, Peer, Reply
+from kwire.conformance.wire.peer import Address, ClientConnection, Outcome, Reply
 
 NAMES = (
     "principal_name",
@@ -33,25 +33,25 @@ NAMES = (
     "key",
 )
 _INSIDES = re.compile(r"^Request .*needs", re.DOTALL)
-"""Apache Kafka prints the request, with addresses and the hash of an object."""
-_NOT_ASKED = -(2**31)
+"""Apache Kafka prints the request with addresses and the hash of an object; both are removed."""
+_NOT_REQUESTED = -(2**31)
 NO_TOPIC_ID = bytes(16)
 READY_TIMEOUT_S, POLL_S = 120.0, 0.05
 _COORDINATED = ((0, GROUP, "heartbeat"), (1, TRANSACTION, "end_txn"))
-"""Kind of key, a key, and a request that its coordinator answers."""
+"""Key type, key, and a request that the coordinator of the key answers."""
 
 Response: TypeAlias = Any
 Part: TypeAlias = Any
-"""Any response, and any part of one."""
+"""Any response, and any part of one; their classes differ by API key."""
 Row = dict[str, str]
-"""Sender to what is told."""
+"""For each sender, what the response says about access."""
 
 
-def connect(plain: Address, sasl: Address, sender: str) -> Peer:
-    """A connection of that sender's own."""
+def connect(plain: Address, sasl: Address, sender: str) -> ClientConnection:
+    """A new connection of that sender; an empty name connects to the listener without SASL."""
     if not sender:
-        return Peer(plain)
-    peer = Peer(sasl)
+        return ClientConnection(plain)
+    peer = ClientConnection(sasl)
     for message, version in (
         (SaslHandshakeRequest("PLAIN"), 1),
         (SaslAuthenticateRequest(f"\0{sender}\0{sender}".encode()), 2),
@@ -66,14 +66,16 @@ def _message(outcome: Outcome) -> Response:
     return outcome.message
 
 
-def ask(peer: Peer, message: Message, version: int, *, answered: bool = True) -> Outcome:
+def ask(
+    peer: ClientConnection, message: Message, version: int, *, answered: bool = True
+) -> Outcome:
     assert message.API_KEY is not None
     peer.send(message.API_KEY, version, message.encode(version), answered=answered)
     return peer.receive()
 
 
-def give_rights(plain: Address, sasl: Address) -> None:
-    """Have each sender have its right, as soon as the broker listens by all its listeners."""
+def create_acls(plain: Address, sasl: Address) -> None:
+    """Create the ACL of each sender, once the broker accepts connections on both listeners."""
     deadline = time.monotonic() + READY_TIMEOUT_S
     while True:
         try:
@@ -84,25 +86,25 @@ def give_rights(plain: Address, sasl: Address) -> None:
             time.sleep(POLL_S)
     reply = ask(peer, CreateAclsRequest([right.acl() for right in RIGHTS]), 3)
     results = _message(reply).results
-    assert not any(each.error_code for each in results), results
+    assert not any(result.error_code for result in results), results
     peer.close()
 
 
-def make_topic(plain: Address, sasl: Address) -> bytes:
-    """Make the topic that is asked about, and the coordinators' topics; its id."""
+def create_topic(plain: Address, sasl: Address) -> bytes:
+    """Create the topic that requests name, and the coordinators' internal topics; its topic id."""
     peer = connect(plain, sasl, ADMIN)
     reply = ask(peer, CreateTopicsRequest([CreatableTopic(TOPIC, 1, 1)], 10_000), 7)
     topic_id: bytes = _message(reply).topics[0].topic_id
     deadline = time.monotonic() + READY_TIMEOUT_S
-    while not all(_is_ready(peer, *asked, topic_id) for asked in _COORDINATED):
+    while not all(_is_ready(peer, *coordinated, topic_id) for coordinated in _COORDINATED):
         assert time.monotonic() < deadline, "the coordinators do not answer"
         time.sleep(POLL_S)
     peer.close()
     return topic_id
 
 
-def make_token(plain: Address, sasl: Address) -> None:
-    """Have the super user have a delegation token, as soon as all of the broker knows of it."""
+def create_token(plain: Address, sasl: Address) -> None:
+    """Create a delegation token of the super user, and wait until the broker reports it."""
     peer = connect(plain, sasl, ADMIN)
     assert not _message(ask(peer, CreateDelegationTokenRequest(), 3)).error_code
     deadline = time.monotonic() + READY_TIMEOUT_S
@@ -112,65 +114,65 @@ def make_token(plain: Address, sasl: Address) -> None:
     peer.close()
 
 
-def _is_ready(peer: Peer, key_type: int, key: str, name: str, topic_id: bytes) -> bool:
-    found = ask(peer, FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key]), 4)
-    if _message(found).coordinators[0].error_code:
+def _is_ready(peer: ClientConnection, key_type: int, key: str, name: str, topic_id: bytes) -> bool:
+    reply = ask(peer, FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key]), 4)
+    if _message(reply).coordinators[0].error_code:
         return False
-    answer = told(ask(peer, request_of(name, 0, topic_id), 0))
+    answer = access_text(ask(peer, request_of(name, 0, topic_id), 0))
     return "COORDINATOR" not in answer
 
 
 def matrix(
     plain: Address,
     sasl: Address,
-    asked: Mapping[str, range],
+    requests: Mapping[str, range],
     request: Callable[[str, int], Message],
 ) -> Iterator[tuple[str, int, Row]]:
-    """Each request in each version, and what each sender was told."""
+    """Each request in each version, with what each sender's response says about access."""
     peers = {sender: connect(plain, sasl, sender) for sender in SENDERS}
-    for name, versions in asked.items():
+    for name, versions in requests.items():
         for version in versions:
             row = {}
             for sender in SENDERS:
                 if not peers[sender].usable:
                     peers[sender] = connect(plain, sasl, sender)
-                row[sender] = told(ask(peers[sender], request(name, version), version))
+                row[sender] = access_text(ask(peers[sender], request(name, version), version))
             yield name, version, row
     for peer in peers.values():
         peer.close()
 
 
-def told(outcome: Outcome, topics: Mapping[bytes, str] | None = None) -> str:
-    """What an answer says of access, in an order of its own.
+def access_text(outcome: Outcome, topics: Mapping[bytes, str] | None = None) -> str:
+    """What a response says about access, as one sorted line.
 
-    `topics` are names for topic ids, where it matters which are told.
+    `topics` gives names to topic ids, for requests whose response must not reveal some of them.
     """
-    return "; ".join(told_of_each(outcome, topics))
+    return "; ".join(access_lines(outcome, topics))
 
 
-def told_of_each(outcome: Outcome, topics: Mapping[bytes, str] | None = None) -> list[str]:
-    """What an answer says of each thing that it names."""
+def access_lines(outcome: Outcome, topics: Mapping[bytes, str] | None = None) -> list[str]:
+    """What a response says about access, one line for each thing that it names, sorted."""
     if not isinstance(outcome, Reply):
         return [type(outcome).__name__]
-    if isinstance(outcome.message, ApiVersionsResponse):  # its names are those of features
+    if isinstance(outcome.message, ApiVersionsResponse):  # the names in it are features
         return [ErrorCode(outcome.message.error_code).name]
-    return sorted(_said(outcome.message, (), topics or {}))
+    return sorted(_lines(outcome.message, (), topics or {}))
 
 
-def _said(value: Part, within: tuple[str, ...], topics: Mapping[bytes, str]) -> Iterator[str]:
+def _lines(value: Part, within: tuple[str, ...], topics: Mapping[bytes, str]) -> Iterator[str]:
     if isinstance(value, list):
-        for each in value:
-            yield from _said(each, within, topics)
+        for item in value:
+            yield from _lines(item, within, topics)
         return
     if not is_dataclass(value):
         return
     names = tuple(_names(value, topics))
     within = (*within, *names)
-    said = [text for field in fields(value) if (text := _field(value, field.name))]
-    if said or names:
-        yield " ".join(("/".join(within), *said)).strip()
+    texts = [text for field in fields(value) if (text := _field(value, field.name))]
+    if texts or names:
+        yield " ".join(("/".join(within), *texts)).strip()
     for field in fields(value):
-        yield from _said(getattr(value, field.name), within, topics)
+        yield from _lines(getattr(value, field.name), within, topics)
 
 
 def _names(value: Part, topics: Mapping[bytes, str]) -> Iterator[str]:
@@ -183,15 +185,15 @@ def _names(value: Part, topics: Mapping[bytes, str]) -> Iterator[str]:
 
 
 def _field(value: Part, name: str) -> str:
-    found = getattr(value, name)
+    content = getattr(value, name)
     if name.endswith("error_code"):
-        return ErrorCode(found).name if found else ""
+        return ErrorCode(content).name if content else ""
     if name == "error_message":
-        return repr(_INSIDES.sub("Request needs", found)) if found else ""
+        return repr(_INSIDES.sub("Request needs", content)) if content else ""
     if name.endswith("authorized_operations"):
-        return "" if found == _NOT_ASKED else f"{found:#x}"
+        return "" if content == _NOT_REQUESTED else f"{content:#x}"
     if name == "committed_offset":
-        return f"at {found}" if found >= 0 else ""
+        return f"at {content}" if content >= 0 else ""
     if name in ("records", "session_id"):
-        return name if found else ""
+        return name if content else ""
     return ""

@@ -1,4 +1,4 @@
-"""Brokers that tell clients apart, with a listener for those who do not say who they are."""
+"""Brokers with SASL and an authorizer, and a second listener for anonymous clients."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from kwire.conformance.access import hidden, of_brokers, several, sharing, taken
 from kwire.conformance.access.asking import (
     POLL_S,
     READY_TIMEOUT_S,
-    give_rights,
-    make_token,
-    make_topic,
+    create_acls,
+    create_token,
+    create_topic,
     matrix,
 )
-from kwire.conformance.access.kept import Cell, Told
+from kwire.conformance.access.kept import MatrixRow, SceneAnswer
 from kwire.conformance.access.requests import asked, request_of
 from kwire.conformance.access.senders import ADMIN, jaas
-from kwire.conformance.access.stage import Stage
+from kwire.conformance.access.stage import AccessStage
 from kwire.conformance.apache_kafka import ApacheKafka, ZooKeeperBroker
 from kwire.conformance.wire.peer import Address
 from kwire.testing.cluster import agreed_controller, cluster_view
@@ -33,7 +33,7 @@ BROKER_ID: Final = 1
 
 
 def settings(plain: int, sasl: int) -> dict[str, str]:
-    """Of either broker, with listeners on these ports."""
+    """The settings of kwire and Apache Kafka alike, with listeners on these ports."""
     listeners = f"PLAINTEXT://{HOST}:{plain},SASL://{HOST}:{sasl}"
     return {
         "listeners": listeners,
@@ -42,7 +42,7 @@ def settings(plain: int, sasl: int) -> dict[str, str]:
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": f"User:{ADMIN}",
         "auto.create.topics.enable": "false",
-        "log.retention.ms": "-1",  # records are of 1970
+        "log.retention.ms": "-1",  # the records' timestamps are of 1970
         "sasl.enabled.mechanisms": "PLAIN",
         "delegation.token.secret.key": "a secret of the brokers",
         "listener.name.sasl.plain.sasl.jaas.config": jaas(),
@@ -50,7 +50,7 @@ def settings(plain: int, sasl: int) -> dict[str, str]:
 
 
 def _of_a_controller(given: dict[str, str], port: int) -> dict[str, str]:
-    """What Apache Kafka needs beside it, so that its own requests are the super user's."""
+    """The settings of Apache Kafka with a controller, whose own requests are the super user's."""
     return given | {
         "listeners": f"{given['listeners']},CONTROLLER://{HOST}:{port}",
         "listener.security.protocol.map": given["listener.security.protocol.map"]
@@ -65,7 +65,7 @@ def _of_a_controller(given: dict[str, str], port: int) -> dict[str, str]:
 
 
 def _of_a_cluster(given: dict[str, str]) -> dict[str, str]:
-    """What a broker on ZooKeeper has beside it, of either kind."""
+    """The settings of a broker on ZooKeeper, of kwire and Apache Kafka alike."""
     return given | {
         "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
         "inter.broker.listener.name": "SASL",
@@ -75,13 +75,14 @@ def _of_a_cluster(given: dict[str, str]) -> dict[str, str]:
 
 @contextmanager
 def kwire(directory: Path) -> Iterator[tuple[Address, Address]]:
-    """The addresses of its two listeners."""
+    """A kwire broker; yields the addresses of its listeners without and with SASL."""
     plain, sasl = free_port(), free_port()
     with BrokerProcess(directory, settings(plain, sasl), port=plain):
         yield (HOST, plain), (HOST, sasl)
 
 
 @contextmanager
+# The addresses are those of the listeners without and with SASL, here and below.
 def apache(directory: Path) -> Iterator[tuple[Address, Address]]:
     plain, sasl = free_port(), free_port()
     given = _of_a_controller(settings(plain, sasl), free_port())
@@ -103,7 +104,7 @@ def kwire_on_zookeeper(directory: Path, connect: str) -> Iterator[tuple[Address,
 
 @contextmanager
 def apache_on_zookeeper(directory: Path, connect: str) -> Iterator[tuple[Address, Address]]:
-    """Of Apache Kafka's last version on ZooKeeper."""
+    """A broker of the last version of Apache Kafka that supports ZooKeeper."""
     plain, sasl = free_port(), free_port()
     given = _of_a_cluster(settings(plain, sasl))
     with ZooKeeperBroker(directory, connect, BROKER_ID, port=plain, settings=given):
@@ -118,26 +119,29 @@ def _wait_until_controller(port: int) -> None:
         time.sleep(POLL_S)
 
 
-def answers(plain: Address, sasl: Address) -> list[Cell]:
-    """The whole matrix, of a broker that has just been started."""
-    give_rights(plain, sasl)
-    topic_id = make_topic(plain, sasl)
-    make_token(plain, sasl)
+def answers(plain: Address, sasl: Address) -> list[MatrixRow]:
+    """The whole matrix of a broker that has just started."""
+    create_acls(plain, sasl)
+    topic_id = create_topic(plain, sasl)
+    create_token(plain, sasl)
     return list(
         matrix(plain, sasl, asked(), lambda name, version: request_of(name, version, topic_id))
     )
 
 
-def scenes(plain: Address, sasl: Address) -> list[Told]:
-    """What is told where several things are named, hidden, or taken away."""
-    give_rights(plain, sasl)
-    stage = Stage(plain, sasl)
-    told = [each for scene in (several, hidden, taken, sharing) for each in scene.play(stage)]
+def scenes(plain: Address, sasl: Address) -> list[SceneAnswer]:
+    """The responses of all scenes: requests that name several things, hidden topics, lost
+    rights."""
+    create_acls(plain, sasl)
+    stage = AccessStage(plain, sasl)
+    scene_answers = [
+        answer for scene in (several, hidden, taken, sharing) for answer in scene.play(stage)
+    ]
     stage.close()
-    return told
+    return scene_answers
 
 
-def answers_to_brokers(plain: Address, sasl: Address) -> list[Cell]:
-    """What those are told who ask as the brokers of a cluster on ZooKeeper do."""
-    give_rights(plain, sasl)
+def answers_to_brokers(plain: Address, sasl: Address) -> list[MatrixRow]:
+    """The responses to requests that only the brokers of a cluster on ZooKeeper send."""
+    create_acls(plain, sasl)
     return list(matrix(plain, sasl, of_brokers.ASKED, of_brokers.request_of))

@@ -1,7 +1,7 @@
-"""Topics by their ids, of which somebody knows more than may be seen.
+"""A scene of requests with topic ids that a sender may not see.
 
-Of each right alone: what is told of a topic on which the sender has it, of one on which it has
-none, and of an id that no topic has.
+For each right alone, it records the responses for a topic on which the sender has the right, a
+topic on which it has none, and an id that no topic has.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Final
 
 from kwire.codecs.batches import Record, build
 from kwire.codecs.primitives import Message
-from kwire.conformance.access.asking import told_of_each
+from kwire.conformance.access.asking import access_lines
 from kwire.conformance.access.requests import INDEX, Made, Messages
 from kwire.conformance.access.senders import DENY, GROUP, READER, TOPIC
-from kwire.conformance.access.stage import Stage, rule
+from kwire.conformance.access.stage import AccessStage, rule
 
 SHOWN, HIDDEN, UNKNOWN = "shown", "concealed", "nobody's"
 RIGHTS: Final = ("DESCRIBE", "READ", "WRITE", "DELETE", "DESCRIBE_CONFIGS")
@@ -22,7 +22,7 @@ _NOBODYS_ID: Final = bytes(range(16))
 
 
 class _Ids:
-    """Requests by ids of topics."""
+    """Requests that name topics by id."""
 
     def __init__(self, ids: dict[str, bytes]) -> None:
         self._ids = list(ids.values())
@@ -38,13 +38,13 @@ class _Ids:
         return of.ProduceRequest(None, 1, 1000, topics)
 
     def fetch(self, of: Messages) -> Made:
-        asked = of.FetchPartition(0, partition_max_bytes=1000)
-        topics = [of.FetchTopic(topic_id=each, partitions=[asked]) for each in self._ids]
+        partition = of.FetchPartition(0, partition_max_bytes=1000)
+        topics = [of.FetchTopic(topic_id=each, partitions=[partition]) for each in self._ids]
         return of.FetchRequest(topics=topics)
 
     def offset_commit(self, of: Messages) -> Made:
-        asked = of.OffsetCommitRequestPartition(INDEX, 0, committed_metadata="")
-        topics = [of.OffsetCommitRequestTopic("", each, [asked]) for each in self._ids]
+        partition = of.OffsetCommitRequestPartition(INDEX, 0, committed_metadata="")
+        topics = [of.OffsetCommitRequestTopic("", each, [partition]) for each in self._ids]
         return of.OffsetCommitRequest("group", topics=topics)
 
     def offset_fetch(self, of: Messages) -> Made:
@@ -52,7 +52,7 @@ class _Ids:
         return of.OffsetFetchRequest(groups=[of.OffsetFetchRequestGroup("group", topics=topics)])
 
     def delete_topics(self, of: Messages) -> Made:
-        """Not that which is shown, which the sender may delete."""
+        """Without the shown topic, which the sender may delete."""
         topics = [of.DeleteTopicState(None, each) for each in self._hidden]
         return of.DeleteTopicsRequest(topics, timeout_ms=10_000)
 
@@ -71,34 +71,36 @@ _ASKED: Final = {
     "offset_fetch": (10,),
     "delete_topics": (6,),
 }
-"""Versions since topics go by their ids, where something is another than in the one before."""
+"""Versions with topic ids whose responses may differ from the version before."""
 
 
-def play(stage: Stage) -> Iterator[tuple[str, list[str]]]:
-    """What is asked, and what is told of each topic."""
+def play(stage: AccessStage) -> Iterator[tuple[str, list[str]]]:
+    """Each request with its right, and what the response says about each topic."""
     stage.topics(SHOWN, HIDDEN)
     stage.find_coordinators("group")
     ids = {**{name: stage.topic_ids[name] for name in (SHOWN, HIDDEN)}, UNKNOWN: _NOBODYS_ID}
     names = {topic_id: name for name, topic_id in ids.items()}
     group = rule(READER, GROUP, "group", "READ")
-    stage.give(group)
+    stage.add_acls(group)
     for operation in ("nothing", *RIGHTS):
         rights = [] if operation == "nothing" else [rule(READER, TOPIC, SHOWN, operation)]
-        stage.give(*rights)
+        stage.add_acls(*rights)
         for name, version, message in _Ids(ids).messages():
             outcome = stage.ask(READER, message, version)
-            yield f"{name} v{version} with {operation}", told_of_each(outcome, names)
-        stage.take(*rights)
-    stage.take(group)
+            yield f"{name} v{version} with {operation}", access_lines(outcome, names)
+        stage.remove_acls(*rights)
+    stage.remove_acls(group)
     yield from _deletions(stage, _Ids(ids), names)
 
 
-def _deletions(stage: Stage, ids: _Ids, names: dict[bytes, str]) -> Iterator[tuple[str, list[str]]]:
-    """Of a topic that the sender sees and may not delete, and of one that it may not see."""
-    sees, deletes = (rule(READER, TOPIC, HIDDEN, each) for each in ("DESCRIBE", "DELETE"))
-    blind = rule(READER, TOPIC, HIDDEN, "DESCRIBE", permission=DENY)
-    for given, rules in (("DESCRIBE of it", [sees]), ("DELETE, not DESCRIBE", [deletes, blind])):
-        stage.give(*rules)
+def _deletions(
+    stage: AccessStage, ids: _Ids, names: dict[bytes, str]
+) -> Iterator[tuple[str, list[str]]]:
+    """Delete a topic that the sender may see but not delete, and one that it may not see."""
+    see, delete = (rule(READER, TOPIC, HIDDEN, each) for each in ("DESCRIBE", "DELETE"))
+    cannot_see = rule(READER, TOPIC, HIDDEN, "DESCRIBE", permission=DENY)
+    for given, rules in (("DESCRIBE of it", [see]), ("DELETE, not DESCRIBE", [delete, cannot_see])):
+        stage.add_acls(*rules)
         message = ids.delete_topics(Messages("delete_topics", b""))
-        yield f"delete_topics v6 with {given}", told_of_each(stage.ask(READER, message, 6), names)
-        stage.take(*rules)
+        yield f"delete_topics v6 with {given}", access_lines(stage.ask(READER, message, 6), names)
+        stage.remove_acls(*rules)

@@ -1,5 +1,8 @@
-"""What a broker answered, as a file: a row for each request that is answered otherwise than in the
-version before, and in it the senders of each answer."""
+"""The text format of recorded responses.
+
+A matrix has a section for each request whose responses differ from those of the version before; it
+lists each response with the senders that get it.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,12 @@ from kwire.conformance.access.asking import Row
 from kwire.conformance.access.senders import SENDERS
 
 ANYBODY = "(anonymous)"
-Cell = tuple[str, int, Row]
-Told = tuple[str, list[str]]
-"""What is asked in a scene, and what is told of each thing in it."""
+MatrixRow = tuple[str, int, Row]
+SceneAnswer = tuple[str, list[str]]
+"""A request of a scene, and what its response says about each thing."""
 
 
-def text_of(cells: Iterable[Cell]) -> str:
+def text_of(cells: Iterable[MatrixRow]) -> str:
     lines: list[str] = []
     last: tuple[str, Row] | None = None
     for name, version, row in cells:
@@ -31,15 +34,15 @@ def _answers(row: Row) -> Iterator[str]:
     senders: dict[str, list[str]] = {}
     for sender in SENDERS:
         senders.setdefault(row[sender], []).append(sender or ANYBODY)
-    for answer, its in senders.items():
-        yield f"    {' '.join(its)}"
+    for answer, names in senders.items():
+        yield f"    {' '.join(names)}"
         yield f"        {answer}"
 
 
-def text_of_scenes(told: Iterable[Told]) -> str:
-    """What is asked, and indented under it what is told; once for neighbours that are told it."""
+def text_of_scenes(answers: Iterable[SceneAnswer]) -> str:
+    """Each request with its response indented below; neighbours with equal responses share it."""
     lines: list[str] = []
-    for answer, asked in groupby(told, key=itemgetter(1)):
-        lines += [question for question, _ in asked]
-        lines += [f"    {each}" for each in answer or ["(no error)"]]
+    for answer, group in groupby(answers, key=itemgetter(1)):
+        lines += [request for request, _ in group]
+        lines += [f"    {text}" for text in answer or ["(no error)"]]
     return "\n".join(lines) + "\n"

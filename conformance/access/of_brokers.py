@@ -1,5 +1,7 @@
-"""What the brokers of a cluster on ZooKeeper ask of each other, made so that it changes nothing:
-it names a broker that there is not, and an epoch of long ago."""
+"""The requests that brokers of a cluster on ZooKeeper send to each other.
+
+They change nothing, because they name a broker that does not exist and an old epoch.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from kwire.conformance.access.requests import Made, Make, Messages
 
 _NOBODY: Final = 99
 _LONG_AGO: Final = 0
-"""An epoch before that of any controller, and of any broker."""
+"""An epoch older than that of any controller or broker."""
 
 
 def _leader_and_isr(of: Messages, version: int) -> Made:

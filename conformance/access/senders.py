@@ -1,4 +1,4 @@
-"""Senders of requests: nobody in particular, users with one right each, and a super user."""
+"""Senders of requests: an anonymous client, users with one right each, and a super user."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ ON = {
     DELEGATION_TOKEN: ("DESCRIBE",),
     USER: ("CREATE_TOKENS", "DESCRIBE_TOKENS"),
 }  # fmt: skip
-"""Rights that there are, by the type of what they are on."""
+"""The operations that exist for each resource type."""
 WORDS = {
     TOPIC: "topic", GROUP: "group", CLUSTER: "cluster", TRANSACTIONAL_ID: "transaction",
     DELEGATION_TOKEN: "token", USER: "user",
 }  # fmt: skip
 NAMES = {CLUSTER: "kafka-cluster"}
-"""On everything of its type, where there is more than one."""
+"""The resource names of the rights; rights on other types are on all resources (`*`)."""
 
 ADMIN = "admin"
 NOBODY = "nobody"
 ANONYMOUS = ""
 MIXED, READER, WITNESS = "mixed", "reader", "witness"
-"""Users whose rights the scenes give and take."""
+"""Users whose rights change during the scenes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +56,13 @@ class Right:
         )
 
 
-RIGHTS = tuple(Right(kind, operation) for kind, its in ON.items() for operation in its)
+RIGHTS = tuple(Right(kind, name) for kind, operations in ON.items() for name in operations)
 SENDERS = (ANONYMOUS, NOBODY, *(right.user for right in RIGHTS), ADMIN)
-"""Names of users; the empty one is nobody's, and comes by a listener that asks for none."""
+"""Names of users; the empty name is a client of the listener without SASL."""
 
 
 def jaas() -> str:
-    """The line of `plain.sasl.jaas.config` that knows them; each one's password is the name."""
+    """The value of `plain.sasl.jaas.config` with all users; each password is the user's name."""
     users = " ".join(f'user_{name}="{name}"' for name in (*SENDERS, MIXED, READER, WITNESS) if name)
     return (
         "org.apache.kafka.common.security.plain.PlainLoginModule required "

@@ -1,7 +1,7 @@
-"""Requests that name several things, some of which the sender may and some of which it may not.
+"""Requests that name several things, of which the sender has rights on some.
 
-The sender may do all with what begins with `open`, but for `open-denied`, may describe `seen`,
-and has no right on `hidden` and on `missing`.  `open-missing` and `missing` are not there.
+The sender has all rights on names that begin with `open`, except `open-denied`. It may describe
+`seen`, and has no right on `hidden` and `missing`. `open-missing` and `missing` do not exist.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kwire.codecs.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from kwire.codecs.primitives import Message
-from kwire.conformance.access.asking import told_of_each
+from kwire.conformance.access.asking import access_lines
 from kwire.conformance.access.requests import INDEX, Made, Make, Messages
 from kwire.conformance.access.senders import (
     DENY,
@@ -27,12 +27,12 @@ from kwire.conformance.access.senders import (
     TOPIC,
     TRANSACTIONAL_ID,
 )
-from kwire.conformance.access.stage import Stage, rule
+from kwire.conformance.access.stage import AccessStage, rule
 
-THERE: Final = ("open", "open-denied", "seen", "hidden")
-NAMES: Final = (*THERE, "open-missing", "missing")
+EXISTING: Final = ("open", "open-denied", "seen", "hidden")
+NAMES: Final = (*EXISTING, "open-missing", "missing")
 NEW: Final = ("open-missing", "open-denied", "seen", "hidden", "missing")
-"""Not `open`, with which all may be done: what is asked changes nothing."""
+"""Without `open`, on which the sender has all rights, so that the requests change nothing."""
 _TOPIC, _BROKER, _GROUP = 2, 4, 32
 _COMMITTED_VERSION, _PRODUCER_ID_VERSION = 8, 4
 
@@ -44,8 +44,8 @@ def _produce(of: Messages, version: int) -> Made:
 
 
 def _fetch(of: Messages, version: int) -> Made:
-    asked = of.FetchPartition(0, partition_max_bytes=1000)
-    return of.FetchRequest(topics=[of.FetchTopic(name, partitions=[asked]) for name in NAMES])
+    partition = of.FetchPartition(0, partition_max_bytes=1000)
+    return of.FetchRequest(topics=[of.FetchTopic(name, partitions=[partition]) for name in NAMES])
 
 
 def _fetch_of_a_replica(of: Messages, version: int) -> Made:
@@ -55,8 +55,8 @@ def _fetch_of_a_replica(of: Messages, version: int) -> Made:
 
 
 def _list_offsets(of: Messages, version: int) -> Made:
-    asked = of.ListOffsetsPartition(0, timestamp=-1)
-    return of.ListOffsetsRequest(-1, 0, [of.ListOffsetsTopic(name, [asked]) for name in NAMES])
+    partition = of.ListOffsetsPartition(0, timestamp=-1)
+    return of.ListOffsetsRequest(-1, 0, [of.ListOffsetsTopic(name, [partition]) for name in NAMES])
 
 
 def _metadata(of: Messages, version: int) -> Made:
@@ -73,8 +73,8 @@ def _metadata_of_all(of: Messages, version: int) -> Made:
 
 
 def _offset_commit(of: Messages, version: int) -> Made:
-    asked = of.OffsetCommitRequestPartition(INDEX, 0, committed_metadata="")
-    topics = [of.OffsetCommitRequestTopic(name, partitions=[asked]) for name in NAMES]
+    partition = of.OffsetCommitRequestPartition(INDEX, 0, committed_metadata="")
+    topics = [of.OffsetCommitRequestTopic(name, partitions=[partition]) for name in NAMES]
     return of.OffsetCommitRequest("open", topics=topics)
 
 
@@ -109,8 +109,9 @@ def _delete_topics(of: Messages, version: int) -> Made:
 
 
 def _delete_records(of: Messages, version: int) -> Made:
-    asked = of.DeleteRecordsPartition(INDEX, 0)
-    return of.DeleteRecordsRequest([of.DeleteRecordsTopic(name, [asked]) for name in NAMES], 1000)
+    partition = of.DeleteRecordsPartition(INDEX, 0)
+    topics = [of.DeleteRecordsTopic(name, [partition]) for name in NAMES]
+    return of.DeleteRecordsRequest(topics, 1000)
 
 
 def _create_partitions(of: Messages, version: int) -> Made:
@@ -119,8 +120,8 @@ def _create_partitions(of: Messages, version: int) -> Made:
 
 
 def _offset_for_leader_epoch(of: Messages, version: int) -> Made:
-    asked = of.OffsetForLeaderPartition(0, -1, 0)
-    topics = [of.OffsetForLeaderTopic(name, [asked]) for name in NAMES]
+    partition = of.OffsetForLeaderPartition(0, -1, 0)
+    topics = [of.OffsetForLeaderTopic(name, [partition]) for name in NAMES]
     return of.OffsetForLeaderEpochRequest(-1, topics)
 
 
@@ -130,14 +131,14 @@ def _add_partitions(of: Messages, version: int) -> Made:
 
 
 def _txn_offset_commit(of: Messages, version: int) -> Made:
-    asked = of.TxnOffsetCommitRequestPartition(INDEX, 0, committed_metadata="")
-    topics = [of.TxnOffsetCommitRequestTopic(name, [asked]) for name in NAMES]
+    partition = of.TxnOffsetCommitRequestPartition(INDEX, 0, committed_metadata="")
+    topics = [of.TxnOffsetCommitRequestTopic(name, [partition]) for name in NAMES]
     return of.TxnOffsetCommitRequest("open", "open", 1, 0, topics=topics)
 
 
 def _offset_delete(of: Messages, version: int) -> Made:
-    asked = of.OffsetDeleteRequestPartition(INDEX)
-    topics = [of.OffsetDeleteRequestTopic(name, [asked]) for name in NAMES]
+    partition = of.OffsetDeleteRequestPartition(INDEX)
+    topics = [of.OffsetDeleteRequestTopic(name, [partition]) for name in NAMES]
     return of.OffsetDeleteRequest("open", topics)
 
 
@@ -219,20 +220,21 @@ REQUESTS: Final[dict[str, tuple[Make, int, int]]] = {
     "alter_configs": (_alter_configs, 0, 2),
     "incremental_alter_configs": (_alter_configs, 0, 1),
 }  # fmt: skip
-"""What is asked, with the first and the last version that names things so."""
+"""Each request with the first and the last version that has this form."""
 
 
-def prepare(stage: Stage) -> None:
-    """The topics, groups with an offset of each topic, producers, and the sender's rights."""
-    stage.topics(*THERE)
-    stage.find_coordinators(*THERE)
-    for name in THERE:
+def prepare(stage: AccessStage) -> None:
+    """Create the topics, groups with an offset of each topic, producers, and the sender's
+    rights."""
+    stage.topics(*EXISTING)
+    stage.find_coordinators(*EXISTING)
+    for name in EXISTING:
         offset = OffsetCommitRequestPartition(0, 1, committed_metadata="")
-        topics = [OffsetCommitRequestTopic(topic, partitions=[offset]) for topic in THERE]
-        stage.coordinated(OffsetCommitRequest(name, topics=topics), _COMMITTED_VERSION)
-        stage.coordinated(InitProducerIdRequest(name, 60_000), _PRODUCER_ID_VERSION)
+        topics = [OffsetCommitRequestTopic(topic, partitions=[offset]) for topic in EXISTING]
+        stage.ask_coordinator(OffsetCommitRequest(name, topics=topics), _COMMITTED_VERSION)
+        stage.ask_coordinator(InitProducerIdRequest(name, 60_000), _PRODUCER_ID_VERSION)
     kinds = (TOPIC, GROUP, TRANSACTIONAL_ID)
-    stage.give(
+    stage.add_acls(
         *(rule(MIXED, kind, "open", "ALL", pattern=PREFIXED) for kind in kinds),
         *(rule(MIXED, kind, "open-denied", "ALL", permission=DENY) for kind in kinds),
         *(rule(MIXED, kind, "seen", "DESCRIBE") for kind in kinds),
@@ -246,9 +248,9 @@ def requests() -> Iterator[tuple[str, int, Message]]:
             yield title, version, make(of, version)
 
 
-def play(stage: Stage) -> Iterator[tuple[str, list[str]]]:
-    """What is asked, and what is told of each thing."""
+def play(stage: AccessStage) -> Iterator[tuple[str, list[str]]]:
+    """Each request, with what the response says about each thing."""
     prepare(stage)
     for title, version, message in requests():
         outcome = stage.ask(MIXED, message, version)
-        yield f"{title} v{version}", told_of_each(outcome)
+        yield f"{title} v{version}", access_lines(outcome)

@@ -1,4 +1,4 @@
-"""A broker on which rights are given and taken, and what it tells users meanwhile."""
+"""A broker whose ACLs change during a scene, and connections of the scene's users."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from kwire.conformance.access.asking import (
     POLL_S,
     READY_TIMEOUT_S,
     Response,
+    access_lines,
     ask,
     connect,
-    told_of_each,
 )
 from kwire.conformance.access.senders import (
     ADMIN,
@@ -35,7 +35,7 @@ from kwire.conformance.access.senders import (
     TOPIC,
     WITNESS,
 )
-from kwire.conformance.wire.peer import Address, Outcome, Peer, Reply
+from kwire.conformance.wire.peer import Address, ClientConnection, Outcome, Reply
 
 _METADATA_VERSION, _PRODUCE_VERSION = 9, 9
 _ACLS_VERSION = 3
@@ -55,42 +55,44 @@ def rule(
     pattern: int = LITERAL,
     permission: int = ALLOW,
 ) -> AclCreation:
+    """An ACL of one user, from any host."""
     number = OPERATIONS[operation]
     return AclCreation(resource_type, name, pattern, f"User:{user}", "*", number, permission)
 
 
-class Stage:
-    """Topics, rights, and a connection of each user's."""
+class AccessStage:
+    """Topics, ACLs, and one connection of each user."""
 
     def __init__(self, plain: Address, sasl: Address) -> None:
         self._addresses = (plain, sasl)
-        self._peers: dict[str, Peer] = {}
+        self._peers: dict[str, ClientConnection] = {}
         self._markers = count(1)
         self.topic_ids: dict[str, bytes] = {}
 
-    def peer(self, user: str) -> Peer:
-        """The user's connection; a new one where the broker has closed it."""
-        known = self._peers.get(user)
-        if known is None or not known.usable:
-            known = self._peers[user] = connect(*self._addresses, user)
-        return known
+    def peer(self, user: str) -> ClientConnection:
+        """The user's connection; a new one if the broker has closed the last one."""
+        peer = self._peers.get(user)
+        if peer is None or not peer.usable:
+            peer = self._peers[user] = connect(*self._addresses, user)
+        return peer
 
     def ask(self, user: str, message: Message, version: int) -> Outcome:
         return ask(self.peer(user), message, version)
 
-    def sure(self, message: Message, version: int) -> Response:
-        """What the super user is answered, which must be an answer."""
+    def ask_as_admin(self, message: Message, version: int) -> Response:
+        """The response to a request of the super user; fails if there is none."""
         outcome = self.ask(ADMIN, message, version)
         assert isinstance(outcome, Reply), outcome
         return outcome.message
 
-    def coordinated(self, message: Message, version: int) -> Response:
-        """What the super user is answered by a coordinator, as soon as there is one."""
+    def ask_coordinator(self, message: Message, version: int) -> Response:
+        """The super user's response from a coordinator; asks again until the coordinator is
+        ready."""
         deadline = time.monotonic() + READY_TIMEOUT_S
         while True:
-            reply = self.sure(message, version)
-            told = told_of_each(Reply(reply))
-            if not any("COORDINATOR" in each for each in told):
+            reply = self.ask_as_admin(message, version)
+            lines = access_lines(Reply(reply))
+            if not any("COORDINATOR" in line for line in lines):
                 return reply
             assert time.monotonic() < deadline, "the coordinators do not answer"
             time.sleep(POLL_S)
@@ -100,41 +102,43 @@ class Stage:
             peer.close()
 
     def find_coordinators(self, *keys: str) -> None:
-        """Have there be coordinators, of groups and of transactions, for these."""
+        """Wait until these groups and transactional ids have coordinators."""
         for key_type in (0, 1):
-            self.coordinated(FindCoordinatorRequest(key_type=key_type, coordinator_keys=[*keys]), 4)
+            self.ask_coordinator(
+                FindCoordinatorRequest(key_type=key_type, coordinator_keys=[*keys]), 4
+            )
 
     def topics(self, *names: str) -> None:
-        """Topics of one partition with one record."""
+        """Create topics of one partition, and write one record to each."""
         wanted = [CreatableTopic(name, 1, 1) for name in names]
-        made = self.sure(CreateTopicsRequest(wanted, 10_000), 7)
-        for each in made.topics:
-            assert not each.error_code, each
-            self.topic_ids[each.name] = each.topic_id
+        created = self.ask_as_admin(CreateTopicsRequest(wanted, 10_000), 7)
+        for topic in created.topics:
+            assert not topic.error_code, topic
+            self.topic_ids[topic.name] = topic.topic_id
         for name in names:
             self.write(name)
 
     def write(self, topic: str) -> None:
-        """One more record, as soon as somebody leads the topic."""
+        """Write one more record to the topic once it has a leader."""
         data = PartitionProduceData(0, build([Record(0, 0, None, b"x")]))
         request = ProduceRequest(None, 1, 10_000, [TopicProduceData(topic, partition_data=[data])])
         deadline = time.monotonic() + READY_TIMEOUT_S
         while True:
-            reply = self.sure(request, _PRODUCE_VERSION)
+            reply = self.ask_as_admin(request, _PRODUCE_VERSION)
             error = reply.responses[0].partition_responses[0].error_code
             if error not in _NOT_YET:
                 assert not error, reply
                 return
-            assert time.monotonic() < deadline, f"nobody leads {topic}"
+            assert time.monotonic() < deadline, f"topic {topic} has no leader"
             time.sleep(POLL_S)
 
-    def give(self, *rules: AclCreation) -> None:
-        """Have the rules be there, and the broker go by them."""
-        self._create(rules)
-        self._settle()
+    def add_acls(self, *rules: AclCreation) -> None:
+        """Create these ACLs and wait until the broker applies them."""
+        self._create_acls(rules)
+        self._wait_until_applied()
 
-    def take(self, *rules: AclCreation) -> None:
-        """Have the rules be gone, and the broker no longer go by them."""
+    def remove_acls(self, *rules: AclCreation) -> None:
+        """Delete these ACLs and wait until the broker no longer applies them."""
         filters = [
             DeleteAclsFilter(
                 each.resource_type,
@@ -147,27 +151,30 @@ class Stage:
             )
             for each in rules
         ]
-        reply = self.sure(DeleteAclsRequest(filters), _ACLS_VERSION)
-        gone = [result for result in reply.filter_results if len(result.matching_acls) == 1]
-        assert len(gone) == len(rules), reply
-        self._settle()
+        reply = self.ask_as_admin(DeleteAclsRequest(filters), _ACLS_VERSION)
+        deleted = [result for result in reply.filter_results if len(result.matching_acls) == 1]
+        assert len(deleted) == len(rules), reply
+        self._wait_until_applied()
 
-    def _create(self, rules: Sequence[AclCreation]) -> None:
-        reply = self.sure(CreateAclsRequest(list(rules)), _ACLS_VERSION)
-        assert not any(each.error_code for each in reply.results), reply
+    def _create_acls(self, rules: Sequence[AclCreation]) -> None:
+        reply = self.ask_as_admin(CreateAclsRequest(list(rules)), _ACLS_VERSION)
+        assert not any(result.error_code for result in reply.results), reply
 
-    def _settle(self) -> None:
-        """Rules are answered before a broker goes by them, and it hears of them in their order:
-        so one of another user's is added, and waited for."""
+    def _wait_until_applied(self) -> None:
+        """Wait until the broker applies all changes of ACLs so far.
+
+        CreateAcls and DeleteAcls return before the broker applies a change, and it applies changes
+        in order. So this adds one more ACL of another user, and waits until it is in force.
+        """
         marker = f"marker-{next(self._markers)}"
-        self._create([rule(WITNESS, TOPIC, marker, "DESCRIBE")])
-        asked = MetadataRequest([MetadataRequestTopic(name=marker)], False)
+        self._create_acls([rule(WITNESS, TOPIC, marker, "DESCRIBE")])
+        request = MetadataRequest([MetadataRequestTopic(name=marker)], False)
         deadline = time.monotonic() + READY_TIMEOUT_S
         while True:
-            outcome = self.ask(WITNESS, asked, _METADATA_VERSION)
+            outcome = self.ask(WITNESS, request, _METADATA_VERSION)
             assert isinstance(outcome, Reply), outcome
-            told: Response = outcome.message
-            if told.topics[0].error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            response: Response = outcome.message
+            if response.topics[0].error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
                 return
-            assert time.monotonic() < deadline, "the broker does not hear of new rules"
+            assert time.monotonic() < deadline, "the broker does not apply new ACLs"
             time.sleep(POLL_S)

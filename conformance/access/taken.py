@@ -1,8 +1,9 @@
-"""Rights that are taken away from somebody who uses them.
+"""Rights that are revoked while their user works.
 
-Of fetch sessions, by names and by ids of topics: what a session tells once one of its topics may
-no longer be read, and once it may again.  Of members of groups and of transactions: what they are
-told from then on.  Who was let in stays in: each request is looked at when it comes.
+With fetch sessions, by topic names and by topic ids: what a session returns after the right to read
+a topic is revoked, and after it is granted again. With members of groups and with transactions: how
+later requests are answered. A member stays in its group: a broker checks rights only when a request
+arrives.
 """
 
 from __future__ import annotations
@@ -38,19 +39,19 @@ from kwire.codecs.messages.produce import (
 )
 from kwire.codecs.messages.sync_group import SyncGroupRequest
 from kwire.codecs.primitives import Message
-from kwire.conformance.access.asking import Response, told_of_each
+from kwire.conformance.access.asking import Response, access_lines
 from kwire.conformance.access.senders import GROUP, READER, TOPIC, TRANSACTIONAL_ID
-from kwire.conformance.access.stage import Stage, rule
+from kwire.conformance.access.stage import AccessStage, rule
 from kwire.conformance.wire.peer import Reply
 
 KEPT_TOPIC, LOST_TOPIC = "kept", "lost"
 _BY_NAME, _BY_ID = (7, 12), (13, 18)
-"""Versions of Fetch that know sessions: the first and the last of those with names, with ids."""
+"""Versions of Fetch with sessions: the first and last with topic names, and with topic ids."""
 _PARKED_MS: Final = 5_000
-Told = Iterator[tuple[str, list[str]]]
+SceneAnswers = Iterator[tuple[str, list[str]]]
 
 
-def play(stage: Stage) -> Told:
+def play(stage: AccessStage) -> SceneAnswers:
     stage.topics(KEPT_TOPIC, LOST_TOPIC)
     stage.find_coordinators("members", "transaction")
     for version in (*_BY_NAME, *_BY_ID):
@@ -63,30 +64,30 @@ def play(stage: Stage) -> Told:
 
 
 class _Session:
-    """A session of two topics, of which one is lost for a while."""
+    """A fetch session of two topics; the right on one of them is revoked for a while."""
 
-    def __init__(self, stage: Stage, version: int) -> None:
+    def __init__(self, stage: AccessStage, version: int) -> None:
         self._stage = stage
         self._version = version
         self._id = self._epoch = 0
         self._names = {stage.topic_ids[name]: name for name in (KEPT_TOPIC, LOST_TOPIC)}
 
-    def play(self) -> Told:
+    def play(self) -> SceneAnswers:
         kept, lost = (rule(READER, TOPIC, name, "READ") for name in (KEPT_TOPIC, LOST_TOPIC))
-        self._stage.give(kept, lost)
+        self._stage.add_acls(kept, lost)
         yield "a session of both", self._fetch(KEPT_TOPIC, LOST_TOPIC)
         yield "again, from their ends", self._fetch(KEPT_TOPIC, LOST_TOPIC, offset=1_000_000)
         yield "from their beginnings", self._fetch(KEPT_TOPIC, LOST_TOPIC)
-        self._stage.take(lost)
+        self._stage.remove_acls(lost)
         yield "the right is gone", self._fetch()
         yield "and stays so", self._fetch()
         yield "asked of it again", self._fetch(LOST_TOPIC)
-        self._stage.give(lost)
+        self._stage.add_acls(lost)
         yield "it is there again", self._fetch()
-        self._stage.take(lost)
+        self._stage.remove_acls(lost)
         yield "it is gone, and what it was for is forgotten", self._fetch(forgotten=LOST_TOPIC)
         yield "added without it", self._fetch(LOST_TOPIC)
-        self._stage.take(kept)
+        self._stage.remove_acls(kept)
         yield "all rights are gone", self._fetch()
         yield "a new session without any", self._first()
 
@@ -96,11 +97,11 @@ class _Session:
 
     def _fetch(self, *names: str, offset: int = 0, forgotten: str = "") -> list[str]:
         ids = self._stage.topic_ids
-        asked = FetchPartition(0, fetch_offset=offset, partition_max_bytes=1000)
+        partition = FetchPartition(0, fetch_offset=offset, partition_max_bytes=1000)
         request = FetchRequest(
             session_id=self._id,
             session_epoch=self._epoch,
-            topics=[FetchTopic(name, ids[name], [asked]) for name in names],
+            topics=[FetchTopic(name, ids[name], [partition]) for name in names],
             forgotten_topics_data=(
                 [ForgottenTopic(forgotten, ids[forgotten], [0])] if forgotten else []
             ),
@@ -110,29 +111,29 @@ class _Session:
             reply: Response = outcome.message
             self._id = reply.session_id
             self._epoch += 1
-        return told_of_each(outcome, self._names)
+        return access_lines(outcome, self._names)
 
 
-def _parked(stage: Stage) -> Told:
-    """A Fetch that waits for records while its sender's right goes gets those that come."""
+def _parked(stage: AccessStage) -> SceneAnswers:
+    """A Fetch that waits while the right is revoked still returns the records that arrive."""
     may_read = rule(READER, TOPIC, LOST_TOPIC, "READ")
-    stage.give(may_read)
-    asked = FetchPartition(0, fetch_offset=1, partition_max_bytes=1000)
+    stage.add_acls(may_read)
+    partition = FetchPartition(0, fetch_offset=1, partition_max_bytes=1000)
     request = FetchRequest(
-        max_wait_ms=_PARKED_MS, min_bytes=1, topics=[FetchTopic(LOST_TOPIC, partitions=[asked])]
+        max_wait_ms=_PARKED_MS, min_bytes=1, topics=[FetchTopic(LOST_TOPIC, partitions=[partition])]
     )
     peer = stage.peer(READER)
     peer.send(1, 12, request.encode(12))
-    stage.take(may_read)
+    stage.remove_acls(may_read)
     stage.write(LOST_TOPIC)
-    yield "fetch v12 that waited meanwhile", told_of_each(peer.receive())
+    yield "fetch v12 that waited meanwhile", access_lines(peer.receive())
 
 
-def _member(stage: Stage) -> Told:
-    """A member of a group, whose right on the group goes, and on a topic."""
+def _member(stage: AccessStage) -> SceneAnswers:
+    """A member of a classic group loses its right on a topic, then on the group."""
     group = rule(READER, GROUP, "members", "READ")
     topics = [rule(READER, TOPIC, name, "READ") for name in (KEPT_TOPIC, LOST_TOPIC)]
-    stage.give(group, *topics)
+    stage.add_acls(group, *topics)
     protocols = [JoinGroupRequestProtocol("range", b"")]
     join = JoinGroupRequest(
         "members", 60_000, 60_000, "", protocol_type="consumer", protocols=protocols
@@ -146,29 +147,29 @@ def _member(stage: Stage) -> Told:
         ("heartbeat", HeartbeatRequest("members", generation, member), 4),
         ("offset_commit", _commit(generation, member), 8),
     ]
-    yield from _asked(stage, requests, "a member")
-    stage.take(topics[1])
-    yield from _asked(stage, requests[1:], "a member without a topic")
-    stage.take(group)
-    yield from _asked(stage, requests[1:], "a member without the group")
-    stage.give(group)
-    yield from _asked(stage, requests[1:], "a member with it again")
-    stage.take(group, topics[0])
+    yield from _answers(stage, requests, "a member")
+    stage.remove_acls(topics[1])
+    yield from _answers(stage, requests[1:], "a member without a topic")
+    stage.remove_acls(group)
+    yield from _answers(stage, requests[1:], "a member without the group")
+    stage.add_acls(group)
+    yield from _answers(stage, requests[1:], "a member with it again")
+    stage.remove_acls(group, topics[0])
 
 
 def _commit(generation: int, member: str) -> OffsetCommitRequest:
-    asked = OffsetCommitRequestPartition(0, 0, committed_metadata="")
+    partition = OffsetCommitRequestPartition(0, 0, committed_metadata="")
     topics = [
-        OffsetCommitRequestTopic(name, partitions=[asked]) for name in (KEPT_TOPIC, LOST_TOPIC)
+        OffsetCommitRequestTopic(name, partitions=[partition]) for name in (KEPT_TOPIC, LOST_TOPIC)
     ]
     return OffsetCommitRequest("members", generation, member, topics=topics)
 
 
-def _member_of_kip_848(stage: Stage) -> Told:
-    """A member that says its topics once, and one of them may no longer be seen."""
+def _member_of_kip_848(stage: AccessStage) -> SceneAnswers:
+    """A member that subscribes to two topics, and then loses the right to see one of them."""
     group = rule(READER, GROUP, "consumers", "READ")
     topics = [rule(READER, TOPIC, name, "DESCRIBE") for name in (KEPT_TOPIC, LOST_TOPIC)]
-    stage.give(group, *topics)
+    stage.add_acls(group, *topics)
     wanted = [KEPT_TOPIC, LOST_TOPIC]
     join = ConsumerGroupHeartbeatRequest(
         "consumers", "one", 0, rebalance_timeout_ms=60_000,
@@ -184,21 +185,21 @@ def _member_of_kip_848(stage: Stage) -> Told:
         ("consumer_group_heartbeat", beat, 1),
         ("consumer_group_heartbeat with topics", again, 1),
     ]
-    yield from _asked(stage, requests, "a member of KIP-848")
-    stage.take(topics[1])
-    yield from _asked(stage, requests, "a member of KIP-848 without a topic")
-    stage.take(group)
-    yield from _asked(stage, requests, "a member of KIP-848 without the group")
-    stage.take(topics[0])
+    yield from _answers(stage, requests, "a member of KIP-848")
+    stage.remove_acls(topics[1])
+    yield from _answers(stage, requests, "a member of KIP-848 without a topic")
+    stage.remove_acls(group)
+    yield from _answers(stage, requests, "a member of KIP-848 without the group")
+    stage.remove_acls(topics[0])
 
 
-def _transaction(stage: Stage) -> Told:
-    """A transaction, whose sender's rights go one by one."""
+def _transaction(stage: AccessStage) -> SceneAnswers:
+    """A transaction whose producer loses its rights one by one."""
     name = "transaction"
     own = rule(READER, TRANSACTIONAL_ID, name, "WRITE")
     topic = rule(READER, TOPIC, KEPT_TOPIC, "WRITE")
-    stage.give(own, topic)
-    began = stage.coordinated(InitProducerIdRequest(name, 60_000), 4)
+    stage.add_acls(own, topic)
+    began = stage.ask_coordinator(InitProducerIdRequest(name, 60_000), 4)
     producer_id, epoch = began.producer_id, began.producer_epoch
     add = AddPartitionsToTxnRequest(
         [], name, producer_id, epoch, [AddPartitionsToTxnTopic(KEPT_TOPIC, [0])]
@@ -216,17 +217,19 @@ def _transaction(stage: Stage) -> Told:
         ("produce", ProduceRequest(name, -1, 10_000, data), 9),
         ("end_txn", EndTxnRequest(name, producer_id, epoch, False), 3),
     ]
-    yield from _asked(stage, requests[:1], "a transaction")
-    stage.take(topic)
-    yield from _asked(stage, requests[:2], "a transaction without its topic")
-    stage.take(own)
-    stage.give(topic)
-    yield from _asked(stage, requests, "a transaction without its id")
-    stage.give(own)
-    yield from _asked(stage, requests, "a transaction with all rights again")
-    stage.take(own, topic)
+    yield from _answers(stage, requests[:1], "a transaction")
+    stage.remove_acls(topic)
+    yield from _answers(stage, requests[:2], "a transaction without its topic")
+    stage.remove_acls(own)
+    stage.add_acls(topic)
+    yield from _answers(stage, requests, "a transaction without its id")
+    stage.add_acls(own)
+    yield from _answers(stage, requests, "a transaction with all rights again")
+    stage.remove_acls(own, topic)
 
 
-def _asked(stage: Stage, requests: list[tuple[str, Message, int]], who: str) -> Told:
+def _answers(
+    stage: AccessStage, requests: list[tuple[str, Message, int]], who: str
+) -> SceneAnswers:
     for name, message, version in requests:
-        yield f"{name} v{version} of {who}", told_of_each(stage.ask(READER, message, version))
+        yield f"{name} v{version} of {who}", access_lines(stage.ask(READER, message, version))

@@ -8,16 +8,16 @@ from __future__ import annotations
 import argparse
 import sys
 
-from kwire.conformance.behaviour.runner import Runner
+from kwire.conformance.behaviour.runner import ScenarioRunner
 from kwire.conformance.behaviour.scenario import BRISK
 from kwire.conformance.behaviour.scenarios import SCENARIOS
-from kwire.conformance.wire.broker import Broker, address_of
+from kwire.conformance.wire.broker import RemoteBroker, address_of
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m kwire.conformance.behaviour")
-    parser.add_argument("subject", type=address_of, metavar="SUBJECT", help="HOST:PORT, judged")
-    parser.add_argument("oracle", type=address_of, metavar="ORACLE", help="HOST:PORT, is right")
+    parser.add_argument("subject", type=address_of, metavar="SUBJECT", help="HOST:PORT, tested")
+    parser.add_argument("oracle", type=address_of, metavar="ORACLE", help="HOST:PORT, reference")
     settings = " ".join(f"{name}={value}" for name, value in BRISK.items())
     parser.add_argument("--brisk", action="store_true", help=f"both were started with {settings}")
     parser.add_argument("names", nargs="*", metavar="NAME")
@@ -28,7 +28,7 @@ def main() -> int:
         if (given.brisk or not scenario.brisk)
         and (not given.names or any(name in scenario.name for name in given.names))
     ]
-    runner = Runner(Broker(given.subject), Broker(given.oracle))
+    runner = ScenarioRunner(RemoteBroker(given.subject), RemoteBroker(given.oracle))
     runner.prepare()
     differ = [verdict for verdict in runner.run(chosen) if not verdict.agrees]
     for verdict in differ:

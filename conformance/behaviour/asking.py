@@ -1,4 +1,4 @@
-"""Requests and readings that several scenarios need, beside those of the wire cases."""
+"""Requests that several scenarios send, beside those of the wire cases, and reads of a log."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from kwire.codecs.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from kwire.conformance.behaviour.stage import ScenarioStage
-from kwire.conformance.wire.broker import NotReady, Topic
+from kwire.conformance.wire.broker import CaseTopic, NotReady
 from kwire.conformance.wire.cases.build import batch, fetch, produce
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
@@ -51,31 +51,31 @@ TIMEOUT_MS = 10_000
 
 
 def list_offsets(
-    topic: Topic, *timestamps: int, partition: int = 0, epoch: int = -1
+    topic: CaseTopic, *timestamps: int, partition: int = 0, epoch: int = -1
 ) -> ListOffsetsRequest:
-    """One partition's offsets, once for each timestamp."""
-    places = [ListOffsetsPartition(partition, epoch, timestamp) for timestamp in timestamps]
-    return ListOffsetsRequest(-1, 0, [ListOffsetsTopic(topic.name, places)], TIMEOUT_MS)
+    """A request for the offsets of one partition, one for each timestamp."""
+    partitions = [ListOffsetsPartition(partition, epoch, timestamp) for timestamp in timestamps]
+    return ListOffsetsRequest(-1, 0, [ListOffsetsTopic(topic.name, partitions)], TIMEOUT_MS)
 
 
-def delete_records(topic: Topic, *offsets: int, partition: int = 0) -> DeleteRecordsRequest:
-    places = [DeleteRecordsPartition(partition, offset) for offset in offsets]
-    return DeleteRecordsRequest([DeleteRecordsTopic(topic.name, places)], TIMEOUT_MS)
+def delete_records(topic: CaseTopic, *offsets: int, partition: int = 0) -> DeleteRecordsRequest:
+    partitions = [DeleteRecordsPartition(partition, offset) for offset in offsets]
+    return DeleteRecordsRequest([DeleteRecordsTopic(topic.name, partitions)], TIMEOUT_MS)
 
 
 def alter(
     name: str, *changes: tuple[str, int, str | None], kind: int = TOPIC, validate: bool = False
 ) -> IncrementalAlterConfigsRequest:
-    """Changes of one resource: (config, operation, value)."""
+    """A request with changes of one resource; a change is (config, operation, value)."""
     configs = [AlterableConfig(*change) for change in changes]
     return IncrementalAlterConfigsRequest([AlterConfigsResource(kind, name, configs)], validate)
 
 
-def configure(stage: ScenarioStage, topic: Topic, **settings: str) -> None:
-    """Set a topic's configs, dots written as underscores; it is compared."""
+def configure(stage: ScenarioStage, topic: CaseTopic, **settings: str) -> None:
+    """Set configs of a topic; underscores in names stand for dots. The response is compared."""
     changes = [(name.replace("_", "."), SET, value) for name, value in settings.items()]
     stage.send(alter(topic.name, *changes))
-    stage.settle()
+    stage.await_controller()
 
 
 def create_topic(
@@ -98,7 +98,8 @@ def delete_topic(name: str) -> DeleteTopicsRequest:
 def add_partitions(
     name: str, count: int, brokers: Sequence[int] | None = None, *, validate: bool = False
 ) -> CreatePartitionsRequest:
-    """`brokers` holds the one replica of each new partition."""
+    """A request to grow a topic to `count` partitions; `brokers` has the replica of each new
+    one."""
     assignments = (
         None if brokers is None else [CreatePartitionsAssignment([broker]) for broker in brokers]
     )
@@ -107,9 +108,9 @@ def add_partitions(
 
 
 def offset_fetch(
-    group_id: str, topic: Topic | None, *partitions: int, stable: bool = False
+    group_id: str, topic: CaseTopic | None, *partitions: int, stable: bool = False
 ) -> OffsetFetchRequest:
-    """One group's offsets; of no topic: all of them."""
+    """A request for the committed offsets of one group; without a topic, for all of them."""
     topics = None
     if topic is not None:
         topics = [OffsetFetchRequestTopics(topic.name, topic.id, list(partitions))]
@@ -119,18 +120,19 @@ def offset_fetch(
 
 
 def one_of_session(session_id: int, epoch: int, request: FetchRequest) -> FetchRequest:
-    """The same request within a session."""
+    """The same request as part of a fetch session."""
     request.session_id, request.session_epoch = session_id, epoch
     return request
 
 
-# -- idempotent producers
+# Idempotent producers
 
 
 def producer(stage: ScenarioStage) -> tuple[int, int]:
-    """A new producer id and its epoch; not the very first id, 0, which looks like none.
+    """A new producer id and its epoch; the id is never 0, which looks like no id.
 
-    Right after its start a broker may still be fetching its first block of ids (trap 54)."""
+    Right after its start a broker may still be fetching its first block of ids.
+    """
     while True:
         reply = stage.ask(InitProducerIdRequest(None, 60_000))
         if reply.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
@@ -143,38 +145,38 @@ def producer(stage: ScenarioStage) -> tuple[int, int]:
 
 def send_sequence(
     stage: ScenarioStage,
-    topic: Topic,
+    topic: CaseTopic,
     of: tuple[int, int],
     sequence: int,
     count: int = 1,
     **more: Any,  # noqa: ANN401 - produce's
 ) -> None:
-    """An idempotent batch; what comes back is compared."""
+    """Send an idempotent batch; the response is compared."""
     records = batch(
         stage, *[b"v"] * count, producer_id=of[0], producer_epoch=of[1], base_sequence=sequence
     )
     stage.send(produce(topic, records, acks=-1, **more))
 
 
-# -- reading
+# Reading
 
 
-def read(stage: ScenarioStage, topic: Topic, offset: int = 0, partition: int = 0) -> bytes:
-    """Set-up: the bytes from `offset` on."""
+def read(stage: ScenarioStage, topic: CaseTopic, offset: int = 0, partition: int = 0) -> bytes:
+    """Preparation: the bytes of the partition from `offset` on."""
     reply = stage.ask(fetch(topic, offset, partition=partition))
-    found = reply.responses[0].partitions[0]
-    if found.error_code:
-        raise NotReady(f"fetch from {topic.name}: {ErrorCode(found.error_code).name}")
-    return bytes(found.records or b"")
+    partition_data = reply.responses[0].partitions[0]
+    if partition_data.error_code:
+        raise NotReady(f"fetch from {topic.name}: {ErrorCode(partition_data.error_code).name}")
+    return bytes(partition_data.records or b"")
 
 
 def headers(data: bytes) -> list[BatchHeader]:
-    """The headers of the whole batches."""
+    """The headers of the complete batches in `data`."""
     return [header for _, header in iter_batches(data)]
 
 
-def offset_of(stage: ScenarioStage, topic: Topic, timestamp: int, partition: int = 0) -> int:
-    """Set-up: one offset, -1 for none."""
+def offset_of(stage: ScenarioStage, topic: CaseTopic, timestamp: int, partition: int = 0) -> int:
+    """Preparation: the offset for a timestamp, or -1 if there is none."""
     reply = stage.ask(list_offsets(topic, timestamp, partition=partition))
-    found: int = reply.topics[0].partitions[0].offset
-    return found
+    offset: int = reply.topics[0].partitions[0].offset
+    return offset

@@ -1,4 +1,4 @@
-"""Plays each scenario on two brokers at once and finds where their transcripts part."""
+"""Runs each scenario on two brokers at once and finds the first difference of their transcripts."""
 
 from __future__ import annotations
 
@@ -11,55 +11,61 @@ from dataclasses import dataclass
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.primitives import EncodeError
 from kwire.conformance.behaviour.scenario import Scenario
-from kwire.conformance.behaviour.stage import TOO_LATE, Entry, ScenarioStage
-from kwire.conformance.wire.broker import Broker, NotReady, common_versions
-from kwire.conformance.wire.peer import Peer
+from kwire.conformance.behaviour.stage import TOO_LATE, ScenarioStage, TranscriptEntry
+from kwire.conformance.wire.broker import NotReady, RemoteBroker, common_versions
+from kwire.conformance.wire.peer import ClientConnection
 from kwire.testing.comparing.differences import Difference, differences
 from kwire.testing.comparing.normal import Tree
 
 PAIRS = 4
-"""Scenarios under way at once: most of their time is waiting."""
+"""Scenarios that run at the same time; most of their time is waiting."""
 ATTEMPTS = 5
-"""At what comes too late at one of the two: a broker that is slow is so each time, and a machine
-that has other things to do is not."""
+"""Attempts if something takes too long on one broker.
+
+A broker that is really too slow is so in each attempt; a busy machine is not.
+"""
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """One scenario on both brokers; `found` is the first difference."""
+class ScenarioVerdict:
+    """The result of one scenario on both brokers; `difference` is the first one."""
 
     scenario: Scenario
-    subject: list[Entry]
-    oracle: list[Entry]
-    found: Difference | None
+    subject: list[TranscriptEntry]
+    oracle: list[TranscriptEntry]
+    difference: Difference | None
     problem: str | None
-    """Why it did not come to its end, on either."""
+    """Why the scenario stopped before its end on either broker, or None."""
 
     @property
     def agrees(self) -> bool:
-        return self.problem is None and (self.found is None or bool(self.scenario.excuse))
+        excused = self.difference is None or bool(self.scenario.excuse)
+        return self.problem is None and excused
 
     @property
-    def came_too_late(self) -> bool:
-        """Whether they differ, and something took longer than it may."""
+    def too_late(self) -> bool:
+        """Whether the brokers differ and something took longer than its limit."""
         entries = [*self.subject, *self.oracle]
-        return not self.agrees and any(each.value == TOO_LATE for each in entries)
+        return not self.agrees and any(entry.value == TOO_LATE for entry in entries)
 
     def __str__(self) -> str:
         lines = [f"{self.scenario.name}: {self.scenario.about}"]
         if self.problem:
-            lines.append(f"  not played to its end: {self.problem}")
-        if self.found:
-            lines.append(f"  at {self.found.path}")
-            lines.append(f"  subject: {self.found.left!r:.2000}")
-            lines.append(f"  oracle:  {self.found.right!r:.2000}")
+            lines.append(f"  stopped before its end: {self.problem}")
+        if self.difference:
+            lines.append(f"  at {self.difference.path}")
+            lines.append(f"  subject: {self.difference.left!r:.2000}")
+            lines.append(f"  oracle:  {self.difference.right!r:.2000}")
         return "\n".join(lines)
 
 
-class Runner:
-    """`subject` is judged, `oracle` is right. Topics are removed afterwards, groups are not."""
+class ScenarioRunner:
+    """Runs scenarios on `subject`, which is tested, and on `oracle`, which counts as correct.
 
-    def __init__(self, subject: Broker, oracle: Broker, pairs: int = PAIRS) -> None:
+    Topics of the scenarios are deleted at the end, groups are not.
+    """
+
+    def __init__(self, subject: RemoteBroker, oracle: RemoteBroker, pairs: int = PAIRS) -> None:
         self.subject = subject
         self.oracle = oracle
         self._pairs = pairs
@@ -67,39 +73,44 @@ class Runner:
         self._now_ms = time.time_ns() // 1_000_000
 
     def prepare(self) -> None:
-        """Meet both; from then on only what both serve is sent. Raises NotReady or OSError."""
+        """Read what both brokers serve; later requests use only that. Raises NotReady or
+        OSError."""
         for broker in (self.subject, self.oracle):
-            broker.meet()
+            broker.read_versions_and_ids()
         served = common_versions(self.subject.served, self.oracle.served)
         for broker in (self.subject, self.oracle):
             broker.served = served
-            peer = Peer(broker.address)
+            peer = ClientConnection(broker.address)
             try:
-                broker.coordinator_ready(peer, f"{self._tag}-ready")
+                broker.wait_for_coordinators(peer, f"{self._tag}-ready")
             finally:
                 peer.close()
 
-    def run(self, scenarios: Iterable[Scenario]) -> Iterator[Verdict]:
-        """A verdict for each, as they come: in their order, but those that are alone last."""
+    def run(self, scenarios: Iterable[Scenario]) -> Iterator[ScenarioVerdict]:
+        """Verdicts in the order of the scenarios, but those that run alone come last."""
         numbered = list(enumerate(scenarios))
-        together = [one for one in numbered if not one[1].alone]
+        together = [pair for pair in numbered if not pair[1].alone]
         with (
             ThreadPoolExecutor(self._pairs) as pairs,
             ThreadPoolExecutor(2 * self._pairs) as players,
         ):
-            yield from pairs.map(lambda one: self._judge(players, *one), together)
+            yield from pairs.map(lambda pair: self._judge(players, *pair), together)
             for number, scenario in numbered:
                 if scenario.alone:
                     yield self._judge(players, number, scenario)
 
-    def _judge(self, players: ThreadPoolExecutor, number: int, scenario: Scenario) -> Verdict:
+    def _judge(
+        self, players: ThreadPoolExecutor, number: int, scenario: Scenario
+    ) -> ScenarioVerdict:
         for attempt in range(ATTEMPTS):
-            verdict = self._compared(players, f"{number}a{attempt}", scenario)
-            if not verdict.came_too_late:
+            verdict = self._compare(players, f"{number}a{attempt}", scenario)
+            if not verdict.too_late:
                 break
         return verdict
 
-    def _compared(self, players: ThreadPoolExecutor, play: str, scenario: Scenario) -> Verdict:
+    def _compare(
+        self, players: ThreadPoolExecutor, play: str, scenario: Scenario
+    ) -> ScenarioVerdict:
         sides = [
             players.submit(self._play, scenario, self._stage(broker, play))
             for broker in (self.subject, self.oracle)
@@ -110,12 +121,12 @@ class Runner:
             for who, problem in (("subject", left_problem), ("oracle", right_problem))
             if problem is not None
         ]
-        found = _first_difference(left, right)
-        return Verdict(scenario, left, right, found, "; ".join(problems) or None)
+        difference = _first_difference(left, right)
+        return ScenarioVerdict(scenario, left, right, difference, "; ".join(problems) or None)
 
-    def _stage(self, broker: Broker, play: str) -> ScenarioStage:
-        # Two runs on one cluster, subject and oracle the same, still need names of their own;
-        # names of the same length are hashed and sorted alike.
+    def _stage(self, broker: RemoteBroker, play: str) -> ScenarioStage:
+        # If subject and oracle are the same cluster, the two runs need different names.  The names
+        # have the same length, so that both brokers hash and sort them alike.
         side = "s" if broker is self.subject and self._same_cluster else "o"
         prefix = f"{self._tag}{side}-{play}e"
         newest = broker.served[ApiKey.PRODUCE][1]
@@ -127,12 +138,12 @@ class Runner:
 
     def _play(
         self, scenario: Scenario, stage: ScenarioStage
-    ) -> tuple[list[Entry], Exception | None]:
+    ) -> tuple[list[TranscriptEntry], Exception | None]:
         problem: Exception | None = None
         try:
             scenario.play(stage)
         except (EncodeError, NotReady, OSError, AttributeError, LookupError, ValueError) as error:
-            # A reply was not what the rest of the script builds on: the transcript shows which.
+            # A response lacks what the rest of the script needs; the transcript shows which one.
             problem = error
         finally:
             stage.finish()
@@ -140,14 +151,16 @@ class Runner:
         return stage.transcript(common, self._tag), problem
 
 
-def _first_difference(left: list[Entry], right: list[Entry]) -> Difference | None:
+def _first_difference(
+    left: list[TranscriptEntry], right: list[TranscriptEntry]
+) -> Difference | None:
     for number, (a, b) in enumerate(zip(left, right, strict=False), 1):
         if a.what != b.what:
             return Difference(f"line {number}", a.what, b.what)
-        found = next(differences(a.value, b.value), None)
-        if found:
-            return found._replace(path=f"line {number}, {a.what}: {found.path}")
+        difference = next(differences(a.value, b.value), None)
+        if difference:
+            return difference._replace(path=f"line {number}, {a.what}: {difference.path}")
     if len(left) != len(right):
-        more: Tree = [entry.what for entry in (left + right)[min(len(left), len(right)) :][:1]]
-        return Difference(f"after line {min(len(left), len(right))}", len(left), more)
+        extra: Tree = [entry.what for entry in (left + right)[min(len(left), len(right)) :][:1]]
+        return Difference(f"after line {min(len(left), len(right))}", len(left), extra)
     return None

@@ -1,4 +1,4 @@
-"""A scenario: a named script over one broker, and the traps it looks into."""
+"""A scenario: a named script of requests to one broker."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ Play = Callable[[ScenarioStage], None]
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """`room` is the module it is written in."""
+    """A scenario; `room` is the name of its module."""
 
     room: str
     play: Play
-    traps: tuple[int, ...] = ()
     brisk: bool = False
-    """Whether both brokers must look after their logs every second or so: see `BRISK`."""
+    """Whether both brokers must check retention every half second: see `BRISK`."""
     alone: bool = False
-    """Whether it uses up what others need: it is played when they are done."""
+    """Whether it uses up something that others need; it then runs after all others."""
     excuse: str | None = None
-    """Why brokers that both do right may differ here."""
+    """Why two correct brokers may differ in this scenario, or None."""
 
     @property
     def name(self) -> str:
@@ -30,16 +29,16 @@ class Scenario:
 
     @property
     def about(self) -> str:
-        """The first line of its docstring."""
+        """The first line of the scenario's docstring."""
         return (self.play.__doc__ or "").strip().partition("\n")[0]
 
 
 BRISK = {"log.retention.check.interval.ms": "500", "log.initial.task.delay.ms": "500"}
-"""Broker settings under which retention is seen while one waits."""
+"""Broker settings with which retention takes effect while a scenario waits."""
 
 
 class Scenarios:
-    """The scenarios of one room, in the order they are written down."""
+    """The scenarios of one module, in the order of their definition."""
 
     def __init__(self, room: str) -> None:
         self.room = room
@@ -50,15 +49,15 @@ class Scenarios:
 
     def __call__(
         self,
-        *traps: int,
+        *,
         brisk: bool = False,
         alone: bool = False,
         excuse: str | None = None,
     ) -> Callable[[Play], Play]:
-        """Decorate the function that plays it."""
+        """A decorator that adds the function as the `play` of a new scenario."""
 
         def add(play: Play) -> Play:
-            self._all.append(Scenario(self.room, play, traps, brisk, alone, excuse))
+            self._all.append(Scenario(self.room, play, brisk, alone, excuse))
             return play
 
         return add

@@ -1,4 +1,4 @@
-"""Where a scenario is played: connections, topics and requests, and what it noticed itself."""
+"""Runs a scenario on one broker: sends its requests, takes notes, measures and waits."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from kwire.testing.comparing.normal import Normaliser, Tree
 
 POLL_S = 0.05
 UNTIL_S = 120.0
-"""For what a broker does within a second or two; the machine may be at work on other things."""
+"""Limit for what a broker does within a second or two; a busy machine may take far longer."""
 TOO_LATE = "too late"
 
 
 class Note(NamedTuple):
-    """Something a scenario noticed that is no reply: `after` so many steps."""
+    """An observation of a scenario that is not a response, made after `after` steps."""
 
     after: int
     what: str
     value: Tree
 
 
-class Entry(NamedTuple):
-    """A line of the transcript: what was asked or noticed, and what came of it."""
+class TranscriptEntry(NamedTuple):
+    """A line of the transcript: a request or an observation, and its outcome."""
 
     what: str
     value: Tree
@@ -36,30 +36,31 @@ class Entry(NamedTuple):
 
 @dataclass
 class ScenarioStage(Stage):
-    """A stage that can also take notes, measure and wait."""
+    """A stage that can also take notes, measure times and wait."""
 
     notes: list[Note] = field(default_factory=list)
-    _settled: int = 0
+    _awaited: int = 0
 
     def note(self, what: str, value: Tree) -> None:
-        """Write down what replies alone do not show; it is compared."""
+        """Record an observation that responses do not show; it is compared."""
         self.notes.append(Note(len(self.steps), what, value))
 
     @contextmanager
     def lasts(self, what: str, at_least_s: float, at_most_s: float) -> Iterator[None]:
-        """Note whether the block takes its time: a broker's clock is coarser than ours by `SLACK`.
+        """Note whether the block takes between `at_least_s` and `at_most_s` seconds.
 
-        What comes too late at one broker alone is played again (see the runner): the machine may
-        have been at work on other things.
+        If it takes too long on one broker only, the runner repeats the scenario, because the
+        machine may have been busy with other things.
         """
-        before = time.monotonic()
+        start = time.monotonic()
         yield
-        took_s = time.monotonic() - before
+        took_s = time.monotonic() - start
         word = "too soon" if took_s < at_least_s else TOO_LATE if took_s > at_most_s else "in time"
         self.note(what, word)
 
     def until(self, what: str, is_so: Callable[[], bool], timeout_s: float = UNTIL_S) -> None:
-        """Wait for what a broker does by itself; noted if it does not. `is_so` asks by `ask`."""
+        """Wait for what a broker does by itself, and note whether it does; `is_so` sends with
+        `ask`."""
         deadline = time.monotonic() + timeout_s
         while not is_so():
             if time.monotonic() > deadline:
@@ -68,38 +69,41 @@ class ScenarioStage(Stage):
             time.sleep(POLL_S)
         self.note(what, "done")
 
-    def settle(self) -> None:
-        """Wait until the broker knows what its controller has decided so far: it replies before.
+    def await_controller(self) -> None:
+        """Wait until the broker has applied all decisions of its controller so far.
 
-        What a controller decides is learned in its order, so a topic that is made now comes last.
-        Where it is learned together with what came before, configs are in force a moment after the
-        topic is there; but before another one is, that is made then.
+        The controller replies before the broker has applied a decision. Brokers apply decisions in
+        order, so a topic that is created now comes last. If it arrives together with earlier
+        configs, they may take effect a moment after the topic; they have done so before a second
+        new topic arrives.
         """
         for _ in range(2):
-            self._settled += 1
-            self.topic(f"settled{self._settled}")
+            self._awaited += 1
+            self.topic(f"settled{self._awaited}")
 
     def pause(self) -> None:
-        """Between two looks at what takes its time."""
+        """Sleep between two checks of something that takes its time."""
         time.sleep(POLL_S)
 
-    def transcript(self, common_keys: set[int], shared_prefix: str) -> list[Entry]:
-        """All that was seen, without what may differ between brokers."""
+    def transcript(self, common_keys: set[int], shared_prefix: str) -> list[TranscriptEntry]:
+        """All requests and notes with their outcomes, without what may differ between brokers."""
         normaliser = Normaliser(
             self.prefix, self.broker.node_id, self.topics, common_keys, shared_prefix
         )
-        entries: list[Entry] = []
+        entries: list[TranscriptEntry] = []
         notes = list(self.notes)
         for number, step in enumerate(self.steps):
             while notes and notes[0].after <= number:
-                entries.append(_of_note(notes.pop(0)))
-            entries.append(Entry(_asked(step.request), outcome_tree(step, normaliser)))
-        return entries + [_of_note(note) for note in notes]
+                entries.append(_entry_of_note(notes.pop(0)))
+            entries.append(
+                TranscriptEntry(_request_name(step.request), outcome_tree(step, normaliser))
+            )
+        return entries + [_entry_of_note(note) for note in notes]
 
 
-def _of_note(note: Note) -> Entry:
-    return Entry(note.what, note.value)
+def _entry_of_note(note: Note) -> TranscriptEntry:
+    return TranscriptEntry(note.what, note.value)
 
 
-def _asked(request: object) -> str:
+def _request_name(request: object) -> str:
     return "bytes" if isinstance(request, bytes) else type(request).__name__

@@ -23,14 +23,14 @@ from kwire.conformance.bench import (
 from kwire.conformance.bench.against import compared
 from kwire.conformance.bench.brokers import (
     Apache,
-    Broker,
+    BenchBroker,
     BrokerFailed,
     External,
     Floor,
     Kwire,
     running,
 )
-from kwire.conformance.bench.frames import BrokerRefused
+from kwire.conformance.bench.frames import RequestFailed
 from kwire.conformance.bench.measure import Bench, Series, fresh_pair, touch_memory
 from kwire.conformance.bench.report import Section
 from kwire.conformance.bench.rows import FIRST_SECONDS, ROWS
@@ -50,12 +50,12 @@ PARTS = (
     *sorted(CLIENTS | TRANSACTIONS | SIZE_KEYS),
     "first",
 )
-OPEN_FILES = 16_384  # connections on both ends, and 10,000 partitions
+OPEN_FILES = 16_384  # for both ends of the connections, and 10,000 partitions
 TOUCH_BYTES_MAX = 8 << 30  # twice what the largest turn writes
 OTHER_PROGRAMS = (spark, steady, encrypted, shares, rebalancing, fresh, suite)
-"""Each writes a section of the report, which a whole run of this one keeps."""
+"""Programs that write other sections of the report; a whole run of this one keeps them."""
 RESULTS = Path(__file__).with_name("RESULTS.md")
-FILE_COLUMNS = 190  # a table into a file or pipe is not squeezed into 80
+FILE_COLUMNS = 190  # the width of a table in a file or pipe
 FIRST_SECONDS_ROUNDS = 3
 STOCK_ROUNDS = 3
 
@@ -68,8 +68,8 @@ start script), unpinned, beside the load generator on the same cores. `make benc
 
 
 @dataclass
-class Plan:
-    """What is to be measured, and how long."""
+class BenchPlan:
+    """What to measure, and for how long."""
 
     only: frozenset[str]
     seconds: float
@@ -82,29 +82,29 @@ class Plan:
         return key in self.only if self.only else not (self.quick and key in NOT_QUICK)
 
 
-FAILURES = (JavaMissing, ApacheKafkaError, BrokerFailed, BrokerRefused)
+FAILURES = (JavaMissing, ApacheKafkaError, BrokerFailed, RequestFailed)
 NOT_QUICK = frozenset({"first"}) | CLIENTS | TRANSACTIONS | SIZE_KEYS
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--only", multiple=True, type=click.Choice(PARTS), help="Only these rows.")
-@click.option("--seconds", default=1.5, show_default=True, help="Length of a turn.")
-@click.option("--rounds", default=7, show_default=True, help="Turns a broker and row.")
-@click.option("--warm", default=30.0, show_default=True, help="At most so long to warm up a row.")
-@click.option("--quick", is_flag=True, help="Under 90 s: 2 rounds of 0.7 s, little warming.")
+@click.option("--only", multiple=True, type=click.Choice(PARTS), help="Measure only these rows.")
+@click.option("--seconds", default=1.5, show_default=True, help="Length of a turn in seconds.")
+@click.option("--rounds", default=7, show_default=True, help="Turns of each broker in each row.")
+@click.option("--warm", default=30.0, show_default=True, help="Limit to warm up a row, in seconds.")
+@click.option("--quick", is_flag=True, help="Under 90 s: 2 rounds of 0.7 s, little warm-up.")
 @click.option("--only-kwire", is_flag=True, help="Leave Apache Kafka out.")
 @click.option("--floor/--no-floor", default=True, help="Measure the bare server as well.")
-@click.option("--against", help="A commit: kwire as it was then, in Apache Kafka's place.")
-@click.option("--bootstrap", help="HOST:PORT of a broker that runs already, in kwire's place.")
+@click.option("--against", help="A commit: compare with kwire of that commit, not Apache Kafka.")
+@click.option("--bootstrap", help="HOST:PORT of a running broker to measure instead of kwire.")
 @click.option(
     "--output",
     type=click.Path(path_type=Path),
-    help="Write the report here as well. [default: RESULTS.md beside the code, of a whole run]",
+    help="The file of the report. [default: RESULTS.md beside the code, for a whole run]",
 )
 @click.option(
     "--directory",
     type=click.Path(file_okay=False, path_type=Path),
-    help="For the brokers' data. [default: a temporary directory]",
+    help="Folder for the brokers' data. [default: a temporary directory]",
 )
 def main(
     only: tuple[str, ...],
@@ -119,11 +119,11 @@ def main(
     output: Path | None,
     directory: Path | None,
 ) -> None:
-    """Measure kwire and Apache Kafka side by side; print tables and write them down."""
+    """Measure kwire and Apache Kafka side by side; print tables and write the report."""
     if quick:
         seconds, rounds, warm = min(seconds, 0.7), min(rounds, 2), min(warm, 0.7)
     machine.allow_open_files(OPEN_FILES)
-    plan = Plan(frozenset(only), seconds, rounds, warm, quick, floor)
+    plan = BenchPlan(frozenset(only), seconds, rounds, warm, quick, floor)
     console = Console()
     if not console.is_terminal:
         console = Console(width=FILE_COLUMNS)
@@ -136,7 +136,7 @@ def main(
             report.print_section(console, section, against)
             return
         ours = External(Kwire.name, _address(bootstrap)) if bootstrap else Kwire(root / "kwire")
-        brokers: list[Broker] = [ours] if only_kwire else [ours, Apache(root / "apache")]
+        brokers: list[BenchBroker] = [ours] if only_kwire else [ours, Apache(root / "apache")]
         with console.status("memory") as status:
             if not quick:
                 touch_memory(min(machine.free_memory_bytes() // 2, TOUCH_BYTES_MAX))
@@ -163,9 +163,9 @@ def _address(bootstrap: str) -> tuple[str, int]:
 
 
 def measure(
-    plan: Plan, brokers: Sequence[Broker], root: Path, say: Callable[[str], None]
+    plan: BenchPlan, brokers: Sequence[BenchBroker], root: Path, say: Callable[[str], None]
 ) -> list[Section]:
-    """All that the plan has, one section a kind."""
+    """Measure everything in the plan, with one section for each kind of work."""
     names = [broker.name for broker in brokers if not isinstance(broker, External)]
     bench = Bench(plan.seconds, plan.rounds, plan.warm_max_s, say)
     memory: list[Series] = []
@@ -197,7 +197,9 @@ def measure(
     return sections
 
 
-def _warm(plan: Plan, bench: Bench, brokers: Sequence[Broker], root: Path) -> list[Section]:
+def _warm(
+    plan: BenchPlan, bench: Bench, brokers: Sequence[BenchBroker], root: Path
+) -> list[Section]:
     sections = []
     if rows := [row for row in ROWS if plan.has(row.key)]:
         floors = [Floor(root / "floor")] if plan.floor else []

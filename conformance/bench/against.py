@@ -1,8 +1,9 @@
-"""`make bench AGAINST=<commit>`: kwire as it is beside kwire as it was, for what a change costs.
+"""`make bench AGAINST=<commit>`: compares kwire with kwire at an earlier commit.
 
-The brokers take short turns, A B, B A, ..., both on one processor and the load generator on
-another; what is told is the median of the ratios of neighbouring turns.  Beside what a client sees
-stands what other work bends least: the processor time that the broker took for a request.
+It shows the cost of a change. The brokers take short turns, A B, B A, ..., both on one processor,
+with the load generator on another one. The result is the median of the ratios of neighbouring
+turns. Beside the clients' figures it shows the broker's processor time for a request, which other
+programs disturb least.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from kwire.conformance.bench.rows import Figure, Figures, Row
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 WARM_S = 1.0
-NO_LESS_THAN = 0.97  # of what it was; what is closer is not told from noise
-_CPUCLOCK_SCHED = 2  # in a clock's number: the time of a process, as clock_getcpuclockid makes it
+NO_LESS_THAN = 0.97  # of the earlier value; a smaller difference may be noise
+_CPUCLOCK_SCHED = 2  # in a clock id: the processor time of a process, as in clock_getcpuclockid
 PROCESSOR = Figure("processor time a request", "µs", more_is_better=False)
 
 NOTE = (
@@ -35,20 +36,20 @@ NOTE = (
 )
 
 
-class Before(Kwire):
-    """`kwire serve` of the sources of an earlier commit, on what is installed now."""
+class EarlierKwire(Kwire):
+    """`kwire serve` from the sources of an earlier commit, with the installed dependencies."""
 
     def __init__(self, commit: str, directory: Path) -> None:
         super().__init__(directory)
         self.name = commit
         packages = directory.parent / "packages"
-        lay_out(commit, packages)
-        found_first = {"PYTHONPATH": str(packages), "PYTHONSAFEPATH": "1"}
-        self.environment = {**os.environ, **found_first}
+        export_sources(commit, packages)
+        search_path = {"PYTHONPATH": str(packages), "PYTHONSAFEPATH": "1"}
+        self.environment = {**os.environ, **search_path}
 
 
-def lay_out(commit: str, packages: Path) -> None:
-    """Put the sources of `commit` where their import names are looked for below `packages`."""
+def export_sources(commit: str, packages: Path) -> None:
+    """Copy the sources of `commit` to `packages`, in the layout of their import names."""
     tree = packages.with_name("tree")
     tree.mkdir(parents=True)
     archive = subprocess.run(
@@ -64,7 +65,7 @@ def compared(
     rows: Sequence[Row], commit: str, root: Path, seconds: float, rounds: int, say: Progress
 ) -> Section:
     """All rows, in turns."""
-    now, before = Kwire(root / "now"), Before(commit, root / "before")
+    now, before = Kwire(root / "now"), EarlierKwire(commit, root / "before")
     with running(now, before):
         _prefer(now, before)
         series = [each for row in rows for each in _row(row, now, before, seconds, rounds, say)]
@@ -72,9 +73,9 @@ def compared(
 
 
 def _prefer(*brokers: Kwire) -> None:
-    """The brokers on one processor and this process on another, before all else on the machine.
+    """Put the brokers on one processor and this process on another, before all other programs.
 
-    As far as there are two, and the system lets us (Linux, and for the second root only).
+    This needs two processors, Linux, and root for the priority; otherwise it does what it can.
     """
     if not hasattr(os, "sched_setaffinity"):
         return
@@ -96,27 +97,27 @@ def _row(
     for number in range(rounds):
         say(f"{row.title}: round {number + 1} of {rounds}")
         for broker in (now, before) if number % 2 == 0 else (before, now):
-            found = turn(row, broker, seconds)
+            figures_of_turn = turn(row, broker, seconds)
             for series in all_series:
-                if series.figure.name in found:
-                    series.add(broker.name, found[series.figure.name])
+                if series.figure.name in figures_of_turn:
+                    series.add(broker.name, figures_of_turn[series.figure.name])
     return all_series
 
 
 def turn(row: Row, broker: Kwire, seconds: float) -> Figures:
-    """What a client saw in so many seconds, and what the broker took for it (on Linux)."""
+    """The figures of a turn, with the broker's processor time for a request (on Linux)."""
     topic = new_topic()
     row.prepare(broker, topic)
-    began_s = processor_s(broker.pid)
+    start_s = processor_s(broker.pid)
     sample = row.sample(broker.address, topic, seconds)
-    took_s = processor_s(broker.pid) - began_s
+    took_s = processor_s(broker.pid) - start_s
     broker.delete_topic(topic)
     figures = row.figures_of(sample)
     return figures | ({PROCESSOR.name: took_s * 1e6 / sample.requests} if took_s else {})
 
 
 def processor_s(pid: int) -> float:
-    """What a process has taken so far, with its threads that ended; 0 where that cannot be told."""
+    """Processor time in seconds of a process and its threads so far; 0 if the system lacks it."""
     if not sys.platform.startswith("linux"):
         return 0.0
     return time.clock_gettime(~pid << 3 | _CPUCLOCK_SCHED)

@@ -1,4 +1,4 @@
-"""The brokers that are measured, each a process of its own on the loopback."""
+"""The measured brokers, each in a process of its own on the loopback interface."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from kwire.testing.hosting.ending import end
 from kwire.testing.hosting.ports import free_port
 
 START_TIMEOUT_S = 60
-STOP_TIMEOUT_S = 180  # 10,000 partitions that were all written to
+STOP_TIMEOUT_S = 180  # for 10,000 partitions with new records
 POLL_S = 0.002
 
 
 class BrokerFailed(RuntimeError):
-    """A broker did not start, or ended; the message ends with what it logged."""
+    """A broker did not start, or ended; the message ends with its log."""
 
 
-class Broker(ABC):
-    """A broker under measurement; `directory` holds its data and log and is made by `start`."""
+class BenchBroker(ABC):
+    """A measured broker; `directory` holds its data and log, and `start` creates it."""
 
     name: str
     address: Address
@@ -40,43 +40,46 @@ class Broker(ABC):
 
     @abstractmethod
     def start(self) -> float:
-        """Start it; seconds from the start of the process to its first reply to ApiVersions."""
+        """Start the broker; seconds from the start of the process to its first ApiVersions
+        response."""
 
     @abstractmethod
     def stop(self) -> None:
-        """End the process and remove its data."""
+        """Stop the process and delete its data."""
 
     @abstractmethod
     def restart(self, settings: Mapping[str, str]) -> float:
-        """End the process cleanly and start it on its data, with these settings more; as `start`.
+        """Stop the process cleanly and start it with its data and more settings; returns as
+        `start`.
 
-        Raises BrokerFailed where the broker is not ours to restart.
+        Raises BrokerFailed if this program did not start the broker.
         """
 
     @abstractmethod
     def rss_mb(self) -> float | None:
-        """Resident memory of the process in MB of 10^6 bytes, where the system tells."""
+        """Resident memory of the process in MB (10^6 bytes), or None if the system does not
+        report it."""
 
     def create_topic(self, topic: str, partitions: int = 1) -> None:
-        """Create a topic whose files vanish as soon as it is deleted."""
+        """Create a topic whose files are deleted as soon as the topic is."""
         configs = {"file.delete.delay.ms": "0"}
         reply = load.ask(self.address, frames.create_topic(topic, partitions, configs))
         if error := frames.topic_error(reply, topic):
-            raise frames.BrokerRefused(f"{self.name}: CreateTopics gave error code {error}")
+            raise frames.RequestFailed(f"{self.name}: CreateTopics gave error code {error}")
 
     def delete_topic(self, topic: str) -> None:
         reply = load.ask(self.address, frames.delete_topic(topic))
         if error := frames.topic_error(reply, topic):
-            raise frames.BrokerRefused(f"{self.name}: DeleteTopics gave error code {error}")
+            raise frames.RequestFailed(f"{self.name}: DeleteTopics gave error code {error}")
 
 
 def wait_for_reply(address: Address, process: subprocess.Popen[bytes], log_file: Path) -> None:
-    """Ask for ApiVersions until there is a reply."""
+    """Send ApiVersions until there is a response."""
     deadline = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline and process.poll() is None:
         try:
             load.ask(address, frames.api_versions())
-        except (OSError, frames.BrokerRefused):
+        except (OSError, frames.RequestFailed):
             time.sleep(POLL_S)
         else:
             return
@@ -84,25 +87,25 @@ def wait_for_reply(address: Address, process: subprocess.Popen[bytes], log_file:
 
 
 def rss_mb(pid: int) -> float | None:
-    """Resident memory of a process and its children; None where there is no /proc."""
+    """Resident memory in MB of a process and its children; None without /proc."""
     try:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        statuses = [Path(f"/proc/{each}/status").read_text() for each in (pid, *children)]
+        statuses = [Path(f"/proc/{number}/status").read_text() for number in (pid, *children)]
     except OSError:
         return None
     sizes = [re.search(r"^VmRSS:\s+(\d+) kB", status, re.M) for status in statuses]
     return sum(int(size[1]) for size in sizes if size) * 1024 / 1e6
 
 
-class ProcessBroker(Broker):
-    """A broker that is started by a command line."""
+class ProcessBroker(BenchBroker):
+    """A broker that a command line starts."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.address = ("127.0.0.1", free_port())
         self.log_file: Path = directory / "broker.log"
         self.settings: dict[str, str] = {}
-        self.environment: dict[str, str] | None = None  # this process' own
+        self.environment: dict[str, str] | None = None  # None: that of this process
         self._process: subprocess.Popen[bytes] | None = None
 
     @abstractmethod
@@ -112,7 +115,7 @@ class ProcessBroker(Broker):
     def start(self) -> float:
         self.directory.mkdir(parents=True, exist_ok=True)
         with open(self.log_file, "wb") as log:
-            began = time.monotonic()
+            start = time.monotonic()
             self._process = subprocess.Popen(
                 self.command(),
                 stdin=subprocess.DEVNULL,
@@ -121,7 +124,7 @@ class ProcessBroker(Broker):
                 env=self.environment,
             )
         wait_for_reply(self.address, self._process, self.log_file)
-        return time.monotonic() - began
+        return time.monotonic() - start
 
     def restart(self, settings: Mapping[str, str]) -> float:
         self.settings |= settings
@@ -133,14 +136,14 @@ class ProcessBroker(Broker):
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def end(self) -> None:
-        """Stop it cleanly; its data stays."""
+        """Stop the broker cleanly; its data remains."""
         process, self._process = self._process, None
         if process is not None:
             end(process, patience_s=STOP_TIMEOUT_S)
 
     @property
     def pid(self) -> int:
-        """Of the process, which runs."""
+        """The id of the running process."""
         assert self._process is not None
         return self._process.pid
 
@@ -149,7 +152,7 @@ class ProcessBroker(Broker):
 
 
 class Kwire(ProcessBroker):
-    """`kwire serve` with its defaults."""
+    """`kwire serve` with default settings."""
 
     name = "kwire"
 
@@ -164,7 +167,8 @@ class Kwire(ProcessBroker):
 
 
 class Floor(ProcessBroker):
-    """The bare server of `floor.py`: only what a row on raw sockets needs, and no topics."""
+    """The bare server of `floor.py`, which has no topics and serves only the rows on raw
+    sockets."""
 
     name = "floor"
 
@@ -173,14 +177,14 @@ class Floor(ProcessBroker):
         return [sys.executable, str(script), str(self.address[1]), str(self.directory / "log")]
 
     def create_topic(self, topic: str, partitions: int = 1) -> None:
-        """Any name is its one log."""
+        """Do nothing: the server has one log for all names."""
 
     def delete_topic(self, topic: str) -> None:
-        """Its log ends with it."""
+        """Do nothing: the log is deleted with the server."""
 
 
-class Apache(Broker):
-    """Apache Kafka with its defaults and the JVM options of its own start script."""
+class Apache(BenchBroker):
+    """Apache Kafka with default settings and the JVM options of its own start script."""
 
     name = f"Apache Kafka {VERSION}"
 
@@ -190,12 +194,12 @@ class Apache(Broker):
         self.log_file = self._node.log_file
 
     def start(self) -> float:
-        """Formatting the storage, a process of its own, is not counted."""
+        """Start the broker; formatting the storage before is not part of the time."""
         self._node.format()
-        began = time.monotonic()
+        start = time.monotonic()
         process = self._node.spawn()
         wait_for_reply(self.address, process, self._node.log_file)
-        return time.monotonic() - began
+        return time.monotonic() - start
 
     def restart(self, settings: Mapping[str, str]) -> float:
         self._node.settings |= settings
@@ -210,8 +214,8 @@ class Apache(Broker):
         return rss_mb(self._node.pid)
 
 
-class External(Broker):
-    """A broker that runs already and is left running."""
+class External(BenchBroker):
+    """A broker that runs already and keeps running."""
 
     def __init__(self, name: str, address: Address) -> None:
         self.name = name
@@ -221,19 +225,19 @@ class External(Broker):
         return 0.0
 
     def restart(self, settings: Mapping[str, str]) -> float:
-        raise BrokerFailed(f"{self.name} is not ours to restart")
+        raise BrokerFailed(f"{self.name} cannot be restarted: this program did not start it")
 
     def stop(self) -> None:
-        """It is not ours."""
+        """Do nothing: the broker keeps running."""
 
     def rss_mb(self) -> float | None:
         return None
 
 
 @contextmanager
-def running(*brokers: Broker) -> Iterator[None]:
-    """Start them one after another; stop all of them, whatever happens."""
-    started: list[Broker] = []
+def running(*brokers: BenchBroker) -> Iterator[None]:
+    """Start the brokers one after another; stop all of them at the end."""
+    started: list[BenchBroker] = []
     try:
         for broker in brokers:
             started.append(broker)

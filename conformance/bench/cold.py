@@ -1,8 +1,8 @@
-"""`python -m kwire.conformance.bench.cold`: producers beside a consumer of a log that is on disk.
+"""`python -m kwire.conformance.bench.cold`: measures producers beside a consumer of a cold log.
 
-A log of some GB is written and put out of memory; then tiny produce requests are timed, one in
-flight, without and with a consumer that reads the whole log.  Linux only: the pages are dropped by
-posix_fadvise, which takes no rights but to the files.
+It writes a log of some GB and removes it from the page cache. Then it times small produce requests,
+one in flight, without and with a consumer that reads the whole log. Linux only, because it uses
+posix_fadvise, which needs no rights except to the files.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from kwire.conformance.bench import frames, load
-from kwire.conformance.bench.brokers import Apache, Broker, Kwire, running
+from kwire.conformance.bench.brokers import Apache, BenchBroker, Kwire, running
 from kwire.conformance.bench.load import Address, Sample
 
 BATCH_RECORDS = 1000
@@ -28,11 +28,11 @@ FETCH_BYTES = 1 << 20
 QUIET_S = 5.0
 READ_S_MAX = 120.0
 START_S = 0.5
-"""For the reader to be under way."""
+"""Time for the reader to start."""
 
 
-def fill(broker: Broker, topic: str, size_bytes: int) -> int:
-    """Write the log; how many records it has."""
+def fill(broker: BenchBroker, topic: str, size_bytes: int) -> int:
+    """Write the log; the number of its records."""
     broker.create_topic(topic)
     batch = frames.batch(BATCH_RECORDS, BATCH_VALUE_BYTES)
     count = size_bytes // len(batch)
@@ -40,8 +40,8 @@ def fill(broker: Broker, topic: str, size_bytes: int) -> int:
     return count * BATCH_RECORDS
 
 
-def forget_pages(directory: Path) -> None:
-    """Have the kernel drop what it holds of all segments under `directory`."""
+def drop_pages(directory: Path) -> None:
+    """Remove all segments under `directory` from the page cache."""
     for path in directory.rglob("*.log"):
         fd = os.open(path, os.O_RDONLY)
         try:
@@ -52,43 +52,45 @@ def forget_pages(directory: Path) -> None:
 
 
 def read_all(
-    address: Address, topic: str, records: int, told: multiprocessing.Queue[float]
+    address: Address, topic: str, records: int, results: multiprocessing.Queue[float]
 ) -> None:
-    """Fetch the log from its start to its end; tells the seconds it took."""
-    began = time.perf_counter()
+    """Fetch the whole log, and put the seconds that it took into `results`."""
+    start = time.perf_counter()
     step = max(1, FETCH_BYTES // (BATCH_RECORDS * BATCH_VALUE_BYTES)) * BATCH_RECORDS
     load.fetch_through(address, topic, range(0, records, step), max_bytes=FETCH_BYTES)
-    told.put(time.perf_counter() - began)
+    results.put(time.perf_counter() - start)
 
 
-def measure(broker: Broker, topic: str, records: int, directory: Path) -> Iterator[Sample | float]:
-    """The producer alone, the producer beside the reader, and how long the reader took."""
+def measure(
+    broker: BenchBroker, topic: str, records: int, directory: Path
+) -> Iterator[Sample | float]:
+    """Samples of the producer alone and beside the reader, and the seconds that the reader took."""
     batch = frames.batch(1, 100)
     broker.create_topic(f"{topic}-tiny")
     load.produce(broker.address, f"{topic}-tiny", batch, 1.0)
     yield load.produce(broker.address, f"{topic}-tiny", batch, QUIET_S)
-    forget_pages(directory)
+    drop_pages(directory)
     context = multiprocessing.get_context("spawn")
-    told: multiprocessing.Queue[float] = context.Queue()
-    reader = context.Process(target=read_all, args=(broker.address, topic, records, told))
+    results: multiprocessing.Queue[float] = context.Queue()
+    reader = context.Process(target=read_all, args=(broker.address, topic, records, results))
     reader.start()
     time.sleep(START_S)
     yield load.produce(broker.address, f"{topic}-tiny", batch, QUIET_S)
     reader.join(READ_S_MAX)
     reader.terminate()
-    yield told.get(timeout=1)
+    yield results.get(timeout=1)
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--gigabytes", default=5.0, show_default=True, help="Size of the log.")
 @click.option("--only-kwire", is_flag=True, help="Leave Apache Kafka out.")
 def main(gigabytes: float, only_kwire: bool) -> None:
-    """Time tiny produce requests without and with a consumer of a cold log beside them."""
+    """Time small produce requests without and with a consumer of a cold log beside them."""
     table = Table(title=f"one tiny request in flight beside a consumer of {gigabytes:g} GB on disk")
     for column in ("broker", "p50 alone", "p99 alone", "p50 beside", "p99 beside", "read at"):
         table.add_column(column, justify="left" if column == "broker" else "right")
     with tempfile.TemporaryDirectory(prefix="kwire-cold-") as folder:
-        brokers: Sequence[Broker] = [Kwire(Path(folder) / "kwire")]
+        brokers: Sequence[BenchBroker] = [Kwire(Path(folder) / "kwire")]
         if not only_kwire:
             brokers = [*brokers, Apache(Path(folder) / "apache")]
         for broker in brokers:

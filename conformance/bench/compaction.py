@@ -1,10 +1,10 @@
-"""`python -m kwire.conformance.bench.compaction`: how long compacting a log takes, and who notices.
+"""`python -m kwire.conformance.bench.compaction`: measures compaction and its effect on others.
 
-Both brokers get the same batches: records of 100 bytes, of which one in ten has a key of its own,
-in segments of 64 MB that may not be cleaned yet. Then a topic config lets them. The time until
-the cleaner's checkpoint names the last whole segment is taken once on an idle broker, and once more
-while one client sends tiny produce requests to another topic, whose latencies are compared with
-those just before.
+Both brokers get the same batches: records of 100 bytes with one distinct key for ten records, in
+segments of 64 MB that may not be cleaned yet. Then a topic config allows it. The time until the
+cleaner's checkpoint has the last whole segment is measured on an idle broker, and once more while a
+client sends small produce requests to another topic. The latencies of these requests are compared
+with those just before.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ TOPIC_CONFIGS = {
 CHECKPOINT = "cleaner-offset-checkpoint"
 RECORD_BYTES = 100
 RECORDS_PER_BATCH = 140
-VALUE_BYTES = 83  # with a key of 8 bytes and what a record takes besides: 100
+VALUE_BYTES = 83  # with a key of 8 bytes and the record's other fields: 100
 DISTINCT_SHARE = 0.1
 POLL_S = 0.02
 WAIT_S = 900
@@ -49,7 +49,7 @@ SEED = 7
 
 @dataclass
 class Result:
-    """What one broker did."""
+    """The measurements of one broker."""
 
     broker: str
     quiet_s: float
@@ -59,7 +59,7 @@ class Result:
 
 
 def batches(size_bytes: int) -> Iterator[bytearray]:
-    """The same ones each time."""
+    """The batches of the log, the same in each call."""
     rng = random.Random(SEED)
     count = size_bytes // RECORD_BYTES
     distinct = int(count * DISTINCT_SHARE)
@@ -70,8 +70,8 @@ def batches(size_bytes: int) -> Iterator[bytearray]:
         yield build([Record(number, stamp, key, value) for number, key in enumerate(keys)])
 
 
-class Bench:
-    """One broker that runs, and the folder of its data."""
+class CompactionBench:
+    """A running broker, with the folder of its data."""
 
     def __init__(self, name: str, bootstrap: str, data_dir: Path) -> None:
         host, _, port = bootstrap.rpartition(":")
@@ -83,7 +83,7 @@ class Bench:
     def create(self, topic: str, configs: dict[str, str]) -> None:
         reply = load.ask(self.address, frames.create_topic(topic, 1, configs))
         if error := frames.topic_error(reply, topic):
-            raise frames.BrokerRefused(f"{self.name}: CreateTopics gave error code {error}")
+            raise frames.RequestFailed(f"{self.name}: CreateTopics gave error code {error}")
 
     def fill(self, topic: str, size_bytes: int) -> None:
         self.create(topic, TOPIC_CONFIGS)
@@ -92,15 +92,15 @@ class Bench:
                 load.first_reply(sock, topic, frames.produce(topic, 0, bytes(batch)).data)
 
     def cleaned_to(self, topic: str) -> int:
-        """What the checkpoint says; it is replaced whole each time."""
+        """The offset of the topic in the checkpoint; a broker replaces the file atomically."""
         try:
             lines = self._checkpoint.read_text().splitlines()[2:]
         except FileNotFoundError:
             return 0
-        found = dict(line.rsplit(" ", 1) for line in lines)
-        return int(found.get(f"{topic} 0", 0))
+        offsets = dict(line.rsplit(" ", 1) for line in lines)
+        return int(offsets.get(f"{topic} 0", 0))
 
-    def let_clean(self, topic: str) -> None:
+    def allow_cleaning(self, topic: str) -> None:
         entry = ConfigEntry(
             "min.cleanable.dirty.ratio", "0.01", incremental_operation=AlterConfigOpType.SET
         )
@@ -108,21 +108,21 @@ class Bench:
         self._admin.incremental_alter_configs([resource])[resource].result(30)
 
     def clean(self, topic: str) -> float:
-        """Seconds until the topic is clean."""
-        began = time.monotonic()
-        self.let_clean(topic)
+        """Compact the topic; seconds until it is done."""
+        start = time.monotonic()
+        self.allow_cleaning(topic)
         while not self.cleaned_to(topic):
-            if time.monotonic() - began > WAIT_S:
+            if time.monotonic() - start > WAIT_S:
                 raise TimeoutError(f"{self.name} does not clean {topic}")
             time.sleep(POLL_S)
-        return time.monotonic() - began
+        return time.monotonic() - start
 
     def tiny(self, seconds: float) -> Sample:
         batch = bytes(build([Record(0, 1_700_000_000_000, b"k", bytes(100))]))
         return load.produce(self.address, "tiny", batch, seconds)
 
-    def tiny_while(self, topic: str, slice_s: float) -> tuple[float, list[Sample]]:
-        """Seconds that cleaning took, and what tiny requests took all the while."""
+    def tiny_during_cleaning(self, topic: str, slice_s: float) -> tuple[float, list[Sample]]:
+        """Seconds that compaction takes, and samples of small requests in the meantime."""
         done = Event()
         took: list[float] = []
 
@@ -136,7 +136,7 @@ class Bench:
         while not done.is_set():
             samples.append(self.tiny(slice_s))
         waiter.join()
-        return took[0], samples[:-1] or samples  # the last slice is partly without
+        return took[0], samples[:-1] or samples  # compaction ended during the last slice
 
     def run(self, size_bytes: int, seconds: float) -> Result:
         self.create("tiny", {})
@@ -145,18 +145,18 @@ class Bench:
         self.fill("busy", size_bytes)
         self.tiny(seconds)  # warm
         before = self.tiny(seconds)
-        busy_s, during = self.tiny_while("busy", seconds)
+        busy_s, during = self.tiny_during_cleaning("busy", seconds)
         return Result(self.name, quiet_s, busy_s, before, during)
 
 
 @contextmanager
-def started(name: str, folder: Path) -> Iterator[Bench]:
+def started(name: str, folder: Path) -> Iterator[CompactionBench]:
     if name == "kwire":
         with local.kwire(folder, SETTINGS) as bootstrap:
-            yield Bench(name, bootstrap, folder / "data")
+            yield CompactionBench(name, bootstrap, folder / "data")
     else:
         with ApacheKafka(folder, settings=SETTINGS, jvm=SERVER_JVM) as node:
-            yield Bench(name, node.bootstrap, folder / "data")
+            yield CompactionBench(name, node.bootstrap, folder / "data")
 
 
 def table(results: list[Result]) -> Table:
@@ -176,7 +176,7 @@ def table(results: list[Result]) -> Table:
 
 
 def _p99(result: Result, choose: Callable[[list[float]], float]) -> str:
-    """The p99 of one of the slices, and how many times that of before it is."""
+    """The p99 of one of the slices, and its ratio to the p99 before."""
     chosen = choose([sample.p99_us or 0.0 for sample in result.during])
     return f"{chosen:.0f} us, {chosen / (result.before.p99_us or 1):.2f} x"
 
@@ -192,7 +192,7 @@ def _p99(result: Result, choose: Callable[[list[float]], float]) -> str:
     default=["kwire", "Apache Kafka"],
 )
 def main(mb: int, seconds: float, names: tuple[str, ...]) -> None:
-    """Measure, one broker after the other."""
+    """Measure one broker after the other."""
     results = []
     for name in names:
         with (

@@ -1,5 +1,7 @@
-"""Many connections: how long it takes to open them, what an idle one costs, and what they cost a
-busy one among them."""
+"""Measures many connections: the time to open them, the memory of an idle one, and their effect.
+
+The effect is the latency of a busy connection among idle ones.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from statistics import median
 from time import perf_counter_ns
 
 from kwire.conformance.bench import frames, load
-from kwire.conformance.bench.brokers import Broker
+from kwire.conformance.bench.brokers import BenchBroker
 from kwire.conformance.bench.load import Address
 from kwire.conformance.bench.measure import new_topic
 from kwire.conformance.bench.rows import Figure, Figures
@@ -19,7 +21,7 @@ IDLE = 3_000
 TURNS = 5
 TURN_S = 1.0
 SILENT_S = 3.0
-"""How long a connection says nothing until it counts as idle."""
+"""Time after which a silent connection counts as idle."""
 
 CROWD_KEY = "crowd"
 CROWD = f"{IDLE:,} idle connections"
@@ -31,16 +33,16 @@ AMONG = Figure("p99 of a busy one among them", "µs", more_is_better=False)
 CROWD_FIGURES = (OPEN, SERVED, MEMORY, ALONE, AMONG)
 
 
-def crowd(broker: Broker) -> Figures:
-    """Turns of a producer with one tiny request in flight, alone and among the idle ones."""
-    _p99(broker)  # warms it
+def crowd(broker: BenchBroker) -> Figures:
+    """Turns of a producer with one small request in flight, alone and among idle connections."""
+    _p99(broker)  # warm-up
     p99s: dict[str, list[float]] = {ALONE.name: [], AMONG.name: []}
     before_mb = broker.rss_mb()
-    began = perf_counter_ns()
+    start_ns = perf_counter_ns()
     socks = _open(broker.address, OPENED)
-    figures = {OPEN.name: (perf_counter_ns() - began) / 1e9}
+    figures = {OPEN.name: (perf_counter_ns() - start_ns) / 1e9}
     _ask(socks)
-    figures[SERVED.name] = (perf_counter_ns() - began) / 1e9
+    figures[SERVED.name] = (perf_counter_ns() - start_ns) / 1e9
     _close(socks)
     for number in range(TURNS):
         p99s[ALONE.name].append(_p99(broker))
@@ -56,7 +58,7 @@ def crowd(broker: Broker) -> Figures:
     return figures | {name: median(values) for name, values in p99s.items()}
 
 
-def _p99(broker: Broker) -> float:
+def _p99(broker: BenchBroker) -> float:
     topic = new_topic()
     broker.create_topic(topic)
     sample = load.produce(broker.address, topic, frames.batch(1, 100), TURN_S)
@@ -70,10 +72,10 @@ def _open(address: Address, count: int) -> list[socket.socket]:
 
 
 def _ask(socks: list[socket.socket]) -> None:
-    """Have each say hello, as clients do."""
-    hello = frames.api_versions().data
+    """Send ApiVersions on each connection, as clients do first, and read the responses."""
+    first_request = frames.api_versions().data
     for sock in socks:
-        sock.sendall(hello)
+        sock.sendall(first_request)
     for sock in socks:
         load.receive_reply(sock)
 

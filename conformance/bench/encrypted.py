@@ -1,7 +1,7 @@
-"""`python -m kwire.conformance.bench.encrypted`: the same work through TLS, on both brokers.
+"""`python -m kwire.conformance.bench.encrypted`: measures both brokers with TLS.
 
-Each broker has one listener, of SSL, with the same certificate (ECDSA, P-256).  The client
-encrypts, too, on the same cores: what it takes is the same for both, and part of each figure.
+Each broker has one SSL listener with the same certificate (ECDSA, P-256). The client encrypts on
+the same cores; its share is the same for both brokers, and part of each figure.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import click
 from rich.console import Console
 
 from kwire.conformance.bench import frames, load, report
-from kwire.conformance.bench.brokers import Apache, Broker, Kwire, running
+from kwire.conformance.bench.brokers import Apache, BenchBroker, Kwire, running
 from kwire.conformance.bench.load import Address, Encrypted, Sample
 from kwire.conformance.bench.measure import SETTLE_S, Series, new_topic
 from kwire.conformance.bench.report import Section
@@ -46,7 +46,7 @@ def settings_of(certificates: Certificates, *listeners: str) -> dict[str, str]:
 
 
 class EncryptedKwire(Kwire):
-    """`kwire serve` with one listener, of SSL."""
+    """`kwire serve` with one SSL listener."""
 
     def __init__(self, directory: Path, certificates: Certificates) -> None:
         super().__init__(directory)
@@ -56,7 +56,7 @@ class EncryptedKwire(Kwire):
 
 
 class EncryptedApache(Apache):
-    """The same of Apache Kafka, beside the listener of its controller."""
+    """Apache Kafka with one SSL listener beside that of its controller."""
 
     def __init__(self, directory: Path, certificates: Certificates) -> None:
         super().__init__(directory)
@@ -71,7 +71,7 @@ class EncryptedApache(Apache):
 
 
 class NewConnections(Row):
-    """Connections one after another, each with its handshake and one request."""
+    """Opens connections one after another, each with a handshake and one request."""
 
     key = "handshakes"
     title = "new connections one after another, each with one request"
@@ -99,8 +99,8 @@ ROWS: tuple[Row, ...] = (
 )
 
 
-def measured(row: Row, brokers: list[Broker], rounds: int, seconds: float) -> list[Series]:
-    """After a turn of each to warm up, the brokers take turns (A B, B A, ...)."""
+def measured(row: Row, brokers: list[BenchBroker], rounds: int, seconds: float) -> list[Series]:
+    """The series of a row; after a warm-up, the brokers take turns (A B, B A, ...)."""
     all_series = [Series(row.key, row.title, figure, figure.target) for figure in row.figures]
     for number in range(rounds + 1):
         for broker in brokers if number % 2 else brokers[::-1]:
@@ -124,23 +124,23 @@ def section(rounds: int, seconds: float, series: list[Series]) -> Section:
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--rounds", default=5, show_default=True, help="Turns a broker and kind of work.")
-@click.option("--seconds", default=2.0, show_default=True, help="Of a turn.")
+@click.option("--rounds", default=5, show_default=True, help="Turns of each broker in each row.")
+@click.option("--seconds", default=2.0, show_default=True, help="Length of a turn in seconds.")
 @click.option("--only", multiple=True, type=click.Choice([row.key for row in ROWS]))
 @click.option(
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="The report whose section this is. [default: RESULTS.md beside the code, of a whole run]",
+    help="The report to update. [default: RESULTS.md beside the code, for a whole run]",
 )
 def main(rounds: int, seconds: float, only: tuple[str, ...], output: Path | None) -> None:
-    """Measure kwire and Apache Kafka through TLS, in turns."""
+    """Measure kwire and Apache Kafka with TLS, in turns."""
     console = Console()
     if not console.is_terminal:
         console = Console(width=FILE_COLUMNS)
     with tempfile.TemporaryDirectory(prefix="kwire-tls-") as folder:
         root = Path(folder)
         certificates = Certificates(root)
-        brokers: list[Broker] = [
+        brokers: list[BenchBroker] = [
             EncryptedKwire(root / "kwire", certificates),
             EncryptedApache(root / "apache", certificates),
         ]
@@ -150,18 +150,18 @@ def main(rounds: int, seconds: float, only: tuple[str, ...], output: Path | None
                 if not only or row.key in only:
                     series += measured(row, brokers, rounds, seconds)
                     console.print(f"{row.title}: {_medians(series[-1])}")
-    made = section(rounds, seconds, series)
-    report.print_section(console, made, Apache.name)
+    new_section = section(rounds, seconds, series)
+    report.print_section(console, new_section, Apache.name)
     if output is None and not only:
         output = RESULTS
     if output is not None:
         before = output.read_text() if output.exists() else ""
-        output.write_text(report.put_section(before, made, Apache.name))
+        output.write_text(report.put_section(before, new_section, Apache.name))
         console.print(f"written: {output}")
 
 
 def _medians(series: Series) -> str:
-    return ", ".join(f"{name} {median(each):,.0f}" for name, each in series.values.items())
+    return ", ".join(f"{name} {median(values):,.0f}" for name, values in series.values.items())
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""The floor: a bare trio server that checks a batch's CRC, appends it and replies; nothing else.
+"""The floor: a bare trio server that only checks a batch's CRC, appends the batch, and replies.
 
-What it reaches is what CPython, trio and the kernel leave for a broker on one core: no topics, no
-configuration, no validation but the CRC, one log, only the frames that the load generator sends.
-`python floor.py PORT FILE`; no part of kwire is used.
+Its rate is the most that CPython, trio and the kernel allow a broker on one core. It has no topics,
+no configuration, no validation except the CRC and one log, and it understands only the frames of
+the load generator. Run it with `python floor.py PORT FILE`; it uses no part of kwire.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from struct import Struct
 import crc32c
 import trio
 
-BUFFER_BYTES = 1 << 23  # five 1 MB batches in flight
+BUFFER_BYTES = 1 << 23  # for five 1 MB batches in flight
 HEAD = Struct(">hhih")  # api key, version, correlation id, length of the client id
 BATCH = Struct(">qiibIhiqqqhii")
 BATCH_START = Struct(">qii")
@@ -43,8 +43,8 @@ def encode_uvarint(value: int) -> bytes:
     return bytes(out) + bytes([value])
 
 
-class Log:
-    """One partition: one file of batches, and in memory where each begins."""
+class FloorLog:
+    """The log of one partition: a file of batches, with their positions in memory."""
 
     def __init__(self, path: str) -> None:
         flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -68,24 +68,24 @@ class Log:
         return base
 
     def region(self, offset: int, max_bytes: int) -> tuple[int, int]:
-        """Position and size of the batches from the one that holds `offset` on."""
+        """Position and size of the batches from the one with `offset`, up to `max_bytes`."""
         start = self.positions[bisect_right(self.offsets, offset) - 1]
         return start, min(max_bytes, self.size_bytes - start)
 
 
-class Logs(dict[bytes, Log]):
-    """A log for each partition (its four bytes) that is asked for."""
+class Logs(dict[bytes, FloorLog]):
+    """The log of each partition (by its four bytes), created at the first access."""
 
     def __init__(self, path: str) -> None:
         self.path = path
 
-    def __missing__(self, partition: bytes) -> Log:
-        log = self[partition] = Log(f"{self.path}-{int.from_bytes(partition)}")
+    def __missing__(self, partition: bytes) -> FloorLog:
+        log = self[partition] = FloorLog(f"{self.path}-{int.from_bytes(partition)}")
         return log
 
 
 def produce(logs: Logs, frame: memoryview, correlation: int, pos: int) -> bytes:
-    """The reply to Produce 12 of one batch."""
+    """The response to a Produce of version 12 with one batch."""
     pos += 1 + 1 + 2 + 4 + 1  # header tags, transactional id, acks, timeout, one topic
     name_size = frame[pos]
     name = bytes(frame[pos : pos + name_size])
@@ -98,8 +98,8 @@ def produce(logs: Logs, frame: memoryview, correlation: int, pos: int) -> bytes:
     return len(body).to_bytes(4) + body
 
 
-def fetch(log: Log, frame: memoryview, correlation: int, pos: int) -> tuple[bytes, int, int]:
-    """The head of the reply to Fetch 12 of partition 0, and the file region that follows it."""
+def fetch(log: FloorLog, frame: memoryview, correlation: int, pos: int) -> tuple[bytes, int, int]:
+    """The head of the response to a Fetch of version 12, and the file region that follows it."""
     pos += 1 + FETCH_FIXED_BYTES + 1
     name_size = frame[pos]
     name = bytes(frame[pos : pos + name_size])
@@ -113,7 +113,7 @@ def fetch(log: Log, frame: memoryview, correlation: int, pos: int) -> tuple[byte
     return (len(body) + size + 3).to_bytes(4) + body, start, size
 
 
-async def send_region(sock: trio.socket.SocketType, log: Log, start: int, size: int) -> None:
+async def send_region(sock: trio.socket.SocketType, log: FloorLog, start: int, size: int) -> None:
     end = start + size
     while start < end:
         try:
@@ -123,7 +123,7 @@ async def send_region(sock: trio.socket.SocketType, log: Log, start: int, size: 
 
 
 async def answer(sock: trio.socket.SocketType, logs: Logs, view: memoryview, have: int) -> int:
-    """Answer every whole frame in the buffer; how many bytes of it they were."""
+    """Answer every complete frame in the buffer; the number of bytes they took."""
     pos = 0
     out: list[bytes] = []
     while have - pos >= 4:
@@ -157,8 +157,8 @@ async def main(port: int, path: str) -> None:
         buffer = bytearray(BUFFER_BYTES)
         view = memoryview(buffer)
         have = 0
-        while came := await sock.recv_into(view[have:]):
-            have += came
+        while received := await sock.recv_into(view[have:]):
+            have += received
             done = await answer(sock, logs, view, have)
             if done:
                 view[: have - done] = view[done:have]

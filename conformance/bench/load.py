@@ -1,7 +1,7 @@
-"""The load generator: raw sockets, prepared bytes, every reply checked, little work of its own.
+"""The load generator: raw sockets, prepared frames, checked responses, and little work of its own.
 
-Each function drives one kind of work for some seconds and returns a Sample. They run in this
-process, apart from the broker; what they cost is the same for every broker, and small.
+Each function performs one kind of work for some seconds and returns a Sample. They run in this
+process, apart from the broker; their cost is small and the same for every broker.
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ from kwire.conformance.bench.frames import (
     CORRELATION_POS,
     OFFSET,
     PRODUCE_VERSION,
-    BrokerRefused,
     FetchReply,
-    Frame,
+    PreparedFrame,
     ProduceReply,
+    RequestFailed,
 )
 
-REPLY_TIMEOUT_S = 60  # a reply that takes longer is an error, not a slow reply
+REPLY_TIMEOUT_S = 60  # a later response is an error, not a slow response
 LEADER_TIMEOUT_S = 20
 FETCH_WAIT_MS = 5_000
-PARK_S = 0.0005  # for a fetch to be waiting at the broker before the record comes
+PARK_S = 0.0005  # so that the fetch waits at the broker before the record arrives
 
 Address = tuple[str, int]
 
 
 class Encrypted(tuple[str, int]):
-    """The address of a listener inside TLS."""
+    """The address of a TLS listener."""
 
     context: ssl.SSLContext
 
     def __new__(cls, host: str, port: int, context: ssl.SSLContext) -> Self:
-        made = super().__new__(cls, (host, port))
-        made.context = context
-        return made
+        address = super().__new__(cls, (host, port))
+        address.context = context
+        return address
 
 
 class Sample(NamedTuple):
-    """What one turn gave. Percentiles are None where single requests were not timed."""
+    """The result of one turn; percentiles are None if single requests were not timed."""
 
     requests: int
     seconds: float
@@ -69,43 +69,43 @@ def connect(address: Address) -> socket.socket:
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if isinstance(address, Encrypted):
         sock = address.context.wrap_socket(sock, server_hostname=address[0])
-    sock.settimeout(None)  # plain blocking calls: a timeout would add a poll() to each of them
+    sock.settimeout(None)  # blocking calls: a timeout would add a poll() to each of them
     return sock
 
 
 def receive(sock: socket.socket, size_bytes: int) -> bytes:
-    """Exactly so many bytes; raises BrokerRefused when the broker closes before."""
+    """Exactly `size_bytes` bytes. Raises BrokerRefused if the broker closes before."""
     parts = bytearray()
     while len(parts) < size_bytes:
         data = sock.recv(size_bytes - len(parts))
         if not data:
-            raise BrokerRefused("the broker closed the connection")
+            raise RequestFailed("the broker closed the connection")
         parts += data
     return bytes(parts)
 
 
 def receive_reply(sock: socket.socket) -> bytes:
-    """One whole reply with its size field."""
+    """One complete response with its size field."""
     size = receive(sock, 4)
     return size + receive(sock, int.from_bytes(size))
 
 
 def first_reply(sock: socket.socket, topic: str, frame: bytes) -> ProduceReply:
-    """Send a produce request until it is taken: a topic just created may not be led yet."""
+    """Send a produce request until it succeeds, since a new topic may not have a leader yet."""
     deadline = perf_counter_ns() + LEADER_TIMEOUT_S * 1_000_000_000
     while True:
         sock.sendall(frame)
         data = receive_reply(sock)
         try:
             return ProduceReply(topic, data)
-        except BrokerRefused:
+        except RequestFailed:
             if perf_counter_ns() > deadline:
                 raise
             sleep(0.01)
 
 
-def ask(address: Address, frame: Frame) -> bytes:
-    """One request on a connection of its own, and the reply."""
+def ask(address: Address, frame: PreparedFrame) -> bytes:
+    """Send one request on a new connection; its response."""
     with connect(address) as sock:
         sock.sendall(frame.data)
         return receive_reply(sock)
@@ -113,7 +113,7 @@ def ask(address: Address, frame: Frame) -> bytes:
 
 @contextmanager
 def _steady() -> Iterator[None]:
-    """The generator makes no cycles: its own garbage collection would only add noise."""
+    """Disable garbage collection: the generator makes no cycles, so it would only add noise."""
     gc.collect()
     gc.disable()
     try:
@@ -147,8 +147,11 @@ def produce(
     acks: int = 1,
     version: int = PRODUCE_VERSION,
 ) -> Sample:
-    """One connection that keeps `in_flight` produce requests unanswered; timed one by one when
-    that is 1. The partition must have no other producer: offsets are checked."""
+    """Keep `in_flight` produce requests unanswered on one connection.
+
+    With one in flight, each request is timed. The partition must have no other producer, because
+    the offsets are checked.
+    """
     with connect(address) as sock, _steady():
         frame = frames.produce(topic, partition, batch, acks, version).data
         reply = first_reply(sock, topic, frame)
@@ -159,7 +162,7 @@ def produce(
 
 
 class _Pump:
-    """The window of one connection: as many requests are sent as replies came, in one call."""
+    """The window of one connection: as many requests are sent in one call as responses came."""
 
     def __init__(
         self,
@@ -184,23 +187,23 @@ class _Pump:
         self._have = 0
 
     def run(self, seconds: float) -> list[int]:
-        """Keep the window full for so long; the latencies in ns when it is one request wide."""
+        """Keep the window full for `seconds`; latencies in ns if one request is in flight."""
         latencies: list[int] = []
         timed = self.in_flight == 1
         start = sent_at = perf_counter_ns()
         deadline = start + int(seconds * 1e9)
         self.send(self.in_flight)
         while True:
-            came = self.receive()
+            received = self.receive()
             now = perf_counter_ns()
-            self.counted += came
-            if timed and came:
+            self.counted += received
+            if timed and received:
                 latencies.append(now - sent_at)
             if now >= deadline:
                 break
-            if came:
+            if received:
                 sent_at = perf_counter_ns()
-                self.send(came)
+                self.send(received)
         self.elapsed_ns = now - start
         while self._due_correlation != self._next_correlation:
             self.receive()
@@ -215,12 +218,12 @@ class _Pump:
         self.sock.sendall(self._window[: count * size])
 
     def receive(self) -> int:
-        """Take what has come and check the whole replies in it; how many they were."""
+        """Read, and check the complete responses; their number."""
         with memoryview(self._replies) as view:
-            came = self.sock.recv_into(view[self._have :])
-        if not came:
-            raise BrokerRefused("the broker closed the connection")
-        have = self._have + came
+            received = self.sock.recv_into(view[self._have :])
+        if not received:
+            raise RequestFailed("the broker closed the connection")
+        have = self._have + received
         size = self.reply.size_bytes
         whole = have - have % size
         for pos in range(0, whole, size):
@@ -242,7 +245,7 @@ def produce_on_many(
     acks: int = 1,
     version: int = PRODUCE_VERSION,
 ) -> Sample:
-    """A connection to the leader of each partition, with one request in flight each."""
+    """One connection to the leader of each partition, with one request in flight on each."""
     selector = selectors.DefaultSelector()
     pumps = []
     with _steady():
@@ -273,7 +276,7 @@ def produce_on_many(
 def fetch(
     address: Address, topic: str, offsets: list[int], seconds: float, *, max_bytes: int
 ) -> Sample:
-    """One connection that fetches from one offset after another and only reads what comes."""
+    """Fetch from one offset after another on one connection, and only read the responses."""
     prepared = frames.fetch(topic, 0, max_wait_ms=500, max_bytes=max_bytes)
     request = bytearray(prepared.data)
     reply = FetchReply(topic)
@@ -289,17 +292,17 @@ def fetch(
             sock.sendall(request)
             _receive_into(sock, view)
             if CORRELATION.unpack_from(buffer, 4)[0] != count:
-                raise BrokerRefused("a reply to another request")
+                raise RequestFailed("a response to another request")
             size = reply.records_size(buffer)
             if size < max_bytes // 2:
-                raise BrokerRefused(f"{size} bytes of records where {max_bytes} were asked for")
+                raise RequestFailed(f"{size} bytes of records instead of {max_bytes}")
             count += 1
             size_bytes += size
     return _sample(count, now - start, size_bytes, [])
 
 
 def fetch_through(address: Address, topic: str, offsets: Iterable[int], *, max_bytes: int) -> None:
-    """Fetch once from each of `offsets`, one request in flight, and only look at the error."""
+    """Fetch once from each of `offsets`, one request in flight; only the error is checked."""
     prepared = frames.fetch(topic, 0, max_wait_ms=500, max_bytes=max_bytes)
     request = bytearray(prepared.data)
     reply = FetchReply(topic)
@@ -310,25 +313,25 @@ def fetch_through(address: Address, topic: str, offsets: Iterable[int], *, max_b
             sock.sendall(request)
             _receive_into(sock, view)
             if not reply.records_size(buffer):
-                raise BrokerRefused(f"nothing at offset {offset}")
+                raise RequestFailed(f"no records at offset {offset}")
 
 
 def _receive_into(sock: socket.socket, view: memoryview) -> int:
-    """One reply of any size into `view`; its size with the size field."""
+    """Read one response of any size into `view`; its size with the size field."""
     have = sock.recv_into(view)
     while have < 4:
         have += sock.recv_into(view[have:])
     end = 4 + int.from_bytes(view[:4])
     while have < end:
-        came = sock.recv_into(view[have:end])
-        if not came:
-            raise BrokerRefused("the broker closed the connection")
-        have += came
+        received = sock.recv_into(view[have:end])
+        if not received:
+            raise RequestFailed("the broker closed the connection")
+        have += received
     return end
 
 
 def latency(address: Address, topic: str, batch: bytes, seconds: float) -> Sample:
-    """From the sending of a record to its arrival at a consumer whose fetch was waiting for it."""
+    """Times from sending a record to its arrival at a consumer whose fetch waits for it."""
     produce_frame = frames.produce(topic, 0, batch).data
     prepared = frames.fetch(topic, 0, max_wait_ms=FETCH_WAIT_MS, max_bytes=1 << 20)
     request = bytearray(prepared.data)
@@ -350,7 +353,7 @@ def latency(address: Address, topic: str, batch: bytes, seconds: float) -> Sampl
             _receive_into(consumer, view)
             latencies.append(perf_counter_ns() - sent_at)
             if fetched.records_size(buffer) != len(batch):
-                raise BrokerRefused("the fetch returned without the record")
+                raise RequestFailed("the fetch returned without the record")
             reply.check(bytearray(receive_reply(producer)), 0, 0, offset)
             offset += 1
         elapsed = perf_counter_ns() - start

@@ -1,4 +1,4 @@
-"""Facts about the machine a benchmark ran on: what its figures depend on, nothing that names it."""
+"""Facts about the machine that affect the figures of a benchmark, without its name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kwire.conformance import apache_kafka, java
 
 
 def facts() -> list[tuple[str, str]]:
-    """(what, value) pairs for the head of a report."""
+    """(name, value) of each fact, for the head of a report."""
     return [
         ("processor", _processor()),
         ("cores", str(os.cpu_count())),
@@ -26,7 +26,7 @@ def facts() -> list[tuple[str, str]]:
 
 
 def allow_open_files(wanted: int) -> None:
-    """For this process and those it starts, as far as the system lets it."""
+    """Raise the limit on open files of this process and its children, as far as possible."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     if soft != resource.RLIM_INFINITY and soft < most:
@@ -38,7 +38,7 @@ def memory_bytes() -> int:
 
 
 def free_memory_bytes() -> int:
-    """Memory that can be had without swapping; all of it where the system does not say."""
+    """Memory that is available without swapping; all memory if the system does not report it."""
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
     except OSError:

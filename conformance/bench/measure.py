@@ -1,4 +1,4 @@
-"""Turns, rounds and warm-up: who works when, and what is made of the figures."""
+"""Turns, rounds and warm-up of a benchmark, and the series of its figures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median
 
 from kwire.conformance.bench import startup
-from kwire.conformance.bench.brokers import Apache, Broker, Floor, Kwire, running
+from kwire.conformance.bench.brokers import Apache, BenchBroker, Floor, Kwire, running
 from kwire.conformance.bench.rows import (
     FIRST_SECONDS,
     FIRST_SECONDS_TARGET,
@@ -23,12 +23,12 @@ from kwire.conformance.bench.rows import (
 from kwire.conformance.bench.stock import RATES, Stock
 
 WARM_SLICE_S = 2.0
-WARM_SLICES_STALE = 2  # so many slices without a new best: the rate has stopped rising
-WARM_GAIN = 1.03  # less than that is not a rise
-SETTLE_S = 0.3  # between turns, for the files of the turn before to go
+WARM_SLICES_STALE = 2  # after this many slices without a new best, the rate no longer rises
+WARM_GAIN = 1.03  # a smaller gain does not count as a rise
+SETTLE_S = 0.3  # between turns, until the files of the last one are deleted
 
 WHILE_UP = " while up"
-LEFT_MIN_S = 0.5  # measured even when a start takes almost all of the first seconds
+LEFT_MIN_S = 0.5  # the least time to measure, if a start takes most of the first seconds
 
 Progress = Callable[[str], None]
 _topics = itertools.count()
@@ -36,7 +36,7 @@ _topics = itertools.count()
 
 @dataclass
 class Series:
-    """One figure over all rounds, by broker."""
+    """The values of one figure over all rounds, by broker."""
 
     row: str
     title: str
@@ -53,12 +53,12 @@ class Series:
         return median(values) if values else None
 
     def ratios(self, ours: str, theirs: str) -> list[float]:
-        """How many times better `ours` was, round by round."""
+        """How many times better `ours` was than `theirs`, in each round."""
         pairs = zip(self.values.get(ours, ()), self.values.get(theirs, ()), strict=False)
         return [self.figure.times_better(a, b) for a, b in pairs]
 
     def met(self, ours: str, theirs: str) -> bool | None:
-        """Whether the median reaches the target, or keeps the limit; None without either."""
+        """Whether the median reaches the target or is within the limit; None without both."""
         value = self.median(ours)
         if self.limit is not None and value is not None:
             return value <= self.limit
@@ -71,10 +71,10 @@ def new_topic() -> str:
 
 
 def touch_memory(size_bytes: int) -> None:
-    """Write to so much memory and give it back, in a process of its own.
+    """Write to `size_bytes` of memory and free it, in a process of its own.
 
-    A virtual machine gets its memory page by page as it is first used, at a tenth of the speed.
-    Without this the log that happens to grow into fresh memory loses.
+    A virtual machine gets its memory page by page at the first use, at a tenth of the speed.
+    Without this, the broker whose log grows into new memory would be slower.
     """
     toucher = multiprocessing.get_context("spawn").Process(target=_touch, args=(size_bytes,))
     toucher.start()
@@ -88,7 +88,7 @@ def _touch(size_bytes: int) -> None:
 
 
 class Bench:
-    """Measures brokers against each other in turns; `say` is told what goes on."""
+    """Measures brokers in turns; calls `say` with the progress."""
 
     def __init__(self, seconds: float, rounds: int, warm_max_s: float, say: Progress) -> None:
         self.seconds = seconds
@@ -96,24 +96,24 @@ class Bench:
         self.warm_max_s = warm_max_s
         self.say = say
 
-    def warm(self, rows: Sequence[Row], brokers: Sequence[Broker]) -> list[Series]:
-        """All rows on brokers that are up and have done the same work before."""
+    def warm(self, rows: Sequence[Row], brokers: Sequence[BenchBroker]) -> list[Series]:
+        """Measure all rows on running brokers, after a warm-up with the same work."""
         return [series for row in rows for series in self._warm_row(row, brokers)]
 
-    def _warm_row(self, row: Row, brokers: Sequence[Broker]) -> list[Series]:
+    def _warm_row(self, row: Row, brokers: Sequence[BenchBroker]) -> list[Series]:
         chosen = [broker for broker in brokers if row.runs_on(broker)]
         for broker in chosen:
             self._warm_up(row, broker)
         all_series = [Series(row.key, row.title, figure, figure.target) for figure in row.figures]
         for number in range(self.rounds):
-            # A B, B A, A B, ...: neither always comes after the other
+            # A B, B A, A B, ...: no broker always comes second
             for broker in chosen if number % 2 == 0 else reversed(chosen):
                 self.say(f"{row.title}: round {number + 1} of {self.rounds}, {broker.name}")
                 _add(all_series, broker, self._turn(row, broker, self.seconds))
         return all_series
 
-    def _turn(self, row: Row, broker: Broker, seconds: float) -> Figures:
-        """One turn on a topic of its own; a floor is started anew, for its one log."""
+    def _turn(self, row: Row, broker: BenchBroker, seconds: float) -> Figures:
+        """One turn on a new topic; the floor is started for each turn, since it has one log."""
         topic = new_topic()
         if isinstance(broker, Floor):
             with running(broker):
@@ -126,8 +126,8 @@ class Bench:
             broker.delete_topic(topic)
             time.sleep(SETTLE_S)
 
-    def _warm_up(self, row: Row, broker: Broker) -> None:
-        """The row's own work until its first figure stops getting better (a JIT compiles)."""
+    def _warm_up(self, row: Row, broker: BenchBroker) -> None:
+        """Run the row's work until its first figure no longer improves, for a JIT compiler."""
         if isinstance(broker, Floor):
             return
         figure = row.figures[0]
@@ -146,8 +146,8 @@ class Bench:
                 return
 
     def first_seconds(self, rows: Iterable[Row], root: Path, names: Sequence[str]) -> list[Series]:
-        """Each row in the seconds that follow the start of the brokers' processes."""
-        found = []
+        """Measure each row in the first seconds after the start of the brokers' processes."""
+        all_rows = []
         for row in rows:
             all_series = [
                 Series(row.key, row.title, figure, figure.target)
@@ -158,11 +158,12 @@ class Bench:
                 for broker in pair if number % 2 == 0 else reversed(pair):
                     self.say(f"first {FIRST_SECONDS:.0f} s, {row.title}: {broker.name}")
                     _add(all_series, broker, _from_the_start(row, broker))
-            found += all_series
-        return found
+            all_rows += all_series
+        return all_rows
 
     def startups(self, root: Path, names: Sequence[str]) -> list[Series]:
-        """Start to first replies and idle memory, each time on an empty directory."""
+        """Times from the start to the first responses, and idle memory; each on an empty
+        directory."""
         title = "start to"
         replies = [
             Series("start", title, startup.FIRST_REPLY, None, startup.FIRST_REPLY_LIMIT_S),
@@ -175,9 +176,9 @@ class Bench:
                 _add([*replies, idle], broker, startup.measure(broker, new_topic()))
         return [*replies, idle]
 
-    def stock(self, clients: Sequence[Stock], brokers: Sequence[Broker]) -> list[Series]:
-        """Stock clients on brokers that are up; one round more than counts, to warm them."""
-        found = []
+    def stock(self, clients: Sequence[Stock], brokers: Sequence[BenchBroker]) -> list[Series]:
+        """Measure stock clients on running brokers, after one round of warm-up."""
+        all_rows = []
         for client in clients:
             all_series = [Series(client.key, client.title, figure, None) for figure in RATES]
             for number in range(self.rounds + 1):
@@ -189,10 +190,10 @@ class Bench:
                     broker.delete_topic(topic)
                     if number:
                         _add(all_series, broker, figures)
-            found += all_series
-        return found
+            all_rows += all_series
+        return all_rows
 
-    def memory_after_load(self, brokers: Sequence[Broker]) -> list[Series]:
+    def memory_after_load(self, brokers: Sequence[BenchBroker]) -> list[Series]:
         series = Series("memory", "memory", startup.AFTER_LOAD, None)
         for broker in brokers:
             if (size := broker.rss_mb()) is not None:
@@ -200,15 +201,17 @@ class Bench:
         return [series]
 
 
-def fresh_pair(root: Path, names: Sequence[str]) -> list[Broker]:
-    """New brokers on empty directories: those of kwire and Apache Kafka that are in `names`."""
-    pair: list[Broker] = [Kwire(root / "kwire"), Apache(root / "apache")]
+def fresh_pair(root: Path, names: Sequence[str]) -> list[BenchBroker]:
+    """New brokers on empty directories: kwire and Apache Kafka, if they are in `names`."""
+    pair: list[BenchBroker] = [Kwire(root / "kwire"), Apache(root / "apache")]
     return [broker for broker in pair if broker.name in names]
 
 
 def figures_from_the_start(row: Row) -> list[Figure]:
-    """The figures of a row in the first seconds: a rate is both what was done in all of them, and
-    what was done in those the broker was up."""
+    """The figures of a row in the first seconds.
+
+    There are two of each rate: over all of these seconds, and over the time that the broker was up.
+    """
     wanted = {
         figure.name: FIRST_SECONDS_TARGET if figure.target is not None else None
         for figure in row.figures
@@ -218,8 +221,9 @@ def figures_from_the_start(row: Row) -> list[Figure]:
     return figures + [replace(rate, name=rate.name + WHILE_UP, target=None) for rate in rates]
 
 
-def _from_the_start(row: Row, broker: Broker) -> Figures:
-    """Start the broker, do the row's work until the first seconds are over, stop the broker."""
+def _from_the_start(row: Row, broker: BenchBroker) -> Figures:
+    """Start the broker, run the row's work until the first seconds are over, and stop the
+    broker."""
     try:
         start_s = broker.start()
         started = time.monotonic() - start_s
@@ -234,6 +238,6 @@ def _from_the_start(row: Row, broker: Broker) -> Figures:
     return while_up | in_all
 
 
-def _add(all_series: list[Series], broker: Broker, figures: Figures) -> None:
+def _add(all_series: list[Series], broker: BenchBroker, figures: Figures) -> None:
     for series in all_series:
         series.add(broker.name, figures[series.figure.name])

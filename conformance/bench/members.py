@@ -1,9 +1,9 @@
-"""Members of one group, hundreds in one process, that do on raw sockets what stock clients do.
+"""Hundreds of group members in one process that send on raw sockets what stock clients send.
 
-Three protocols: the classic one, where a rebalance takes all partitions from everybody; the same
-with cooperative members, who keep what they have and join again for what they give up; and KIP-848,
-where the broker deals out and a heartbeat says all.  The member that leads a classic group deals
-out evenly, and has everybody keep what they may.
+There are three protocols. In the classic one, a rebalance revokes all partitions. With cooperative
+members, they keep theirs, and join again for those that they give up. With KIP-848, the broker
+assigns partitions, and members send only heartbeats. The leader of a classic group assigns
+partitions evenly and lets members keep theirs as far as possible.
 """
 
 from __future__ import annotations
@@ -63,12 +63,12 @@ from kwire.codecs.messages.sync_group import (
     SyncGroupResponse,
 )
 from kwire.codecs.primitives import Message
-from kwire.conformance.bench.frames import BrokerRefused
+from kwire.conformance.bench.frames import RequestFailed
 from kwire.conformance.bench.load import Address
 from kwire.conformance.bench.transactions import REPLY_HEADER_BYTES, request
 
 HEARTBEAT_S: Final = 1.0
-"""Of classic members; the broker says it to those of KIP-848."""
+"""The interval of classic members; for KIP-848 the broker determines it."""
 SESSION_TIMEOUT_MS: Final = 45_000
 REBALANCE_TIMEOUT_MS: Final = 60_000
 RETRY_S: Final = 0.05
@@ -87,63 +87,65 @@ ReplyT = TypeVar("ReplyT", bound=Message)
 
 
 class Crowd:
-    """The members of a group on a topic, and whether each has its share."""
+    """The members of a group on a topic, and whether each has its partitions."""
 
     def __init__(self, group_id: str, topic: str, topic_id: bytes, partitions: int) -> None:
         self.group_id = group_id
         self.topic = topic
         self.topic_id = topic_id
         self.partitions = partitions
-        self.members: list[Member] = []
+        self.members: list[SimulatedMember] = []
         self.phases = random.Random(partitions)
-        """When in the time between two heartbeats each member sends its own.
+        """The random phase of each member's heartbeats.
 
-        A rebalance is over for all at once.  Members that counted from there would go on together,
-        and how long the next one takes would follow from when in their beat it begins.
+        A rebalance ends for all members at once. If they counted from there, they would send
+        together, and the duration of the next rebalance would depend on its moment within the
+        interval.
         """
         self.settled = trio.Event()
         self.rushing: type[Message] | None = None
-        """The request that members send one after another, rather than a heartbeat now and then."""
-        self.stirred = trio.Event()
-        """Set where members shall not sleep on."""
+        """The request that members send without pause, or None for occasional heartbeats."""
+        self.wake_up = trio.Event()
+        """Set to wake members that sleep between heartbeats."""
         self.begin_to_count()
 
     def begin_to_count(self) -> None:
         self.answered = 0
         self.counting = trio.Event()
-        """Set by the first request that is answered."""
+        """Set by the first response."""
 
-    def count(self) -> None:
+    def count_response(self) -> None:
         self.answered += 1
         self.counting.set()
 
-    def look(self) -> None:
-        """Whether each partition has one owner, and all members have as many, or one more."""
+    def check_assignment(self) -> None:
+        """Set `settled` if each partition has one owner and the members' shares differ by at
+        most one."""
         counts = [len(member.has) for member in self.members]
         if sum(counts) == self.partitions and max(counts) - min(counts) <= 1:
             owned = {partition for member in self.members for partition in member.has}
             if len(owned) == self.partitions:
                 self.settled.set()
 
-    def stir(self, rushing: type[Message] | None) -> None:
+    def rush(self, rushing: type[Message] | None) -> None:
         self.rushing = rushing
-        self.stirred.set()
-        self.stirred = trio.Event()
+        self.wake_up.set()
+        self.wake_up = trio.Event()
 
-    async def take_out(self, members: Sequence[Member]) -> float:
-        """Have them leave; seconds until the others have everything."""
-        self.members = [each for each in self.members if each not in members]
+    async def remove(self, members: Sequence[SimulatedMember]) -> float:
+        """Let members leave; seconds until the others have all partitions."""
+        self.members = [member for member in self.members if member not in members]
         self.settled = trio.Event()
-        began = trio.current_time()
+        start = trio.current_time()
         async with trio.open_nursery() as nursery:
             for member in members:
                 nursery.start_soon(member.leave)
         await self.settled.wait()
-        return trio.current_time() - began
+        return trio.current_time() - start
 
 
-class Member(ABC):
-    """See the module."""
+class SimulatedMember(ABC):
+    """One member of a group, with its connection."""
 
     def __init__(self, crowd: Crowd, address: Address) -> None:
         self.crowd = crowd
@@ -151,14 +153,14 @@ class Member(ABC):
         self.member_id = ""
         self._phase = crowd.phases.random()
         self.epoch = 0
-        """Its generation, in the classic protocol."""
+        """The member epoch, or the generation in the classic protocol."""
         self.has: frozenset[int] = frozenset()
         self._stream: trio.SocketStream | None = None
         self._turn = trio.Lock()
         self._life = trio.CancelScope()
 
     async def run(self) -> None:
-        """Be a member until it leaves, or is cancelled."""
+        """Be a member until it leaves or is cancelled."""
         self._stream = await trio.open_tcp_stream(*self.address)
         self._stream.setsockopt(trio.socket.IPPROTO_TCP, trio.socket.TCP_NODELAY, 1)
         try:
@@ -169,21 +171,21 @@ class Member(ABC):
 
     @abstractmethod
     async def live(self) -> None:
-        """Join, and send heartbeats for ever."""
+        """Join, and send heartbeats until cancelled."""
 
     @abstractmethod
-    async def say_goodbye(self) -> None: ...
+    async def send_leave(self) -> None: ...
 
     async def leave(self) -> None:
-        await self.say_goodbye()
+        await self.send_leave()
         self._life.cancel()
 
     def hold(self, partitions: Iterable[int]) -> None:
         self.has = frozenset(partitions)
-        self.crowd.look()
+        self.crowd.check_assignment()
 
     async def ask(self, message: Message, version: int, kind: type[ReplyT]) -> ReplyT:
-        """One request after another: the reply to this one."""
+        """The response to a request; requests of a member are sent one after another."""
         stream = self._stream
         assert stream is not None
         async with self._turn:
@@ -193,27 +195,27 @@ class Member(ABC):
         return kind.decode(reply, version, REPLY_HEADER_BYTES)
 
     async def pause(self, seconds: float) -> None:
-        """Sleep until its turn; or, where the members rush, send what they are to send."""
+        """Sleep until its next heartbeat, or send commits if the members rush."""
         crowd = self.crowd
         turns = trio.current_time() / seconds
         with trio.move_on_after(((self._phase - turns) % 1 or 1) * seconds):
-            await crowd.stirred.wait()
+            await crowd.wake_up.wait()
         while crowd.rushing is OffsetCommitRequest:
             await self._commit()
-            crowd.count()
+            crowd.count_response()
 
     async def _commit(self) -> None:
         crowd = self.crowd
-        partitions = [OffsetCommitRequestPartition(each, 1) for each in self.has]
+        partitions = [OffsetCommitRequestPartition(index, 1) for index in self.has]
         topics = [OffsetCommitRequestTopic(crowd.topic, partitions=partitions)]
         commit = OffsetCommitRequest(crowd.group_id, self.epoch, self.member_id, topics=topics)
         reply = await self.ask(commit, COMMIT_VERSION, OffsetCommitResponse)
         error = reply.topics[0].partitions[0].error_code
         if error:
-            raise BrokerRefused(f"OffsetCommit gave error code {error}")
+            raise RequestFailed(f"OffsetCommit gave error code {error}")
 
     async def find_coordinator(self) -> None:
-        """Once there is one: the topic of offsets is made by the first who asks."""
+        """Wait until the group has a coordinator; the first request creates the offsets topic."""
         while True:
             find = FindCoordinatorRequest(coordinator_keys=[self.crowd.group_id])
             reply = await self.ask(find, FIND_VERSION, FindCoordinatorResponse)
@@ -223,17 +225,18 @@ class Member(ABC):
 
 
 async def _exactly(stream: trio.SocketStream, size: int) -> bytes:
-    found = bytearray()
-    while len(found) < size:
-        more = await stream.receive_some(size - len(found))
+    data = bytearray()
+    while len(data) < size:
+        more = await stream.receive_some(size - len(data))
         if not more:
-            raise BrokerRefused("the broker closed a member's connection")
-        found += more
-    return bytes(found)
+            raise RequestFailed("the broker closed a member's connection")
+        data += more
+    return bytes(data)
 
 
-class Classic(Member):
-    """Of the classic protocol, eager: whoever joins again gives everything up first."""
+class SimulatedClassicMember(SimulatedMember):
+    """A member of the eager classic protocol, which gives up all partitions before it joins
+    again."""
 
     protocol: ClassVar = "range"
     keeps: ClassVar = False
@@ -250,14 +253,14 @@ class Classic(Member):
             if reply.error_code:
                 await self._join()
             elif crowd.rushing is HeartbeatRequest:
-                crowd.count()
+                crowd.count_response()
 
-    async def say_goodbye(self) -> None:
+    async def send_leave(self) -> None:
         leaving = LeaveGroupRequest(self.crowd.group_id, members=[MemberIdentity(self.member_id)])
         await self.ask(leaving, LEAVE_VERSION, LeaveGroupResponse)
 
     async def _join(self) -> None:
-        """Until it has an assignment with which everybody is content."""
+        """Join until the member has an assignment that it need not give up."""
         if not self.keeps:
             self.has = frozenset()
         while True:
@@ -274,7 +277,7 @@ class Classic(Member):
                 case error if error in NOT_YET or error == ErrorCode.REBALANCE_IN_PROGRESS:
                     await trio.sleep(RETRY_S)
                 case error:
-                    raise BrokerRefused(f"JoinGroup gave error code {error}")
+                    raise RequestFailed(f"JoinGroup gave error code {error}")
 
     def _joining(self) -> JoinGroupRequest:
         owned = [OwnedTopic(self.crowd.topic, sorted(self.has))]
@@ -290,7 +293,7 @@ class Classic(Member):
         )
 
     async def _sync(self, joined: JoinGroupResponse) -> bool:
-        """Whether it need not join again at once."""
+        """Get the assignment; whether the member need not join again at once."""
         leads = joined.leader == self.member_id and not joined.skip_assignment
         sync = SyncGroupRequest(
             self.crowd.group_id,
@@ -298,71 +301,71 @@ class Classic(Member):
             self.member_id,
             protocol_type="consumer",
             protocol_name=self.protocol,
-            assignments=self._dealt_out(joined.members) if leads else [],
+            assignments=self._assignments(joined.members) if leads else [],
         )
         reply = await self.ask(sync, SYNC_VERSION, SyncGroupResponse)
         if reply.error_code:
             return False
-        told = ConsumerProtocolAssignment.decode(reply.assignment, SUBSCRIPTION_VERSION, 2)
-        mine = {each for topic in told.assigned_partitions for each in topic.partitions}
+        assignment = ConsumerProtocolAssignment.decode(reply.assignment, SUBSCRIPTION_VERSION, 2)
+        mine = {index for topic in assignment.assigned_partitions for index in topic.partitions}
         gives_up = self.keeps and not self.has <= mine
         self.hold(mine)
         return not gives_up
 
-    def _dealt_out(
+    def _assignments(
         self, members: Sequence[JoinGroupResponseMember]
     ) -> list[SyncGroupRequestAssignment]:
-        owned = {each.member_id: _owned(each.metadata) for each in members}
+        owned = {member.member_id: _owned(member.metadata) for member in members}
         if not self.keeps:
             owned = dict.fromkeys(owned, frozenset())
-        dealt = balanced(owned, self.crowd.partitions)
-        if self.keeps:  # what somebody else has is dealt out once it was given up
-            had = {each: name for name, these in owned.items() for each in these}
-            dealt = {
-                name: frozenset(each for each in these if had.get(each, name) == name)
-                for name, these in dealt.items()
+        assigned = balanced(owned, self.crowd.partitions)
+        if self.keeps:  # a partition of another member is assigned after that has given it up
+            owners = {index: name for name, indexes in owned.items() for index in indexes}
+            assigned = {
+                name: frozenset(index for index in indexes if owners.get(index, name) == name)
+                for name, indexes in assigned.items()
             }
         return [
-            SyncGroupRequestAssignment(name, _assignment(self.crowd.topic, these))
-            for name, these in dealt.items()
+            SyncGroupRequestAssignment(name, _assignment(self.crowd.topic, indexes))
+            for name, indexes in assigned.items()
         ]
 
 
-class Cooperative(Classic):
-    """Who keeps what it has through a rebalance, and joins again for what it gave up (KIP-429)."""
+class SimulatedCooperativeMember(SimulatedClassicMember):
+    """A classic member that keeps partitions, and joins again after it gave some up (KIP-429)."""
 
     protocol: ClassVar = "cooperative-sticky"
     keeps: ClassVar = True
 
 
-class Consumer(Member):
-    """Of KIP-848."""
+class SimulatedConsumerMember(SimulatedMember):
+    """A member of KIP-848."""
 
     async def live(self) -> None:
         await self.find_coordinator()
         self.member_id = str(uuid.uuid4())
-        crowd, tells = self.crowd, True
+        crowd, reports = self.crowd, True
         while True:
-            reply = await self._beat(tells=tells)
+            reply = await self._beat(reports=reports)
             if reply.error_code in NOT_YET:
                 await trio.sleep(RETRY_S)
                 continue
             if reply.error_code:
-                self.epoch, self.has, tells = 0, frozenset(), True
+                self.epoch, self.has, reports = 0, frozenset(), True
                 continue
             self.epoch = reply.member_epoch
-            tells = self._take(reply)
+            reports = self._apply(reply)
             if crowd.rushing is ConsumerGroupHeartbeatRequest:
-                crowd.count()
-            elif not tells:
+                crowd.count_response()
+            elif not reports:
                 await self.pause(reply.heartbeat_interval_ms / 1000)
 
-    async def say_goodbye(self) -> None:
+    async def send_leave(self) -> None:
         leaving = ConsumerGroupHeartbeatRequest(self.crowd.group_id, self.member_id, -1)
         await self.ask(leaving, CONSUMER_VERSION, ConsumerGroupHeartbeatResponse)
 
-    async def _beat(self, *, tells: bool) -> ConsumerGroupHeartbeatResponse:
-        """All of itself when it joins, then what has changed."""
+    async def _beat(self, *, reports: bool) -> ConsumerGroupHeartbeatResponse:
+        """Send a heartbeat: all fields when the member joins, later only what has changed."""
         crowd, joins = self.crowd, self.epoch == 0
         owned = [TopicPartitions(crowd.topic_id, sorted(self.has))] if self.has else []
         heartbeat = ConsumerGroupHeartbeatRequest(
@@ -371,37 +374,37 @@ class Consumer(Member):
             self.epoch,
             rebalance_timeout_ms=REBALANCE_TIMEOUT_MS if joins else -1,
             subscribed_topic_names=[crowd.topic] if joins else None,
-            topic_partitions=owned if tells else None,
+            topic_partitions=owned if reports else None,
         )
         return await self.ask(heartbeat, CONSUMER_VERSION, ConsumerGroupHeartbeatResponse)
 
-    def _take(self, reply: ConsumerGroupHeartbeatResponse) -> bool:
-        """What it is told to have; whether that is something else."""
+    def _apply(self, reply: ConsumerGroupHeartbeatResponse) -> bool:
+        """Apply the assignment in a response; whether it has changed."""
         if reply.assignment is None:
             return False
         topics = reply.assignment.topic_partitions
-        told = frozenset(each for topic in topics for each in topic.partitions)
-        changed = told != self.has
-        self.hold(told)
+        assigned = frozenset(index for topic in topics for index in topic.partitions)
+        changed = assigned != self.has
+        self.hold(assigned)
         return changed
 
 
 def balanced(owned: Mapping[str, frozenset[int]], partitions: int) -> dict[str, frozenset[int]]:
-    """All partitions, as many for each or one more; everybody keeps what they may."""
+    """An even assignment of all partitions in which members keep theirs as far as possible."""
     least, more = divmod(partitions, len(owned))
-    dealt: dict[str, list[int]] = {}
-    for name in sorted(owned, key=lambda each: -len(owned[each])):
+    assigned: dict[str, list[int]] = {}
+    for name in sorted(owned, key=lambda member: -len(owned[member])):
         limit = least + (1 if more > 0 and len(owned[name]) > least else 0)
         more -= limit - least
-        dealt[name] = sorted(owned[name])[:limit]
-    kept = {each for these in dealt.values() for each in these}
-    free = iter([each for each in range(partitions) if each not in kept])
-    for these in dealt.values():
-        limit = max(least, len(these))
+        assigned[name] = sorted(owned[name])[:limit]
+    kept = {index for indexes in assigned.values() for index in indexes}
+    free = iter([index for index in range(partitions) if index not in kept])
+    for indexes in assigned.values():
+        limit = max(least, len(indexes))
         if more > 0 and limit == least:
             limit, more = least + 1, more - 1
-        these += islice(free, limit - len(these))
-    return {name: frozenset(these) for name, these in dealt.items()}
+        indexes += islice(free, limit - len(indexes))
+    return {name: frozenset(indexes) for name, indexes in assigned.items()}
 
 
 def _versioned(message: ConsumerProtocolSubscription | ConsumerProtocolAssignment) -> bytes:
@@ -414,4 +417,4 @@ def _assignment(topic: str, partitions: Iterable[int]) -> bytes:
 
 def _owned(metadata: bytes) -> frozenset[int]:
     subscription = ConsumerProtocolSubscription.decode(metadata, SUBSCRIPTION_VERSION, 2)
-    return frozenset(each for topic in subscription.owned_partitions for each in topic.partitions)
+    return frozenset(index for topic in subscription.owned_partitions for index in topic.partitions)

@@ -1,11 +1,11 @@
-"""How long a broker takes to open what is on disk: `python -m kwire.conformance.bench.opening`.
+"""Measures how long a broker takes to open its data: `python -m kwire.conformance.bench.opening`.
 
-- After a clean stop: many partitions with a record each, and the memory each of them takes.
-- After kill -9: gigabytes that were never flushed, on the very same directory for both brokers.
+- After a clean stop: many partitions with one record each, and the memory for each of them.
+- After kill -9: gigabytes that were never flushed, on the same directory for both brokers.
   Apache Kafka writes it, and each broker gets a copy.
 
-The time is from the start of the process to the moment when every partition answers ListOffsets;
-the files are in the page cache.  Each figure is the median of the turns.
+The time is from the start of the process until every partition answers ListOffsets, with the files
+in the page cache. Each figure is the median of the turns.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from kwire.codecs.messages.produce import PartitionProduceData, ProduceRequest, 
 from kwire.conformance.apache_kafka import SERVER_JVM, ApacheKafka
 from kwire.conformance.bench import frames
 from kwire.conformance.bench.brokers import Kwire
-from kwire.conformance.wire.broker import Broker, NotReady
-from kwire.conformance.wire.peer import Address, Peer
+from kwire.conformance.wire.broker import NotReady, RemoteBroker
+from kwire.conformance.wire.peer import Address, ClientConnection
 
 PARTITIONS_A_TOPIC = 100
 BATCH_BYTES = 1_000_000
@@ -39,8 +39,8 @@ WAIT_S = 600.0
 POLL_S = 0.02
 
 
-def create(broker: Broker, peer: Peer, partitions: int) -> list[str]:
-    """Topics that have so many partitions together."""
+def create(broker: RemoteBroker, peer: ClientConnection, partitions: int) -> list[str]:
+    """Create topics with that many partitions in total; their names."""
     names = [f"topic-{number}" for number in range(partitions // PARTITIONS_A_TOPIC)]
     for name in names:
         topic = CreatableTopic(name, PARTITIONS_A_TOPIC, 1)
@@ -50,8 +50,10 @@ def create(broker: Broker, peer: Peer, partitions: int) -> list[str]:
     return names
 
 
-def write(broker: Broker, peer: Peer, topics: list[str], batch: bytes, rounds: int) -> None:
-    """`rounds` batches into every partition."""
+def write(
+    broker: RemoteBroker, peer: ClientConnection, topics: list[str], batch: bytes, rounds: int
+) -> None:
+    """Write `rounds` batches to every partition."""
     for _ in range(rounds):
         for topic in topics:
             for index in range(PARTITIONS_A_TOPIC):
@@ -62,10 +64,10 @@ def write(broker: Broker, peer: Peer, topics: list[str], batch: bytes, rounds: i
 
 
 def wait_until_served(address: Address, topics: list[str]) -> None:
-    """Return once every partition says where it ends."""
+    """Wait until every partition answers ListOffsets."""
     deadline = time.monotonic() + WAIT_S
     while time.monotonic() < deadline:
-        with contextlib.suppress(OSError, NotReady):  # it does not listen yet
+        with contextlib.suppress(OSError, NotReady):  # the broker does not accept connections yet
             if _all_served(address, topics):
                 return
         time.sleep(POLL_S)
@@ -77,38 +79,38 @@ def _all_served(address: Address, topics: list[str]) -> bool:
         ListOffsetsTopic(t, [ListOffsetsPartition(i, -1, -1) for i in range(PARTITIONS_A_TOPIC)])
         for t in topics
     ]
-    peer = Peer(address)
+    peer = ClientConnection(address)
     try:
-        reply = Broker(address).ask(peer, ListOffsetsRequest(replica_id=-1, topics=wanted), 5)
+        reply = RemoteBroker(address).ask(peer, ListOffsetsRequest(replica_id=-1, topics=wanted), 5)
     finally:
         peer.close()
     return not any(p.error_code for topic in reply.topics for p in topic.partitions)
 
 
-def met(address: Address) -> tuple[Broker, Peer]:
-    broker = Broker(address)
-    broker.meet()
-    return broker, Peer(address)
+def connect_to(address: Address) -> tuple[RemoteBroker, ClientConnection]:
+    broker = RemoteBroker(address)
+    broker.read_versions_and_ids()
+    return broker, ClientConnection(address)
 
 
 def clean_stop(root: Path, partitions: int, turns: int) -> None:
-    """kwire's start after a clean stop, and what a partition costs in memory."""
+    """Measure kwire's start after a clean stop, and the memory of a partition."""
     kwire = Kwire(root / "clean")
     kwire.start()
     empty_mb = kwire.rss_mb() or 0.0
-    broker, peer = met(kwire.address)
+    broker, peer = connect_to(kwire.address)
     topics = create(broker, peer, partitions)
     write(broker, peer, topics, frames.batch(1, 100), 1)
     peer.close()
     times = []
     for _ in range(turns):
-        began = time.monotonic()
+        start = time.monotonic()
         kwire.end()
         stopped = time.monotonic()
         kwire.start()
         wait_until_served(kwire.address, topics)
         times.append(time.monotonic() - stopped)
-        print(f"  stop {stopped - began:.2f} s, start {times[-1]:.2f} s", flush=True)
+        print(f"  stop {stopped - start:.2f} s, start {times[-1]:.2f} s", flush=True)
     kilobytes = ((kwire.rss_mb() or 0.0) - empty_mb) * 1000 / partitions
     kwire.stop()
     print(
@@ -118,19 +120,19 @@ def clean_stop(root: Path, partitions: int, turns: int) -> None:
 
 
 def killed(root: Path, partitions: int, gigabytes: float, turns: int) -> None:
-    """Both brokers' start on what kill -9 left of Apache Kafka."""
+    """Measure both brokers' start on the data that Apache Kafka has after kill -9."""
     node = ApacheKafka(root / "apache", jvm=SERVER_JVM)
     rounds = max(1, round(gigabytes * 1e9 / partitions / BATCH_BYTES))
     with node:
-        broker, peer = met(("localhost", node.port))
+        broker, peer = connect_to(("localhost", node.port))
         topics = create(broker, peer, partitions)
         write(broker, peer, topics, frames.batch(1, BATCH_BYTES), rounds)
         peer.close()
         os.kill(node.pid, signal.SIGKILL)
-    left = node.directory
+    data_of_node = node.directory
     ours, theirs = [], []
     for turn in range(turns):
-        ours.append(_kwire_opens(left / "data", root / f"kwire-{turn}", topics))
+        ours.append(_kwire_opens(data_of_node / "data", root / f"kwire-{turn}", topics))
         theirs.append(_apache_opens(node, topics))
         print(f"  kwire {ours[-1]:.2f} s, Apache Kafka {theirs[-1]:.2f} s", flush=True)
     print(
@@ -143,20 +145,20 @@ def _kwire_opens(data: Path, directory: Path, topics: list[str]) -> float:
     kwire = Kwire(directory)
     kwire.settings["node.id"] = "1"
     shutil.copytree(data, directory / "data")
-    began = time.monotonic()
+    start = time.monotonic()
     kwire.start()
     wait_until_served(kwire.address, topics)
-    took = time.monotonic() - began
+    took = time.monotonic() - start
     kwire.stop()
     return took
 
 
 def _apache_opens(node: ApacheKafka, topics: list[str]) -> float:
-    """The node starts on its data and is killed again, so that the next turn finds the same."""
-    began = time.monotonic()
+    """Start the node on its data and kill it again, so that the next turn finds the same data."""
+    start = time.monotonic()
     node.spawn()
     wait_until_served(("localhost", node.port), topics)
-    took = time.monotonic() - began
+    took = time.monotonic() - start
     os.kill(node.pid, signal.SIGKILL)
     node.stop()
     return took
@@ -168,7 +170,7 @@ def main() -> None:
     parser.add_argument("--killed", type=int, default=1_000, help="partitions after kill -9")
     parser.add_argument("--gigabytes", type=float, default=10.0, help="after kill -9")
     parser.add_argument("--turns", type=int, default=3)
-    parser.add_argument("--directory", type=Path, help="where there is room for two copies")
+    parser.add_argument("--directory", type=Path, help="a folder with room for two copies")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=given.directory, prefix="kwire-opening-") as folder:
         if given.clean:

@@ -1,8 +1,8 @@
-"""`python -m kwire.conformance.bench.quotas`: what a producer gets that wants more than its quota.
+"""`python -m kwire.conformance.bench.quotas`: measures a producer that exceeds its quota.
 
-It offers four times what `producer_byte_rate` allows its client id, and keeps on while the broker
-has it rest.  Counted is what was acknowledged.  Another client's tiny produce requests are timed,
-one in flight: alone, beside the producer with its quota, and beside it without one.
+It sends four times the `producer_byte_rate` of its client id, and continues while the broker
+throttles it. The acknowledged bytes are counted. Small produce requests of another client are
+timed, one in flight: alone, beside the producer with its quota, and beside it without a quota.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from kwire.codecs.messages.alter_client_quotas import (
 )
 from kwire.codecs.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kwire.conformance.bench import frames, load
-from kwire.conformance.bench.brokers import Apache, Broker, Kwire, running
+from kwire.conformance.bench.brokers import Apache, BenchBroker, Kwire, running
 from kwire.conformance.bench.load import Address
 from kwire.conformance.bench.transactions import REPLY_HEADER_BYTES, request
 
 TIMES = 4
-"""What is offered, in quotas."""
+"""The producer's rate as a multiple of its quota."""
 IN_FLIGHT = 5
 BATCH_RECORDS, BATCH_VALUE_BYTES = 16, 1000
 WINDOWS = 11
-"""Over how many seconds brokers measure."""
+"""The seconds over which brokers measure a rate."""
 WARM_S = 2.0
 PATIENCE_S = 60.0
-"""For another process to start, or to tell what it has done."""
+"""Time for another process to start, or to return its result."""
 GREEDY = "greedy"
 _PRODUCE_VERSION = 12
 _HEADER = Struct(">hhih")
@@ -54,21 +54,22 @@ Results: TypeAlias = "multiprocessing.Queue[list[int]]"
 
 
 class Shares(NamedTuple):
-    """Of its quota that the producer got: in all, and in each of the spans that brokers measure."""
+    """The share of its quota that the producer got: in total, and in each span of WINDOWS
+    seconds."""
 
     whole: float
     spans: list[float]
 
     @classmethod
     def of(cls, taken: Sequence[int], quota: int) -> Shares:
-        """`taken` are the bytes of each second."""
+        """The shares of `taken`, the acknowledged bytes of each second."""
         begins = range(0, len(taken) - WINDOWS + 1, WINDOWS)
         spans = [statistics.mean(taken[begin : begin + WINDOWS]) / quota for begin in begins]
         return cls(statistics.mean(taken) / quota, spans)
 
 
 class Figures(NamedTuple):
-    """Of one round: what the producer got of its quota, and others' latencies in µs."""
+    """The producer's shares of its quota in one round, and the others' p50 and p99 in µs."""
 
     shares: Shares
     alone: tuple[float, float]
@@ -89,16 +90,21 @@ def produce_frame(topic: str, batch: bytes) -> bytes:
     return len(payload).to_bytes(4) + payload
 
 
-def offer(address: Address, topic: str, bytes_per_second: int, seconds: int, told: Results) -> None:
-    """Offer that much, five requests in flight at most; tells that it begins, and then what was
-    taken in each second."""
+def offer(
+    address: Address, topic: str, bytes_per_second: int, seconds: int, results: Results
+) -> None:
+    """Send at that rate with at most five requests in flight, in a process of its own.
+
+    Puts an empty list into `results` when it begins, and at the end the acknowledged bytes of each
+    second.
+    """
     frame = produce_frame(topic, frames.batch(BATCH_RECORDS, BATCH_VALUE_BYTES))
     pause_s = len(frame) / bytes_per_second
     taken, in_flight = [0] * seconds, 0
     with load.connect(address) as sock:
-        told.put([])
-        began = due = time.monotonic()
-        ends = began + seconds
+        results.put([])
+        start = due = time.monotonic()
+        ends = start + seconds
         while (now := time.monotonic()) < ends:
             if in_flight < IN_FLIGHT and now >= due:
                 sock.sendall(frame)
@@ -107,8 +113,8 @@ def offer(address: Address, topic: str, bytes_per_second: int, seconds: int, tol
             elif _has_reply(sock, (ends if in_flight == IN_FLIGHT else min(due, ends)) - now):
                 load.receive_reply(sock)
                 in_flight -= 1
-                taken[min(int(now - began), seconds - 1)] += len(frame)
-    told.put(taken)
+                taken[min(int(now - start), seconds - 1)] += len(frame)
+    results.put(taken)
 
 
 def _has_reply(sock: socket.socket, wait_s: float) -> bool:
@@ -116,7 +122,7 @@ def _has_reply(sock: socket.socket, wait_s: float) -> bool:
 
 
 def set_quota(address: Address, bytes_per_second: float | None) -> None:
-    """Of the client id that asks for more; None takes it away."""
+    """Set the quota of the greedy client id; None removes it."""
     operation = OpData("producer_byte_rate", bytes_per_second or 0.0, bytes_per_second is None)
     entry = RequestEntryData([EntityData("client-id", GREEDY)], [operation])
     with load.connect(address) as sock:
@@ -124,25 +130,26 @@ def set_quota(address: Address, bytes_per_second: float | None) -> None:
         reply = load.receive_reply(sock)
     answer = AlterClientQuotasResponse.decode(reply, 1, 4 + REPLY_HEADER_BYTES).entries[0]
     if answer.error_code:
-        raise frames.BrokerRefused(f"the quota was not set: {answer.error_message}")
+        raise frames.RequestFailed(f"the quota was not set: {answer.error_message}")
 
 
 @contextmanager
 def greedy(address: Address, topic: str, bytes_per_second: int, seconds: int) -> Iterator[Results]:
-    """A process that offers so much meanwhile."""
+    """A process that sends at that rate during the block; yields its results."""
     context = multiprocessing.get_context("spawn")
-    told: Results = context.Queue()
-    process = context.Process(target=offer, args=(address, topic, bytes_per_second, seconds, told))
+    results: Results = context.Queue()
+    arguments = (address, topic, bytes_per_second, seconds, results)
+    process = context.Process(target=offer, args=arguments)
     process.start()
-    told.get(timeout=PATIENCE_S)
+    results.get(timeout=PATIENCE_S)
     try:
-        yield told
+        yield results
     finally:
         process.join(seconds + PATIENCE_S)
         process.terminate()
 
 
-def measure(broker: Broker, quota: int, seconds: int, number: int) -> Figures:
+def measure(broker: BenchBroker, quota: int, seconds: int, number: int) -> Figures:
     """One round, on topics of its own."""
     tiny, large = f"tiny-{number}", f"large-{number}"
     for topic in (tiny, large):
@@ -158,38 +165,38 @@ def measure(broker: Broker, quota: int, seconds: int, number: int) -> Figures:
     others(WARM_S)
     alone = others(seconds)
     set_quota(broker.address, quota)
-    with greedy(broker.address, large, TIMES * quota, seconds) as told:
+    with greedy(broker.address, large, TIMES * quota, seconds) as results:
         beside = others(seconds)
-        shares = Shares.of(told.get(timeout=PATIENCE_S), quota)
+        shares = Shares.of(results.get(timeout=PATIENCE_S), quota)
     set_quota(broker.address, None)
-    with greedy(broker.address, large, TIMES * quota, seconds) as told:
+    with greedy(broker.address, large, TIMES * quota, seconds) as results:
         unbounded = others(seconds)
-        told.get(timeout=PATIENCE_S)
+        results.get(timeout=PATIENCE_S)
     return Figures(shares, alone, beside, unbounded)
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--quota", default=1_000_000, show_default=True, help="In bytes a second.")
-@click.option("--seconds", default=30, show_default=True, help="Of each measurement.")
-@click.option("--rounds", default=3, show_default=True, help="By turns; medians are shown.")
+@click.option("--quota", default=1_000_000, show_default=True, help="Bytes per second.")
+@click.option("--seconds", default=30, show_default=True, help="Length of each measurement.")
+@click.option("--rounds", default=3, show_default=True, help="Rounds; medians are shown.")
 @click.option("--only-kwire", is_flag=True, help="Leave Apache Kafka out.")
 def main(quota: int, seconds: int, rounds: int, only_kwire: bool) -> None:
-    """Have a producer offer four times its quota, and time what others see of it."""
+    """Measure a producer that sends four times its quota, and its effect on other clients."""
     with tempfile.TemporaryDirectory(prefix="kwire-quotas-") as folder:
-        brokers: Sequence[Broker] = [Kwire(Path(folder) / "kwire")]
+        brokers: Sequence[BenchBroker] = [Kwire(Path(folder) / "kwire")]
         if not only_kwire:
             brokers = [*brokers, Apache(Path(folder) / "apache")]
         with ExitStack() as stack:
             for broker in brokers:
                 stack.enter_context(running(broker))
-            found: dict[str, list[Figures]] = {broker.name: [] for broker in brokers}
+            results: dict[str, list[Figures]] = {broker.name: [] for broker in brokers}
             for number in range(rounds):
                 for broker in brokers:
-                    found[broker.name].append(measure(broker, quota, seconds, number))
-    Console().print(_table(found, quota, seconds))
+                    results[broker.name].append(measure(broker, quota, seconds, number))
+    Console().print(_table(results, quota, seconds))
 
 
-def _table(found: dict[str, list[Figures]], quota: int, seconds: int) -> Table:
+def _table(results: dict[str, list[Figures]], quota: int, seconds: int) -> Table:
     title = f"a producer that offers {TIMES} times its {quota} B/s for {seconds} s"
     table = Table(title=title)
     table.add_column("broker")
@@ -197,14 +204,14 @@ def _table(found: dict[str, list[Figures]], quota: int, seconds: int) -> Table:
     others = ("others alone p50", "p99", "beside it p50", "p99", "without a quota p50", "p99")
     for column in (*parts, *others):
         table.add_column(column, justify="right")
-    for name, rounds in found.items():
+    for name, rounds in results.items():
         cells = [
-            _spread([each.shares.whole for each in rounds]),
-            _spread([share for each in rounds for share in each.shares.spans]),
+            _spread([figures.shares.whole for figures in rounds]),
+            _spread([share for figures in rounds for share in figures.shares.spans]),
         ]
         for turn in ("alone", "beside", "unbounded"):
             for at in (0, 1):
-                us = statistics.median(getattr(each, turn)[at] for each in rounds)
+                us = statistics.median(getattr(figures, turn)[at] for figures in rounds)
                 cells.append(f"{us:.0f} µs")
         table.add_row(name, *cells)
     return table

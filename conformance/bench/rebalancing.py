@@ -1,9 +1,9 @@
-"""`python -m kwire.conformance.bench.rebalancing`: hundreds of members until each has its share.
+"""`python -m kwire.conformance.bench.rebalancing`: measures rebalances of hundreds of members.
 
-They join at once, one leaves, many leave at once: timed is how long the others take to have each
-partition once, and as many as anybody else, or one more.  Then all send heartbeats, and then
-commits, as fast as they are answered.  The members are those of `members.py`, in this process, on
-the broker's own cores: the same program on both brokers.
+They join at once, one leaves, and many leave at once; each time it measures how long the others
+take until each partition has one owner and the shares are even. Then all members send heartbeats,
+and then commits, as fast as they are answered. The members are those of `members.py`, in this
+process and on the broker's own cores, the same program for both brokers.
 """
 
 from __future__ import annotations
@@ -26,9 +26,15 @@ from kwire.codecs.messages.heartbeat import HeartbeatRequest
 from kwire.codecs.messages.offset_commit import OffsetCommitRequest
 from kwire.codecs.primitives import Message
 from kwire.conformance.bench import machine, report
-from kwire.conformance.bench.brokers import Apache, Broker, Kwire, running
+from kwire.conformance.bench.brokers import Apache, BenchBroker, Kwire, running
 from kwire.conformance.bench.measure import Series, new_topic
-from kwire.conformance.bench.members import Classic, Consumer, Cooperative, Crowd, Member
+from kwire.conformance.bench.members import (
+    Crowd,
+    SimulatedClassicMember,
+    SimulatedConsumerMember,
+    SimulatedCooperativeMember,
+    SimulatedMember,
+)
 from kwire.conformance.bench.report import Section
 from kwire.conformance.bench.rows import Figure
 
@@ -46,7 +52,7 @@ SETTINGS = {
     "group.consumer.min.heartbeat.interval.ms": "1000",
     "group.consumer.heartbeat.interval.ms": "1000",
 }
-"""Of both: heartbeats a second apart, as the classic members send them."""
+"""Settings of both brokers: heartbeats once a second, as the classic members send them."""
 
 COLD = Figure("until all have their share", "s", more_is_better=False, target=1.0)
 ONE = Figure("after one has left", "s", more_is_better=False, target=1.0)
@@ -55,10 +61,10 @@ HEARTBEATS = Figure("heartbeats", "a second", target=1.0)
 COMMITS = Figure("commits", "a second", target=1.0)
 FIGURES = (COLD, ONE, MANY, HEARTBEATS, COMMITS)
 
-PROTOCOLS: dict[str, type[Member]] = {
-    "classic": Classic,
-    "cooperative": Cooperative,
-    "consumer": Consumer,
+PROTOCOLS: dict[str, type[SimulatedMember]] = {
+    "classic": SimulatedClassicMember,
+    "cooperative": SimulatedCooperativeMember,
+    "consumer": SimulatedConsumerMember,
 }
 BEATS: dict[str, type[Message]] = {
     "classic": HeartbeatRequest,
@@ -67,57 +73,58 @@ BEATS: dict[str, type[Message]] = {
 }
 
 
-async def figures(crowd: Crowd, protocol: str, broker: Broker, members: int) -> list[float]:
-    """In the order of FIGURES, of a group that is new."""
+async def figures(crowd: Crowd, protocol: str, broker: BenchBroker, members: int) -> list[float]:
+    """The figures of a new group, in the order of FIGURES."""
     crowd.members = [PROTOCOLS[protocol](crowd, broker.address) for _ in range(members)]
     leaving = max(1, members * LEAVING // MEMBERS)
     with trio.fail_after(TIMEOUT_S):
         async with trio.open_nursery() as nursery:
-            began = trio.current_time()
+            start = trio.current_time()
             for member in crowd.members:
                 nursery.start_soon(member.run)
             await crowd.settled.wait()
-            found = [trio.current_time() - began]
+            values = [trio.current_time() - start]
             await _rest()
-            found.append(await crowd.take_out(crowd.members[:1]))
+            values.append(await crowd.remove(crowd.members[:1]))
             await _rest()
-            found.append(await crowd.take_out(crowd.members[:leaving]))
+            values.append(await crowd.remove(crowd.members[:leaving]))
             await _rest()
-            found.append(await _rush(crowd, BEATS[protocol]))
-            found.append(await _rush(crowd, OffsetCommitRequest))
+            values.append(await _rush(crowd, BEATS[protocol]))
+            values.append(await _rush(crowd, OffsetCommitRequest))
             nursery.cancel_scope.cancel()
-    return found
+    return values
 
 
 async def _rest() -> None:
-    """Members of the group hear of its last epoch."""
+    """Wait until the members know the latest epoch of the group."""
     await trio.sleep(REST_S)
 
 
+# Responses per second while all members send `request` without pause.
 async def _rush(crowd: Crowd, request: type[Message]) -> float:
-    crowd.stir(request)
+    crowd.rush(request)
     await trio.sleep(RUSH_S / 5)
     crowd.begin_to_count()
-    began = trio.current_time()
+    start = trio.current_time()
     await trio.sleep(RUSH_S)
     await crowd.counting.wait()
-    rate = crowd.answered / (trio.current_time() - began)
-    crowd.stir(None)
+    rate = crowd.answered / (trio.current_time() - start)
+    crowd.rush(None)
     return rate
 
 
-def measure(broker: Broker, protocol: str, members: int, partitions: int) -> list[float]:
-    """On a topic and a group of its own."""
+def measure(broker: BenchBroker, protocol: str, members: int, partitions: int) -> list[float]:
+    """The figures of a turn, on a new topic and group."""
     topic = new_topic()
     broker.create_topic(topic, partitions)
     crowd = Crowd(topic, topic, topic_id_of(broker.bootstrap, topic), partitions)
-    found = trio.run(figures, crowd, protocol, broker, members)
+    values = trio.run(figures, crowd, protocol, broker, members)
     broker.delete_topic(topic)
-    return found
+    return values
 
 
 def topic_id_of(bootstrap: str, topic: str) -> bytes:
-    """Once the broker knows what its controller has made."""
+    """The id of a topic, once the broker has applied its creation."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     deadline = time.monotonic() + TIMEOUT_S
     while True:
@@ -132,20 +139,20 @@ def topic_id_of(bootstrap: str, topic: str) -> bytes:
 
 
 def measured(
-    protocol: str, brokers: Sequence[Broker], rounds: int, members: int, partitions: int
+    protocol: str, brokers: Sequence[BenchBroker], rounds: int, members: int, partitions: int
 ) -> list[Series]:
-    """The brokers take turns (A B, B A, ...)."""
+    """The series of a protocol; the brokers take turns (A B, B A, ...)."""
     title = f"{protocol}: {members} members, {partitions} partitions"
     leaving = max(1, members * LEAVING // MEMBERS)
     shown = [
-        Figure(each.name.format(leaving), each.unit, each.more_is_better, each.target)
-        for each in FIGURES
+        Figure(figure.name.format(leaving), figure.unit, figure.more_is_better, figure.target)
+        for figure in FIGURES
     ]
     all_series = [Series(protocol, title, figure, figure.target) for figure in shown]
     for number in range(rounds):
         for broker in brokers if number % 2 else brokers[::-1]:
-            found = measure(broker, protocol, members, partitions)
-            for series, value in zip(all_series, found, strict=True):
+            values = measure(broker, protocol, members, partitions)
+            for series, value in zip(all_series, values, strict=True):
                 series.add(broker.name, value)
     return all_series
 
@@ -161,14 +168,14 @@ def section(rounds: int, series: list[Series]) -> Section:
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--rounds", default=3, show_default=True, help="Turns a broker and protocol.")
-@click.option("--members", default=MEMBERS, show_default=True, help="Of the group.")
+@click.option("--rounds", default=3, show_default=True, help="Turns of each broker and protocol.")
+@click.option("--members", default=MEMBERS, show_default=True, help="Members of the group.")
 @click.option("--partitions", default=PARTITIONS, show_default=True, help="Of its topic.")
 @click.option("--only", multiple=True, type=click.Choice(list(PROTOCOLS)))
 @click.option(
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="The report whose section this is. [default: RESULTS.md beside the code, of a whole run]",
+    help="The report to update. [default: RESULTS.md beside the code, for a whole run]",
 )
 def main(
     rounds: int, members: int, partitions: int, only: tuple[str, ...], output: Path | None
@@ -179,7 +186,7 @@ def main(
     if not console.is_terminal:
         console = Console(width=FILE_COLUMNS)
     with tempfile.TemporaryDirectory(prefix="kwire-groups-") as folder:
-        brokers: list[Broker] = [Kwire(Path(folder, "kwire")), Apache(Path(folder, "apache"))]
+        brokers: list[BenchBroker] = [Kwire(Path(folder, "kwire")), Apache(Path(folder, "apache"))]
         all_series: list[Series] = []
         with running(*brokers):
             for broker in brokers:
@@ -187,15 +194,17 @@ def main(
             for protocol in only or PROTOCOLS:
                 all_series += measured(protocol, brokers, rounds, members, partitions)
                 for series in all_series[-len(FIGURES) :]:
-                    told = (f"{name} {median(each):,.2f}" for name, each in series.values.items())
-                    console.print(f"{protocol}, {series.figure.name}: {', '.join(told)}")
-    made = section(rounds, all_series)
-    report.print_section(console, made, Apache.name)
+                    medians = (
+                        f"{name} {median(values):,.2f}" for name, values in series.values.items()
+                    )
+                    console.print(f"{protocol}, {series.figure.name}: {', '.join(medians)}")
+    new_section = section(rounds, all_series)
+    report.print_section(console, new_section, Apache.name)
     whole = not only and (members, partitions) == (MEMBERS, PARTITIONS)
     output = output or (RESULTS if whole else None)
     if output is not None:
         before = output.read_text() if output.exists() else ""
-        output.write_text(report.put_section(before, made, Apache.name))
+        output.write_text(report.put_section(before, new_section, Apache.name))
         console.print(f"written: {output}")
 
 

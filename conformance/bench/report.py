@@ -1,4 +1,4 @@
-"""The figures as a table on the terminal and as a Markdown file."""
+"""The report of a benchmark: tables on the terminal and in a Markdown file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FLOOR = Floor.name
 
 @dataclass
 class Section:
-    """One table: a heading, a sentence on how it was measured, its figures."""
+    """One table: a heading, a note on the measurement, and the figures."""
 
     heading: str
     note: str
@@ -31,7 +31,7 @@ def columns(peer: str) -> list[str]:
 
 
 def cells(series: Series, peer: str) -> list[str]:
-    """One line of a table, as text."""
+    """The cells of one line of a table."""
     met = series.met(OURS, peer)
     return [
         series.title,
@@ -47,14 +47,14 @@ def cells(series: Series, peer: str) -> list[str]:
 
 
 def number(value: float) -> str:
-    """Three figures that count, and no more."""
+    """The number with three significant digits."""
     if value >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
 def _value(series: Series, broker: str) -> str:
-    """The median, with the smallest and the largest where there are several."""
+    """The median, with the smallest and the largest value if there are several."""
     values = series.values.get(broker)
     if not values:
         return ""
@@ -94,7 +94,7 @@ def print_section(console: Console, section: Section, peer: str) -> None:
 def markdown(
     sections: Sequence[Section], facts: Sequence[tuple[str, str]], how: str, peer: str
 ) -> str:
-    """The whole report."""
+    """The whole report as Markdown."""
     lines = [f"# {OURS} and {peer}, side by side", "", how, ""]
     lines += ["| machine | |", "| --- | --- |"]
     lines += [f"| {what} | {value} |" for what, value in facts]
@@ -112,12 +112,12 @@ def _section_text(section: Section, peer: str) -> str:
 
 
 def put_section(document: str, section: Section, peer: str) -> str:
-    """A report with this section in the place of the one with its heading, or behind all."""
+    """The report with this section, which replaces one with the same heading or is added."""
     return _with(document, section.heading, _section_text(section, peer))
 
 
 def keep_section(document: str, before: str, heading: str) -> str:
-    """A report with the section that an earlier one has under this heading, if it has it."""
+    """The report with the section of an earlier report under this heading, if that has it."""
     kept = _parts(before).get(heading)
     return _with(document, heading, kept) if kept else document
 
@@ -128,7 +128,7 @@ def _with(document: str, heading: str, text: str) -> str:
 
 
 def _parts(document: str) -> dict[str, str]:
-    """What stands before the first heading, under "", and each section by its heading."""
+    """The text before the first heading, under "", and each section by its heading."""
     parts = re.split(r"\n(?=## )", document)
     return {"": parts[0]} | {part.splitlines()[0].removeprefix("## "): part for part in parts[1:]}
 

@@ -1,4 +1,4 @@
-"""The kinds of work on raw sockets, a row of the table each, and what kwire has to reach."""
+"""The kinds of work on raw sockets, one row of the table each, with kwire's targets."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import cache
 
 from kwire.conformance.bench import frames, load
-from kwire.conformance.bench.brokers import Broker, Floor
+from kwire.conformance.bench.brokers import BenchBroker, Floor
 from kwire.conformance.bench.load import Address, Sample
 
 Figures = dict[str, float]
-"""What one turn gave, by the name of the figure."""
+"""The figures of one turn, by name."""
 
 FETCH_BYTES = 1 << 20
 HOT_BYTES = 64 << 20
@@ -22,7 +22,7 @@ FIRST_SECONDS_TARGET = 2.0
 
 @dataclass(frozen=True)
 class Figure:
-    """One number of a row. `target` is how many times better than Apache Kafka it must be."""
+    """One number of a row; `target` is how many times better than Apache Kafka it must be."""
 
     name: str
     unit: str
@@ -30,12 +30,12 @@ class Figure:
     target: float | None = None
 
     def times_better(self, ours: float, theirs: float) -> float:
-        """Above 1 where `ours` is the better one, whichever way better is."""
+        """The ratio of the values; above 1 if `ours` is better, in either direction."""
         return ours / theirs if self.more_is_better else theirs / ours
 
 
 class Row(ABC):
-    """One kind of work. `prepare` is not measured; `turn` is, once or several times after it."""
+    """One kind of work; `prepare` is not measured, and `sample` may follow it several times."""
 
     key: str
     title: str
@@ -43,21 +43,21 @@ class Row(ABC):
     partitions = 1
     on_floor = True
 
-    def prepare(self, broker: Broker, topic: str) -> None:
+    def prepare(self, broker: BenchBroker, topic: str) -> None:
         broker.create_topic(topic, self.partitions)
 
     @abstractmethod
     def sample(self, address: Address, topic: str, seconds: float) -> Sample:
-        """Do the work for so long."""
+        """Do the work for `seconds`."""
 
     @abstractmethod
     def figures_of(self, sample: Sample) -> Figures:
-        """The row's figures, by name."""
+        """The row's figures by name."""
 
-    def measure(self, broker: Broker, topic: str, seconds: float) -> Figures:
+    def measure(self, broker: BenchBroker, topic: str, seconds: float) -> Figures:
         return self.figures_of(self.sample(broker.address, topic, seconds))
 
-    def runs_on(self, broker: Broker) -> bool:
+    def runs_on(self, broker: BenchBroker) -> bool:
         return self.on_floor or not isinstance(broker, Floor)
 
 
@@ -67,7 +67,7 @@ def _batch(records_count: int, value_bytes: int) -> bytes:
 
 
 class Produce(Row):
-    """Produce requests of one batch on one connection."""
+    """Sends produce requests of one batch on one connection."""
 
     def __init__(self, key: str, title: str, records: tuple[int, int], in_flight: int) -> None:
         self.key, self.title = key, title
@@ -87,7 +87,7 @@ class Produce(Row):
 
 
 class ProduceRequests(Produce):
-    """Counted in requests, and timed one by one where one is in flight."""
+    """Counts requests, and times each one if one is in flight."""
 
     def __init__(self, key: str, title: str, in_flight: int, target: float) -> None:
         super().__init__(key, title, (1, 100), in_flight)
@@ -103,7 +103,7 @@ class ProduceRequests(Produce):
 
 
 class ProduceBytes(Produce):
-    """Counted in bytes of batches."""
+    """Counts the bytes of batches."""
 
     def __init__(self, key: str, title: str, records: tuple[int, int], target: float) -> None:
         super().__init__(key, title, records, in_flight=5)
@@ -114,7 +114,7 @@ class ProduceBytes(Produce):
 
 
 class Connections(Row):
-    """Many connections, each with one tiny request in flight to a partition of its own."""
+    """Sends one small request on each of many connections, each to a partition of its own."""
 
     key = "connections"
     title = f"{CONNECTIONS} connections, one tiny request in flight each"
@@ -130,22 +130,22 @@ class Connections(Row):
 
 
 class HotFetch(Row):
-    """Fetches of the same 1 MB, which stays in the processor's cache, by a client that only reads.
+    """Fetches the same 1 MB, which stays in the processor's cache, with a client that only reads.
 
-    What the brokers do is most of the time then; `ScanFetch` is bound by the memory's speed.
+    Most of the time is the broker's work then, while the speed of memory limits `ScanFetch`.
     """
 
     key = "fetch"
     title = "hot fetch of the same 1 MB, one in flight"
     figures: tuple[Figure, ...] = (Figure("bytes", "MB/s", target=1.5),)
 
-    def prepare(self, broker: Broker, topic: str) -> None:
+    def prepare(self, broker: BenchBroker, topic: str) -> None:
         super().prepare(broker, topic)
         batch = _batch(150, 100)
         load.fill(broker.address, topic, batch, HOT_BYTES // len(batch), 150)
 
     def offsets(self) -> list[int]:
-        """Where the fetches start, in turn."""
+        """The offsets of the fetches, in turn."""
         return [0]
 
     def sample(self, address: Address, topic: str, seconds: float) -> Sample:
@@ -156,7 +156,7 @@ class HotFetch(Row):
 
 
 class ScanFetch(HotFetch):
-    """Fetches of one 1 MB after another of what was just written: everything moves through RAM."""
+    """Fetches 1 MB after another that was just written, so that all data moves through memory."""
 
     key = "scan"
     title = "fetch of 1 MB after 1 MB, one in flight"
@@ -169,7 +169,7 @@ class ScanFetch(HotFetch):
 
 
 class Latency(Row):
-    """From a producer's send to the arrival at a consumer whose fetch was waiting."""
+    """Times from a producer's send to the arrival at a consumer whose fetch waits."""
 
     key = "latency"
     title = "produce to consume, one tiny record"

@@ -1,9 +1,9 @@
-"""`python -m kwire.conformance.bench.shares`: records a second to members of a share group.
+"""`python -m kwire.conformance.bench.shares`: measures the rate of records to share groups.
 
-The members are Java's share consumers in one machine (Apache Kafka's own ShareConsumerPerformance):
-the same program on both brokers, with its default settings.  Each record is acquired, delivered and
-accepted.  Counted is from the first report on, a tenth of a second after the first record, to the
-end: joining waits for heartbeats.
+The members are Java's share consumers in one process (Apache Kafka's ShareConsumerPerformance), the
+same program for both brokers with its default settings. Each record is acquired, delivered and
+accepted. Since joining waits for heartbeats, the rate counts from the first report, a tenth of a
+second after the first record, to the end.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from rich.console import Console
 
 from kwire.conformance import apache_kafka
 from kwire.conformance.bench import report
-from kwire.conformance.bench.brokers import Apache, Broker, Kwire, running
-from kwire.conformance.bench.frames import BrokerRefused
+from kwire.conformance.bench.brokers import Apache, BenchBroker, Kwire, running
+from kwire.conformance.bench.frames import RequestFailed
 from kwire.conformance.bench.measure import Series, new_topic
 from kwire.conformance.bench.report import Section
 from kwire.conformance.bench.rows import Figure
@@ -52,39 +52,39 @@ _LINE = re.compile(
 )
 
 
-class Report(NamedTuple):
-    """Until then so many records had come; of one member, or of all at the end."""
+class ShareReport(NamedTuple):
+    """The number of records up to a moment; of one member, or of all at the end."""
 
     until: datetime
     records: int
     of_one: bool
 
 
-def reports_in(text: str) -> list[Report]:
-    """What the program has printed."""
-    found = [match for line in text.splitlines() if (match := _LINE.match(line.strip()))]
+def reports_in(text: str) -> list[ShareReport]:
+    """The reports that the program has printed."""
+    matches = [match for line in text.splitlines() if (match := _LINE.match(line.strip()))]
     return [
-        Report(
+        ShareReport(
             datetime.strptime(match["end"], "%Y-%m-%d %H:%M:%S:%f"),
             int(match["count"]),
             match["of_one"] is not None,
         )
-        for match in found
+        for match in matches
     ]
 
 
 def rate_of(text: str) -> float:
-    """Records a second behind the first report.  Raises BrokerRefused where there is no end."""
+    """Records per second after the first report. Raises BrokerRefused without a final report."""
     reports = reports_in(text)
-    parts = [each for each in reports if each.of_one]
+    parts = [report for report in reports if report.of_one]
     if len(parts) == len(reports) or not parts:
-        raise BrokerRefused(f"{PROGRAM} has said no figures:\n{text[-2000:]}")
+        raise RequestFailed(f"{PROGRAM} printed no figures:\n{text[-2000:]}")
     first, whole = min(parts), reports[-1]
     return (whole.records - first.records) / (whole.until - first.until).total_seconds()
 
 
 def fill(bootstrap: str, topic: str, records: int) -> None:
-    """Batches of up to 16 kB, as Java's producers make them."""
+    """Write the records in batches of up to 16 kB, as Java's producers do."""
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,
@@ -97,7 +97,7 @@ def fill(bootstrap: str, topic: str, records: int) -> None:
     for number in range(records):
         producer.produce(topic, value, partition=number // 150 % PARTITIONS)
     if producer.flush(TIMEOUT_S):
-        raise BrokerRefused("the records were not taken")
+        raise RequestFailed("some records were not acknowledged")
 
 
 def configure(bootstrap: str, group: str) -> None:
@@ -110,8 +110,8 @@ def configure(bootstrap: str, group: str) -> None:
     admin.incremental_alter_configs([resource])[resource].result(TIMEOUT_S)
 
 
-def measure(broker: Broker, members: int, records: int) -> float:
-    """Records a second on a topic and a group of its own."""
+def measure(broker: BenchBroker, members: int, records: int) -> float:
+    """Records per second on a new topic and group."""
     topic = new_topic()
     broker.create_topic(topic, PARTITIONS)
     fill(broker.bootstrap, topic, records)
@@ -128,12 +128,12 @@ def measure(broker: Broker, members: int, records: int) -> float:
     )
     broker.delete_topic(topic)
     if done.returncode:
-        raise BrokerRefused(f"{PROGRAM}:\n{done.stdout[-1000:]}{done.stderr[-1000:]}")
+        raise RequestFailed(f"{PROGRAM}:\n{done.stdout[-1000:]}{done.stderr[-1000:]}")
     return rate_of(done.stdout)
 
 
-def measured(members: int, brokers: list[Broker], rounds: int, records: int) -> Series:
-    """The brokers take turns (A B, B A, ...)."""
+def measured(members: int, brokers: list[BenchBroker], rounds: int, records: int) -> Series:
+    """The series of a number of members; the brokers take turns (A B, B A, ...)."""
     title = f"{members} member{'s' if members > 1 else ''}, {PARTITIONS} partitions"
     series = Series(f"share-{members}", title, FIGURE, FIGURE.target)
     for number in range(rounds):
@@ -153,13 +153,13 @@ def section(rounds: int, records: int, series: list[Series]) -> Section:
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--rounds", default=3, show_default=True, help="Turns a broker and row.")
-@click.option("--records", default=RECORDS, show_default=True, help="Of a turn.")
-@click.option("--only", multiple=True, type=int, help="Rows of so many members.")
+@click.option("--rounds", default=3, show_default=True, help="Turns of each broker in each row.")
+@click.option("--records", default=RECORDS, show_default=True, help="Records of a turn.")
+@click.option("--only", multiple=True, type=int, help="Only the rows with that many members.")
 @click.option(
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="The report whose section this is. [default: RESULTS.md beside the code, of a whole run]",
+    help="The report to update. [default: RESULTS.md beside the code, for a whole run]",
 )
 def main(rounds: int, records: int, only: tuple[int, ...], output: Path | None) -> None:
     """Measure share groups on kwire and Apache Kafka, in turns."""
@@ -167,7 +167,7 @@ def main(rounds: int, records: int, only: tuple[int, ...], output: Path | None) 
     if not console.is_terminal:
         console = Console(width=FILE_COLUMNS)
     with tempfile.TemporaryDirectory(prefix="kwire-shares-") as folder:
-        brokers: list[Broker] = [Kwire(Path(folder, "kwire")), Apache(Path(folder, "apache"))]
+        brokers: list[BenchBroker] = [Kwire(Path(folder, "kwire")), Apache(Path(folder, "apache"))]
         all_series = []
         with running(*brokers):
             for members in only or MEMBERS:
@@ -175,12 +175,12 @@ def main(rounds: int, records: int, only: tuple[int, ...], output: Path | None) 
                 all_series.append(series)
                 medians = (f"{k} {median(v):,.0f}" for k, v in series.values.items())
                 console.print(f"{series.title}: {', '.join(medians)}")
-    made = section(rounds, records, all_series)
-    report.print_section(console, made, Apache.name)
+    new_section = section(rounds, records, all_series)
+    report.print_section(console, new_section, Apache.name)
     output = output or (None if only else RESULTS)
     if output is not None:
         before = output.read_text() if output.exists() else ""
-        output.write_text(report.put_section(before, made, Apache.name))
+        output.write_text(report.put_section(before, new_section, Apache.name))
         console.print(f"written: {output}")
 
 

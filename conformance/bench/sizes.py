@@ -1,8 +1,8 @@
-"""Sizes: a transaction of 10,000 partitions, 100,000 transactional ids, 3,000 connections.
+"""Measures large sizes: a transaction of 10,000 partitions, 100,000 ids, 3,000 connections.
 
-What they cost who asks for them, and everybody else: a process of its own sends one tiny record
-after another to a topic of its own meanwhile.  Its longest wait is how long the broker was busy
-with something else.  Each broker is started for this alone, and measured once.
+It measures their cost for the client itself and for others: another process sends one small record
+after another to a topic of its own. The longest wait of that process is how long the broker was
+busy with something else. Each broker is started for one measurement.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from kwire.codecs.messages.describe_transactions import (
 from kwire.codecs.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kwire.codecs.primitives import Message
 from kwire.conformance.bench import frames, load
-from kwire.conformance.bench.brokers import Broker
+from kwire.conformance.bench.brokers import BenchBroker
 from kwire.conformance.bench.crowd import CROWD, CROWD_FIGURES, CROWD_KEY, crowd
-from kwire.conformance.bench.frames import BrokerRefused
+from kwire.conformance.bench.frames import RequestFailed
 from kwire.conformance.bench.load import Address
 from kwire.conformance.bench.measure import Series, new_topic
 from kwire.conformance.bench.rows import Figure, Figures
@@ -46,21 +46,21 @@ from kwire.conformance.bench.transactions import (
     REPLY_HEADER_BYTES,
     RETRIABLE,
     TIMEOUT_MS,
-    Producer,
-    Work,
+    RawProducer,
+    TransactionWork,
     request,
 )
 
 PARTITIONS = 10_000
 IDS = 100_000
 CONNECTIONS = 8
-"""Over which the ids are asked for, one request in flight on each."""
+"""Connections on which the ids are initialised, with one request in flight on each."""
 
 ADD_VERSION = 3
 DESCRIBE_VERSION = 0
 GROW_VERSION = 3
 SAMPLED_EVERY = 500
-"""Whether all ids are loaded, or gone, is asked of a few: they lie in all partitions."""
+"""Every 500th id is described to learn if all are loaded or expired; they are in all partitions."""
 
 PROBE_PAUSE_S = 0.001
 POLL_S = 0.005
@@ -76,31 +76,31 @@ ReplyT = TypeVar("ReplyT", bound=Message)
 
 
 class Waits(NamedTuple):
-    """How long others waited for their replies, ms."""
+    """How long other clients waited for their responses, in ms."""
 
     p99: float
     longest: float
 
 
 def _probe(address: Address, topic: str, control: Connection) -> None:
-    """Send one tiny record after another until told to stop; then tell how long each took, ns."""
+    """Send one small record after another until told to stop; then send the times in ns."""
     frame = frames.produce(topic, 0, frames.batch(1, 100)).data
     waits: list[int] = []
     with load.connect(address) as sock:
         load.first_reply(sock, topic, frame)
         control.send([])
         while not control.poll():
-            began = perf_counter_ns()
+            start_ns = perf_counter_ns()
             sock.sendall(frame)
             load.receive_reply(sock)
-            waits.append(perf_counter_ns() - began)
+            waits.append(perf_counter_ns() - start_ns)
             time.sleep(PROBE_PAUSE_S)
     control.send(waits)
 
 
 @contextmanager
-def others(broker: Broker) -> Iterator[Callable[[], Waits]]:
-    """Somebody else uses the broker; gives what ends that and tells how long they waited."""
+def others(broker: BenchBroker) -> Iterator[Callable[[], Waits]]:
+    """Another client uses the broker; yields a function that ends it and returns its waits."""
     topic = new_topic()
     broker.create_topic(topic)
     control, theirs = multiprocessing.Pipe()
@@ -122,7 +122,7 @@ def others(broker: Broker) -> Iterator[Callable[[], Waits]]:
 
 
 def ask(address: Address, message: Message, version: int, kind: type[ReplyT]) -> ReplyT:
-    """One request on a connection of its own, and its reply."""
+    """Send one request on a new connection; its response."""
     with load.connect(address) as sock:
         sock.sendall(request(message, version))
         size = int.from_bytes(load.receive(sock, 4))
@@ -133,15 +133,15 @@ def ms_since(began_ns: int) -> float:
     return (perf_counter_ns() - began_ns) / 1e6
 
 
-def wait_for(told: Callable[[], bool], what: str) -> None:
+def wait_for(is_so: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + PATIENCE_S
-    while not told():
+    while not is_so():
         if time.monotonic() > deadline:
-            raise BrokerRefused(f"{what}: not within {PATIENCE_S:.0f} s")
+            raise RequestFailed(f"{what}: not within {PATIENCE_S:.0f} s")
         time.sleep(POLL_S)
 
 
-# -- a large transaction
+# A large transaction
 
 LARGE_KEY = "txn-large"
 LARGE = f"a transaction of {PARTITIONS:,} partitions"
@@ -154,24 +154,26 @@ P99 = Figure("p99 of others meanwhile", "ms", more_is_better=False)
 LONGEST = Figure("longest wait of others", "ms", more_is_better=False)
 
 
-def large_transaction(broker: Broker) -> Figures:
-    """Both ways to get partitions into a transaction, and its end."""
+def large_transaction(broker: BenchBroker) -> Figures:
+    """Measure both ways to add partitions to a transaction, and its end."""
     topic = new_topic()
     broker.create_topic(topic, PARTITIONS // 2)
     _grow(broker.address, topic)
-    plain = Producer(broker.address, topic, "", Work(1, PARTITIONS, transactional=False))
-    _step(plain)  # all partitions are led, and have been written to
+    plain = RawProducer(
+        broker.address, topic, "", TransactionWork(1, PARTITIONS, transactional=False)
+    )
+    _step(plain)  # so that all partitions have a leader and a record
     plain.sock.close()
-    producer = Producer(broker.address, topic, f"{topic}-id", Work(1, PARTITIONS))
+    producer = RawProducer(broker.address, topic, f"{topic}-id", TransactionWork(1, PARTITIONS))
     with others(broker) as end_others:
         figures = {PRODUCE.name: _step(producer)}
-        began = perf_counter_ns()
+        start_ns = perf_counter_ns()
         figures[END.name] = _step(producer)
         _wait_until_complete(broker.address, producer.name)
-        figures[COMPLETE.name] = ms_since(began)
-        began = perf_counter_ns()
+        figures[COMPLETE.name] = ms_since(start_ns)
+        start_ns = perf_counter_ns()
         _add_partitions(broker.address, producer, topic)
-        figures[ADD.name] = ms_since(began)
+        figures[ADD.name] = ms_since(start_ns)
         producer.skip_produce()
         figures[END_EMPTY.name] = _step(producer)
         _wait_until_complete(broker.address, producer.name)
@@ -181,27 +183,27 @@ def large_transaction(broker: Broker) -> Figures:
 
 
 def _grow(address: Address, topic: str) -> None:
-    """To all partitions: Apache Kafka creates fewer than that at once."""
+    """Add partitions up to PARTITIONS, since Apache Kafka creates fewer at once."""
     grown = CreatePartitionsTopic(topic, PARTITIONS, assignments=None)
     message = CreatePartitionsRequest([grown], timeout_ms=60_000)
     reply = ask(address, message, GROW_VERSION, CreatePartitionsResponse)
     if error := reply.results[0].error_code:
-        raise BrokerRefused(f"CreatePartitions has the error {ErrorCode(error).name}")
+        raise RequestFailed(f"CreatePartitions has the error {ErrorCode(error).name}")
 
 
-def _step(producer: Producer) -> float:
-    """The producer's next request, until it succeeds, ms."""
-    began = perf_counter_ns()
+def _step(producer: RawProducer) -> float:
+    """Send the producer's next request until it succeeds; ms that it took."""
+    start_ns = perf_counter_ns()
     while True:
         producer.send()
         while (succeeded := producer.receive()) is None:
-            """The reply is not whole."""
+            continue  # the response is not complete
         if succeeded:
-            return ms_since(began)
+            return ms_since(start_ns)
         time.sleep(RETRY_S)
 
 
-def _add_partitions(address: Address, producer: Producer, topic: str) -> None:
+def _add_partitions(address: Address, producer: RawProducer, topic: str) -> None:
     message = AddPartitionsToTxnRequest(
         v3_and_below_transactional_id=producer.name,
         v3_and_below_producer_id=producer.producer_id,
@@ -210,9 +212,9 @@ def _add_partitions(address: Address, producer: Producer, topic: str) -> None:
     )
     reply = ask(address, message, ADD_VERSION, AddPartitionsToTxnResponse)
     (added,) = reply.results_by_topic_v3_and_below
-    errors = {each.partition_error_code for each in added.results_by_partition}
+    errors = {partition.partition_error_code for partition in added.results_by_partition}
     if errors != {0}:
-        raise BrokerRefused(f"AddPartitionsToTxn was answered with the errors {errors}")
+        raise RequestFailed(f"AddPartitionsToTxn was answered with the errors {errors}")
 
 
 def _wait_until_complete(address: Address, transactional_id: str) -> None:
@@ -225,7 +227,7 @@ def _wait_until_complete(address: Address, transactional_id: str) -> None:
     wait_for(complete, f"the end of {transactional_id}")
 
 
-# -- many transactional ids
+# Many transactional ids
 
 IDS_KEY = "txn-ids"
 MANY = f"{IDS:,} transactional ids"
@@ -236,66 +238,68 @@ LOADED_LONGEST = Figure("longest wait of others while they expire", "ms", more_i
 GONE = Figure("restart until all have expired", "s", more_is_better=False)
 
 
-def many_ids(broker: Broker) -> Figures:
-    """New ids, a restart that loads them, and one after which they expire."""
+def many_ids(broker: BenchBroker) -> Figures:
+    """Measure new ids, a restart that loads them, and a restart after which they expire."""
     prefix = new_topic()
     names = [f"{prefix}-{number:06}" for number in range(IDS)]
     sampled = names[::SAMPLED_EVERY]
-    Producer(broker.address, prefix, f"{prefix}-first", Work(1, 1)).sock.close()  # makes the topic
+    RawProducer(
+        broker.address, prefix, f"{prefix}-first", TransactionWork(1, 1)
+    ).sock.close()  # creates the internal topic
     before_mb = broker.rss_mb()
-    began = perf_counter_ns()
+    start_ns = perf_counter_ns()
     with others(broker) as end_others:
         _initialize(broker.address, names)
-        figures = {RATE.name: IDS / ms_since(began) * 1e3}
+        figures = {RATE.name: IDS / ms_since(start_ns) * 1e3}
         waits = end_others()
     after_mb = broker.rss_mb()
     if before_mb is not None and after_mb is not None:
         figures[MEMORY.name] = (after_mb - before_mb) * 1e6 / IDS
     figures |= {P99.name: waits.p99, LONGEST.name: waits.longest}
 
-    def all_told(error: ErrorCode) -> bool:
-        return _told(broker.address, sampled) == {error}
+    def all_have(error: ErrorCode) -> bool:
+        return _errors(broker.address, sampled) == {error}
 
-    began = perf_counter_ns()
+    start_ns = perf_counter_ns()
     broker.restart({})
-    wait_for(lambda: all_told(ErrorCode.NONE), "all transactional ids")
-    figures[LOADED.name] = ms_since(began) / 1e3
-    began = perf_counter_ns()
+    wait_for(lambda: all_have(ErrorCode.NONE), "all transactional ids")
+    figures[LOADED.name] = ms_since(start_ns) / 1e3
+    start_ns = perf_counter_ns()
     broker.restart(EXPIRY)
     with others(broker) as end_others:
-        wait_for(lambda: all_told(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND), "the ids' expiry")
-        figures[GONE.name] = ms_since(began) / 1e3
+        wait_for(lambda: all_have(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND), "the ids' expiry")
+        figures[GONE.name] = ms_since(start_ns) / 1e3
         figures[LOADED_LONGEST.name] = end_others().longest
     return figures
 
 
-def _told(address: Address, names: Sequence[str]) -> set[int]:
+def _errors(address: Address, names: Sequence[str]) -> set[int]:
     reply = ask(
         address,
         DescribeTransactionsRequest(list(names)),
         DESCRIBE_VERSION,
         DescribeTransactionsResponse,
     )
-    return {each.error_code for each in reply.transaction_states}
+    return {state.error_code for state in reply.transaction_states}
 
 
 def _initialize(address: Address, names: Sequence[str]) -> None:
-    """InitProducerId of each name, again for those that are told to come later."""
+    """Send InitProducerId for each name, and again after a retriable error."""
     left = list(reversed(names))
     selector = selectors.DefaultSelector()
-    asked: dict[int, str] = {}
+    in_flight: dict[int, str] = {}
 
     def send(sock: socket.socket) -> None:
-        name = asked[sock.fileno()] = left.pop()
+        name = in_flight[sock.fileno()] = left.pop()
         sock.sendall(request(InitProducerIdRequest(name, TIMEOUT_MS), INIT_VERSION))
 
     socks = [load.connect(address) for _ in range(min(CONNECTIONS, len(names)))]
     for sock in socks:
         selector.register(sock, selectors.EVENT_READ, sock)
         send(sock)
-    while asked:
+    while in_flight:
         for key, _ in selector.select():
-            name = asked.pop(key.fd)
+            name = in_flight.pop(key.fd)
             reply = load.receive_reply(key.data)[4:]
             error = InitProducerIdResponse.decode(
                 reply, INIT_VERSION, REPLY_HEADER_BYTES
@@ -304,7 +308,7 @@ def _initialize(address: Address, names: Sequence[str]) -> None:
                 left.append(name)
                 time.sleep(RETRY_S)
             elif error:
-                raise BrokerRefused(f"InitProducerId has the error {ErrorCode(error).name}")
+                raise RequestFailed(f"InitProducerId has the error {ErrorCode(error).name}")
             if left:
                 send(key.data)
     selector.close()
@@ -312,29 +316,29 @@ def _initialize(address: Address, names: Sequence[str]) -> None:
         sock.close()
 
 
-class Size(NamedTuple):
-    """What is measured once, on a broker that was started for it."""
+class SizeRow(NamedTuple):
+    """A measurement that is made once, on a broker that is started for it."""
 
     key: str
     title: str
     figures: tuple[Figure, ...]
-    measure: Callable[[Broker], Figures]
+    measure: Callable[[BenchBroker], Figures]
 
 
 SIZES = (
-    Size(
+    SizeRow(
         LARGE_KEY, LARGE, (PRODUCE, END, COMPLETE, ADD, END_EMPTY, P99, LONGEST), large_transaction
     ),
-    Size(CROWD_KEY, CROWD, CROWD_FIGURES, crowd),
-    Size(IDS_KEY, MANY, (RATE, MEMORY, P99, LONGEST, LOADED, GONE, LOADED_LONGEST), many_ids),
+    SizeRow(CROWD_KEY, CROWD, CROWD_FIGURES, crowd),
+    SizeRow(IDS_KEY, MANY, (RATE, MEMORY, P99, LONGEST, LOADED, GONE, LOADED_LONGEST), many_ids),
 )
 
 
 def measured(
-    sizes: Sequence[Size], fresh: Callable[[], Sequence[Broker]], say: Callable[[str], None]
+    sizes: Sequence[SizeRow], fresh: Callable[[], Sequence[BenchBroker]], say: Callable[[str], None]
 ) -> list[Series]:
-    """Each size on each of the brokers that `fresh` makes."""
-    found = []
+    """The series of each size, measured on each of the brokers that `fresh` creates."""
+    all_sizes = []
     for size in sizes:
         all_series = [Series(size.key, size.title, figure, None) for figure in size.figures]
         for broker in fresh():
@@ -347,5 +351,5 @@ def measured(
             for series in all_series:
                 if series.figure.name in figures:
                     series.add(broker.name, figures[series.figure.name])
-        found += all_series
-    return found
+        all_sizes += all_series
+    return all_sizes

@@ -1,8 +1,9 @@
-"""`python -m kwire.conformance.bench.spark`: Spark's Kafka source and sink on both brokers.
+"""`python -m kwire.conformance.bench.spark`: measures Spark's Kafka source and sink.
 
-One Spark session serves both brokers in turns (A B, B A, ...).  What is read was written once to
-each of them, the same batches; every turn of the sink writes to a new topic.  Each turn is checked:
-Spark counts the rows and the bytes of their values, and the broker says where a new topic ends.
+One Spark session uses both brokers in turns (A B, B A, ...). The records to read are written once
+to each broker, in the same batches; each turn of the sink writes to a new topic. Each turn is
+checked: Spark counts the rows and the bytes of their values, and the broker returns the end offsets
+of a new topic.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from rich.console import Console
 from kwire.conformance import spark as judge
 from kwire.conformance.apache_kafka import ApacheKafkaError
 from kwire.conformance.bench import frames, load, machine, report
-from kwire.conformance.bench.brokers import Apache, Broker, BrokerFailed, Kwire, running
-from kwire.conformance.bench.frames import BrokerRefused
+from kwire.conformance.bench.brokers import Apache, BenchBroker, BrokerFailed, Kwire, running
+from kwire.conformance.bench.frames import RequestFailed
 from kwire.conformance.bench.measure import SETTLE_S, Series, new_topic, touch_memory
 from kwire.conformance.bench.report import Section
 from kwire.conformance.bench.rows import Figure
@@ -39,128 +40,128 @@ RECORDS = 10_000_000
 PARTITIONS = 8
 VALUE_BYTES = 100
 BATCH_RECORDS = 125
-"""Some 13 kB, little less than Java's producer puts in a batch by default."""
+"""About 13 kB, a little less than Java's producer puts into a batch by default."""
 
 UNIT = PARTITIONS * BATCH_RECORDS
-"""Records are written in multiples of it: all partitions have as many."""
+"""Records are a multiple of it, so that all partitions have the same number."""
 
 ROWS = Figure("rows", "rows/s", target=1.0)
 SETTINGS = {"spark.driver.memory": "2g"}
 STREAM_WAIT_S = 1800
 ADMIN_WAIT_S = 30
 TOUCH_BYTES_A_RECORD = 600
-"""On both brokers what is read, and what a turn writes, with room to spare."""
+"""Memory on both brokers for the records to read and those of a turn, with a reserve."""
 FILE_COLUMNS = 190
-FAILURES = (JavaMissing, ApacheKafkaError, BrokerFailed, BrokerRefused)
+FAILURES = (JavaMissing, ApacheKafkaError, BrokerFailed, RequestFailed)
 
 
 @dataclass
-class Stage:
-    """Where a turn happens. `topic` has the records that are read."""
+class SparkStage:
+    """What a turn works with; `topic` has the records to read."""
 
     spark: SparkSession
-    broker: Broker
+    broker: BenchBroker
     topic: str
     records: int
     scratch: Path
 
     def expect(self, what: str, rows: int) -> None:
-        """Raise BrokerRefused unless all of them came."""
+        """Raise BrokerRefused unless `rows` is the number of all records."""
         if rows != self.records:
-            raise BrokerRefused(f"{self.broker.name}: {what} {rows} rows, not {self.records}")
+            raise RequestFailed(f"{self.broker.name}: {what} {rows} rows, not {self.records}")
 
     def options(self) -> dict[str, str]:
         return {"kafka.bootstrap.servers": self.broker.bootstrap}
 
 
-class Work(ABC):
-    """One kind of work with all the records."""
+class SparkWork(ABC):
+    """One kind of work with all records."""
 
     key: str
     title: str
 
     @abstractmethod
-    def turn(self, stage: Stage) -> float:
-        """Do it once; the seconds it took."""
+    def turn(self, stage: SparkStage) -> float:
+        """Do the work once; the seconds that it took."""
 
 
-class BatchRead(Work):
-    """All columns of all rows are made, and sums taken of them."""
+class BatchRead(SparkWork):
+    """Reads all columns of all rows in a batch query, and aggregates them."""
 
     key, title = "spark-batch-read", "batch read"
 
-    def turn(self, stage: Stage) -> float:
+    def turn(self, stage: SparkStage) -> float:
         from pyspark.sql import functions as f
 
         reader = stage.spark.read.format("kafka").options(**stage.options())
         frame = reader.option("subscribe", stage.topic).load()
         sums = frame.agg(f.count("*"), f.sum(f.length("value")), f.max("offset"))
-        began = time.monotonic()
+        start = time.monotonic()
         ((rows, size_bytes, last),) = sums.collect()
-        seconds = time.monotonic() - began
+        seconds = time.monotonic() - start
         stage.expect("read", rows)
         if (size_bytes, last) != (rows * VALUE_BYTES, rows // PARTITIONS - 1):
-            raise BrokerRefused(f"{stage.broker.name}: {size_bytes} B of values, to offset {last}")
+            raise RequestFailed(f"{stage.broker.name}: {size_bytes} B of values, to offset {last}")
         return seconds
 
 
-class StreamRead(Work):
-    """Trigger availableNow into the noop sink, from the query's start to its end."""
+class StreamRead(SparkWork):
+    """Reads with the trigger availableNow into the noop sink, from the query's start to its end."""
 
     key, title = "spark-stream-read", "streaming read (availableNow, noop sink)"
 
-    def turn(self, stage: Stage) -> float:
+    def turn(self, stage: SparkStage) -> float:
         reader = stage.spark.readStream.format("kafka").options(**stage.options())
         frame = reader.options(subscribe=stage.topic, startingOffsets="earliest").load()
         with tempfile.TemporaryDirectory(dir=stage.scratch) as checkpoint:
             writer = frame.writeStream.format("noop").option("checkpointLocation", checkpoint)
-            began = time.monotonic()
+            start = time.monotonic()
             query = writer.trigger(availableNow=True).start()
             if not query.awaitTermination(STREAM_WAIT_S):
                 query.stop()
-                raise BrokerRefused(f"{stage.broker.name}: no end within {STREAM_WAIT_S} s")
-            seconds = time.monotonic() - began
+                raise RequestFailed(f"{stage.broker.name}: no end within {STREAM_WAIT_S} s")
+            seconds = time.monotonic() - start
         stage.expect("streamed", sum(step.numInputRows for step in query.recentProgress))
         return seconds
 
 
-class BatchWrite(Work):
-    """Rows that Spark makes itself, into a new topic."""
+class BatchWrite(SparkWork):
+    """Writes rows that Spark generates to a new topic."""
 
     key, title = "spark-batch-write", "batch write"
 
-    def turn(self, stage: Stage) -> float:
+    def turn(self, stage: SparkStage) -> float:
         topic = new_topic()
         stage.broker.create_topic(topic, PARTITIONS)
-        writer = _made(stage.spark, stage.records).write.format("kafka")
+        writer = _generated(stage.spark, stage.records).write.format("kafka")
         writer = writer.options(**stage.options()).option("topic", topic)
-        began = time.monotonic()
+        start = time.monotonic()
         writer.save()
-        seconds = time.monotonic() - began
+        seconds = time.monotonic() - start
         stage.expect("wrote", _end(stage.broker, topic))
         stage.broker.delete_topic(topic)
         time.sleep(SETTLE_S)
         return seconds
 
 
-WORKS: tuple[Work, ...] = (BatchRead(), StreamRead(), BatchWrite())
+WORKS: tuple[SparkWork, ...] = (BatchRead(), StreamRead(), BatchWrite())
 
 
-def _made(spark: SparkSession, records: int) -> DataFrame:
-    """So many values of 100 bytes, no two alike, and no keys."""
+def _generated(spark: SparkSession, records: int) -> DataFrame:
+    """Different values of 100 bytes, without keys."""
     return spark.range(records).selectExpr(f"lpad(cast(id as string), {VALUE_BYTES}, 'x') as value")
 
 
-def _end(broker: Broker, topic: str) -> int:
+def _end(broker: BenchBroker, topic: str) -> int:
     """The sum of a topic's end offsets."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
-    asked = {TopicPartition(topic, index): OffsetSpec.latest() for index in range(PARTITIONS)}
-    found = admin.list_offsets(asked)
-    return sum(each.result(ADMIN_WAIT_S).offset for each in found.values())
+    requests = {TopicPartition(topic, index): OffsetSpec.latest() for index in range(PARTITIONS)}
+    futures = admin.list_offsets(requests)
+    return sum(future.result(ADMIN_WAIT_S).offset for future in futures.values())
 
 
-def fill(broker: Broker, topic: str, records: int) -> None:
-    """Write the records that are read, the same to every broker."""
+def fill(broker: BenchBroker, topic: str, records: int) -> None:
+    """Write the records to read, the same to every broker."""
     broker.create_topic(topic, PARTITIONS)
     batch = frames.batch(BATCH_RECORDS, VALUE_BYTES)
     for index in range(PARTITIONS):
@@ -168,8 +169,8 @@ def fill(broker: Broker, topic: str, records: int) -> None:
 
 
 @dataclass
-class Bench:
-    """All kinds of work on some brokers; `say` is told what goes on."""
+class SparkBench:
+    """Measures kinds of work on some brokers; calls `say` with the progress."""
 
     spark: SparkSession
     records: int
@@ -177,16 +178,20 @@ class Bench:
     scratch: Path
     say: Callable[[str], None] = field(default=print)
 
-    def measure(self, brokers: Sequence[Broker], works: Sequence[Work] = WORKS) -> list[Series]:
+    def measure(
+        self, brokers: Sequence[BenchBroker], works: Sequence[SparkWork] = WORKS
+    ) -> list[Series]:
         topic = new_topic()
         for broker in brokers:
             self.say(f"{broker.name}: {self.records:,} records to read")
             fill(broker, topic, self.records)
-        stages = [Stage(self.spark, each, topic, self.records, self.scratch) for each in brokers]
+        stages = [
+            SparkStage(self.spark, broker, topic, self.records, self.scratch) for broker in brokers
+        ]
         return [self._rounds(work, stages) for work in works]
 
-    def _rounds(self, work: Work, stages: Sequence[Stage]) -> Series:
-        """One round more than counts, to warm Spark and the brokers."""
+    def _rounds(self, work: SparkWork, stages: Sequence[SparkStage]) -> Series:
+        """Measure one kind of work, after one round of warm-up of Spark and the brokers."""
         series = Series(work.key, work.title, ROWS, ROWS.target)
         for number in range(self.rounds + 1):
             for stage in stages if number % 2 == 0 else reversed(stages):
@@ -209,21 +214,21 @@ def section(records: int, rounds: int, cores: int, series: list[Series]) -> Sect
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--records", default=RECORDS, show_default=True, help=f"A multiple of {UNIT}.")
-@click.option("--rounds", default=5, show_default=True, help="Turns a broker and kind of work.")
+@click.option("--rounds", default=5, show_default=True, help="Turns of each broker and work.")
 @click.option(
     "--only", multiple=True, type=click.Choice([w.key for w in WORKS]), help="Only this work."
 )
 @click.option("--only-kwire", is_flag=True, help="Leave Apache Kafka out.")
-@click.option("--cores", default=2, show_default=True, help="Of Spark, on this machine.")
+@click.option("--cores", default=2, show_default=True, help="Spark's cores on this machine.")
 @click.option(
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="The report whose section this is. [default: RESULTS.md beside the code, of a whole run]",
+    help="The report to update. [default: RESULTS.md beside the code, for a whole run]",
 )
 @click.option(
     "--directory",
     type=click.Path(file_okay=False, path_type=Path),
-    help="For the brokers' data. [default: a temporary directory]",
+    help="Folder for the brokers' data. [default: a temporary directory]",
 )
 def main(
     records: int,
@@ -236,7 +241,7 @@ def main(
 ) -> None:
     """Measure Spark on kwire and on Apache Kafka, in turns."""
     if records < UNIT or records % UNIT or rounds < 1:
-        raise click.UsageError(f"records in multiples of {UNIT}, and a round at least")
+        raise click.UsageError(f"--records must be a multiple of {UNIT}, and --rounds at least 1")
     console = Console()
     if not console.is_terminal:
         console = Console(width=FILE_COLUMNS)
@@ -244,7 +249,7 @@ def main(
     touch_memory(min(machine.free_memory_bytes() // 2, TOUCH_BYTES_A_RECORD * records))
     with tempfile.TemporaryDirectory(prefix="kwire-spark-", dir=directory) as folder:
         root = Path(folder)
-        brokers: list[Broker] = [Kwire(root / "kwire")]
+        brokers: list[BenchBroker] = [Kwire(root / "kwire")]
         if not only_kwire:
             brokers.append(Apache(root / "apache"))
         try:
@@ -252,16 +257,16 @@ def main(
                 running(*brokers),
                 judge.session(root / "spark.log", SETTINGS, f"local[{cores}]") as spark,
             ):
-                bench = Bench(spark, records, rounds, root, console.print)
-                made = section(records, rounds, cores, bench.measure(brokers, works))
+                bench = SparkBench(spark, records, rounds, root, console.print)
+                new_section = section(records, rounds, cores, bench.measure(brokers, works))
         except FAILURES as failure:
             raise click.ClickException(str(failure)) from failure
-    report.print_section(console, made, Apache.name)
+    report.print_section(console, new_section, Apache.name)
     if output is None and records == RECORDS and not (only or only_kwire):
         output = RESULTS
     if output is not None:
         before = output.read_text() if output.exists() else ""
-        output.write_text(report.put_section(before, made, Apache.name))
+        output.write_text(report.put_section(before, new_section, Apache.name))
         console.print(f"written: {output}")
 
 

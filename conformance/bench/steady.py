@@ -1,8 +1,8 @@
-"""`python -m kwire.conformance.bench.steady`: a query beside a producer that keeps its pace.
+"""`python -m kwire.conformance.bench.steady`: measures a query beside a steady producer.
 
-A producer writes so many records a second, and `kwire pipeline query` counts them in windows; each
-second the memory of broker and driver is looked at, and how far the query is behind. It ends with
-the figures, all samples as CSV, and a plot. Linux only: memory is read from /proc.
+A producer writes a fixed number of records per second, and `kwire pipeline query` counts them in
+windows. Each second it samples the memory of broker and driver, and the lag of the query. The
+results are figures, all samples as CSV, and a plot. Linux only, because memory is read from /proc.
 """
 
 from __future__ import annotations
@@ -30,33 +30,31 @@ from confluent_kafka import KafkaError, Message, Producer
 from rich.console import Console
 from rich.table import Table
 
-from kwire.conformance.bench.brokers import Apache, Broker, BrokerFailed, Kwire, running
+from kwire.conformance.bench.brokers import Apache, BenchBroker, BrokerFailed, Kwire, running
 from kwire.testing.hosting.ending import end
 
 HEADING = "An hour at a steady rate"
-"""Of the report's section on such a run, which is written by hand."""
+"""The heading of the report's section on such a run, which is written by hand."""
 TOPIC = "steady"
 SLICE_S = 0.05
 KEYS = 100
 VALUE_BYTES = 100
 EVERY_S = 1.0
 FIRST_STEP_S = 600.0
-"""How long the query may take to its first micro-batch."""
+"""Limit for the query to run its first micro-batch."""
 LAST_STEP_S = 300.0
-"""How long the query may take to be through, once the producer has ended."""
+"""Limit for the query to process all records after the producer has ended."""
 STOP_S = 60.0
 GONE = FileNotFoundError, ProcessLookupError
-"""Of reading about a process that has ended: before its file is opened, and after."""
+"""Errors of reading about a process that has ended: before its file is opened, and after."""
 SQL = f"""SELECT window.start AS start, key, count(*) AS records FROM {TOPIC}
     GROUP BY window(at, '10 seconds'), key"""
 
 
 @dataclass(frozen=True)
-class Sample:
-    """What was seen at one moment.
-
-    lag    Records acknowledged to the producer, less those of finished micro-batches.
-    """
+class SteadySample:
+    """The values of one moment; `lag` is acknowledged records minus those of finished
+    micro-batches."""
 
     at_s: float
     acknowledged: int
@@ -67,20 +65,20 @@ class Sample:
     driver_python_mb: float
 
 
-class Failed(RuntimeError):
-    """The producer or the query ended before its time."""
+class SteadyRunFailed(RuntimeError):
+    """The producer or the query ended too early."""
 
 
 def produce(bootstrap: str, per_s: int, seconds: float, acknowledged: Synchronized[int]) -> None:
-    """Write at a steady pace; a slice that comes late is made up for. A process of its own."""
+    """Write at a steady pace; late slices are made up for. Runs in a process of its own."""
 
     def delivered(error: KafkaError | None, _: Message) -> None:
         if error is not None:
-            raise Failed(f"a record was not taken: {error}")
+            raise SteadyRunFailed(f"a record was not acknowledged: {error}")
         acknowledged.value += 1
 
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20})
-    began = time.monotonic()
+    start = time.monotonic()
     sent = 0
     for number in range(1, max(1, round(seconds / SLICE_S)) + 1):
         head = f'{{"at":"{datetime.now(UTC).isoformat(timespec="milliseconds")}","key":'
@@ -89,15 +87,15 @@ def produce(bootstrap: str, per_s: int, seconds: float, acknowledged: Synchroniz
             value = f'{head}{key % KEYS},"pad":"'.ljust(VALUE_BYTES - 2, "x") + '"}'
             producer.produce(TOPIC, value, on_delivery=delivered)
         sent = due
-        while (left := began + number * SLICE_S - time.monotonic()) > 0:
+        while (left := start + number * SLICE_S - time.monotonic()) > 0:
             producer.poll(left)
         producer.poll(0)
     if left_over := producer.flush(STOP_S):
-        raise Failed(f"{left_over} records were not acknowledged")
+        raise SteadyRunFailed(f"{left_over} records were not acknowledged")
 
 
-class Query:
-    """`kwire pipeline query` as a process, and what its file of micro-batches says."""
+class ObservedQuery:
+    """`kwire pipeline query` as a process, with the progress in its file of micro-batches."""
 
     def __init__(self, bootstrap: str, folder: Path) -> None:
         self.steps = folder / "steps.jsonl"
@@ -115,7 +113,7 @@ class Query:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Start it, and stop it with Ctrl-C's signal."""
+        """Start the process; at the end, stop it with SIGINT as Ctrl-C does."""
         with open(self.log, "wb") as log:
             process = subprocess.Popen(self._command, stdout=log, stderr=log)
         self._process = process
@@ -124,10 +122,10 @@ class Query:
         finally:
             end(process, signal.SIGINT, STOP_S)
 
-    def look(self) -> None:
-        """Read the lines of micro-batches that were written since."""
+    def read_progress(self) -> None:
+        """Read the new lines of the file of micro-batches. Raises SteadyRunFailed after its end."""
         if self._process is not None and self._process.poll() is not None:
-            raise Failed(f"the query has ended:\n{self.log.read_text()[-2000:]}")
+            raise SteadyRunFailed(f"the query has ended:\n{self.log.read_text()[-2000:]}")
         if not self.steps.exists():
             return
         with open(self.steps, "rb") as file:
@@ -141,21 +139,21 @@ class Query:
                 self.durations_ms.append(step["duration_ms"])
 
     def memory_mb(self) -> tuple[float, float]:
-        """Of Spark's Java process, and of the Python process that drives it."""
+        """Memory of Spark's Java process, and of the Python process that drives it."""
         assert self._process is not None, "not running"
         java = [pid for pid in descendants(self._process.pid) if name_of(pid) == "java"]
         return sum(map(resident_mb, java)), resident_mb(self._process.pid)
 
 
 def descendants(pid: int) -> list[int]:
-    """The processes that a process started, and those that they did."""
-    found: list[int] = []
+    """All processes that a process has started, directly or not."""
+    pids: list[int] = []
     with suppress(*GONE):  # the process has ended meanwhile
         for thread in Path(f"/proc/{pid}/task").iterdir():
             with suppress(*GONE):  # or the thread
                 for child in map(int, (thread / "children").read_text().split()):
-                    found += [child, *descendants(child)]
-    return found
+                    pids += [child, *descendants(child)]
+    return pids
 
 
 def name_of(pid: int) -> str:
@@ -166,7 +164,7 @@ def name_of(pid: int) -> str:
 
 
 def resident_mb(pid: int) -> float:
-    """Resident memory in MB of 10^6 bytes; 0 of a process that has ended."""
+    """Resident memory in MB (10^6 bytes); 0 if the process has ended."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except GONE:
@@ -176,22 +174,22 @@ def resident_mb(pid: int) -> float:
 
 
 def sampled(
-    broker: Broker, query: Query, producer: multiprocessing.process.BaseProcess,
+    broker: BenchBroker, query: ObservedQuery, producer: multiprocessing.process.BaseProcess,
     acknowledged: Synchronized[int],
-) -> Iterator[Sample]:  # fmt: skip
-    """A sample a second while the producer writes, and until the query has seen all of it."""
-    began = time.monotonic()
+) -> Iterator[SteadySample]:  # fmt: skip
+    """A sample each second, until the query has processed all records of the ended producer."""
+    start = time.monotonic()
     ended: float | None = None
     while True:
-        query.look()
+        query.read_progress()
         now = time.monotonic()
         if not producer.is_alive():
             if producer.exitcode:
-                raise Failed(f"the producer ended with status {producer.exitcode}")
+                raise SteadyRunFailed(f"the producer ended with status {producer.exitcode}")
             ended = ended or now
         jvm_mb, python_mb = query.memory_mb()
-        sample = Sample(
-            round(now - began, 2),
+        sample = SteadySample(
+            round(now - start, 2),
             acknowledged.value,
             query.processed,
             acknowledged.value - query.processed,
@@ -203,15 +201,19 @@ def sampled(
         if ended is not None and sample.lag <= 0:
             return
         if ended is not None and now - ended > LAST_STEP_S:
-            raise Failed(f"the query is {sample.lag:,} records behind {LAST_STEP_S:.0f} s after")
+            raise SteadyRunFailed(
+                f"the query still lags by {sample.lag:,} records after {LAST_STEP_S:.0f} s"
+            )
         time.sleep(EVERY_S)
 
 
-def run(broker: Broker, per_s: int, seconds: float, folder: Path) -> tuple[list[Sample], Query]:
-    """Warm the query with a first record, then the steady run."""
+def run(
+    broker: BenchBroker, per_s: int, seconds: float, folder: Path
+) -> tuple[list[SteadySample], ObservedQuery]:
+    """Warm up the query with one record, then do the steady run."""
     broker.create_topic(TOPIC, partitions=4)
     broker.create_topic(f"{TOPIC}-counts")
-    query = Query(broker.bootstrap, folder)
+    query = ObservedQuery(broker.bootstrap, folder)
     context = multiprocessing.get_context("spawn")
     acknowledged: Synchronized[int] = context.Value("q", 0)
     with query.running():
@@ -219,9 +221,11 @@ def run(broker: Broker, per_s: int, seconds: float, folder: Path) -> tuple[list[
         deadline = time.monotonic() + FIRST_STEP_S
         while query.processed < acknowledged.value:
             if time.monotonic() > deadline:
-                raise Failed(f"no micro-batch after {FIRST_STEP_S:.0f} s: {query.log.read_text()}")
+                raise SteadyRunFailed(
+                    f"no micro-batch after {FIRST_STEP_S:.0f} s: {query.log.read_text()}"
+                )
             time.sleep(EVERY_S)
-            query.look()
+            query.read_progress()
         producer = context.Process(
             target=produce, args=(broker.bootstrap, per_s, seconds, acknowledged)
         )
@@ -234,8 +238,8 @@ def run(broker: Broker, per_s: int, seconds: float, folder: Path) -> tuple[list[
     return samples, query
 
 
-def plot(samples: Sequence[Sample], title: str, path: Path) -> None:
-    """Memory and lag over time."""
+def plot(samples: Sequence[SteadySample], title: str, path: Path) -> None:
+    """Plot memory and lag over time."""
     import matplotlib as mpl
 
     mpl.use("agg")
@@ -258,8 +262,8 @@ def plot(samples: Sequence[Sample], title: str, path: Path) -> None:
     pyplot.close(figure)
 
 
-def report(samples: Sequence[Sample], query: Query, title: str) -> Table:
-    """The figures: of a run's first quarter and its last one, so that what grows is seen."""
+def report(samples: Sequence[SteadySample], query: ObservedQuery, title: str) -> Table:
+    """The figures of the first and last quarter of a run, which show what grows."""
     quarter = max(1, len(samples) // 4)
     table = Table(title=title)
     for column in ("", "first quarter", "last quarter", "most"):
@@ -283,33 +287,33 @@ def report(samples: Sequence[Sample], query: Query, title: str) -> Table:
     return table
 
 
-def write(samples: Sequence[Sample], path: Path) -> None:
-    """All samples as CSV."""
+def write(samples: Sequence[SteadySample], path: Path) -> None:
+    """Write all samples as CSV."""
     with open(path, "w", newline="") as file:
-        writer = csv.DictWriter(file, [each.name for each in fields(Sample)])
+        writer = csv.DictWriter(file, [column.name for column in fields(SteadySample)])
         writer.writeheader()
         writer.writerows(map(asdict, samples))
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
 @click.option("--minutes", default=60.0, help="How long the producer writes.")
-@click.option("--rate", "per_s", default=20_000, help="Records a second.")
-@click.option("--apache", is_flag=True, help="On Apache Kafka instead of kwire.")
+@click.option("--rate", "per_s", default=20_000, help="Records per second.")
+@click.option("--apache", is_flag=True, help="Use Apache Kafka instead of kwire.")
 @click.option(
     "--report", "out", type=click.Path(file_okay=False, path_type=Path),
     default=Path("artifacts/steady"), help="Directory for the plot and the samples.",
 )  # fmt: skip
 def main(minutes: float, per_s: int, apache: bool, out: Path) -> None:
-    """Watch memory and lag while a query counts what a steady producer writes."""
+    """Measure memory and lag while a query counts the records of a steady producer."""
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="kwire-steady-") as name:
         folder = Path(name)
-        broker: Broker = Apache(folder / "apache") if apache else Kwire(folder / "kwire")
+        broker: BenchBroker = Apache(folder / "apache") if apache else Kwire(folder / "kwire")
         title = f"{broker.name}: {per_s:,} records of {VALUE_BYTES} B a second, {minutes:g} min"
         try:
             with running(broker):
                 samples, query = run(broker, per_s, minutes * 60, folder)
-        except (Failed, BrokerFailed) as error:
+        except (SteadyRunFailed, BrokerFailed) as error:
             raise click.ClickException(str(error)) from error
     write(samples, out / "samples.csv")
     plot(samples, title, out / "steady.svg")

@@ -1,4 +1,4 @@
-"""Stock clients with their default settings: what users of a broker get, client's cost and all."""
+"""Measures stock clients with default settings; the figures include the clients' own cost."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from abc import ABC, abstractmethod
 from confluent_kafka import Consumer, KafkaError, Message, Producer
 
 from kwire.conformance import apache_kafka
-from kwire.conformance.bench.brokers import Broker
-from kwire.conformance.bench.frames import BrokerRefused
+from kwire.conformance.bench.brokers import BenchBroker
+from kwire.conformance.bench.frames import RequestFailed
 from kwire.conformance.bench.rows import Figure, Figures
 
 VALUE_BYTES = 100
 CONFLUENT_RECORDS = 500_000
 JAVA_RECORDS = 1_000_000
 QUEUE_WAIT_S = 0.01
-STALL_S = 30.0  # without a record for so long, a client has stopped
+STALL_S = 30.0  # a client that gets no record for so long has stopped
 JAVA_TIMEOUT_S = 300.0
 JAVA_HEAP = ("-Xmx512m",)
 
@@ -27,23 +27,23 @@ RATES = (Figure("produced", "records/s"), Figure("consumed", "records/s"))
 
 
 class Stock(ABC):
-    """One family of clients: what is produced in a turn is then consumed."""
+    """One family of clients, which produces records in a turn and then consumes them."""
 
     key: str
     title: str
 
     @abstractmethod
-    def measure(self, broker: Broker, topic: str) -> Figures:
-        """Records a second, produced and consumed."""
+    def measure(self, broker: BenchBroker, topic: str) -> Figures:
+        """Records per second, produced and consumed."""
 
 
 class Confluent(Stock):
-    """confluent-kafka (librdkafka): one producer, one consumer."""
+    """confluent-kafka (librdkafka) with one producer and one consumer."""
 
     key = "confluent"
     title = f"confluent-kafka, {CONFLUENT_RECORDS:,} records of {VALUE_BYTES} B"
 
-    def measure(self, broker: Broker, topic: str) -> Figures:
+    def measure(self, broker: BenchBroker, topic: str) -> Figures:
         produced = self._produce(broker.bootstrap, topic)
         return {"produced": produced, "consumed": self._consume(broker.bootstrap, topic)}
 
@@ -56,7 +56,7 @@ class Confluent(Stock):
 
         producer = Producer({"bootstrap.servers": bootstrap})
         value = bytes(VALUE_BYTES)
-        began = time.monotonic()
+        start = time.monotonic()
         for _ in range(CONFLUENT_RECORDS):
             while True:
                 try:
@@ -65,25 +65,25 @@ class Confluent(Stock):
                 except BufferError:
                     producer.poll(QUEUE_WAIT_S)
         left = producer.flush(STALL_S)
-        seconds = time.monotonic() - began
+        seconds = time.monotonic() - start
         if failed or left:
-            raise BrokerRefused(f"confluent-kafka: {left} records not sent, {failed[:1]}")
+            raise RequestFailed(f"confluent-kafka: {left} records not sent, {failed[:1]}")
         return CONFLUENT_RECORDS / seconds
 
     def _consume(self, bootstrap: str, topic: str) -> float:
-        """Counted from the first records on: joining a group waits for other members."""
+        """The rate after the first records, since joining a group waits for other members."""
         settings = {"bootstrap.servers": bootstrap, "group.id": topic}
         consumer = Consumer(settings | {"auto.offset.reset": "earliest"})
         consumer.subscribe([topic])
         first = len(consumer.consume(1, STALL_S))
-        began = time.monotonic()
+        start = time.monotonic()
         count = first
         while count < CONFLUENT_RECORDS:
             messages = consumer.consume(10_000, 1.0)
             count += len(messages)
-            if not messages and time.monotonic() - began > STALL_S:
-                raise BrokerRefused(f"confluent-kafka: only {count} records came")
-        seconds = time.monotonic() - began
+            if not messages and time.monotonic() - start > STALL_S:
+                raise RequestFailed(f"confluent-kafka: only {count} records arrived")
+        seconds = time.monotonic() - start
         consumer.close()
         return (CONFLUENT_RECORDS - first) / seconds
 
@@ -94,25 +94,25 @@ class JavaPerformance(Stock):
     key = "java"
     title = f"Java performance tools, {JAVA_RECORDS:,} records of {VALUE_BYTES} B"
 
-    def measure(self, broker: Broker, topic: str) -> Figures:
+    def measure(self, broker: BenchBroker, topic: str) -> Figures:
         common = ["--topic", topic, "--num-records", str(JAVA_RECORDS)]
         common += ["--bootstrap-server", broker.bootstrap]
         sizes = ["--record-size", str(VALUE_BYTES), "--throughput", "-1"]
         sent = self._run("ProducerPerformance", [*common, *sizes])
-        found = re.findall(rf"^{JAVA_RECORDS} records sent, ([\d.]+) records/sec", sent, re.M)
-        if not found:
-            raise BrokerRefused(f"ProducerPerformance printed:\n{sent[-1000:]}")
+        rates = re.findall(rf"^{JAVA_RECORDS} records sent, ([\d.]+) records/sec", sent, re.M)
+        if not rates:
+            raise RequestFailed(f"ProducerPerformance printed:\n{sent[-1000:]}")
         read = self._run("ConsumerPerformance", common)
         table = list(csv.DictReader(read.splitlines(), skipinitialspace=True))
         if not table or int(table[-1]["data.consumed.in.nMsg"]) < JAVA_RECORDS:
-            raise BrokerRefused(f"ConsumerPerformance printed:\n{read[-1000:]}")
-        return {"produced": float(found[-1]), "consumed": float(table[-1]["fetch.nMsg.sec"])}
+            raise RequestFailed(f"ConsumerPerformance printed:\n{read[-1000:]}")
+        return {"produced": float(rates[-1]), "consumed": float(table[-1]["fetch.nMsg.sec"])}
 
     def _run(self, tool: str, arguments: list[str]) -> str:
         command = apache_kafka.command(f"org.apache.kafka.tools.{tool}", arguments, jvm=JAVA_HEAP)
         done = subprocess.run(command, capture_output=True, text=True, timeout=JAVA_TIMEOUT_S)
         if done.returncode:
-            raise BrokerRefused(f"{tool} failed:\n{(done.stdout + done.stderr)[-2000:]}")
+            raise RequestFailed(f"{tool} failed:\n{(done.stdout + done.stderr)[-2000:]}")
         return done.stdout
 
 

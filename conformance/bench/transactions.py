@@ -1,8 +1,9 @@
-"""Transactions on raw sockets: many producers, each with one transaction at a time.
+"""Measures transactions on raw sockets: many producers, each with one transaction at a time.
 
-A transaction is Produce (version 12, one tiny batch to each of the producer's partitions, which the
-broker adds to the transaction by itself) and EndTxn (version 5), as a client of transaction version
-2 (KIP-890) sends them.  Each end raises the producer's epoch, so every batch is stamped anew.
+A transaction is a Produce (version 12, one small batch to each of the producer's partitions, which
+the broker adds to the transaction by itself) and an EndTxn (version 5), as clients of transaction
+version 2 (KIP-890) send them. Each end raises the producer epoch, so every batch gets new fields
+and a new CRC.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from kwire.codecs.messages.produce import (
 )
 from kwire.codecs.primitives import Message
 from kwire.conformance.bench import load
-from kwire.conformance.bench.frames import BrokerRefused
+from kwire.conformance.bench.frames import RequestFailed
 from kwire.conformance.bench.load import Address, Sample
 from kwire.conformance.bench.rows import Figure, Figures, Row
 
@@ -42,10 +43,10 @@ FIND_VERSION = 3
 TRANSACTION_KEY = 1
 
 LONG = 100
-"""Produce requests of a long transaction: what its end costs is spread over them."""
+"""Produce requests of a long transaction, which share the cost of its end."""
 
 RETRY_NS = 5_000_000
-"""How soon a producer tries again what it was told to; clients take 20 ms and more."""
+"""Time in ns after which a producer repeats a request; clients wait 20 ms and more."""
 
 SETTING_UP_S = 30
 TIMEOUT_MS = 60_000
@@ -67,43 +68,43 @@ RETRIABLE = frozenset(
 
 
 def request(message: Message, version: int, correlation_id: int = 0) -> bytes:
-    """A whole frame of a flexible version."""
+    """The frame of a request in a flexible version."""
     assert message.API_KEY is not None
     payload = _HEADER.pack(message.API_KEY, version, correlation_id)
     payload += b"\0\5bench\0" + message.encode(version)
     return len(payload).to_bytes(4) + payload
 
 
-REPLY_HEADER_BYTES = 4 + 1  # behind the size: correlation id, no tagged fields
+REPLY_HEADER_BYTES = 4 + 1  # after the size: correlation id, no tagged fields
 
 ReplyT = TypeVar("ReplyT", FindCoordinatorResponse, InitProducerIdResponse)
 
 
 @dataclass
-class Work:
+class TransactionWork:
     """What each producer does in a transaction."""
 
     producers: int
     partitions: int
     requests: int = 1
-    """Produce requests a transaction."""
+    """Produce requests in a transaction."""
     transactional: bool = True
-    """Or the same requests of an idempotent producer, which nothing ends."""
+    """If false, the same requests of an idempotent producer without transactions."""
 
 
-class Producer:
-    """One connection and transactional id, and what it waits for.
+class RawProducer:
+    """One connection with a transactional id, and its request in flight.
 
-    `ended` counts transactions, or as many requests of a producer without; `retries` how often it
-    was told to try again.
+    `ended` counts transactions, or requests of a producer without them; `retries` counts retriable
+    errors.
     """
 
-    def __init__(self, address: Address, topic: str, name: str, work: Work) -> None:
+    def __init__(self, address: Address, topic: str, name: str, work: TransactionWork) -> None:
         self.sock = load.connect(address)
         self.work = work
         self.name = name
         self.ended = self.retries = 0
-        self._requests = 0  # of this transaction
+        self._requests = 0  # in the current transaction
         self._sequence = 0
         self._received = bytearray()
         self.producer_id, self.epoch = self._initialize()
@@ -117,14 +118,14 @@ class Producer:
         )
         self._frame = bytearray(request(produce, PRODUCE_VERSION))
         self._batch_bytes = len(batch)
-        self._places: list[int] = []
+        self._positions: list[int] = []
         at = 0
         for _ in range(work.partitions):
             at = self._frame.index(batch, at)
-            self._places.append(at)
+            self._positions.append(at)
             at += len(batch)
 
-    # -- before the measuring
+    # Preparation
 
     def _initialize(self) -> tuple[int, int]:
         transactional_id = self.name if self.work.transactional else None
@@ -138,7 +139,7 @@ class Producer:
         return reply.producer_id, reply.producer_epoch
 
     def _ask_until_done(self, message: Message, version: int, kind: type[ReplyT]) -> ReplyT:
-        """The reply without an error; the coordinators' topic may have to be made first."""
+        """The response without an error; the first requests create the coordinators' topic."""
         deadline = time.monotonic() + SETTING_UP_S
         while True:
             self.sock.sendall(request(message, version))
@@ -148,13 +149,13 @@ class Producer:
                 return reply
             if reply.error_code not in RETRIABLE or time.monotonic() > deadline:
                 name = ErrorCode(reply.error_code).name
-                raise BrokerRefused(f"{kind.__name__} has the error {name}")
+                raise RequestFailed(f"{kind.__name__} has the error {name}")
             time.sleep(0.02)
 
-    # -- the work
+    # The measured work
 
     def send(self) -> None:
-        """Send the next request, or the last one again."""
+        """Send the next request, or repeat the last one."""
         if self._requests < self.work.requests:
             self._stamp()
             self.sock.sendall(self._frame)
@@ -163,12 +164,12 @@ class Producer:
             self.sock.sendall(request(end, END_VERSION))
 
     def skip_produce(self) -> None:
-        """The next request is the end of the transaction: its partitions were added otherwise."""
+        """End the transaction with the next request, since its partitions were added otherwise."""
         self._requests = self.work.requests
 
     def _stamp(self) -> None:
         frame = self._frame
-        for at in self._places:
+        for at in self._positions:
             producer = self.producer_id, self.epoch, self._sequence
             PRODUCER.pack_into(frame, at + PRODUCER_POS, *producer)
             with memoryview(frame) as view:
@@ -176,10 +177,10 @@ class Producer:
             CRC.pack_into(frame, at + CRC_POS, crc)
 
     def receive(self) -> bool | None:
-        """Read; None as long as the reply is not whole, else whether the request succeeded."""
+        """Read; None while the response is incomplete, else whether the request succeeded."""
         data = self.sock.recv(1 << 16)
         if not data:
-            raise BrokerRefused("the broker closed the connection")
+            raise RequestFailed("the broker closed the connection")
         received = self._received
         received += data
         if len(received) < 4 or len(received) < 4 + int.from_bytes(received[:4]):
@@ -191,7 +192,7 @@ class Producer:
 
     def _produced(self, reply: bytes) -> bool:
         response = ProduceResponse.decode(reply, PRODUCE_VERSION, REPLY_HEADER_BYTES)
-        errors = {each.error_code for each in response.responses[0].partition_responses}
+        errors = {result.error_code for result in response.responses[0].partition_responses}
         if not self._succeeded("Produce", errors):
             return False
         self._sequence += 1
@@ -215,12 +216,12 @@ class Producer:
             return True
         if errors - RETRIABLE - {0}:
             names = ", ".join(sorted(ErrorCode(error).name for error in errors))
-            raise BrokerRefused(f"{what} was answered with {names}")
+            raise RequestFailed(f"{what} failed with {names}")
         self.retries += 1
         return False
 
 
-def _batch(work: Work) -> bytes:
+def _batch(work: TransactionWork) -> bytes:
     now_ms = time.time_ns() // 1_000_000
     record = Record(0, now_ms, None, bytes(range(VALUE_BYTES)))
     batch = build(
@@ -233,10 +234,13 @@ def _batch(work: Work) -> bytes:
     return bytes(batch)
 
 
-def drive(producers: list[Producer], seconds: float) -> int:
-    """Let all producers work for so long, ns; what they were told to try again waits a little."""
+def drive(producers: list[RawProducer], seconds: float) -> int:
+    """Let all producers work for `seconds`; requests with retriable errors are repeated later.
+
+    Returns the elapsed time in ns.
+    """
     selector = selectors.DefaultSelector()
-    waiting: list[tuple[int, int]] = []  # (when, producer)
+    waiting: list[tuple[int, int]] = []  # (time in ns, number of the producer)
     for number, producer in enumerate(producers):
         selector.register(producer.sock, selectors.EVENT_READ, number)
     start = now = perf_counter_ns()
@@ -259,14 +263,16 @@ def drive(producers: list[Producer], seconds: float) -> int:
 
 
 class Transactions(Row):
-    """So many producers, each of which ends one transaction after another; they share partitions.
+    """Producers that each end one transaction after another, on the same partitions.
 
-    Where a transaction has many requests, or there is none, requests are counted.
+    The row counts requests if a transaction has many of them, or if there are no transactions.
     """
 
     on_floor = False
 
-    def __init__(self, key: str, title: str, work: Work, target: float | None = None) -> None:
+    def __init__(
+        self, key: str, title: str, work: TransactionWork, target: float | None = None
+    ) -> None:
         self.key, self.title, self.work = key, title, work
         self.partitions = work.partitions
         short = work.transactional and work.requests == 1
@@ -279,7 +285,8 @@ class Transactions(Row):
     def sample(self, address: Address, topic: str, seconds: float) -> Sample:
         work = self.work
         producers = [
-            Producer(address, topic, f"{topic}-{number}", work) for number in range(work.producers)
+            RawProducer(address, topic, f"{topic}-{number}", work)
+            for number in range(work.producers)
         ]
         try:
             elapsed_ns = drive(producers, seconds)
@@ -298,7 +305,7 @@ def _rows() -> tuple[Row, ...]:
         Transactions(
             f"txn{producers}x{partitions}",
             f"{producers} transactional producers, {partitions} partitions a transaction",
-            Work(producers, partitions),
+            TransactionWork(producers, partitions),
             target=1.0,
         )
         for producers in (1, 10, 100)
@@ -308,14 +315,14 @@ def _rows() -> tuple[Row, ...]:
         Transactions(
             "txn-long",
             f"a transaction of {LONG} requests to 8 partitions",
-            Work(1, 8, requests=LONG),
+            TransactionWork(1, 8, requests=LONG),
         )
     )
     rows.append(
         Transactions(
             "idempotent",
             "the same requests without transactions",
-            Work(1, 8, transactional=False),
+            TransactionWork(1, 8, transactional=False),
         )
     )
     return tuple(rows)

@@ -1,9 +1,9 @@
-"""A link to a cluster: asks the leader, the coordinator or the controller, whoever that is now.
+"""A link to a cluster, which sends each request to the leader, coordinator or controller.
 
-Where it asks what is the case, and not for something to be done, it asks all brokers.  A leader
-that has been replaced and was not told, because it is cut off, answers from the past; Apache
-Kafka's does too.  So an answer counts only when every broker has spoken and a single one claims to
-be the leader: whoever leads since has acknowledged something only after knowing that it does.
+Requests that only read a state go to all brokers. A leader that has been replaced while it is cut
+off does not know it and reports an old state, as in Apache Kafka. So a response counts only if
+every broker has answered and exactly one claims to be the leader: a new leader acknowledges nothing
+before it knows that it leads.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ NOT_LEADER = frozenset(
     }
 )
 LOOK_PATIENCE_S = 2.0
-"""Of a look at all brokers: one that stands still makes it worthless."""
+"""Timeout of such a request: if one broker does not answer, the others' responses are useless."""
 
 
 class ClusterLink(Link):
-    """As a Link to a lone broker. All methods raise Refused."""
+    """Like a Link to a single broker. All methods raise Refused."""
 
     def __init__(self, addresses: Sequence[Address]) -> None:
         super().__init__(addresses[0])
@@ -58,7 +58,7 @@ class ClusterLink(Link):
             link.close()
 
     def ask(self, request: Message) -> Any:  # noqa: ANN401 - any response
-        """The answer of whom it concerns; after a refusal it is looked up anew."""
+        """The response of the responsible broker; after a refusal it is looked up again."""
         try:
             address = self._address_for(request)
             return self._links[address].ask(request)
@@ -67,7 +67,7 @@ class ClusterLink(Link):
             raise
 
     def forget(self) -> None:
-        """What is known of leaders and coordinators may be over."""
+        """Forget the leaders and coordinators, which may have changed."""
         self._metadata = None
         self._coordinators.clear()
 
@@ -80,7 +80,7 @@ class ClusterLink(Link):
             self.forget()
             raise
 
-    # -- who it concerns
+    # The responsible broker
 
     def _address_for(self, request: Message) -> Address:
         match request:
@@ -95,68 +95,71 @@ class ClusterLink(Link):
             case DescribeShareGroupOffsetsRequest():
                 return self._coordinator(request.groups[0].group_id)
             case CreateTopicsRequest():
-                return self._address_of(self._known().controller_id)
+                return self._address_of(self._current_metadata().controller_id)
             case _:
                 return self._any()
 
     def _any(self) -> Address:
         """A broker that answers."""
         if self._metadata is None:
-            self._learn()
+            self._fetch_metadata()
         return self._answering
 
-    def _known(self) -> MetadataResponse:
-        return self._metadata or self._learn()
+    def _current_metadata(self) -> MetadataResponse:
+        return self._metadata or self._fetch_metadata()
 
-    def _learn(self) -> MetadataResponse:
+    def _fetch_metadata(self) -> MetadataResponse:
         refused = Refused("CLOSED")
         for address in self._addresses:
             try:
-                found: MetadataResponse = _look(self._links[address], MetadataRequest(topics=None))
+                metadata: MetadataResponse = _ask_briefly(
+                    self._links[address], MetadataRequest(topics=None)
+                )
             except Refused as error:
                 refused = error
                 continue
-            self._metadata, self._answering = found, address
-            return found
+            self._metadata, self._answering = metadata, address
+            return metadata
         raise Refused("NO_BROKER") from refused
 
     def _address_of(self, node_id: int) -> Address:
-        for broker in self._known().brokers:
+        for broker in self._current_metadata().brokers:
             if broker.node_id == node_id:
                 return (broker.host, broker.port)
         raise Refused("BROKER_NOT_AVAILABLE")
 
     def _leader(self, topic: str, partition: int) -> Address:
-        for each in self._known().topics:
-            if each.name == topic:
-                for found in each.partitions:
-                    if found.partition_index == partition:
-                        return self._address_of(found.leader_id)
+        for topic_metadata in self._current_metadata().topics:
+            if topic_metadata.name == topic:
+                for partition_metadata in topic_metadata.partitions:
+                    if partition_metadata.partition_index == partition:
+                        return self._address_of(partition_metadata.leader_id)
         raise Refused("UNKNOWN_TOPIC_OR_PARTITION")
 
     def _coordinator(self, group: str) -> Address:
         if group not in self._coordinators:
-            found = self._links[self._any()].ask(FindCoordinatorRequest(key=group, key_type=GROUP))
-            check(found.error_code)
-            self._coordinators[group] = (found.host, found.port)
+            request = FindCoordinatorRequest(key=group, key_type=GROUP)
+            coordinator = self._links[self._any()].ask(request)
+            check(coordinator.error_code)
+            self._coordinators[group] = (coordinator.host, coordinator.port)
         return self._coordinators[group]
 
-    # -- what is the case
+    # Requests to all brokers
 
     def _all_answers(self, request: Message) -> list[Any]:
         answers = []
         for link in self._links.values():
             try:
-                answers.append(_look(link, request))
+                answers.append(_ask_briefly(link, request))
             except Refused as refused:
                 raise Refused("BROKER_NOT_AVAILABLE") from refused
         return answers
 
     def topics(self) -> list[str]:
-        """The names of all topics, once all brokers report the same."""
+        """The names of all topics, if all brokers report the same."""
         lists = [topic_names(reply) for reply in self._all_answers(MetadataRequest(topics=None))]
-        if any(sorted(each) != sorted(lists[0]) for each in lists):
-            raise Refused("TOPICS_DIFFER")  # one broker has yet to apply what the others have
+        if any(sorted(names) != sorted(lists[0]) for names in lists):
+            raise Refused("TOPICS_DIFFER")  # one broker has not applied all changes yet
         return lists[0]
 
     def offsets(
@@ -166,18 +169,18 @@ class ClusterLink(Link):
         request = ListOffsetsRequest(
             replica_id=-1, isolation_level=int(stable), topics=[ListOffsetsTopic(topic, wanted)]
         )
-        found: dict[int, int] = {}
+        offsets: dict[int, int] = {}
         for reply in self._all_answers(request):
             for answer in reply.topics[0].partitions:
                 if answer.error_code in NOT_LEADER:
                     continue
                 check(answer.error_code)
-                if answer.partition_index in found:
+                if answer.partition_index in offsets:
                     raise Refused("TWO_LEADERS")
-                found[answer.partition_index] = answer.offset
-        if len(found) < len(partitions):
+                offsets[answer.partition_index] = answer.offset
+        if len(offsets) < len(partitions):
             raise Refused("LEADER_NOT_AVAILABLE")
-        return found
+        return offsets
 
     def committed(self, group: str, topic: str, partitions: Sequence[int]) -> dict[int, int]:
         wanted = OffsetFetchRequestTopic(name=topic, partition_indexes=list(partitions))
@@ -190,14 +193,14 @@ class ClusterLink(Link):
         if len(replies) != 1:
             raise Refused("TWO_COORDINATORS" if replies else "COORDINATOR_NOT_AVAILABLE")
         check(replies[0].error_code)
-        found = [answer for each in replies[0].topics for answer in each.partitions]
-        for answer in found:
+        answers = [answer for topic_data in replies[0].topics for answer in topic_data.partitions]
+        for answer in answers:
             check(answer.error_code)
-        return {a.partition_index: a.committed_offset for a in found if a.committed_offset >= 0}
+        return {a.partition_index: a.committed_offset for a in answers if a.committed_offset >= 0}
 
 
-def _look(link: Link, request: Message) -> Any:  # noqa: ANN401 - any response
-    """A broker's answer, if it does not stand still."""
+def _ask_briefly(link: Link, request: Message) -> Any:  # noqa: ANN401 - any response
+    """A broker's response; raises Refused soon if the broker does not answer."""
     link.patience_s = LOOK_PATIENCE_S
     try:
         return link.ask(request)
@@ -206,7 +209,7 @@ def _look(link: Link, request: Message) -> Any:  # noqa: ANN401 - any response
 
 
 def _offset_fetch_error(reply: Any) -> int:  # noqa: ANN401 - the response of some version
-    """Of the group as a whole, or as all of its partitions have it."""
-    errors = {a.error_code for each in reply.topics for a in each.partitions}
+    """The error of the whole group; if it has none, the error that all partitions share."""
+    errors = {partition.error_code for topic in reply.topics for partition in topic.partitions}
     error: int = reply.error_code or (errors.pop() if len(errors) == 1 else 0)
     return error

@@ -1,4 +1,4 @@
-"""The command line of the chaos rounds."""
+"""The command line of the chaos rounds with one broker."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import click
 
 from kwire.conformance.chaos import plan as planning
 from kwire.conformance.chaos import rounds
-from kwire.conformance.chaos.plan import FaultKind, Plan
-from kwire.conformance.chaos.subject import SUBJECTS, Subject
-from kwire.conformance.chaos.telling import all_pass, end_in_order, passes
+from kwire.conformance.chaos.plan import BrokerFaultKind, BrokerPlan
+from kwire.conformance.chaos.reporting import all_pass, end_in_order, passes
+from kwire.conformance.chaos.subject import SUBJECTS
 from kwire.conformance.chaos.workloads import WORKLOADS
 
 ROUNDS = 200
@@ -25,24 +25,24 @@ KEEP = Path("build/chaos")
 @click.command()
 @click.option(
     "--rounds", "count", type=click.IntRange(min=1), metavar="N",
-    help=f"How many; {ROUNDS}, or 1 with --seed.",
+    help=f"Number of rounds; {ROUNDS}, or 1 with --seed.",
 )  # fmt: skip
-@click.option("--seed", type=int, help="Of the first round; each next one has the next number.")
+@click.option("--seed", type=int, help="Seed of the first round; each next round adds 1.")
 @click.option(
-    "--only-fault", "only", type=click.Choice([kind.value for kind in FaultKind]),
-    help="Faults of this kind alone.",
+    "--only-fault", "only", type=click.Choice([kind.value for kind in BrokerFaultKind]),
+    help="Inject only faults of this kind.",
 )  # fmt: skip
 @click.option(
     "--workload", type=click.Choice([*WORKLOADS, ALL]), default=ALL, show_default=True,
-    help="This one in all rounds; all: one by the seed.",
+    help="Run this workload in all rounds; all: the seed determines it.",
 )  # fmt: skip
 @click.option(
     "--subject", type=click.Choice(list(SUBJECTS)), default="kwire", show_default=True,
-    help="The broker that is judged.",
+    help="The broker to test.",
 )  # fmt: skip
 @click.option(
     "--keep", type=click.Path(file_okay=False, path_type=Path), default=KEEP, show_default=True,
-    metavar="DIR", help="Where history and broker log of a failing round are kept.",
+    metavar="DIR", help="Folder for the history and broker log of failed rounds.",
 )  # fmt: skip
 def main(
     count: int | None,
@@ -58,7 +58,7 @@ def main(
     """
     end_in_order()
     first = secrets.randbelow(1 << 31) if seed is None else seed
-    kinds = [FaultKind(only)] if only else list(FaultKind)
+    kinds = [BrokerFaultKind(only)] if only else list(BrokerFaultKind)
     workloads = list(WORKLOADS) if workload == ALL else [workload]
     total = count or (ROUNDS if seed is None else 1)
 
@@ -70,10 +70,10 @@ def main(
     sys.exit(0 if all_pass(range(first, first + total), passes_seed) else 1)
 
 
-def _head(plan: Plan) -> str:
+def _head(plan: BrokerPlan) -> str:
     kinds = Counter(fault.kind.value for fault in plan.faults)
     faults = ", ".join(f"{n} {kind}" if n > 1 else kind for kind, n in kinds.items())
     return f"seed {plan.seed}  {plan.workload}  {faults}"
 
 
-__all__ = ["Subject", "main"]
+__all__ = ["main"]

@@ -1,9 +1,10 @@
-"""A disk for a broker that can be filled up to a few bytes, and emptied again.
+"""A data disk for a broker that can be filled up to a few bytes and emptied again.
 
-Who may mount gets a small tmpfs: then the system answers ENOSPC, as a full disk does. Who may not
-gets a limit on the size of the running process' files (RLIMIT_FSIZE): the broker is told EFBIG, and
-only for the files that are to grow beyond it; small new files still find room. Rounds say which it
-was. A broker that does not ignore SIGXFSZ is killed by the second way; CPython ignores it.
+With the right to mount, it is a small tmpfs; a write to it fails with ENOSPC, as on a full disk.
+Without, it is a limit on the size of the broker's files (RLIMIT_FSIZE); a write fails with EFBIG,
+but only in files that grow beyond the limit, and small new files still have room. Rounds report
+which one they used. A broker that does not ignore SIGXFSZ is killed by the limit; CPython ignores
+it.
 """
 
 from __future__ import annotations
@@ -18,19 +19,19 @@ from contextlib import contextmanager
 from pathlib import Path
 
 SIZE_BYTES = 64 << 20
-"""More than any round writes: it is full only when it is made so."""
+"""More than any round writes, so that the disk is full only if a fault fills it."""
 BALLAST = ".ballast"
-"""Not a name that a broker takes for a partition's folder: it is a file."""
+"""A file, which brokers do not take for the folder of a partition."""
 
 
 class Disk(ABC):
-    """Where a broker's data is."""
+    """The disk of a broker's data folder."""
 
     name: str
 
     @abstractmethod
     def fill(self, pid: int, room_bytes: int) -> Callable[[], None]:
-        """Leave `room_bytes` of room; gives the undoing."""
+        """Leave `room_bytes` free; returns the function that undoes it."""
 
 
 class Tmpfs(Disk):
@@ -43,7 +44,7 @@ class Tmpfs(Disk):
         fd = os.open(self._ballast, os.O_CREAT | os.O_WRONLY, 0o644)
         try:
             while (size := self._free_bytes() - room_bytes) > 0:
-                with contextlib.suppress(OSError):  # the broker was faster: less is free now
+                with contextlib.suppress(OSError):  # the broker has written meanwhile: less is free
                     os.posix_fallocate(fd, os.fstat(fd).st_size, size)
         finally:
             os.close(fd)
@@ -67,7 +68,7 @@ class FileSizeLimit(Disk):
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (limit, before[1]))
 
         def undo() -> None:
-            with contextlib.suppress(ProcessLookupError):  # it ended, and its limits with it
+            with contextlib.suppress(ProcessLookupError):  # the process has ended
                 resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
 
         return undo
@@ -75,19 +76,19 @@ class FileSizeLimit(Disk):
 
 @contextmanager
 def disk_at(directory: Path) -> Iterator[Disk]:
-    """The best kind of disk that this user may have, mounted at `directory` if it can be."""
+    """The best kind of disk that this user may use, mounted at `directory` if it is a tmpfs."""
     options = ["-t", "tmpfs", "-o", f"size={SIZE_BYTES}", "kwire-chaos", str(directory)]
-    mounted = os.geteuid() == 0 and _done(["mount", *options])
+    mounted = os.geteuid() == 0 and _succeeds(["mount", *options])
     if not mounted:
         yield FileSizeLimit(directory)
         return
     try:
         yield Tmpfs(directory)
     finally:
-        _done(["umount", "--lazy", str(directory)])
+        _succeeds(["umount", "--lazy", str(directory)])
 
 
-def _done(command: list[str]) -> bool:
+def _succeeds(command: list[str]) -> bool:
     try:
         return subprocess.run(command, capture_output=True).returncode == 0
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The nemesis: brings the faults of a plan to a broker and takes them away again."""
+"""Injects the faults of a plan into one broker, and ends them."""
 
 from __future__ import annotations
 
@@ -9,38 +9,38 @@ from collections.abc import Callable, Iterable
 
 from kwire.conformance.chaos.disk import Disk
 from kwire.conformance.chaos.history import NEMESIS, Recorder, Type, Value
-from kwire.conformance.chaos.plan import Fault, FaultKind
-from kwire.conformance.chaos.subject import Subject
+from kwire.conformance.chaos.plan import BrokerFault, BrokerFaultKind
+from kwire.conformance.chaos.subject import ChaosSubject
 
-KNOCK_S = 1.0
-"""A broker that accepts nothing has its kernel answer a few all the same."""
+CONNECT_TIMEOUT_S = 1.0
+"""Timeout of a connection attempt: the kernel accepts a few for a broker that accepts none."""
 SLOW_STOP_S, SLOW_RUN_S = 0.04, 0.01
 """A slow process runs a fifth of the time."""
-STARVING = frozenset({FaultKind.DESCRIPTORS, FaultKind.DISK})
+STARVING = frozenset({BrokerFaultKind.DESCRIPTORS, BrokerFaultKind.DISK})
 
 
-class Nemesis:
-    """After each fault the broker runs, answers, and has all it needs."""
+class BrokerNemesis:
+    """Injects faults; after each one the broker runs, answers, and has all resources it needs."""
 
-    def __init__(self, subject: Subject, disk: Disk, recorder: Recorder) -> None:
+    def __init__(self, subject: ChaosSubject, disk: Disk, recorder: Recorder) -> None:
         self._subject = subject
         self._disk = disk
         self._recorder = recorder
 
-    def bring_all(self, faults: Iterable[Fault]) -> None:
-        """One after the other. Raises SubjectFailed."""
+    def inject_all(self, faults: Iterable[BrokerFault]) -> None:
+        """Inject one fault after the other. Raises SubjectFailed."""
         for fault in faults:
-            self.bring(fault)
+            self.inject(fault)
 
-    def bring(self, fault: Fault) -> None:
-        """One fault from its begin to its end. Raises SubjectFailed."""
+    def inject(self, fault: BrokerFault) -> None:
+        """Inject one fault and wait until it is over. Raises SubjectFailed."""
         time.sleep(fault.after_s)
-        asked: Value = {"kind": fault.kind, "duration_s": fault.duration_s}
+        arguments: Value = {"kind": fault.kind, "duration_s": fault.duration_s}
         if fault.kind in STARVING:
-            asked["ended_by"] = fault.ended_by
-        if fault.kind is FaultKind.DISK:
-            asked["disk"] = self._disk.name
-        begun = self._recorder.invoke(NEMESIS, "fault", **asked)
+            arguments["ended_by"] = fault.ended_by
+        if fault.kind is BrokerFaultKind.DISK:
+            arguments["disk"] = self._disk.name
+        begun = self._recorder.invoke(NEMESIS, "fault", **arguments)
         answer = self._died() or self._faults[fault.kind](self, fault) or {}
         if self._subject.ended() is not None:
             answer |= self._died() or {}
@@ -49,14 +49,15 @@ class Nemesis:
         self._recorder.end(begun, Type.OK, **answer)
 
     def _died(self) -> Value | None:
-        """What to say of a broker that has ended by itself; it can then be started."""
+        """The result to record if the broker has ended by itself, else None; it can then be
+        started."""
         status = self._subject.ended()
         if status is None:
             return None
         self._subject.kill()
         return {"ended": status, "may_end": self._subject.ends_when_starved}
 
-    def _kill(self, fault: Fault) -> Value | None:
+    def _kill(self, fault: BrokerFault) -> Value | None:
         self._subject.kill()
         if fault.again_after_s is not None:
             self._subject.spawn()
@@ -68,13 +69,13 @@ class Nemesis:
         time.sleep(fault.duration_s)
         return None
 
-    def _pause(self, fault: Fault) -> Value | None:
+    def _pause(self, fault: BrokerFault) -> Value | None:
         self._subject.pause()
         time.sleep(fault.duration_s)
         self._subject.resume()
         return None
 
-    def _slow(self, fault: Fault) -> Value | None:
+    def _slow(self, fault: BrokerFault) -> Value | None:
         until = time.monotonic() + fault.duration_s
         while time.monotonic() < until:
             self._subject.pause()
@@ -83,45 +84,47 @@ class Nemesis:
             time.sleep(SLOW_RUN_S)
         return None
 
-    def _restart(self, fault: Fault) -> Value | None:
+    def _restart(self, fault: BrokerFault) -> Value | None:
         answer = self._stopped(may_end=False)
         time.sleep(fault.duration_s)
         return answer
 
     def _stopped(self, *, may_end: bool) -> Value | None:
-        """Stop the broker; something to say only if it ended in another way than it should."""
+        """Stop the broker; the result to record if its exit status is not an expected one."""
         status = self._subject.stop()
         if status in self._subject.stop_statuses:
             return None
         return {"ended": status, "may_end": may_end and status > 0}
 
-    def _starve_of_descriptors(self, fault: Fault) -> Value | None:
-        """Idle clients take what was left, and one more knocks."""
+    def _starve_of_descriptors(self, fault: BrokerFault) -> Value | None:
+        """Idle clients take the remaining descriptors, and one more client connects."""
         undo = self._subject.limit_descriptors(fault.spare_descriptors)
         with contextlib.ExitStack() as idle:
             for _ in range(fault.spare_descriptors + 1):
                 with contextlib.suppress(OSError):
-                    idle.enter_context(socket.create_connection(self._subject.address, KNOCK_S))
+                    idle.enter_context(
+                        socket.create_connection(self._subject.address, CONNECT_TIMEOUT_S)
+                    )
             return self._starve(fault, undo)
 
-    def _starve_of_disk(self, fault: Fault) -> Value | None:
+    def _starve_of_disk(self, fault: BrokerFault) -> Value | None:
         return self._starve(fault, self._disk.fill(self._subject.pid, fault.room_bytes))
 
-    def _starve(self, fault: Fault, undo: Callable[[], None]) -> Value | None:
+    def _starve(self, fault: BrokerFault, undo: Callable[[], None]) -> Value | None:
         time.sleep(fault.duration_s)
         died = self._died()
-        if died is None and fault.ended_by is FaultKind.KILL:
+        if died is None and fault.ended_by is BrokerFaultKind.KILL:
             self._subject.kill()
-        elif died is None and fault.ended_by is FaultKind.RESTART:
-            died = self._stopped(may_end=True)  # it may say that it could not save everything
+        elif died is None and fault.ended_by is BrokerFaultKind.RESTART:
+            died = self._stopped(may_end=True)  # it may report that it could not save everything
         undo()
         return died
 
-    _faults: dict[FaultKind, Callable[[Nemesis, Fault], Value | None]] = {  # noqa: RUF012 - never changed
-        FaultKind.KILL: _kill,
-        FaultKind.PAUSE: _pause,
-        FaultKind.RESTART: _restart,
-        FaultKind.DESCRIPTORS: _starve_of_descriptors,
-        FaultKind.DISK: _starve_of_disk,
-        FaultKind.SLOW: _slow,
+    _faults: dict[BrokerFaultKind, Callable[[BrokerNemesis, BrokerFault], Value | None]] = {  # noqa: RUF012 - never changed
+        BrokerFaultKind.KILL: _kill,
+        BrokerFaultKind.PAUSE: _pause,
+        BrokerFaultKind.RESTART: _restart,
+        BrokerFaultKind.DESCRIPTORS: _starve_of_descriptors,
+        BrokerFaultKind.DISK: _starve_of_disk,
+        BrokerFaultKind.SLOW: _slow,
     }

@@ -1,13 +1,13 @@
-"""What happened in a round: every operation's begin and end, in the order of time.
+"""The history of a round: the begin and end of every operation, in the order of time.
 
-One JSON object a line:
+It has one JSON object in each line:
 
     {"time_ns": n, "process": "...", "type": "invoke|ok|fail|info", "f": "...", "op": n, ...}
 
-`time_ns` counts from the start of the round on a clock that never goes back, `op` joins an
-invocation with its completion, `f` names the operation; what else there is depends on `f` and is
-told by the workload that records it. `ok` took effect, `fail` certainly did not, `info` may have or
-not, now or later; an operation without completion is one more `info`.
+`time_ns` counts from the start of the round on a monotonic clock. `op` joins the begin of an
+operation with its end, and `f` names the operation. The other fields depend on `f`; the workload
+that records them describes them. An `ok` operation took effect, a `fail` operation certainly did
+not, and an `info` operation may have, now or later. An operation without an end counts as `info`.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from typing import Any, TypeAlias
 Value: TypeAlias = dict[str, Any]
 
 NEMESIS = "nemesis"
-"""The process that brings the faults."""
+"""The process that injects the faults."""
 JUDGE = "judge"
-"""The process that asks when they are over."""
+"""The process that reads the end state when the faults are over."""
 OPS_MAX = 1 << 32
-"""Of one process that writes a history."""
+"""Limit on the operations of one process."""
 
 
 class Type(StrEnum):
@@ -56,16 +56,16 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
-    """An invocation and how it ended; `ended_ns` is None where nobody ever learned of its end."""
+class HistoryOperation:
+    """An operation's arguments and result; `ended_ns` is None if it has no end in the history."""
 
     process: str
     f: str
     type: Type
     invoked_ns: int
     ended_ns: int | None
-    asked: Value
-    answered: Value
+    arguments: Value
+    result: Value
 
     @property
     def ok(self) -> bool:
@@ -73,11 +73,11 @@ class Operation:
 
 
 class History:
-    """Events in the order of time."""
+    """All events of a round in the order of time."""
 
     def __init__(self, events: Iterable[Event]) -> None:
         self.events = sorted(events, key=lambda event: event.time_ns)
-        self._operations: dict[str, list[Operation]] = {}
+        self._operations: dict[str, list[HistoryOperation]] = {}
         ends = {event.op: event for event in self.events if event.type is not Type.INVOKE}
         for event in self.events:
             if event.type is Type.INVOKE:
@@ -85,27 +85,27 @@ class History:
 
     @classmethod
     def read(cls, *paths: Path) -> History:
-        """The history in one file, or in those of several processes.
+        """The history in one file, or in the files of several processes.
 
-        A last line without an end is of a process that was killed.  Raises OSError and ValueError.
+        The last line may be incomplete if its process was killed. Raises OSError and ValueError.
         """
         return cls(event for path in paths for event in _events_in(path))
 
-    def operations(self, f: str) -> list[Operation]:
-        """All operations of one name, in the order in which they were invoked."""
+    def operations(self, f: str) -> list[HistoryOperation]:
+        """All operations of one name, in the order of their begin."""
         return self._operations.get(f, [])
 
-    def all_operations(self) -> Iterator[Operation]:
+    def all_operations(self) -> Iterator[HistoryOperation]:
         for operations in self._operations.values():
             yield from operations
 
 
-def _joined(begin: Event, end: Event | None) -> Operation:
+def _joined(begin: Event, end: Event | None) -> HistoryOperation:
     if end is None:
-        return Operation(
+        return HistoryOperation(
             begin.process, begin.f, Type.INFO, begin.time_ns, None, begin.value, {"error": "no end"}
         )
-    return Operation(
+    return HistoryOperation(
         begin.process, begin.f, end.type, begin.time_ns, end.time_ns, begin.value, end.value
     )
 
@@ -124,10 +124,10 @@ def _parsed(line: Value) -> Event:
 
 
 class Recorder:
-    """Writes a history while it happens, from any thread, and keeps it.
+    """Writes a history while it happens, from any thread, and keeps it in memory.
 
-    Of several processes each has its file and a `number` of its own, and all count time from
-    `began_ns` of the machine's clock.  Each line is written at once: a process may be killed.
+    With several processes, each one has its own file and `number`, and all of them count time from
+    `began_ns` of the machine's clock. Each line is written at once, since a process may be killed.
     """
 
     def __init__(self, path: Path, began_ns: int | None = None, number: int = 0) -> None:
@@ -141,18 +141,18 @@ class Recorder:
         return time.monotonic_ns() - self.began_ns
 
     def invoke(self, process: str, f: str, **value: object) -> Event:
-        """An operation begins; the event is handed to `end`."""
-        return self.invoked_at(self.now_ns(), process, f, value)
+        """Record the begin of an operation; pass the returned event to `end`."""
+        return self.invoke_at(self.now_ns(), process, f, value)
 
-    def invoked_at(self, time_ns: int, process: str, f: str, value: Value) -> Event:
-        """An operation began a while ago, and only now it is worth recording."""
+    def invoke_at(self, time_ns: int, process: str, f: str, value: Value) -> Event:
+        """Record the begin of an operation at an earlier time, once it turns out to be worth it."""
         return self._record(Event(time_ns, process, Type.INVOKE, f, next(self._ops), value))
 
     def end(self, begin: Event, type_: Type, **value: object) -> None:
         self._record(Event(self.now_ns(), begin.process, type_, begin.f, begin.op, value))
 
     def note(self, process: str, f: str, **value: object) -> None:
-        """Something that took no time."""
+        """Record an operation that takes no time."""
         self.end(self.invoke(process, f, **value), Type.OK)
 
     def _record(self, event: Event) -> Event:
@@ -162,7 +162,7 @@ class Recorder:
         return event
 
     def close(self) -> History:
-        """Everything that was recorded."""
+        """Close the file; all recorded events as a history."""
         with self._lock:
             self._file.close()
             return History(self._events)

@@ -1,7 +1,7 @@
-"""What a round is: all of it follows from the seed.
+"""The plan of a round with one broker; the seed determines all of it.
 
-Each part draws from random numbers of its own, so that a seed still means the same faults when a
-workload begins to draw more.
+Each part has its own random numbers, so that a seed keeps its faults when a workload draws more
+numbers.
 """
 
 from __future__ import annotations
@@ -22,25 +22,30 @@ DURATION_S_MAX = {
     "restart": 0.3,
     "slow": 1.5,
 }
-"""How long the broker is paused, starved or away; with its own start a round stays at 3 to 6 s."""
+"""The longest time for which a broker is paused, starved or down.
+
+With the start of the broker, a round takes 3 to 6 seconds.
+"""
 DISK_ROOM_BYTES_MAX = 200_000
 SPARE_DESCRIPTORS_MAX = 6
 
 
-class FaultKind(StrEnum):
+class BrokerFaultKind(StrEnum):
     KILL = "kill"
     PAUSE = "pause"
     RESTART = "restart"
     DESCRIPTORS = "descriptors"
     DISK = "disk"
     SLOW = "slow"
-    """Stops of the whole process, too short for anybody's timeout, as a disk that is busy with
-    others makes them: one loop waits for its writes. No file layer with delays, nor a throttled
-    device: a control group's limits do not reach writes to the page cache."""
+    """Stops of the whole process that are shorter than all timeouts, as on a slow disk.
+
+    The broker's one loop waits for its writes. A file layer with delays or a throttled device would
+    not do: the limits of a control group do not apply to writes to the page cache.
+    """
 
 
 class Reading(StrEnum):
-    """What the broker goes through, with all clients gone, before the end state is read."""
+    """What happens to the broker, after all clients have ended, before the end state is read."""
 
     AT_ONCE = "at once"
     RESTARTED = "restarted"
@@ -48,26 +53,26 @@ class Reading(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
-    """One fault: `after_s` after the last one was over, for `duration_s`.
+class BrokerFault:
+    """A fault that begins `after_s` after the last one has ended, and takes `duration_s`.
 
-    `again_after_s` is for a kill: the broker is started and killed once more that much later, as
-    it recovers; None is no second time. `ended_by` is how a starved broker is ended before it is
-    given back what it lacks: KILL, RESTART or not at all.
+    A killed broker is started and, `again_after_s` later, killed once more during its recovery;
+    None means no second kill. `ended_by` says how a starved broker is ended before it gets its
+    resources back: KILL, RESTART or not at all.
     """
 
-    kind: FaultKind
+    kind: BrokerFaultKind
     after_s: float
     duration_s: float
     again_after_s: float | None = None
-    ended_by: FaultKind | None = None
+    ended_by: BrokerFaultKind | None = None
     room_bytes: int = 0
     spare_descriptors: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class RoundPlan:
-    """What clients have to know of a round."""
+    """The part of a round's plan that clients need."""
 
     seed: int
     workload: str
@@ -76,18 +81,23 @@ class RoundPlan:
     topic_configs: dict[str, str]
     partitions: int
     rate_max: int
-    """Records a second of one producer: load, but no more than is written again soon after a fault,
-    one batch a record."""
+    """Limit on the records of one producer in a second.
+
+    It makes load, but no more than can be sent again soon after a fault with one record in each
+    batch.
+    """
     waiting_max: int
-    """Records of one producer without an answer: who has more writes no others, so that they do not
-    get too old on a slow machine."""
+    """Limit on a producer's records without an answer; at the limit it sends no more.
+
+    So records do not expire on a slow machine.
+    """
 
 
 @dataclass(frozen=True, slots=True)
-class Plan(RoundPlan):
-    """A round with one broker."""
+class BrokerPlan(RoundPlan):
+    """The plan of a round with one broker."""
 
-    faults: tuple[Fault, ...]
+    faults: tuple[BrokerFault, ...]
     reading: Reading
 
 
@@ -96,11 +106,11 @@ def stream_of(seed: int, part: str) -> random.Random:
     return random.Random(f"{seed}/{part}")
 
 
-def draw(seed: int, kinds: Sequence[FaultKind], workloads: Sequence[str]) -> Plan:
-    """The round of `seed`, with faults of these kinds only."""
+def draw(seed: int, kinds: Sequence[BrokerFaultKind], workloads: Sequence[str]) -> BrokerPlan:
+    """The plan of `seed`, with faults of these kinds only."""
     rng = stream_of(seed, "plan")
     load_s = round(rng.uniform(LOAD_S_MIN, LOAD_S_MAX), 3)
-    return Plan(
+    return BrokerPlan(
         seed=seed,
         workload=stream_of(seed, "workload").choice(workloads),
         load_s=load_s,
@@ -114,18 +124,20 @@ def draw(seed: int, kinds: Sequence[FaultKind], workloads: Sequence[str]) -> Pla
     )
 
 
-def _faults(rng: random.Random, load_s: float, kinds: Sequence[FaultKind]) -> tuple[Fault, ...]:
+def _faults(
+    rng: random.Random, load_s: float, kinds: Sequence[BrokerFaultKind]
+) -> tuple[BrokerFault, ...]:
     count = rng.randint(1, FAULTS_MAX)
     return tuple(_fault(rng, load_s / (count + 1), rng.choice(kinds)) for _ in range(count))
 
 
-def _fault(rng: random.Random, gap_s: float, kind: FaultKind) -> Fault:
-    return Fault(
+def _fault(rng: random.Random, gap_s: float, kind: BrokerFaultKind) -> BrokerFault:
+    return BrokerFault(
         kind,
         after_s=round(rng.uniform(0.1, gap_s), 3),
         duration_s=round(rng.uniform(0.0, DURATION_S_MAX[kind]), 3),
         again_after_s=rng.choice([None, None, round(rng.uniform(0.0, 0.5), 3)]),
-        ended_by=rng.choice([None, None, FaultKind.KILL, FaultKind.RESTART]),
+        ended_by=rng.choice([None, None, BrokerFaultKind.KILL, BrokerFaultKind.RESTART]),
         room_bytes=rng.choice([0, rng.randrange(DISK_ROOM_BYTES_MAX)]),
         spare_descriptors=rng.randint(0, SPARE_DESCRIPTORS_MAX),
     )

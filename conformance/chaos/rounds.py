@@ -1,4 +1,4 @@
-"""One round: a broker, its clients, the faults of the plan, and the verdict."""
+"""Runs one round: a broker, its clients, the faults of the plan, and the checks."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from pathlib import Path
 
 from kwire.conformance.chaos.checks import Violation, violations
 from kwire.conformance.chaos.disk import disk_at
-from kwire.conformance.chaos.faults import Nemesis
+from kwire.conformance.chaos.faults import BrokerNemesis
 from kwire.conformance.chaos.history import JUDGE, NEMESIS, History, Recorder, Type
-from kwire.conformance.chaos.plan import FaultKind, Plan, Reading
-from kwire.conformance.chaos.subject import Subject
+from kwire.conformance.chaos.plan import BrokerFaultKind, BrokerPlan, Reading
+from kwire.conformance.chaos.subject import ChaosSubject
 from kwire.conformance.chaos.watchdog import native_stacks
 from kwire.conformance.chaos.wire import Link, Refused
-from kwire.conformance.chaos.workloads import WORKLOADS, Client, Stage, Workload
+from kwire.conformance.chaos.workloads import WORKLOADS, Workload, WorkloadClient, WorkloadStage
 from kwire.conformance.chaos.workloads.workload import RECOVERY_S
 
 HISTORY_FILE = "history.jsonl"
@@ -28,25 +28,25 @@ POLL_S = 0.05
 SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
 
 CLIENT_END_S = 3 * RECOVERY_S
-"""Of a client that was told to stop: it waits RECOVERY_S for its answers, then closes."""
+"""Limit for a client to end: it waits RECOVERY_S for its answers and then closes."""
 
 
 class ClientHangs(RuntimeError):
-    """A client's thread did not end: the round cannot be judged."""
+    """The thread of a client did not end, so the round has no result."""
 
 
-MakeSubject = Callable[[Path, Mapping[str, str]], Subject]
+MakeSubject = Callable[[Path, Mapping[str, str]], ChaosSubject]
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What a round has found.
+class RoundVerdict:
+    """The result of a round.
 
-    `disk` is the way in which the disk could be filled; `not_ok` counts the operations that the
-    faults made fail, or left in doubt.
+    `disk` is the way in which the disk can be filled. `not_ok` counts the operations that failed or
+    whose effect is unknown because of the faults.
     """
 
-    plan: Plan
+    plan: BrokerPlan
     disk: str
     operations: int
     not_ok: int
@@ -55,56 +55,56 @@ class Verdict:
 
     @property
     def notes(self) -> str:
-        """How the disk was filled, if it was."""
-        filled = any(fault.kind is FaultKind.DISK for fault in self.plan.faults)
+        """How the disk was filled, or nothing if it was not."""
+        filled = any(fault.kind is BrokerFaultKind.DISK for fault in self.plan.faults)
         return f"disk: {self.disk}" if filled else ""
 
 
-def run(plan: Plan, make_subject: MakeSubject, directory: Path) -> Verdict:
-    """Carry out a round in `directory`, which keeps history and broker log.
+def run(plan: BrokerPlan, make_subject: MakeSubject, directory: Path) -> RoundVerdict:
+    """Run a round in `directory`, which receives the history and the broker's log.
 
-    Raises SubjectFailed when the broker does not start on a sound machine, ClientHangs.
+    Raises SubjectFailed if the broker does not start without a fault, and ClientHangs.
     """
-    began = time.monotonic()
+    start = time.monotonic()
     recorder = Recorder(directory / HISTORY_FILE)
-    with disk_at(_made(directory / "data")) as disk:
+    with disk_at(_created(directory / "data")) as disk:
         settings = {**SETTINGS, **plan.broker_settings, **WORKLOADS[plan.workload].broker_settings}
         subject = make_subject(directory, settings)
         try:
             subject.start()
-            stage = Stage(plan, (subject.address,), recorder)
+            stage = WorkloadStage(plan, (subject.address,), recorder)
             workload = WORKLOADS[plan.workload](stage)
-            nemesis = Nemesis(subject, disk, recorder)
-            load(workload, stage, lambda: nemesis.bring_all(plan.faults))
+            nemesis = BrokerNemesis(subject, disk, recorder)
+            load(workload, stage, lambda: nemesis.inject_all(plan.faults))
             _judge_the_end(workload, stage, subject, plan.reading)
         finally:
             subject.kill()
             history = recorder.close()
-        return _verdict(plan, disk.name, history, workload, time.monotonic() - began)
+        return _verdict(plan, disk.name, history, workload, time.monotonic() - start)
 
 
-def _made(directory: Path) -> Path:
+def _created(directory: Path) -> Path:
     directory.mkdir(parents=True)
     return directory
 
 
 def _verdict(
-    plan: Plan, disk: str, history: History, workload: Workload, seconds: float
-) -> Verdict:
-    found = violations(history, workload.checks)
+    plan: BrokerPlan, disk: str, history: History, workload: Workload, seconds: float
+) -> RoundVerdict:
     outcomes = [operation.ok for operation in history.all_operations()]
-    return Verdict(plan, disk, len(outcomes), outcomes.count(False), seconds, found)
+    found_violations = violations(history, workload.checks)
+    return RoundVerdict(plan, disk, len(outcomes), outcomes.count(False), seconds, found_violations)
 
 
-def load(workload: Workload, stage: Stage, bring_faults: Callable[[], None]) -> None:
-    """Clients at work under faults; returns when all of them have finished."""
+def load(workload: Workload, stage: WorkloadStage, inject_faults: Callable[[], None]) -> None:
+    """Run the clients during the faults; returns when all clients have ended."""
     with stage.linked() as link:
         patiently(stage, "prepare", lambda: workload.prepare(link) or True)
         with at_work(workload.readers()):
             with at_work(workload.writers()):
-                over = time.monotonic() + stage.plan.load_s
-                bring_faults()
-                time.sleep(max(over - time.monotonic(), 0.0))
+                end = time.monotonic() + stage.plan.load_s
+                inject_faults()
+                time.sleep(max(end - time.monotonic(), 0.0))
             patiently(
                 stage,
                 "catch_up",
@@ -114,16 +114,19 @@ def load(workload: Workload, stage: Stage, bring_faults: Callable[[], None]) -> 
 
 
 def patiently(
-    stage: Stage, f: str, work: Callable[[], bool], progress: Callable[[], object] = lambda: None
+    stage: WorkloadStage,
+    f: str,
+    work: Callable[[], bool],
+    progress: Callable[[], object] = lambda: None,
 ) -> None:
-    """Do what a broker that is well must allow sooner or later; a violation if it does not.
+    """Repeat `work` until it returns true; records a violation if that takes too long.
 
-    It has RECOVERY_S from the last change of `progress` on.
+    A broker without faults must allow it within RECOVERY_S after the last change of `progress`.
     """
     begun = stage.recorder.invoke(JUDGE, f)
     deadline, seen = time.monotonic() + RECOVERY_S, None
     while True:
-        error = "never came true"
+        error = "never succeeded"
         try:
             if work():
                 stage.recorder.end(begun, Type.OK)
@@ -140,23 +143,24 @@ def patiently(
 
 
 @contextmanager
-def at_work(clients: list[Client]) -> Iterator[None]:
-    """Each client in its thread; what one of them raises is raised here.
+def at_work(clients: list[WorkloadClient]) -> Iterator[None]:
+    """Run each client in a thread; an exception of a client is raised here.
 
-    Where the block itself fails, that is told and not what comes of it: clients of a broker that
-    does not come up again do not end in time, either.
+    An exception of the block itself takes precedence over its consequences: clients of a broker
+    that does not start again do not end in time, either.
     """
     stop = threading.Event()
     failures: list[BaseException] = []
 
-    def work(client: Client) -> None:
+    def work(client: WorkloadClient) -> None:
         try:
             client.run(stop)
-        except BaseException as failure:  # raised in the main thread, below
+        except BaseException as failure:  # raised again in the main thread, below
             failures.append(failure)
 
     threads = [
-        threading.Thread(target=work, args=[each], name=each.name, daemon=True) for each in clients
+        threading.Thread(target=work, args=[client], name=client.name, daemon=True)
+        for client in clients
     ]
     for thread in threads:
         thread.start()
@@ -174,7 +178,11 @@ def at_work(clients: list[Client]) -> Iterator[None]:
 
 
 def _wait_for(threads: list[threading.Thread]) -> None:
-    """Raises ClientHangs if one does not end, with all stacks on stderr, also of native threads."""
+    """Wait for the end of all threads.
+
+    If one does not end, this prints the stacks of all threads, native ones too, and raises
+    ClientHangs.
+    """
     deadline = time.monotonic() + CLIENT_END_S
     for thread in threads:
         thread.join(max(deadline - time.monotonic(), 0.0))
@@ -184,7 +192,9 @@ def _wait_for(threads: list[threading.Thread]) -> None:
             raise ClientHangs(f"{thread.name} did not end within {CLIENT_END_S:g} s")
 
 
-def _judge_the_end(workload: Workload, stage: Stage, subject: Subject, reading: Reading) -> None:
+def _judge_the_end(
+    workload: Workload, stage: WorkloadStage, subject: ChaosSubject, reading: Reading
+) -> None:
     if reading is Reading.KILLED:
         subject.kill()
         subject.start()
@@ -196,11 +206,11 @@ def _judge_the_end(workload: Workload, stage: Stage, subject: Subject, reading: 
     end_subject(stage, subject)
 
 
-def end_subject(stage: Stage, subject: Subject) -> None:
-    """The broker's end, and what it has said that it should not have."""
+def end_subject(stage: WorkloadStage, subject: ChaosSubject) -> None:
+    """Stop the broker, and record the lines of its log that must not occur."""
     _stop(stage, subject)
-    said = subject.log_file.read_text(errors="replace").splitlines()
-    unhandled = [line for line in said if any(sign in line for sign in subject.unhandled)]
+    lines = subject.log_file.read_text(errors="replace").splitlines()
+    unhandled = [line for line in lines if any(sign in line for sign in subject.unhandled)]
     stage.recorder.note(NEMESIS, "broker_log", unhandled=unhandled)
 
 
@@ -209,7 +219,7 @@ def concluded(workload: Workload, link: Link) -> bool:
     return True
 
 
-def _stop(stage: Stage, subject: Subject) -> None:
+def _stop(stage: WorkloadStage, subject: ChaosSubject) -> None:
     begun = stage.recorder.invoke(NEMESIS, "stop")
     status = subject.stop()
     clean = status in subject.stop_statuses

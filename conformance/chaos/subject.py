@@ -1,4 +1,4 @@
-"""The broker that a round is about, as a process that one can do things to."""
+"""The tested broker of a round, as a process that can be killed, paused and starved."""
 
 from __future__ import annotations
 
@@ -17,27 +17,29 @@ from typing import Any
 
 from kwire.conformance import apache_kafka
 from kwire.conformance.apache_kafka import ApacheKafka
-from kwire.conformance.wire.broker import Broker, NotReady
+from kwire.conformance.wire.broker import NotReady, RemoteBroker
 from kwire.testing.hosting.ending import end
 from kwire.testing.hosting.ports import free_port
 
 START_TIMEOUT_S = 300.0
-"""A start takes a second, and a hundred times that where a hundred processes want its core: this
-tells of a broker that hangs.  One that has ended is noticed at once."""
+"""Limit for a start; only a broker that hangs exceeds it, since an ended one is noticed at once.
+
+A start takes a second, and a hundred times that if a hundred processes share a core.
+"""
 STOP_TIMEOUT_S = 120.0
 POLL_S = 0.01
 
 
 class SubjectFailed(RuntimeError):
-    """The broker did not start; the message ends with what it said."""
+    """The broker did not start; the message ends with its output."""
 
 
 @dataclass
-class Subject:
-    """One broker over its life; it keeps its port and its data through as many processes as needed.
+class ChaosSubject:
+    """One broker, which keeps its port and data over several processes.
 
-    `unhandled` are words that its log may not hold; `stop_statuses` how it may end after SIGTERM;
-    `ends_when_starved` says that it halts by design when its last log directory fails.
+    `unhandled` are words that its log must not contain. `stop_statuses` are its exit statuses after
+    SIGTERM. `ends_when_starved` says that it halts by design when its last log directory fails.
     """
 
     command: list[str]
@@ -58,7 +60,7 @@ class Subject:
         assert self.process is not None, "not started"
         return self.process.pid
 
-    # -- its life
+    # Start and end
 
     def spawn(self) -> None:
         """Start the process and return at once."""
@@ -69,44 +71,44 @@ class Subject:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                start_new_session=True,  # Ctrl-C is for the round, which then ends its broker
+                start_new_session=True,  # Ctrl-C goes to the round, which then ends its broker
             )
 
     def start(self) -> None:
-        """Start it and return once it answers. Raises SubjectFailed."""
+        """Start the process and wait until the broker answers. Raises SubjectFailed."""
         self.spawn()
         deadline = time.monotonic() + START_TIMEOUT_S
         while not self._answers():
             status = self.ended()
             if status is not None or time.monotonic() > deadline:
                 self.kill()
-                said = self.log_file.read_text(errors="replace")[-3000:]
-                raise SubjectFailed(f"the broker did not start (status {status}):\n{said}")
+                output = self.log_file.read_text(errors="replace")[-3000:]
+                raise SubjectFailed(f"the broker did not start (status {status}):\n{output}")
             time.sleep(POLL_S)
 
     def _answers(self) -> bool:
         with contextlib.suppress(OSError, NotReady):
-            Broker(self.address).meet()
+            RemoteBroker(self.address).read_versions_and_ids()
             return True
         return False
 
     def ended(self) -> int | None:
-        """The status of a process that has ended by itself, None while it runs."""
+        """The exit status of a process that has ended by itself; None while it runs."""
         return None if self.process is None else self.process.poll()
 
     def kill(self) -> None:
-        """SIGKILL, and wait for the end."""
+        """Kill the process (SIGKILL) and wait for its end."""
         process, self.process = self.process, None
         if process is not None:
             process.kill()
             process.wait()
 
     def stop(self) -> int:
-        """SIGTERM; the exit status, -9 if it had to be killed."""
+        """Stop the process (SIGTERM); its exit status, or -9 if it had to be killed."""
         process, self.process = self.process, None
         return 0 if process is None else end(process, patience_s=STOP_TIMEOUT_S)
 
-    # -- what is done to it
+    # Faults
 
     def pause(self) -> None:
         os.kill(self.pid, signal.SIGSTOP)
@@ -115,9 +117,10 @@ class Subject:
         os.kill(self.pid, signal.SIGCONT)
 
     def limit_descriptors(self, spare: int) -> Callable[[], None]:
-        """Let the process open `spare` more files or sockets and no more; gives the undoing.
+        """Let the process open only `spare` more files or sockets; returns the function that undoes
+        it.
 
-        What it has open stays open. A process that ended meanwhile has no limit to give back.
+        Open files stay open. The undo function ignores a process that has ended meanwhile.
         """
         pid = self.pid
         taken = {int(name) for name in os.listdir(f"/proc/{pid}/fd")}
@@ -133,12 +136,12 @@ class Subject:
         return undo
 
 
-def kwire(directory: Path, settings: Mapping[str, str]) -> Subject:
-    """`kwire serve` of this installation, its data and log in `directory`."""
+def kwire(directory: Path, settings: Mapping[str, str]) -> ChaosSubject:
+    """A broker of this kwire installation, with its data and log in `directory`."""
     data_dir, port = _data_dir(directory), free_port()
     own = {"listeners": f"PLAINTEXT://127.0.0.1:{port}", "log.dirs": str(data_dir)}
     sets = [f"--set={name}={value}" for name, value in (dict(settings) | own).items()]
-    return Subject(
+    return ChaosSubject(
         [sys.executable, "-m", "kwire.cli", "serve", *sets],
         ("127.0.0.1", port),
         data_dir,
@@ -147,12 +150,12 @@ def kwire(directory: Path, settings: Mapping[str, str]) -> Subject:
     )
 
 
-def apache(directory: Path, settings: Mapping[str, str]) -> Subject:
-    """Apache Kafka, one node."""
+def apache(directory: Path, settings: Mapping[str, str]) -> ChaosSubject:
+    """A node of Apache Kafka."""
     data_dir = _data_dir(directory)
     node = ApacheKafka(directory, settings=settings)
     node.format()
-    return Subject(
+    return ChaosSubject(
         apache_kafka.command("kafka.Kafka", [directory / "server.properties"], jvm=node.jvm),
         ("localhost", node.port),
         data_dir,
@@ -168,7 +171,7 @@ def _data_dir(directory: Path) -> Path:
     return data_dir
 
 
-SUBJECTS: Mapping[str, Callable[[Path, Mapping[str, str]], Subject]] = {
+SUBJECTS: Mapping[str, Callable[[Path, Mapping[str, str]], ChaosSubject]] = {
     "kwire": kwire,
     "apache": apache,
 }

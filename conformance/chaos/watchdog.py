@@ -1,7 +1,7 @@
-"""A command that runs in a process of its own until a deadline, and the stacks of one that hangs.
+"""Runs a command in a process of its own with a deadline, and shows the stacks if it hangs.
 
-A client library can block with Python's global lock held, and then no thread of that process can
-notice it.  So another process keeps the deadline.
+A client library can block while it holds Python's global lock, and then no thread of its process
+can notice it. So another process watches the deadline.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import Final
 
 DUMP_S: Final = 10.0
-"""How long faulthandler may take to write the stacks of all threads."""
+"""Time in which faulthandler must write the stacks of all threads."""
 GDB_S: Final = 60.0
 KILLED: Final = (-signal.SIGKILL, 128 + signal.SIGKILL)
-"""What `timeout` ends with after it has killed its command, and itself with it."""
+"""Exit statuses of `timeout` after it has killed its command, and itself with it."""
 FRAMES_MAX: Final = 14
-"""Of each native thread: below come the same frames of the thread's start."""
+"""Frames of each native thread; the rest only show how the thread was started."""
 CLEANUP_S: Final = 60.0
-"""How long a process may clean up after SIGTERM: it stops three brokers and a ZooKeeper."""
+"""Time in which a process must clean up after SIGTERM; it stops three brokers and a ZooKeeper."""
 
 
 def run(
@@ -33,8 +33,9 @@ def run(
 ) -> int | None:
     """The exit status of the command, or None if it was killed at the deadline.
 
-    Output and errors are appended to `output`, and the stacks after the deadline.  The command must
-    write the stacks of its threads when it gets SIGUSR1.  No descendant of the process is left.
+    Its output and errors are appended to `output`, and so are the stacks after the deadline. The
+    command must write the stacks of its threads when it gets SIGUSR1. All its descendants are
+    ended.
     """
     with output.open("ab") as file:
         process = subprocess.Popen(
@@ -43,7 +44,7 @@ def run(
             stdout=file,
             stderr=file,
             env=environ,
-            start_new_session=True,  # Ctrl-C is for this process, which ends the other one
+            start_new_session=True,  # Ctrl-C goes to this process, which ends the other one
         )
     try:
         return process.wait(deadline_s)
@@ -61,10 +62,10 @@ def run(
 
 
 def native_stacks(pid: int) -> str:
-    """What gdb shows of each thread of a process, or why there are no stacks.
+    """The stacks of all threads of a process as gdb prints them, or why there are none.
 
-    The process may be this one, which gdb stops meanwhile: it can neither read a pipe nor end gdb
-    in time.  So gdb writes to a file, and another process, `timeout`, keeps the time.
+    The process may be this one. gdb stops it meanwhile, so that it can neither read a pipe nor end
+    gdb in time. So gdb writes to a file, and another process, `timeout`, watches the time.
     """
     if shutil.which("gdb") is None or shutil.which("timeout") is None:
         return "no native stacks: gdb or timeout is not installed\n"
@@ -82,7 +83,7 @@ def native_stacks(pid: int) -> str:
 
 
 def _end_tree(process: subprocess.Popen[bytes]) -> None:
-    """End a process with SIGTERM; where that does not help, kill it with all its descendants."""
+    """End a process with SIGTERM; if it does not end, kill it and all its descendants."""
     if process.poll() is not None:
         return
     started = descendants(process.pid)  # orphans have another parent, so list them first
@@ -106,6 +107,6 @@ def descendants(pid: int) -> list[int]:
         child, parent = map(int, line.split())
         children[parent].append(child)
     reached = [pid]
-    for each in reached:
-        reached += children[each]
+    for parent in reached:
+        reached += children[parent]
     return reached[1:]

@@ -1,4 +1,4 @@
-"""What a round asks the broker itself, with this project's own codecs."""
+"""The requests that a round itself sends to the broker, with this project's own codecs."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ from kwire.codecs.messages.offset_commit import (
 from kwire.codecs.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from kwire.codecs.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kwire.codecs.primitives import Message
-from kwire.conformance.wire.broker import GROUP, Broker
-from kwire.conformance.wire.peer import Address, Peer, Reply, Silent
+from kwire.conformance.wire.broker import GROUP, RemoteBroker
+from kwire.conformance.wire.peer import Address, ClientConnection, Reply, Silent
 
 EARLIEST, LATEST = -2, -1
 FETCH_BYTES_MAX = 1 << 20
 REPLY_TIMEOUT_S = 15.0
-"""Longer than any pause; whoever says nothing for so long is SILENT."""
+"""Longer than any pause; a broker that takes longer counts as SILENT."""
 BY_NAME_MAX = {
     ProduceRequest: 12,
     FetchRequest: 12,
@@ -52,17 +52,17 @@ BY_NAME_MAX = {
     OffsetCommitRequest: 9,
     OffsetFetchRequest: 7,
 }
-"""The newest versions that name a topic, or one group, instead of an id or several."""
+"""The newest versions that name a topic instead of its id, or one group instead of several."""
 
 
 MARKERS = {ControlType.COMMIT: "commit", ControlType.ABORT: "abort"}
 
 
-class Found(NamedTuple):
-    """A record as the log has it.
+class LogRecord(NamedTuple):
+    """A record in the log.
 
     `kind` is "plain", "transactional", or for control records "commit", "abort" or "control".
-    `epoch` is its producer's, `sequence` that of its batch's first record.
+    `epoch` is the producer's, and `sequence` is that of the first record of its batch.
     """
 
     offset: int
@@ -82,7 +82,7 @@ def _kind(header: BatchHeader, record: Record) -> str:
 
 
 class Refused(RuntimeError):
-    """No answer, or an error code: the message is its name, or SILENT or CLOSED."""
+    """No response, or an error code; the message is its name, or SILENT or CLOSED."""
 
     def __init__(self, error: str) -> None:
         super().__init__(error)
@@ -90,7 +90,7 @@ class Refused(RuntimeError):
 
 
 def check(error_code: int) -> None:
-    """Raises Refused for anything but NONE."""
+    """Raise Refused for every error code but NONE."""
     if error_code != ErrorCode.NONE:
         raise Refused(ErrorCode(error_code).name)
 
@@ -101,15 +101,15 @@ def topic_names(reply: MetadataResponse) -> list[str]:
 
 
 class Link:
-    """A client that asks one thing after the other, and connects again when it has to.
+    """A client that sends one request after the other, and reconnects when needed.
 
-    All methods raise Refused.  `patience_s` is how long it waits for a reply, from now on.
+    All methods raise Refused. `patience_s` is the timeout of later responses, in seconds.
     """
 
     def __init__(self, address: Address) -> None:
         self.patience_s = REPLY_TIMEOUT_S
-        self._broker = Broker(address)
-        self._peer: Peer | None = None
+        self._broker = RemoteBroker(address)
+        self._peer: ClientConnection | None = None
 
     def close(self) -> None:
         peer, self._peer = self._peer, None
@@ -117,16 +117,16 @@ class Link:
             peer.close()
 
     def forget(self) -> None:
-        """Who answers for what may be another one by now; a lone broker is not."""
+        """Forget which broker is responsible for what; a single broker always is."""
 
     def ask(self, request: Message) -> Any:  # noqa: ANN401 - any response
-        """The answer to a request."""
+        """The response to a request."""
         assert request.API_KEY is not None
         try:
             if not self._broker.served:
-                self._broker.meet()
+                self._broker.read_versions_and_ids()
             if self._peer is None or not self._peer.usable:
-                self._peer = Peer(self._broker.address)
+                self._peer = ClientConnection(self._broker.address)
         except (OSError, RuntimeError) as error:
             raise Refused("CLOSED") from error
         newest = BY_NAME_MAX.get(type(request), request.MAX_VERSION)
@@ -137,7 +137,7 @@ class Link:
             return outcome.message
         raise Refused("SILENT" if isinstance(outcome, Silent) else "CLOSED")
 
-    # -- topics and ids
+    # Topics and producer ids
 
     def create_topic(self, name: str, partitions: int, configs: dict[str, str]) -> None:
         settings = [CreatableTopicConfig(key, value) for key, value in configs.items()]
@@ -157,12 +157,12 @@ class Link:
         producer_id: int = reply.producer_id
         return producer_id
 
-    # -- records
+    # Records
 
     def produce(
         self, topic: str, partition: int, value: bytes, now_ms: int, key: bytes | None = None
     ) -> int:
-        """Write one record, once, with acks=all; its offset."""
+        """Write one record with acks=all, without retries; its offset."""
         batch = bytes(build([Record(0, now_ms, key, value, [])]))
         data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(partition, batch)])
         reply = self.ask(ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=[data]))
@@ -174,28 +174,31 @@ class Link:
     def offsets(
         self, topic: str, partitions: Sequence[int], timestamp: int, *, stable: bool = False
     ) -> dict[int, int]:
-        """EARLIEST or LATEST offsets by partition; `stable`: LATEST is the last stable offset."""
+        """EARLIEST or LATEST offset by partition; with `stable`, LATEST is the last stable
+        offset."""
         wanted = [ListOffsetsPartition(index, -1, timestamp) for index in partitions]
         request = ListOffsetsRequest(
             replica_id=-1, isolation_level=int(stable), topics=[ListOffsetsTopic(topic, wanted)]
         )
-        found = self.ask(request).topics[0].partitions
-        for answer in found:
+        answers = self.ask(request).topics[0].partitions
+        for answer in answers:
             check(answer.error_code)
-        return {answer.partition_index: answer.offset for answer in found}
+        return {answer.partition_index: answer.offset for answer in answers}
 
     def read(
         self, topic: str, partition: int, start: int, end: int
     ) -> Iterator[tuple[int, bytes | None]]:
-        """(offset, value) of everything from `start` to `end`; None for a control record."""
-        for found in self.entries(topic, partition, start, end):
-            data = found.kind in ("plain", "transactional")
-            yield found.offset, found.value if data else None
+        """(offset, value) of each record from `start` to `end`; the value of a control record is
+        None."""
+        for record in self.entries(topic, partition, start, end):
+            data = record.kind in ("plain", "transactional")
+            yield record.offset, record.value if data else None
 
-    def entries(self, topic: str, partition: int, start: int, end: int) -> Iterator[Found]:
-        """Everything from `start` to `end`, as READ_UNCOMMITTED gives it.
+    def entries(self, topic: str, partition: int, start: int, end: int) -> Iterator[LogRecord]:
+        """Each record from `start` to `end`, as READ_UNCOMMITTED returns it.
 
-        Every batch's CRC is checked.  Ends early where there is no whole batch: a hole.
+        This checks every batch's CRC. It ends early if the broker returns no complete batch, which
+        shows as a hole.
         """
         position, before = start, -1
         while before < position < end:
@@ -207,7 +210,7 @@ class Link:
                     if position <= record.offset < end:
                         kind, value = _kind(header, record), record.value or b""
                         producer = header.producer_epoch, header.base_sequence
-                        yield Found(
+                        yield LogRecord(
                             record.offset, kind, header.producer_id, record.key, value, *producer
                         )
                 position = header.last_offset + 1
@@ -227,31 +230,31 @@ class Link:
         check(answer.error_code)
         return bytes(answer.records or b"")
 
-    # -- groups
+    # Groups
 
     def find_coordinator(self, key: str, key_type: int = GROUP) -> None:
-        """Whoever asks first has the internal topic made."""
+        """Find the coordinator of a key; the first such request creates the internal topic."""
         reply = self.ask(FindCoordinatorRequest(key=key, key_type=key_type))
         check(reply.error_code)
 
     def commit(self, group: str, topic: str, offsets: dict[int, int]) -> None:
-        """Commit for a group that has no members."""
-        wanted = [OffsetCommitRequestPartition(*each) for each in offsets.items()]
+        """Commit offsets of a group that has no members."""
+        wanted = [OffsetCommitRequestPartition(index, offset) for index, offset in offsets.items()]
         topics = [OffsetCommitRequestTopic(name=topic, partitions=wanted)]
         reply = self.ask(OffsetCommitRequest(group_id=group, topics=topics))
         for answer in reply.topics[0].partitions:
             check(answer.error_code)
 
     def committed(self, group: str, topic: str, partitions: Sequence[int]) -> dict[int, int]:
-        """The group's committed offsets; partitions without one are left out.
+        """The group's committed offsets by partition; partitions without one are missing.
 
-        Only stable ones: a transaction that is to commit may still change the others, after its
-        producer has been told that it did (KIP-447).
+        Only stable ones: a committed transaction may still change the others after its producer has
+        got the response (KIP-447).
         """
         wanted = OffsetFetchRequestTopic(name=topic, partition_indexes=list(partitions))
         reply = self.ask(OffsetFetchRequest(group_id=group, topics=[wanted], require_stable=True))
         check(reply.error_code)
-        found = [answer for each in reply.topics for answer in each.partitions]
-        for answer in found:
+        answers = [answer for topic_data in reply.topics for answer in topic_data.partitions]
+        for answer in answers:
             check(answer.error_code)
-        return {a.partition_index: a.committed_offset for a in found if a.committed_offset >= 0}
+        return {a.partition_index: a.committed_offset for a in answers if a.committed_offset >= 0}

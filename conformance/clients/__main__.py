@@ -16,22 +16,22 @@ from rich.table import Table
 
 from kwire.conformance import clusters, local
 from kwire.conformance.clients import more_listeners
-from kwire.conformance.clients.results import AllowList, Comparison, Outcome, as_junit
-from kwire.conformance.clients.suites import NotRun, Suite, suites
+from kwire.conformance.clients.results import AllowList, SuiteComparison, SuiteOutcome, as_junit
+from kwire.conformance.clients.suites import ClientSuite, NotRun, suites
 
 EXIT_LOST = 1
 EXIT_NOT_RUN = 3
 Start = Callable[[Path, Mapping[str, str]], AbstractContextManager[str]]
 REPORT = Path("artifacts", "clients")
 SHOWN_MAX = 40
-"""Of the tests that are named; all are in the results file."""
+"""Limit on the listed tests; the results file has all of them."""
 
 
 @click.command()
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @click.option(
     "--bootstrap", metavar="HOST:PORT",
-    help="The broker that is judged; without it a fresh kwire is started for each suite.",
+    help="The broker to test; without it a new kwire is started for each suite.",
 )  # fmt: skip
 @click.option("--oracle", is_flag=True, help="Start Apache Kafka instead of kwire.")
 @click.option(
@@ -40,17 +40,17 @@ SHOWN_MAX = 40
 )  # fmt: skip
 @click.option(
     "--zookeeper", is_flag=True,
-    help="Of --brokers: on a ZooKeeper, where Apache Kafka's are 3.9.2.",
+    help="With --brokers: on ZooKeeper; Apache Kafka's version is then 3.9.2.",
 )  # fmt: skip
 @click.option(
     "--against", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="DIR",
-    help="A report of an earlier run, in the allow lists' place: what passed there has to pass.",
+    help="An earlier report, used instead of the allow lists: what passed there must pass.",
 )  # fmt: skip
 @click.option("--update", is_flag=True, help="Add what passes now to the allow lists.")
-@click.option("--test", "tests", multiple=True, metavar="ID", help="Only this; of one suite.")
+@click.option("--test", "tests", multiple=True, metavar="ID", help="Only this test of one suite.")
 @click.option(
     "--report", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
-    default=REPORT, show_default=True, help="Where results, logs and clients.xml (JUnit) go.",
+    default=REPORT, show_default=True, help="Folder for results, logs and clients.xml (JUnit).",
 )  # fmt: skip
 def main(
     names: tuple[str, ...],
@@ -74,17 +74,17 @@ def main(
     """
     chosen = _chosen(names)
     if oracle and (bootstrap or update):
-        raise click.UsageError("--oracle starts a broker of its own, whose results are not kwire's")
+        raise click.UsageError("--oracle starts Apache Kafka, whose results are not kwire's")
     if bootstrap and brokers:
-        raise click.UsageError("--brokers starts them, --bootstrap names those that run")
+        raise click.UsageError("--brokers starts brokers, --bootstrap names running ones; use one")
     if (against or brokers) and update:
-        raise click.UsageError("the allow lists are of what passes on a broker alone")
+        raise click.UsageError("--update needs a single broker, for which the allow lists are")
     if zookeeper and brokers is None:
-        raise click.UsageError("--zookeeper is of --brokers")
+        raise click.UsageError("--zookeeper needs --brokers")
     if tests and len(chosen) != 1:
-        raise click.UsageError("--test wants the name of one suite")
+        raise click.UsageError("--test needs the name of one suite")
     start = _starter(brokers, oracle=oracle, zookeeper=zookeeper)
-    done: list[Comparison] = []
+    done: list[SuiteComparison] = []
     failed: list[str] = []
     for suite in chosen:
         click.echo(f"{suite.name} ...", err=True)
@@ -106,16 +106,16 @@ def main(
     sys.exit(EXIT_NOT_RUN if failed else EXIT_LOST if any(run.lost for run in done) else 0)
 
 
-def _chosen(names: Sequence[str]) -> list[Suite]:
-    found = suites()
-    unknown = [name for name in names if name not in found]
+def _chosen(names: Sequence[str]) -> list[ClientSuite]:
+    all_suites = suites()
+    unknown = [name for name in names if name not in all_suites]
     if unknown:
-        raise click.UsageError(f"no suite {', '.join(unknown)}; there are {', '.join(found)}")
-    return [found[name] for name in names or found]
+        raise click.UsageError(f"no suite {', '.join(unknown)}; there are {', '.join(all_suites)}")
+    return [all_suites[name] for name in names or all_suites]
 
 
 def _starter(brokers: int | None, *, oracle: bool, zookeeper: bool) -> Start:
-    """What starts one broker, or so many, of Apache Kafka's or of kwire's."""
+    """The function that starts one broker or a cluster, of Apache Kafka or of kwire."""
     if brokers is None:
         return local.apache if oracle else local.kwire
     start = clusters.starter(oracle=oracle, zookeeper=zookeeper)
@@ -124,52 +124,60 @@ def _starter(brokers: int | None, *, oracle: bool, zookeeper: bool) -> Start:
 
 @contextlib.contextmanager
 def _brokers(
-    suite: Suite, bootstrap: str | None, start: Start, *, apache: bool
+    suite: ClientSuite, bootstrap: str | None, start: Start, *, apache: bool
 ) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """The addresses given, or those of brokers that live as long as the suite runs; and what `run`
-    is told of more listeners, if the suite has users and the broker is on its own."""
+    """The addresses of the brokers, and the environment variables of additional listeners.
+
+    Without `bootstrap`, the brokers are started and stopped. A single broker has additional
+    listeners if the suite has users.
+    """
     if bootstrap is not None:
         yield bootstrap, {}
         return
     settings = suite.settings(apache=apache)
     with tempfile.TemporaryDirectory(prefix="kwire-clients-") as folder:
         if suite.users and start in (local.apache, local.kwire):
-            with more_listeners.broker(Path(folder), suite.users, settings, apache=apache) as found:
-                yield found
+            with more_listeners.broker(
+                Path(folder), suite.users, settings, apache=apache
+            ) as address_and_variables:
+                yield address_and_variables
         else:
             with start(Path(folder), settings) as addresses:
                 yield addresses, {}
 
 
-def _update(chosen: Sequence[Suite], done: Sequence[Comparison]) -> None:
+def _update(chosen: Sequence[ClientSuite], done: Sequence[SuiteComparison]) -> None:
     folders = {suite.name: suite for suite in chosen}
     for run in done:
         path = folders[run.suite].allow_file
         AllowList.read(path).with_tests(run.gained).write(path)
 
 
-def _show(done: Sequence[Comparison], report: Path) -> None:
-    """The table, the tests that make a difference, and the JUnit file."""
+def _show(done: Sequence[SuiteComparison], report: Path) -> None:
+    """Print the table and the lost and gained tests, and write the JUnit file."""
     table = Table(title="client suites")
     for title in ("suite", "passed", "failed", "skipped", "total", "lost", "gained", "seconds"):
         table.add_column(title, justify="left" if title == "suite" else "right")
     for run in done:
-        counts = [run.count(each) for each in (Outcome.PASS, Outcome.FAIL, Outcome.SKIP)]
+        counts = [
+            run.count(outcome)
+            for outcome in (SuiteOutcome.PASS, SuiteOutcome.FAIL, SuiteOutcome.SKIP)
+        ]
         figures = [*counts, len(run.outcomes), len(run.lost), len(run.gained), int(run.seconds)]
         table.add_row(run.suite, *map(str, figures))
     Console().print(table)
     for run in done:
         lost = [f"{test} ({run.why(test)})" for test in run.lost]
-        _name(f"{run.suite}: on the allow list, and did not pass", lost)
-        _name(f"{run.suite}: passed, and not on the allow list", run.gained)
-        if run.count(Outcome.FAIL):
-            click.echo(f"{run.suite}: what the failing tests said: {run.log}")
+        _list_tests(f"{run.suite}: on the allow list, and did not pass", lost)
+        _list_tests(f"{run.suite}: passed, and not on the allow list", run.gained)
+        if run.count(SuiteOutcome.FAIL):
+            click.echo(f"{run.suite}: output of the failed tests: {run.log}")
     report.mkdir(parents=True, exist_ok=True)
     document = ElementTree.ElementTree(as_junit(done))
     document.write(report / "clients.xml", encoding="utf-8", xml_declaration=True)
 
 
-def _name(title: str, tests: Sequence[str]) -> None:
+def _list_tests(title: str, tests: Sequence[str]) -> None:
     if tests:
         click.echo(f"{title}:")
     for test in tests[:SHOWN_MAX]:

@@ -1,10 +1,10 @@
-"""A pytest plugin of kafka-python's suite: what it would start are listeners of one broker.
+"""A pytest plugin of kafka-python's suite that uses the listeners of a running broker.
 
     PLAIN_BOOTSTRAP=HOST:PORT python -m pytest -p kafka_python_brokers ...
 
-What starts brokers is not in the suite's source archive.  A test that wants a listener with SASL or
-TLS gets the one that `SASL_BOOTSTRAP` or `TLS_BOOTSTRAP` names, or is skipped.  It needs nothing of
-kwire.
+The suite's source archive lacks the code that starts brokers. A test that needs a listener with
+SASL or TLS uses the one in `SASL_BOOTSTRAP` or `TLS_BOOTSTRAP`, or is skipped. The plugin needs
+nothing of kwire.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ ADDRESSES: Final = {
     "SASL_PLAINTEXT": "SASL_BOOTSTRAP",
     "SSL": "TLS_BOOTSTRAP",
 }
-"""The variable with the listener's address, by what the suite calls its transport."""
-Theirs: TypeAlias = Any
-"""Of the suite's own modules, which have no types."""
+"""The variable with a listener's address, by the suite's name of the transport."""
+SuiteObject: TypeAlias = Any
+"""Objects of the suite's own modules, which have no types."""
 PARTITIONS: Final = 4
-"""Of topics that are made by their first use: the brokers' `num.partitions`."""
+"""Partitions of automatically created topics: the brokers' `num.partitions`."""
 AUTHORITY: Final = "TLS_AUTHORITY"
 
 
@@ -35,18 +35,20 @@ def pytest_configure(config: pytest.Config) -> None:
     fixtures = importlib.import_module("test.integration.fixtures")
     folder = tempfile.mkdtemp()
     config.add_cleanup(lambda: shutil.rmtree(folder))
-    fixtures.KafkaFixture.instance = Running(fixtures, Path(folder))
+    fixtures.KafkaFixture.instance = RunningBroker(fixtures, Path(folder))
     fixtures.KafkaFixture.get_topic_names = topic_names
 
 
-class Running:
-    """Stands for what would start a broker."""
+class RunningBroker:
+    """Replaces the suite's class that starts brokers."""
 
-    def __init__(self, fixtures: Theirs, folder: Path) -> None:
+    def __init__(self, fixtures: SuiteObject, folder: Path) -> None:
         self.fixtures = fixtures
         self.folder = folder
 
-    def __call__(self, broker_id: int, *, transport: str = "PLAINTEXT", **more: Theirs) -> Theirs:
+    def __call__(
+        self, broker_id: int, *, transport: str = "PLAINTEXT", **more: SuiteObject
+    ) -> SuiteObject:
         address = os.environ.get(ADDRESSES[transport])
         if address is None:
             pytest.skip(f"there is no listener with {transport}")
@@ -67,8 +69,8 @@ class Running:
         return broker
 
 
-def topic_names(broker: Theirs) -> list[str]:
-    """What the suite asks Apache Kafka's own command."""
+def topic_names(broker: SuiteObject) -> list[str]:
+    """The names of all topics, for which the suite runs a command of Apache Kafka."""
     fixtures, kafka = map(importlib.import_module, ("test.integration.fixtures", "kafka"))
     admin = kafka.KafkaAdminClient(**fixtures.client_params(broker, "names"))
     try:

@@ -1,4 +1,4 @@
-"""More listeners of a suite's broker, for its tests of SASL and TLS."""
+"""Additional listeners of a suite's broker, for its tests of SASL and TLS."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from kwire.codecs.messages.alter_user_scram_credentials import (
 )
 from kwire.conformance import local
 from kwire.conformance.certificates import Certificates
-from kwire.conformance.wire.peer import Peer, Reply
+from kwire.conformance.wire.peer import ClientConnection, Reply
 from kwire.testing.hosting.ports import free_port
 
 SASL_ADDRESS: Final = "SASL_BOOTSTRAP"
 TLS_ADDRESS: Final = "TLS_BOOTSTRAP"
 TLS_AUTHORITY: Final = "TLS_AUTHORITY"
-"""Where `run` finds the listeners' addresses, and the certificate that signed the broker's."""
+"""Environment variables of `run` with the listeners' addresses and the certificate authority."""
 HASHES: Final = {"SCRAM-SHA-256": (1, "sha256"), "SCRAM-SHA-512": (2, "sha512")}
-"""The number of a mechanism in requests, and its hash."""
+"""The number of each SCRAM mechanism in requests, and its hash function."""
 ITERATIONS: Final = 4096
 SALT: Final = b"a salt of the suites"
 _MODULES: Final = "org.apache.kafka.common.security"
 
 
-class User(NamedTuple):
-    """Somebody who logs in by that mechanism."""
+class SuiteUser(NamedTuple):
+    """A user who logs in with that mechanism."""
 
     name: str
     mechanism: str
     password: str
 
 
-def users_in(found: dict[str, str]) -> list[User]:
-    """Of `name=MECHANISM,... password` lines.  Raises ValueError."""
+def users_in(lines: dict[str, str]) -> list[SuiteUser]:
+    """The users of `name=MECHANISM,... password` lines. Raises ValueError."""
     users = []
-    for name, said in found.items():
-        mechanisms, password = said.split()
-        users += [User(name, mechanism, password) for mechanism in mechanisms.split(",")]
+    for name, text in lines.items():
+        mechanisms, password = text.split()
+        users += [SuiteUser(name, mechanism, password) for mechanism in mechanisms.split(",")]
     for user in users:
         if user.mechanism not in {"PLAIN", *HASHES}:
             raise ValueError(f"{user.name}: {user.mechanism} is no mechanism of a suite")
@@ -50,20 +50,22 @@ def users_in(found: dict[str, str]) -> list[User]:
 
 
 class Ports(NamedTuple):
-    """Where a broker on its own listens."""
+    """The ports of a single broker's listeners."""
 
     plain: int
     sasl: int
     tls: int
 
 
-def settings(users: Sequence[User], ports: Ports, certificates: Certificates) -> dict[str, str]:
-    """Of the broker with these listeners."""
+def settings(
+    users: Sequence[SuiteUser], ports: Ports, certificates: Certificates
+) -> dict[str, str]:
+    """The settings of a broker with these listeners."""
     listeners = ",".join(
         f"{name}://localhost:{port}"
         for name, port in zip(("PLAINTEXT", "SASL", "TLS"), ports, strict=True)
     )
-    secrets = {each.name: each.password for each in users}
+    secrets = {user.name: user.password for user in users}
     plain = " ".join(f'user_{name}="{password}"' for name, password in secrets.items())
     jaas = "listener.name.sasl.{}.sasl.jaas.config"
     return {
@@ -73,15 +75,15 @@ def settings(users: Sequence[User], ports: Ports, certificates: Certificates) ->
         "sasl.enabled.mechanisms": ",".join(["PLAIN", *HASHES]),
         jaas.format("plain"): f"{_MODULES}.plain.PlainLoginModule required {plain};",
         **{
-            jaas.format(each.lower()): f"{_MODULES}.scram.ScramLoginModule required;"
-            for each in HASHES
+            jaas.format(mechanism.lower()): f"{_MODULES}.scram.ScramLoginModule required;"
+            for mechanism in HASHES
         },
         **{f"listener.name.tls.{name}": value for name, value in certificates.settings().items()},
     }
 
 
 def of_a_node(given: dict[str, str], controller: int) -> dict[str, str]:
-    """What Apache Kafka needs beside it, where its listeners are given."""
+    """The settings that a node of Apache Kafka needs in addition, if its listeners are given."""
     protocols = given["listener.security.protocol.map"]
     return given | {
         "listeners": f"{given['listeners']},CONTROLLER://localhost:{controller}",
@@ -92,18 +94,19 @@ def of_a_node(given: dict[str, str], controller: int) -> dict[str, str]:
 
 @contextmanager
 def broker(
-    folder: Path, users: Sequence[User], given: dict[str, str], *, apache: bool
+    folder: Path, users: Sequence[SuiteUser], given: dict[str, str], *, apache: bool
 ) -> Iterator[tuple[str, dict[str, str]]]:
-    """One with all three listeners: the address of the plain one, and of the others what `run`
-    finds in its environment.  `given` are the suite's own settings.
+    """A broker with all three listeners and the suite's settings `given`.
+
+    Yields the address of the plain listener, and the environment variables for the other ones.
     """
     ports = Ports(free_port(), free_port(), free_port())
     certificates = Certificates(folder)
-    all_of_it = {**given, **settings(users, ports, certificates)}
+    all_settings = {**given, **settings(users, ports, certificates)}
     if apache:
-        all_of_it = of_a_node(all_of_it, free_port())
+        all_settings = of_a_node(all_settings, free_port())
     start = local.apache if apache else local.kwire
-    with start(folder / "data", all_of_it, port=ports.plain):
+    with start(folder / "data", all_settings, port=ports.plain):
         add_users(ports.plain, users)
         yield (
             f"localhost:{ports.plain}",
@@ -115,27 +118,28 @@ def broker(
         )
 
 
-def add_users(port: int, users: Sequence[User]) -> None:
-    """Those of SCRAM, each by itself: no request may name somebody twice.  The others stand in the
-    broker's settings.
+def add_users(port: int, users: Sequence[SuiteUser]) -> None:
+    """Create the SCRAM users, one in each request, since no request may have a name twice.
+
+    The other users are in the broker's settings.
     """
-    peer = Peer(("localhost", port))
+    peer = ClientConnection(("localhost", port))
     for user in users:
         if user.mechanism in HASHES:
             _add(peer, AlterUserScramCredentialsRequest(upsertions=[_upsertion(user)]))
     peer.close()
 
 
-def _add(peer: Peer, request: AlterUserScramCredentialsRequest) -> None:
+def _add(peer: ClientConnection, request: AlterUserScramCredentialsRequest) -> None:
     assert request.API_KEY is not None
     peer.send(request.API_KEY, 0, request.encode(0))
     outcome = peer.receive()
     assert isinstance(outcome, Reply), outcome
     assert isinstance(outcome.message, AlterUserScramCredentialsResponse)
-    assert not any(each.error_code for each in outcome.message.results), outcome.message
+    assert not any(result.error_code for result in outcome.message.results), outcome.message
 
 
-def _upsertion(user: User) -> ScramCredentialUpsertion:
+def _upsertion(user: SuiteUser) -> ScramCredentialUpsertion:
     number, name = HASHES[user.mechanism]
     salted = hashlib.pbkdf2_hmac(name, user.password.encode(), SALT, ITERATIONS)
     return ScramCredentialUpsertion(user.name, number, ITERATIONS, SALT, salted)

@@ -1,4 +1,4 @@
-"""What a suite's tests came to, and the list of those that must pass."""
+"""The outcomes of a suite's tests, and the list of those that must pass."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Self
 from xml.etree import ElementTree
 
 
-class Outcome(Enum):
-    """What became of one test; the value is its word in a results file."""
+class SuiteOutcome(Enum):
+    """The outcome of one test; the value is its word in a results file."""
 
     PASS = "pass"
     FAIL = "fail"
@@ -21,79 +21,84 @@ class Outcome(Enum):
 
 
 class BadFile(ValueError):
-    """A results file or an allow list does not have the form that it must have."""
+    """A results file or an allow list has a wrong format."""
 
 
-def parse(text: str) -> dict[str, Outcome]:
-    """The outcome by test id of a results file; raises BadFile."""
-    words = {outcome.value: outcome for outcome in Outcome}
-    found: dict[str, Outcome] = {}
+def parse(text: str) -> dict[str, SuiteOutcome]:
+    """The outcome of each test in a results file, by test id. Raises BadFile."""
+    words = {outcome.value: outcome for outcome in SuiteOutcome}
+    outcomes: dict[str, SuiteOutcome] = {}
     for number, line in enumerate(text.splitlines(), 1):
         word, tab, test = line.partition("\t")
         if not tab or not test or word not in words:
             raise BadFile(f"results, line {number}: {line!r}")
-        if test in found:
-            raise BadFile(f"results, line {number}: {test} is there twice")
-        found[test] = words[word]
-    return found
+        if test in outcomes:
+            raise BadFile(f"results, line {number}: {test} occurs twice")
+        outcomes[test] = words[word]
+    return outcomes
 
 
 @dataclass(frozen=True)
 class AllowList:
-    """The tests that must pass, and the comment at the head of their file."""
+    """The tests that must pass, and the comment at the head of the file."""
 
     head: tuple[str, ...]
     tests: frozenset[str]
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Raises BadFile when it is not sorted, or a comment stands between the tests."""
+        """The list in a file. Raises BadFile if it is not sorted or has comments between the
+        tests."""
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         head = [line for line in lines if line.startswith("#")]
         tests = lines[len(head) :]
         if any(line.startswith("#") for line in tests):
-            raise BadFile("allow list: comments stand at its head")
+            raise BadFile("allow list: comments must be at the head of the file")
         for before, after in itertools.pairwise(tests):
             if before >= after:
-                raise BadFile(f"allow list: {after} stands behind {before}; sorted, each once")
+                raise BadFile(
+                    f"allow list: {after} follows {before}; tests must be sorted and unique"
+                )
         return cls(tuple(head), frozenset(tests))
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Of a file that is not there yet: the empty list."""
+        """The list in a file, or the empty list if the file does not exist."""
         return cls.parse(path.read_text() if path.exists() else "")
 
     def with_tests(self, tests: Iterable[str]) -> AllowList:
-        """The list grown by `tests`; nothing is ever taken out."""
+        """The list with `tests` added; no test is ever removed."""
         return AllowList(self.head, self.tests | frozenset(tests))
 
     def text(self) -> str:
         return "".join(f"{line}\n" for line in (*self.head, *sorted(self.tests)))
 
     def write(self, path: Path) -> None:
-        """Replace the file whole."""
+        """Replace the file atomically."""
         fresh = path.with_name(f".{path.name}.{os.getpid()}")
         fresh.write_text(self.text())
         fresh.replace(path)
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """One run of a suite beside its allow list."""
+class SuiteComparison:
+    """The outcomes of one run of a suite, and the tests that must pass."""
 
     suite: str
-    outcomes: Mapping[str, Outcome]
+    outcomes: Mapping[str, SuiteOutcome]
     allowed: frozenset[str]
     seconds: float
     log: Path
-    """What the failing tests said."""
+    """The file with the output of the failed tests."""
 
-    def count(self, outcome: Outcome) -> int:
-        return sum(each is outcome for each in self.outcomes.values())
+    def count(self, outcome: SuiteOutcome) -> int:
+        return sum(test_outcome is outcome for test_outcome in self.outcomes.values())
 
     @property
     def passed(self) -> frozenset[str]:
-        return frozenset(test for test, each in self.outcomes.items() if each is Outcome.PASS)
+        return frozenset(
+            test for test, outcome in self.outcomes.items() if outcome is SuiteOutcome.PASS
+        )
 
     @property
     def lost(self) -> list[str]:
@@ -106,12 +111,12 @@ class Comparison:
         return sorted(self.passed - self.allowed)
 
     def why(self, test: str) -> str:
-        """What became of `test`, in a word."""
+        """The outcome of `test` in a word."""
         return self.outcomes[test].value if test in self.outcomes else "not run"
 
 
-def as_junit(runs: Iterable[Comparison]) -> ElementTree.Element:
-    """A JUnit document: a test fails in it when the allow list says that it must pass."""
+def as_junit(runs: Iterable[SuiteComparison]) -> ElementTree.Element:
+    """A JUnit document, in which a test fails if the allow list has it and it did not pass."""
     root = ElementTree.Element("testsuites", name="kwire client suites")
     for run in runs:
         lost, tests = set(run.lost), sorted(run.outcomes.keys() | run.allowed)

@@ -1,4 +1,4 @@
-"""A client's suite: its folder, what it needs of a broker, and how it is run."""
+"""A client's test suite: its folder, the broker settings that it needs, and how to run it."""
 
 from __future__ import annotations
 
@@ -12,17 +12,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from kwire.conformance.clients.more_listeners import User, users_in
-from kwire.conformance.clients.results import AllowList, BadFile, Comparison, Outcome, parse
+from kwire.conformance.clients.more_listeners import SuiteUser, users_in
+from kwire.conformance.clients.results import (
+    AllowList,
+    BadFile,
+    SuiteComparison,
+    SuiteOutcome,
+    parse,
+)
 
 HERE = Path(__file__).parent
 
 TIMEOUT_S = 3600.0
-"""Of one suite with what it builds; the longest takes some ten minutes. What hangs ends so."""
+"""Limit for one suite with its build; the longest takes some ten minutes."""
 STOP_TIMEOUT_S = 10.0
 STDERR = 2
-"""What a suite says on the way is no result of the command."""
-SAID_CHARACTERS = 3000
+"""The output of a suite goes to stderr, since it is no result of the command."""
+OUTPUT_CHARACTERS = 3000
 
 
 EXIT_NOT_OBTAINED = 69
@@ -30,16 +36,16 @@ EXIT_NOT_OBTAINED = 69
 
 
 class NotRun(RuntimeError):
-    """The suite could not be run; the message ends with what it said."""
+    """The suite could not be run; the message ends with its output."""
 
 
 class NotObtained(NotRun):
-    """The suite's sources could not be obtained: no network, say."""
+    """The suite's sources could not be obtained, for example without a network."""
 
 
 @dataclass(frozen=True)
-class Suite:
-    """The suite in `folder`, which is named after its client."""
+class ClientSuite:
+    """The suite in `folder`, whose name is the client's."""
 
     folder: Path
 
@@ -56,14 +62,14 @@ class Suite:
         names = ["broker.properties", *(["apache-kafka.properties"] if apache else [])]
         return {
             name: value
-            for each in names
-            if (self.folder / each).exists()
-            for name, value in properties((self.folder / each).read_text()).items()
+            for file_name in names
+            if (self.folder / file_name).exists()
+            for name, value in properties((self.folder / file_name).read_text()).items()
         }
 
     @property
-    def users(self) -> list[User]:
-        """Who logs in at the broker's other listeners, if the suite has tests of that."""
+    def users(self) -> list[SuiteUser]:
+        """The users who log in at the broker's other listeners, if the suite tests that."""
         file = self.folder / "sasl-users.properties"
         return users_in(properties(file.read_text())) if file.exists() else []
 
@@ -75,26 +81,26 @@ class Suite:
         timeout_s: float = TIMEOUT_S,
         against: Path | None = None,
         more: Mapping[str, str] | None = None,
-    ) -> Comparison:
-        """Run it (only `tests`, if any are named) and compare; what it says goes to stderr.
+    ) -> SuiteComparison:
+        """Run the suite, or only `tests`, and compare the outcomes; its output goes to stderr.
 
-        With the allow list, or with what passed by the results file `against`.  `more`
-        is of its environment: the broker's other listeners.
-        `results` and `results`.log are written anew. Raises NotRun.
+        The comparison is with the allow list, or with the tests that passed in the results file
+        `against`. `more` are environment variables of the broker's other listeners. The files
+        `results` and `results`.log are replaced. Raises NotRun.
         """
         results.parent.mkdir(parents=True, exist_ok=True)
         results.unlink(missing_ok=True)
         log = results.with_name(f"{results.name}.log")
         log.unlink(missing_ok=True)
-        began = time.monotonic()
+        start = time.monotonic()
         command = [str(self.folder / "run"), bootstrap, str(results), *tests]
         status = _run(command, timeout_s, more or {})
-        seconds = time.monotonic() - began
+        seconds = time.monotonic() - start
         if status == EXIT_NOT_OBTAINED:
             raise NotObtained(f"{self.name}: its sources could not be obtained")
         if status != 0 or not results.exists():
-            said = log.read_text(errors="replace")[-SAID_CHARACTERS:] if log.exists() else ""
-            raise NotRun(f"{self.name}: `run` ended with status {status}\n{said}".rstrip())
+            output = log.read_text(errors="replace")[-OUTPUT_CHARACTERS:] if log.exists() else ""
+            raise NotRun(f"{self.name}: `run` ended with status {status}\n{output}".rstrip())
         try:
             outcomes = parse(results.read_text())
             allowed = self._passed(against) if against else AllowList.read(self.allow_file).tests
@@ -102,34 +108,35 @@ class Suite:
             raise NotRun(f"{self.name}: {error}") from error
         if tests:
             allowed &= outcomes.keys()
-        return Comparison(self.name, outcomes, allowed, seconds, log)
+        return SuiteComparison(self.name, outcomes, allowed, seconds, log)
 
     def _passed(self, results: Path) -> frozenset[str]:
-        """Raises BadFile."""
+        """The tests that passed in a results file. Raises BadFile."""
         outcomes = parse(results.read_text())
-        return frozenset(test for test, each in outcomes.items() if each is Outcome.PASS)
+        return frozenset(test for test, outcome in outcomes.items() if outcome is SuiteOutcome.PASS)
 
 
-def suites(folder: Path = HERE) -> dict[str, Suite]:
+def suites(folder: Path = HERE) -> dict[str, ClientSuite]:
     """All suites by name."""
-    return {path.parent.name: Suite(path.parent) for path in sorted(folder.glob("*/run"))}
+    return {path.parent.name: ClientSuite(path.parent) for path in sorted(folder.glob("*/run"))}
 
 
 def properties(text: str) -> dict[str, str]:
-    """`name=value` lines; empty ones and `#` comments are left out. Raises ValueError."""
-    found = {}
+    """The `name=value` lines of a text without empty lines and `#` comments. Raises ValueError."""
+    settings = {}
     for line in text.splitlines():
         if not line.strip() or line.startswith("#"):
             continue
         name, equals, value = line.partition("=")
         if not equals:
             raise ValueError(f"not a setting: {line!r}")
-        found[name.strip()] = value.strip()
-    return found
+        settings[name.strip()] = value.strip()
+    return settings
 
 
 def _run(command: list[str], timeout_s: float, more: Mapping[str, str]) -> int:
-    """The status of `command`, whose processes are all ended when it takes too long."""
+    """The exit status of `command`; after `timeout_s` all its processes are ended. Raises
+    NotRun."""
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -140,14 +147,14 @@ def _run(command: list[str], timeout_s: float, more: Mapping[str, str]) -> int:
     try:
         return process.wait(timeout_s)
     except subprocess.TimeoutExpired as error:
-        raise NotRun(f"{command[0]}: not done within {timeout_s:.0f} s") from error
+        raise NotRun(f"{command[0]}: did not end within {timeout_s:.0f} s") from error
     finally:
         if process.poll() is None:
             _end_group(process)
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """The suite's clients are its children: they go with it."""
+    """End the suite with its clients, which are its children."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, number)

@@ -11,19 +11,19 @@ import secrets
 import sys
 
 from kwire.conformance.hostile.cases import SEED, hostile_cases
-from kwire.conformance.hostile.runner import Runner
-from kwire.conformance.wire.broker import Broker, address_of
+from kwire.conformance.hostile.runner import HostileRunner
+from kwire.conformance.wire.broker import RemoteBroker, address_of
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m kwire.conformance.hostile")
-    parser.add_argument("subject", type=address_of, metavar="SUBJECT", help="HOST:PORT, judged")
-    parser.add_argument("oracle", type=address_of, metavar="ORACLE", help="HOST:PORT, is right")
-    parser.add_argument("--seed", default=SEED, help="of the mutations; `random` draws one")
+    parser.add_argument("subject", type=address_of, metavar="SUBJECT", help="HOST:PORT, tested")
+    parser.add_argument("oracle", type=address_of, metavar="ORACLE", help="HOST:PORT, reference")
+    parser.add_argument("--seed", default=SEED, help="seed of the mutations; `random` draws one")
     parser.add_argument("names", nargs="*", metavar="NAME")
     given = parser.parse_intermixed_args()
     seed = str(secrets.randbits(32)) if given.seed == "random" else given.seed
-    runner = Runner(Broker(given.subject), Broker(given.oracle))
+    runner = HostileRunner(RemoteBroker(given.subject), RemoteBroker(given.oracle))
     runner.prepare()
     chosen = [
         case

@@ -1,7 +1,7 @@
-"""The one table of hostile cases in which brokers that both do right may differ, and why.
+"""Known differences of hostile cases between two correct brokers, with the reason for each.
 
-A difference that nothing here explains is a finding. What may differ in every reply (ids,
-addresses, clocks) is in `kwire.testing.comparing.rules`.
+Differences that are allowed in every response (ids, addresses, clocks) are in
+kwire.testing.comparing.rules. Any other difference is an error.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from typing import NamedTuple
 from kwire.codecs.errors import ErrorCode
 
 
-class Excuse(NamedTuple):
-    """`case` and `where` are patterns: of a case's name, of a path without indexes.
+class HostileExcuse(NamedTuple):
+    """An allowed difference; `case` and `where` are patterns, for names and for paths without
+    indexes.
 
-    The path is empty where one broker answered and the other did not, which `?*` leaves out.
-    With a `code` it is good only for answers in which the oracle tells that error.
+    The path is empty if one broker answered and the other did not; the pattern `?*` does not match
+    it. With a `code`, it applies only to responses in which the oracle has that error.
     """
 
     case: str
@@ -87,27 +88,30 @@ _UNREAD_BY_CODEC = {
 }
 
 
-def _unread() -> Iterator[Excuse]:
-    """What kwire does not look into; on compacted topics and for recompression it does."""
+def _unread() -> Iterator[HostileExcuse]:
+    """Contradictions that kwire does not detect; it does on compacted topics and when it
+    recompresses."""
     for name in _UNREAD_RECORDS:
-        yield Excuse(f"batch/record: {name}", "?*", _UNREAD)
+        yield HostileExcuse(f"batch/record: {name}", "?*", _UNREAD)
     for name in _UNREAD_LARGE:
-        yield Excuse(f"batch/many records: {name}", "?*", _UNREAD)
+        yield HostileExcuse(f"batch/many records: {name}", "?*", _UNREAD)
     for codec, names in _UNREAD_BY_CODEC.items():
         for name in sorted(names):
-            yield Excuse(f"batch/{codec}: {name}", "?*", _UNREAD)
+            yield HostileExcuse(f"batch/{codec}: {name}", "?*", _UNREAD)
 
 
 _FAILS_INSIDE = "Apache Kafka fails inside (UNKNOWN_SERVER_ERROR); kwire says what is wrong"
-EXCUSED: tuple[Excuse, ...] = (
+EXCUSED: tuple[HostileExcuse, ...] = (
     *_unread(),
-    Excuse("*", "*.error_*", _FAILS_INSIDE, ErrorCode.UNKNOWN_SERVER_ERROR),
+    HostileExcuse("*", "*.error_*", _FAILS_INSIDE, ErrorCode.UNKNOWN_SERVER_ERROR),
     *(
-        Excuse(f"batch/{case}", "", "Apache Kafka fails inside and never answers null records")
+        HostileExcuse(
+            f"batch/{case}", "", "Apache Kafka fails inside and never answers null records"
+        )
         for case in ("set: null", "v3, set: null")
     ),
     *(
-        Excuse(
+        HostileExcuse(
             f"batch/{codec}: a size that lies",
             "?*",
             "Apache Kafka does not compare the sizes of compressed records with what they hold when"
@@ -116,7 +120,7 @@ EXCUSED: tuple[Excuse, ...] = (
         for codec in _UNREAD_BY_CODEC
     ),
     *(
-        Excuse(
+        HostileExcuse(
             f"batch/header: {case}",
             "?*",
             "Apache Kafka cannot build a batch of the same header when it recompresses one, and"
@@ -124,7 +128,7 @@ EXCUSED: tuple[Excuse, ...] = (
         )
         for case in ("base timestamp negative", "producer without an epoch")
     ),
-    Excuse(
+    HostileExcuse(
         "batch/record: header name is no UTF-8",
         "*.records.*",
         "when Apache Kafka recompresses a batch, what is no UTF-8 in a header's name becomes"
@@ -135,13 +139,13 @@ EXCUSED: tuple[Excuse, ...] = (
 _INDEX = re.compile(r"\[\d+\]")
 
 
-def excuse_of(case: str, path: str, codes: Set[int]) -> Excuse | None:
-    """Why a case may differ at `path` of an answer in which the oracle tells these error codes."""
-    place = _INDEX.sub("", path)
+def excuse_of(case: str, path: str, codes: Set[int]) -> HostileExcuse | None:
+    """The entry that allows a difference at `path`; `codes` are the error codes of the oracle."""
+    path_without_indexes = _INDEX.sub("", path)
     for excuse in EXCUSED:
         if (
             fnmatchcase(case, excuse.case)
-            and fnmatchcase(place, excuse.where)
+            and fnmatchcase(path_without_indexes, excuse.where)
             and (excuse.code is None or excuse.code in codes)
         ):
             return excuse

@@ -1,4 +1,4 @@
-"""Sends spoiled frames to a broker over many connections at once and reads what comes back."""
+"""Sends damaged frames to a broker over many connections at once and reads its responses."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from kwire.codecs.messages import response_class
 from kwire.codecs.messages.response_header import ResponseHeader
 from kwire.codecs.primitives import DecodeError
 from kwire.conformance.hostile.mutations import Attack, mutate
-from kwire.conformance.hostile.requests import RequestMaker, Sent
+from kwire.conformance.hostile.requests import RequestMaker, ValidRequest
 
 CONNECTIONS = 16
-"""At once: more than a broker has cores, few enough that each gets its turn."""
+"""More connections than a broker has cores, but few enough that each one is served."""
 
 VALID_SHARE = 0.1
-"""How many frames stay as they are: they build up the state that the others then damage."""
+"""The share of valid frames, which create the state that damaged frames may corrupt."""
 
-_REPLY_WAIT_S = 0.05  # for a spoiled frame, which may be one that is never answered
+_REPLY_WAIT_S = 0.05  # a damaged frame may never be answered
 _VALID_REPLY_WAIT_S = 2.0  # a JoinGroup waits for other members
 _REPLY_SIZE_BYTES_MAX = 100 * 1024 * 1024
 _KEPT_FOR_REPORT = 64
@@ -31,8 +31,8 @@ _SIZE = Struct(">i")
 
 
 @dataclass(slots=True)
-class Outcome:
-    """What was sent and what became of it."""
+class AttackOutcome:
+    """The frames that were sent, by kind, and the responses."""
 
     sent: Counter[str] = field(default_factory=Counter)
     replies: int = 0
@@ -52,8 +52,8 @@ class Outcome:
         )
 
 
-def plan(rng: random.Random, maker: RequestMaker, frames: int) -> Iterator[Sent | Attack]:
-    """A valid request of every key and version, then `frames` in all, most of them spoiled."""
+def plan(rng: random.Random, maker: RequestMaker, frames: int) -> Iterator[ValidRequest | Attack]:
+    """A valid request of every key and version, then damaged frames, up to `frames` in all."""
     opening = maker.all()[:frames]
     yield from opening
     for _ in range(frames - len(opening)):
@@ -68,9 +68,9 @@ async def attack(
     rng: random.Random,
     frames: int,
     connections: int = CONNECTIONS,
-) -> Outcome:
-    """Send `frames` frames. Raises OSError when the broker accepts no connection any longer."""
-    outcome = Outcome()
+) -> AttackOutcome:
+    """Send `frames` frames. Raises OSError if the broker no longer accepts connections."""
+    outcome = AttackOutcome()
     frames_left = plan(rng, maker, frames)
     async with trio.open_nursery() as nursery:
         for _ in range(connections):
@@ -79,35 +79,35 @@ async def attack(
 
 
 class _Attacker:
-    """One connection at a time, opened again whenever it is lost."""
+    """Sends frames on one connection, and opens a new one when it is closed."""
 
-    def __init__(self, host: str, port: int, outcome: Outcome) -> None:
+    def __init__(self, host: str, port: int, outcome: AttackOutcome) -> None:
         self._host = host
         self._port = port
         self._outcome = outcome
         self._stream: trio.SocketStream | None = None
 
-    async def run(self, frames: Iterator[Sent | Attack]) -> None:
+    async def run(self, frames: Iterator[ValidRequest | Attack]) -> None:
         for frame in frames:
             if self._stream is None:
                 self._stream = await trio.open_tcp_stream(self._host, self._port)
                 self._outcome.connections += 1
             try:
-                keeps = await self._send(self._stream, frame)
+                usable = await self._send(self._stream, frame)
             except (trio.BrokenResourceError, DecodeError) as problem:
                 if isinstance(problem, DecodeError):
                     self._outcome.wrong_replies.append(str(problem))
                 self._outcome.closed += 1
-                keeps = False
-            if not keeps:
+                usable = False
+            if not usable:
                 await trio.aclose_forcefully(self._stream)
                 self._stream = None
         if self._stream is not None:
             await trio.aclose_forcefully(self._stream)
 
-    async def _send(self, stream: trio.SocketStream, frame: Sent | Attack) -> bool:
-        """Whether the connection can be used again."""
-        if isinstance(frame, Sent):
+    async def _send(self, stream: trio.SocketStream, frame: ValidRequest | Attack) -> bool:
+        """Send a frame; whether the connection can be used again."""
+        if isinstance(frame, ValidRequest):
             return await self._send_valid(stream, frame)
         outcome = self._outcome
         outcome.sent[frame.kind] += 1
@@ -122,7 +122,7 @@ class _Attacker:
         outcome.unanswered[frame.kind] += 1
         return False
 
-    async def _send_valid(self, stream: trio.SocketStream, sent: Sent) -> bool:
+    async def _send_valid(self, stream: trio.SocketStream, sent: ValidRequest) -> bool:
         outcome = self._outcome
         outcome.sent["valid"] += 1
         outcome.recent.append(f"valid {sent.api_key} v{sent.version}: {sent.frame[:2000].hex()}")
@@ -139,12 +139,12 @@ class _Attacker:
         return False
 
     async def _receive(self, stream: trio.SocketStream) -> bytes | None:
-        """The next reply; None if the broker closed the connection."""
+        """The next response, or None if the broker closed the connection."""
         data = await _receive_exactly(stream, _SIZE.size)
         if data is not None:
             size: int = _SIZE.unpack(data)[0]
             if not _SIZE.size <= size <= _REPLY_SIZE_BYTES_MAX:
-                raise DecodeError(f"a reply of {size} bytes")
+                raise DecodeError(f"a response of {size} bytes")
             data = await _receive_exactly(stream, size)
         if data is None:
             self._outcome.closed += 1
@@ -163,13 +163,13 @@ async def _receive_exactly(stream: trio.SocketStream, size_bytes: int) -> bytes 
     return bytes(data)
 
 
-def check_reply(sent: Sent, reply: bytes) -> None:
-    """DecodeError unless `reply` answers `sent` in its version and is whole."""
+def check_reply(sent: ValidRequest, reply: bytes) -> None:
+    """Check that `reply` is a complete response to `sent` in its version. Raises DecodeError."""
     key, version = sent.api_key, sent.version
     header, position = ResponseHeader.read(reply, response_header_version(key, version), 0)
     name = ApiKey(key).name
     if header.correlation_id != sent.correlation_id:
-        raise DecodeError(f"the reply to {name} v{version} has another correlation id")
+        raise DecodeError(f"the response to {name} v{version} has another correlation id")
     _, end = response_class(key).read(reply, version, position)
     if end != len(reply):
-        raise DecodeError(f"{len(reply) - end} bytes follow the reply to {name} v{version}")
+        raise DecodeError(f"{len(reply) - end} bytes follow the response to {name} v{version}")

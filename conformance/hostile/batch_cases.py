@@ -1,4 +1,4 @@
-"""Each lying batch is written to topics of several kinds, and then it is looked what they hold."""
+"""Cases that write each contradictory batch to topics of several kinds, and fetch the result."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kwire.codecs.messages.produce import (
 from kwire.conformance.hostile.batch_lies import LIES, Lie
 from kwire.conformance.hostile.case import HostileCase
 from kwire.conformance.hostile.stage import HostileStage
-from kwire.conformance.wire.broker import Topic
+from kwire.conformance.wire.broker import CaseTopic
 from kwire.conformance.wire.cases.build import fetch, produce
 
 TOPICS: Mapping[str, Mapping[str, str]] = {
@@ -28,7 +28,7 @@ TOPICS: Mapping[str, Mapping[str, str]] = {
     "stamping": {"message.timestamp.type": "LogAppendTime"},
     "gzip": {"compression.type": "gzip"},
 }
-"""The kinds of topics among which brokers treat batches in different ways."""
+"""Kinds of topics for which brokers validate batches differently."""
 
 OLDEST_PRODUCE = 3
 BESIDE = (
@@ -46,14 +46,14 @@ BESIDE = (
     "set: wrong CRC",
     "format 1: one",
 )
-"""What is also sent together with a sound batch for another partition."""
+"""Batches that are also sent together with a valid batch for another partition."""
 
 OLD_LIES = [name for name in LIES if name.startswith(("set:", "format"))]
-"""What is also sent at the oldest version of Produce, which the old formats were made for."""
+"""Batches that are also sent in the oldest version of Produce, which allowed the old formats."""
 
 
 def batch_cases() -> Iterator[HostileCase]:
-    """Every lie has a partition of its own, of each of the topics."""
+    """The cases; each batch has a partition of its own in each of the topics."""
     for partition, (name, lie) in enumerate(LIES.items()):
         yield HostileCase(f"batch/{name}", partial(_play, lie=lie, partition=partition))
     for partition, name in enumerate(OLD_LIES, len(LIES)):
@@ -65,7 +65,7 @@ def batch_cases() -> Iterator[HostileCase]:
 
 
 def _beside(stage: HostileStage, lie: Lie) -> None:
-    """Two partitions in one request, of which one lies: what becomes of the other?"""
+    """One request with a valid batch for one partition and a contradictory one for another."""
     newest = stage.broker.served[ApiKey.PRODUCE][1]
     topic = stage.topic(partitions=2)
     for acks in (1, -1, 2):
@@ -90,11 +90,11 @@ def _play_old(stage: HostileStage, lie: Lie, partition: int) -> None:
     _write(stage, _topic(stage, "plain"), partition, lie, OLDEST_PRODUCE)
 
 
-def _topic(stage: HostileStage, kind: str) -> Topic:
+def _topic(stage: HostileStage, kind: str) -> CaseTopic:
     return stage.shared_topic(kind, len(LIES) + len(OLD_LIES), configs=TOPICS[kind])
 
 
-def _write(stage: HostileStage, topic: Topic, partition: int, lie: Lie, version: int) -> None:
+def _write(stage: HostileStage, topic: CaseTopic, partition: int, lie: Lie, version: int) -> None:
     stage.send(produce(topic, lie(stage.now_ms), partition=partition), version)
     latest = [ListOffsetsPartition(partition, -1, -1)]
     stage.send(ListOffsetsRequest(-1, 0, [ListOffsetsTopic(topic.name, latest)]))

@@ -1,7 +1,7 @@
-"""Record batches that lie: in a record, in the batch's header, in what is compressed, in size.
+"""Record batches with contradictions: in a record, the header, the compressed data, or a size.
 
-Each is a function of the run's time in milliseconds. Where nothing else is said the batch's length
-is true and its CRC holds, so that only the lie is wrong.
+Each one is a function of the run's time in milliseconds. Unless the name says otherwise, the length
+and the CRC of the batch are right, so that only one thing is wrong.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kwire.conformance.hostile.raw_batch import (
 )
 
 Lie = Callable[[int], bytes | bytearray | None]
-"""(the time in ms) -> the records field of a Produce request."""
+"""A function of the time in ms that returns the records field of a Produce request."""
 
 INT32_MAX, INT64_MAX = (1 << 31) - 1, (1 << 63) - 1
 OVERLONG = b"\x80" * 10 + b"\x00"
@@ -80,7 +80,7 @@ RECORDS: Mapping[str, bytes] = {
     "nothing but zeros": bytes(len(SOUND)),
     "nothing but ones": b"\xff" * len(SOUND),
 }
-"""Payloads of a batch whose header announces two records."""
+"""Payloads of a batch whose header says that it has two records."""
 
 
 def _of_payload(payload: bytes) -> Lie:
@@ -88,7 +88,7 @@ def _of_payload(payload: bytes) -> Lie:
 
 
 def _claim(**claims: Any) -> Lie:  # noqa: ANN401 - fields of the header
-    """Sound records under a header that says something else."""
+    """A batch of valid records whose header has other values."""
     return lambda now_ms: batch(SOUND, now_ms, **claims)
 
 
@@ -159,13 +159,13 @@ def _flipped(payload: bytes, position: int) -> bytes:
 
 
 MANY = 40
-"""Records of which nobody adds up the sizes in passing."""
+"""A number of records whose sizes no broker adds up in passing."""
 
 
 def _many(*, missing: int = 0, more: int = 0) -> bytes:
-    """So many records, or the first of them, the last of which lies about its size."""
-    found = [record(i) for i in range(MANY - missing - 1)]
-    return b"".join([*found, record(MANY - missing - 1, more=more)])
+    """That many records, or fewer; the size of the last one is wrong by `more`."""
+    records = [record(i) for i in range(MANY - missing - 1)]
+    return b"".join([*records, record(MANY - missing - 1, more=more)])
 
 
 LARGE: Mapping[str, Lie] = {
@@ -178,7 +178,7 @@ LARGE: Mapping[str, Lie] = {
 
 
 def _codec_lies() -> Iterator[tuple[str, Lie]]:
-    """What a compressed batch may lie about, for each codec."""
+    """Contradictions in a compressed batch, for each codec."""
     for codec in list(Compression)[1:]:
         packed = compress(codec, SOUND)
         payloads = {
@@ -286,7 +286,7 @@ OLD_MESSAGES: Mapping[str, Mapping[str, int | bytes | None]] = {
 
 
 def _old_messages() -> Iterator[tuple[str, Lie]]:
-    """Message sets of the formats that Kafka 4 no longer takes."""
+    """Message sets in the formats that Kafka 4 no longer accepts."""
     for magic in (0, 1):
         for name, claims in OLD_MESSAGES.items():
             yield f"format {magic}: {name}", partial(_message, magic=magic, claims=claims)

@@ -1,4 +1,4 @@
-"""A hostile case: a name and a script that is played on both brokers."""
+"""A hostile case: a name, and a script that runs on both brokers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kwire.conformance.hostile.stage import HostileStage
 
 @dataclass(frozen=True, slots=True)
 class HostileCase:
-    """`name` is `kind/what`: the kinds are `batch`, `delivery` and `mutation`."""
+    """A case; `name` is `kind/description`, with the kinds `batch`, `delivery` and `mutation`."""
 
     name: str
     play: Callable[[HostileStage], None]

@@ -1,4 +1,4 @@
-"""Spoiled frames of every API key, and sound ones that come in odd ways."""
+"""Cases with damaged frames of every API key, and with valid frames in unusual deliveries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kwire.conformance.hostile.case import HostileCase
 from kwire.conformance.hostile.mutations import Attack
 from kwire.conformance.hostile.sound_requests import SOUND_REQUESTS
 from kwire.conformance.hostile.stage import PROBE, PROBE_REQUEST, HostileStage, sent_request_of
-from kwire.conformance.wire.broker import Served, Topic
+from kwire.conformance.wire.broker import CaseTopic, Served
 from kwire.conformance.wire.cases.build import UNKNOWN_ID, batch, fill
 from kwire.conformance.wire.peer import frame
 
@@ -26,10 +26,10 @@ Spoil = Callable[[random.Random, bytes], Attack]
 MUTATIONS: Mapping[str, Spoil] = {
     "flipped bits": mutations.flip_bits,
     "cut short": mutations.truncate,
-    "lying numbers": mutations.lie,
-    "lying varints": mutations.lie_in_varint,
+    "lying numbers": mutations.replace_number,
+    "lying varints": mutations.replace_varint,
     "shifted bytes": mutations.shift,
-    "noise": mutations.scramble,
+    "noise": mutations.randomise_body,
     "another version": mutations.change_version,
     "another key": mutations.change_key,
 }
@@ -40,26 +40,27 @@ CHANGES: Mapping[int, str] = {
     ApiKey.ELECT_LEADERS: "",
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: "",
 }
-"""What changes a cluster, and where it says how many partitions it wants, if it does."""
+"""Requests that change a cluster, with the field that has a number of partitions, if any."""
 PARTITIONS_MAX = 16
-"""What may be asked for by chance: a node of Apache Kafka dies of a billion."""
+"""A random number of partitions must not exceed it: a billion stops a node of Apache Kafka."""
 TIMEOUT_MS_MIN = 1000
-"""Less than that, or less than nothing, is over before Apache Kafka's controller begins."""
+"""A shorter timeout is over before Apache Kafka's controller begins."""
 
 LOOKED_INTO = (*CHANGES, ApiKey.PRODUCE)
-"""Of these keys a spoiled frame is read before it is sent."""
+"""API keys whose damaged frames are decoded before they are sent."""
 
 _HEADER_END = 14  # of a frame: size, API key, version, correlation id, size of the client id
 
 FRAMES = 6
-"""Of each mutation of each request."""
+"""Frames of each mutation of each request."""
 
 PAUSE_S = 0.002
-"""Between two bytes of a slow frame: each comes in a packet of its own."""
+"""Pause between two bytes of a slow frame, so that each one has a packet of its own."""
 
 
 def mutation_cases(served: Served, seed: str) -> Iterator[HostileCase]:
-    """Requests of all that both serve, at the versions that differ most, spoiled by chance."""
+    """Randomly damaged requests of all APIs that both brokers serve, in their most different
+    versions."""
     for key, (low, high) in sorted(served.items()):
         if key not in SOUND_REQUESTS:
             continue
@@ -77,7 +78,7 @@ def mutation_cases(served: Served, seed: str) -> Iterator[HostileCase]:
 def _mutate(stage: HostileStage, key: ApiKey, version: int, spoil: Spoil, seed: str) -> None:
     rng = random.Random(seed)
     topic = _topic(stage)
-    # Each broker has an id of its own for the topic, and shifted bytes are read as something else.
+    # The brokers have different ids for the topic, and shifted bytes may become another field.
     sound = _sound(stage, topic, key, version).replace(topic.id, UNKNOWN_ID)
     for _ in range(FRAMES):
         spoiled = b"".join(spoil(rng, sound).pieces)
@@ -89,33 +90,34 @@ def _mutate(stage: HostileStage, key: ApiKey, version: int, spoil: Spoil, seed: 
 
 
 def _is_for_both(served: Served, spoiled: bytes) -> bool:
-    """Whether a frame asks for what both brokers serve, or for what nobody can.
+    """Whether both brokers serve the API and version of a frame, or no broker can.
 
-    What only one of them serves they cannot agree on; and of the rest some would stop the node.
+    If only one of them serves it, their responses differ; and some of the others would stop the
+    node.
     """
-    asked = sent_request_of(spoiled)
-    if asked.api_key in served:
-        low, high = served[asked.api_key]
-        return low <= asked.version <= high or asked.version not in range(100)
-    return asked.api_key not in ApiKey.__members__.values()
+    request = sent_request_of(spoiled)
+    if request.api_key in served:
+        low, high = served[request.api_key]
+        return low <= request.version <= high or request.version not in range(100)
+    return request.api_key not in ApiKey.__members__.values()
 
 
 def request_in(spoiled: bytes) -> Any:  # noqa: ANN401 - a request of any key
-    """The request in a spoiled frame; None where no broker can read it."""
-    asked = sent_request_of(spoiled)
-    if asked.api_key not in LOOKED_INTO or len(spoiled) < _HEADER_END:
+    """The request in a damaged frame, or None if it cannot be decoded."""
+    sent = sent_request_of(spoiled)
+    if sent.api_key not in LOOKED_INTO or len(spoiled) < _HEADER_END:
         return None
     (client_id_size,) = unpack_from(">h", spoiled, _HEADER_END - 2)
-    tags = 1 if request_header_version(asked.api_key, asked.version) >= 2 else 0
+    tags = 1 if request_header_version(sent.api_key, sent.version) >= 2 else 0
     body = spoiled[_HEADER_END + max(client_id_size, 0) + tags :]
     try:
-        return request_class(asked.api_key).decode(body, asked.version)
+        return request_class(sent.api_key).decode(body, sent.version)
     except DecodeError:
         return None
 
 
 def _overtaxes(request: Any) -> bool:  # noqa: ANN401 - of any key
-    """Whether a frame happens to ask for more partitions, or in less time, than a broker can."""
+    """Whether a frame requests too many partitions, or has too short a timeout."""
     if request is None or request.API_KEY not in CHANGES:
         return False
     count = CHANGES[request.API_KEY]
@@ -125,8 +127,11 @@ def _overtaxes(request: Any) -> bool:  # noqa: ANN401 - of any key
 
 
 def has_null_records(request: Any) -> bool:  # noqa: ANN401 - of any key
-    """Whether a size has become a negative one, which is null: Apache Kafka fails inside and never
-    answers. `batch/set: null` has that, and its excuse; here it would need one for any silence."""
+    """Whether a damaged size has become negative, which means null records.
+
+    Apache Kafka then fails internally and never answers. The case `batch/set: null` covers this
+    with its excuse; here every silence would need one.
+    """
     return isinstance(request, ProduceRequest) and any(
         partition.records is None
         for topic in request.topic_data
@@ -134,23 +139,23 @@ def has_null_records(request: Any) -> bool:  # noqa: ANN401 - of any key
     )
 
 
-def _sound(stage: HostileStage, topic: Topic, key: ApiKey, version: int) -> bytes:
+def _sound(stage: HostileStage, topic: CaseTopic, key: ApiKey, version: int) -> bytes:
     request = SOUND_REQUESTS[key](stage, topic, version)
     return frame(key, version, 7, request.encode(version), "hostile")
 
 
-def _topic(stage: HostileStage) -> Topic:
-    """A topic of the case's own, with two records."""
+def _topic(stage: HostileStage) -> CaseTopic:
+    """A topic for this case alone, with two records."""
     topic = stage.topic()
     fill(stage, topic, batch(stage, b"a", b"b"))
     return topic
 
 
-# -- sound frames, delivered in odd ways
+# Valid frames in unusual deliveries
 
 
 def delivery_cases(served: Served) -> Iterator[HostileCase]:
-    """Every key at its newest version, in every way."""
+    """Every API in its newest version, in every kind of delivery."""
     for key, (_, high) in sorted(served.items()):
         if key in SOUND_REQUESTS:
             for what, deliver in DELIVERIES.items():
@@ -180,12 +185,12 @@ def _half_closed_in_the_middle(stage: HostileStage, sound: bytes) -> None:
 
 
 def _many_at_once(stage: HostileStage, sound: bytes) -> None:
-    asked = [sent_request_of(sound)] * 5
-    stage.deliver([sound * 5 + PROBE], [*asked, PROBE_REQUEST])
+    requests = [sent_request_of(sound)] * 5
+    stage.deliver([sound * 5 + PROBE], [*requests, PROBE_REQUEST])
 
 
 def _sound_then_cut(stage: HostileStage, sound: bytes) -> None:
-    """The second frame is cut short and says so: the first one's reply must come all the same."""
+    """The second frame is cut and its size fits; the response to the first one must still come."""
     cut = pack(">i", len(sound) - 4 - 3) + sound[4:-3]
     stage.deliver(
         [sound + cut + PROBE], [sent_request_of(sound), sent_request_of(cut), PROBE_REQUEST]
@@ -193,7 +198,7 @@ def _sound_then_cut(stage: HostileStage, sound: bytes) -> None:
 
 
 def _sizes(stage: HostileStage, sound: bytes) -> None:
-    """The frame's own size: none, negative, beyond every limit, one too much and one too little."""
+    """Frames with a size of zero, negative, above the limit, one too large and one too small."""
     (true,) = unpack_from(">i", sound)
     for size in (0, -1, -(1 << 31), (1 << 31) - 1, 104_857_601):
         stage.deliver([pack(">i", size) + sound[4:]], [sent_request_of(sound)])
@@ -203,7 +208,7 @@ def _sizes(stage: HostileStage, sound: bytes) -> None:
 
 
 def _announced(stage: HostileStage, sound: bytes) -> None:
-    """A size within the limit, of which little comes: the broker waits until we close our side."""
+    """A large size within the limit with few bytes behind it: the broker waits until we close."""
     announced = pack(">i", 104_857_600) + sound[4:]
     stage.deliver([announced], [], half_close=True)
 

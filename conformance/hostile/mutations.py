@@ -1,4 +1,4 @@
-"""Ways to spoil a frame. Each is a function of a random generator and the frame of a request."""
+"""Ways to damage a frame; each one is a function of a random generator and a request's frame."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _VARINT_BOUNDARIES = (
 
 @dataclass(slots=True)
 class Attack:
-    """What to send, piece by piece with a pause after each, and whether to hang up then."""
+    """A damaged frame: its pieces, sent with a pause after each, and whether to close then."""
 
     kind: str
     pieces: list[bytes]
@@ -42,12 +42,12 @@ class Attack:
 
 
 def _framed(kind: str, body: bytes | bytearray) -> Attack:
-    """A frame whose size is true, whatever is in it."""
+    """A frame with a correct size and the given content."""
     return Attack(kind, [pack(">i", len(body)) + bytes(body)])
 
 
 def flip_bits(rng: random.Random, frame: bytes) -> Attack:
-    """One to eight bits, anywhere behind the size."""
+    """Flip one to eight bits, anywhere behind the size."""
     body = bytearray(frame[_SIZE_BYTES:])
     for _ in range(rng.choice((1, 1, 2, 8))):
         body[rng.randrange(len(body))] ^= 1 << rng.randrange(8)
@@ -55,13 +55,13 @@ def flip_bits(rng: random.Random, frame: bytes) -> Attack:
 
 
 def truncate(rng: random.Random, frame: bytes) -> Attack:
-    """The end is missing, and the size says so."""
+    """Remove the end; the size is adjusted."""
     body = frame[_SIZE_BYTES:]
     return _framed("truncated", body[: rng.randrange(len(body))])
 
 
-def lie(rng: random.Random, frame: bytes) -> Attack:
-    """A length, a count or another number becomes the largest, a negative one, or 0."""
+def replace_number(rng: random.Random, frame: bytes) -> Attack:
+    """Replace a length, a count or another number by the largest one, a negative one, or 0."""
     body = bytearray(frame[_SIZE_BYTES:])
     number = rng.choice(_BOUNDARIES)
     position = rng.randrange(len(body))
@@ -69,8 +69,8 @@ def lie(rng: random.Random, frame: bytes) -> Attack:
     return _framed("lying number", body)
 
 
-def lie_in_varint(rng: random.Random, frame: bytes) -> Attack:
-    """A varint, which is what compact lengths and counts are, becomes large, long or 0."""
+def replace_varint(rng: random.Random, frame: bytes) -> Attack:
+    """Replace a varint, as in compact lengths and counts, by a large or long one, or by 0."""
     body = bytearray(frame[_SIZE_BYTES:])
     position = rng.randrange(len(body))
     body[position : position + 1] = rng.choice(_VARINT_BOUNDARIES)
@@ -78,7 +78,7 @@ def lie_in_varint(rng: random.Random, frame: bytes) -> Attack:
 
 
 def shift(rng: random.Random, frame: bytes) -> Attack:
-    """Bytes go missing or come in between."""
+    """Remove or insert bytes."""
     body = bytearray(frame[_SIZE_BYTES:])
     position = rng.randrange(len(body))
     if rng.random() < 0.5:
@@ -88,19 +88,19 @@ def shift(rng: random.Random, frame: bytes) -> Attack:
     return _framed("shifted bytes", body)
 
 
-def scramble(rng: random.Random, frame: bytes) -> Attack:
-    """Key and version are right, the rest is noise."""
+def randomise_body(rng: random.Random, frame: bytes) -> Attack:
+    """Keep API key and version, and replace the rest by random bytes."""
     return _framed("noise after the key", frame[4:8] + rng.randbytes(rng.randrange(200)))
 
 
 def noise(rng: random.Random, _frame: bytes) -> Attack:
-    """Bytes that were never a request, as a port scanner or an HTTP client sends them."""
+    """Bytes that are no request, as a port scanner or an HTTP client sends them."""
     http = b"GET / HTTP/1.1\r\nHost: broker\r\n\r\n"
     return Attack("noise", [rng.choice((http, rng.randbytes(rng.randrange(1, 300))))], 0.0, True)
 
 
 def change_version(rng: random.Random, frame: bytes) -> Attack:
-    """A version that is not served, or one that the body was not made for."""
+    """Set a version that is not served, or one that does not fit the body."""
     body = bytearray(frame[_SIZE_BYTES:])
     version = rng.choice((-1, 0, 1, 5, 9, 12, 17, 99, 32767, -32768))
     pack_into(">h", body, 2, version)
@@ -108,7 +108,7 @@ def change_version(rng: random.Random, frame: bytes) -> Attack:
 
 
 def change_key(rng: random.Random, frame: bytes) -> Attack:
-    """An API key that is not served, or one that the body was not made for."""
+    """Set an API key that is not served, or one that does not fit the body."""
     body = bytearray(frame[_SIZE_BYTES:])
     key = rng.choice((-1, rng.randrange(100), rng.randrange(100), 1000, 32767))
     pack_into(">h", body, 0, key)
@@ -116,48 +116,48 @@ def change_key(rng: random.Random, frame: bytes) -> Attack:
 
 
 def cut_off(rng: random.Random, frame: bytes) -> Attack:
-    """The connection ends in the middle of a frame."""
+    """Close the connection in the middle of the frame."""
     return Attack("half sent", [frame[: rng.randrange(1, len(frame))]], 0.0, True)
 
 
-def lie_about_size(rng: random.Random, frame: bytes) -> Attack:
-    """The frame's own size is negative, beyond every limit, or within it and never sent."""
+def replace_size(rng: random.Random, frame: bytes) -> Attack:
+    """Set a size that is negative, above the limit, or within it but larger than the frame."""
     size = rng.choice((-1, -(1 << 31), (1 << 31) - 1, 104_857_601, 104_857_600, 50_000_000, 0))
     return Attack("lying size", [pack(">i", size) + frame[_SIZE_BYTES:]], 0.0, True)
 
 
-def dribble(rng: random.Random, frame: bytes) -> Attack:
-    """A whole, valid frame, but a few bytes at a time."""
+def send_slowly(rng: random.Random, frame: bytes) -> Attack:
+    """Send the whole, valid frame, but a few bytes at a time."""
     step = max(1, len(frame) // rng.randrange(2, 12))
     pieces = [frame[start : start + step] for start in range(0, len(frame), step)]
     return Attack("slow", pieces, 0.005)
 
 
 def repeat(rng: random.Random, frame: bytes) -> Attack:
-    """The same request several times in one go, without waiting for a reply, then gone."""
+    """Send the request several times without waiting for a response, and close."""
     return Attack("repeated", [frame * rng.randrange(2, 20)], 0.0, True)
 
 
 _WEIGHTS: dict[Callable[[random.Random, bytes], Attack], int] = {
     flip_bits: 20,
-    lie: 20,
-    lie_in_varint: 12,
+    replace_number: 20,
+    replace_varint: 12,
     truncate: 10,
     shift: 10,
-    scramble: 5,
+    randomise_body: 5,
     cut_off: 5,
-    lie_about_size: 4,
+    replace_size: 4,
     noise: 3,
     change_version: 4,
     change_key: 3,
     repeat: 3,
-    dribble: 1,
+    send_slowly: 1,
 }
 _MUTATIONS = tuple(_WEIGHTS)
 _FREQUENCIES = tuple(_WEIGHTS.values())
 
 
 def mutate(rng: random.Random, frame: bytes) -> Attack:
-    """`frame`, size and all, spoiled in one of these ways."""
+    """`frame`, which includes its size, damaged in one of these ways."""
     [mutation] = rng.choices(_MUTATIONS, _FREQUENCIES)
     return mutation(rng, frame)

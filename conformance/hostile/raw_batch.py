@@ -1,4 +1,4 @@
-"""Record batches written by hand, so that each number in them may be another than it should."""
+"""Builds record batches in which any number may be wrong."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Headers = tuple[tuple[bytes, bytes | None], ...]
 
 
 def sized(data: bytes | None, claimed: int | None = None) -> bytes:
-    """Bytes behind their size, or behind another; -1 is null."""
+    """Bytes with their size before them, or with another one; -1 means null."""
     size = claimed if claimed is not None else -1 if data is None else len(data)
     return varint(size) + (data or b"")
 
@@ -33,9 +33,9 @@ def record(
     headers_count: int | None = None,
     tail: bytes = b"",
 ) -> bytes:
-    """A record of magic 2; `size` and the like are claims, `more` is added to the true size.
+    """A record of magic 2; parameters such as `size` replace the right value by another.
 
-    A timestamp delta given as bytes is taken for its varint.
+    `more` is added to the right size. A timestamp delta given as bytes is used as the varint.
     """
     delta = timestamp_delta if isinstance(timestamp_delta, bytes) else varint(timestamp_delta)
     body = bytes([attributes]) + delta + varint(offset_delta)
@@ -48,7 +48,7 @@ def record(
 
 
 SOUND = record(0) + record(1)
-"""Two records."""
+"""Two valid records."""
 
 
 def batch(
@@ -60,9 +60,9 @@ def batch(
     attributes: int | None = None,
     **claims: int,
 ) -> bytearray:
-    """A batch around records that are compressed already; its length and CRC are right.
+    """A batch of already compressed records with the right length and CRC.
 
-    `claims` are fields of the header that are to say something else.
+    `claims` replace fields of the header.
     """
     header = BatchHeader(
         base_offset=0,
@@ -87,7 +87,7 @@ def batch(
 
 
 def compressed(inner: bytes, first_ms: int, codec: Compression, count: int = 2) -> bytearray:
-    """A batch of these records, compressed as it says."""
+    """A batch of these records, compressed with the codec."""
     return batch(compress(codec, inner), first_ms, count, codec=codec)
 
 
@@ -103,7 +103,7 @@ def message(
     key: bytes | None = None,
     value_size: int | None = None,
 ) -> bytes:
-    """A message of the formats before Kafka 0.11."""
+    """A message in a format before Kafka 0.11."""
     body = pack(">bb", magic, attributes) + (b"" if magic == 0 else pack(">q", first_ms))
     for data, claimed in ((key, None), (value, value_size)):
         size = claimed if claimed is not None else -1 if data is None else len(data)
@@ -113,6 +113,6 @@ def message(
 
 
 def message_set(magic: int, first_ms: int, codec: Compression, count: int = 2) -> bytes:
-    """A compressed message that wraps others, as producers before Kafka 0.11 sent them."""
+    """A compressed message that contains others, as producers before Kafka 0.11 sent them."""
     inner = b"".join(message(magic, offset=i, first_ms=first_ms) for i in range(count))
     return message(magic, compress(codec, inner), first_ms=first_ms, attributes=int(codec))

@@ -1,7 +1,7 @@
-"""Valid requests with random values, from the schema of the messages.
+"""Generates valid requests with random values from the schemas of the messages.
 
-Values are drawn so that many requests get past the first check: names from a small pool that the
-broker knows, waiting times that do not hold up a connection, small counts of partitions.
+Values are chosen so that many requests pass the first checks: names from a small pool that the
+broker knows, short waiting times, small numbers of partitions.
 """
 
 from __future__ import annotations
@@ -63,17 +63,17 @@ _SIZES_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 _UNSIGNED_BITS = {"uint16": 16, "uint32": 32}
 
 _SMALL_INTS: Mapping[str, Sequence[int]] = {
-    # Waits and lifetimes: short, or the test would wait for its own requests.
+    # Waits and lifetimes must be short, so that the test need not wait for its own requests.
     "max_wait_ms": (0, 1, 20),
     "timeout_ms": (0, 1, 20, 1000),
     "rebalance_timeout_ms": (1, 20),
     "session_timeout_ms": (6000, 10_000, 1),
     "transaction_timeout_ms": (1, 1000, 60_000),
-    # Sizes of what is created: a broker may create what it is asked for.
+    # A broker may create what a request asks for, so the numbers are small.
     "num_partitions": (-1, 0, 1, 3),
     "count": (1, 2, 4),
     "replication_factor": (-1, 1, 1, 2),
-    # The rest: mostly something that exists.
+    # Mostly values that exist.
     "acks": (-1, 0, 1, 1, 2),
     "replica_id": (-1, -1, -1, 0, 1),
     "partition": (0, 0, 0, 1, 2, -1),
@@ -90,14 +90,14 @@ _SMALL_INTS: Mapping[str, Sequence[int]] = {
 }
 
 LEFT_OUT = frozenset({ApiKey.ALTER_CLIENT_QUOTAS})
-"""Not sent: a valid request of these may slow every other client down, as it is meant to."""
+"""APIs that are not sent, because a valid request may slow down all other clients."""
 
 _KEEPS_INTERNAL_TOPICS = frozenset({ApiKey.DELETE_TOPICS, ApiKey.DELETE_RECORDS})
 
 
 @cache
 def _schemas() -> dict[int, StructSchema]:
-    """The body of each request by API key."""
+    """The schema of each request's body, by API key."""
     bodies: dict[int, StructSchema] = {}
     for name in schema_names():
         for message in load(name):
@@ -107,8 +107,8 @@ def _schemas() -> dict[int, StructSchema]:
 
 
 @dataclass(slots=True)
-class Sent:
-    """A request as a frame, and what is needed to read its reply."""
+class ValidRequest:
+    """The frame of a valid request, with the fields that are needed to read its response."""
 
     frame: bytes
     api_key: int
@@ -118,7 +118,7 @@ class Sent:
 
 
 class RequestMaker:
-    """Draws valid requests within `served`, the version ranges from the broker's ApiVersions."""
+    """Generates valid requests within `served`, the broker's versions by API key."""
 
     def __init__(
         self,
@@ -140,16 +140,16 @@ class RequestMaker:
         ]
         assert self._choices, "the broker serves nothing that is known here"
 
-    def draw(self) -> Sent:
-        """A request of any key and version, each key as likely as its versions are many."""
+    def draw(self) -> ValidRequest:
+        """A request of a random API and version; all versions are equally likely."""
         return self.request(*self._rng.choice(self._choices))
 
-    def all(self) -> list[Sent]:
-        """One request of every key and version."""
+    def all(self) -> list[ValidRequest]:
+        """One request of every API and version."""
         return [self.request(key, version) for key, version in self._choices]
 
-    def request(self, api_key: int, version: int) -> Sent:
-        """A request of this key and version with values of its own."""
+    def request(self, api_key: int, version: int) -> ValidRequest:
+        """A request of this API and version with random values."""
         self._correlation_id += 1
         header = RequestHeader(
             request_api_key=api_key,
@@ -161,7 +161,7 @@ class RequestMaker:
         body = message.encode(version)
         frame = pack(">i", len(header) + len(body)) + header + body
         is_answered = not (isinstance(message, ProduceRequest) and message.acks == 0)
-        return Sent(frame, api_key, version, self._correlation_id, is_answered)
+        return ValidRequest(frame, api_key, version, self._correlation_id, is_answered)
 
     def _message(self, api_key: int, version: int) -> Message:
         message_class = request_class(api_key)
@@ -170,7 +170,7 @@ class RequestMaker:
             self._fill(message, field, api_key, version)
             try:
                 message.encode(version)
-            except EncodeError:  # e.g. a field that only one of several forms may have
+            except EncodeError:  # for example, a field that excludes another one
                 default: Message = message_class()
                 setattr(message, field.attribute, getattr(default, field.attribute))
         return message
@@ -260,12 +260,12 @@ class RequestMaker:
 
 @cache
 def _class_of(module: str, name: str) -> type[object]:
-    found = import_module(module)
-    # A struct that request and response define differently is called Request<Name>.
-    struct: type[object] = getattr(found, f"Request{name}", None) or getattr(found, name)
+    loaded = import_module(module)
+    # If request and response define a struct differently, the request's is called Request<Name>.
+    struct: type[object] = getattr(loaded, f"Request{name}", None) or getattr(loaded, name)
     return struct
 
 
 def _struct_class(owner: object, name: str) -> type[object]:
-    """The generated class of struct `name` in the module that `owner` comes from."""
+    """The generated class of struct `name` in the module of `owner`'s class."""
     return _class_of(type(owner).__module__, name)

@@ -1,4 +1,4 @@
-"""Plays every hostile case on two brokers at once and finds where their verdicts part."""
+"""Runs each hostile case on two brokers at once and finds the first difference."""
 
 from __future__ import annotations
 
@@ -10,69 +10,69 @@ from dataclasses import dataclass
 
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.primitives import EncodeError
-from kwire.conformance.hostile.allowed import Excuse, excuse_of
+from kwire.conformance.hostile.allowed import HostileExcuse, excuse_of
 from kwire.conformance.hostile.case import HostileCase
 from kwire.conformance.hostile.stage import SILENCE_S, HostileStage
-from kwire.conformance.wire.broker import Broker, NotReady, common_versions
+from kwire.conformance.wire.broker import NotReady, RemoteBroker, common_versions
 from kwire.conformance.wire.compare import StepDifference, shown, step_differences
-from kwire.conformance.wire.peer import Peer, Silent
-from kwire.conformance.wire.stage import Step, delete_topics
+from kwire.conformance.wire.peer import ClientConnection, Silent
+from kwire.conformance.wire.stage import CaseStep, delete_topics
 from kwire.testing.comparing.normal import Normaliser, Tree
 
 PAIRS = 4
-"""Cases under way at once: most of their time is waiting."""
+"""Cases that run at the same time; most of their time is waiting."""
 
 PATIENCE = 5
-"""How many times longer a case is waited for when it is played again: was it silence, or slow?"""
+"""The factor of the timeout in the second run of a case, which distinguishes slow from silent."""
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """One case on both brokers; `found` is the first difference that nothing excuses."""
+class HostileVerdict:
+    """The result of one case on both brokers; `difference` is the first one that is not allowed."""
 
     case: HostileCase
-    subject: Sequence[Step]
-    oracle: Sequence[Step]
-    found: StepDifference | None
-    excuses: tuple[Excuse, ...] = ()
+    subject: Sequence[CaseStep]
+    oracle: Sequence[CaseStep]
+    difference: StepDifference | None
+    excuses: tuple[HostileExcuse, ...] = ()
     problem: str | None = None
-    """Why it did not come to its end, on either."""
+    """Why the case stopped before its end on either broker, or None."""
 
     @property
     def agrees(self) -> bool:
-        return self.found is None and self.problem is None
+        return self.difference is None and self.problem is None
 
     @property
     def one_was_silent(self) -> bool:
-        """Whether what differs may be a broker that needed longer than it was waited for."""
+        """Whether a broker was silent, which may explain a difference if it was only slow."""
         return any(isinstance(s.outcome, Silent) for s in (*self.subject, *self.oracle))
 
     def __str__(self) -> str:
         lines = [self.case.name]
         if self.problem:
-            lines.append(f"  not played to its end: {self.problem}")
-        if self.found:
-            number, difference = self.found
-            lines.append(f"  at {difference.path or 'all'} of answer {number + 1}")
+            lines.append(f"  stopped before its end: {self.problem}")
+        if self.difference:
+            number, difference = self.difference
+            lines.append(f"  at {difference.path or 'all'} of response {number + 1}")
             lines.append(f"  subject: {difference.left!r:.1000}")
             lines.append(f"  oracle:  {difference.right!r:.1000}")
             for who, steps in (("subject", self.subject), ("oracle", self.oracle)):
                 if number < len(steps):
-                    lines.append(f"  all of the {who}'s: {shown(steps[number])!r:.600}")
+                    lines.append(f"  whole response of the {who}: {shown(steps[number])!r:.600}")
         return "\n".join(lines)
 
 
-class Runner:
-    """`subject` is judged, `oracle` is right: both get the same bytes in the same way.
+class HostileRunner:
+    """Runs cases on `subject`, which is tested, and on `oracle`, which counts as correct.
 
-    Mutated requests may leave topics and groups of odd names behind: use brokers that can be
-    thrown away.
+    Both get the same bytes in the same way. Mutated requests may leave topics and groups with
+    strange names, so the brokers should be disposable.
     """
 
     def __init__(
         self,
-        subject: Broker,
-        oracle: Broker,
+        subject: RemoteBroker,
+        oracle: RemoteBroker,
         pairs: int = PAIRS,
         silence_s: float = SILENCE_S,
     ) -> None:
@@ -84,41 +84,42 @@ class Runner:
         self._now_ms = time.time_ns() // 1_000_000
 
     def prepare(self) -> None:
-        """Meet both; from then on only what both serve is sent. Raises NotReady or OSError."""
+        """Read what both brokers serve; later requests use only that. Raises NotReady or
+        OSError."""
         for broker in (self.subject, self.oracle):
-            broker.meet()
+            broker.read_versions_and_ids()
         served = common_versions(self.subject.served, self.oracle.served)
         for broker in (self.subject, self.oracle):
             broker.served = served
-            peer = Peer(broker.address)
+            peer = ClientConnection(broker.address)
             try:
-                broker.coordinator_ready(peer, f"{self._tag}-ready")
-                broker.producers_ready(peer, f"{self._tag}-ready")
+                broker.wait_for_coordinators(peer, f"{self._tag}-ready")
+                broker.wait_for_producer_ids(peer, f"{self._tag}-ready")
             finally:
                 peer.close()
 
-    def run(self, cases: Iterable[HostileCase]) -> Iterator[Verdict]:
-        """A verdict for each, as they come, in their order."""
+    def run(self, cases: Iterable[HostileCase]) -> Iterator[HostileVerdict]:
+        """Verdicts in the order of the cases."""
         try:
             with (
                 ThreadPoolExecutor(self._pairs) as pairs,
                 ThreadPoolExecutor(2 * self._pairs) as players,
             ):
-                yield from pairs.map(lambda one: self._judge(players, *one), enumerate(cases))
+                yield from pairs.map(lambda pair: self._judge(players, *pair), enumerate(cases))
         finally:
             for broker in (self.subject, self.oracle):
                 _tidy(broker)
 
-    def _judge(self, players: ThreadPoolExecutor, number: int, case: HostileCase) -> Verdict:
+    def _judge(self, players: ThreadPoolExecutor, number: int, case: HostileCase) -> HostileVerdict:
         verdict = self._play_both(players, f"{number}a", case, self._silence_s)
-        if not verdict.agrees and verdict.one_was_silent and verdict.found is not None:
+        if not verdict.agrees and verdict.one_was_silent and verdict.difference is not None:
             patience_s = self._silence_s * PATIENCE
             return self._play_both(players, f"{number}b", case, patience_s)
         return verdict
 
     def _play_both(
         self, players: ThreadPoolExecutor, suffix: str, case: HostileCase, silence_s: float
-    ) -> Verdict:
+    ) -> HostileVerdict:
         stages = [self._stage(broker, suffix, silence_s) for broker in (self.subject, self.oracle)]
         sides = [players.submit(_play, case, stage) for stage in stages]
         problems = [
@@ -127,12 +128,12 @@ class Runner:
             if (problem := side.result()) is not None
         ]
         left, right = (stage.steps for stage in stages)
-        found, excuses = _first_difference(case.name, stages, self._tag)
-        return Verdict(case, left, right, found, excuses, "; ".join(problems) or None)
+        difference, excuses = _first_difference(case.name, stages, self._tag)
+        return HostileVerdict(case, left, right, difference, excuses, "; ".join(problems) or None)
 
-    def _stage(self, broker: Broker, suffix: str, silence_s: float) -> HostileStage:
-        # Two runs on one cluster, subject and oracle the same, still need names of their own;
-        # names of the same length are hashed and sorted alike.
+    def _stage(self, broker: RemoteBroker, suffix: str, silence_s: float) -> HostileStage:
+        # If subject and oracle are the same cluster, the two runs need different names.  The names
+        # have the same length, so that both brokers hash and sort them alike.
         same = self.subject.cluster_id == self.oracle.cluster_id
         side = "s" if same and broker is self.subject else "o"
         return HostileStage(
@@ -147,7 +148,7 @@ class Runner:
 
 
 def _play(case: HostileCase, stage: HostileStage) -> Exception | None:
-    """What kept the case from being played to its end."""
+    """Run the case on one broker; the error that stopped it before its end, or None."""
     try:
         case.play(stage)
     except (EncodeError, NotReady, OSError, AttributeError, LookupError) as problem:
@@ -159,24 +160,25 @@ def _play(case: HostileCase, stage: HostileStage) -> Exception | None:
 
 def _first_difference(
     name: str, stages: Sequence[HostileStage], tag: str
-) -> tuple[StepDifference | None, tuple[Excuse, ...]]:
-    """The first difference without an excuse, and the excuses of those before it."""
+) -> tuple[StepDifference | None, tuple[HostileExcuse, ...]]:
+    """The first difference that is not allowed, and the excuses of those before it."""
     left, right = stages
     of_left, of_right = (
         Normaliser(s.prefix, s.broker.node_id, s.topics, set(s.broker.served), tag) for s in stages
     )
-    excuses: list[Excuse] = []
-    for found in step_differences(left.steps, right.steps, of_left, of_right):
-        excuse = excuse_of(name, found.difference.path, _codes(right.steps, found.number))
+    excuses: list[HostileExcuse] = []
+    for step_difference in step_differences(left.steps, right.steps, of_left, of_right):
+        number, difference = step_difference
+        excuse = excuse_of(name, difference.path, _codes(right.steps, number))
         if excuse is None:
-            return found, tuple(excuses)
+            return step_difference, tuple(excuses)
         if excuse not in excuses:
             excuses.append(excuse)
     return None, tuple(excuses)
 
 
-def _codes(steps: Sequence[Step], number: int) -> set[int]:
-    """The error codes in one answer."""
+def _codes(steps: Sequence[CaseStep], number: int) -> set[int]:
+    """All error codes in one response."""
     codes: set[int] = set()
     waiting: list[Tree] = [shown(steps[number])] if number < len(steps) else []
     while waiting:
@@ -190,10 +192,10 @@ def _codes(steps: Sequence[Step], number: int) -> set[int]:
     return codes
 
 
-def _tidy(broker: Broker) -> None:
+def _tidy(broker: RemoteBroker) -> None:
     names = broker.shared_names()
     if names:
-        peer = Peer(broker.address)
+        peer = ClientConnection(broker.address)
         try:
             delete_topics(broker, peer, names)
         finally:

@@ -1,7 +1,7 @@
-"""One sound request of each API key, which mutations and odd deliveries start from.
+"""One valid request of each API key, as the base of mutations and unusual deliveries.
 
-What changes a cluster is only validated: a flipped bit may turn one partition into thousands.
-Groups have no members, so that nothing waits for others to join.
+Requests that change a cluster are only validated, since a flipped bit may turn one partition into
+thousands. Groups have no members, so that no request waits for others to join.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ from kwire.conformance.behaviour.asking import (
     offset_fetch,
 )
 from kwire.conformance.hostile.sound_transactions import TRANSACTION_REQUESTS
-from kwire.conformance.wire.broker import Topic
+from kwire.conformance.wire.broker import CaseTopic
 from kwire.conformance.wire.cases.build import (
     ALLOW,
     ANY,
@@ -138,75 +138,75 @@ from kwire.conformance.wire.cases.streams_group import join as join_streams_grou
 from kwire.conformance.wire.cases.streams_group import settled
 from kwire.conformance.wire.stage import Stage
 
-Make = Callable[[Stage, Topic, int], Message]
-"""(the stage, a topic with some records, the version) -> a request that is answered at once."""
+Make = Callable[[Stage, CaseTopic, int], Message]
+"""A function of stage, topic with some records, and version; its request is answered at once."""
 
 TELEMETRY_INSTANCE = b"hostile-instance"
 RETENTION = "retention.ms"
 
 
-def _metadata(stage: Stage, topic: Topic, version: int) -> Message:
-    asked = [MetadataRequestTopic(name=topic.name)]
-    return MetadataRequest(topics=asked, allow_auto_topic_creation=version < 4)
+def _metadata(stage: Stage, topic: CaseTopic, version: int) -> Message:
+    topics = [MetadataRequestTopic(name=topic.name)]
+    return MetadataRequest(topics=topics, allow_auto_topic_creation=version < 4)
 
 
-def _offset_fetch(stage: Stage, topic: Topic, version: int) -> Message:
+def _offset_fetch(stage: Stage, topic: CaseTopic, version: int) -> Message:
     if version >= 8:
         return offset_fetch(stage.name("g"), topic, 0)
     return OffsetFetchRequest(stage.name("g"), [OffsetFetchRequestTopic(topic.name, [0])])
 
 
-def _find_coordinator(stage: Stage, topic: Topic, version: int) -> Message:
+def _find_coordinator(stage: Stage, topic: CaseTopic, version: int) -> Message:
     group_id = stage.name("g")
     if version < 4:
         return FindCoordinatorRequest(key=group_id)
     return FindCoordinatorRequest(coordinator_keys=[group_id])
 
 
-def _leave_group(stage: Stage, topic: Topic, version: int) -> Message:
+def _leave_group(stage: Stage, topic: CaseTopic, version: int) -> Message:
     if version < 3:
         return LeaveGroupRequest(group_id=stage.name("g"), member_id="m-1")
     return LeaveGroupRequest(group_id=stage.name("g"), members=[MemberIdentity("m-1")])
 
 
-def _delete_topics(stage: Stage, topic: Topic, version: int) -> Message:
+def _delete_topics(stage: Stage, topic: CaseTopic, version: int) -> Message:
     request = delete_topic(stage.name("none"))
     if version < 6:
         request.topics, request.topic_names = [], [stage.name("none")]
     return request
 
 
-def _describe_log_dirs(stage: Stage, topic: Topic, version: int) -> Message:
+def _describe_log_dirs(stage: Stage, topic: CaseTopic, version: int) -> Message:
     return DescribeLogDirsRequest([DescribableLogDirTopic(topic.name, [0])])
 
 
-def _epoch_end(stage: Stage, topic: Topic, version: int) -> Message:
-    place = OffsetForLeaderPartition(partition=0, leader_epoch=0)
-    return OffsetForLeaderEpochRequest(-1, [OffsetForLeaderTopic(topic.name, [place])])
+def _epoch_end(stage: Stage, topic: CaseTopic, version: int) -> Message:
+    partition = OffsetForLeaderPartition(partition=0, leader_epoch=0)
+    return OffsetForLeaderEpochRequest(-1, [OffsetForLeaderTopic(topic.name, [partition])])
 
 
-def _offset_delete(stage: Stage, topic: Topic, version: int) -> Message:
-    places = [OffsetDeleteRequestPartition(0)]
-    return OffsetDeleteRequest(stage.name("g"), [OffsetDeleteRequestTopic(topic.name, places)])
+def _offset_delete(stage: Stage, topic: CaseTopic, version: int) -> Message:
+    partitions = [OffsetDeleteRequestPartition(0)]
+    return OffsetDeleteRequest(stage.name("g"), [OffsetDeleteRequestTopic(topic.name, partitions)])
 
 
-def _alter_configs(stage: Stage, topic: Topic, version: int) -> Message:
+def _alter_configs(stage: Stage, topic: CaseTopic, version: int) -> Message:
     resource = AlterConfigsResource(TOPIC, topic.name, [AlterableConfig(RETENTION, "1000000")])
     return AlterConfigsRequest([resource], validate_only=True)
 
 
-def _describe_configs(stage: Stage, topic: Topic, version: int) -> Message:
+def _describe_configs(stage: Stage, topic: CaseTopic, version: int) -> Message:
     return DescribeConfigsRequest([DescribeConfigsResource(TOPIC, topic.name, [RETENTION])])
 
 
-def _give_up_reassigning(stage: Stage, topic: Topic, version: int) -> Message:
-    """No replicas are named, so none is moved: there is nothing to give up either."""
-    given_up = ReassignableTopic(topic.name, [ReassignablePartition(0, None)])
-    return AlterPartitionReassignmentsRequest(topics=[given_up])
+def _cancel_reassignment(stage: Stage, topic: CaseTopic, version: int) -> Message:
+    """A request without replicas, which cancels a reassignment; there is none to cancel."""
+    cancelled = ReassignableTopic(topic.name, [ReassignablePartition(0, None)])
+    return AlterPartitionReassignmentsRequest(topics=[cancelled])
 
 
 def _share_state(key: ApiKey) -> Make:
-    """Of a partition of which nothing is kept."""
+    """A request for the share state of a partition that has none."""
     make = SHARE_STATE_REQUESTS[key]
     return lambda stage, topic, version: make(stage.name("g"), topic.id, 0)
 
@@ -289,7 +289,7 @@ SOUND_REQUESTS: Mapping[ApiKey, Make] = {
     ApiKey.ELECT_LEADERS: lambda stage, topic, version: ElectLeadersRequest(
         topic_partitions=[TopicPartitions(topic.name, [0])]
     ),
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _give_up_reassigning,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _cancel_reassignment,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: lambda stage, topic, version: (
         ListPartitionReassignmentsRequest(
             topics=[ListPartitionReassignmentsTopics(topic.name, [0])]

@@ -1,4 +1,4 @@
-"""One sound request of each API key of transactions; of a producer that nobody knows."""
+"""One valid request of each API key of transactions, with an unknown producer id."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from kwire.codecs.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
 )
 from kwire.codecs.primitives import Message
-from kwire.conformance.wire.broker import Topic
+from kwire.conformance.wire.broker import CaseTopic
 from kwire.conformance.wire.stage import Stage
 
 PRODUCER_ID, EPOCH = 4000, 0
 
 
-def _add_partitions(stage: Stage, topic: Topic, version: int) -> Message:
+def _add_partitions(stage: Stage, topic: CaseTopic, version: int) -> Message:
     topics, name = [AddPartitionsToTxnTopic(topic.name, [0])], stage.name("x")
     if version < 4:
         return AddPartitionsToTxnRequest([], name, PRODUCER_ID, EPOCH, topics)
@@ -37,32 +37,32 @@ def _add_partitions(stage: Stage, topic: Topic, version: int) -> Message:
     return AddPartitionsToTxnRequest([transaction])
 
 
-def _add_offsets(stage: Stage, topic: Topic, version: int) -> Message:
+def _add_offsets(stage: Stage, topic: CaseTopic, version: int) -> Message:
     return AddOffsetsToTxnRequest(stage.name("x"), PRODUCER_ID, EPOCH, stage.name("g"))
 
 
-def _end(stage: Stage, topic: Topic, version: int) -> Message:
+def _end(stage: Stage, topic: CaseTopic, version: int) -> Message:
     return EndTxnRequest(stage.name("x"), PRODUCER_ID, EPOCH, True)
 
 
-def _write_markers(stage: Stage, topic: Topic, version: int) -> Message:
+def _write_markers(stage: Stage, topic: CaseTopic, version: int) -> Message:
     topics = [WritableTxnMarkerTopic(topic.name, [0])]
     return WriteTxnMarkersRequest([WritableTxnMarker(PRODUCER_ID, EPOCH, True, topics)])
 
 
-def _commit_offsets(stage: Stage, topic: Topic, version: int) -> Message:
-    places = [TxnOffsetCommitRequestPartition(0, 5, -1, "note")]
-    topics = [TxnOffsetCommitRequestTopic(topic.name, places)]
+def _commit_offsets(stage: Stage, topic: CaseTopic, version: int) -> Message:
+    partitions = [TxnOffsetCommitRequestPartition(0, 5, -1, "note")]
+    topics = [TxnOffsetCommitRequestTopic(topic.name, partitions)]
     return TxnOffsetCommitRequest(
         stage.name("x"), stage.name("g"), PRODUCER_ID, EPOCH, topics=topics
     )
 
 
-def _describe(stage: Stage, topic: Topic, version: int) -> Message:
+def _describe(stage: Stage, topic: CaseTopic, version: int) -> Message:
     return DescribeTransactionsRequest([stage.name("x")])
 
 
-def _list(stage: Stage, topic: Topic, version: int) -> Message:
+def _list(stage: Stage, topic: CaseTopic, version: int) -> Message:
     return ListTransactionsRequest(["Ongoing"], [PRODUCER_ID])
 
 
@@ -75,4 +75,4 @@ TRANSACTION_REQUESTS = {
     ApiKey.DESCRIBE_TRANSACTIONS: _describe,
     ApiKey.LIST_TRANSACTIONS: _list,
 }
-"""(the stage, a topic, the version) -> the request."""
+"""Functions of stage, topic and version that return the request."""

@@ -1,4 +1,4 @@
-"""Where a hostile case is played: bytes go out as they are, and what becomes of them is noted."""
+"""Runs a hostile case on one broker: sends bytes unchanged, and records the outcomes."""
 
 from __future__ import annotations
 
@@ -23,15 +23,17 @@ from kwire.conformance.wire.peer import (
     Unreadable,
     read_reply,
 )
-from kwire.conformance.wire.stage import Stage, Step
+from kwire.conformance.wire.stage import CaseStep, Stage
 
 SILENCE_S = 1.5
-"""How long nothing may come back until that is the verdict: hundreds of times what a reply takes.
-Where only one broker is silent the case is played again with more patience (`runner`)."""
+"""After this time a broker counts as silent; a response usually takes hundreds of times less.
+
+If only one broker is silent, the runner runs the case again with a longer timeout.
+"""
 
 PROBE_ID = 0x50524F42
 PROBE = bytes.fromhex("0000000a 0012 0000") + PROBE_ID.to_bytes(4, "big") + b"\xff\xff"
-"""ApiVersions, version 0: what a connection that serves on answers."""
+"""An ApiVersions request of version 0, which a connection that is still open answers."""
 
 _SIZE = Struct(">i")
 _HEAD = Struct(">hhi")  # API key, version, correlation id
@@ -58,37 +60,39 @@ def sent_request_of(frame: bytes) -> SentRequest:
 
 @dataclass
 class HostileStage(Stage):
-    """A stage that also sends bytes which no client sends, each time on a connection of its own."""
+    """A stage that also sends bytes that no client sends, each time on a new connection."""
 
     silence_s: float = SILENCE_S
 
     def spoiled(self, frame: bytes) -> None:
-        """One frame, and a sound one behind it: is the first answered, does the connection last?"""
+        """Send a damaged frame and a valid one behind it, which shows if the connection stays
+        open."""
         self.deliver([frame + PROBE], [sent_request_of(frame), PROBE_REQUEST])
 
     def deliver(
         self,
         pieces: Iterable[bytes],
-        asked: Sequence[SentRequest],
+        requests: Sequence[SentRequest],
         *,
         pause_s: float = 0.0,
         half_close: bool = False,
     ) -> None:
-        """Send the pieces with a pause behind each; note what each of the `asked` gets.
+        """Send the pieces with a pause after each, and record the outcome of each of the
+        `requests`.
 
-        What has no reply while a later one has is noted as such. `half_close` ends our side behind
-        the last piece, and the broker's own end is noted too.
+        A request without a response before one with a response has the outcome Sent. `half_close`
+        closes the sending side after the last piece; the broker's close is then recorded, too.
         """
         with _Link(self.broker.address, self.silence_s) as link:
             link.send(pieces, pause_s, half_close)
-            for one, outcome in link.outcomes(asked):
-                self.steps.append(Step(one.api_key, one.version, b"", outcome))
+            for request, outcome in link.outcomes(requests):
+                self.steps.append(CaseStep(request.api_key, request.version, b"", outcome))
             if half_close:
-                self.steps.append(Step(-1, 0, b"", link.end()))
+                self.steps.append(CaseStep(-1, 0, b"", link.end()))
 
 
 class _Link:
-    """One connection; a failure to send is seen when its replies are read."""
+    """One connection; an error of sending shows when its responses are read."""
 
     def __init__(self, address: Address, silence_s: float) -> None:
         self._socket = socket.create_connection(address, CONNECT_TIMEOUT_S)
@@ -110,28 +114,28 @@ class _Link:
             if half_close:
                 self._socket.shutdown(socket.SHUT_WR)
         except OSError:
-            return  # the broker has hung up, which `outcomes` notes
+            return  # the broker has closed the connection, which `outcomes` reports
 
-    def outcomes(self, asked: Sequence[SentRequest]) -> Iterable[tuple[SentRequest, Outcome]]:
-        """Each request's outcome, up to the first behind which nothing can come."""
-        waiting = list(asked)
+    def outcomes(self, requests: Sequence[SentRequest]) -> Iterable[tuple[SentRequest, Outcome]]:
+        """Each request with its outcome, up to the first one after which nothing can come."""
+        waiting = list(requests)
         while waiting:
             data = self._frame()
             if not isinstance(data, bytes):
                 yield waiting[0], data
                 return
-            found = _SIZE.unpack_from(data)[0] if len(data) >= _SIZE.size else None
-            while len(waiting) > 1 and waiting[0].correlation_id != found:
-                if all(one.correlation_id != found for one in waiting):
+            correlation_id = _SIZE.unpack_from(data)[0] if len(data) >= _SIZE.size else None
+            while len(waiting) > 1 and waiting[0].correlation_id != correlation_id:
+                if all(request.correlation_id != correlation_id for request in waiting):
                     break
                 yield waiting.pop(0), Sent()
-            one = waiting.pop(0)
-            yield one, _read(data, one)
+            request = waiting.pop(0)
+            yield request, _read(data, request)
 
     def end(self) -> Outcome:
-        """Closed once the broker has ended its side as well."""
+        """Closed if the broker closes its side, too."""
         data = self._frame()
-        return Unreadable("more than was asked for") if isinstance(data, bytes) else data
+        return Unreadable("an unexpected response") if isinstance(data, bytes) else data
 
     def _frame(self) -> bytes | Outcome:
         self._socket.settimeout(self._silence_s)
@@ -139,7 +143,7 @@ class _Link:
             head = self._exactly(_SIZE.size)
             size = _SIZE.unpack(head)[0] if head is not None else 0
             if not 0 <= size <= REPLY_SIZE_BYTES_MAX:
-                return Unreadable(f"a reply of {size} bytes")
+                return Unreadable(f"a response of {size} bytes")
             data = None if head is None else self._exactly(size)
         except TimeoutError:
             return Silent()
@@ -157,13 +161,13 @@ class _Link:
         return bytes(data)
 
 
-def _read(data: bytes, asked: SentRequest) -> Outcome:
-    """The reply; of a key that nobody knows, its bytes."""
+def _read(data: bytes, request: SentRequest) -> Outcome:
+    """The outcome of a request with response `data`; its bytes if the API key is unknown."""
     try:
-        response_class(asked.api_key)
+        response_class(request.api_key)
     except (KeyError, LookupError, DecodeError):
-        return Unreadable(f"an answer to a request of key {asked.api_key}: {data[:50].hex()}")
-    outcome = read_reply(data, asked.api_key, asked.version, asked.correlation_id)
-    if asked == PROBE_REQUEST and isinstance(outcome, Reply):
-        return Reply(type(outcome.message)())  # that there is one is what counts
+        return Unreadable(f"a response to a request of key {request.api_key}: {data[:50].hex()}")
+    outcome = read_reply(data, request.api_key, request.version, request.correlation_id)
+    if request == PROBE_REQUEST and isinstance(outcome, Reply):
+        return Reply(type(outcome.message)())  # its content does not matter
     return outcome

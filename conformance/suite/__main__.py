@@ -35,13 +35,13 @@ WHOLE: Final = Figure("from start to end", "s", more_is_better=False)
 
 
 class SuiteFailed(Exception):
-    """Not all tests passed; the message is what pytest said."""
+    """Not all tests passed; the message is pytest's output."""
 
 
 def run_suite(on: str, *arguments: str, suite: str = SUITE) -> tuple[int, float]:
-    """How many tests passed, and the seconds that it took.  Raises SuiteFailed."""
+    """The number of tests that passed, and the seconds that the run took. Raises SuiteFailed."""
     command = [sys.executable, "-m", "pytest", "-q", *arguments, suite]
-    began = time.monotonic()
+    start = time.monotonic()
     done = subprocess.run(
         command,
         env={**os.environ, "KWIRE_SUITE_ON": on},
@@ -49,15 +49,15 @@ def run_suite(on: str, *arguments: str, suite: str = SUITE) -> tuple[int, float]
         text=True,
         check=False,
     )
-    took_s = time.monotonic() - began
-    found = PASSED.search(done.stdout)
-    if done.returncode or found is None:
+    took_s = time.monotonic() - start
+    passed = PASSED.search(done.stdout)
+    if done.returncode or passed is None:
         raise SuiteFailed(done.stdout + done.stderr)
-    return int(found[1]), took_s
+    return int(passed[1]), took_s
 
 
-def beside(rounds: int) -> report.Section:
-    """The suite on both, in turns.  Raises SuiteFailed."""
+def compare(rounds: int) -> report.Section:
+    """Run the suite on both brokers, in turns. Raises SuiteFailed."""
     series = Series("suite", "the suite", WHOLE, None)
     count = 0
     for number in range(rounds):
@@ -75,19 +75,19 @@ def beside(rounds: int) -> report.Section:
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
-    "--rounds", default=2, show_default=True, help="Runs on each; with --workers, of all."
+    "--rounds", default=2, show_default=True, help="Runs on each broker; with --workers, all runs."
 )
-@click.option("--workers", type=click.IntRange(2), help="On kwire alone, so many side by side.")
+@click.option("--workers", type=click.IntRange(2), help="Parallel workers; runs on kwire only.")
 def main(rounds: int, workers: int | None) -> None:
-    """Run tests/suite on kwire and on Apache Kafka, and say how long each took."""
+    """Run tests/suite on kwire and on Apache Kafka, and report how long each took."""
     console = Console()
     if not console.is_terminal:
         console = Console(width=FILE_COLUMNS)
     try:
         if workers is None:
-            made = beside(rounds)
-            report.print_section(console, made, Apache.name)
-            RESULTS.write_text(report.put_section(RESULTS.read_text(), made, Apache.name))
+            section = compare(rounds)
+            report.print_section(console, section, Apache.name)
+            RESULTS.write_text(report.put_section(RESULTS.read_text(), section, Apache.name))
             console.print(f"written: {RESULTS}")
             return
         for number in range(1, rounds + 1):

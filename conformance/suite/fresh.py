@@ -1,7 +1,7 @@
-"""How soon a test's broker is there, and fresh again: `kwire.testing.Kafka`.
+"""Measures the start and the reset of a test's broker, `kwire.testing.Kafka`.
 
-The wall's time until it serves, and the processor's, which says more on a machine at other work:
-that of a start holds what is imported after it, while nobody asks for anything.
+It measures the elapsed time until the broker serves, and the processor time, which is less affected
+by a busy machine. That of a start includes modules that the broker imports later, while idle.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ START_LIMIT_MS: Final = 300.0
 RESET_LIMIT_MS: Final = 20.0
 
 TEST_S: Final = 0.1
-"""How long a test takes, after which the next one wants a fresh broker."""
+"""Duration of a test, after which the next one needs a reset broker."""
 
 UNCOMPILED: Final = "PYTHONDONTWRITEBYTECODE"
-"""Where this is set each start compiles kwire anew, which pip does when it installs it."""
+"""If this variable is set, each start compiles kwire; usually pip does when it installs it."""
 
 
 def measured(rounds: int, resets: int) -> list[Series]:
-    """Start a broker `rounds` times, and have it fresh so many times each."""
+    """Start a broker `rounds` times, and reset each one `resets` times."""
     start, reset = "start", "reset"
     started = Series(start, "start", WALL, None, START_LIMIT_MS)
     starting = Series(start, "start", PROCESSOR, None)
@@ -57,11 +57,11 @@ def measured(rounds: int, resets: int) -> list[Series]:
 
 
 def _life(started: Series, renewed: Series, resets: int, test_s: float) -> float:
-    """Milliseconds of the processor that a broker has taken from its start to its end."""
+    """The processor time in ms that a broker takes from its start to its end."""
     before = _children_ms()
     kafka = Kafka()
     started.add(Kwire.name, _took_ms(kafka.start))
-    kafka.topics()  # a client has used it
+    kafka.topics()  # so that a client has used it
     for _ in range(resets):
         time.sleep(test_s)
         renewed.add(Kwire.name, _took_ms(kafka.reset))
@@ -71,28 +71,28 @@ def _life(started: Series, renewed: Series, resets: int, test_s: float) -> float
 
 
 def _took_ms(work: Callable[[], None]) -> float:
-    began = time.monotonic()
+    start = time.monotonic()
     work()
-    return (time.monotonic() - began) * 1e3
+    return (time.monotonic() - start) * 1e3
 
 
 def _children_ms() -> float:
-    """Of the processes that were waited for, and of theirs."""
+    """Processor time in ms of the ended child processes and of their children."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return (used.ru_utime + used.ru_stime) * 1e3
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--rounds", default=5, show_default=True, help="Brokers, three times.")
-@click.option("--resets", default=20, show_default=True, help="Of the second and third.")
+@click.option("--rounds", default=5, show_default=True, help="Rounds, each with three brokers.")
+@click.option("--resets", default=20, show_default=True, help="Resets of the second and third.")
 @click.option(
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
     default=RESULTS,
-    help="The report whose section this is. [default: RESULTS.md of the benchmarks]",
+    help="The report to update. [default: RESULTS.md of the benchmarks]",
 )
 def main(rounds: int, resets: int, output: Path) -> None:
-    """Measure how soon kwire.testing.Kafka is there, and fresh again."""
+    """Measure the start and the reset of kwire.testing.Kafka."""
     os.environ.pop(UNCOMPILED, None)
     console = Console()
     if not console.is_terminal:
@@ -102,10 +102,10 @@ def main(rounds: int, resets: int, output: Path) -> None:
         f" {TEST_S:g} s after the one before, as many at once."
         " `python -m kwire.conformance.suite.fresh` repeats it."
     )
-    made = report.Section(HEADING, note, measured(rounds, resets))
-    report.print_section(console, made, Apache.name)
+    section = report.Section(HEADING, note, measured(rounds, resets))
+    report.print_section(console, section, Apache.name)
     before = output.read_text() if output.exists() else ""
-    output.write_text(report.put_section(before, made, Apache.name))
+    output.write_text(report.put_section(before, section, Apache.name))
     console.print(f"written: {output}")
 
 

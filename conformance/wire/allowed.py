@@ -1,7 +1,7 @@
-"""Single cases whose difference from Apache Kafka is known, with the reason.
+"""Known differences of single cases from Apache Kafka, with the reason for each.
 
-What may differ everywhere is the table of kwire.testing.comparing.rules; what neither explains is a
-finding.
+Differences that are allowed in every case are in the table of kwire.testing.comparing.rules. A
+difference that neither list explains is an error.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import NamedTuple
 from kwire.codecs.api_keys import ApiKey
 
 
-class Excuse(NamedTuple):
-    """A known difference of one case: `where` is a pattern over its path without indexes.
+class CaseExcuse(NamedTuple):
+    """An allowed difference of one case. `where` is a pattern for its path without list indexes.
 
-    The path is empty where one broker answered and the other did not.
+    The path is empty if one broker answered and the other did not.
     """
 
     api_key: ApiKey
@@ -25,17 +25,17 @@ class Excuse(NamedTuple):
     reason: str
 
 
-_NO_TIME = "Apache Kafka says REQUEST_TIMED_OUT, and it is done; kwire says that it is done"
+_NO_TIME = "Apache Kafka says REQUEST_TIMED_OUT but does the work; kwire reports success"
 _FAILS_INSIDE = "Apache Kafka fails inside (UNKNOWN_SERVER_ERROR, no message)"
 EXCUSED = (
-    Excuse(
+    CaseExcuse(
         ApiKey.PRODUCE,
         "null records",
         "",
         "Apache Kafka fails inside and never answers; kwire answers INVALID_RECORD",
     ),
     *(
-        Excuse(
+        CaseExcuse(
             ApiKey.PRODUCE,
             f"batch header: {claim}",
             "*",
@@ -46,7 +46,7 @@ EXCUSED = (
         for claim in ("compressed, it says", "another base timestamp")
     ),
     *(
-        Excuse(
+        CaseExcuse(
             ApiKey.ADD_PARTITIONS_TO_TXN,
             case,
             "",
@@ -60,46 +60,46 @@ EXCUSED = (
             "unknown tagged field",
         )
     ),
-    Excuse(
+    CaseExcuse(
         ApiKey.WRITE_TXN_MARKERS,
         "a partition twice",
         "",
         "Apache Kafka writes one marker and never answers; kwire answers",
     ),
-    Excuse(
+    CaseExcuse(
         ApiKey.JOIN_GROUP,
         "the same protocol twice",
         "",
         "Apache Kafka fails inside and never answers; kwire takes the protocol once",
     ),
-    Excuse(
+    CaseExcuse(
         ApiKey.ALTER_CONFIGS,
         "the same resource twice",
         "",
         "Apache Kafka fails inside and never answers; kwire says INVALID_REQUEST, as"
         " IncrementalAlterConfigs does in both",
     ),
-    Excuse(
+    CaseExcuse(
         ApiKey.CREATE_PARTITIONS,
         "too many",
         "results.error_*",
         f"{_FAILS_INSIDE}; kwire says POLICY_VIOLATION, as CreateTopics does in both",
     ),
-    Excuse(
+    CaseExcuse(
         ApiKey.JOIN_GROUP,
         "a subscription to a consumer group that cannot be read",
         "error_code",
         f"{_FAILS_INSIDE}; kwire says INCONSISTENT_GROUP_PROTOCOL",
     ),
-    Excuse(
+    CaseExcuse(
         ApiKey.OFFSET_FETCH,
         "as nobody, with an epoch, of a consumer group",
         "groups.error_code",
         f"{_FAILS_INSIDE}; kwire says UNKNOWN_MEMBER_ID",
     ),
-    Excuse(ApiKey.ELECT_LEADERS, "no time", "*error_*", _NO_TIME),
-    Excuse(ApiKey.ALTER_PARTITION_REASSIGNMENTS, "no time", "*error_*", _NO_TIME),
-    Excuse(
+    CaseExcuse(ApiKey.ELECT_LEADERS, "no time", "*error_*", _NO_TIME),
+    CaseExcuse(ApiKey.ALTER_PARTITION_REASSIGNMENTS, "no time", "*error_*", _NO_TIME),
+    CaseExcuse(
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
         "operations that do not exist",
         "responses.error_*",
@@ -111,11 +111,11 @@ EXCUSED = (
 _INDEX = re.compile(r"\[\d+\]")
 
 
-def excuse_of(api_key: int, case: str, path: str) -> Excuse | None:
-    """Why a case may differ at `path`; None if nothing says so."""
-    place = _INDEX.sub("", path)
+def excuse_of(api_key: int, case: str, path: str) -> CaseExcuse | None:
+    """The entry that allows a difference of a case at `path`, or None."""
+    path_without_indexes = _INDEX.sub("", path)
     for excuse in EXCUSED:
         same_case = excuse.api_key == api_key and fnmatchcase(case, excuse.case)
-        if same_case and fnmatchcase(place, excuse.where):
+        if same_case and fnmatchcase(path_without_indexes, excuse.where):
             return excuse
     return None

@@ -1,4 +1,7 @@
-"""A broker as the runner sees it: where it is, what it serves, who it says it is."""
+"""A broker at an address, with its ids and the versions that it serves.
+
+Also creates what the cases need first: topics, coordinators, producer ids.
+"""
 
 from __future__ import annotations
 
@@ -30,13 +33,16 @@ from kwire.codecs.messages.list_offsets import (
 )
 from kwire.codecs.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kwire.codecs.primitives import Message
-from kwire.conformance.wire.peer import Address, Peer, Reply
+from kwire.conformance.wire.peer import Address, ClientConnection, Reply
 
 READY_TIMEOUT_S = 60.0
-"""A coordinator loads its partition, a new topic finds its leader: at once, but the first time."""
+"""Limit for a coordinator to load its partition, and for a new topic to get a leader.
+
+Only the first case of a run waits for long.
+"""
 POLL_S = 0.01
 GROUP, TRANSACTION = 0, 1
-"""Kinds of keys that have a coordinator."""
+"""Types of the keys that have a coordinator."""
 TRANSIENT = frozenset(
     {
         ErrorCode.LEADER_NOT_AVAILABLE,
@@ -50,17 +56,15 @@ TRANSIENT = frozenset(
 )
 
 
-TRANSACTION = 1
-"""The type of a coordinator's key, where 0 is a group."""
 CLIENT_METRICS = 16
 
 
 class NotReady(RuntimeError):
-    """The broker does not do what every case needs first: the sentence says what."""
+    """The broker lacks something that every case needs; the message says what."""
 
 
 @dataclass(frozen=True, slots=True)
-class Topic:
+class CaseTopic:
     """A topic that a case may use."""
 
     name: str
@@ -69,7 +73,7 @@ class Topic:
 
 
 def address_of(bootstrap: str) -> Address:
-    """`HOST:PORT` as an address; raises ValueError."""
+    """The address in `HOST:PORT`. Raises ValueError."""
     host, colon, port = bootstrap.rpartition(":")
     if not colon or not port.isdigit():
         raise ValueError(f"{bootstrap!r} is not HOST:PORT")
@@ -80,33 +84,33 @@ Served = dict[int, tuple[int, int]]
 
 
 def common_versions(left: Served, right: Served) -> Served:
-    """The versions that both serve, by API key."""
-    found = {}
+    """The versions that both brokers serve, by API key."""
+    common = {}
     for key in left.keys() & right.keys():
         low, high = max(left[key][0], right[key][0]), min(left[key][1], right[key][1])
         if low <= high:
-            found[key] = (low, high)
-    return found
+            common[key] = (low, high)
+    return common
 
 
 @dataclass
-class Broker:
-    """`served` are the version ranges it advertises by API key."""
+class RemoteBroker:
+    """A broker; `served` has the version ranges that it reports in ApiVersions, by API key."""
 
     address: Address
     served: dict[int, tuple[int, int]] = field(default_factory=dict)
     cluster_id: str | None = None
     node_id: int = -1
-    _shared: dict[str, Topic] = field(default_factory=dict)
+    _shared: dict[str, CaseTopic] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 
     @property
     def bootstrap(self) -> str:
         return f"{self.address[0]}:{self.address[1]}"
 
-    def meet(self) -> None:
-        """Learn who it is and what it serves. Raises OSError or NotReady."""
-        peer = Peer(self.address)
+    def read_versions_and_ids(self) -> None:
+        """Read the broker's ids and the versions that it serves. Raises OSError or NotReady."""
+        peer = ClientConnection(self.address)
         try:
             versions = self._answer(peer, ApiVersionsRequest(), 0)
             self.served = {k.api_key: (k.min_version, k.max_version) for k in versions.api_keys}
@@ -115,12 +119,15 @@ class Broker:
         finally:
             peer.close()
 
-    def ask_for_metrics(self, *, wanted: bool = True) -> None:
-        """Have a client metrics subscription that means nobody: kwire lists the requests of client
-        telemetry while there is one. Where there can be none, nothing is said."""
+    def set_metrics_subscription(self, *, wanted: bool = True) -> None:
+        """Create or delete a client metrics subscription that matches no client.
+
+        kwire lists the API keys of client telemetry only while a subscription exists. An error in
+        the response is ignored, because some brokers have no subscriptions.
+        """
         configs = [AlterableConfig("match", 0 if wanted else 1, "client_id=nobody")]
         resource = AlterConfigsResource(CLIENT_METRICS, "nobody", configs)
-        peer = Peer(self.address)
+        peer = ClientConnection(self.address)
         try:
             self.ask(peer, IncrementalAlterConfigsRequest([resource]))
         finally:
@@ -129,17 +136,17 @@ class Broker:
     def version_of(self, request: Message) -> int:
         """The newest version of `request` that the broker and the codecs have."""
         assert request.API_KEY is not None
-        low, high = self.served.get(request.API_KEY, (0, -1))
-        version = min(high, request.MAX_VERSION)
-        if version < max(low, request.MIN_VERSION):
+        oldest, newest = self.served.get(request.API_KEY, (0, -1))
+        version = min(newest, request.MAX_VERSION)
+        if version < max(oldest, request.MIN_VERSION):
             raise NotReady(f"{self.bootstrap} does not serve {ApiKey(request.API_KEY).name}")
         return version
 
-    def ask(self, peer: Peer, request: Message, version: int | None = None) -> Any:  # noqa: ANN401 - any response
-        """Send a request that has to be answered. Raises NotReady."""
+    def ask(self, peer: ClientConnection, request: Message, version: int | None = None) -> Any:  # noqa: ANN401 - any response
+        """The response to a request that must be answered. Raises NotReady if it is not."""
         return self._answer(peer, request, self.version_of(request) if version is None else version)
 
-    def _answer(self, peer: Peer, request: Message, version: int) -> Any:  # noqa: ANN401 - any response
+    def _answer(self, peer: ClientConnection, request: Message, version: int) -> Any:  # noqa: ANN401 - any response
         assert request.API_KEY is not None
         peer.send(request.API_KEY, version, request.encode(version))
         outcome = peer.receive()
@@ -147,10 +154,11 @@ class Broker:
             return outcome.message
         raise NotReady(f"{self.bootstrap}: {type(outcome).__name__} after {request!r:.200}")
 
-    # -- what cases start from
+    # Preparation for cases
 
-    def coordinator_ready(self, peer: Peer, key: str) -> None:
-        """Wait until groups and transactions are served: the first make their topics."""
+    def wait_for_coordinators(self, peer: ClientConnection, key: str) -> None:
+        """Wait until groups and transactions have coordinators; the first ones create their
+        topics."""
 
         def refused(key_type: int) -> bool:
             request = FindCoordinatorRequest(key=key, key_type=key_type, coordinator_keys=[key])
@@ -161,9 +169,12 @@ class Broker:
         self._until(lambda: refused(GROUP), "no coordinator for groups")
         self._until(lambda: refused(TRANSACTION), "no coordinator for transactions")
 
-    def producers_ready(self, peer: Peer, transactional_id: str) -> None:
-        """Wait until producers are served: a broker that has just started may have no ids yet, and
-        the first transaction makes it create their topic."""
+    def wait_for_producer_ids(self, peer: ClientConnection, transactional_id: str) -> None:
+        """Wait until the broker gives out producer ids and has a coordinator for transactions.
+
+        A broker that has just started may have no producer ids yet, and the first transaction makes
+        it create its internal topic.
+        """
         transactions = FindCoordinatorRequest(transactional_id, TRANSACTION)
         version = min(self.version_of(transactions), 3)
 
@@ -177,35 +188,41 @@ class Broker:
         self._until(without_coordinator, "no coordinator for transactions")
 
     def create_topic(
-        self, peer: Peer, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None
-    ) -> Topic:
-        """A new topic, once its partitions answer."""
+        self,
+        peer: ClientConnection,
+        name: str,
+        partitions: int = 1,
+        configs: Mapping[str, str] | None = None,
+    ) -> CaseTopic:
+        """Create a topic and wait until its partitions have leaders."""
         settings = [CreatableTopicConfig(k, v) for k, v in (configs or {}).items()]
         topic = CreatableTopic(name, partitions, 1, [], settings)
         reply = self.ask(peer, CreateTopicsRequest(topics=[topic], timeout_ms=30_000))
         if reply.topics[0].error_code:
             error = ErrorCode(reply.topics[0].error_code).name
             raise NotReady(f"topic {name}: {error} {reply.topics[0].error_message}")
-        self._until(lambda: self._is_missing(peer, name, partitions), f"topic {name} has no leader")
+        self._until(
+            lambda: self._is_unavailable(peer, name, partitions), f"topic {name} has no leader"
+        )
         metadata = self.ask(peer, MetadataRequest(topics=[MetadataRequestTopic(name=name)]))
-        return Topic(name, metadata.topics[0].topic_id, partitions)
+        return CaseTopic(name, metadata.topics[0].topic_id, partitions)
 
-    def _is_missing(self, peer: Peer, name: str, partitions: int) -> bool:
+    def _is_unavailable(self, peer: ClientConnection, name: str, partitions: int) -> bool:
         wanted = [ListOffsetsPartition(i, -1, -1) for i in range(partitions)]
         request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name, wanted)])
         answer = self.ask(peer, request)
         return any(p.error_code in TRANSIENT for p in answer.topics[0].partitions)
 
-    def wait_until_gone(self, peer: Peer, topic: Topic) -> None:
-        """Return once no partition of a deleted topic answers."""
+    def wait_until_deleted(self, peer: ClientConnection, topic: CaseTopic) -> None:
+        """Wait until no partition of a deleted topic is served."""
 
         def served() -> bool:
-            return not self._is_missing(peer, topic.name, topic.partitions)
+            return not self._is_unavailable(peer, topic.name, topic.partitions)
 
-        self._until(served, f"topic {topic.name} is still there")
+        self._until(served, f"topic {topic.name} is still served after its deletion")
 
-    def shared(self, kind: str, make: Callable[[], Topic]) -> Topic:
-        """The one topic of its kind that all cases of a run may read."""
+    def shared_topic(self, kind: str, make: Callable[[], CaseTopic]) -> CaseTopic:
+        """The topic of this kind that all cases of a run read; created by the first case."""
         with self._lock:
             if kind not in self._shared:
                 self._shared[kind] = make()
@@ -214,9 +231,9 @@ class Broker:
     def shared_names(self) -> list[str]:
         return [topic.name for topic in self._shared.values()]
 
-    def _until(self, refused: Callable[[], bool], what: str) -> None:
+    def _until(self, not_yet: Callable[[], bool], problem: str) -> None:
         deadline = time.monotonic() + READY_TIMEOUT_S
-        while refused():
+        while not_yet():
             if time.monotonic() > deadline:
-                raise NotReady(f"{self.bootstrap}: {what}")
+                raise NotReady(f"{self.bootstrap}: {problem}")
             time.sleep(POLL_S)

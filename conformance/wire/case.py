@@ -1,4 +1,4 @@
-"""A case: a named script of requests for one API key, and the versions it is about."""
+"""A case: a named script of requests of one API key, with the versions that it covers."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ MakeRequest = Callable[[Stage], Message]
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """`play` sends its requests through the stage at the stage's version, from `since` to `until`.
+    """A case at the versions `since` to `until`; `play` sends its requests through a stage.
 
-    At a version that has no form for one of its requests the case does not apply.
+    The case does not apply to a version in which one of its requests cannot be encoded.
     """
 
     api_key: ApiKey
@@ -26,15 +26,17 @@ class Case:
     since: int = 0
     until: int = 32_767
     alone: bool = False
-    """Whether it is played when nothing else is under way: where a broker does things together for
-    several clients, one of them may be answered as another would be."""
+    """Whether the case runs while no other case runs.
+
+    A broker may combine the work for several clients and then answer one of them as another.
+    """
 
     def applies_to(self, version: int) -> bool:
         return self.since <= version <= self.until
 
 
 class Cases:
-    """The cases of one API key, in the order they are written down; all may be played `alone`."""
+    """The cases of one API key in the order of their definition; `alone` applies to all of them."""
 
     def __init__(self, api_key: ApiKey, *, alone: bool = False) -> None:
         self.api_key = api_key
@@ -45,7 +47,7 @@ class Cases:
         return iter(self._cases)
 
     def __call__(self, name: str, since: int = 0, until: int = 32_767) -> Callable[[Play], Play]:
-        """Decorate the function that plays the case."""
+        """A decorator that adds the function as the `play` of a new case."""
 
         def add(play: Play) -> Play:
             self._add(name, play, since, until)
@@ -56,12 +58,12 @@ class Cases:
     def requests(
         self, table: Mapping[str, MakeRequest], since: int = 0, until: int = 32_767
     ) -> None:
-        """Cases of one request each, by their names."""
+        """Add cases of one request each, by name."""
         for name, make in table.items():
             self._add(name, _one(make), since, until)
 
     def include(self, others: Cases) -> None:
-        """Take over cases that are written down in a module of their own."""
+        """Add the cases of another module."""
         for case in others:
             self._append(case)
 

@@ -1,4 +1,4 @@
-"""The first difference between what two brokers did with one case."""
+"""Finds the differences between the responses of two brokers to one case."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kwire.conformance.wire.peer import Reply, Unreadable
-from kwire.conformance.wire.stage import Step
+from kwire.conformance.wire.stage import CaseStep
 from kwire.testing.comparing.differences import Difference, differences
 from kwire.testing.comparing.normal import Normaliser, Tree, plain
 
 
 class StepDifference(NamedTuple):
-    """The first step of a case that differs, and where in it."""
+    """The number of a step that differs, and the difference in its response."""
 
     number: int
     difference: Difference
 
 
-def outcome_tree(step: Step, normaliser: Normaliser) -> Tree:
-    """What came back, to be compared: a reply's fields, or the name of what came instead."""
+def outcome_tree(step: CaseStep, normaliser: Normaliser) -> Tree:
+    """The outcome of a step in a comparable form: a response's fields, or the kind of the
+    failure."""
     if isinstance(step.outcome, Reply):
         return normaliser.reply(step.outcome.message, step.request)
     if isinstance(step.outcome, Unreadable):
@@ -27,8 +28,8 @@ def outcome_tree(step: Step, normaliser: Normaliser) -> Tree:
     return type(step.outcome).__name__
 
 
-def shown(step: Step) -> Tree:
-    """What came back, for people."""
+def shown(step: CaseStep) -> Tree:
+    """The outcome of a step in a form for reports."""
     if isinstance(step.outcome, Reply):
         return plain(step.outcome.message)
     if isinstance(step.outcome, Unreadable):
@@ -37,12 +38,12 @@ def shown(step: Step) -> Tree:
 
 
 def step_differences(
-    left: list[Step], right: list[Step], of_left: Normaliser, of_right: Normaliser
+    left: list[CaseStep], right: list[CaseStep], of_left: Normaliser, of_right: Normaliser
 ) -> Iterator[StepDifference]:
-    """All differences, in order; later ones may be there only because of the first."""
+    """All differences in the order of the steps; later ones may only follow from the first."""
     for number, (a, b) in enumerate(zip(left, right, strict=False)):
-        for found in differences(outcome_tree(a, of_left), outcome_tree(b, of_right)):
-            yield StepDifference(number, found)
+        for difference in differences(outcome_tree(a, of_left), outcome_tree(b, of_right)):
+            yield StepDifference(number, difference)
     if len(left) != len(right):
         number = min(len(left), len(right))
         yield StepDifference(number, Difference("steps", len(left), len(right)))

@@ -1,4 +1,4 @@
-"""One connection to a broker, and what may come back on it."""
+"""A client's connection to a broker, and the outcomes of a request that it sends."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ Address = tuple[str, int]
 
 CONNECT_TIMEOUT_S = 60.0
 REPLY_TIMEOUT_S = 60.0
-"""How long a reply may take before the broker counts as silent: far more than it takes on a machine
-that is busy with other things, for only a reply that never comes runs into it."""
+"""After this time a broker counts as silent.
+
+A response takes far less, even on a busy machine, so only a missing response waits for so long.
+"""
 REPLY_SIZE_BYTES_MAX = 100 * 1024 * 1024
 CLIENT_ID = "wire"
 _SIZE = Struct(">i")
@@ -28,7 +30,7 @@ _UNSUPPORTED_VERSION = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A whole reply, decoded."""
+    """A complete response, decoded."""
 
     message: Message
 
@@ -40,19 +42,19 @@ class Closed:
 
 @dataclass(frozen=True, slots=True)
 class Silent:
-    """Nothing came in time, and the connection is open."""
+    """No response came in time; the connection is still open."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """Bytes that are not the reply which the protocol has here."""
+    """Bytes that are not a valid response to the request."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A request that is to have no answer of its own."""
+    """A request that has no response, such as Produce with acks=0."""
 
 
 Outcome: TypeAlias = Reply | Closed | Silent | Unreadable | Sent
@@ -61,17 +63,17 @@ Outcome: TypeAlias = Reply | Closed | Silent | Unreadable | Sent
 def frame(
     api_key: int, version: int, correlation_id: int, body: bytes, client_id: str | None = CLIENT_ID
 ) -> bytes:
-    """A request on the wire."""
+    """The frame of a request."""
     out = Frame()
     header = RequestHeader(api_key, version, correlation_id, client_id)
     header.write(out, request_header_version(api_key, version))
     return _SIZE.pack(len(out) + len(body)) + bytes(out) + body
 
 
-class Peer:
-    """A client's connection: requests go out in order, replies are read in order.
+class ClientConnection:
+    """A client's connection, which sends requests and reads their responses in order.
 
-    After Closed, Silent or Unreadable it is of no use: `usable` is False.
+    After Closed, Silent or Unreadable it cannot be used any more: `usable` is False.
     """
 
     def __init__(self, address: Address) -> None:
@@ -94,7 +96,7 @@ class Peer:
         client_id: str | None = CLIENT_ID,
         answered: bool = True,
     ) -> None:
-        """Write one request; `receive` reads its reply where it is `answered`."""
+        """Send one request; if `answered`, `receive` reads its response."""
         self._correlation_id += 1
         if answered:
             self._pending.append((api_key, version, self._correlation_id))
@@ -104,10 +106,10 @@ class Peer:
         try:
             self._socket.sendall(data)
         except OSError:
-            self.usable = False  # closed by the broker: `receive` says so
+            self.usable = False  # the broker closed the connection: `receive` returns Closed
 
     def receive(self, timeout_s: float = REPLY_TIMEOUT_S) -> Outcome:
-        """What comes back for the oldest request that waits for its reply."""
+        """The outcome of the oldest request that waits for its response."""
         api_key, version, correlation_id = self._pending.pop(0)
         self._socket.settimeout(timeout_s)
         try:
@@ -126,7 +128,7 @@ class Peer:
             return Closed()
         size: int = _SIZE.unpack(head)[0]
         if not 0 <= size <= REPLY_SIZE_BYTES_MAX:
-            return Unreadable(f"a reply of {size} bytes")
+            return Unreadable(f"a response of {size} bytes")
         data = self._exactly(size)
         if data is None:
             return Closed()
@@ -143,7 +145,7 @@ class Peer:
 
 
 def read_reply(data: bytes, api_key: int, version: int, correlation_id: int) -> Outcome:
-    """The reply in `data`: header, body and nothing after it."""
+    """The response in `data`, which must be one header and one body."""
     try:
         header, pos = ResponseHeader.read(data, response_header_version(api_key, version))
         if header.correlation_id != correlation_id:
@@ -159,5 +161,5 @@ def read_reply(data: bytes, api_key: int, version: int, correlation_id: int) -> 
 def _read_body(data: bytes, api_key: int, version: int, pos: int) -> tuple[Any, int]:
     kind = response_class(api_key)
     if api_key == ApiKey.API_VERSIONS and data[pos : pos + 2] == _UNSUPPORTED_VERSION:
-        version = 0  # what a client of a newer version is told can be read by all
+        version = 0  # a broker refuses newer versions in version 0, which every client can read
     return kind.read(data, version, pos)

@@ -1,4 +1,4 @@
-"""What the wire part found: for people, for programs (JSON), for build servers (JUnit)."""
+"""Reports of the wire part: HTML for people, JSON for programs, JUnit XML for build servers."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from kwire.conformance.report import ReportPart, junit_suite
 from kwire.conformance.wire.allowed import EXCUSED
 from kwire.conformance.wire.compare import shown
 from kwire.conformance.wire.peer import Sent
-from kwire.conformance.wire.runner import Cell, State, Verdict
-from kwire.conformance.wire.stage import Step
+from kwire.conformance.wire.runner import CaseVerdict, Cell, CellState
+from kwire.conformance.wire.stage import CaseStep
 from kwire.testing.comparing.normal import plain
 from kwire.testing.comparing.rules import FIELDS, ITEMS, TEXTS
 
 
-class Run(NamedTuple):
+class WireRun(NamedTuple):
     """One run of the wire part."""
 
     seconds: float
@@ -28,7 +28,7 @@ class Run(NamedTuple):
 
     @property
     def red(self) -> tuple[Cell, ...]:
-        return tuple(cell for cell in self.cells if cell.state is State.RED)
+        return tuple(cell for cell in self.cells if cell.state is CellState.RED)
 
 
 class WirePart(ReportPart):
@@ -37,7 +37,7 @@ class WirePart(ReportPart):
     name = "wire"
     title = "Wire: every request and reply"
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: WireRun) -> None:
         self._run = run
         self.summary = summary(run)
         self.red = len(run.red)
@@ -46,7 +46,7 @@ class WirePart(ReportPart):
         for cell in self._run.red:
             yield f"{name_of(cell.api_key)} v{cell.version}: {cell.why}"
             for verdict in cell.verdicts:
-                if verdict.state is State.RED:
+                if verdict.state is CellState.RED:
                     yield f"  {verdict.case.name}: {what_differs(verdict)}"
 
     def json(self) -> dict[str, Any]:
@@ -66,14 +66,15 @@ def name_of(api_key: int) -> str:
     return "".join(word.capitalize() for word in ApiKey(api_key).name.split("_"))
 
 
-def summary(run: Run) -> str:
-    """One sentence of how many."""
+def summary(run: WireRun) -> str:
+    """One sentence with the numbers of versions and cases."""
     cells = Counter(cell.state for cell in run.cells)
     verdicts = [verdict for cell in run.cells for verdict in cell.verdicts]
     excused = sum(bool(verdict.excuses) for verdict in verdicts)
+    green, red, grey = (cells[state] for state in CellState)
     return (
-        f"{len(run.cells)} versions of API keys: {cells[State.GREEN]} green, "
-        f"{cells[State.RED]} red, {cells[State.GREY]} grey (not served); {len(verdicts)} cases, "
+        f"{len(run.cells)} versions of API keys: {green} green, {red} red, "
+        f"{grey} grey (not served); {len(verdicts)} cases, "
         f"{excused} with a known difference, in {run.seconds:.0f} s"
     )
 
@@ -81,8 +82,8 @@ def summary(run: Run) -> str:
 # -- programs
 
 
-def as_json(run: Run) -> dict[str, Any]:
-    """All of it; requests and replies only where they differ."""
+def as_json(run: WireRun) -> dict[str, Any]:
+    """The whole result; requests and responses only of cases that differ."""
     return {
         "seconds": round(run.seconds, 1),
         "cells": [
@@ -99,28 +100,28 @@ def as_json(run: Run) -> dict[str, Any]:
     }
 
 
-def _case_json(verdict: Verdict) -> dict[str, Any]:
-    found: dict[str, Any] = {"name": verdict.case.name, "state": verdict.state}
+def _case_json(verdict: CaseVerdict) -> dict[str, Any]:
+    result: dict[str, Any] = {"name": verdict.case.name, "state": verdict.state}
     if verdict.problem:
-        found["problem"] = verdict.problem
+        result["problem"] = verdict.problem
     if verdict.excuses:
-        found["excuses"] = [excuse.reason for excuse in verdict.excuses]
-    if verdict.found:
-        number, difference = verdict.found
-        found["step"] = number
-        found["path"] = difference.path
-        found["subject"], found["oracle"] = difference.left, difference.right
-    if verdict.state is State.RED:
-        found["steps"] = [
+        result["excuses"] = [excuse.reason for excuse in verdict.excuses]
+    if verdict.first_difference:
+        number, difference = verdict.first_difference
+        result["step"] = number
+        result["path"] = difference.path
+        result["subject"], result["oracle"] = difference.left, difference.right
+    if verdict.state is CellState.RED:
+        result["steps"] = [
             {"request": request, "subject": left, "oracle": right}
             for request, left, right in _exchanges(verdict)
         ]
-    return found
+    return result
 
 
-def _exchanges(verdict: Verdict) -> Iterable[tuple[Any, Any, Any]]:
-    """(request, the subject's reply, the oracle's) up to the one that differs."""
-    last = verdict.found.number if verdict.found else len(verdict.right)
+def _exchanges(verdict: CaseVerdict) -> Iterable[tuple[Any, Any, Any]]:
+    """(request, response of the subject, response of the oracle) up to the first that differs."""
+    last = verdict.first_difference.number if verdict.first_difference else len(verdict.right)
     for number in range(last + 1):
         left = verdict.left[number] if number < len(verdict.left) else None
         right = verdict.right[number] if number < len(verdict.right) else None
@@ -130,7 +131,7 @@ def _exchanges(verdict: Verdict) -> Iterable[tuple[Any, Any, Any]]:
             yield _request(step), left and shown(left), right and shown(right)
 
 
-def _request(step: Step) -> dict[str, Any]:
+def _request(step: CaseStep) -> dict[str, Any]:
     body = plain(step.request)
     title = f"{name_of(step.api_key)} v{step.version}"
     if isinstance(step.outcome, Sent):
@@ -138,8 +139,8 @@ def _request(step: Step) -> dict[str, Any]:
     return {"title": title, "body": body}
 
 
-def as_junit(run: Run) -> Iterator[ElementTree.Element]:
-    """A suite for each API key, a test for each case and version."""
+def as_junit(run: WireRun) -> Iterator[ElementTree.Element]:
+    """A test suite for each API key, with a test for each case and version."""
     by_key: dict[int, list[Cell]] = {}
     for cell in run.cells:
         by_key.setdefault(cell.api_key, []).append(cell)
@@ -153,25 +154,25 @@ def _junit_cases(cell: Cell) -> Iterable[tuple[ElementTree.Element, str]]:
     group = f"{name_of(cell.api_key)}.v{cell.version}"
     if not cell.verdicts:
         element = ElementTree.Element("testcase", classname=group, name="served")
-        kind = "failure" if cell.state is State.RED else "skipped"
+        kind = "failure" if cell.state is CellState.RED else "skipped"
         ElementTree.SubElement(element, kind, message=cell.why)
         yield element, kind
     for verdict in cell.verdicts:
         element = ElementTree.Element("testcase", classname=group, name=verdict.case.name)
-        if verdict.state is State.RED:
+        if verdict.state is CellState.RED:
             failure = ElementTree.SubElement(element, "failure", message=what_differs(verdict))
             failure.text = json.dumps(_case_json(verdict), indent=1)
-        yield element, "failure" if verdict.state is State.RED else "passed"
+        yield element, "failure" if verdict.state is CellState.RED else "passed"
 
 
-def what_differs(verdict: Verdict) -> str:
-    """One sentence."""
-    if verdict.found is None:
+def what_differs(verdict: CaseVerdict) -> str:
+    """One sentence that says how the two brokers differ."""
+    if verdict.first_difference is None:
         return verdict.problem or "nothing"
-    number, difference = verdict.found
+    number, difference = verdict.first_difference
     left, right = (_short(side) for side in (difference.left, difference.right))
     where = f"{difference.path} of " if difference.path else ""
-    return f"{where}reply {number + 1}: {left}, the oracle says {right}"
+    return f"{where}response {number + 1}: {left}, the oracle has {right}"
 
 
 def _short(value: object) -> str:
@@ -182,8 +183,8 @@ def _short(value: object) -> str:
 # -- people
 
 
-def as_html(run: Run) -> str:
-    """The matrix, what differs, what may, and what is not served yet."""
+def as_html(run: WireRun) -> str:
+    """The matrix, unknown differences, known differences, and what is not served yet."""
     parts = [
         _matrix(run.cells),
         "<h3>Differences</h3>" if run.red else "<h3>No unexplained difference</h3>",
@@ -213,7 +214,7 @@ def _square(cell: Cell) -> str:
     classes = f"{cell.state}{' excused' if known else ''}"
     count = len(cell.verdicts) or ""
     text = f"<a href='#{cell.api_key}v{cell.version}'>{count}</a>"
-    shown_text = text if cell.state is State.RED else str(count)
+    shown_text = text if cell.state is CellState.RED else str(count)
     return f"<td class='{classes}' title='{html.escape(cell.why, quote=True)}'>{shown_text}"
 
 
@@ -221,7 +222,7 @@ def _cell_html(cell: Cell) -> str:
     title = f"{name_of(cell.api_key)} v{cell.version}"
     parts = [f"<h4 id='{cell.api_key}v{cell.version}'>{title}: {html.escape(cell.why)}</h4>"]
     for verdict in cell.verdicts:
-        if verdict.state is not State.RED:
+        if verdict.state is not CellState.RED:
             continue
         parts.append(f"<details><summary><b>{html.escape(verdict.case.name)}</b>: ")
         parts.append(f"{html.escape(what_differs(verdict))}</summary>")
@@ -237,7 +238,7 @@ def _pre(value: object) -> str:
     return f"<pre>{html.escape(json.dumps(value, indent=1, ensure_ascii=False))}</pre>"
 
 
-def _known(run: Run) -> str:
+def _known(run: WireRun) -> str:
     rows = [
         f"<tr><td>{name_of(cell.api_key)} v{cell.version}<td>{html.escape(verdict.case.name)}"
         f"<td>{html.escape(what_differs(verdict))}<td>{html.escape(excuse.reason)}"
@@ -245,12 +246,12 @@ def _known(run: Run) -> str:
         for verdict in cell.verdicts
         for excuse in verdict.excuses
     ]
-    head = "<tr><th>version<th>case<th>what differs<th>why it may"
+    head = "<tr><th>version<th>case<th>difference<th>reason"
     return f"<h3>Known differences</h3><table>{head}{''.join(rows)}</table>"
 
 
-def _grey(run: Run) -> str:
-    names = sorted({(c.api_key, c.why) for c in run.cells if c.state is State.GREY})
+def _grey(run: WireRun) -> str:
+    names = sorted({(c.api_key, c.why) for c in run.cells if c.state is CellState.GREY})
     items = "".join(f"<li>{name_of(key)} ({key}): {html.escape(why)}" for key, why in names)
     return f"<h3>Grey</h3><ul>{items}</ul>"
 
@@ -276,4 +277,4 @@ def _table() -> str:
         f"<td>{html.escape(e.reason)}"
         for e in EXCUSED
     ]
-    return f"<h3>What may differ</h3><table>{''.join(rows)}</table>"
+    return f"<h3>Allowed differences</h3><table>{''.join(rows)}</table>"

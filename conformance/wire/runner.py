@@ -1,4 +1,4 @@
-"""Plays every case at every version on two brokers and judges the pair."""
+"""Runs each case in each version on two brokers and compares the results."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from typing import NamedTuple
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.messages import request_class
 from kwire.codecs.primitives import EncodeError
-from kwire.conformance.wire.allowed import Excuse, excuse_of
-from kwire.conformance.wire.broker import Broker, NotReady
+from kwire.conformance.wire.allowed import CaseExcuse, excuse_of
+from kwire.conformance.wire.broker import NotReady, RemoteBroker
 from kwire.conformance.wire.case import Case
 from kwire.conformance.wire.compare import StepDifference, step_differences
-from kwire.conformance.wire.peer import REPLY_TIMEOUT_S, Peer
-from kwire.conformance.wire.stage import NotApplicable, Stage, Step, delete_topics
+from kwire.conformance.wire.peer import REPLY_TIMEOUT_S, ClientConnection
+from kwire.conformance.wire.stage import CaseStep, NotApplicable, Stage, delete_topics
 from kwire.testing.comparing.normal import Normaliser
 
 WORKERS = 4
-"""Cases under way at once: enough to use the time in which a broker waits for its disk."""
+"""Cases that run at the same time; more of them fill the time in which a broker waits for its
+disk."""
 
 
-class State(StrEnum):
-    """What is known of a case, and, taken together, of a cell of the matrix."""
+class CellState(StrEnum):
+    """The result of a case, or of all cases of one cell of the matrix."""
 
     GREEN = "green"
     RED = "red"
@@ -35,40 +36,40 @@ class State(StrEnum):
 
 
 @dataclass
-class Verdict:
-    """One case at one version."""
+class CaseVerdict:
+    """The result of one case in one version."""
 
     case: Case
     version: int
-    state: State
-    left: list[Step] = field(default_factory=list)
-    right: list[Step] = field(default_factory=list)
-    found: StepDifference | None = None
-    """The first difference that nothing excuses, or else the first that something does."""
-    excuses: tuple[Excuse, ...] = ()
+    state: CellState
+    left: list[CaseStep] = field(default_factory=list)
+    right: list[CaseStep] = field(default_factory=list)
+    first_difference: StepDifference | None = None
+    """The first difference that is not allowed; if all are allowed, the first one."""
+    excuses: tuple[CaseExcuse, ...] = ()
     problem: str | None = None
-    """Why it could not be played to the end, where it could not."""
+    """Why the case stopped before its end, or None."""
 
 
 class Cell(NamedTuple):
-    """One API key at one version."""
+    """The result of one API key in one version."""
 
     api_key: int
     version: int
-    state: State
+    state: CellState
     why: str
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[CaseVerdict, ...]
 
 
 class Selection(NamedTuple):
-    """`--only API[:version]`; a version of None is all of them."""
+    """What `--only API[:version]` selects; a version of None selects all."""
 
     api_key: ApiKey
     version: int | None
 
     @classmethod
     def parse(cls, text: str) -> Selection:
-        """Names in any spelling, or numbers. Raises ValueError."""
+        """A selection by an API's name in any spelling, or by its number. Raises ValueError."""
         name, colon, version = text.partition(":")
         plain = name.replace("_", "").upper()
         for key in ApiKey:
@@ -80,17 +81,20 @@ class Selection(NamedTuple):
         return api_key == self.api_key and self.version in (None, version)
 
 
-Progress = Callable[[Verdict, int], None]
-"""Told each verdict as it comes, and how many there will be."""
+Progress = Callable[[CaseVerdict, int], None]
+"""Called with each verdict, and with the number of all verdicts."""
 
 
-class Runner:
-    """`subject` is judged, `oracle` is right. Both keep running; what cases made is removed."""
+class WireRunner:
+    """Runs cases on `subject`, which is tested, and on `oracle`, which counts as correct.
+
+    Both brokers keep running; topics of the cases are deleted.
+    """
 
     def __init__(
         self,
-        subject: Broker,
-        oracle: Broker,
+        subject: RemoteBroker,
+        oracle: RemoteBroker,
         cases: Iterable[Case],
         workers: int = WORKERS,
         reply_timeout_s: float = REPLY_TIMEOUT_S,
@@ -114,7 +118,7 @@ class Runner:
     ) -> list[Cell]:
         """All cells, in the order of keys and versions. Raises NotReady or OSError.
 
-        `drawn`: each case at one version alone, drawn from its key's telling ones.
+        With `drawn`, each case runs in one version only, drawn from the versions that differ most.
         """
         for broker in (self.subject, self.oracle):
             self._prepare(broker)
@@ -129,7 +133,7 @@ class Runner:
         if drawn:
             jobs = self._one_of_each_case(jobs, drawn)
             cells = sorted({(int(case.api_key), version) for case, version in jobs})
-        verdicts: dict[tuple[int, int], list[Verdict]] = {cell: [] for cell in cells}
+        verdicts: dict[tuple[int, int], list[CaseVerdict]] = {cell: [] for cell in cells}
         try:
             for verdict in self._verdicts(jobs):
                 progress(verdict, len(jobs))
@@ -138,8 +142,8 @@ class Runner:
             self._tidy()
         return [self._cell(key, version, verdicts[key, version]) for key, version in cells]
 
-    def _verdicts(self, jobs: Sequence[tuple[Case, int]]) -> Iterator[Verdict]:
-        """As they come; of what is played alone, when all else has been."""
+    def _verdicts(self, jobs: Sequence[tuple[Case, int]]) -> Iterator[CaseVerdict]:
+        """Verdicts as they come; cases that run alone follow after all others."""
         pool = ThreadPoolExecutor(self._workers)
         try:
             together = [pool.submit(self._judge, *job) for job in jobs if not job[0].alone]
@@ -151,131 +155,139 @@ class Runner:
             if job[0].alone:
                 yield self._judge(*job)
 
-    # -- the two brokers
+    # The two brokers
 
-    def _prefix(self, broker: Broker) -> str:
-        """Names are the same on both, so that what is hashed from them is too; on one cluster
-        each side has its own, of the same length."""
+    def _prefix(self, broker: RemoteBroker) -> str:
+        """The prefix of all names on a broker.
+
+        It is the same on both brokers, so that hashes of names are equal. If both are the same
+        cluster, each side has its own prefix, of the same length.
+        """
         same = self.subject.cluster_id == self.oracle.cluster_id
         return f"{self._tag}{'s' if same and broker is self.subject else 'o'}"
 
-    def _prepare(self, broker: Broker) -> None:
-        broker.meet()
-        broker.ask_for_metrics()
-        broker.meet()
-        peer = Peer(broker.address)
+    def _prepare(self, broker: RemoteBroker) -> None:
+        broker.read_versions_and_ids()
+        broker.set_metrics_subscription()
+        broker.read_versions_and_ids()
+        peer = ClientConnection(broker.address)
         try:
-            broker.coordinator_ready(peer, f"{self._prefix(broker)}-ready")
-            broker.producers_ready(peer, f"{self._prefix(broker)}-ready")
+            broker.wait_for_coordinators(peer, f"{self._prefix(broker)}-ready")
+            broker.wait_for_producer_ids(peer, f"{self._prefix(broker)}-ready")
         finally:
             peer.close()
 
     def _tidy(self) -> None:
         for broker in (self.subject, self.oracle):
-            broker.ask_for_metrics(wanted=False)
+            broker.set_metrics_subscription(wanted=False)
             names = broker.shared_names()
             if names:
-                peer = Peer(broker.address)
+                peer = ClientConnection(broker.address)
                 delete_topics(broker, peer, names)
                 peer.close()
 
-    def _serves(self, broker: Broker, api_key: int, version: int) -> bool:
+    def _serves(self, broker: RemoteBroker, api_key: int, version: int) -> bool:
         low, high = broker.served.get(api_key, (0, -1))
         return low <= version <= high
 
     def _versions(self) -> list[tuple[int, int]]:
-        """Every (key, version) that either serves."""
-        found = {
+        """Every (key, version) that at least one of the brokers serves."""
+        versions = {
             (key, version)
             for broker in (self.subject, self.oracle)
             for key, (low, high) in broker.served.items()
             for version in range(low, high + 1)
         }
-        return sorted(found)
+        return sorted(versions)
 
     def _one_of_each_case(
         self, jobs: Iterable[tuple[Case, int]], drawn: random.Random
     ) -> list[tuple[Case, int]]:
-        """A telling version of each case, or where it applies to none of these, any."""
+        """Each case with one version, drawn from `_distinct_versions` if it applies to one of
+        them."""
         versions: dict[Case, list[int]] = {}
         for case, version in jobs:
             versions.setdefault(case, []).append(version)
         chosen = []
         for case, played in versions.items():
-            telling = self._telling_versions(case.api_key).intersection(played)
-            chosen.append((case, drawn.choice(sorted(telling) or played)))
+            distinct = self._distinct_versions(case.api_key).intersection(played)
+            chosen.append((case, drawn.choice(sorted(distinct) or played)))
         return chosen
 
-    def _telling_versions(self, api_key: int) -> set[int]:
-        """Where most differs from the versions before and after: the lowest, the highest and the
-        first flexible one."""
+    def _distinct_versions(self, api_key: int) -> set[int]:
+        """The versions that differ most from their neighbours: lowest, highest and first
+        flexible."""
         ranges = [b.served[api_key] for b in (self.subject, self.oracle) if api_key in b.served]
         lowest, highest = max(low for low, _ in ranges), min(high for _, high in ranges)
         return {lowest, highest, request_class(api_key).FLEXIBLE_SINCE or lowest}
 
-    # -- judging
+    # Verdicts
 
-    def _judge(self, case: Case, version: int) -> Verdict:
+    def _judge(self, case: Case, version: int) -> CaseVerdict:
         number = self._cases[case.api_key].index(case)
-        suffix = f"{int(case.api_key)}v{version}c{number}e"  # no name begins another
+        suffix = (
+            f"{int(case.api_key)}v{version}c{number}e"  # so that no name is a prefix of another
+        )
         stages = []
         for broker in (self.subject, self.oracle):
             prefix = f"{self._prefix(broker)}-{suffix}"
-            told = (broker, case.api_key, version, prefix, self._now_ms, self._reply_timeout_s)
-            stages.append(Stage(*told))
+            arguments = (broker, case.api_key, version, prefix, self._now_ms, self._reply_timeout_s)
+            stages.append(Stage(*arguments))
         problems = [self._play(case, stage) for stage in stages]
         left, right = (stage.steps for stage in stages)
         if any(isinstance(p, EncodeError | NotApplicable) for p in problems):
-            return Verdict(case, version, State.GREY, problem=f"no such request: {problems}")
+            return CaseVerdict(
+                case, version, CellState.GREY, problem=f"no such request: {problems}"
+            )
         common = self.subject.served.keys() & self.oracle.served.keys()
         normalisers = (
             Normaliser(s.prefix, s.broker.node_id, s.topics, common, self._prefix(s.broker))
             for s in stages
         )
-        verdict = Verdict(case, version, State.GREEN, left, right)
-        for found in step_differences(left, right, *normalisers):
-            excuse = excuse_of(case.api_key, case.name, found.difference.path)
+        verdict = CaseVerdict(case, version, CellState.GREEN, left, right)
+        for step_difference in step_differences(left, right, *normalisers):
+            excuse = excuse_of(case.api_key, case.name, step_difference.difference.path)
             if excuse is None:
-                verdict.found, verdict.state = found, State.RED
+                verdict.first_difference, verdict.state = step_difference, CellState.RED
                 break
-            verdict.found = verdict.found or found
+            verdict.first_difference = verdict.first_difference or step_difference
             if excuse not in verdict.excuses:
                 verdict.excuses += (excuse,)
-        if verdict.found:
+        if verdict.first_difference:
             return verdict
         if any(problems):
-            said = "; ".join(
+            texts = "; ".join(
                 f"{name}: {problem}"
                 for name, problem in zip(("subject", "oracle"), problems, strict=True)
                 if problem
             )
-            verdict.state, verdict.problem = State.RED, said
+            verdict.state, verdict.problem = CellState.RED, texts
         return verdict
 
     def _play(self, case: Case, stage: Stage) -> Exception | None:
-        """What kept the case from being played to its end."""
+        """Run the case on one broker; the error that stopped it before its end, or None."""
         try:
             case.play(stage)
         except (EncodeError, NotApplicable, NotReady, OSError) as problem:
             return problem
         except (AttributeError, IndexError, KeyError) as problem:
-            # A reply was not what the rest of the script builds on; which one, the steps show.
+            # A response lacks what the rest of the script needs; the recorded steps show which one.
             return problem
         finally:
             stage.finish()
         return None
 
-    def _cell(self, key: int, version: int, verdicts: list[Verdict]) -> Cell:
+    def _cell(self, key: int, version: int, verdicts: list[CaseVerdict]) -> Cell:
         order = {id(case): number for number, case in enumerate(self._cases.get(key, []))}
         verdicts.sort(key=lambda v: order[id(v.case)])
-        judged = tuple(v for v in verdicts if v.state is not State.GREY)
+        judged = tuple(v for v in verdicts if v.state is not CellState.GREY)
         if not self._serves(self.oracle, key, version):
-            return Cell(key, version, State.RED, "served, but not by the oracle", ())
+            return Cell(key, version, CellState.RED, "served, but not by the oracle", ())
         if not self._serves(self.subject, key, version):
-            return Cell(key, version, State.GREY, "not served yet", ())
+            return Cell(key, version, CellState.GREY, "not served yet", ())
         if not judged:
-            return Cell(key, version, State.GREY, "no case", ())
-        red = sum(v.state is State.RED for v in judged)
+            return Cell(key, version, CellState.GREY, "no case", ())
+        red = sum(v.state is CellState.RED for v in judged)
         if red:
-            return Cell(key, version, State.RED, f"{red} of {len(judged)} cases differ", judged)
-        return Cell(key, version, State.GREEN, f"{len(judged)} cases", judged)
+            return Cell(key, version, CellState.RED, f"{red} of {len(judged)} cases differ", judged)
+        return Cell(key, version, CellState.GREEN, f"{len(judged)} cases", judged)

@@ -1,4 +1,4 @@
-"""aiokafka on a broker: what its tests share."""
+"""Helpers of the tests with aiokafka."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TIMEOUT_S = 120.0
 
 
 def run(steps: Callable[[], Awaitable[None]]) -> None:
-    """Run an asyncio test: aiokafka knows no trio."""
+    """Run an asyncio test, since aiokafka does not support trio."""
     asyncio.run(asyncio.wait_for(steps(), 3 * TIMEOUT_S))
 
 

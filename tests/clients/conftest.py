@@ -1,4 +1,4 @@
-"""What the tests of stock clients share."""
+"""Fixtures of the tests of stock clients."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ import pytest
 
 @pytest.fixture
 def unique(unique: str) -> str:
-    """A name that no earlier run used either: `--bootstrap` names a broker that runs on."""
+    """A name that no earlier run has used, since a broker of `--bootstrap` keeps running."""
     return f"{unique}-{time.time_ns() // 1_000_000:x}"

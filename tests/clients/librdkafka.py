@@ -1,4 +1,4 @@
-"""confluent-kafka (librdkafka) on a broker: what its tests share."""
+"""Helpers of the tests with confluent-kafka (librdkafka)."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def create_topic(
 
 
 def wait_until(condition: Callable[[], bool], *consumers: Consumer) -> None:
-    """Poll the consumers until `condition` holds; what they receive is not looked at."""
+    """Poll the consumers until `condition` holds, and ignore their records."""
     deadline = time.monotonic() + TIMEOUT_S
     while not condition():
         assert time.monotonic() < deadline, "not within the time limit"

@@ -1,4 +1,4 @@
-"""aiokafka with its default settings: produce, consume, commit, resume."""
+"""Tests aiokafka with its default settings: produce, consume, commit, resume."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.clients.aio import (
 pytestmark = pytest.mark.slow
 
 
-def test_produce_consume_commit_resume(bootstrap: str, unique: str) -> None:
+def test_consumer_resumes_at_its_committed_offset(bootstrap: str, unique: str) -> None:
     async def steps() -> None:
         await produce(bootstrap, unique, 100)
         async with consumer(bootstrap, unique, unique) as first:
@@ -36,7 +36,9 @@ def test_produce_consume_commit_resume(bootstrap: str, unique: str) -> None:
 
 
 @pytest.mark.parametrize("codec", [None, "gzip", "snappy", "lz4", "zstd"])
-def test_compressed_records_come_back(bootstrap: str, unique: str, codec: str | None) -> None:
+def test_compressed_records_are_read_as_written(
+    bootstrap: str, unique: str, codec: str | None
+) -> None:
     async def steps() -> None:
         await produce(bootstrap, unique, 300, compression_type=codec, linger_ms=20)
         async with consumer(bootstrap, None, unique) as reader:
@@ -45,7 +47,7 @@ def test_compressed_records_come_back(bootstrap: str, unique: str, codec: str | 
     run(steps)
 
 
-def test_keys_headers_and_tombstones(bootstrap: str, unique: str) -> None:
+def test_keys_headers_and_tombstones_are_read_as_written(bootstrap: str, unique: str) -> None:
     async def steps() -> None:
         headers = [("a", b"1"), ("a", b"2")]
         async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
@@ -59,7 +61,7 @@ def test_keys_headers_and_tombstones(bootstrap: str, unique: str) -> None:
     run(steps)
 
 
-def test_idempotent_producer(bootstrap: str, unique: str) -> None:
+def test_idempotent_producer_writes_each_record_once(bootstrap: str, unique: str) -> None:
     async def steps() -> None:
         await produce(bootstrap, unique, 1_000, enable_idempotence=True, max_batch_size=500)
         async with consumer(bootstrap, None, unique) as reader:
@@ -82,7 +84,7 @@ def test_two_members_share_the_partitions(bootstrap: str, unique: str) -> None:
     run(steps)
 
 
-def test_offsets_by_timestamp_and_ends(bootstrap: str, unique: str) -> None:
+def test_offsets_by_timestamp_and_ends_are_reported(bootstrap: str, unique: str) -> None:
     async def steps() -> None:
         start_ms = int(time.time() * 1000) - 100_000
         async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
@@ -99,7 +101,7 @@ def test_offsets_by_timestamp_and_ends(bootstrap: str, unique: str) -> None:
     run(steps)
 
 
-def test_admin_client(bootstrap: str, unique: str) -> None:
+def test_admin_client_creates_and_describes_topics(bootstrap: str, unique: str) -> None:
     async def steps() -> None:
         async with admin_client(bootstrap) as admin:
             await admin.create_topics([NewTopic(unique, 2, 1)])

@@ -1,4 +1,4 @@
-"""aiokafka's admin client: topics, configs, partitions, groups."""
+"""Tests aiokafka's admin client: topics, configs, partitions, groups."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def codes(response: Any) -> dict[str, int]:  # noqa: ANN401 - aiokafka has no ty
     return {row[0]: row[1] for row in response.topic_errors}
 
 
-def test_topics_that_cannot_be_made(bootstrap: str, unique: str) -> None:
+def test_invalid_topics_are_refused(bootstrap: str, unique: str) -> None:
     async def steps() -> None:
         await create_topic(bootstrap, unique)
         bad = [
@@ -44,7 +44,7 @@ def test_topics_that_cannot_be_made(bootstrap: str, unique: str) -> None:
     run(steps)
 
 
-def test_validating_only_makes_nothing(bootstrap: str, unique: str) -> None:
+def test_validate_only_creates_no_topic(bootstrap: str, unique: str) -> None:
     async def steps() -> None:
         async with admin_client(bootstrap) as admin:
             response = await admin.create_topics([NewTopic(unique, 1, 1)], validate_only=True)
@@ -76,7 +76,7 @@ def test_configs_are_described_and_altered(bootstrap: str, unique: str) -> None:
     run(steps)
 
 
-def test_partitions_are_added_and_never_taken_away(bootstrap: str, unique: str) -> None:
+def test_partitions_can_be_added_but_not_removed(bootstrap: str, unique: str) -> None:
     async def steps() -> None:
         await create_topic(bootstrap, unique, 2)
         async with admin_client(bootstrap) as admin:
@@ -90,7 +90,7 @@ def test_partitions_are_added_and_never_taken_away(bootstrap: str, unique: str) 
     run(steps)
 
 
-def test_records_are_deleted(bootstrap: str, unique: str) -> None:
+def test_records_before_an_offset_are_deleted(bootstrap: str, unique: str) -> None:
     async def steps() -> None:
         await produce(bootstrap, unique, 10)
         there = TopicPartition(unique, 0)
@@ -104,7 +104,7 @@ def test_records_are_deleted(bootstrap: str, unique: str) -> None:
     run(steps)
 
 
-def test_offsets_of_some_and_of_all_partitions(bootstrap: str, unique: str) -> None:
+def test_offsets_are_listed_for_some_and_for_all_partitions(bootstrap: str, unique: str) -> None:
     async def steps() -> None:
         await create_topic(bootstrap, unique, 3)
         first, second, third = (TopicPartition(unique, number) for number in range(3))
@@ -119,7 +119,7 @@ def test_offsets_of_some_and_of_all_partitions(bootstrap: str, unique: str) -> N
     run(steps)
 
 
-def test_a_group_that_nobody_knows_and_one_that_is_empty(bootstrap: str, unique: str) -> None:
+def test_unknown_group_and_empty_group_are_described(bootstrap: str, unique: str) -> None:
     async def steps() -> None:
         await produce(bootstrap, unique, 2)
         async with consumer(bootstrap, unique, unique) as member:

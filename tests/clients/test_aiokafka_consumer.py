@@ -1,4 +1,4 @@
-"""aiokafka's consumer beyond the plain loop: positions, limits, membership, what cannot be read."""
+"""Tests further features of aiokafka's consumer: positions, limits, membership, errors."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ from tests.clients.aio import (
 pytestmark = pytest.mark.slow
 
 SESSION_TIMEOUT_MS = 6000
-"""The least that a broker allows (`group.min.session.timeout.ms`)."""
+"""The smallest value that a broker allows (`group.min.session.timeout.ms`)."""
 BRISK = {"heartbeat_interval_ms": 300, "metadata_max_age_ms": 300}
 
 
 class Rebalances(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
-    """Counts how often partitions were assigned, and which were taken away."""
+    """Counts assignments, and collects revoked partitions."""
 
     def __init__(self) -> None:
         self.assigned = 0
@@ -55,7 +55,7 @@ class Rebalances(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka h
         self.assigned += 1
 
 
-def test_seeking_and_positions(bootstrap: str, unique: str) -> None:
+def test_consumer_seeks_and_reports_positions(bootstrap: str, unique: str) -> None:
     async def steps() -> None:
         partition = TopicPartition(unique, 0)
         await produce(bootstrap, unique, 20)
@@ -77,7 +77,7 @@ def test_seeking_and_positions(bootstrap: str, unique: str) -> None:
     run(steps)
 
 
-def test_paused_partitions_give_nothing(bootstrap: str, unique: str) -> None:
+def test_paused_partitions_return_no_records(bootstrap: str, unique: str) -> None:
     async def steps() -> None:
         await create_topic(bootstrap, unique, 2)
         paused, running = (TopicPartition(unique, number) for number in range(2))
@@ -95,8 +95,8 @@ def test_paused_partitions_give_nothing(bootstrap: str, unique: str) -> None:
     run(steps)
 
 
-def test_waiting_for_nothing_ends_in_time(bootstrap: str, unique: str) -> None:
-    """The broker holds the fetch for half a second; the caller's own limit is shorter."""
+def test_getone_without_records_ends_at_the_callers_timeout(bootstrap: str, unique: str) -> None:
+    """The broker holds the fetch for half a second; the caller's timeout is shorter."""
 
     async def steps() -> None:
         await create_topic(bootstrap, unique)
@@ -110,7 +110,7 @@ def test_waiting_for_nothing_ends_in_time(bootstrap: str, unique: str) -> None:
     run(steps)
 
 
-def test_records_larger_than_a_fetch_still_come(bootstrap: str, unique: str) -> None:
+def test_record_larger_than_the_fetch_size_is_returned(bootstrap: str, unique: str) -> None:
     async def steps() -> None:
         sizes = [900_000, 10, 500_000, 800_000]
         async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
@@ -123,7 +123,7 @@ def test_records_larger_than_a_fetch_still_come(bootstrap: str, unique: str) -> 
     run(steps)
 
 
-def test_a_record_larger_than_the_topic_allows_is_refused(bootstrap: str, unique: str) -> None:
+def test_record_larger_than_the_topic_allows_is_refused(bootstrap: str, unique: str) -> None:
     async def steps() -> None:
         await create_topic(bootstrap, unique, config={"max.message.bytes": "2000"})
         async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
@@ -135,7 +135,9 @@ def test_a_record_larger_than_the_topic_allows_is_refused(bootstrap: str, unique
 
 
 @pytest.mark.parametrize("acks", [0, 1, "all"])
-def test_every_kind_of_acknowledgement(bootstrap: str, unique: str, acks: int | str) -> None:
+def test_records_are_acknowledged_with_each_value_of_acks(
+    bootstrap: str, unique: str, acks: int | str
+) -> None:
     async def steps() -> None:
         await create_topic(bootstrap, unique)
         await produce(bootstrap, unique, 50, acks=acks)
@@ -145,7 +147,7 @@ def test_every_kind_of_acknowledgement(bootstrap: str, unique: str, acks: int | 
     run(steps)
 
 
-def test_batches_that_the_caller_builds(bootstrap: str, unique: str) -> None:
+def test_batches_built_by_the_caller_are_written(bootstrap: str, unique: str) -> None:
     async def steps() -> None:
         async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
             for first in (0, 100):
@@ -160,7 +162,7 @@ def test_batches_that_the_caller_builds(bootstrap: str, unique: str) -> None:
     run(steps)
 
 
-def test_log_append_time_is_the_brokers(bootstrap: str, unique: str) -> None:
+def test_log_append_time_is_the_time_of_the_broker(bootstrap: str, unique: str) -> None:
     async def steps() -> None:
         await create_topic(bootstrap, unique, config={"message.timestamp.type": "LogAppendTime"})
         before_ms = int(time.time() * 1000)
@@ -190,7 +192,7 @@ def test_offsets_are_committed_one_by_one_with_metadata(bootstrap: str, unique: 
     run(steps)
 
 
-def test_positions_are_committed_from_time_to_time(bootstrap: str, unique: str) -> None:
+def test_positions_are_committed_automatically(bootstrap: str, unique: str) -> None:
     async def steps() -> None:
         await produce(bootstrap, unique, 10)
         partition = TopicPartition(unique, 0)
@@ -208,7 +210,7 @@ def test_positions_are_committed_from_time_to_time(bootstrap: str, unique: str) 
     run(steps)
 
 
-def test_an_offset_out_of_range_is_told_where_there_is_no_reset(
+def test_offset_out_of_range_is_reported_without_a_reset_policy(
     bootstrap: str, unique: str
 ) -> None:
     async def steps() -> None:
@@ -225,7 +227,7 @@ def test_an_offset_out_of_range_is_told_where_there_is_no_reset(
     run(steps)
 
 
-def test_readers_go_on_behind_deleted_records(bootstrap: str, unique: str) -> None:
+def test_reader_continues_after_deleted_records(bootstrap: str, unique: str) -> None:
     async def steps() -> None:
         await produce(bootstrap, unique, 20)
         partition = TopicPartition(unique, 0)
@@ -242,7 +244,7 @@ def test_readers_go_on_behind_deleted_records(bootstrap: str, unique: str) -> No
     run(steps)
 
 
-def test_only_committed_records_of_a_topic_without_transactions_are_all(
+def test_read_committed_returns_all_records_without_transactions(
     bootstrap: str, unique: str
 ) -> None:
     async def steps() -> None:
@@ -254,7 +256,7 @@ def test_only_committed_records_of_a_topic_without_transactions_are_all(
     run(steps)
 
 
-def test_a_pattern_finds_topics_that_come_later(bootstrap: str, unique: str) -> None:
+def test_pattern_subscription_finds_topics_created_later(bootstrap: str, unique: str) -> None:
     async def steps() -> None:
         await produce(bootstrap, f"{unique}-a", 1)
         async with consumer(bootstrap, unique, **BRISK) as reader:
@@ -267,7 +269,7 @@ def test_a_pattern_finds_topics_that_come_later(bootstrap: str, unique: str) -> 
     run(steps)
 
 
-def test_partitions_that_are_added_are_assigned_and_read(bootstrap: str, unique: str) -> None:
+def test_added_partitions_are_assigned_and_read(bootstrap: str, unique: str) -> None:
     async def steps() -> None:
         await create_topic(bootstrap, unique)
         async with (
@@ -289,7 +291,7 @@ def test_partitions_that_are_added_are_assigned_and_read(bootstrap: str, unique:
     [RangePartitionAssignor, RoundRobinPartitionAssignor, StickyPartitionAssignor],
     ids=lambda kind: str(kind.name),
 )
-def test_three_members_share_and_give_back(
+def test_three_members_share_partitions_and_give_them_back(
     bootstrap: str, unique: str, assignor: type[AbstractPartitionAssignor]
 ) -> None:
     async def steps() -> None:
@@ -309,7 +311,7 @@ def test_three_members_share_and_give_back(
     run(steps)
 
 
-def test_a_static_member_comes_back_without_a_rebalance(bootstrap: str, unique: str) -> None:
+def test_static_member_returns_without_a_rebalance(bootstrap: str, unique: str) -> None:
     async def steps() -> None:
         await create_topic(bootstrap, unique, 2)
         watched = Rebalances()
@@ -355,11 +357,11 @@ async def main(bootstrap, group, topic, session_timeout_ms):
 
 asyncio.run(main(*sys.argv[1:]))
 """
-"""A member in a process of its own."""
+"""The program of a member in a process of its own."""
 
 
-def test_partitions_of_a_member_that_is_killed_go_to_another(bootstrap: str, unique: str) -> None:
-    """It is not missed before its session has timed out: no goodbye was said."""
+def test_partitions_of_a_killed_member_go_to_another(bootstrap: str, unique: str) -> None:
+    """The group notices it only at its session timeout, since it did not leave."""
 
     async def steps() -> None:
         await create_topic(bootstrap, unique, 2)

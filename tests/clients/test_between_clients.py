@@ -1,4 +1,4 @@
-"""What one client writes another reads alike; members of one group need not be of one client."""
+"""Tests that each client reads what another one wrote, and that groups may mix clients."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CODECS = (None, "gzip", "snappy", "lz4", "zstd")
 
 
 class Record(NamedTuple):
-    """What a record must be for every client."""
+    """A record as every client must read it."""
 
     key: bytes | None
     value: bytes | None
@@ -94,7 +94,7 @@ def read_by_confluent(bootstrap: str, topic: str) -> list[Record]:
 
 
 def headers_of(message: confluent_kafka.Message) -> tuple[tuple[str, bytes], ...]:
-    """Given out as pairs, though the type allows a dictionary and text as well."""
+    """The headers as pairs; the type also allows a dictionary and text."""
     return tuple(cast(list[tuple[str, bytes]], message.headers() or []))
 
 
@@ -127,7 +127,7 @@ def read_by_aiokafka(bootstrap: str, topic: str) -> list[Record]:
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("write", [by_confluent, by_kafka_python, by_aiokafka])
-def test_what_one_client_writes_every_client_reads(
+def test_records_of_one_client_are_read_by_every_client(
     bootstrap: str, unique: str, write: Callable[[str, str, str | None], None], codec: str | None
 ) -> None:
     create_topic(bootstrap, unique)
@@ -137,7 +137,7 @@ def test_what_one_client_writes_every_client_reads(
 
 
 class Member:
-    """A group member that polls in a thread of its own until it is stopped."""
+    """A group member that polls in its own thread until it is stopped."""
 
     def __init__(self, work: Callable[[Member], None]) -> None:
         self.partitions: frozenset[int] = frozenset()
@@ -225,10 +225,10 @@ def wait_for(condition: Callable[[], bool], *members: Member) -> None:
 
 
 @pytest.mark.parametrize("leader", [confluent_member, kafka_python_member, aiokafka_member])
-def test_members_of_one_group_are_of_three_clients(
+def test_group_with_members_of_three_clients_reads_everything(
     bootstrap: str, unique: str, leader: Callable[[str, str], Callable[[Member], None]]
 ) -> None:
-    """The first to come assigns for the others, who are of other clients."""
+    """The first member assigns partitions to the others, which are other clients."""
     create_topic(bootstrap, unique, partitions=6)
     kinds = [confluent_member, kafka_python_member, aiokafka_member]
     others = [kind for kind in kinds if kind is not leader]

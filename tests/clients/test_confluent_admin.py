@@ -1,4 +1,4 @@
-"""confluent-kafka's AdminClient: topics, configs, groups, offsets, records, the cluster."""
+"""Tests confluent-kafka's AdminClient: topics, configs, groups, offsets, records, the cluster."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_topics_are_created_described_and_deleted(admin: AdminClient, unique: st
     assert unique not in admin.list_topics(timeout=TIMEOUT_S).topics
 
 
-def test_what_cannot_be_created_is_refused(admin: AdminClient, unique: str) -> None:
+def test_invalid_topics_are_refused(admin: AdminClient, unique: str) -> None:
     create(admin, unique)
     refusals = [
         (NewTopic(unique, 1, 1), KafkaError.TOPIC_ALREADY_EXISTS),
@@ -85,17 +85,19 @@ def test_what_cannot_be_created_is_refused(admin: AdminClient, unique: str) -> N
         assert error_code(failure) == code, new
 
 
-def test_validating_only_creates_nothing(admin: AdminClient, unique: str) -> None:
+def test_validate_only_creates_no_topic(admin: AdminClient, unique: str) -> None:
     admin.create_topics([NewTopic(unique, 1, 1)], validate_only=True)[unique].result(TIMEOUT_S)
     assert unique not in admin.list_topics(timeout=TIMEOUT_S).topics
 
 
-def test_a_topic_of_default_partitions_and_replicas(admin: AdminClient, unique: str) -> None:
+def test_topic_is_created_with_default_partitions_and_replicas(
+    admin: AdminClient, unique: str
+) -> None:
     admin.create_topics([NewTopic(unique)])[unique].result(TIMEOUT_S)
     assert len(admin.list_topics(unique, TIMEOUT_S).topics[unique].partitions) == 1
 
 
-def test_partitions_are_added_and_never_taken_away(admin: AdminClient, unique: str) -> None:
+def test_partitions_can_be_added_but_not_removed(admin: AdminClient, unique: str) -> None:
     create(admin, unique, 2)
     admin.create_partitions([NewPartitions(unique, 5)])[unique].result(TIMEOUT_S)
     assert len(admin.list_topics(unique, TIMEOUT_S).topics[unique].partitions) == 5
@@ -145,7 +147,7 @@ def test_topic_configs_are_altered_one_by_one(admin: AdminClient, unique: str) -
     assert sorted((found["cleanup.policy"].value or "").split(",")) == ["compact", "delete"]
 
 
-def test_a_wrong_config_value_changes_nothing(admin: AdminClient, unique: str) -> None:
+def test_invalid_config_value_changes_nothing(admin: AdminClient, unique: str) -> None:
     create(admin, unique)
     entries = [
         ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
@@ -166,7 +168,7 @@ def test_broker_configs_are_described(admin: AdminClient) -> None:
     assert found["node.id"].value == str(broker)
 
 
-def test_the_cluster_is_described(admin: AdminClient) -> None:
+def test_cluster_is_described(admin: AdminClient) -> None:
     cluster = admin.describe_cluster().result(TIMEOUT_S)
     assert len(cluster.nodes) == 1
     assert cluster.controller.id == cluster.nodes[0].id
@@ -201,7 +203,7 @@ def test_deleting_records_beyond_the_end_is_refused(
     assert error_code(failure) == KafkaError.OFFSET_OUT_OF_RANGE
 
 
-def test_the_offset_of_the_newest_timestamp(
+def test_offset_of_the_highest_timestamp_is_listed(
     admin: AdminClient, bootstrap: str, unique: str
 ) -> None:
     create(admin, unique)
@@ -216,7 +218,7 @@ def test_the_offset_of_the_newest_timestamp(
 
 @pytest.fixture
 def member(bootstrap: str, admin: AdminClient, unique: str) -> Iterator[Consumer]:
-    """The one member of the group `unique`, which has its offset committed at 7."""
+    """The only member of the group `unique`, which has committed offset 7."""
     create(admin, unique)
     produce(bootstrap, unique, 10)
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": unique})
@@ -248,7 +250,7 @@ def committed(admin: AdminClient, group: str) -> int | None:
     return offsets[0] if offsets else None
 
 
-def test_offsets_of_a_group_with_members_stay(
+def test_offsets_of_a_group_with_members_cannot_be_altered(
     admin: AdminClient, member: Consumer, unique: str
 ) -> None:
     assert committed(admin, unique) == 7
@@ -262,7 +264,7 @@ def test_offsets_of_a_group_with_members_stay(
     assert committed(admin, unique) == 7
 
 
-def test_offsets_of_an_empty_group_are_altered_and_it_is_deleted(
+def test_offsets_of_an_empty_group_are_altered_and_the_group_is_deleted(
     admin: AdminClient, member: Consumer, unique: str
 ) -> None:
     member.close()
@@ -276,7 +278,7 @@ def test_offsets_of_an_empty_group_are_altered_and_it_is_deleted(
     assert error_code(failure) == KafkaError.GROUP_ID_NOT_FOUND
 
 
-def test_leaders_that_lead_are_not_elected(admin: AdminClient, unique: str) -> None:
+def test_election_of_a_current_leader_is_not_needed(admin: AdminClient, unique: str) -> None:
     create(admin, unique, 2)
     places = [TopicPartition(unique, 0), TopicPartition(unique, 1), TopicPartition(unique, 2)]
     for kind in (ElectionType.PREFERRED, ElectionType.UNCLEAN):

@@ -1,4 +1,4 @@
-"""confluent-kafka's consumer beyond the plain loop: positions, limits, membership, errors."""
+"""Tests further features of confluent-kafka's consumer: positions, limits, membership, errors."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ BRISK = {"heartbeat.interval.ms": 300, "topic.metadata.refresh.interval.ms": 300
 THIRD_LAST = -2000 - 3
 """librdkafka's OFFSET_TAIL(3), for which the Python client has no name."""
 POLL_INTERVAL_MS = 6000
-"""No less than the session timeout, of which a broker allows no less than this."""
+"""At least the session timeout, whose smallest value a broker limits to this."""
 
 
 def partitions(topic: str, count: int) -> list[TopicPartition]:
     return [TopicPartition(topic, number) for number in range(count)]
 
 
-def test_where_reading_begins(bootstrap: str, unique: str) -> None:
+def test_reading_begins_at_the_assigned_offset(bootstrap: str, unique: str) -> None:
     produce(bootstrap, unique, 10)
     with consumer(bootstrap, unique) as reader:
         reader.commit(offsets=[TopicPartition(unique, 0, 7)], asynchronous=False)
@@ -48,7 +48,7 @@ def test_where_reading_begins(bootstrap: str, unique: str) -> None:
             assert values(take(reader, 2)) == [first, first + 1]
 
 
-def test_paused_partitions_give_nothing(bootstrap: str, unique: str) -> None:
+def test_paused_partitions_return_no_records(bootstrap: str, unique: str) -> None:
     create_topic(bootstrap, unique, partitions=2)
     paused, running = partitions(unique, 2)
     with consumer(bootstrap, unique) as reader:
@@ -64,7 +64,7 @@ def test_paused_partitions_give_nothing(bootstrap: str, unique: str) -> None:
         assert values(take(reader, 5)) == [0, 2, 4, 6, 8]
 
 
-def test_records_larger_than_a_fetch_still_come(bootstrap: str, unique: str) -> None:
+def test_record_larger_than_the_fetch_size_is_returned(bootstrap: str, unique: str) -> None:
     create_topic(bootstrap, unique, config={"max.message.bytes": "5000000"})
     sizes = [4_000_000, 10, 900_000, 3_000_000]
     producer = Producer({"bootstrap.servers": bootstrap, "message.max.bytes": 5_000_000})
@@ -82,7 +82,7 @@ def test_records_larger_than_a_fetch_still_come(bootstrap: str, unique: str) -> 
         assert [len(message.value() or b"") for message in take(reader, 4)] == sizes
 
 
-def test_records_come_when_the_broker_has_waited_long_enough(bootstrap: str, unique: str) -> None:
+def test_fetch_returns_records_after_its_maximum_wait(bootstrap: str, unique: str) -> None:
     create_topic(bootstrap, unique)
     settings = {"fetch.min.bytes": 100_000_000, "fetch.wait.max.ms": 300}
     with consumer(bootstrap, unique, **settings) as reader:
@@ -93,8 +93,10 @@ def test_records_come_when_the_broker_has_waited_long_enough(bootstrap: str, uni
 
 
 @pytest.mark.parametrize("kept", ["gzip", "lz4", "uncompressed", "producer"])
-def test_a_topic_that_compresses_in_its_own_way(bootstrap: str, unique: str, kept: str) -> None:
-    """The broker compresses anew what comes in another way, also from an idempotent producer."""
+def test_topic_compression_replaces_the_producers_codec(
+    bootstrap: str, unique: str, kept: str
+) -> None:
+    """The broker recompresses batches with another codec, also of an idempotent producer."""
     create_topic(bootstrap, unique, config={"compression.type": kept})
     for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
         settings = {"compression.type": codec, "linger.ms": 20, "enable.idempotence": True}
@@ -106,7 +108,7 @@ def test_a_topic_that_compresses_in_its_own_way(bootstrap: str, unique: str, kep
         assert [message.offset() for message in messages] == list(range(500))
 
 
-def test_only_what_was_stored_is_committed(bootstrap: str, unique: str) -> None:
+def test_commit_contains_only_stored_offsets(bootstrap: str, unique: str) -> None:
     produce(bootstrap, unique, 10)
     with consumer(bootstrap, unique, **{"enable.auto.offset.store": False}) as reader:
         reader.subscribe([unique])
@@ -131,7 +133,7 @@ def test_commits_carry_metadata_and_a_leader_epoch(bootstrap: str, unique: str) 
         assert none.offset == OFFSET_INVALID
 
 
-def test_an_offset_out_of_range_is_told_where_there_is_no_reset(
+def test_offset_out_of_range_is_reported_without_a_reset_policy(
     bootstrap: str, unique: str
 ) -> None:
     produce(bootstrap, unique, 5)
@@ -146,7 +148,7 @@ def test_an_offset_out_of_range_is_told_where_there_is_no_reset(
         assert values(take(reader, 1)) == [4]
 
 
-def test_a_new_group_begins_at_the_end(bootstrap: str, unique: str) -> None:
+def test_new_group_starts_at_the_end_by_default(bootstrap: str, unique: str) -> None:
     produce(bootstrap, unique, 5)
     settings = {"auto.offset.reset": "latest", "enable.partition.eof": True}
     with consumer(bootstrap, unique, **settings) as reader:
@@ -159,7 +161,7 @@ def test_a_new_group_begins_at_the_end(bootstrap: str, unique: str) -> None:
         assert values(take(reader, 2)) == [0, 1]
 
 
-def test_many_partitions_are_read_whole_and_each_in_order(bootstrap: str, unique: str) -> None:
+def test_many_partitions_are_read_completely_and_in_order(bootstrap: str, unique: str) -> None:
     create_topic(bootstrap, unique, partitions=60)
     producer = Producer({"bootstrap.servers": bootstrap})
     for number in range(3_000):
@@ -173,7 +175,7 @@ def test_many_partitions_are_read_whole_and_each_in_order(bootstrap: str, unique
     assert read == {part: list(range(part, 3_000, 60)) for part in range(60)}
 
 
-def test_partitions_are_assigned_and_taken_one_by_one(bootstrap: str, unique: str) -> None:
+def test_partitions_are_assigned_and_revoked_incrementally(bootstrap: str, unique: str) -> None:
     create_topic(bootstrap, unique, partitions=3)
     producer = Producer({"bootstrap.servers": bootstrap})
     with consumer(bootstrap, unique) as reader:
@@ -190,7 +192,7 @@ def test_partitions_are_assigned_and_taken_one_by_one(bootstrap: str, unique: st
         assert values(take(reader, 10)) == list(range(1, 30, 3))
 
 
-def test_a_pattern_finds_topics_that_come_later(bootstrap: str, unique: str) -> None:
+def test_pattern_subscription_finds_topics_created_later(bootstrap: str, unique: str) -> None:
     produce(bootstrap, f"{unique}-a", 1)
     with consumer(bootstrap, unique, **BRISK) as reader:
         reader.subscribe([f"^{unique}-.$"])
@@ -200,7 +202,7 @@ def test_a_pattern_finds_topics_that_come_later(bootstrap: str, unique: str) -> 
         assert [message.topic() for message in take(reader, 1)] == [f"{unique}-b"]
 
 
-def test_partitions_that_are_added_are_assigned_and_read(bootstrap: str, unique: str) -> None:
+def test_added_partitions_are_assigned_and_read(bootstrap: str, unique: str) -> None:
     create_topic(bootstrap, unique)
     admin = AdminClient({"bootstrap.servers": bootstrap})
     with consumer(bootstrap, unique, **BRISK) as reader:
@@ -214,7 +216,7 @@ def test_partitions_that_are_added_are_assigned_and_read(bootstrap: str, unique:
         assert values(take(reader, 1)) == [9]
 
 
-def test_a_topic_that_is_deleted_under_its_reader(bootstrap: str, unique: str) -> None:
+def test_reader_reports_the_deletion_of_its_topic(bootstrap: str, unique: str) -> None:
     produce(bootstrap, unique, 3)
     admin = AdminClient({"bootstrap.servers": bootstrap})
     with consumer(bootstrap, unique, **BRISK) as reader:
@@ -228,8 +230,8 @@ def test_a_topic_that_is_deleted_under_its_reader(bootstrap: str, unique: str) -
         assert error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
 
 
-def test_a_topic_that_is_made_anew_is_read_from_its_beginning(bootstrap: str, unique: str) -> None:
-    """The id of the topic is another one (KIP-516), and its offsets begin again."""
+def test_recreated_topic_is_read_from_its_beginning(bootstrap: str, unique: str) -> None:
+    """The topic has a new id (KIP-516), and its offsets begin at 0."""
     produce(bootstrap, unique, 30)
     admin = AdminClient({"bootstrap.servers": bootstrap})
     with consumer(bootstrap, unique, **BRISK) as reader:
@@ -243,7 +245,7 @@ def test_a_topic_that_is_made_anew_is_read_from_its_beginning(bootstrap: str, un
         assert values(take(reader, 5)) == list(range(5))
 
 
-def test_a_member_that_unsubscribes_gives_its_partitions_back(bootstrap: str, unique: str) -> None:
+def test_member_that_unsubscribes_gives_its_partitions_back(bootstrap: str, unique: str) -> None:
     create_topic(bootstrap, unique, partitions=4)
     with consumer(bootstrap, unique, **BRISK) as first, consumer(bootstrap, unique) as second:
         first.subscribe([unique])
@@ -253,8 +255,8 @@ def test_a_member_that_unsubscribes_gives_its_partitions_back(bootstrap: str, un
         wait_until(lambda: len(first.assignment()) == 4, first, second)
 
 
-def test_a_member_that_does_not_poll_loses_its_partitions(bootstrap: str, unique: str) -> None:
-    """It leaves by itself (`max.poll.interval.ms`), says so, and comes back when it polls again."""
+def test_member_that_does_not_poll_loses_its_partitions(bootstrap: str, unique: str) -> None:
+    """It leaves the group (`max.poll.interval.ms`), reports it, and rejoins at its next poll."""
     create_topic(bootstrap, unique, partitions=2)
     limits = {"session.timeout.ms": POLL_INTERVAL_MS, "max.poll.interval.ms": POLL_INTERVAL_MS}
     with (
@@ -273,7 +275,7 @@ def test_a_member_that_does_not_poll_loses_its_partitions(bootstrap: str, unique
         wait_until(lambda: len(works.assignment()) == 1 == len(sleeps.assignment()), works, sleeps)
 
 
-def test_a_member_that_was_thrown_out_may_not_commit(bootstrap: str, unique: str) -> None:
+def test_member_that_was_removed_cannot_commit(bootstrap: str, unique: str) -> None:
     create_topic(bootstrap, unique)
     static = {"group.instance.id": "one", **BRISK}
     offset = [TopicPartition(unique, 0, 1)]
@@ -290,7 +292,7 @@ def test_a_member_that_was_thrown_out_may_not_commit(bootstrap: str, unique: str
     assert code in {KafkaError.FENCED_INSTANCE_ID, KafkaError._FATAL}
 
 
-def test_timeouts_are_kept(bootstrap: str, unique: str) -> None:
+def test_consumer_calls_return_at_their_timeouts(bootstrap: str, unique: str) -> None:
     create_topic(bootstrap, unique)
     with consumer(bootstrap, unique) as reader:
         reader.assign(partitions(unique, 1))

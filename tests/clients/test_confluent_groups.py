@@ -1,4 +1,4 @@
-"""Groups of confluent-kafka members: who gets what, protocols that do not fit, coming and going."""
+"""Tests groups of confluent-kafka members: assignments, protocols, joining and leaving."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def described(bootstrap: str, group: str) -> ConsumerGroupDescription:
 
 
 def error_of(member: Consumer) -> int:
-    """The code of the error that the member gives out next."""
+    """The code of the next error that the member reports."""
     message = member.poll(TIMEOUT_S)
     assert message is not None
     error = message.error()
@@ -47,10 +47,10 @@ def error_of(member: Consumer) -> int:
 
 
 @pytest.mark.parametrize("strategy", ["range", "roundrobin", "cooperative-sticky"])
-def test_members_come_and_go_and_no_record_is_missed(
+def test_no_record_is_missed_while_members_join_and_leave(
     bootstrap: str, unique: str, strategy: str
 ) -> None:
-    """Whoever reads it: who takes a partition over begins where the one before it had committed."""
+    """The new owner of a partition begins at the offset that the old one committed."""
     create_topic(bootstrap, unique, partitions=6)
     producer = Producer({"bootstrap.servers": bootstrap})
     settings = {STRATEGY: strategy, **BRISK, "auto.commit.interval.ms": 100}
@@ -64,7 +64,7 @@ def test_members_come_and_go_and_no_record_is_missed(
         assert producer.flush(TIMEOUT_S) == 0
 
     def read_all(*members: Consumer) -> None:
-        """And let the group settle: a member that closes while it joins says no goodbye."""
+        """Read all records and wait until the group is stable, so that members leave in order."""
 
         def done() -> bool:
             for member in members:
@@ -94,7 +94,7 @@ def test_members_come_and_go_and_no_record_is_missed(
     assert sum(each.offset for each in ends) == sent
 
 
-def test_a_member_whose_protocols_do_not_fit_stays_out(bootstrap: str, unique: str) -> None:
+def test_member_without_a_common_protocol_is_refused(bootstrap: str, unique: str) -> None:
     create_topic(bootstrap, unique, partitions=2)
     with (
         consumer(bootstrap, unique, **{STRATEGY: "range", **BRISK}) as first,
@@ -109,7 +109,7 @@ def test_a_member_whose_protocols_do_not_fit_stays_out(bootstrap: str, unique: s
         assert len(first.assignment()) == 2
 
 
-def test_members_agree_on_the_protocol_that_all_know(bootstrap: str, unique: str) -> None:
+def test_group_uses_a_protocol_that_all_members_support(bootstrap: str, unique: str) -> None:
     create_topic(bootstrap, unique, partitions=4)
     with (
         consumer(bootstrap, unique, **{STRATEGY: "range,roundrobin", **BRISK}) as first,
@@ -125,8 +125,10 @@ def test_members_agree_on_the_protocol_that_all_know(bootstrap: str, unique: str
         assert len(group.members) == 2
 
 
-def test_members_of_different_topics(bootstrap: str, unique: str) -> None:
-    """Each gets partitions of what it asked for alone; who asks for more is given more."""
+def test_members_with_different_topics_get_partitions_of_their_own(
+    bootstrap: str, unique: str
+) -> None:
+    """Each member gets partitions of its topics only, and more if it has more topics."""
     one, two = f"{unique}-one", f"{unique}-two"
     create_topic(bootstrap, one, partitions=2)
     create_topic(bootstrap, two, partitions=2)
@@ -139,7 +141,7 @@ def test_members_of_different_topics(bootstrap: str, unique: str) -> None:
         wait_until(lambda: len(held(first)) == 3 and len(held(second)) == 1, first, second)
 
 
-def test_groups_do_not_know_of_each_other(bootstrap: str, unique: str) -> None:
+def test_groups_read_the_same_topic_independently(bootstrap: str, unique: str) -> None:
     produce(bootstrap, unique, 20)
     groups = [
         unique,
@@ -159,7 +161,7 @@ def test_groups_do_not_know_of_each_other(bootstrap: str, unique: str) -> None:
 
 
 @pytest.mark.parametrize("session_timeout_ms", [5_999, 1_800_001])
-def test_a_session_timeout_beyond_what_the_broker_allows(
+def test_session_timeout_outside_the_brokers_limits_is_refused(
     bootstrap: str, unique: str, session_timeout_ms: int
 ) -> None:
     """`group.min.session.timeout.ms` and `group.max.session.timeout.ms` are 6 s and 30 min."""
@@ -173,8 +175,10 @@ def test_a_session_timeout_beyond_what_the_broker_allows(
         assert error_of(member) == KafkaError.INVALID_SESSION_TIMEOUT
 
 
-def test_more_members_than_partitions(bootstrap: str, unique: str) -> None:
-    """Who has nothing takes over when somebody leaves."""
+def test_member_without_partitions_takes_over_from_a_leaving_one(
+    bootstrap: str, unique: str
+) -> None:
+    """A member without partitions gets some when another one leaves."""
     create_topic(bootstrap, unique, partitions=1)
     with consumer(bootstrap, unique, **BRISK) as idle:
         with consumer(bootstrap, unique, **BRISK) as works:
@@ -186,7 +190,7 @@ def test_more_members_than_partitions(bootstrap: str, unique: str) -> None:
         wait_until(lambda: len(idle.assignment()) == 1, idle)
 
 
-def test_the_group_of_nobody_keeps_its_offsets(bootstrap: str, unique: str) -> None:
+def test_offsets_of_a_group_without_members_remain(bootstrap: str, unique: str) -> None:
     produce(bootstrap, unique, 4)
     with consumer(bootstrap, unique) as member:
         member.subscribe([unique])

@@ -1,4 +1,4 @@
-"""confluent-kafka (librdkafka) with its default settings: produce, consume, commit, resume."""
+"""Tests confluent-kafka (librdkafka) with default settings: produce, consume, commit, resume."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.clients.librdkafka import (
 pytestmark = pytest.mark.slow
 
 
-def test_produce_consume_commit_resume(bootstrap: str, unique: str) -> None:
+def test_consumer_resumes_at_its_committed_offset(bootstrap: str, unique: str) -> None:
     produce(bootstrap, unique, 100)
     with consumer(bootstrap, unique) as first:
         first.subscribe([unique])
@@ -41,7 +41,7 @@ def test_produce_consume_commit_resume(bootstrap: str, unique: str) -> None:
         assert committed.offset == 60
 
 
-def test_closing_commits_what_was_consumed(bootstrap: str, unique: str) -> None:
+def test_close_commits_the_consumed_offsets(bootstrap: str, unique: str) -> None:
     produce(bootstrap, unique, 10)
     with consumer(bootstrap, unique) as first:
         first.subscribe([unique])
@@ -52,14 +52,16 @@ def test_closing_commits_what_was_consumed(bootstrap: str, unique: str) -> None:
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_compressed_records_come_back(bootstrap: str, unique: str, codec: str) -> None:
+def test_compressed_records_are_read_as_written(bootstrap: str, unique: str, codec: str) -> None:
     produce(bootstrap, unique, 500, **{"compression.type": codec, "linger.ms": 50})
     with consumer(bootstrap, unique, **{"check.crcs": True}) as reader:
         reader.subscribe([unique])
         assert values(take(reader, 500)) == list(range(500))
 
 
-def test_keys_headers_tombstones_and_timestamps(bootstrap: str, unique: str) -> None:
+def test_keys_headers_tombstones_and_timestamps_are_read_as_written(
+    bootstrap: str, unique: str
+) -> None:
     producer = Producer({"bootstrap.servers": bootstrap})
     headers: list[tuple[str, str | bytes | None]] = [("a", b"1"), ("a", b"2"), ("none", None)]
     now_ms = int(time.time() * 1000)
@@ -76,7 +78,7 @@ def test_keys_headers_tombstones_and_timestamps(bootstrap: str, unique: str) -> 
     assert (empty.key(), empty.value()) == (None, b"")
 
 
-def test_log_append_time_is_the_brokers(bootstrap: str, unique: str) -> None:
+def test_log_append_time_is_the_time_of_the_broker(bootstrap: str, unique: str) -> None:
     create_topic(bootstrap, unique, config={"message.timestamp.type": "LogAppendTime"})
     before_ms = int(time.time() * 1000)
     producer = Producer({"bootstrap.servers": bootstrap})
@@ -90,7 +92,7 @@ def test_log_append_time_is_the_brokers(bootstrap: str, unique: str) -> None:
     assert before_ms <= timestamp_ms <= int(time.time() * 1000)
 
 
-def test_idempotent_producer(bootstrap: str, unique: str) -> None:
+def test_idempotent_producer_writes_each_record_once(bootstrap: str, unique: str) -> None:
     produce(bootstrap, unique, 2_000, **{"enable.idempotence": True, "linger.ms": 0})
     with consumer(bootstrap, unique) as reader:
         reader.subscribe([unique])
@@ -98,7 +100,9 @@ def test_idempotent_producer(bootstrap: str, unique: str) -> None:
 
 
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
-def test_every_kind_of_acknowledgement(bootstrap: str, unique: str, acks: str) -> None:
+def test_records_are_acknowledged_with_each_value_of_acks(
+    bootstrap: str, unique: str, acks: str
+) -> None:
     create_topic(bootstrap, unique)
     produce(bootstrap, unique, 50, acks=acks)
     with consumer(bootstrap, unique) as reader:
@@ -106,7 +110,7 @@ def test_every_kind_of_acknowledgement(bootstrap: str, unique: str, acks: str) -
         assert values(take(reader, 50)) == list(range(50))
 
 
-def test_a_record_larger_than_the_topic_allows_is_refused(bootstrap: str, unique: str) -> None:
+def test_record_larger_than_the_topic_allows_is_refused(bootstrap: str, unique: str) -> None:
     create_topic(bootstrap, unique, config={"max.message.bytes": "2000"})
     errors: list[KafkaError | None] = []
     producer = Producer({"bootstrap.servers": bootstrap})
@@ -117,7 +121,7 @@ def test_a_record_larger_than_the_topic_allows_is_refused(bootstrap: str, unique
     assert error.code() == KafkaError.MSG_SIZE_TOO_LARGE
 
 
-def test_offsets_by_timestamp_and_watermarks(bootstrap: str, unique: str) -> None:
+def test_offsets_by_timestamp_and_watermarks_are_reported(bootstrap: str, unique: str) -> None:
     create_topic(bootstrap, unique)
     producer = Producer({"bootstrap.servers": bootstrap})
     start_ms = int(time.time() * 1000) - 100_000
@@ -137,7 +141,7 @@ def test_offsets_by_timestamp_and_watermarks(bootstrap: str, unique: str) -> Non
         assert reader.get_watermark_offsets(partition, TIMEOUT_S) == (0, 100)
 
 
-def test_end_of_partition_and_seek(bootstrap: str, unique: str) -> None:
+def test_end_of_partition_is_reported_and_consumer_seeks(bootstrap: str, unique: str) -> None:
     produce(bootstrap, unique, 20)
     with consumer(bootstrap, unique, **{"enable.partition.eof": True}) as reader:
         reader.assign([TopicPartition(unique, 0, 15)])
@@ -150,7 +154,7 @@ def test_end_of_partition_and_seek(bootstrap: str, unique: str) -> None:
         assert values(take(reader, 2)) == [3, 4]
 
 
-def test_an_offset_out_of_range_is_reset(bootstrap: str, unique: str) -> None:
+def test_offset_out_of_range_is_reset(bootstrap: str, unique: str) -> None:
     produce(bootstrap, unique, 5)
     with consumer(bootstrap, unique) as reader:
         reader.assign([TopicPartition(unique, 0, 1_000)])
@@ -176,7 +180,7 @@ def test_partitions_move_to_a_second_member_and_back(
         wait_until(lambda: len(first.assignment()) == 4, first)
 
 
-def test_cooperative_members_keep_what_does_not_move(bootstrap: str, unique: str) -> None:
+def test_cooperative_members_keep_partitions_that_do_not_move(bootstrap: str, unique: str) -> None:
     create_topic(bootstrap, unique, partitions=4)
     revoked: list[int] = []
 
@@ -199,7 +203,7 @@ def test_cooperative_members_keep_what_does_not_move(bootstrap: str, unique: str
         assert {part.partition for part in second.assignment()} == set(revoked)
 
 
-def test_a_static_member_comes_back_to_its_partitions_without_a_rebalance(
+def test_static_member_gets_its_partitions_back_without_a_rebalance(
     bootstrap: str, unique: str
 ) -> None:
     create_topic(bootstrap, unique, partitions=2)
@@ -219,7 +223,7 @@ def test_a_static_member_comes_back_to_its_partitions_without_a_rebalance(
         assert len(rebalances) == before
 
 
-def test_a_second_client_with_the_same_instance_id_fences_the_first(
+def test_second_client_with_the_same_instance_id_fences_the_first(
     bootstrap: str, unique: str
 ) -> None:
     create_topic(bootstrap, unique)
@@ -247,7 +251,7 @@ def test_a_second_client_with_the_same_instance_id_fences_the_first(
         wait_until(is_fenced)
 
 
-def test_a_topic_that_does_not_exist_is_not_made_by_consumers(bootstrap: str, unique: str) -> None:
+def test_consumer_does_not_create_a_missing_topic(bootstrap: str, unique: str) -> None:
     with consumer(bootstrap, unique) as reader:
         reader.subscribe([unique])
         message = reader.poll(TIMEOUT_S)

@@ -1,4 +1,4 @@
-"""confluent-kafka's producer where something is refused, late or odd."""
+"""Tests confluent-kafka's producer with refused, late and unusual records."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HOUR_MS = 3_600_000
 
 
 class Deliveries:
-    """What became of each record that was sent."""
+    """The result of each record that was sent."""
 
     def __init__(self) -> None:
         self.offsets: list[int | None] = []
@@ -39,10 +39,10 @@ def send(bootstrap: str, topic: str, *records: tuple[bytes, int], **settings: ob
 
 
 @pytest.mark.parametrize("idempotent", [False, True])
-def test_more_replicas_in_sync_are_wanted_than_there_are(
+def test_min_insync_replicas_above_the_replication_factor_is_ignored(
     bootstrap: str, unique: str, idempotent: bool
 ) -> None:
-    """All there are suffice: the replication factor caps `min.insync.replicas` (KIP-966)."""
+    """The existing replicas suffice: their number limits `min.insync.replicas` (KIP-966)."""
     create_topic(bootstrap, unique, config={"min.insync.replicas": "2"})
     settings = {"enable.idempotence": idempotent}
     assert send(bootstrap, unique, (b"1", 0), (b"2", 0), **settings).offsets == [0, 1]
@@ -57,17 +57,17 @@ def test_more_replicas_in_sync_are_wanted_than_there_are(
     ],
     ids=["default", "wider", "append-time"],
 )
-def test_timestamps_of_the_future(
+def test_timestamp_too_far_in_the_future_is_refused(
     bootstrap: str, unique: str, config: dict[str, str], codes: list[int]
 ) -> None:
-    """An hour ahead is the most by default (KIP-937)."""
+    """By default the limit is an hour ahead (KIP-937)."""
     create_topic(bootstrap, unique, config=config)
     now_ms = int(time.time() * 1000)
     assert send(bootstrap, unique, (b"1", now_ms + 2 * HOUR_MS)).codes == codes
     assert send(bootstrap, unique, (b"1", now_ms + HOUR_MS // 2)).codes == []
 
 
-def test_timestamps_of_the_past(bootstrap: str, unique: str) -> None:
+def test_old_timestamps_are_accepted(bootstrap: str, unique: str) -> None:
     create_topic(bootstrap, unique, config={"message.timestamp.before.max.ms": str(HOUR_MS)})
     now_ms = int(time.time() * 1000)
     old = send(bootstrap, unique, (b"1", now_ms - 2 * HOUR_MS))
@@ -75,8 +75,8 @@ def test_timestamps_of_the_past(bootstrap: str, unique: str) -> None:
     assert send(bootstrap, unique, (b"1", now_ms - HOUR_MS // 2)).offsets == [0]
 
 
-def test_one_refused_batch_and_the_next_ones(bootstrap: str, unique: str) -> None:
-    """An idempotent producer takes up its numbering behind what was refused for good."""
+def test_producer_continues_after_a_refused_batch(bootstrap: str, unique: str) -> None:
+    """An idempotent producer continues its sequence numbers after a refused batch."""
     create_topic(bootstrap, unique, config={"max.message.bytes": "1000"})
     found = Deliveries()
     producer = Producer(
@@ -88,7 +88,7 @@ def test_one_refused_batch_and_the_next_ones(bootstrap: str, unique: str) -> Non
     assert (found.offsets, found.codes) == ([0, 1, 2], [KafkaError.MSG_SIZE_TOO_LARGE] * 2)
 
 
-def test_compacted_topics_take_keys_only(bootstrap: str, unique: str) -> None:
+def test_compacted_topic_refuses_records_without_keys(bootstrap: str, unique: str) -> None:
     create_topic(bootstrap, unique, config={"cleanup.policy": "compact"})
     assert send(bootstrap, unique, (b"no key", 0)).codes == [KafkaError.INVALID_RECORD]
     found = Deliveries()
@@ -100,7 +100,9 @@ def test_compacted_topics_take_keys_only(bootstrap: str, unique: str) -> None:
 
 
 @pytest.mark.parametrize("partition", [1, 17])
-def test_a_partition_that_is_not_there(bootstrap: str, unique: str, partition: int) -> None:
+def test_record_to_an_unknown_partition_is_refused(
+    bootstrap: str, unique: str, partition: int
+) -> None:
     create_topic(bootstrap, unique)
     found = Deliveries()
     producer = Producer({"bootstrap.servers": bootstrap})
@@ -117,12 +119,12 @@ def test_a_partition_that_is_not_there(bootstrap: str, unique: str, partition: i
         ("..", KafkaError.TOPIC_EXCEPTION),
     ],
 )
-def test_a_topic_that_cannot_be_made(bootstrap: str, name: str, code: int) -> None:
+def test_record_to_an_invalid_topic_name_is_refused(bootstrap: str, name: str, code: int) -> None:
     assert send(bootstrap, name, (b"1", 0)).codes == [code]
 
 
-def test_keys_choose_the_partition(bootstrap: str, unique: str) -> None:
-    """Whatever the partitioner: every record of a key is in one partition, in order."""
+def test_records_of_a_key_are_in_one_partition(bootstrap: str, unique: str) -> None:
+    """With each partitioner, all records of a key are in one partition, in order."""
     create_topic(bootstrap, unique, partitions=5)
     for partitioner in ("consistent_random", "murmur2_random", "fnv1a_random"):
         producer = Producer({"bootstrap.servers": bootstrap, "partitioner": partitioner})
@@ -141,8 +143,8 @@ def test_keys_choose_the_partition(bootstrap: str, unique: str) -> None:
         assert [number for _, number in found] == sorted(number for _, number in found)
 
 
-def test_many_topics_of_one_producer_at_once(bootstrap: str, unique: str) -> None:
-    """Each is made by its first record; one request then carries batches of many."""
+def test_producer_writes_to_many_topics_at_once(bootstrap: str, unique: str) -> None:
+    """The first record creates each topic; later requests have batches for many topics."""
     topics = [f"{unique}-{number}" for number in range(30)]
     found = Deliveries()
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20})
@@ -155,7 +157,7 @@ def test_many_topics_of_one_producer_at_once(bootstrap: str, unique: str) -> Non
         assert sorted(values(take(reader, 300))) == list(range(300))
 
 
-def test_records_of_two_producers_do_not_mix_within_a_batch(bootstrap: str, unique: str) -> None:
+def test_batches_of_two_producers_stay_separate(bootstrap: str, unique: str) -> None:
     create_topic(bootstrap, unique)
     found = Deliveries()
     producers = [Producer({"bootstrap.servers": bootstrap, "linger.ms": 5}) for _ in range(4)]
@@ -171,7 +173,7 @@ def test_records_of_two_producers_do_not_mix_within_a_batch(bootstrap: str, uniq
         assert [number for number in read if number % 4 == turn] == list(range(turn, 400, 4))
 
 
-def test_a_purged_record_is_not_written(bootstrap: str, unique: str) -> None:
+def test_purged_record_is_not_written(bootstrap: str, unique: str) -> None:
     create_topic(bootstrap, unique)
     found = Deliveries()
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 60_000})

@@ -1,4 +1,4 @@
-"""Clients on the consumer protocol (KIP-848): Apache's own tools, and librdkafka."""
+"""Tests clients with the consumer protocol (KIP-848): Apache Kafka's tools, and librdkafka."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ JavaClass = Callable[..., CompletedProcess[str]]
 
 
 @pytest.mark.java
-def test_apaches_tools(bootstrap: str, java_class: JavaClass, unique: str) -> None:
-    """What one console consumer has committed, the next does not read again; all is shown."""
+def test_apache_tools_consume_and_describe_a_consumer_group(
+    bootstrap: str, java_class: JavaClass, unique: str
+) -> None:
+    """A console consumer does not read committed records again; tools describe the group."""
 
     def tool(name: str, *arguments: object) -> str:
         given = ["--bootstrap-server", bootstrap, *map(str, arguments)]
@@ -47,7 +49,7 @@ def test_apaches_tools(bootstrap: str, java_class: JavaClass, unique: str) -> No
 
 @pytest.fixture
 def brisk(request: pytest.FixtureRequest) -> str:
-    """A broker whose members ask it often: each step of a rebalance takes a heartbeat."""
+    """A broker with short heartbeat intervals, since each step of a rebalance takes a heartbeat."""
     if request.config.getoption("--bootstrap"):
         given: str = request.getfixturevalue("bootstrap")
         return given
@@ -56,8 +58,8 @@ def brisk(request: pytest.FixtureRequest) -> str:
     return broker.bootstrap
 
 
-def test_members_of_librdkafka_come_and_go(brisk: str, unique: str) -> None:
-    """Three share six partitions; two go, one without a word, and nothing is missed."""
+def test_librdkafka_members_join_leave_and_are_killed(brisk: str, unique: str) -> None:
+    """Three members share six partitions; one leaves, one is killed, and no record is missed."""
     bootstrap = brisk
     create_topic(bootstrap, unique, partitions=6)
     produce(bootstrap, unique, 300)

@@ -1,4 +1,4 @@
-"""Apache Kafka's DumpLogSegments reads what kwire has written, and complains of nothing."""
+"""Tests that Apache Kafka's DumpLogSegments reads kwire's files without complaints."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ GROUP = "dump-group"
 TRANSACTIONAL_ID = "dump-txn"
 
 FALSE_ALARM = re.compile(r"Non-consecutive offsets in .*\n  -1 is followed by [1-9]\d*\n")
-"""It says so of every segment but the first, and of Apache Kafka's own, too: it takes the offset
-before a file's first record for -1."""
+"""A complaint about every segment but the first, also of Apache Kafka's own files.
+
+The tool assumes offset -1 before a file's first record.
+"""
 
 COMPLAINTS = re.compile(
     r"Mismatches|Non-consecutive|misaligned|corrupt|Index timestamp mismatch|invalid|"
@@ -39,7 +41,7 @@ COMPLAINTS = re.compile(
 
 @pytest.fixture(scope="module")
 def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of a broker that took records of every codec, and was then shut down."""
+    """The directory of a stopped broker, with records of every codec."""
     broker = BrokerProcess(
         tmp_path_factory.mktemp("dump"),
         {
@@ -82,7 +84,7 @@ def _commit(bootstrap: str) -> None:
 
 
 def _transact(bootstrap: str) -> None:
-    """A transaction that is committed, one that is aborted and one that is open at the end."""
+    """Write a committed transaction, an aborted one, and one that stays open."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic("transactions", 1, 1)])["transactions"].result(TIMEOUT_S)
     settings = {"bootstrap.servers": bootstrap, "transactional.id": TRANSACTIONAL_ID}
@@ -138,7 +140,7 @@ def dumped(java_class: JavaClass, data_dir: Path) -> dict[str, str]:
     return found
 
 
-def test_every_record_of_every_segment_is_read(data_dir: Path, dumped: dict[str, str]) -> None:
+def test_dump_has_every_record_of_every_segment(data_dir: Path, dumped: dict[str, str]) -> None:
     assert len(files(data_dir, "codecs-0", ".log")) > 2
     text = dumped["codecs-0.log"]
     offsets = [int(offset) for offset in re.findall(r"^\| offset: (\d+)", text, re.M)]
@@ -147,7 +149,7 @@ def test_every_record_of_every_segment_is_read(data_dir: Path, dumped: dict[str,
     assert len(re.findall(r"headerKeys: \[codec\]", text)) == len(offsets)
 
 
-def test_indexes_agree_with_their_segments(
+def test_dump_finds_no_mismatch_between_indexes_and_segments(
     java_class: JavaClass, data_dir: Path, dumped: dict[str, str]
 ) -> None:
     indexes = files(data_dir, "codecs-0", ".index")
@@ -164,13 +166,13 @@ def test_indexes_agree_with_their_segments(
     assert len(times) >= len(time_indexes)
 
 
-def test_producer_snapshots_are_read(dumped: dict[str, str]) -> None:
+def test_dump_reads_producer_snapshots(dumped: dict[str, str]) -> None:
     text = dumped["codecs-0.snapshot"]
     producers = set(re.findall(r"^producerId: (\d+) producerEpoch: 0", text, re.M))
     assert len(producers) == len(CODECS)
 
 
-def test_the_offsets_topic_is_decoded(java_class: JavaClass, data_dir: Path) -> None:
+def test_dump_decodes_the_offsets_topic(java_class: JavaClass, data_dir: Path) -> None:
     segments = files(data_dir, "__consumer_offsets-0", ".log")
     text = dump(java_class, segments, "--offsets-decoder", "--deep-iteration")
     assert f'"group":"{GROUP}","topic":"codecs","partition":0' in text
@@ -178,7 +180,7 @@ def test_the_offsets_topic_is_decoded(java_class: JavaClass, data_dir: Path) -> 
     assert '"protocolType":"consumer"' in text
 
 
-def test_transactions_are_decoded(java_class: JavaClass, data_dir: Path) -> None:
+def test_dump_decodes_the_transaction_topic(java_class: JavaClass, data_dir: Path) -> None:
     segments = files(data_dir, "__transaction_state-0", ".log")
     text = dump(java_class, segments, "--transaction-log-decoder", "--deep-iteration")
     assert f'"transactionalId":"{TRANSACTIONAL_ID}"' in text
@@ -187,7 +189,7 @@ def test_transactions_are_decoded(java_class: JavaClass, data_dir: Path) -> None
     assert states == [empty, ongoing, commits, committed, ongoing, aborts, aborted, ongoing]
 
 
-def test_markers_and_aborted_transactions_are_read(dumped: dict[str, str]) -> None:
+def test_dump_reads_markers_and_aborted_transactions(dumped: dict[str, str]) -> None:
     text = dumped["transactions-0.log"]
     assert re.findall(r"endTxnMarker: (\w+)", text) == ["COMMIT", "ABORT"]
     assert text.count("isTransactional: true") == 5

@@ -1,4 +1,4 @@
-"""Apache Kafka's own console tools, with their default settings.
+"""Tests Apache Kafka's console tools with their default settings.
 
 Each call starts a Java machine, one or two seconds: what belongs together is one test, and what
 only has to be there is made by librdkafka.  For every change the tools of producers, consumers,
@@ -34,7 +34,7 @@ JavaClass = Callable[..., CompletedProcess[str]]
 
 @pytest.fixture
 def tool(bootstrap: str, java_class: JavaClass) -> Tool:
-    """Runs a tool on the broker; what it printed. It must end well and complain of nothing."""
+    """Runs a tool on the broker and returns its output; it must succeed without warnings."""
 
     def run(name: str, *arguments: object, stdin: str = "") -> str:
         given = ["--bootstrap-server", bootstrap, *map(str, arguments)]
@@ -60,7 +60,7 @@ def test_console_producer_and_consumer_commit_and_resume(
     assert lines(tool(*consume, "--max-messages", 2)) == ["three", "four"]
 
 
-def test_console_clients_pass_on_keys_headers_and_tombstones(tool: Tool, unique: str) -> None:
+def test_console_clients_preserve_keys_headers_and_tombstones(tool: Tool, unique: str) -> None:
     reading = ["parse.key=true", "parse.headers=true", "null.marker=NULL"]
     properties = [word for name in reading for word in ("--reader-property", name)]
     codec = ["--compression-codec", "zstd"]
@@ -136,7 +136,7 @@ def test_groups_are_described_reset_and_deleted(tool: Tool, bootstrap: str, uniq
 
 
 @pytest.mark.long
-def test_offsets_log_dirs_and_deleted_records(
+def test_tools_report_offsets_log_dirs_and_deleted_records(
     tool: Tool, bootstrap: str, unique: str, tmp_path: Path
 ) -> None:
     create_topic(bootstrap, unique)
@@ -158,7 +158,9 @@ def test_offsets_log_dirs_and_deleted_records(
 
 
 @pytest.mark.long
-def test_the_broker_says_what_it_is(bootstrap: str, java_class: JavaClass, tool: Tool) -> None:
+def test_tools_report_versions_features_and_cluster_id(
+    bootstrap: str, java_class: JavaClass, tool: Tool
+) -> None:
     versions = tool(f"{TOOLS}.BrokerApiVersionsCommand")
     assert re.search(r"Produce\(0\): 0 to \d+ \[usable: \d+\]", versions)
     given = ["cluster-id", "--bootstrap-server", bootstrap]
@@ -167,7 +169,7 @@ def test_the_broker_says_what_it_is(bootstrap: str, java_class: JavaClass, tool:
 
 
 @pytest.mark.long
-def test_performance_tools(tool: Tool, unique: str) -> None:
+def test_performance_tools_produce_and_consume_all_records(tool: Tool, unique: str) -> None:
     common = ["--topic", unique, "--num-records", 20_000]
     sending = ["--record-size", 100, "--throughput", -1]
     assert "20000 records sent" in tool(f"{TOOLS}.ProducerPerformance", *common, *sending)
@@ -176,10 +178,10 @@ def test_performance_tools(tool: Tool, unique: str) -> None:
 
 
 @pytest.mark.long
-def test_leaders_are_elected_and_partitions_reassigned(
+def test_election_and_reassignment_tools_report_nothing_to_do(
     tool: Tool, bootstrap: str, unique: str, tmp_path: Path
 ) -> None:
-    """On one broker all is as it should be: what there is to do is nothing, and is said to be."""
+    """On one broker there is no election or move to do, and the tools say so."""
     create_topic(bootstrap, unique, 2)
     where = ["--topic", unique, "--partition", 0]
     for kind in ("preferred", "unclean"):

@@ -1,4 +1,4 @@
-"""kafka-python with its default settings: produce, consume, commit, resume, administer."""
+"""Tests kafka-python with its default settings: produce, consume, commit, resume, administer."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def admin(bootstrap: str) -> Iterator[KafkaAdminClient]:
     client.close()
 
 
-def test_produce_consume_commit_resume(bootstrap: str, unique: str) -> None:
+def test_consumer_resumes_at_its_committed_offset(bootstrap: str, unique: str) -> None:
     produce(bootstrap, unique, 100)
     with consumer(bootstrap, unique, unique) as first:
         assert values(take(first, 60)) == list(range(60))
@@ -104,13 +104,17 @@ def test_offsets_are_committed_with_their_metadata(bootstrap: str, unique: str) 
 
 
 @pytest.mark.parametrize("codec", [None, "gzip", "snappy", "lz4", "zstd"])
-def test_compressed_records_come_back(bootstrap: str, unique: str, codec: str | None) -> None:
+def test_compressed_records_are_read_as_written(
+    bootstrap: str, unique: str, codec: str | None
+) -> None:
     produce(bootstrap, unique, 300, compression_type=codec, linger_ms=50)
     with consumer(bootstrap, None, unique) as reader:
         assert values(take(reader, 300)) == list(range(300))
 
 
-def test_keys_headers_tombstones_and_timestamps(bootstrap: str, unique: str) -> None:
+def test_keys_headers_tombstones_and_timestamps_are_read_as_written(
+    bootstrap: str, unique: str
+) -> None:
     now_ms = int(time.time() * 1000)
     producer = KafkaProducer(bootstrap_servers=bootstrap)
     headers = [("a", b"1"), ("a", b"2")]
@@ -125,13 +129,13 @@ def test_keys_headers_tombstones_and_timestamps(bootstrap: str, unique: str) -> 
     assert (tombstone.key, tombstone.value) == (b"key", None)
 
 
-def test_an_idempotent_producer_of_many_small_batches(bootstrap: str, unique: str) -> None:
+def test_idempotent_producer_writes_many_small_batches(bootstrap: str, unique: str) -> None:
     produce(bootstrap, unique, 500, batch_size=200)
     with consumer(bootstrap, None, unique) as reader:
         assert values(take(reader, 500)) == list(range(500))
 
 
-def test_offsets_by_timestamp_and_ends(bootstrap: str, unique: str) -> None:
+def test_offsets_by_timestamp_and_ends_are_reported(bootstrap: str, unique: str) -> None:
     start_ms = int(time.time() * 1000) - 100_000
     producer = KafkaProducer(bootstrap_servers=bootstrap)
     for number in range(50):
@@ -149,12 +153,14 @@ def test_offsets_by_timestamp_and_ends(bootstrap: str, unique: str) -> None:
 
 
 POLL_MS = 300
-"""The client gives the commit before a rebalance so long as the poll it happens in: 50 ms were at
-times too short for it on a busy machine, and it then lost its place in the group each time."""
+"""Timeout of a poll, which also limits the commit before a rebalance in it.
+
+50 ms were too short on a busy machine; the client then lost its membership each time.
+"""
 
 
 def wait_for_assignments(sizes: list[int], consumers: list[KafkaConsumer]) -> None:
-    """Poll until the consumers hold so many partitions each."""
+    """Poll until each consumer has that many partitions."""
     deadline = time.monotonic() + TIMEOUT_S
     while [len(each.assignment()) for each in consumers] != sizes:
         assert time.monotonic() < deadline, "not within the time limit"
@@ -189,13 +195,13 @@ class Count(ConsumerRebalanceListener):  # type: ignore[misc]  # it has no types
         self.assigned = 0
 
     def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
-        """Nothing to save."""
+        """Does nothing, since there is no state to save."""
 
     def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
         self.assigned += 1
 
 
-def test_a_static_member_comes_back_without_a_rebalance(
+def test_static_member_returns_without_a_rebalance(
     bootstrap: str, unique: str, admin: KafkaAdminClient
 ) -> None:
     admin.create_topics([NewTopic(unique, 2, 1)])
@@ -211,7 +217,9 @@ def test_a_static_member_comes_back_without_a_rebalance(
         assert count.assigned == before
 
 
-def test_topics_and_configs(bootstrap: str, unique: str, admin: KafkaAdminClient) -> None:
+def test_admin_creates_alters_and_deletes_topics(
+    bootstrap: str, unique: str, admin: KafkaAdminClient
+) -> None:
     admin.create_topics([NewTopic(unique, 2, 1, topic_configs={"retention.ms": "12345"})])
     with pytest.raises(TopicAlreadyExistsError):
         admin.create_topics([NewTopic(unique, 2, 1)])
@@ -226,7 +234,9 @@ def test_topics_and_configs(bootstrap: str, unique: str, admin: KafkaAdminClient
     assert unique not in admin.list_topics()
 
 
-def test_groups_and_their_offsets(bootstrap: str, unique: str, admin: KafkaAdminClient) -> None:
+def test_admin_describes_groups_and_their_offsets(
+    bootstrap: str, unique: str, admin: KafkaAdminClient
+) -> None:
     produce(bootstrap, unique, 10)
     partition = TopicPartition(unique, 0)
     with consumer(bootstrap, unique, unique) as member:
@@ -243,7 +253,9 @@ def test_groups_and_their_offsets(bootstrap: str, unique: str, admin: KafkaAdmin
     assert admin.delete_groups([unique]) == {unique: "GroupIdNotFoundError"}
 
 
-def test_records_are_deleted(bootstrap: str, unique: str, admin: KafkaAdminClient) -> None:
+def test_records_before_an_offset_are_deleted(
+    bootstrap: str, unique: str, admin: KafkaAdminClient
+) -> None:
     produce(bootstrap, unique, 10)
     partition = TopicPartition(unique, 0)
     admin.delete_records({partition: 6})
@@ -251,7 +263,9 @@ def test_records_are_deleted(bootstrap: str, unique: str, admin: KafkaAdminClien
         assert values(take(reader, 4)) == [6, 7, 8, 9]
 
 
-def test_leaders_and_reassignments(bootstrap: str, unique: str, admin: KafkaAdminClient) -> None:
+def test_admin_elects_leaders_and_reassigns_partitions(
+    bootstrap: str, unique: str, admin: KafkaAdminClient
+) -> None:
     admin.create_topics([NewTopic(unique, 2, 1)])
     elected = admin.elect_leaders(0, {unique: [0, 1]})
     (topic,) = elected.replica_election_results

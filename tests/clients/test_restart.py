@@ -1,4 +1,4 @@
-"""Stock clients over a restart of the broker: they go on where they were."""
+"""Tests that stock clients continue after a restart of the broker."""
 
 from __future__ import annotations
 
@@ -33,8 +33,10 @@ def take(consumer: Consumer, count: int) -> list[int]:
 
 
 @pytest.mark.parametrize("end", [stop, kill])
-def test_a_running_producer_and_consumer_go_on(broker: BrokerProcess, end: End) -> None:
-    """An idempotent producer's sequence numbers and a group's offsets are what the logs say."""
+def test_running_producer_and_consumer_continue_after_a_restart(
+    broker: BrokerProcess, end: End
+) -> None:
+    """The logs restore an idempotent producer's sequence numbers and a group's offsets."""
     errors: list[KafkaError] = []
 
     def delivered(error: KafkaError | None, _: Message) -> None:
@@ -61,7 +63,9 @@ def test_a_running_producer_and_consumer_go_on(broker: BrokerProcess, end: End) 
 
 
 @pytest.mark.parametrize("end", [stop, kill])
-def test_a_group_resumes_from_what_it_committed(broker: BrokerProcess, end: End) -> None:
+def test_group_resumes_at_its_committed_offset_after_a_restart(
+    broker: BrokerProcess, end: End
+) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     for number in range(20):
         producer.produce(TOPIC, str(number).encode())

@@ -1,4 +1,4 @@
-"""kafka-share-groups.sh and kafka-console-share-consumer.sh, with their default settings."""
+"""Tests kafka-share-groups.sh and kafka-console-share-consumer.sh with default settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients that people have, through SSL listeners: each kind of store, and who a client is."""
+"""Tests stock clients with SSL listeners: each kind of key store, and the client's principal."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TIMEOUT_S = 120.0
 
 
 class Secured(NamedTuple):
-    """A broker whose SSL listener wants certificates, and the files of a client of it."""
+    """A broker whose SSL listener requires certificates, and the files of a client."""
 
     bootstrap: str
     broker: BrokerProcess
@@ -82,8 +82,8 @@ def librdkafka(secured: Secured, *, own: bool = True) -> dict[str, str]:
     }
 
 
-def test_librdkafka(secured: Secured, unique: str) -> None:
-    """Values of all sizes around those of a record of TLS, and back."""
+def test_librdkafka_writes_and_reads_through_tls(secured: Secured, unique: str) -> None:
+    """Writes and reads values of sizes around that of a TLS record."""
     topic = unique
     values = [bytes([size % 256]) * size for size in (1, 100, 16_383, 16_384, 16_385, 900_000)] * 5
     producer = Producer(librdkafka(secured))
@@ -102,7 +102,7 @@ def test_librdkafka(secured: Secured, unique: str) -> None:
     assert read == values
 
 
-def test_librdkafka_without_its_certificate(secured: Secured) -> None:
+def test_librdkafka_without_certificate_is_refused(secured: Secured) -> None:
     failures: list[str] = []
 
     def failed(error: KafkaError) -> None:
@@ -115,7 +115,7 @@ def test_librdkafka_without_its_certificate(secured: Secured) -> None:
     assert "certificate required" in failures[0]
 
 
-def test_kafka_python(secured: Secured, unique: str) -> None:
+def test_kafka_python_writes_and_reads_through_tls(secured: Secured, unique: str) -> None:
     topic = unique
     common = {
         "bootstrap_servers": secured.bootstrap,
@@ -132,7 +132,7 @@ def test_kafka_python(secured: Secured, unique: str) -> None:
     consumer.close()
 
 
-def test_aiokafka(secured: Secured, unique: str) -> None:
+def test_aiokafka_writes_and_reads_through_tls(secured: Secured, unique: str) -> None:
     topic = unique
     context = create_ssl_context(cafile=str(secured.authority), certfile=str(secured.own))
 
@@ -164,7 +164,7 @@ ssl.keystore.password={PASSWORD}
 """
 
 
-def test_kwires_own_commands(secured: Secured, unique: str) -> None:
+def test_kwire_commands_work_through_tls(secured: Secured, unique: str) -> None:
     topic = unique
     made = kwire(secured, java_properties(secured), "topics", "create", topic)
     assert made.returncode == 0, made.stderr
@@ -180,7 +180,9 @@ def test_kwires_own_commands(secured: Secured, unique: str) -> None:
         ("ssl.keystore", "certificate required"),
     ],
 )
-def test_kwires_own_commands_say_what_is_wrong(secured: Secured, changed: str, words: str) -> None:
+def test_kwire_commands_report_wrong_tls_settings(
+    secured: Secured, changed: str, words: str
+) -> None:
     other = Authority().write(secured.own.parent / "other.pem")
     values = {
         "ssl.truststore.location": f"{changed}={other}",
@@ -195,8 +197,10 @@ def test_kwires_own_commands_say_what_is_wrong(secured: Secured, changed: str, w
     assert PASSWORD not in done.stderr
 
 
-def test_java_tools(secured: Secured, unique: str, java_class: JavaClass, tmp_path: Path) -> None:
-    """The client's stores as PKCS12, JKS and PEM, through a topic and back."""
+def test_java_tools_write_and_read_through_tls(
+    secured: Secured, unique: str, java_class: JavaClass, tmp_path: Path
+) -> None:
+    """Writes and reads a topic with the client's stores as PKCS12, JKS and PEM."""
     trusted = tmp_path / "trusted.jks"
     imported = [
         "keytool",

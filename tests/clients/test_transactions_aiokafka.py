@@ -1,4 +1,4 @@
-"""aiokafka as a transactional producer, and readers of what it committed."""
+"""Tests aiokafka as a transactional producer, with readers of its topics."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ T = TypeVar("T")
 
 
 def run(steps: Callable[[], Awaitable[None]]) -> None:
-    """Run an asyncio test: aiokafka knows no trio."""
+    """Run an asyncio test, since aiokafka does not support trio."""
     asyncio.run(asyncio.wait_for(steps(), 3 * TIMEOUT_S))
 
 
 async def eventually(look: Callable[[], Awaitable[T]], expected: T) -> None:
-    """Look until there is what is expected: Apache Kafka ends transactions after its reply."""
+    """Wait for the expected result, since Apache Kafka ends transactions after its response."""
     found = await look()
     while found != expected:  # `run` bounds it
         found = await look()
@@ -42,7 +42,7 @@ async def create_topic(bootstrap: str, topic: str) -> None:
 
 @asynccontextmanager
 async def transactional(bootstrap: str, transactional_id: str) -> AsyncIterator[AIOKafkaProducer]:
-    """A producer that is ready to begin."""
+    """A producer that can begin a transaction."""
     producer = AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id=transactional_id)
     await producer.start()
     try:
@@ -52,13 +52,13 @@ async def transactional(bootstrap: str, transactional_id: str) -> AsyncIterator[
 
 
 async def send(producer: AIOKafkaProducer, topic: str, numbers: range) -> None:
-    """One record a number, spread over the partitions in turn; each must be acknowledged."""
+    """Send one record for each number, to the partitions in turn; each must be acknowledged."""
     for number in numbers:
         await producer.send_and_wait(topic, str(number).encode(), partition=number % PARTITIONS)
 
 
 async def seen(bootstrap: str, topic: str, isolation: str = "read_committed") -> list[int]:
-    """All numbers up to the end of each partition, as far as the isolation level lets it see."""
+    """All numbers up to the end of each partition that the isolation level shows."""
     consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, isolation_level=isolation)
     await consumer.start()
     partitions = [TopicPartition(topic, index) for index in range(PARTITIONS)]
@@ -73,7 +73,7 @@ async def seen(bootstrap: str, topic: str, isolation: str = "read_committed") ->
     return sorted(numbers)
 
 
-def test_what_is_committed_is_seen_and_what_is_aborted_is_not(bootstrap: str, unique: str) -> None:
+def test_committed_records_are_read_and_aborted_ones_are_not(bootstrap: str, unique: str) -> None:
     async def steps() -> None:
         await create_topic(bootstrap, unique)
         async with transactional(bootstrap, unique) as producer:
@@ -90,7 +90,7 @@ def test_what_is_committed_is_seen_and_what_is_aborted_is_not(bootstrap: str, un
     run(steps)
 
 
-def test_an_exception_in_a_transaction_aborts_it(bootstrap: str, unique: str) -> None:
+def test_exception_in_a_transaction_aborts_it(bootstrap: str, unique: str) -> None:
     async def send_and_fail(producer: AIOKafkaProducer) -> None:
         async with producer.transaction():
             await send(producer, unique, range(3))
@@ -109,7 +109,9 @@ def test_an_exception_in_a_transaction_aborts_it(bootstrap: str, unique: str) ->
     run(steps)
 
 
-def test_the_second_producer_of_an_id_fences_the_first(bootstrap: str, unique: str) -> None:
+def test_second_producer_of_a_transactional_id_fences_the_first(
+    bootstrap: str, unique: str
+) -> None:
     async def steps() -> None:
         await create_topic(bootstrap, unique)
         async with transactional(bootstrap, unique) as first:
@@ -124,9 +126,7 @@ def test_the_second_producer_of_an_id_fences_the_first(bootstrap: str, unique: s
     run(steps)
 
 
-def test_offsets_are_committed_with_the_transaction_or_not_at_all(
-    bootstrap: str, unique: str
-) -> None:
+def test_offsets_are_committed_only_with_the_transaction(bootstrap: str, unique: str) -> None:
     async def steps() -> None:
         await create_topic(bootstrap, unique)
         partition = TopicPartition(unique, 0)

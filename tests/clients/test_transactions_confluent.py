@@ -1,4 +1,4 @@
-"""confluent-kafka (librdkafka) as a transactional producer, and readers of what it committed."""
+"""Tests confluent-kafka (librdkafka) as a transactional producer, with readers of its topics."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def create_topic(bootstrap: str, topic: str, partitions: int = PARTITIONS) -> No
 
 
 def transactional(bootstrap: str, transactional_id: str, **settings: object) -> Producer:
-    """A producer that is ready to begin."""
+    """A producer that can begin a transaction."""
     producer = Producer(
         {"bootstrap.servers": bootstrap, "transactional.id": transactional_id, **settings}
     )
@@ -38,7 +38,7 @@ def transactional(bootstrap: str, transactional_id: str, **settings: object) -> 
 
 
 def send(producer: Producer, topic: str, numbers: range) -> None:
-    """One record a number, spread over the partitions in turn."""
+    """Send one record for each number, to the partitions in turn."""
     for number in numbers:
         producer.produce(topic, str(number).encode(), partition=number % PARTITIONS)
 
@@ -63,7 +63,7 @@ def reader(
 
 
 def read_to_the_end(consumer: Consumer, partitions: int = PARTITIONS) -> list[int]:
-    """All numbers up to the end of each partition, as far as the isolation level lets it see."""
+    """All numbers up to the end of each partition that the isolation level shows."""
     numbers: list[int] = []
     ended: set[int | None] = set()
     while len(ended) < partitions:
@@ -83,7 +83,7 @@ def seen(bootstrap: str, topic: str, isolation: str = "read_committed") -> list[
         return read_to_the_end(consumer)
 
 
-def test_what_is_committed_is_seen_and_what_is_aborted_is_not(bootstrap: str, unique: str) -> None:
+def test_committed_records_are_read_and_aborted_ones_are_not(bootstrap: str, unique: str) -> None:
     create_topic(bootstrap, unique)
     producer = transactional(bootstrap, unique)
     for transaction in range(6):
@@ -99,9 +99,7 @@ def test_what_is_committed_is_seen_and_what_is_aborted_is_not(bootstrap: str, un
     assert set(seen(bootstrap, unique, "read_uncommitted")) >= set(committed)
 
 
-def test_aborted_records_that_were_acknowledged_are_there_uncommitted(
-    bootstrap: str, unique: str
-) -> None:
+def test_read_uncommitted_returns_aborted_records(bootstrap: str, unique: str) -> None:
     create_topic(bootstrap, unique)
     producer = transactional(bootstrap, unique)
     producer.begin_transaction()
@@ -112,9 +110,7 @@ def test_aborted_records_that_were_acknowledged_are_there_uncommitted(
     assert seen(bootstrap, unique, "read_uncommitted") == list(range(9))
 
 
-def test_an_open_transaction_holds_back_readers_of_committed_records(
-    bootstrap: str, unique: str
-) -> None:
+def test_read_committed_waits_for_an_open_transaction(bootstrap: str, unique: str) -> None:
     create_topic(bootstrap, unique)
     producer = transactional(bootstrap, unique)
     producer.begin_transaction()
@@ -130,7 +126,7 @@ def test_an_open_transaction_holds_back_readers_of_committed_records(
     eventually(lambda: seen(bootstrap, unique), list(range(9)))
 
 
-def test_an_empty_transaction_commits_and_aborts(bootstrap: str, unique: str) -> None:
+def test_empty_transaction_can_be_committed_and_aborted(bootstrap: str, unique: str) -> None:
     producer = transactional(bootstrap, unique)
     producer.begin_transaction()
     producer.commit_transaction(TIMEOUT_S)
@@ -138,7 +134,9 @@ def test_an_empty_transaction_commits_and_aborts(bootstrap: str, unique: str) ->
     producer.abort_transaction(TIMEOUT_S)
 
 
-def test_the_second_producer_of_an_id_fences_the_first(bootstrap: str, unique: str) -> None:
+def test_second_producer_of_a_transactional_id_fences_the_first(
+    bootstrap: str, unique: str
+) -> None:
     create_topic(bootstrap, unique)
     first = transactional(bootstrap, unique)
     first.begin_transaction()
@@ -156,8 +154,10 @@ def test_the_second_producer_of_an_id_fences_the_first(bootstrap: str, unique: s
     eventually(lambda: seen(bootstrap, unique), [10, 11, 12])
 
 
-def test_consume_process_produce_and_commit_offsets(bootstrap: str, unique: str) -> None:
-    """What a transaction consumed and produced counts together, or not at all."""
+def test_offsets_and_records_of_a_transaction_are_committed_together(
+    bootstrap: str, unique: str
+) -> None:
+    """The offsets and records of a transaction take effect together, or not at all."""
     source, target = f"{unique}-in", f"{unique}-out"
     create_topic(bootstrap, source)
     create_topic(bootstrap, target)
@@ -199,9 +199,7 @@ def test_consume_process_produce_and_commit_offsets(bootstrap: str, unique: str)
     eventually(lambda: seen(bootstrap, target), [number * 2 for number in range(30)])
 
 
-def test_a_transaction_that_takes_too_long_is_refused_for_its_timeout(
-    bootstrap: str, unique: str
-) -> None:
+def test_transaction_timeout_above_the_maximum_is_refused(bootstrap: str, unique: str) -> None:
     """`transaction.max.timeout.ms` is 15 minutes by default."""
     settings = {"transactional.id": unique, "transaction.timeout.ms": 15 * 60_000 + 1}
     producer = Producer({"bootstrap.servers": bootstrap, **settings})
@@ -210,7 +208,7 @@ def test_a_transaction_that_takes_too_long_is_refused_for_its_timeout(
     assert refused.value.args[0].code() == KafkaError.INVALID_TRANSACTION_TIMEOUT
 
 
-def test_many_transactions_one_after_the_other(bootstrap: str, unique: str) -> None:
+def test_many_transactions_are_committed_in_sequence(bootstrap: str, unique: str) -> None:
     create_topic(bootstrap, unique)
     producer = transactional(bootstrap, unique)
     for number in range(60):

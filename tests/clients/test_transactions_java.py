@@ -1,4 +1,4 @@
-"""Apache Kafka's own tools with transactions: a transactional producer, and the admin's command."""
+"""Tests Apache Kafka's tools for transactions: a transactional producer, and an admin command."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BrokerFactory = Callable[..., BrokerProcess]
 
 
 def tool_on(bootstrap: str, java_class: JavaClass) -> Tool:
-    """Runs a tool on the broker; what it printed. It must end well and complain of nothing."""
+    """Runs a tool on the broker and returns its output; it must succeed without warnings."""
 
     def run(name: str, *arguments: object) -> str:
         given = ["--bootstrap-server", bootstrap, *map(str, arguments)]
@@ -47,7 +47,7 @@ def tool(bootstrap: str, java_class: JavaClass) -> Tool:
 
 
 def rows(text: str) -> list[dict[str, str]]:
-    """A table as the command prints it: columns are separated by tabs."""
+    """The rows of a table that the command prints with tabs between columns."""
     head, *others = [line for line in text.splitlines() if line.strip()]
     names = [name.strip() for name in head.split("\t")]
     return [
@@ -57,7 +57,7 @@ def rows(text: str) -> list[dict[str, str]]:
 
 
 def open_transaction(bootstrap: str, topic: str) -> Producer:
-    """A transaction with 4 records in each of 2 partitions, which goes on."""
+    """An open transaction with 4 records in each of 2 partitions."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(topic, 2, 1)])[topic].result(TIMEOUT_S)
     long = {"transaction.timeout.ms": 600_000}  # which several tools together may not take
@@ -71,7 +71,7 @@ def open_transaction(bootstrap: str, topic: str) -> Producer:
 
 
 @pytest.mark.long
-def test_the_performance_tool_produces_in_transactions(tool: Tool, unique: str) -> None:
+def test_performance_tool_produces_in_transactions(tool: Tool, unique: str) -> None:
     sending = ["--record-size", 100, "--throughput", -1, "--num-records", 20_000]
     transactions = ["--transactional-id", unique, "--transaction-duration-ms", 50]
     sent = tool(f"{TOOLS}.ProducerPerformance", "--topic", unique, *sending, *transactions)
@@ -88,10 +88,10 @@ def test_the_performance_tool_produces_in_transactions(tool: Tool, unique: str) 
     "mode",
     [pytest.param([], marks=pytest.mark.long), ["--group-mode", "--use-group-metadata"]],
 )
-def test_a_copier_that_aborts_at_random_copies_everything_once(
+def test_copier_with_random_aborts_copies_everything_once(
     bootstrap: str, java_class: JavaClass, unique: str, mode: list[str]
 ) -> None:
-    """Apache Kafka's own consume-process-produce: the offsets are part of its transactions."""
+    """Apache Kafka's copier consumes, and produces with the offsets in its transactions."""
     source, target, count = f"{unique}-in", f"{unique}-out", 1_000
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for created in admin.create_topics([NewTopic(t, 1, 1) for t in (source, target)]).values():
@@ -113,7 +113,7 @@ def test_a_copier_that_aborts_at_random_copies_everything_once(
 
 
 def values(bootstrap: str, topic: str, group: str) -> list[str]:
-    """What a reader of committed records sees of the only partition."""
+    """The values that a reader of committed records gets from the only partition."""
     settings = {"bootstrap.servers": bootstrap, "group.id": group, "enable.partition.eof": True}
     consumer = Consumer({**settings, "isolation.level": "read_committed"})
     consumer.assign([TopicPartition(topic, 0, 0)])
@@ -155,10 +155,10 @@ def test_transactions_are_listed_described_and_searched(
     assert writer["CurrentTransactionStartOffset"] == "None"
 
 
-def test_an_admin_ends_a_transaction_in_one_partition(
+def test_admin_aborts_a_transaction_in_one_partition(
     bootstrap: str, tool: Tool, unique: str
 ) -> None:
-    """What `abort` does to a hanging transaction: WriteTxnMarkers from an admin client."""
+    """`abort` sends WriteTxnMarkers from an admin client, as for a hanging transaction."""
     producer = open_transaction(bootstrap, unique)
     arguments = ["--topic", unique, "--partition", 0]
     tool(TRANSACTIONS, "abort", *arguments, "--start-offset", 0)
@@ -167,9 +167,7 @@ def test_an_admin_ends_a_transaction_in_one_partition(
     producer.abort_transaction(TIMEOUT_S)
 
 
-def test_an_admin_terminates_a_transaction_as_a_whole(
-    bootstrap: str, tool: Tool, unique: str
-) -> None:
+def test_admin_terminates_a_whole_transaction(bootstrap: str, tool: Tool, unique: str) -> None:
     open_transaction(bootstrap, unique)
     tool(TRANSACTIONS, "forceTerminateTransaction", "--transactionalId", unique)
 
@@ -184,7 +182,7 @@ def test_an_admin_terminates_a_transaction_as_a_whole(
 
 
 def leave_hanging(broker: BrokerProcess, topic: str) -> None:
-    """Write a batch of a transaction that no coordinator knows, half an hour ago."""
+    """Write a batch, half an hour old, of a transaction that no coordinator knows."""
     half_an_hour_ago_ms = time.time_ns() // 1_000_000 - 30 * 60_000
     record = Record(0, half_an_hour_ago_ms, None, b"value")
     batch = build([record], producer_id=1234, producer_epoch=5, base_sequence=0, transactional=True)
@@ -197,10 +195,10 @@ def leave_hanging(broker: BrokerProcess, topic: str) -> None:
     assert answered.partition_responses[0].error_code == ErrorCode.NONE
 
 
-def test_a_hanging_transaction_is_found_and_aborted(
+def test_hanging_transaction_is_found_and_aborted(
     broker_factory: BrokerFactory, java_class: JavaClass, unique: str
 ) -> None:
-    """Without verification (KIP-890) a late batch may begin what nothing would ever end."""
+    """Without verification (KIP-890), a late batch may begin a transaction that never ends."""
     broker = broker_factory({"transaction.partition.verification.enable": "false"})
     tool = tool_on(broker.bootstrap, java_class)
     open_transaction(broker.bootstrap, f"{unique}-sound")  # makes the topic of transactions, too

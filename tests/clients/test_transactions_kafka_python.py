@@ -1,4 +1,4 @@
-"""kafka-python as a transactional producer, and readers of what it committed."""
+"""Tests kafka-python as a transactional producer, with readers of its topics."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def create_topic(bootstrap: str, topic: str) -> None:
 
 @contextmanager
 def transactional(bootstrap: str, transactional_id: str) -> Iterator[KafkaProducer]:
-    """A producer that is ready to begin."""
+    """A producer that can begin a transaction."""
     producer = KafkaProducer(bootstrap_servers=bootstrap, transactional_id=transactional_id)
     producer.init_transactions()
     try:
@@ -36,7 +36,7 @@ def transactional(bootstrap: str, transactional_id: str) -> Iterator[KafkaProduc
 
 
 def send(producer: KafkaProducer, topic: str, numbers: range) -> None:
-    """One record a number, spread over the partitions in turn; each must be acknowledged."""
+    """Send one record for each number, to the partitions in turn; each must be acknowledged."""
     sent = [
         producer.send(topic, str(number).encode(), partition=number % PARTITIONS)
         for number in numbers
@@ -46,7 +46,7 @@ def send(producer: KafkaProducer, topic: str, numbers: range) -> None:
 
 
 def seen(bootstrap: str, topic: str, isolation: str = "read_committed") -> list[int]:
-    """All numbers up to the end of each partition, as far as the isolation level lets it see."""
+    """All numbers up to the end of each partition that the isolation level shows."""
     consumer = KafkaConsumer(bootstrap_servers=bootstrap, isolation_level=isolation)
     partitions = [TopicPartition(topic, index) for index in range(PARTITIONS)]
     consumer.assign(partitions)
@@ -60,7 +60,7 @@ def seen(bootstrap: str, topic: str, isolation: str = "read_committed") -> list[
     return sorted(numbers)
 
 
-def test_what_is_committed_is_seen_and_what_is_aborted_is_not(bootstrap: str, unique: str) -> None:
+def test_committed_records_are_read_and_aborted_ones_are_not(bootstrap: str, unique: str) -> None:
     create_topic(bootstrap, unique)
     with transactional(bootstrap, unique) as producer:
         for transaction in range(4):
@@ -74,9 +74,7 @@ def test_what_is_committed_is_seen_and_what_is_aborted_is_not(bootstrap: str, un
     assert seen(bootstrap, unique, "read_uncommitted") == list(range(40))
 
 
-def test_an_open_transaction_holds_back_readers_of_committed_records(
-    bootstrap: str, unique: str
-) -> None:
+def test_read_committed_waits_for_an_open_transaction(bootstrap: str, unique: str) -> None:
     create_topic(bootstrap, unique)
     with transactional(bootstrap, unique) as producer:
         producer.begin_transaction()
@@ -87,7 +85,9 @@ def test_an_open_transaction_holds_back_readers_of_committed_records(
     eventually(lambda: seen(bootstrap, unique), list(range(6)))
 
 
-def test_the_second_producer_of_an_id_fences_the_first(bootstrap: str, unique: str) -> None:
+def test_second_producer_of_a_transactional_id_fences_the_first(
+    bootstrap: str, unique: str
+) -> None:
     create_topic(bootstrap, unique)
     with transactional(bootstrap, unique) as first:
         first.begin_transaction()
@@ -102,9 +102,7 @@ def test_the_second_producer_of_an_id_fences_the_first(bootstrap: str, unique: s
     eventually(lambda: seen(bootstrap, unique), [10, 11, 12])
 
 
-def test_offsets_are_committed_with_the_transaction_or_not_at_all(
-    bootstrap: str, unique: str
-) -> None:
+def test_offsets_are_committed_only_with_the_transaction(bootstrap: str, unique: str) -> None:
     create_topic(bootstrap, unique)
     partition = TopicPartition(unique, 0)
     consumer = KafkaConsumer(bootstrap_servers=bootstrap, group_id=unique)

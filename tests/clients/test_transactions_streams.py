@@ -1,4 +1,4 @@
-"""Kafka Streams with exactly-once processing, by one of its own system tests."""
+"""Tests Kafka Streams with exactly-once processing, with one of its own system tests."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from kwire.testing import BrokerProcess
 JavaClass = Callable[..., CompletedProcess[str]]
 
 SOURCE, SINK = "brokerCompatibilitySourceTopic", "brokerCompatibilitySinkTopic"
-"""The test's own names: it can be run once on a broker."""
+"""Names inside the system test, which can therefore run only once on a broker."""
 TIMEOUT_S = 120.0
 
 
-def test_a_count_over_a_changelog_is_committed_exactly_once(
+def test_streams_count_with_a_changelog_is_committed_exactly_once(
     broker: BrokerProcess, java_class: JavaClass, tmp_path: Path
 ) -> None:
-    """It sends a record and ends when a reader of committed records has got the count."""
+    """The program sends a record, and ends when a reader of committed records has the count."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     for created in admin.create_topics([NewTopic(t, 1, 1) for t in (SOURCE, SINK)]).values():
         created.result(TIMEOUT_S)

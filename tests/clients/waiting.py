@@ -1,4 +1,4 @@
-"""Waiting for what a broker does after its reply."""
+"""Waits for effects that a broker shows after its response."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def eventually(look: Callable[[], T], expected: T) -> T:
-    """Look until there is what is expected: Apache Kafka ends transactions after its reply."""
+    """Wait for the expected result, since Apache Kafka ends transactions after its response."""
     deadline = time.monotonic() + TIMEOUT_S
     while (found := look()) != expected:
         assert time.monotonic() < deadline, f"{found!r}, not {expected!r}"

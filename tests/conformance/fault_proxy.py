@@ -1,4 +1,4 @@
-"""A proxy before a broker that spoils its replies: a broker with a fault, without touching one."""
+"""A proxy that changes a broker's responses, to test a comparison without a faulty broker."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from kwire.codecs.messages import response_class
 
 Address = tuple[str, int]
 Spoil = Callable[[int, int, Any, bytes], bytes | None]
-"""(API key, version, the reply's message, the reply's bytes) -> other bytes, or None to hang up.
+"""(API key, version, the response's message, its bytes) -> new bytes, or None to close.
 
-Empty bytes withhold the reply."""
+Empty bytes withhold the response."""
 
 _SIZE = Struct(">i")
 _REQUEST = Struct(">hhi")
 
 
 def changed(key: int, change: Callable[[Any], None], version: int | None = None) -> Spoil:
-    """Let `change` alter the message of each reply of API `key`, at one version or all."""
+    """Apply `change` to each response message of API `key`, in one version or all."""
 
     def spoil(api_key: int, at_version: int, message: Any, data: bytes) -> bytes:  # noqa: ANN401 - any response
         if api_key != key or version not in (None, at_version):
@@ -36,7 +36,7 @@ def changed(key: int, change: Callable[[Any], None], version: int | None = None)
 
 
 class FaultProxy:
-    """Listens on `address` and passes everything on to `target` and back through `spoil`."""
+    """Forwards requests from `address` to `target`, and responses back through `spoil`."""
 
     def __init__(self, target: Address, spoil: Spoil) -> None:
         self._target = target
@@ -70,39 +70,39 @@ class FaultProxy:
             try:
                 client, _ = self._listener.accept()
             except OSError:
-                return  # closed: the test is over
+                return  # the listener is closed at the end of the test
             broker = socket.create_connection(self._target)
-            asked: dict[int, tuple[int, int]] = {}
-            self._start(self._forward, client, broker, asked)
-            self._start(self._return, client, broker, asked)
+            requests: dict[int, tuple[int, int]] = {}
+            self._start(self._forward, client, broker, requests)
+            self._start(self._return, client, broker, requests)
 
     def _forward(
-        self, client: socket.socket, broker: socket.socket, asked: dict[int, tuple[int, int]]
+        self, client: socket.socket, broker: socket.socket, requests: dict[int, tuple[int, int]]
     ) -> None:
         while (data := _frame(client)) is not None:
             key, version, correlation_id = _REQUEST.unpack_from(data)
-            asked[correlation_id] = (key, version)
+            requests[correlation_id] = (key, version)
             broker.sendall(_SIZE.pack(len(data)) + data)
-        _hang_up(broker)
+        _close_connection(broker)
 
     def _return(
-        self, client: socket.socket, broker: socket.socket, asked: dict[int, tuple[int, int]]
+        self, client: socket.socket, broker: socket.socket, requests: dict[int, tuple[int, int]]
     ) -> None:
         while (data := _frame(broker)) is not None:
-            spoiled = self._spoiled(data, *asked[_SIZE.unpack_from(data)[0]])
+            spoiled = self._spoiled(data, *requests[_SIZE.unpack_from(data)[0]])
             if spoiled is None:
                 break
             if spoiled:
                 client.sendall(_SIZE.pack(len(spoiled)) + spoiled)
-        _hang_up(client)
-        _hang_up(broker)
+        _close_connection(client)
+        _close_connection(broker)
         client.close()
         broker.close()
 
     def _spoiled(self, data: bytes, key: int, version: int) -> bytes | None:
         response = response_class(key)
         if version not in response.READERS:
-            return data  # what a client of an unknown version is told
+            return data  # the response to an unsupported version
         header_size = 5 if response_header_version(key, version) else 4
         return self._spoil(key, version, response.decode(data, version, header_size), data)
 
@@ -126,8 +126,8 @@ def _exactly(source: socket.socket, size: int) -> bytes | None:
     return bytes(data)
 
 
-def _hang_up(connection: socket.socket) -> None:
+def _close_connection(connection: socket.socket) -> None:
     try:
         connection.shutdown(socket.SHUT_RDWR)
     except OSError:
-        return  # the other side was first
+        return  # the other side has closed the connection already

@@ -1,4 +1,4 @@
-"""Apache Kafka's jars, node and tools, as the other tests get them."""
+"""Tests Apache Kafka's jars, node and tools, which other tests use."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ def test_session_node_answers_its_own_tools(
     assert listed.stderr == ""
 
 
-def test_classes_are_mapped_not_loaded_and_stdout_is_the_tools_alone(
+def test_tool_maps_archived_classes_and_prints_only_its_result(
     apache_kafka_libs: Path, tmp_path: Path
 ) -> None:
     archive = class_archive.path(apache_kafka_libs)
     with open(archive.with_suffix(".lock"), "w") as lock:
         apache.lock_exclusively(lock)  # another worker may be writing it
     assert archive.is_file()
-    told = tmp_path / "classes"
+    class_log = tmp_path / "classes"
     java_command = apache.command("org.apache.kafka.tools.TopicCommand", ["--version"])
-    java_command.insert(java_command.index("-cp"), f"-Xlog:class+load:file={told}")
+    java_command.insert(java_command.index("-cp"), f"-Xlog:class+load:file={class_log}")
     done = subprocess.run(java_command, capture_output=True, text=True, timeout=300, check=True)
     assert done.stdout.startswith(apache.VERSION)
     assert done.stderr == ""
-    assert re.search(r"org\.apache\.kafka\.\S+ source: shared objects file", told.read_text())
+    assert re.search(r"org\.apache\.kafka\.\S+ source: shared objects file", class_log.read_text())
 
 
 @pytest.mark.parametrize("content", [b"", bytes(100_000)], ids=["empty", "zeros"])
-def test_an_archive_that_does_not_fit_is_as_good_as_none(
+def test_class_archive_that_does_not_fit_is_ignored(
     content: bytes, apache_kafka_libs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = tmp_path / "other.jsa"
@@ -62,11 +62,11 @@ def test_an_archive_that_does_not_fit_is_as_good_as_none(
 @pytest.mark.parametrize(
     ("version", "release"), [("17.0.15", 17), ("1.8.0_392", 8), ("21", 21), ("25-ea", 25)]
 )
-def test_release_of_a_java_version(version: str, release: int) -> None:
+def test_release_is_read_from_a_java_version(version: str, release: int) -> None:
     assert java.release_of(version) == release
 
 
-def test_missing_maven_is_said_in_a_sentence(
+def test_missing_maven_is_reported_with_what_to_do(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -77,9 +77,7 @@ def test_missing_maven_is_said_in_a_sentence(
         apache.libs()
 
 
-def test_failing_maven_leaves_nothing_behind(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_failed_download_leaves_no_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     maven = tmp_path / "mvn"
     maven.write_text("#!/bin/sh\necho no such artifact\nexit 1\n")
     maven.chmod(0o755)

@@ -1,4 +1,4 @@
-"""The benchmark's own parts: its frames, its checks, its figures."""
+"""Tests the benchmark's frames, checks and figures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from kwire.codecs.messages.fetch import FetchRequest, FetchResponse
 from kwire.codecs.messages.produce import ProduceRequest, ProduceResponse
 from kwire.conformance.bench import crowd, frames, load, report
-from kwire.conformance.bench.against import PROCESSOR, Before, turn
+from kwire.conformance.bench.against import PROCESSOR, EarlierKwire, turn
 from kwire.conformance.bench.brokers import Floor, Kwire, running
 from kwire.conformance.bench.measure import Series, figures_from_the_start
 from kwire.conformance.bench.rows import ROWS, Figure
@@ -20,7 +20,7 @@ from kwire.conformance.bench.rows import ROWS, Figure
 HEADER_BYTES = 4 + 2 + 2 + 4 + 2 + len(b"bench") + 1
 
 
-def test_produce_frame_is_a_produce_request() -> None:
+def test_prepared_produce_decodes_as_a_produce_request() -> None:
     batch = frames.batch(3, 100)
     frame = frames.produce("flights", 7, batch)
     request = ProduceRequest.decode(frame.data, 12, HEADER_BYTES)
@@ -31,7 +31,7 @@ def test_produce_frame_is_a_produce_request() -> None:
     assert partition.records == batch
 
 
-def test_fetch_frame_is_a_fetch_request_with_its_offset_where_it_says() -> None:
+def test_prepared_fetch_has_its_offset_at_the_given_position() -> None:
     prepared = frames.fetch("flights", 3, max_wait_ms=500, max_bytes=1000)
     data = bytearray(prepared.data)
     frames.OFFSET.pack_into(data, prepared.offset_pos, 1234567)
@@ -50,7 +50,7 @@ def floor(tmp_path: Path) -> Iterator[Floor]:
 
 
 @pytest.mark.slow
-def test_floor_speaks_produce_and_fetch(floor: Floor) -> None:
+def test_floor_answers_produce_and_fetch(floor: Floor) -> None:
     batch = frames.batch(2, 50)
     produced = load.ask(floor.address, frames.produce("any", 0, batch))
     reply = ProduceResponse.decode(produced, 12, 4 + 4 + 1)
@@ -65,7 +65,7 @@ def test_floor_speaks_produce_and_fetch(floor: Floor) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("in_flight", [1, 5])
-def test_produce_counts_what_was_answered(floor: Floor, in_flight: int) -> None:
+def test_load_generator_counts_answered_requests(floor: Floor, in_flight: int) -> None:
     batch = frames.batch(3, 50)
     sample = load.produce(floor.address, "any", batch, 0.1, in_flight=in_flight, records_count=3)
     assert sample.requests > 0
@@ -74,27 +74,27 @@ def test_produce_counts_what_was_answered(floor: Floor, in_flight: int) -> None:
 
 
 @pytest.mark.slow
-def test_an_unexpected_offset_is_refused(floor: Floor) -> None:
-    with pytest.raises(frames.BrokerRefused, match="offset"):
+def test_load_generator_refuses_an_unexpected_offset(floor: Floor) -> None:
+    with pytest.raises(frames.RequestFailed, match="offset"):
         load.produce(floor.address, "any", frames.batch(3, 50), 0.1, records_count=2)
 
 
-def test_an_error_code_is_refused() -> None:
+def test_load_generator_refuses_an_error_code() -> None:
     reply = bytes.fromhex("00000034 00000000 00 02 0274 02 00000000 0006") + bytes(40)
-    with pytest.raises(frames.BrokerRefused, match="error code 6"):
+    with pytest.raises(frames.RequestFailed, match="error code 6"):
         frames.ProduceReply("t", reply)
 
 
 def series(target: float | None = None, limit: float | None = None) -> Series:
     latency = Figure("p50", "µs", more_is_better=False)
-    made = Series("latency", "latency", latency, target, limit)
+    latencies = Series("latency", "latency", latency, target, limit)
     for ours, theirs in [(50.0, 100.0), (100.0, 100.0), (40.0, 120.0)]:
-        made.add("kwire", ours)
-        made.add("peer", theirs)
-    return made
+        latencies.add("kwire", ours)
+        latencies.add("peer", theirs)
+    return latencies
 
 
-def test_times_better_is_made_round_by_round() -> None:
+def test_ratio_is_computed_for_each_round() -> None:
     assert series().ratios("kwire", "peer") == [2.0, 1.0, 3.0]
 
 
@@ -102,25 +102,27 @@ def test_times_better_is_made_round_by_round() -> None:
     ("target", "limit", "met"),
     [(2.0, None, True), (2.1, None, False), (None, 50.0, True), (None, 49.0, False)],
 )
-def test_targets_and_limits(target: float | None, limit: float | None, met: bool) -> None:
+def test_series_meets_its_target_or_limit(
+    target: float | None, limit: float | None, met: bool
+) -> None:
     assert series(target, limit).met("kwire", "peer") is met
 
 
-def test_report_shows_median_spread_and_verdict() -> None:
+def test_report_has_median_spread_and_result() -> None:
     sections = [report.Section("Warm", "note", [series(target=2.0)])]
     text = report.markdown(sections, [("cores", "2")], "how", "peer")
     assert "| latency | p50, µs | 50.0 (40.0-100) | 100 (100-120) | 2.00 (1.00-3.00)" in text
     assert "| ≥ 2 x | yes |" in text
 
 
-def test_first_seconds_count_the_start_and_show_the_rate_while_up() -> None:
+def test_first_seconds_have_rates_with_and_without_the_start() -> None:
     (row,) = [row for row in ROWS if row.key == "tiny1"]
     figures = {figure.name: figure.target for figure in figures_from_the_start(row)}
     assert figures == {"requests": 2.0, "p50": None, "p99": None, "requests while up": None}
 
 
 @pytest.mark.slow
-def test_a_crowd_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_crowd_measures_every_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     short = {"OPENED": 10, "IDLE": 20, "TURNS": 1, "TURN_S": 0.05, "SILENT_S": 0.0}
     for name, value in short.items():
         monkeypatch.setattr(crowd, name, value)
@@ -133,18 +135,18 @@ def test_a_crowd_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.slow
-def test_an_earlier_commit_runs_from_its_own_sources(tmp_path: Path) -> None:
-    broker = Before("HEAD", tmp_path / "before")
+def test_earlier_commit_runs_from_its_own_sources(tmp_path: Path) -> None:
+    broker = EarlierKwire("HEAD", tmp_path / "before")
     ask = "import kwire.cli, kwire.log, kwire.codecs as c; print(kwire.log.__file__, c.__file__)"
-    found = subprocess.run(
+    paths = subprocess.run(
         [sys.executable, "-c", ask],
         env=broker.environment,
         check=True,
         capture_output=True,
         text=True,
     ).stdout.split()
-    assert found == [f"{tmp_path}/packages/kwire/{each}/__init__.py" for each in ("log", "codecs")]
+    assert paths == [f"{tmp_path}/packages/kwire/{name}/__init__.py" for name in ("log", "codecs")]
     with running(broker):
         figures = turn(ROWS[0], broker, 0.05)
-    assert figures.keys() >= {each.name for each in ROWS[0].figures}
+    assert figures.keys() >= {figure.name for figure in ROWS[0].figures}
     assert (PROCESSOR.name in figures) == (sys.platform == "linux")

@@ -1,4 +1,4 @@
-"""The figures of clusters: what is kept of them, and a whole run of little."""
+"""Tests the figures of clusters, and runs a short benchmark of a cluster."""
 
 from __future__ import annotations
 
@@ -17,41 +17,41 @@ from kwire.conformance.bench.cluster.subjects import APACHE, KWIRE, running
 
 @pytest.fixture
 def book() -> Book:
-    """Kills of two leaders each, and a shutdown that one record did not survive on kwire."""
-    made = Book()
-    made.add("failover", KWIRE, {"each": [6.0, 8.0]})
-    made.add("failover", APACHE, {"each": [7.0, 12.0]})
-    made.add("shutdown", KWIRE, {"failed": [1.0], "longest": [250.0], "stop": [0.5, 0.7, 0.6]})
-    made.add("shutdown", APACHE, {"failed": [0.0]})
-    made.add("catch-up", KWIRE, {"bytes": 300.0})
-    made.add("catch-up", APACHE, {"bytes": 200.0})
-    made.close()
-    return made
+    """Figures of two killed leaders of each broker, and of a shutdown with one failure on kwire."""
+    figures = Book()
+    figures.add("failover", KWIRE, {"each": [6.0, 8.0]})
+    figures.add("failover", APACHE, {"each": [7.0, 12.0]})
+    figures.add("shutdown", KWIRE, {"failed": [1.0], "longest": [250.0], "stop": [0.5, 0.7, 0.6]})
+    figures.add("shutdown", APACHE, {"failed": [0.0]})
+    figures.add("catch-up", KWIRE, {"bytes": 300.0})
+    figures.add("catch-up", APACHE, {"bytes": 200.0})
+    figures.close()
+    return figures
 
 
-def test_the_worst_of_all_losses_is_kept(book: Book) -> None:
-    told = {(each["row"], each["figure"]): each for each in book.as_json()}
-    assert told["failover", "worst"]["values"] == {KWIRE: [8.0], APACHE: [12.0]}
-    assert told["failover", "each"]["medians"] == {KWIRE: 7.0, APACHE: 9.5}
-    assert told["failover", "worst"]["times_better"] == pytest.approx(1.5)
-    assert told["failover", "worst"]["met"] is True
-    assert told["catch-up", "bytes"]["times_better"] == pytest.approx(1.5)
+def test_book_has_the_worst_and_the_median_failover(book: Book) -> None:
+    figures = {(entry["row"], entry["figure"]): entry for entry in book.as_json()}
+    assert figures["failover", "worst"]["values"] == {KWIRE: [8.0], APACHE: [12.0]}
+    assert figures["failover", "each"]["medians"] == {KWIRE: 7.0, APACHE: 9.5}
+    assert figures["failover", "worst"]["times_better"] == pytest.approx(1.5)
+    assert figures["failover", "worst"]["met"] is True
+    assert figures["catch-up", "bytes"]["times_better"] == pytest.approx(1.5)
 
 
-def test_a_record_that_failed_is_seen(book: Book) -> None:
-    told = {(each["row"], each["figure"]): each for each in book.as_json()}
-    assert told["shutdown", "failed"]["met"] is False
-    assert told["shutdown", "failed"]["times_better"] is None  # not a share of none
+def test_failed_record_misses_the_limit(book: Book) -> None:
+    figures = {(entry["row"], entry["figure"]): entry for entry in book.as_json()}
+    assert figures["shutdown", "failed"]["met"] is False
+    assert figures["shutdown", "failed"]["times_better"] is None  # no ratio to a count of 0
 
 
-def test_no_record_that_failed_is_shown_on_either_side() -> None:
+def test_no_failed_record_meets_the_limit() -> None:
     book = Book()
     for subject in (KWIRE, APACHE):
         book.add("shutdown", subject, {"failed": [0.0]})
     assert book.markdown("").count("| 0.00 | 0.00 |  |") == 1
 
 
-def test_only_what_was_measured_is_shown(book: Book) -> None:
+def test_table_has_only_measured_figures(book: Book) -> None:
     console = Console(width=200, record=True)
     book.print(console, "as planted")
     text = console.export_text()
@@ -61,7 +61,7 @@ def test_only_what_was_measured_is_shown(book: Book) -> None:
     assert book.markdown("as planted").count("\n| ") == 2 + 2 + 3 + 1
 
 
-def test_memory_has_a_figure_for_each_look() -> None:
+def test_memory_has_figures_for_each_sample() -> None:
     book = Book()
     for when in ("idle", "after load", "many partitions"):
         book.add("memory", KWIRE, figures.memory(when, 90.0, 120.0))
@@ -70,7 +70,7 @@ def test_memory_has_a_figure_for_each_look() -> None:
 
 @pytest.mark.java
 @pytest.mark.slow
-def test_memory_is_that_of_all_brokers(tmp_path: Path, zookeeper_libs: Path) -> None:
+def test_memory_is_the_sum_of_all_brokers(tmp_path: Path, zookeeper_libs: Path) -> None:
     with running(KWIRE, tmp_path / "turn", 6000) as subject:
         pss, rss = subject.memory_mb()
     assert 30 < pss <= rss < 600
@@ -80,14 +80,14 @@ def test_memory_is_that_of_all_brokers(tmp_path: Path, zookeeper_libs: Path) -> 
 @pytest.mark.long
 @pytest.mark.java
 @pytest.mark.slow
-def test_a_quick_run_has_all_figures(tmp_path: Path, zookeeper_libs: Path) -> None:
+def test_quick_cluster_run_has_all_figures(tmp_path: Path, zookeeper_libs: Path) -> None:
     options = ["--quick", "--only-kwire", "--report", str(tmp_path), "--directory", str(tmp_path)]
     done = CliRunner().invoke(main, options)
     assert done.exit_code == 0, done.output
-    told = json.loads((tmp_path / "figures.json").read_text())["figures"]
-    assert {each["row"] for each in told} == {*PARTS, "memory"}
+    entries = json.loads((tmp_path / "figures.json").read_text())["figures"]
+    assert {entry["row"] for entry in entries} == {*PARTS, "memory"}
     assert all(
-        value > 0 for each in told if each["limit"] is None for value in each["values"][KWIRE]
+        value > 0 for entry in entries if entry["limit"] is None for value in entry["values"][KWIRE]
     )
-    failed = next(each for each in told if each["figure"] == "failed")
+    failed = next(entry for entry in entries if entry["figure"] == "failed")
     assert failed["values"] == {KWIRE: [0.0]}

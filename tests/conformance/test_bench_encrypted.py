@@ -1,4 +1,4 @@
-"""The rows inside TLS do their work, and what was measured is written in its place."""
+"""Runs each row of the TLS benchmark, and writes its section into a report."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EncryptedKwire]:
-    """One broker for all rows, each of which has topics of its own."""
+    """One broker for all rows, which use different topics."""
     folder = tmp_path_factory.mktemp("encrypted")
     started = EncryptedKwire(folder / "kwire", Certificates(folder))
     with running(started):
@@ -25,11 +25,13 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EncryptedKwire]
 
 
 @pytest.mark.parametrize("row", encrypted.ROWS, ids=lambda row: str(row.key))
-def test_each_row(row: Row, broker: EncryptedKwire, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tls_row_is_measured_and_reported(
+    row: Row, broker: EncryptedKwire, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(encrypted, "WARM_S", 0.05)
-    monkeypatch.setattr(rows, "HOT_BYTES", 4 * rows.FETCH_BYTES)  # filled again for each turn
+    monkeypatch.setattr(rows, "HOT_BYTES", 4 * rows.FETCH_BYTES)  # written again for each turn
     (series,) = encrypted.measured(row, [broker], rounds=2, seconds=0.05)
     assert len(series.values["kwire"]) == 2
     assert min(series.values["kwire"]) > 0
-    made = encrypted.section(2, 0.05, [series])
-    assert row.title in report.put_section("# A report\n", made, "Apache Kafka")
+    section = encrypted.section(2, 0.05, [series])
+    assert row.title in report.put_section("# A report\n", section, "Apache Kafka")

@@ -1,4 +1,4 @@
-"""The program that measures quotas: shortly, on kwire alone."""
+"""Runs a short quota benchmark on kwire."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 
-def test_who_offers_more_than_its_quota_is_held_to_it() -> None:
-    """Within a span that is measured a producer may have all that it allows, as in Apache Kafka."""
+def test_producer_above_its_quota_is_throttled_to_it() -> None:
+    """Within one measured span a producer may use the whole quota at once, as in Apache Kafka."""
     words = ["--only-kwire", "--rounds=1", "--seconds=15", "--quota=200000"]
     done = subprocess.run(
         [sys.executable, "-m", "kwire.conformance.bench.quotas", *words],

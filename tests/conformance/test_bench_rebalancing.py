@@ -1,4 +1,4 @@
-"""Simulated members come to their shares by each protocol, and what was measured is written."""
+"""Runs a short rebalance benchmark with each protocol, and tests the members' assignor."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from kwire.conformance.bench.members import balanced
 
 
 @given(st.integers(1, 9), st.lists(st.integers(0, 9), max_size=30))
-def test_everybody_keeps_what_they_may(members: int, owners: list[int]) -> None:
+def test_balanced_assignment_keeps_owned_partitions(members: int, owners: list[int]) -> None:
     partitions = len(owners)
     owned = {
-        str(number): frozenset(each for each in range(partitions) if owners[each] == number)
+        str(number): frozenset(index for index in range(partitions) if owners[index] == number)
         for number in range(members)
     }
     dealt = balanced(owned, partitions)
-    assert sorted(each for these in dealt.values() for each in these) == list(range(partitions))
+    assert sorted(index for indexes in dealt.values() for index in indexes) == list(
+        range(partitions)
+    )
     counts = [len(these) for these in dealt.values()]
     assert max(counts) - min(counts) <= 1
     for name, these in owned.items():
@@ -29,7 +31,7 @@ def test_everybody_keeps_what_they_may(members: int, owners: list[int]) -> None:
 
 
 @pytest.mark.long
-def test_each_protocol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_protocol_is_measured_and_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rebalancing, "RUSH_S", 0.2)
     monkeypatch.setattr(rebalancing, "REST_S", 0.2)
     broker = Kwire(tmp_path / "kwire")
@@ -39,6 +41,6 @@ def test_each_protocol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         for protocol in rebalancing.PROTOCOLS:
             series += rebalancing.measured(protocol, [broker], 1, members=10, partitions=25)
     assert len(series) == len(rebalancing.PROTOCOLS) * len(rebalancing.FIGURES)
-    assert min(each.values["kwire"][0] for each in series) > 0
+    assert min(figures.values["kwire"][0] for figures in series) > 0
     text = report.put_section("# A report\n", rebalancing.section(1, series), "Apache Kafka")
     assert "after 2 have left at once" in text

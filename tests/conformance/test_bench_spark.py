@@ -1,4 +1,4 @@
-"""The Spark benchmark, short: it measures each kind of work, and its section is written."""
+"""Runs a short Spark benchmark, and writes its section into a report."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ TIMEOUT_S = 1500
 
 
 def section(heading: str, rate: float) -> report.Section:
-    made = Series("work", f"work of {heading}", Figure("rows", "rows/s"), 1.0)
-    made.add("kwire", rate)
-    made.add("peer", 100.0)
-    return report.Section(heading, "A note.", [made])
+    series = Series("work", f"work of {heading}", Figure("rows", "rows/s"), 1.0)
+    series.add("kwire", rate)
+    series.add("peer", 100.0)
+    return report.Section(heading, "A note.", [series])
 
 
-def test_a_section_is_put_in_its_place_and_kept_in_a_new_report() -> None:
+def test_section_replaces_the_old_one_and_is_kept_in_a_new_report() -> None:
     whole = report.markdown([section("One", 1), section("Two", 2)], [], "How.", "peer")
     more = report.put_section(whole, section("Spark", 3), "peer")
     assert more.startswith(whole)
@@ -40,7 +40,7 @@ def test_a_section_is_put_in_its_place_and_kept_in_a_new_report() -> None:
 @pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.slow
-def test_a_short_run_measures_every_kind_of_work(tmp_path: Path) -> None:
+def test_short_spark_run_measures_every_kind_of_work(tmp_path: Path) -> None:
     output = tmp_path / "results.md"
     command = [sys.executable, "-m", "kwire.conformance.bench.spark", "--only-kwire"]
     command += ["--records", str(2 * UNIT), "--rounds", "1", "--output", str(output)]
@@ -54,8 +54,8 @@ def test_a_short_run_measures_every_kind_of_work(tmp_path: Path) -> None:
         assert float(rate[1].replace(",", "")) > 0
 
 
-def test_records_are_a_multiple_of_what_all_partitions_take() -> None:
+def test_number_of_records_must_be_a_multiple_of_the_unit() -> None:
     done = CliRunner().invoke(spark.main, ["--records", str(UNIT + 1)])
     assert done.exit_code == 2
-    assert f"multiples of {UNIT}" in done.output
+    assert f"a multiple of {UNIT}" in done.output
     assert spark.RECORDS % UNIT == 0

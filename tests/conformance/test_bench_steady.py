@@ -1,4 +1,4 @@
-"""The steady run, for seconds at a low rate: every record is counted, memory and lag are seen."""
+"""Runs a steady benchmark for some seconds at a low rate."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ QUICK = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 @pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.slow
-def test_a_steady_run_ends_without_lag_and_tells_what_it_saw(tmp_path: Path) -> None:
+def test_steady_run_ends_without_lag_and_writes_its_samples(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "kwire.conformance.bench.steady", "--report", str(tmp_path)]
     command += ["--minutes", str(SECONDS / 60), "--rate", str(RECORDS_PER_S)]
     environment = os.environ | {"JDK_JAVA_OPTIONS": QUICK}

@@ -1,4 +1,4 @@
-"""The runner of client suites: what it reads, what it finds, and kafka-python's own suite."""
+"""Tests the runner of client suites, and runs kafka-python's suite."""
 
 from __future__ import annotations
 
@@ -19,13 +19,19 @@ from click.testing import CliRunner, Result
 
 from kwire.conformance.clients import __main__ as command
 from kwire.conformance.clients import more_listeners, pytest_results
-from kwire.conformance.clients.more_listeners import User
-from kwire.conformance.clients.results import AllowList, BadFile, Comparison, Outcome, parse
+from kwire.conformance.clients.more_listeners import SuiteUser
+from kwire.conformance.clients.results import (
+    AllowList,
+    BadFile,
+    SuiteComparison,
+    SuiteOutcome,
+    parse,
+)
 from kwire.conformance.clients.suites import (
     HERE,
+    ClientSuite,
     NotObtained,
     NotRun,
-    Suite,
     properties,
     suites,
 )
@@ -35,43 +41,47 @@ from tests.security.scram_client import can_log_in
 ROOT = Path(__file__).resolve().parents[2]
 SUITES = suites()
 
-MakeSuite = Callable[..., Suite]
+MakeSuite = Callable[..., ClientSuite]
 
 
 @pytest.fixture
 def make_suite(tmp_path: Path) -> MakeSuite:
     """A suite whose `run` is a shell script, with these tests on its allow list."""
 
-    def make(script: str, *allowed: str, name: str = "planted") -> Suite:
+    def make(script: str, *allowed: str, name: str = "planted") -> ClientSuite:
         folder = tmp_path / "suites" / name
         folder.mkdir(parents=True)
         run = folder / "run"
         run.write_text(f"#!/bin/sh\n{script}\n")
         run.chmod(0o755)
         (folder / "allow.txt").write_text(AllowList((), frozenset(allowed)).text())
-        return Suite(folder)
+        return ClientSuite(folder)
 
     return make
 
 
-def says(*lines: str) -> str:
+def script_with_results(*lines: str) -> str:
     """A script that writes these results, as `outcome test`."""
     written = "".join(line.replace(" ", "\\t", 1) + "\\n" for line in lines)
     return f"printf '{written}' > \"$2\""
 
 
-def test_results_are_read() -> None:
-    found = parse("fail\ta/b: c d\npass\tx[1]\nskip\ty#01\n")
-    assert found == {"a/b: c d": Outcome.FAIL, "x[1]": Outcome.PASS, "y#01": Outcome.SKIP}
+def test_results_file_is_parsed() -> None:
+    outcomes = parse("fail\ta/b: c d\npass\tx[1]\nskip\ty#01\n")
+    assert outcomes == {
+        "a/b: c d": SuiteOutcome.FAIL,
+        "x[1]": SuiteOutcome.PASS,
+        "y#01": SuiteOutcome.SKIP,
+    }
 
 
 @pytest.mark.parametrize("text", ["pass x", "passed\tx", "pass\t", "\tx", "\n", "pass\tx\nfail\tx"])
-def test_bad_results_are_refused(text: str) -> None:
+def test_malformed_results_are_refused(text: str) -> None:
     with pytest.raises(BadFile):
         parse(text)
 
 
-def test_allow_list_is_read_and_grows(tmp_path: Path) -> None:
+def test_allow_list_is_read_and_extended(tmp_path: Path) -> None:
     path = tmp_path / "allow.txt"
     assert AllowList.read(path).tests == frozenset()
     path.write_text("# why\n\na\nc\n")
@@ -82,41 +92,43 @@ def test_allow_list_is_read_and_grows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["b\na\n", "a\na\n", "a\n# between\nb\n"])
-def test_bad_allow_lists_are_refused(text: str) -> None:
+def test_malformed_allow_lists_are_refused(text: str) -> None:
     with pytest.raises(BadFile):
         AllowList.parse(text)
 
 
-def test_settings_are_read() -> None:
+def test_properties_are_read_without_comments() -> None:
     assert properties("# why\n\na.b=1\nc = x=y\n") == {"a.b": "1", "c": "x=y"}
     with pytest.raises(ValueError, match="not a setting"):
         properties("a.b 1")
 
 
-def test_what_was_lost_and_gained(make_suite: MakeSuite, tmp_path: Path) -> None:
-    script = says("fail broken", "pass new", "pass ok", "fail other", "skip skipped")
+def test_run_reports_lost_and_gained_tests(make_suite: MakeSuite, tmp_path: Path) -> None:
+    script = script_with_results("fail broken", "pass new", "pass ok", "fail other", "skip skipped")
     run = make_suite(script, "broken", "gone", "ok", "skipped").run("b:1", tmp_path / "r.tsv")
     assert run.lost == ["broken", "gone", "skipped"]
     assert [run.why(test) for test in run.lost] == ["fail", "not run", "skip"]
     assert run.gained == ["new"]
 
 
-def test_named_tests_alone_are_compared(make_suite: MakeSuite, tmp_path: Path) -> None:
-    suite = make_suite('echo "$@" > "$2.log"; ' + says("pass one"), "one", "other")
+def test_run_of_named_tests_compares_only_them(make_suite: MakeSuite, tmp_path: Path) -> None:
+    suite = make_suite('echo "$@" > "$2.log"; ' + script_with_results("pass one"), "one", "other")
     run = suite.run("b:1", tmp_path / "r.tsv", ("one",))
     assert run.lost == []
     assert run.log.read_text().split() == ["b:1", str(tmp_path / "r.tsv"), "one"]
 
 
-def test_what_passed_on_another_broker_has_to_pass(make_suite: MakeSuite, tmp_path: Path) -> None:
+def test_run_against_earlier_results_requires_what_passed_there(
+    make_suite: MakeSuite, tmp_path: Path
+) -> None:
     before = tmp_path / "before.tsv"
     before.write_text("pass\tboth\nfail\thanded\npass\tonly there\n")
-    script = says("pass both", "pass handed", "fail only there")
+    script = script_with_results("pass both", "pass handed", "fail only there")
     run = make_suite(script, "listed").run("b:1", tmp_path / "r.tsv", against=before)
     assert (run.lost, run.gained) == (["only there"], ["handed"])
 
 
-def test_results_of_an_earlier_run_do_not_count(make_suite: MakeSuite, tmp_path: Path) -> None:
+def test_stale_results_file_is_not_used(make_suite: MakeSuite, tmp_path: Path) -> None:
     results = tmp_path / "r.tsv"
     results.write_text("pass\told\n")
     with pytest.raises(NotRun, match="status 0"):
@@ -124,25 +136,23 @@ def test_results_of_an_earlier_run_do_not_count(make_suite: MakeSuite, tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("script", "kind", "said"),
+    ("script", "kind", "message"),
     [
         ('echo no compiler > "$2.log"; exit 7', NotRun, r"status 7\nno compiler"),
         ("exit 69", NotObtained, "could not be obtained"),
         ("echo nonsense > $2", NotRun, "line 1: 'nonsense'"),
     ],
 )
-def test_a_suite_that_does_not_run(
-    make_suite: MakeSuite, tmp_path: Path, script: str, kind: type[NotRun], said: str
+def test_suite_that_fails_to_run_raises_not_run(
+    make_suite: MakeSuite, tmp_path: Path, script: str, kind: type[NotRun], message: str
 ) -> None:
-    with pytest.raises(kind, match=said):
+    with pytest.raises(kind, match=message):
         make_suite(script).run("b:1", tmp_path / "r.tsv")
 
 
-def test_a_suite_that_hangs_is_ended_with_its_children(
-    make_suite: MakeSuite, tmp_path: Path
-) -> None:
+def test_suite_that_hangs_is_ended_with_its_children(make_suite: MakeSuite, tmp_path: Path) -> None:
     suite = make_suite("sleep 600 & echo $! > $2.child; wait")
-    with pytest.raises(NotRun, match="not done within"):
+    with pytest.raises(NotRun, match="did not end within"):
         suite.run("b:1", tmp_path / "r.tsv", timeout_s=0.1)
     child = (tmp_path / "r.tsv.child").read_text().strip()
 
@@ -155,7 +165,7 @@ def test_a_suite_that_hangs_is_ended_with_its_children(
 
 @pytest.fixture
 def invoke(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Result]:
-    """The command, with the suites that the test has made."""
+    """Runs the command with the suites that the test has created."""
 
     def call(*arguments: str) -> Result:
         monkeypatch.setattr(command, "suites", lambda: suites(tmp_path / "suites"))
@@ -168,8 +178,8 @@ def invoke(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Res
 def test_command_finds_a_planted_failure(
     make_suite: MakeSuite, invoke: Callable[..., Result], tmp_path: Path
 ) -> None:
-    make_suite(says("pass a", "fail b"), "a", name="fine")
-    make_suite(says("pass a", "fail b", "fail c"), "a", "b")
+    make_suite(script_with_results("pass a", "fail b"), "a", name="fine")
+    make_suite(script_with_results("pass a", "fail b", "fail c"), "a", "b")
     assert invoke("fine").exit_code == 0
     done = invoke()
     assert done.exit_code == command.EXIT_LOST
@@ -178,19 +188,19 @@ def test_command_finds_a_planted_failure(
     assert [(case.get("classname"), case.get("name")) for case in cases] == [("planted", "b")]
 
 
-def test_command_updates_and_never_takes_out(
+def test_command_update_adds_tests_and_removes_none(
     make_suite: MakeSuite, invoke: Callable[..., Result]
 ) -> None:
-    suite = make_suite(says("pass a", "fail b", "fail c"), "b")
+    suite = make_suite(script_with_results("pass a", "fail b", "fail c"), "b")
     assert invoke("--update").exit_code == command.EXIT_LOST
     assert suite.allow_file.read_text() == "a\nb\n"
 
 
-def test_command_says_what_could_not_run(
+def test_command_reports_a_suite_that_could_not_run(
     make_suite: MakeSuite, invoke: Callable[..., Result]
 ) -> None:
     make_suite("exit 2", name="broken")
-    make_suite(says("pass a"), "a", name="fine")
+    make_suite(script_with_results("pass a"), "a", name="fine")
     done = invoke()
     assert done.exit_code == command.EXIT_NOT_RUN
     assert "not run: broken: `run` ended with status 2" in done.stderr
@@ -200,7 +210,7 @@ def test_command_says_what_could_not_run(
 def test_command_compares_with_another_report(
     make_suite: MakeSuite, invoke: Callable[..., Result], tmp_path: Path
 ) -> None:
-    make_suite(says("pass a", "fail b"), "b")
+    make_suite(script_with_results("pass a", "fail b"), "b")
     (tmp_path / "apache").mkdir()
     (tmp_path / "apache" / "planted.tsv").write_text("pass\ta\nfail\tb\n")
     assert invoke().exit_code == command.EXIT_LOST
@@ -211,7 +221,7 @@ def test_command_compares_with_another_report(
     "options",
     [["--brokers", "3"], ["--zookeeper"], ["--against", ".", "--update"], ["--oracle"]],
 )
-def test_options_that_contradict_each_other(
+def test_command_refuses_contradictory_options(
     invoke: Callable[..., Result], options: list[str]
 ) -> None:
     assert invoke(*options).exit_code == 2
@@ -262,18 +272,18 @@ def test_pytest_plugin_writes_results(tmp_path: Path) -> None:
         "pass\ttest_it.py::test_good",
         "skip\ttest_it.py::test_skipped",
     ]
-    said = (tmp_path / "out.tsv.log").read_text()
+    output = (tmp_path / "out.tsv.log").read_text()
     for words in ("as planted", "no fixture", "no end", "test_end (teardown)"):
-        assert words in said
+        assert words in output
 
 
-def test_who_logs_in_at_more_listeners(make_suite: MakeSuite, tmp_path: Path) -> None:
+def test_suite_users_are_read_and_checked(make_suite: MakeSuite, tmp_path: Path) -> None:
     script = 'printf "pass\\t$SASL_BOOTSTRAP\\n" > "$2"'
     suite = make_suite(script, "h:2")
     users = suite.folder / "sasl-users.properties"
     assert suite.users == []
     users.write_text("# who\nalice=SCRAM-SHA-512 pencil\n")
-    assert suite.users == [User("alice", "SCRAM-SHA-512", "pencil")]
+    assert suite.users == [SuiteUser("alice", "SCRAM-SHA-512", "pencil")]
     users.write_text("alice=PLAIN,SCRAM-SHA-256 pencil\n")
     assert [user.mechanism for user in suite.users] == ["PLAIN", "SCRAM-SHA-256"]
     run = suite.run("b:1", tmp_path / "r.tsv", more={"SASL_BOOTSTRAP": "h:2"})
@@ -284,7 +294,7 @@ def test_who_logs_in_at_more_listeners(make_suite: MakeSuite, tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_a_broker_with_more_listeners(tmp_path: Path) -> None:
+def test_broker_with_additional_listeners_accepts_the_suite_users(tmp_path: Path) -> None:
     users = SUITES["kafka-go"].users
     with more_listeners.broker(tmp_path, users, {}, apache=False) as (_, more):
         port = int(more["SASL_BOOTSTRAP"].partition(":")[2])
@@ -299,17 +309,17 @@ def test_a_broker_with_more_listeners(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(SUITES))
-def test_suite_is_whole(name: str) -> None:
+def test_suite_folder_has_all_files(name: str) -> None:
     folder = SUITES[name].folder
     assert os.access(folder / "run", os.X_OK)
     assert AllowList.read(folder / "allow.txt").tests, "nothing must pass"
     for file in ("README.md", "findings.md"):
         assert (folder / file).read_text().startswith("# ")
     ours, apaches = (SUITES[name].settings(apache=apache) for apache in (False, True))
-    assert ours.items() <= apaches.items(), "Apache Kafka would be asked with other settings"
+    assert ours.items() <= apaches.items(), "Apache Kafka would run with other settings"
 
 
-def test_suites_are_in_the_wheel() -> None:
+def test_suite_files_are_package_data() -> None:
     tools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
     patterns = tools["package-data"]["kwire.conformance.clients"]
     for suite in SUITES.values():
@@ -321,13 +331,13 @@ def test_suites_are_in_the_wheel() -> None:
 
 @pytest.mark.long
 @pytest.mark.slow
-def test_kafka_python_passes_what_it_passed(tmp_path: Path) -> None:
-    """Its sources come from PyPI once: without network, and without them, there is nothing."""
+def test_kafka_python_suite_passes_its_allow_list(tmp_path: Path) -> None:
+    """Its sources are downloaded once from PyPI; the test needs a network only then."""
     suite = SUITES["kafka-python"]
     given = suite.settings(apache=False)
     with more_listeners.broker(tmp_path, suite.users, given, apache=False) as (bootstrap, more):
         try:
-            run: Comparison = suite.run(bootstrap, tmp_path / "kafka-python.tsv", more=more)
+            run: SuiteComparison = suite.run(bootstrap, tmp_path / "kafka-python.tsv", more=more)
         except NotObtained as error:
             pytest.skip(str(error))
     assert run.passed, "nothing was run"

@@ -1,4 +1,4 @@
-"""The clusters that runs start for themselves: all are there, by the ids that were asked."""
+"""Tests the clusters that runs start: all brokers are members, with the requested ids."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ KAFKA_GO = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "allow.everyone.if.no.acl.found": "true",
 }
-"""A suite's settings, which name the class of a cluster without ZooKeeper."""
+"""A suite's settings, with the authorizer class of clusters without ZooKeeper."""
 
 
 def members(bootstrap: str) -> list[frozenset[int]]:
-    """What each broker knows."""
-    known = [cluster_view(int(each.rpartition(":")[2])) for each in bootstrap.split(",")]
-    assert all(known)
-    return [each.members for each in known if each is not None]
+    """The members of the cluster as each broker reports them."""
+    views = [cluster_view(int(address.rpartition(":")[2])) for address in bootstrap.split(",")]
+    assert all(views)
+    return [view.members for view in views if view is not None]
 
 
 @pytest.mark.slow
-def test_a_cluster_of_one_command(tmp_path: Path) -> None:
+def test_cluster_of_one_command_has_all_members_until_its_end(tmp_path: Path) -> None:
     with clusters.kwire(tmp_path, 2, {"node.id": "0", "num.partitions": "4"}) as bootstrap:
         assert members(bootstrap) == [frozenset({1, 2})] * 2
     assert not any(members_left(bootstrap))
 
 
 def members_left(bootstrap: str) -> list[object]:
-    return [cluster_view(int(each.rpartition(":")[2])) for each in bootstrap.split(",")]
+    return [cluster_view(int(address.rpartition(":")[2])) for address in bootstrap.split(",")]
 
 
 @pytest.mark.slow
-def test_a_setting_that_is_refused_is_told(tmp_path: Path) -> None:
+def test_cluster_start_reports_a_refused_setting(tmp_path: Path) -> None:
     with (
         pytest.raises(BrokerStartError, match=r"num\.partitions"),
         clusters.kwire(tmp_path, 2, {"num.partitions": "many"}),
@@ -54,7 +54,7 @@ def test_a_setting_that_is_refused_is_told(tmp_path: Path) -> None:
         pytest.param(clusters.apache, 1, id="kraft", marks=pytest.mark.long),
     ],
 )
-def test_a_cluster_from_an_id_on(
+def test_cluster_has_ids_from_the_given_one(
     start: clusters.Start,
     first: int,
     tmp_path: Path,
@@ -68,7 +68,7 @@ def test_a_cluster_from_an_id_on(
         assert members(bootstrap) == [frozenset({first, first + 1})] * 2
 
 
-def test_who_is_the_peer_of_whom() -> None:
+def test_starter_returns_the_cluster_of_the_options() -> None:
     assert clusters.starter(oracle=False, zookeeper=False) is clusters.kwire
     assert clusters.starter(oracle=True, zookeeper=False) is clusters.apache
     assert clusters.starter(oracle=False, zookeeper=True) is clusters.kwire_on_zookeeper

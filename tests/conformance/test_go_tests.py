@@ -1,4 +1,4 @@
-"""The tests of Go modules: what is run, and what is made of what they say."""
+"""Tests the runner of Go tests: which tests it runs, and how it reads their output."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kwire.conformance.clients import go_tests
-from kwire.conformance.clients.go_tests import Done
+from kwire.conformance.clients.go_tests import ProcessResult
 
 SUITES = sorted(path.parent for path in Path(go_tests.__file__).parent.glob("*-go/run"))
 
@@ -48,11 +48,11 @@ how/ends TestSkipped
 
 
 def event(action: str, test: str | None = None, output: str | None = None) -> str:
-    found = {"Action": action, "Test": test, "Output": output}
-    return json.dumps({name: value for name, value in found.items() if value is not None})
+    fields = {"Action": action, "Test": test, "Output": output}
+    return json.dumps({name: value for name, value in fields.items() if value is not None})
 
 
-def test_what_began_and_did_not_end_failed() -> None:
+def test_go_test_that_did_not_end_failed() -> None:
     events = [
         event("start"),
         event("run", "TestA"),
@@ -62,41 +62,43 @@ def test_what_began_and_did_not_end_failed() -> None:
         event("output", "TestA/c", "panic: no more\n"),
         event("fail"),
     ]
-    done = go_tests.outcomes_of(go_tests.Test("pkg", "TestA"), events)
+    done = go_tests.outcomes_of(go_tests.GoTest("pkg", "TestA"), events)
     assert done.outcomes == {"pkg TestA": "fail", "pkg TestA/b": "pass", "pkg TestA/c": "fail"}
-    assert done.said == "panic: no more\n"
+    assert done.output == "panic: no more\n"
 
 
-def test_a_line_that_was_cut_off_is_something_that_was_said() -> None:
+def test_incomplete_line_counts_as_output() -> None:
     events = [event("run", "TestA"), event("output", "TestA", "slow\n"), '{"Action":"outp']
-    done = go_tests.outcomes_of(go_tests.Test("pkg", "TestA"), events)
+    done = go_tests.outcomes_of(go_tests.GoTest("pkg", "TestA"), events)
     assert done.outcomes == {"pkg TestA": "fail"}
-    assert done.said == 'slow\n{"Action":"outp'
+    assert done.output == 'slow\n{"Action":"outp'
 
 
-def test_what_never_began_failed() -> None:
-    assert go_tests.outcomes_of(go_tests.Test("pkg", "TestA"), []).outcomes == {"pkg TestA": "fail"}
+def test_go_test_that_never_began_failed() -> None:
+    assert go_tests.outcomes_of(go_tests.GoTest("pkg", "TestA"), []).outcomes == {
+        "pkg TestA": "fail"
+    }
 
 
-def test_a_line_that_names_no_test_is_refused() -> None:
+def test_line_without_a_test_is_refused() -> None:
     with pytest.raises(ValueError, match="not a test: 'pkg/kgo'"):
         go_tests.parse("pkg/kgo\n")
 
 
-def test_chosen_are_the_tests_that_the_ids_belong_to() -> None:
+def test_wanted_ids_select_their_top_level_tests() -> None:
     tests = go_tests.parse(TESTS)
-    assert tests[0] == go_tests.Test("how/ends", "TestBoth", ("how/ends TestBoth/worse",))
+    assert tests[0] == go_tests.GoTest("how/ends", "TestBoth", ("how/ends TestBoth/worse",))
     assert go_tests.chosen(tests, []) == tests
     assert go_tests.chosen(tests, ["how/ends TestBoth/bad", "how/ends TestBoth"]) == tests[:1]
     with pytest.raises(ValueError, match="no such test: how/ends TestNone"):
         go_tests.chosen(tests, ["how/ends TestNone/x"])
 
 
-def test_written_is_what_was_wanted_and_what_failing_tests_said(tmp_path: Path) -> None:
+def test_results_have_wanted_tests_and_log_has_failed_output(tmp_path: Path) -> None:
     results = tmp_path / "results"
     done = [
-        Done({"p TestB/two": "fail", "p TestB": "fail", "p TestB/t": "pass"}, "bad"),
-        Done({"p TestA": "pass"}, "good"),
+        ProcessResult({"p TestB/two": "fail", "p TestB": "fail", "p TestB/t": "pass"}, "bad"),
+        ProcessResult({"p TestA": "pass"}, "good"),
     ]
     go_tests.write(done, [], results)
     assert results.read_text().splitlines() == [
@@ -110,7 +112,9 @@ def test_written_is_what_was_wanted_and_what_failing_tests_said(tmp_path: Path) 
 @pytest.mark.long  # Go compiles its library first, where it has no cache
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("go") is None, reason="needs Go")
-def test_one_test_takes_no_other_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_panic_or_hang_of_a_go_test_ends_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name, text in MODULE.items():
         path = tmp_path / "module" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -130,14 +134,14 @@ def test_one_test_takes_no_other_with_it(tmp_path: Path, monkeypatch: pytest.Mon
         "fail\thow/ends TestPanic/inside",
         "skip\thow/ends TestSkipped",
     ]
-    said = (tmp_path / "results.log").read_text()
+    output = (tmp_path / "results.log").read_text()
     for words in ("this is wrong", "all is lost", "test timed out after 5s"):
-        assert words in said
+        assert words in output
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("go") is None, reason="needs Go")
-def test_sources_that_do_not_compile_are_no_run(
+def test_sources_that_do_not_compile_exit_with_1(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "go.mod").write_text(MODULE["go.mod"])
@@ -150,7 +154,7 @@ def test_sources_that_do_not_compile_are_no_run(
     assert "go_tests: Command" in capfd.readouterr().err
 
 
-def test_sources_that_cannot_be_had_have_a_status_of_their_own(
+def test_sources_that_cannot_be_downloaded_exit_with_69(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -159,7 +163,7 @@ def test_sources_that_cannot_be_had_have_a_status_of_their_own(
     assert "'go'" in capfd.readouterr().err
 
 
-def test_sources_are_those_that_were_meant(
+def test_sources_with_another_checksum_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "go").write_text('#!/bin/sh\necho \'{"Dir": "/", "Sum": "h1:y"}\'\n')
@@ -172,11 +176,11 @@ def test_sources_are_those_that_were_meant(
 
 
 @pytest.mark.parametrize("suite", SUITES, ids=lambda path: path.name)
-def test_what_must_pass_is_run(suite: Path) -> None:
+def test_every_test_of_the_allow_list_is_run(suite: Path) -> None:
     tests = go_tests.parse((suite / "tests.txt").read_text())
     allowed = [
         line for line in (suite / "allow.txt").read_text().splitlines() if not line.startswith("#")
     ]
     assert go_tests.chosen(tests, allowed)
     assert allowed == sorted(set(allowed))
-    assert not {each for test in tests for each in test.left_out} & set(allowed)
+    assert not {subtest for test in tests for subtest in test.left_out} & set(allowed)

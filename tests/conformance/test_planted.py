@@ -1,4 +1,4 @@
-"""The suite finds faults that are planted in kwire's own code, each where it should be found."""
+"""Tests that the suite finds faults which are planted in kwire's own code."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BROKER = Path(planted.__file__)
 
 
 class PlantedBroker(BrokerProcess):
-    """A kwire with one of the faults."""
+    """A kwire broker with one of the planted faults."""
 
     def __init__(self, directory: Path, fault: str) -> None:
         super().__init__(directory)
@@ -47,7 +47,7 @@ FOUND_BY: dict[str, tuple[str, str]] = {
     "checksum_not_looked_at": ("hostile:batch/beside a sound one, set: wrong CRC", "wrong CRC"),
     "counts_of_records_believed": ("hostile:batch/beside a sound one, record", "no records at all"),
 }
-"""What to run for each fault, and what is to be red then."""
+"""For each fault, the selection to run and the line that must be red."""
 
 
 @contextmanager
@@ -59,19 +59,19 @@ def running(directory: Path, fault: str) -> Iterator[str]:
 def red_lines(subject: str, oracle: str, only: Sequence[str]) -> list[str]:
     chosen = parse(only)
     suite = Suite(subject, oracle, brisk=False, short=False, workers=4, seed="1")
-    found: list[str] = []
+    lines: list[str] = []
     for part in sorted(chosen.parts):
-        found += suite.run(part, chosen, lambda *_: None).words()
-    return found
+        lines += suite.run(part, chosen, lambda *_: None).words()
+    return lines
 
 
-def test_every_fault_has_what_finds_it() -> None:
+def test_every_planted_fault_has_a_selection() -> None:
     assert set(FOUND_BY) == set(planted.FAULTS) - {"nothing"}
     assert len(FOUND_BY) >= 10
 
 
 @pytest.mark.long
-def test_without_a_fault_nothing_is_found(apache_kafka: ApacheKafkaNode, tmp_path: Path) -> None:
+def test_suite_finds_nothing_without_a_fault(apache_kafka: ApacheKafkaNode, tmp_path: Path) -> None:
     only = sorted({only for only, _ in FOUND_BY.values()})
     with running(tmp_path, "nothing") as subject:
         assert red_lines(subject, apache_kafka.bootstrap, only) == []
@@ -79,7 +79,9 @@ def test_without_a_fault_nothing_is_found(apache_kafka: ApacheKafkaNode, tmp_pat
 
 @pytest.mark.long
 @pytest.mark.parametrize("fault", FOUND_BY)
-def test_a_fault_is_found(fault: str, apache_kafka: ApacheKafkaNode, tmp_path: Path) -> None:
+def test_suite_finds_the_planted_fault(
+    fault: str, apache_kafka: ApacheKafkaNode, tmp_path: Path
+) -> None:
     only, case = FOUND_BY[fault]
     with running(tmp_path, fault) as subject:
         lines = red_lines(subject, apache_kafka.bootstrap, [only])

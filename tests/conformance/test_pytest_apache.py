@@ -1,4 +1,4 @@
-"""The node that a session shares is started by its first user and ends with its last."""
+"""Tests that the first user starts the session's Apache Kafka node, and the last one stops it."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ def is_running(pid):
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 @pytest.mark.parametrize("workers", ["0", "2"])
-def test_a_node_ends_with_the_last_test_that_may_use_it(tmp_path: Path, workers: str) -> None:
-    """Whatever else the session has to do then."""
+def test_node_ends_after_the_last_test_that_may_use_it(tmp_path: Path, workers: str) -> None:
+    """It ends even if the session has other tests left."""
     (tmp_path / "conftest.py").write_text(CONFTEST)
     (tmp_path / "test_1_users.py").write_text(USERS)
     (tmp_path / "test_2_after.py").write_text(AFTER)

@@ -1,4 +1,4 @@
-"""What `--only` selects, and what the report says of parts that are lists."""
+"""Tests what `--only` selects, and the report of parts that are lists."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ LINES = [
 ]
 
 
-def test_nothing_selects_everything() -> None:
+def test_no_selection_selects_all_parts() -> None:
     chosen = parse([])
     assert chosen.parts == {"wire", "behaviour", "hostile"}
     assert chosen.takes("behaviour", "groups.join")
 
 
 @pytest.mark.parametrize("value", ["Fetch:12", "1:12", "wire:FETCH:12"])
-def test_an_api_selects_its_version_of_the_wire_part(value: str) -> None:
+def test_api_selects_its_version_of_the_wire_part(value: str) -> None:
     chosen = parse([value])
     assert chosen.parts == {"wire"}
     assert [tuple(selection) for selection in chosen.apis] == [(ApiKey.FETCH, 12)]
     assert not chosen.takes("behaviour", "fetching.empty")
 
 
-def test_parts_and_some_of_their_names() -> None:
+def test_selection_takes_parts_and_names_within_them() -> None:
     chosen = parse(["behaviour:groups", "behaviour:topics", "hostile", "Produce"])
     assert chosen.parts == {"behaviour", "hostile", "wire"}
     assert chosen.takes("behaviour", "groups.join")
@@ -44,22 +44,24 @@ def test_parts_and_some_of_their_names() -> None:
 
 
 @pytest.mark.parametrize("value", ["Fetsch", "behavior", "wire:nothing", "Fetch:x"])
-def test_what_is_not_there_cannot_be_selected(value: str) -> None:
+def test_unknown_selection_is_refused(value: str) -> None:
     with pytest.raises(ValueError, match=r"no API|invalid literal"):
         parse([value])
 
 
-def test_the_report_of_a_list(tmp_path: Path) -> None:
+def test_list_part_is_reported_in_all_formats(tmp_path: Path) -> None:
     part = ListPart("behaviour", "Behaviour", LINES, 1.0)
     assert part.red == 1
     assert "1 green, 1 red, 1 with a known difference" in part.summary
     assert next(part.words()) == "topics.create: A topic <b>"
     write([part], "kwire", "Apache Kafka", tmp_path)
-    found = json.loads(tmp_path.joinpath("report.json").read_text())
-    assert [line["state"] for line in found["behaviour"]] == ["green", "excused", "red"]
+
+    report_json = json.loads(tmp_path.joinpath("report.json").read_text())
+    assert [line["state"] for line in report_json["behaviour"]] == ["green", "excused", "red"]
     suites = ElementTree.parse(tmp_path / "report.xml").getroot()
-    told = {suite.get("name"): (suite.get("tests"), suite.get("failures")) for suite in suites}
-    assert told == {"behaviour: groups": ("2", "0"), "behaviour: topics": ("1", "1")}
+
+    counts = {suite.get("name"): (suite.get("tests"), suite.get("failures")) for suite in suites}
+    assert counts == {"behaviour: groups": ("2", "0"), "behaviour: topics": ("1", "1")}
     page = tmp_path.joinpath("report.html").read_text()
     assert "A topic &lt;b&gt;" in page
     assert "subject: 1" in page

@@ -1,4 +1,4 @@
-"""The API keys that Apache Kafka serves are those of a stored list, which docs/apis.md uses."""
+"""Checks the stored list of the API keys that Apache Kafka serves, which docs/apis.md uses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from kwire.codecs.api_keys import ApiKey
 from kwire.conformance.pytest_apache import ApacheKafkaNode
-from kwire.conformance.wire.broker import Broker, address_of
+from kwire.conformance.wire.broker import RemoteBroker, address_of
 
 STORED = Path(__file__).parent / "data" / "served-4.3.1.txt"
 
@@ -17,8 +17,8 @@ STORED = Path(__file__).parent / "data" / "served-4.3.1.txt"
 def test_apache_kafka_serves_the_stored_api_keys(
     apache_kafka: ApacheKafkaNode, rewrite: bool
 ) -> None:
-    apache = Broker(address_of(apache_kafka.bootstrap))
-    apache.meet()
+    apache = RemoteBroker(address_of(apache_kafka.bootstrap))
+    apache.read_versions_and_ids()
     text = "".join(f"{key} {ApiKey(key).name}\n" for key in sorted(apache.served))
     if rewrite:
         STORED.write_text(text)

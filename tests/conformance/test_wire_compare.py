@@ -1,4 +1,4 @@
-"""What counts as a difference between two replies, and what does not."""
+"""Tests which differences between two responses count and which are ignored."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from kwire.conformance.wire import allowed
 from kwire.conformance.wire.compare import step_differences
 from kwire.conformance.wire.peer import Closed, Outcome, Reply, Silent
 from kwire.conformance.wire.runner import Selection
-from kwire.conformance.wire.stage import Step
+from kwire.conformance.wire.stage import CaseStep
 from kwire.testing.comparing.differences import Difference, differences
 from kwire.testing.comparing.normal import Normaliser, Tree
 
@@ -39,17 +39,17 @@ LEFT_ID, RIGHT_ID = bytes([1] * 16), bytes([2] * 16)
 
 
 def normaliser(side: int) -> Normaliser:
-    """Of two brokers with node ids 1 and 2, each with an id of its own for topic `p-t`."""
+    """The normaliser of broker 1 or 2, whose ids for the topic `p-t` differ."""
     topics = {(LEFT_ID, RIGHT_ID)[side - 1]: "p-t"}
     return Normaliser("p", side, topics, {0, 1}, "shared")
 
 
 def paths(left: Message, right: Message, request: Message | bytes = b"") -> list[str]:
-    mine, its = normaliser(1).reply(left, request), normaliser(2).reply(right, request)
-    return [found.path for found in differences(mine, its)]
+    trees = normaliser(1).reply(left, request), normaliser(2).reply(right, request)
+    return [difference.path for difference in differences(*trees)]
 
 
-def test_differences_are_found_in_the_order_of_the_fields() -> None:
+def test_differences_come_in_the_order_of_the_fields() -> None:
     left: Tree = {"a": [1, {"b": 2}], "c": 3}
     right: Tree = {"a": [1, {"b": 5}, 6], "c": 4}
     assert list(differences(left, right)) == [
@@ -62,11 +62,11 @@ def test_differences_are_found_in_the_order_of_the_fields() -> None:
 @pytest.mark.parametrize(
     ("left", "right"), [(True, 1), (None, 0), ("", None), ([], None), ({}, []), (0, "0")]
 )
-def test_what_python_or_people_take_for_equal_differs(left: Tree, right: Tree) -> None:
+def test_differences_include_values_that_python_treats_as_equal(left: Tree, right: Tree) -> None:
     assert list(differences(left, right)) != []
 
 
-def test_addresses_and_the_brokers_own_ids_may_differ() -> None:
+def test_comparison_ignores_addresses_and_node_ids() -> None:
     def metadata(node: int, host: str, port: int, leader: int) -> MetadataResponse:
         brokers = [MetadataResponseBroker(node, host, port)]
         return MetadataResponse(0, brokers, host, leader)
@@ -80,7 +80,7 @@ def test_addresses_and_the_brokers_own_ids_may_differ() -> None:
     ]
 
 
-def test_the_same_topic_has_another_id_and_another_topic_is_another() -> None:
+def test_comparison_matches_topic_ids_by_topic_name() -> None:
     def produced(topic_id: bytes) -> ProduceResponse:
         return ProduceResponse([TopicProduceResponse("", topic_id)])
 
@@ -89,7 +89,7 @@ def test_the_same_topic_has_another_id_and_another_topic_is_another() -> None:
     assert paths(produced(LEFT_ID), produced(bytes(16))) == ["responses[0].topic_id"]
 
 
-def test_a_generated_id_is_compared_by_when_it_was_seen_first() -> None:
+def test_comparison_matches_generated_ids_by_first_occurrence() -> None:
     left, right = normaliser(1), normaliser(2)
 
     def trees(mine: int, its: int) -> tuple[object, object]:
@@ -102,7 +102,7 @@ def test_a_generated_id_is_compared_by_when_it_was_seen_first() -> None:
     assert len({str(tree) for tree in trees(-1, 4002)}) == 2
 
 
-def test_member_ids_are_compared_but_for_their_random_part() -> None:
+def test_comparison_ignores_the_random_part_of_member_ids() -> None:
     uuids = ("0f0f0f0f-0000-0000-0000-000000000001", "0f0f0f0f-0000-0000-0000-000000000002")
 
     def reply(member_id: str, leader: str) -> JoinGroupResponse:
@@ -116,7 +116,7 @@ def test_member_ids_are_compared_but_for_their_random_part() -> None:
     assert paths(reply(uuids[0], uuids[0]), reply(uuids[0], uuids[1])) == ["member_id"]
 
 
-def test_the_time_of_a_transactions_marker_is_the_brokers() -> None:
+def test_comparison_ignores_the_timestamp_of_markers() -> None:
     def fetched(timestamp: int, kind: ControlType = ControlType.COMMIT) -> FetchResponse:
         marker = control_batch(kind, 0, producer_id=5, producer_epoch=0, timestamp=timestamp)
         data = PartitionData(records=bytes(marker))
@@ -128,46 +128,46 @@ def test_the_time_of_a_transactions_marker_is_the_brokers() -> None:
     ]
 
 
-def test_names_and_ids_within_texts_are_the_cases_own() -> None:
+def test_comparison_matches_topic_names_and_ids_within_messages() -> None:
     def refused(topic_id: bytes, name: str) -> CreateTopicsResponse:
         spelled = uuid_text(topic_id)
-        words = f"Topic {name} has id {spelled}"
-        return CreateTopicsResponse(0, [CreatableTopicResult("p-t", error_message=words)])
+        text = f"Topic {name} has id {spelled}"
+        return CreateTopicsResponse(0, [CreatableTopicResult("p-t", error_message=text)])
 
     assert paths(refused(LEFT_ID, "p-t"), refused(RIGHT_ID, "p-t")) == []
     assert paths(refused(LEFT_ID, "p-t"), refused(RIGHT_ID, "p-u")) == ["topics[0].error_message"]
 
 
-def test_lists_of_hash_maps_have_no_order_and_other_peoples_items_do_not_count() -> None:
+def test_comparison_ignores_order_and_foreign_items_of_unordered_lists() -> None:
     def listed(*names: str) -> ListGroupsResponse:
         return ListGroupsResponse(groups=[ListedGroup(name) for name in names])
 
-    asked = ListGroupsRequest()
-    assert paths(listed("p-a", "p-b"), listed("p-b", "theirs", "p-a"), asked) == []
-    assert paths(listed("p-a"), listed("p-a", "p-b"), asked) == ["groups[1]"]
+    request = ListGroupsRequest()
+    assert paths(listed("p-a", "p-b"), listed("p-b", "theirs", "p-a"), request) == []
+    assert paths(listed("p-a"), listed("p-a", "p-b"), request) == ["groups[1]"]
 
 
-def test_what_was_asked_for_by_name_counts() -> None:
+def test_comparison_includes_foreign_items_named_in_the_request() -> None:
     def answered(error: int) -> MetadataResponse:
         return MetadataResponse(topics=[MetadataResponseTopic(error, "theirs")])
 
     assert paths(answered(0), answered(3), MetadataRequest()) == []
-    for asked in (MetadataRequest([MetadataRequestTopic(name="theirs")]), b"theirs"):
-        assert paths(answered(0), answered(3), asked) == ["topics[0].error_code"]
+    for request in (MetadataRequest([MetadataRequestTopic(name="theirs")]), b"theirs"):
+        assert paths(answered(0), answered(3), request) == ["topics[0].error_code"]
 
 
-def test_keys_that_only_one_serves_are_left_out() -> None:
+def test_comparison_ignores_api_keys_that_one_broker_serves() -> None:
     left = ApiVersionsResponse(0, [ApiVersion(0, 3, 13), ApiVersion(7, 0, 0)])
     right = ApiVersionsResponse(0, [ApiVersion(0, 3, 12)])
     assert paths(left, right) == ["api_keys[0].max_version"]
 
 
-def test_the_clock_within_a_sentence_is_left_out() -> None:
+def test_comparison_ignores_the_clock_within_a_message() -> None:
     def refused(first: int, last: int, offset: int = 0) -> ProduceResponse:
-        words = f"Timestamp 5 of message with offset {offset} is within [{first}, {last}]"
-        errors = [BatchIndexAndErrorMessage(0, words)]
-        answer = PartitionProduceResponse(record_errors=errors)
-        return ProduceResponse([TopicProduceResponse("p-t", partition_responses=[answer])])
+        text = f"Timestamp 5 of message with offset {offset} is within [{first}, {last}]"
+        errors = [BatchIndexAndErrorMessage(0, text)]
+        partition = PartitionProduceResponse(record_errors=errors)
+        return ProduceResponse([TopicProduceResponse("p-t", partition_responses=[partition])])
 
     assert paths(refused(-5, 70), refused(-4, 71)) == []
     assert len(paths(refused(-5, 70), refused(-5, 70, 1))) == 1
@@ -179,7 +179,7 @@ def fetched(records: bytes) -> FetchResponse:
     )
 
 
-def test_records_are_compared_decoded() -> None:
+def test_comparison_decodes_records_and_checks_their_crc() -> None:
     here = "responses[0].partitions[0].records"
 
     def batch(value: bytes, **options: object) -> bytes:
@@ -196,7 +196,7 @@ def test_records_are_compared_decoded() -> None:
     assert f"{here}[0].corrupt" in paths(fetched(good), fetched(spoiled))
 
 
-def test_the_brokers_time_in_records_may_differ() -> None:
+def test_comparison_ignores_log_append_times() -> None:
     def stamped(now_ms: int) -> bytes:
         kind = TimestampType.LOG_APPEND_TIME
         record = Record(0, 1000, None, b"v")
@@ -213,20 +213,20 @@ def test_the_brokers_time_in_records_may_differ() -> None:
         (Reply(ListGroupsResponse()), Closed()),
     ],
 )
-def test_a_reply_a_silence_and_an_end_are_three_things(left: Outcome, right: Outcome) -> None:
-    mine, its = ([Step(16, 0, b"", outcome)] for outcome in (left, right))
-    (found,) = step_differences(mine, its, normaliser(1), normaliser(2))
-    assert (found.number, found.difference.path) == (0, "")
-    assert list(step_differences(mine, mine, normaliser(1), normaliser(2))) == []
+def test_response_silence_and_close_are_different_outcomes(left: Outcome, right: Outcome) -> None:
+    left_steps, right_steps = ([CaseStep(16, 0, b"", outcome)] for outcome in (left, right))
+    (difference,) = step_differences(left_steps, right_steps, normaliser(1), normaliser(2))
+    assert (difference.number, difference.difference.path) == (0, "")
+    assert list(step_differences(left_steps, left_steps, normaliser(1), normaliser(2))) == []
 
 
-def test_a_script_that_ended_early_differs() -> None:
-    step = Step(16, 0, b"", Closed())
-    (found,) = step_differences([step], [step, step], normaliser(1), normaliser(2))
-    assert (found.number, found.difference.path) == (1, "steps")
+def test_case_that_ended_early_on_one_broker_differs() -> None:
+    step = CaseStep(16, 0, b"", Closed())
+    (difference,) = step_differences([step], [step, step], normaliser(1), normaliser(2))
+    assert (difference.number, difference.difference.path) == (1, "steps")
 
 
-def test_an_excuse_is_for_its_case_and_place_only() -> None:
+def test_wire_excuse_applies_to_its_case_and_path_only() -> None:
     excuse = allowed.excuse_of(ApiKey.CREATE_PARTITIONS, "too many", "results[0].error_code")
     assert excuse is not None
     assert allowed.excuse_of(ApiKey.CREATE_PARTITIONS, "too many", "results[0].name") is None
@@ -244,11 +244,13 @@ def test_an_excuse_is_for_its_case_and_place_only() -> None:
         ("1:4", ApiKey.FETCH, 4),
     ],
 )
-def test_only_takes_names_and_numbers(text: str, api_key: ApiKey, version: int | None) -> None:
+def test_selection_accepts_api_names_and_numbers(
+    text: str, api_key: ApiKey, version: int | None
+) -> None:
     assert Selection.parse(text) == (api_key, version)
 
 
 @pytest.mark.parametrize("text", ["Fetsch", "Fetch:x", "", "1000"])
-def test_only_refuses_what_there_is_not(text: str) -> None:
+def test_selection_refuses_unknown_apis_and_bad_versions(text: str) -> None:
     with pytest.raises(ValueError, match=r"there is no API|invalid literal"):
         Selection.parse(text)

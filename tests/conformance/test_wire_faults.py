@@ -1,6 +1,7 @@
-"""The wire part finds faults: a broker is compared with itself behind a proxy that spoils replies.
+"""Checks that the wire part finds faults in responses.
 
-What is compared is one broker, so whatever differs is the proxy's doing.
+It compares a broker with the same broker behind a proxy that changes responses, so that the proxy
+causes every difference.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from typing import Any
 import pytest
 
 from kwire.codecs.api_keys import ApiKey
-from kwire.conformance.wire.broker import Broker, address_of
+from kwire.conformance.wire.broker import RemoteBroker, address_of
 from kwire.conformance.wire.case import Case, Play
 from kwire.conformance.wire.cases import all_cases
-from kwire.conformance.wire.runner import Cell, Runner, Selection, State
+from kwire.conformance.wire.runner import Cell, CellState, Selection, WireRunner
 from kwire.conformance.wire.stage import Stage
 from kwire.testing import BrokerProcess
 from tests.conformance.fault_proxy import FaultProxy, Spoil, changed
@@ -23,7 +24,7 @@ from tests.conformance.fault_proxy import FaultProxy, Spoil, changed
 pytestmark = pytest.mark.slow
 
 NEVER_S = 3.0
-"""How long a reply is waited for where one may never come; above all waits of the cases."""
+"""Timeout for a response that may be withheld; longer than all waits of the cases."""
 PATIENCE_S = 240.0
 
 
@@ -34,39 +35,43 @@ def compare(
     case: str | None = None,
     timeout_s: float = PATIENCE_S,
 ) -> list[Cell]:
-    cases = [each for each in all_cases() if case in (None, each.name)]
+    cases = [candidate for candidate in all_cases() if case in (None, candidate.name)]
     address = address_of(broker.bootstrap)
     with FaultProxy(address, spoil) as proxy:
-        runner = Runner(Broker(proxy.address), Broker(address), cases, reply_timeout_s=timeout_s)
+        runner = WireRunner(
+            RemoteBroker(proxy.address), RemoteBroker(address), cases, reply_timeout_s=timeout_s
+        )
         return runner.run([Selection.parse(only)])
 
 
 def first_path(cells: list[Cell]) -> tuple[str, str]:
-    """(case, path without indexes) of the first red case."""
+    """(name, path of the difference) of the first red case."""
     for cell in cells:
         for verdict in cell.verdicts:
-            if verdict.state is State.RED:
-                assert verdict.found is not None, verdict.problem
-                return verdict.case.name, verdict.found.difference.path
+            if verdict.state is CellState.RED:
+                assert verdict.first_difference is not None, verdict.problem
+                return verdict.case.name, verdict.first_difference.difference.path
     raise AssertionError("no fault was found")
 
 
 @pytest.mark.parametrize(
     "only", ["Produce:13", "Fetch:12", "Metadata:9", "JoinGroup:9", "CreateTopics:7", "ListGroups"]
 )
-def test_a_broker_agrees_with_itself(shared_broker: BrokerProcess, only: str) -> None:
+def test_wire_part_finds_no_difference_between_a_broker_and_itself(
+    shared_broker: BrokerProcess, only: str
+) -> None:
     cells = compare(shared_broker, lambda key, version, message, data: data, only)
-    red = [v for cell in cells for v in cell.verdicts if v.state is State.RED]
-    assert [(v.case.name, v.found, v.problem) for v in red] == []
-    assert all(cell.state is State.GREEN for cell in cells)
+    red = [v for cell in cells for v in cell.verdicts if v.state is CellState.RED]
+    assert [(v.case.name, v.first_difference, v.problem) for v in red] == []
+    assert all(cell.state is CellState.GREEN for cell in cells)
 
 
-def test_a_case_of_its_own_waits_for_all_others(shared_broker: BrokerProcess) -> None:
+def test_wire_case_marked_alone_runs_after_all_others(shared_broker: BrokerProcess) -> None:
     address = address_of(shared_broker.bootstrap)
     under_way: list[str] = []
     alone: list[int] = []
 
-    def playing(case: Case) -> Play:
+    def recording(case: Case) -> Play:
         def play(stage: Stage) -> None:
             under_way.append(case.name)
             if case.alone:
@@ -78,23 +83,25 @@ def test_a_case_of_its_own_waits_for_all_others(shared_broker: BrokerProcess) ->
 
         return play
 
-    cases = [each for each in all_cases() if each.api_key == ApiKey.PRODUCE]
-    watched = [dataclasses.replace(each, play=playing(each)) for each in cases]
-    Runner(Broker(address), Broker(address), watched).run([Selection.parse("Produce:9")])
+    cases = [case for case in all_cases() if case.api_key == ApiKey.PRODUCE]
+    watched = [dataclasses.replace(case, play=recording(case)) for case in cases]
+    WireRunner(RemoteBroker(address), RemoteBroker(address), watched).run(
+        [Selection.parse("Produce:9")]
+    )
     assert len(alone) > 10
     assert set(alone) == {1}
 
 
 def set_to(path: str, value: Callable[[Any], Any]) -> Callable[[Any], None]:
-    """Change the field at `path` (through all items of lists) by `value` of what it is."""
+    """A function that sets the field at `path`, in all list items, to `value` of its content."""
     *way, last = path.split(".")
 
     def change(message: Any) -> None:  # noqa: ANN401 - any response
-        places = [message]
+        parents = [message]
         for name in way:
-            places = [item for place in places for item in (getattr(place, name) or [])]
-        for place in places:
-            setattr(place, last, value(getattr(place, last)))
+            parents = [item for parent in parents for item in (getattr(parent, name) or [])]
+        for parent in parents:
+            setattr(parent, last, value(getattr(parent, last)))
 
     return change
 
@@ -199,16 +206,16 @@ FAULTS = {
         "",
     ),
 }
-"""What is wrong: where it is looked for, in which case, the fault, the path that differs."""
+"""By fault: the API and version, the case, the injecting function, and the path that differs."""
 
 
 def _only(data: bytes) -> bytes:
-    """Withhold the reply, but not the one that a run begins with (of version 3)."""
+    """Withhold the response, but not the response of version 3 at the start of a run."""
     return b"" if len(data) < 12 else data
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_is_found(shared_broker: BrokerProcess, fault: str) -> None:
+def test_wire_part_finds_a_fault_in_responses(shared_broker: BrokerProcess, fault: str) -> None:
     only, case, spoil, path = FAULTS[fault]
     timeout_s = NEVER_S if "withheld" in fault else PATIENCE_S
     cells = compare(shared_broker, spoil, only, case, timeout_s)

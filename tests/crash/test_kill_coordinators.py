@@ -1,4 +1,4 @@
-"""kill -9 of coordinators amid transactions and in groups, in a cluster of processes."""
+"""Tests that transactions and groups continue after kill -9 of their coordinators in a cluster."""
 
 from __future__ import annotations
 
@@ -28,57 +28,57 @@ NEWS = (
     KafkaError._ALL_BROKERS_DOWN,
     KafkaError._TRANSPORT,
 )
-"""What a consumer is told of in passing, and gets over by itself."""
+"""Errors that a consumer reports and recovers from by itself."""
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Several]:
     topics = ["offsets.topic.num.partitions=3", "transaction.state.log.num.partitions=3"]
-    options = [f"--set={each}" for each in ["min.insync.replicas=2", *topics]]
-    made = Several(tmp_path_factory.mktemp("cluster"), *options)
-    yield made
-    made.process.kill()
-    made.process.communicate()
+    options = [f"--set={setting}" for setting in ["min.insync.replicas=2", *topics]]
+    started = Several(tmp_path_factory.mktemp("cluster"), *options)
+    yield started
+    started.process.kill()
+    started.process.communicate()
 
 
 @pytest.fixture
 def several(cluster: Several, unique: str) -> Iterator[Several]:
-    """All three brokers, and a topic of the test's own that they have."""
+    """A running cluster of three brokers, with a topic for this test on all of them."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     wanted = [NewTopic(unique, PARTITIONS, 3)]
-    for made in admin.create_topics(wanted, operation_timeout=WAIT_S).values():
-        made.result(WAIT_S)
+    for creation in admin.create_topics(wanted, operation_timeout=WAIT_S).values():
+        creation.result(WAIT_S)
     committed(cluster, unique)  # makes the groups' topic, which takes all three
     yield cluster
-    for broker in [each for each, pid in cluster.pids.items() if not process_exists(pid)]:
+    for broker in [number for number, pid in cluster.pids.items() if not process_exists(pid)]:
         start_again(cluster, broker)
 
 
 def coordinator_of(cluster: Several, topic: str, key: str) -> int:
-    """The broker that coordinates a group or a transactional id, once its end is not news."""
+    """The broker that coordinates a group or a transactional id, once it is one that runs."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    found = [0]
+    leaders = [0]
 
-    def is_there() -> bool:
+    def is_running() -> bool:
         partitions = admin.list_topics(topic, timeout=WAIT_S).topics[topic].partitions
         if partitions:  # one that was just started may not have heard of them
-            found[0] = partitions[partition_for(key, len(partitions))].leader
-        return found[0] in cluster.pids and process_exists(cluster.pids[found[0]])
+            leaders[0] = partitions[partition_for(key, len(partitions))].leader
+        return leaders[0] in cluster.pids and process_exists(cluster.pids[leaders[0]])
 
-    until(is_there)
-    return found[0]
+    until(is_running)
+    return leaders[0]
 
 
 def kill(cluster: Several, broker: int) -> None:
-    said = len(cluster.said)
+    position = len(cluster.said)
     os.kill(cluster.pids[broker], signal.SIGKILL)
-    cluster.wait_for(f"broker {broker} was ended by SIGKILL", after=said)
+    cluster.wait_for(f"broker {broker} was ended by SIGKILL", after=position)
 
 
 def start_again(cluster: Several, broker: int) -> None:
-    said = len(cluster.said)
+    position = len(cluster.said)
     cluster.process.send_signal(signal.SIGHUP)
-    cluster.wait_for(f"broker {broker} is ready", after=said)
+    cluster.wait_for(f"broker {broker} is ready", after=position)
 
 
 def transactional(cluster: Several, transactional_id: str) -> Producer:
@@ -90,14 +90,14 @@ def transactional(cluster: Several, transactional_id: str) -> Producer:
 
 
 def write(producer: Producer, topic: str, value: str) -> None:
-    """The value to each partition, in the transaction if there is one."""
+    """Write the value to each partition, in the producer's transaction if there is one."""
     for index in range(PARTITIONS):
         producer.produce(topic, value, partition=index)
     producer.flush(WAIT_S)
 
 
 def committed(cluster: Several, topic: str) -> list[str]:
-    """What a reader of committed records is shown, up to the end of each partition."""
+    """The values that a reader of committed records gets, up to the end of each partition."""
     consumer = Consumer(
         {
             "bootstrap.servers": cluster.bootstrap,
@@ -108,7 +108,7 @@ def committed(cluster: Several, topic: str) -> list[str]:
         }
     )
     consumer.assign([TopicPartition(topic, index, 0) for index in range(PARTITIONS)])
-    found: list[str] = []
+    values: list[str] = []
     ended: set[int | None] = set()
     while len(ended) < PARTITIONS:
         message = consumer.poll(WAIT_S)
@@ -116,13 +116,15 @@ def committed(cluster: Several, topic: str) -> list[str]:
         if message.error():
             ended.add(message.partition())
         else:
-            found.append((message.value() or b"").decode())
+            values.append((message.value() or b"").decode())
     consumer.close()
-    return sorted(found)
+    return sorted(values)
 
 
-def test_a_transaction_goes_on_without_its_coordinator(several: Several, unique: str) -> None:
-    """It is killed before the end, and the next one before the markers are everywhere."""
+def test_transaction_continues_after_its_coordinator_is_killed(
+    several: Several, unique: str
+) -> None:
+    """It is killed before the commit, and the next one before all markers are written."""
     producer = transactional(several, unique)
     producer.begin_transaction()
     write(producer, unique, "aborted")
@@ -143,10 +145,8 @@ def test_a_transaction_goes_on_without_its_coordinator(several: Several, unique:
     until(lambda: committed(several, unique) == expected)
 
 
-def test_an_open_transaction_is_aborted_by_the_next_coordinator(
-    several: Several, unique: str
-) -> None:
-    """Its producer died with the coordinator; the one that comes after it has it aborted."""
+def test_open_transaction_is_aborted_by_the_next_coordinator(several: Several, unique: str) -> None:
+    """Its producer ended with the coordinator; the next coordinator aborts it."""
     producer = transactional(several, unique)
     producer.begin_transaction()
     write(producer, unique, "lost")
@@ -158,8 +158,8 @@ def test_an_open_transaction_is_aborted_by_the_next_coordinator(
     until(lambda: committed(several, unique) == ["kept"] * PARTITIONS)
 
 
-def test_a_group_goes_on_without_its_coordinator(several: Several, unique: str) -> None:
-    """Its member consumes and commits where the next coordinator is."""
+def test_group_continues_after_its_coordinator_is_killed(several: Several, unique: str) -> None:
+    """Its member goes on consuming and committing with the next coordinator."""
     consumer = Consumer(
         {
             "bootstrap.servers": several.bootstrap,
@@ -177,7 +177,9 @@ def test_a_group_goes_on_without_its_coordinator(several: Several, unique: str) 
             assert next_value(consumer) == b"%d" % number
         until(lambda: commits(consumer))
         places = [TopicPartition(unique, index) for index in range(PARTITIONS)]
-        assert [each.offset for each in consumer.committed(places, WAIT_S)] == [number + 1] * 3
+        assert [position.offset for position in consumer.committed(places, WAIT_S)] == [
+            number + 1
+        ] * 3
         if dead:
             start_again(several, dead)
         dead = coordinator_of(several, OFFSETS, unique)
@@ -186,7 +188,7 @@ def test_a_group_goes_on_without_its_coordinator(several: Several, unique: str) 
 
 
 def next_value(consumer: Consumer) -> bytes | None:
-    """Of the next record; a broker may not have heard of the topic, or be gone, in between."""
+    """The value of the next record; a broker may not know the topic yet, or be down, meanwhile."""
     while True:
         message = consumer.poll(WAIT_S)
         assert message is not None
@@ -197,7 +199,7 @@ def next_value(consumer: Consumer) -> bytes | None:
 
 
 def commits(consumer: Consumer) -> bool:
-    """Whether what was consumed is committed: the coordinator may be on its way."""
+    """Whether the position is committed; the coordinator may be moving."""
     try:
         consumer.commit(asynchronous=False)
     except KafkaException as problem:
@@ -208,12 +210,12 @@ def commits(consumer: Consumer) -> bool:
 
 
 COPIED = 4000
-"""Records from each of two partitions: their copiers need half a minute, kills included."""
+"""Records in each of two partitions; copying them takes half a minute with the kills."""
 COPYING_TIMEOUT_S = 600
 
 
 def copier(several: Several, topic: str, index: int) -> list[str]:
-    """Arguments of Kafka's own: one partition to another topic, in transactions of 20 records."""
+    """Arguments of Kafka's copier: one partition to another topic, 20 records per transaction."""
     given = {
         "transactional-id": f"{topic}-{index}",
         "broker-list": several.bootstrap,
@@ -230,11 +232,11 @@ def copier(several: Several, topic: str, index: int) -> list[str]:
 
 
 def fill(several: Several, topic: str) -> list[str]:
-    """Records in two partitions of a topic, and an empty one to copy them to."""
+    """Write records to two partitions of a topic, and create the topics of the copies."""
     admin = AdminClient({"bootstrap.servers": several.bootstrap})
     copies = [NewTopic(f"{topic}-copy", PARTITIONS, 3)]
-    for made in admin.create_topics(copies, operation_timeout=WAIT_S).values():
-        made.result(WAIT_S)
+    for creation in admin.create_topics(copies, operation_timeout=WAIT_S).values():
+        creation.result(WAIT_S)
     producer = Producer({"bootstrap.servers": several.bootstrap, "enable.idempotence": True})
     values = [str(number) for number in range(2 * COPIED)]
     for number, value in enumerate(values):
@@ -246,7 +248,7 @@ def fill(several: Several, topic: str) -> list[str]:
 def kill_until_done(
     several: Several, rng: random.Random, jobs: list[Future[CompletedProcess[str]]]
 ) -> int:
-    """One broker after the other, each started again; how many it were."""
+    """Kill one broker after the other and restart each; the number of kills."""
     kills = 0
     while not all(job.done() for job in jobs):
         broker = rng.choice(sorted(several.pids))
@@ -260,7 +262,7 @@ def kill_until_done(
 
 @pytest.mark.java
 @pytest.mark.long
-def test_java_copies_exactly_once_whichever_broker_dies(
+def test_java_copier_copies_exactly_once_during_broker_kills(
     several: Several, unique: str, java_class: JavaClass, rng: random.Random
 ) -> None:
     expected = fill(several, unique)

@@ -1,7 +1,7 @@
-"""kill -9 in transactions: what was committed is seen once and whole, what was not is not seen.
+"""Tests kill -9 in transactions: committed ones are read once and complete, others never.
 
-3 kills here; KWIRE_CRASH_ROUNDS=20 for the long form. When a kill comes follows from the run's
-seed (`--seed`). The producer is librdkafka's, which goes on with its transaction over a restart.
+There are 3 kills; KWIRE_CRASH_ROUNDS=20 is the long form.  The run's seed (`--seed`) determines
+their times.  The producer is librdkafka's, which continues its transaction after a restart.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ TOPIC = "transactions"
 PARTITIONS = 4
 RECORDS = 8  # of a transaction, in turn to each partition
 LIFE_S = (0.2, 1.0)
-"""How long a broker lives under load before it is killed."""
+"""Seconds that a broker runs under load before it is killed."""
 RECOVERY_S_MAX = 240.0
 
 
 class Transactions:
-    """One transaction after the other, every third aborted; what became of each is kept."""
+    """Runs one transaction after the other, aborts every third, and keeps their outcomes."""
 
     def __init__(self, bootstrap: str) -> None:
         self._settings = {
@@ -43,7 +43,7 @@ class Transactions:
         self.committed: set[int] = set()
         self.aborted: set[int] = set()
         self.doubtful: set[int] = set()
-        """Whether the end was carried out could not be learned."""
+        """Transactions whose outcome is unknown."""
         self.failure: BaseException | None = None
 
     def _new_producer(self) -> Producer:
@@ -100,19 +100,19 @@ def reader(bootstrap: str, isolation: str = "read_committed") -> Consumer:
 
 
 def ends(bootstrap: str, isolation: str) -> list[int]:
-    """Up to where each partition can be read."""
+    """The end offset of each partition at an isolation level."""
     consumer = reader(bootstrap, isolation)
-    found = []
+    offsets_by_partition = []
     for index in range(PARTITIONS):
         offsets = consumer.get_watermark_offsets(TopicPartition(TOPIC, index), RECOVERY_S_MAX)
         assert offsets is not None
-        found.append(offsets[1])
+        offsets_by_partition.append(offsets[1])
     consumer.close()
-    return found
+    return offsets_by_partition
 
 
 def read(bootstrap: str) -> Counter[int]:
-    """How often each transaction's number is seen by a reader of committed records."""
+    """How often a reader of committed records gets each transaction's number."""
     consumer = reader(bootstrap)
     consumer.assign([TopicPartition(TOPIC, index, 0) for index in range(PARTITIONS)])
     seen: Counter[int] = Counter()
@@ -130,7 +130,9 @@ def read(bootstrap: str) -> Counter[int]:
     return seen
 
 
-def test_transactions_are_whole_over_kills(broker: BrokerProcess, rng: random.Random) -> None:
+def test_transactions_are_complete_or_absent_after_kills(
+    broker: BrokerProcess, rng: random.Random
+) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(RECOVERY_S_MAX)
     transactions = Transactions(broker.bootstrap)

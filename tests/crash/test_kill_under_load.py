@@ -1,8 +1,8 @@
-"""kill -9 under load: what was acknowledged is there once and in order, offsets never go back.
+"""Tests kill -9 under load: acknowledged records occur once, in order; offsets never decrease.
 
-3 kills here; KWIRE_CRASH_ROUNDS=20 for the long form. When a kill comes follows from the run's
-seed (`--seed`). Producers and the consumer are librdkafka's, so that their retries and their
-sequence numbers are judged too; the end is read with this project's own codecs.
+There are 3 kills; KWIRE_CRASH_ROUNDS=20 is the long form.  The run's seed (`--seed`) determines
+their times.  Producers and the consumer are librdkafka's, so that the test includes their retries
+and sequence numbers; the final log is read with this project's own codecs.
 """
 
 from __future__ import annotations
@@ -36,31 +36,33 @@ TOPIC = "crash"
 GROUP = "crash-group"
 PARTITIONS = 3
 CODECS = ("none", "lz4", "zstd")
-"""One producer each."""
+"""Codecs of the producers, one for each."""
 
 SEGMENT_SIZE_BYTES = 1 << 20
-"""The smallest that Kafka allows: kills come before, while and after segments roll."""
+"""The smallest value that Kafka allows, so that kills come before, during and after rolls."""
 
 RECORDS_A_STEP = 20
 STEP_S = 0.005
-"""12,000 records a second from three producers: load, but no more than a kill can lose."""
+"""Three producers write 12,000 records a second; records not acknowledged yet stay few."""
 
 RECOVERY_S_MAX = 240.0
-"""From start to the next acknowledgement of every producer; librdkafka waits up to 1 s at a time
-between connections."""
+"""Limit from a start to the next acknowledgement of every producer.
+
+librdkafka waits up to 1 s between connections.
+"""
 
 LIFE_S = (0.3, 1.5)
-"""How long a broker lives under load before it is killed."""
+"""Seconds that a broker runs under load before it is killed."""
 
 
 class NumberedProducer:
-    """An idempotent producer that writes 0, 1, 2... to each partition and keeps what was acked."""
+    """An idempotent producer that writes 0, 1, 2... to each partition, with acknowledgements."""
 
     def __init__(self, bootstrap: str, name: str, codec: str) -> None:
         self.name = name
         self.sent = 0  # numbers given out, the same in every partition
         self.acked: dict[int, dict[int, int]] = {index: {} for index in range(PARTITIONS)}
-        """partition -> offset -> number"""
+        """Acknowledged numbers by partition and offset."""
         self.failures: list[str] = []
         self._producer = confluent_kafka.Producer(
             {
@@ -193,7 +195,7 @@ def create_topic(broker: BrokerProcess) -> None:
 
 
 def committed_offsets(broker: BrokerProcess) -> dict[int, int]:
-    """What the coordinator says now, once it has loaded the group."""
+    """The group's committed offsets, once its coordinator has loaded it."""
     topic = OffsetFetchRequestTopic(name=TOPIC, partition_indexes=list(range(PARTITIONS)))
     request = OffsetFetchRequest(group_id=GROUP, topics=[topic])
     deadline = time.monotonic() + RECOVERY_S_MAX
@@ -202,16 +204,16 @@ def committed_offsets(broker: BrokerProcess) -> dict[int, int]:
             assert time.monotonic() < deadline, reply
             time.sleep(0.05)
     assert reply.error_code == ErrorCode.NONE
-    found = reply.topics[0].partitions
-    return {p.partition_index: p.committed_offset for p in found if p.committed_offset >= 0}
+    partitions = reply.topics[0].partitions
+    return {p.partition_index: p.committed_offset for p in partitions if p.committed_offset >= 0}
 
 
 def read_partition(link: Connection, partition: int) -> dict[int, bytes]:
-    """Offset -> value of all of a partition, every CRC checked; offsets must have no gap."""
-    found: dict[int, bytes] = {}
+    """All values of a partition by offset; CRCs are checked, and offsets must have no gap."""
+    values: dict[int, bytes] = {}
     while True:
         wanted = FetchPartition(
-            partition=partition, fetch_offset=len(found), partition_max_bytes=1 << 20
+            partition=partition, fetch_offset=len(values), partition_max_bytes=1 << 20
         )
         request = FetchRequest(max_wait_ms=0, topics=[FetchTopic(topic=TOPIC, partitions=[wanted])])
         [result] = link.call(request, version_max=12).responses[0].partitions
@@ -220,12 +222,12 @@ def read_partition(link: Connection, partition: int) -> dict[int, bytes]:
         for position, header in iter_batches(data):
             check_crc(data, position, header)
             for record in records(data, position):
-                assert record.offset == len(found)
+                assert record.offset == len(values)
                 assert record.value is not None
-                found[record.offset] = record.value
-        if len(found) == result.high_watermark:
-            return found
-        assert data, f"partition {partition} ends at {len(found)}, not {result.high_watermark}"
+                values[record.offset] = record.value
+        if len(values) == result.high_watermark:
+            return values
+        assert data, f"partition {partition} ends at {len(values)}, not {result.high_watermark}"
 
 
 @contextmanager
@@ -241,7 +243,7 @@ def at_work(work: Callable[[threading.Event], None], name: str) -> Iterator[None
 
 
 def wait_for_progress(producers: list[NumberedProducer], committer: Committer) -> None:
-    """Every producer gets something acknowledged, and the group commits, that was not before."""
+    """Wait until every producer gets a new acknowledgement, and the group commits a new offset."""
     counts: dict[str, Callable[[], int]] = {
         **{producer.name: partial(getattr, producer, "acked_count") for producer in producers},
         "the committer": lambda: committer.commits,
@@ -258,7 +260,7 @@ def wait_for_progress(producers: list[NumberedProducer], committer: Committer) -
 def kill_and_judge_offsets(
     broker: BrokerProcess, committer: Committer, floor: dict[int, int]
 ) -> dict[int, int]:
-    """One crash; the committed offsets after it, which must not be below any seen before."""
+    """Kill the broker once; the committed offsets after it, which must not have decreased."""
     broker.kill()
     acknowledged = dict(committer.committed)
     broker.start()
@@ -269,7 +271,7 @@ def kill_and_judge_offsets(
 
 
 def check_logs(broker: BrokerProcess, producers: list[NumberedProducer]) -> int:
-    """Every record is there once, in order, at the offset it was acknowledged with."""
+    """Check that every record occurs once, in order, at its acknowledged offset."""
     total = 0
     for partition in range(PARTITIONS):
         with closing(connect(broker)) as link:
@@ -288,7 +290,7 @@ def check_logs(broker: BrokerProcess, producers: list[NumberedProducer]) -> int:
 
 
 @pytest.mark.slow
-def test_nothing_acknowledged_is_lost_by_kill_9(broker: BrokerProcess, rng: random.Random) -> None:
+def test_kill_loses_no_acknowledged_record(broker: BrokerProcess, rng: random.Random) -> None:
     create_topic(broker)
     producers = [NumberedProducer(broker.bootstrap, f"producer-{codec}", codec) for codec in CODECS]
     committer = Committer(broker.bootstrap)

@@ -1,9 +1,9 @@
-"""What `docker compose up` does with a file of docker/, with a network namespace per container.
+"""Runs a compose file of docker/ as `docker compose up` does, in network namespaces.
 
 `python -m tests.docker.compose_up FILE FOLDER` enters namespaces of its own, starts each service of
-the file, asks the brokers as the file's readers would, and ends everything.  Each broker is the
-image's entry point with the file's variables and no others.  It has a host name of its own, and an
-empty /var/lib/kafka/data.  Published ports are forwarded from localhost, as Docker does it.
+the file, uses the brokers as the file's readers would, and ends everything.  Each broker is the
+image's entry point with only the file's variables.  It has its own host name and an empty
+/var/lib/kafka/data.  Published ports are forwarded from localhost, as Docker does.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Service = Mapping[str, Any]
 
 
 def name_hosts(hosts: Mapping[str, Host], folder: Path) -> None:
-    """Have each service's name resolve to its address, in this mount namespace alone."""
+    """Make each service's name resolve to its address, in this mount namespace only."""
     lines = ["127.0.0.1 localhost", *(f"{host.address} {name}" for name, host in hosts.items())]
     file = folder / "hosts"
     file.write_text("".join(f"{line}\n" for line in lines))
@@ -67,7 +67,7 @@ def environment_of(service: Service) -> dict[str, str]:
 
 @contextmanager
 def zookeeper(host: Host, folder: Path) -> Iterator[None]:
-    """At the port of the official image."""
+    """Run a ZooKeeper at the port of the official image."""
     settings = {"forceSync": "no", "clientPort": str(ZOOKEEPER_PORT)}
     process = ZooKeeperProcess(folder / "zookeeper", settings, host=host)
     process.port = ZOOKEEPER_PORT
@@ -76,7 +76,7 @@ def zookeeper(host: Host, folder: Path) -> Iterator[None]:
 
 
 def run(command: list[str], host: Host | None, environment: Mapping[str, str]) -> str:
-    """What a command prints in that container, or on the machine; it must end with status 0."""
+    """The output of a command in that container, or on the machine; its status must be 0."""
     launcher = () if host is None else host.launcher
     done = subprocess.run(
         [*launcher, *command], env=environment, capture_output=True, text=True, timeout=WAIT_S
@@ -86,7 +86,7 @@ def run(command: list[str], host: Host | None, environment: Mapping[str, str]) -
 
 
 def wait_until_healthy(service: Service, host: Host) -> None:
-    """By the health check of the image."""
+    """Wait until the health check of the image succeeds."""
     deadline = time.monotonic() + WAIT_S
     command = [*host.launcher, "kwire", "ping", "--container"]
     while subprocess.run(command, env=environment_of(service), capture_output=True).returncode:
@@ -98,8 +98,8 @@ async def publish(services: Mapping[str, Service], hosts: Mapping[str, Host]) ->
     """Forward the published ports from localhost, until cancelled."""
     async with trio.open_nursery() as nursery:
         for name, service in services.items():
-            for each in service.get("ports", ()):
-                outside, inside = each.split(":")
+            for mapping in service.get("ports", ()):
+                outside, inside = mapping.split(":")
                 target = hosts[name].address, int(inside)
 
                 async def forward(
@@ -124,9 +124,9 @@ async def copy(source: trio.SocketStream, target: trio.SocketStream) -> None:
 
 
 def ask_brokers(services: Mapping[str, Service], hosts: Mapping[str, Host]) -> None:
-    """From this machine by the published ports, and from a container by the services' names.
+    """Produce and consume from this machine by the published ports, and from a container by name.
 
-    Clients know one address of each broker and go on to those that it advertises.
+    Clients get one address of each broker, and then use those that it advertises.
     """
     brokers = {name: of for name, of in services.items() if "ports" in of}
     for name, service in brokers.items():
@@ -143,8 +143,8 @@ def ask_brokers(services: Mapping[str, Service], hosts: Mapping[str, Host]) -> N
     )
     consume = ["kwire", "consume", "t", "--from-beginning", "--exit", "-b"]
     for where, bootstrap in ((None, from_machine), (container, from_container)):
-        said = run([*consume, bootstrap], where, IN_IMAGE)
-        assert said == "from-machine\nfrom-container\n", said
+        output = run([*consume, bootstrap], where, IN_IMAGE)
+        assert output == "from-machine\nfrom-container\n", output
     print(run(["kwire", "topics", "describe", "t", "-b", from_machine], None, IN_IMAGE))
     for name, service in services.items():
         if "profiles" in service:  # docker compose run --rm NAME

@@ -1,4 +1,4 @@
-"""The compose files give brokers settings that exist, and clients addresses that are published."""
+"""Tests that compose files have valid settings, and advertise published addresses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def parsed(path: Path) -> dict[str, Any]:
 
 def brokers(name: str) -> dict[str, dict[str, Any]]:
     services = parsed(DOCKER / name)["services"]
-    return {each: of for each, of in services.items() if "KAFKA_LISTENERS" in str(of)}
+    return {name: text for name, text in services.items() if "KAFKA_LISTENERS" in str(text)}
 
 
 def config_of(service: dict[str, Any], folder: Path) -> BrokerConfig:
@@ -30,33 +30,38 @@ def config_of(service: dict[str, Any], folder: Path) -> BrokerConfig:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_settings_are_known_and_addresses_published(name: str, tmp_path: Path) -> None:
+def test_compose_settings_are_known_and_addresses_published(name: str, tmp_path: Path) -> None:
     published: list[str] = []
     for service, of in brokers(name).items():
         config = config_of(of, tmp_path)
         assert config.notes == ()
         assert config.without_effect() == []
-        told = {each.listener: (each.host, each.port) for each in config.advertised_listeners}
+        advertised = {
+            endpoint.listener: (endpoint.host, endpoint.port)
+            for endpoint in config.advertised_listeners
+        }
         (port,) = of["ports"]
         outside, inside = port.split(":")
-        assert told["HOST"] == ("localhost", int(outside))
-        assert int(inside) in {each.port for each in config.listeners}
-        assert told["DOCKER"] == (service, 19092)
+        assert advertised["HOST"] == ("localhost", int(outside))
+        assert int(inside) in {listener.port for listener in config.listeners}
+        assert advertised["DOCKER"] == (service, 19092)
         assert config.inter_broker_listener_name == "DOCKER"
         published.append(outside)
     assert len(set(published)) == len(published) > 0
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_volumes_are_declared_and_everyones_own(name: str) -> None:
+def test_compose_volumes_are_declared_and_not_shared(name: str) -> None:
     file = parsed(DOCKER / name)
     used = [
-        each.split(":")[0] for of in file["services"].values() for each in of.get("volumes", [])
+        volume.split(":")[0]
+        for service in file["services"].values()
+        for volume in service.get("volumes", [])
     ]
     assert sorted(used) == sorted(file["volumes"])
 
 
-def test_the_cluster_is_three_brokers_on_one_zookeeper(tmp_path: Path) -> None:
+def test_compose_cluster_has_three_brokers_on_one_zookeeper(tmp_path: Path) -> None:
     configs = [config_of(of, tmp_path) for of in brokers("cluster.yaml").values()]
     assert [config.node_id for config in configs] == [1, 2, 3]
     assert {config.broker_rack for config in configs} == {"a", "b", "c"}
@@ -76,19 +81,19 @@ SERVICE_KEYS = {
     "restart",
     "volumes",
 }
-"""Those of the Compose specification that these files use; docker compose refuses others."""
+"""Keys of the Compose specification that these files use; docker compose refuses unknown ones."""
 ZOOKEEPER_VOLUMES = {"/data", "/datalog"}
 """The volumes that the official zookeeper image declares: snapshots, and the transaction log."""
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_services_have_known_keys_and_wait_for_services_that_exist(name: str) -> None:
+def test_compose_services_have_known_keys_and_dependencies(name: str) -> None:
     services = parsed(DOCKER / name)["services"]
     for of in services.values():
         assert of.keys() <= SERVICE_KEYS
         assert set(of.get("depends_on", ())) <= services.keys()
 
 
-def test_zookeeper_keeps_its_data_in_the_volumes_of_its_image() -> None:
+def test_compose_zookeeper_stores_data_in_the_volumes_of_its_image() -> None:
     volumes = parsed(DOCKER / "cluster.yaml")["services"]["zookeeper"]["volumes"]
-    assert {each.split(":")[1] for each in volumes} == ZOOKEEPER_VOLUMES
+    assert {volume.split(":")[1] for volume in volumes} == ZOOKEEPER_VOLUMES

@@ -1,4 +1,4 @@
-"""The compose files serve clients when their services really run, each as a container would."""
+"""Tests that the services of each compose file serve clients, in namespaces for containers."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ TIMEOUT_S = 600
 
 pytestmark = pytest.mark.slow
 MARKS = {"cluster.yaml": [pytest.mark.java, pytest.mark.long]}
-"""What needs a ZooKeeper takes Java, and too long for every change."""
+"""Files with a ZooKeeper need Java, and take too long for every change."""
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=MARKS.get(name, [])) for name in FILES])
 def test_services_of_the_compose_file_answer_clients(name: str, tmp_path: Path) -> None:
-    """tests/docker/compose_up.py says what stands for Docker."""
+    """tests/docker/compose_up.py stands for Docker."""
     probe = subprocess.run([*own_namespaces(), "ip", "rule"], capture_output=True, text=True)
     if probe.returncode:
         pytest.skip(f"NOT TESTED: no network namespaces here: {probe.stderr.strip()}")

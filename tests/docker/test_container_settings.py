@@ -1,4 +1,4 @@
-"""The image takes its settings as the apache/kafka image does."""
+"""Tests that the image reads its settings as the apache/kafka image does."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def configured(
     return load(*container_settings(environ or {}, overrides or {}, mounted))
 
 
-def told(config: BrokerConfig) -> list[str]:
+def advertised(config: BrokerConfig) -> list[str]:
     return [f"{e.listener}://{e.host}:{e.port}" for e in config.advertised_listeners]
 
 
@@ -30,10 +30,13 @@ def bound(config: BrokerConfig) -> list[str]:
     return [f"{e.listener}://{e.host}:{e.port}" for e in config.listeners]
 
 
-def test_told_nothing(tmp_path: Path) -> None:
-    """As the server.properties in Apache Kafka's image: port 9092, for clients on the host."""
+def test_image_without_settings_listens_on_9092(tmp_path: Path) -> None:
+    """The defaults are those of Apache Kafka's image: port 9092, for clients on the host."""
     config = configured(tmp_path, environ={"PATH": "/bin"})
-    assert (bound(config), told(config)) == (["PLAINTEXT://:9092"], ["PLAINTEXT://localhost:9092"])
+    assert (bound(config), advertised(config)) == (
+        ["PLAINTEXT://:9092"],
+        ["PLAINTEXT://localhost:9092"],
+    )
     assert config.log_dirs == (DATA_DIR,)
     assert (config.node_id, config.offsets_topic_replication_factor) == (1, 1)
 
@@ -47,17 +50,17 @@ def test_told_nothing(tmp_path: Path) -> None:
         ("KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR", "offsets_topic_replication_factor", 5),
     ],
 )
-def test_variables(tmp_path: Path, variable: str, name: str, value: int) -> None:
+def test_variable_sets_a_config(tmp_path: Path, variable: str, name: str, value: int) -> None:
     assert getattr(configured(tmp_path, environ={variable: str(value)}), name) == value
 
 
-def test_a_mounted_file(tmp_path: Path) -> None:
+def test_mounted_file_sets_configs(tmp_path: Path) -> None:
     config = configured(tmp_path, "num.partitions=3\nlog.dirs=/elsewhere\nnode.id=4\n")
     assert (config.num_partitions, config.log_dirs) == (3, ("/elsewhere",))
     assert config.node_id == 4
 
 
-def test_variables_go_before_the_file_and_options_before_both(tmp_path: Path) -> None:
+def test_variables_override_the_file_and_options_override_both(tmp_path: Path) -> None:
     file = "num.partitions=3\nlog.retention.hours=3\nmin.insync.replicas=3\n"
     environ = {"KAFKA_NUM_PARTITIONS": "4", "KAFKA_LOG_RETENTION_HOURS": "4"}
     config = configured(tmp_path, file, environ, {"num.partitions": "5"})
@@ -65,22 +68,22 @@ def test_variables_go_before_the_file_and_options_before_both(tmp_path: Path) ->
     assert config.min_insync_replicas == 3
 
 
-def test_an_empty_file_is_none(tmp_path: Path) -> None:
-    assert told(configured(tmp_path, "# nothing\n")) == ["PLAINTEXT://localhost:9092"]
+def test_empty_file_has_no_effect(tmp_path: Path) -> None:
+    assert advertised(configured(tmp_path, "# nothing\n")) == ["PLAINTEXT://localhost:9092"]
 
 
-def test_listeners_follow_from_the_advertised_ones(tmp_path: Path) -> None:
+def test_listeners_follow_from_advertised_ones(tmp_path: Path) -> None:
     environ = {
         "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://kafka:9092,HOST://[::1]:29092",
         "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "PLAINTEXT:PLAINTEXT,HOST:PLAINTEXT",
     }
     config = configured(tmp_path, environ=environ)
     assert bound(config) == ["PLAINTEXT://0.0.0.0:9092", "HOST://0.0.0.0:29092"]
-    assert told(config) == ["PLAINTEXT://kafka:9092", "HOST://::1:29092"]
+    assert advertised(config) == ["PLAINTEXT://kafka:9092", "HOST://::1:29092"]
 
 
-def test_what_testcontainers_sets(tmp_path: Path) -> None:
-    """The variables of its Kafka module, whose image this one can stand in for."""
+def test_variables_of_testcontainers_are_accepted(tmp_path: Path) -> None:
+    """The variables of its Kafka module, whose image this one can replace."""
     environ = {
         "CLUSTER_ID": "4L6g3nShT-eMCtK--X86sw",
         "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://localhost:32771,BROKER://a1b2c3:9093",
@@ -102,18 +105,18 @@ def test_what_testcontainers_sets(tmp_path: Path) -> None:
     }
     config = configured(tmp_path, environ=environ)
     assert bound(config) == ["PLAINTEXT://:9092", "BROKER://:9093"]
-    assert told(config) == ["PLAINTEXT://localhost:32771", "BROKER://a1b2c3:9093"]
+    assert advertised(config) == ["PLAINTEXT://localhost:32771", "BROKER://a1b2c3:9093"]
     assert config.offsets_topic_num_partitions == 1
     assert not any("unknown" in note for note in config.notes)
 
 
-def test_in_a_cluster_kafkas_defaults_hold(tmp_path: Path) -> None:
+def test_cluster_has_kafkas_default_replication(tmp_path: Path) -> None:
     config = configured(tmp_path, environ={"KAFKA_ZOOKEEPER_CONNECT": "zk:2181"})
     assert config.offsets_topic_replication_factor == 3
     assert config.log_dirs == (DATA_DIR,)
 
 
-def test_what_is_meant_for_the_jvm_is_no_setting(tmp_path: Path) -> None:
+def test_variables_for_the_jvm_are_ignored(tmp_path: Path) -> None:
     environ = {"KAFKA_HEAP_OPTS": "-Xmx1g", "KAFKA_OPTS": "-Dx=y", "KAFKA_VERSION": "4.3.1"}
-    assert told(configured(tmp_path, environ=environ)) == ["PLAINTEXT://localhost:9092"]
+    assert advertised(configured(tmp_path, environ=environ)) == ["PLAINTEXT://localhost:9092"]
     assert configured(tmp_path, environ=environ).notes == ()

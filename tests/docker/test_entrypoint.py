@@ -1,4 +1,4 @@
-"""What the container runs, without a container."""
+"""Tests the image's commands without a container."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Start = Callable[[dict[str, str]], subprocess.Popen[str]]
 
 
 def environ_with(settings: dict[str, str]) -> dict[str, str]:
-    """This process' variables less Kafka's, and `settings`; `kwire` is on PATH as in the image."""
+    """This process' variables without Kafka's, with `settings`, and with `kwire` on PATH."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("KAFKA_")}
     path = f"{Path(sys.executable).parent}{os.pathsep}{own.get('PATH', '')}"
     return {**own, "PATH": path, **settings}
@@ -27,7 +27,7 @@ def environ_with(settings: dict[str, str]) -> dict[str, str]:
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Run the image's command with these variables until the broker is ready."""
+    """A function that runs the image's command with variables until the broker is ready."""
     running: list[subprocess.Popen[str]] = []
 
     def run(settings: dict[str, str]) -> subprocess.Popen[str]:
@@ -44,18 +44,18 @@ def start() -> Iterator[Start]:
         process.communicate()
 
 
-def said_until_ready(process: subprocess.Popen[str]) -> str:
-    """What is logged up to the line that Testcontainers' Kafka module waits for."""
+def log_until_ready(process: subprocess.Popen[str]) -> str:
+    """The log up to the line for which Testcontainers' Kafka module waits."""
     assert process.stderr is not None
-    said = ""
+    log = ""
     for line in process.stderr:
-        said += line
+        log += line
         if "Transitioning from RECOVERY to RUNNING" in line:
-            return said
-    raise AssertionError(said)
+            return log
+    raise AssertionError(log)
 
 
-def test_variables_make_a_broker(start: Start, tmp_path: Path) -> None:
+def test_entrypoint_starts_a_broker_from_variables(start: Start, tmp_path: Path) -> None:
     port = free_port()
     settings = {
         "CLUSTER_ID": "4L6g3nShT-eMCtK--X86sw",
@@ -67,7 +67,7 @@ def test_variables_make_a_broker(start: Start, tmp_path: Path) -> None:
         "KAFKA_HEAP_OPTS": "-Xmx1g",
     }
     process = start(settings)
-    assert "unknown setting" not in said_until_ready(process)
+    assert "unknown setting" not in log_until_ready(process)
     with Cluster(f"127.0.0.1:{port}", timeout_s=60) as cluster:
         assert len(cluster.topic("created", create=True).partitions) == 3
         assert cluster.cluster_id == "4L6g3nShT-eMCtK--X86sw"
@@ -81,7 +81,7 @@ def test_variables_make_a_broker(start: Start, tmp_path: Path) -> None:
     assert process.wait(120) == 0
 
 
-def test_the_health_check_fails_where_nobody_answers() -> None:
+def test_health_check_fails_without_a_broker() -> None:
     settings = {"KAFKA_LISTENERS": f"PLAINTEXT://127.0.0.1:{free_port()}"}
     done = subprocess.run(
         [sys.executable, "-m", "kwire.cli", "ping", "--container"],
@@ -93,8 +93,8 @@ def test_the_health_check_fails_where_nobody_answers() -> None:
 @pytest.mark.parametrize(
     ("level", "is_logged"), [("", True), ("INFO", True), ("WARN", False), ("ERROR", False)]
 )
-def test_log_level(tmp_path: Path, level: str, is_logged: bool) -> None:
-    """By Log4j's names; an unusable setting ends the start at once here."""
+def test_log_level_is_set_by_its_log4j_name(tmp_path: Path, level: str, is_logged: bool) -> None:
+    """The levels have Log4j's names; an invalid setting ends the start at once here."""
     settings = {
         "KAFKA_LOG4J_ROOT_LOGLEVEL": level,
         "KAFKA_LISTENERS": "PLAINTEXT://no-such-host.invalid:9092",

@@ -1,4 +1,4 @@
-"""`make image`: which builder is called how, and, where that can be, the image itself."""
+"""Tests `make image`: the builder and its arguments, and the image itself if possible."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "docker" / "build"
 
 BASE_IMAGE = os.environ.get("KWIRE_BASE_IMAGE")
-"""An image with Python 3.11+ that buildah has or can pull; the real build is tested on it."""
+"""An image with Python 3.11+ that buildah has or can pull, for a test of the real build."""
 
 
 def built_with(tmp_path: Path, builders: dict[str, int], **environ: str) -> list[str]:
-    """What `docker/build` prints, where only these builders are, each answering with a status."""
+    """The output of `docker/build` with only these builders, each with its exit status."""
     tools = tmp_path / "bin"
     tools.mkdir()
     for name in ("sh", "dirname"):
@@ -39,23 +39,23 @@ def built_with(tmp_path: Path, builders: dict[str, int], **environ: str) -> list
     return [*done.stdout.splitlines(), *done.stderr.splitlines(), str(done.returncode)]
 
 
-def test_docker_is_taken_where_it_runs(tmp_path: Path) -> None:
-    said = built_with(tmp_path, {"docker": 0, "buildah": 0})
-    assert said[0] == "docker/build: docker builds kwire on python:3.12-slim"
-    assert said[1].startswith("docker build --file docker/Dockerfile --tag kwire ")
+def test_image_is_built_with_docker_if_it_runs(tmp_path: Path) -> None:
+    output = built_with(tmp_path, {"docker": 0, "buildah": 0})
+    assert output[0] == "docker/build: docker builds kwire on python:3.12-slim"
+    assert output[1].startswith("docker build --file docker/Dockerfile --tag kwire ")
 
 
-def test_buildah_where_docker_has_no_daemon(tmp_path: Path) -> None:
+def test_image_is_built_with_buildah_if_docker_has_no_daemon(tmp_path: Path) -> None:
     options = {"BASE_IMAGE": "base:1", "IMAGE": "mine", "BUILD_OPTIONS": "--isolation chroot"}
-    said = built_with(tmp_path, {"docker": 1, "buildah": 0}, **options)
-    assert said[0] == "docker/build: buildah builds mine on base:1"
-    assert said[1].startswith("buildah build --format docker ")
-    assert said[1].endswith("--build-arg BASE_IMAGE=base:1 --isolation chroot .")
+    output = built_with(tmp_path, {"docker": 1, "buildah": 0}, **options)
+    assert output[0] == "docker/build: buildah builds mine on base:1"
+    assert output[1].startswith("buildah build --format docker ")
+    assert output[1].endswith("--build-arg BASE_IMAGE=base:1 --isolation chroot .")
 
 
-def test_no_builder_is_told(tmp_path: Path) -> None:
-    said = built_with(tmp_path, {})
-    assert said == [
+def test_image_build_without_a_builder_says_what_to_install(tmp_path: Path) -> None:
+    output = built_with(tmp_path, {})
+    assert output == [
         "docker/build: no running docker, no podman and no buildah here: one of them is needed",
         "1",
     ]
@@ -71,11 +71,11 @@ def container() -> Iterator[str]:
     name = f"kwire-test-{uuid.uuid4().hex[:8]}"
     environ = {**os.environ, "BUILDER": "buildah", "BASE_IMAGE": BASE_IMAGE, "IMAGE": name}
     subprocess.run([BUILD], env=environ, check=True, timeout=1200)
-    made = subprocess.run(
+    created = subprocess.run(
         ["buildah", "from", "--pull-never", name], capture_output=True, text=True, check=True
     )
-    yield made.stdout.strip()
-    subprocess.run(["buildah", "rm", made.stdout.strip()], check=False, capture_output=True)
+    yield created.stdout.strip()
+    subprocess.run(["buildah", "rm", created.stdout.strip()], check=False, capture_output=True)
     subprocess.run(["buildah", "rmi", name], check=False, capture_output=True)
 
 
@@ -85,7 +85,7 @@ def in_container(container: str, settings: dict[str, str], *command: str) -> lis
 
 
 @pytest.mark.slow
-def test_the_image_runs_a_broker_for_an_ordinary_user(container: str) -> None:
+def test_image_runs_a_broker_as_an_ordinary_user(container: str) -> None:
     port = free_port()
     address = f"PLAINTEXT://127.0.0.1:{port}"
     settings = {"KAFKA_LISTENERS": address, "KAFKA_ADVERTISED_LISTENERS": address}

@@ -1,4 +1,4 @@
-"""The recipes of docker/README.md give clients the addresses that they say."""
+"""Tests that the recipes of docker/README.md advertise the addresses that they state."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ TOLD = {
     "Clients on other machines": ["PLAINTEXT://build-7.example:9092"],
     "Continuous integration, where the job is a container too": ["PLAINTEXT://localhost:9092"],
 }
-"""What clients are told, by the recipe's name; the last has no settings of its own."""
+"""The advertised addresses by the recipe's name; the last one has no settings."""
 
 
 def recipes() -> dict[str, str]:
-    """Each recipe's text by its name, which stands in bold at the beginning of a line."""
+    """Each recipe's text by its name, which is in bold at the beginning of a line."""
     _, _, text = README.read_text().partition("## Which address do clients use?")
     text = text.partition("| what a client does |")[0]
     parts = re.split(r"^\*\*([^*]+?)\.?\*\*", text, flags=re.MULTILINE)
@@ -37,14 +37,14 @@ def config_of(recipe: str, folder: Path) -> BrokerConfig:
     return load(*container_settings(environ, {}, folder / "server.properties"))
 
 
-def test_each_recipe_is_here() -> None:
+def test_every_recipe_of_the_readme_is_tested() -> None:
     assert recipes().keys() == TOLD.keys()
     for text in recipes().values():
         assert len(VARIABLE.findall(text)) == text.count("KAFKA_"), f"not all is read of {text}"
 
 
 @pytest.mark.parametrize("name", TOLD)
-def test_what_clients_are_told(name: str, tmp_path: Path) -> None:
+def test_recipe_advertises_its_addresses(name: str, tmp_path: Path) -> None:
     config = config_of(recipes()[name], tmp_path)
     assert [f"{e.listener}://{e.host}:{e.port}" for e in config.advertised_listeners] == TOLD[name]
     assert all(listener.host in ("", "0.0.0.0") for listener in config.listeners)

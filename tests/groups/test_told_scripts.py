@@ -174,12 +174,12 @@ class ToldScript:
         command, *words = line.split()
         own = getattr(self, "_" + command.replace("-", "_"), None)
         if own is None:
-            self.script.give(line)
+            self.script.send(line)
             lines: list[str] = []
         else:
             plain = [word for word in words if "=" not in word]
             lines = own(plain, dict(word.split("=", 1) for word in words if "=" in word)) or []
-        lines += [f"{name}: {self._say(reply)}" for name, reply in self.script.heard()]
+        lines += [f"{name}: {self._say(reply)}" for name, reply in self.script.messages()]
         self._check_log()
         return [*lines, *self._happened()]
 

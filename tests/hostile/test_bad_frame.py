@@ -1,4 +1,4 @@
-"""One bad frame ends its own connection, and nothing before it is lost."""
+"""Tests that a bad frame closes its connection after earlier requests are answered."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BAD_FRAMES = {
 
 
 def all_replies(broker: BrokerProcess, sent: bytes) -> bytes:
-    """Everything that comes back until the broker closes the connection."""
+    """All bytes that the broker sends until it closes the connection."""
     received = bytearray()
     with socket.create_connection(("127.0.0.1", broker.port), PATIENCE_S) as link:
         link.sendall(sent)
@@ -38,7 +38,7 @@ def all_replies(broker: BrokerProcess, sent: bytes) -> bytes:
 
 @pytest.mark.parametrize("name", BAD_FRAMES)
 def test_requests_before_a_bad_frame_are_answered(name: str, shared_broker: BrokerProcess) -> None:
-    """Apache Kafka answers them too: it looks at a frame once the one before it is answered."""
+    """Apache Kafka does the same, since it reads a frame after it has answered the one before."""
     received = all_replies(shared_broker, METADATA_V1 * 2 + BAD_FRAMES[name] + METADATA_V1)
     size = int.from_bytes(received[:4])
     assert len(received) == 2 * (4 + size)

@@ -1,4 +1,4 @@
-"""Clients that hold on to the broker's memory: by announcing, by not reading, by never ending."""
+"""Tests that clients cannot fill the broker's memory with large sizes or unread responses."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def memory_mb(pid: int) -> float:
 
 
 def write_and_read(link: Connection, batches: int) -> None:
-    """An honest client's round, which fails if the broker is not there for it."""
+    """Produce and fetch as a normal client, which fails if the broker does not answer."""
     value = bytes(BATCH_SIZE_BYTES)
     for _ in range(batches):
         partition = PartitionProduceData(records=build([Record(0, 0, None, value)]))
@@ -53,7 +53,7 @@ def fetch() -> FetchRequest:
     )
 
 
-def honest_client(broker: BrokerProcess, stack: ExitStack) -> Connection:
+def normal_client(broker: BrokerProcess, stack: ExitStack) -> Connection:
     link = Connection("127.0.0.1", broker.port, client_id="honest", timeout_s=60.0)
     stack.enter_context(closing(link))
     topic = CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=1)
@@ -69,9 +69,11 @@ def strangers(broker: BrokerProcess, stack: ExitStack, count: int) -> list[socke
 
 
 @pytest.mark.slow
-def test_what_is_announced_and_not_sent_takes_no_memory(broker: BrokerProcess) -> None:
+def test_announced_frame_size_takes_no_memory_before_its_bytes_arrive(
+    broker: BrokerProcess,
+) -> None:
     with ExitStack() as stack:
-        link = honest_client(broker, stack)
+        link = normal_client(broker, stack)
         before_mb = memory_mb(broker.pid)
         for stranger in strangers(broker, stack, 200):
             stranger.sendall(pack(">i", 100 * 1024 * 1024) + b"\0" * 10)
@@ -81,10 +83,10 @@ def test_what_is_announced_and_not_sent_takes_no_memory(broker: BrokerProcess) -
 
 
 @pytest.mark.slow
-def test_a_client_that_does_not_read_takes_no_memory(broker: BrokerProcess) -> None:
-    """Replies of 50 MB are on order on each connection; only the kernel's buffers may fill."""
+def test_unread_responses_take_no_memory(broker: BrokerProcess) -> None:
+    """Each connection requests responses of 50 MB; only the kernel's buffers may fill."""
     with ExitStack() as stack:
-        link = honest_client(broker, stack)
+        link = normal_client(broker, stack)
         header = RequestHeader(request_api_key=1, request_api_version=11, client_id="mute")
         request = header.encode(1) + fetch().encode(11)
         frame = pack(">i", len(request)) + request
@@ -97,9 +99,9 @@ def test_a_client_that_does_not_read_takes_no_memory(broker: BrokerProcess) -> N
         assert memory_mb(broker.pid) - before_mb < 24
 
 
-def test_a_frame_that_never_ends_holds_up_nobody(broker: BrokerProcess) -> None:
+def test_unfinished_frames_do_not_delay_other_clients(broker: BrokerProcess) -> None:
     with ExitStack() as stack:
-        link = honest_client(broker, stack)
+        link = normal_client(broker, stack)
         others = strangers(broker, stack, 50)
         frame = pack(">i", 1000) + bytes(1000)
         for index in range(20):

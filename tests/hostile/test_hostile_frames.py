@@ -1,7 +1,7 @@
-"""A broker under hostile frames: it lives on, stays small, and its honest clients notice nothing.
+"""Tests that hostile frames neither stop a broker, nor fill its memory, nor delay other clients.
 
-5,000 frames here; KWIRE_HOSTILE_FRAMES=100000 for the long form. Everything sent follows from the
-run's seed (`--seed`), only the interleaving of the connections does not.
+There are 5,000 frames; KWIRE_HOSTILE_FRAMES=100000 is the long form.  The run's seed (`--seed`)
+determines the frames, but not the order among connections.
 """
 
 from __future__ import annotations
@@ -29,38 +29,45 @@ from kwire.codecs.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from kwire.conformance.hostile.attack import Outcome, attack
+from kwire.conformance.hostile.attack import AttackOutcome, attack
 from kwire.conformance.hostile.requests import TOPICS, RequestMaker
 from kwire.testing import BrokerProcess
 
 FRAMES = int(os.environ.get("KWIRE_HOSTILE_FRAMES", "5000"))
 WARM_UP_FRAMES = 1000
-"""Before memory is measured first: every handler is imported, the topics and groups exist."""
+"""Frames before the first measurement of memory: they import every handler and create topics."""
 
 GROWTH_MB_MAX = 48
-"""What may stay: a few topics, groups, producers and 1,000 fetch sessions (their limit), and what
-the allocator keeps. A leak of 1 kB a frame would be 98 MB in the long form."""
+"""Memory that may remain in use.
+
+It holds some topics, groups, producers and 1,000 fetch sessions (their limit), and memory that the
+allocator keeps.  A leak of 1 kB for each frame would be 98 MB in the long form.
+"""
 
 PEAK_MB_MAX = 128
-"""Above the first measure at any time: 16 connections with a frame and a reply each. A length or
-count that was believed before its bytes came would be 100 MB to 2 GB at once."""
+"""Highest memory above the first measurement: 16 connections with a frame and a response each.
+
+Allocating by a length or count before its bytes arrive would take 100 MB to 2 GB at once.
+"""
 
 BUSY_S_MAX = 5.0
-"""Of the broker's processor time, between a request of the honest client and the reply, which cost
-less than a millisecond by themselves. How long that takes is the machine's affair, too."""
+"""Limit on the broker's processor time between a request of the normal client and its response.
+
+The request itself takes less than a millisecond.  Elapsed time would depend on the machine, too.
+"""
 
 PATIENCE_S = 120.0
 
 SETTLE_S = 120.0
 COMPLAINT = re.compile("unhandled|Traceback|RuntimeWarning")
-"""What a defect leaves in the log; a coroutine that was never awaited is one too."""
+"""Signs of a defect in the log; one is a coroutine that was never awaited."""
 
 STEADY_TOPIC = "steady"
 BATCH_RECORDS = 10
 
 
 def memory_mb(pid: int, what: str) -> float:
-    """VmRSS (now) or VmHWM (highest ever) of a process."""
+    """VmRSS (current) or VmHWM (highest) of a process, in MB."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith(what):
             return int(line.split()[1]) / 1024
@@ -68,7 +75,7 @@ def memory_mb(pid: int, what: str) -> float:
 
 
 def processor_s(pid: int) -> float:
-    """What a process has used so far, all its threads together."""
+    """Processor time in seconds that all threads of a process have used."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -94,10 +101,10 @@ class SteadyClient:
         self.rounds = 0
         self.slowest_s = 0.0
         self.busiest_s = 0.0
-        """Of the broker's processor time, while one request was under way."""
+        """The broker's highest processor time during one request."""
 
     def round(self) -> None:
-        """One batch written and read; AssertionError or a ClientError if anything is wrong."""
+        """Write and read one batch. Raises AssertionError or ClientError."""
         first = self.rounds * BATCH_RECORDS
         written = [
             Record(first + index, 1_700_000_000_000, b"%d" % (first + index), b"steady" * 10)
@@ -145,7 +152,7 @@ class SteadyClient:
 
 @contextmanager
 def steady_client(broker: BrokerProcess) -> Iterator[SteadyClient]:
-    """A client at work in a thread of its own; its failure is raised at the end."""
+    """A client that works in its own thread; its exception is raised at the end."""
     client = SteadyClient(broker)
     stop = threading.Event()
     failures: list[AssertionError | ClientError] = []
@@ -170,7 +177,7 @@ def steady_client(broker: BrokerProcess) -> Iterator[SteadyClient]:
 
 
 def create_topics(link: Connection) -> list[bytes]:
-    """The topics that hostile requests name, and the steady client's; the ids of the former."""
+    """Create the topics of hostile requests and of the steady client; the ids of the former."""
     wanted = [
         CreatableTopic(name=name, num_partitions=2, replication_factor=1)
         for name in (*TOPICS, STEADY_TOPIC)
@@ -180,14 +187,14 @@ def create_topics(link: Connection) -> list[bytes]:
     return [topic.topic_id for topic in reply.topics if topic.name != STEADY_TOPIC]
 
 
-def run_attack(broker: BrokerProcess, maker: RequestMaker, seed: int, frames: int) -> Outcome:
+def run_attack(broker: BrokerProcess, maker: RequestMaker, seed: int, frames: int) -> AttackOutcome:
     outcome = trio.run(attack, "127.0.0.1", broker.port, maker, random.Random(seed), frames)
     print(f"seed {seed}: {outcome}")
     return outcome
 
 
 def settle(broker: BrokerProcess, sockets: int) -> None:
-    """Wait until the broker has let go of the attackers' connections."""
+    """Wait until the broker has closed the attackers' connections."""
     deadline = time.monotonic() + SETTLE_S
     while open_sockets(broker.pid) > sockets:
         assert time.monotonic() < deadline, f"{open_sockets(broker.pid)} sockets, not {sockets}"

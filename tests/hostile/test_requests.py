@@ -1,4 +1,4 @@
-"""What the attack is made of: requests that are valid, and spoiled ones that differ from them."""
+"""Tests the generated requests: valid ones, and damaged ones that differ from them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kwire.codecs.messages import request_class
 from kwire.codecs.messages.request_header import RequestHeader
 from kwire.conformance.hostile.attack import plan
 from kwire.conformance.hostile.mutations import Attack, mutate
-from kwire.conformance.hostile.requests import LEFT_OUT, RequestMaker, Sent
+from kwire.conformance.hostile.requests import LEFT_OUT, RequestMaker, ValidRequest
 from kwire.requests.routes import ROUTES
 
 SERVED = {int(route.api_key): (route.min_version, route.max_version) for route in ROUTES}
@@ -40,16 +40,18 @@ def test_every_served_version_has_a_valid_request() -> None:
         assert message.encode(sent.version) == bytes(frame[position:])
 
 
-def test_the_same_seed_sends_the_same_frames() -> None:
+def test_same_seed_generates_the_same_frames() -> None:
     def frames(seed: int) -> list[bytes]:
         made = plan(random.Random(seed), maker(seed), 600)
-        return [item.frame if isinstance(item, Sent) else b"".join(item.pieces) for item in made]
+        return [
+            item.frame if isinstance(item, ValidRequest) else b"".join(item.pieces) for item in made
+        ]
 
     assert frames(7) == frames(7)
     assert frames(7) != frames(8)
 
 
-def test_mutations_of_every_kind_spoil_what_they_are_given() -> None:
+def test_every_mutation_changes_its_frame() -> None:
     rng = random.Random(3)
     draw = maker(3)
     kinds: Counter[str] = Counter()

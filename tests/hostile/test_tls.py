@@ -1,6 +1,6 @@
-"""Damaged handshakes and records of TLS: others are served, and nothing is unhandled.
+"""Tests that damaged TLS handshakes and records disturb no other client and raise no error.
 
-`KWIRE_HOSTILE_FRAMES` says how many connections; a few hundred if not given.
+`KWIRE_HOSTILE_FRAMES` is the number of connections, by default some hundred.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from tests.security.tls.authority import Authority
 CONNECTIONS = int(os.environ.get("KWIRE_HOSTILE_FRAMES", "300"))
 API_VERSIONS = bytes.fromhex("0000000a 0012 0000 00000000 ffff")
 PAUSE_S = 120.0
-"""How long a broker may take to answer what is sound, or to close what is not."""
+"""Limit for a broker to answer a valid request, or to close a damaged connection."""
 
 
 class Client:
-    """One side of TLS in memory, whose bytes can be damaged on their way."""
+    """A TLS client in memory, whose bytes can be damaged before they are sent."""
 
     def __init__(self, context: ssl.SSLContext, plain: socket.socket) -> None:
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -35,13 +35,13 @@ class Client:
         self.plain = plain
 
     def begin(self) -> bytes:
-        """What it says first."""
+        """The first bytes of the handshake."""
         with pytest.raises(ssl.SSLWantReadError):
             self.tls.do_handshake()
         return self._out.read()
 
     def answer(self) -> bytes:
-        """What it says once the broker has answered; the handshake is done then."""
+        """Its bytes after the broker's answer, which end the handshake."""
         while True:
             self._in.write(self.plain.recv(65536))
             try:
@@ -56,7 +56,7 @@ class Client:
 
 
 def damaged(data: bytes, rng: random.Random) -> bytes:
-    """Something else in a place or two: changed, cut, put in, said twice, or said by chance."""
+    """The data with one or two changes: bits, missing, inserted, repeated or random bytes."""
     for _ in range(rng.randint(1, 3)):
         at = rng.randrange(len(data) + 1)
         piece = data[at : at + rng.randint(1, 40)]
@@ -74,7 +74,7 @@ def damaged(data: bytes, rng: random.Random) -> bytes:
 
 
 def attack(port: int, context: ssl.SSLContext, rng: random.Random) -> None:
-    """Get as far as chance wants, and go on with what is damaged."""
+    """Perform part of a TLS connection, at random, and continue with damaged bytes."""
     with socket.create_connection(("127.0.0.1", port), PAUSE_S) as plain:
         client = Client(context, plain)
         steps: list[Callable[[], bytes]] = [
@@ -91,7 +91,7 @@ def attack(port: int, context: ssl.SSLContext, rng: random.Random) -> None:
         plain.settimeout(0.01)
         try:
             while plain.recv(65536):
-                """An alert, replies to what came before the damage."""
+                """Reads an alert, or responses to requests before the damage."""
         except OSError:
             return  # it was closed hard, or it still waits for the rest
 
@@ -105,7 +105,7 @@ def is_served(port: int, context: ssl.SSLContext) -> bool:
         return len(client.recv(4)) > 0
 
 
-async def test_damaged_tls(
+async def test_damaged_tls_disturbs_no_other_client(
     tmp_path: Path, rng: random.Random, caplog: pytest.LogCaptureFixture
 ) -> None:
     authority = Authority()
@@ -126,9 +126,9 @@ async def test_damaged_tls(
         await until(lambda: tasks() <= before)
         assert await trio.to_thread.run_sync(is_served, port, context)
     assert "unhandled" not in caplog.text
-    assert not [each for each in caplog.records if each.levelno >= logging.ERROR]
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
 def tasks() -> int:
-    """How many there are: a connection that is left over has one."""
+    """The number of tasks; a connection that was not closed has one."""
     return trio.lowlevel.current_statistics().tasks_living

@@ -15,7 +15,7 @@ from kwire.codecs.messages.sasl_authenticate import (
 )
 from kwire.codecs.messages.sasl_handshake import SaslHandshakeRequest
 from kwire.codecs.primitives import Message
-from kwire.conformance.wire.peer import Peer, Reply
+from kwire.conformance.wire.peer import ClientConnection, Reply
 from kwire.security.sasl.scram import ScramClient
 
 SCRAM: Final = "SCRAM-SHA-256"
@@ -27,7 +27,7 @@ class NotLetIn(Exception):
     """The broker refuses the user or the password."""
 
 
-def ask(peer: Peer, request: Message, version: int) -> Message:
+def ask(peer: ClientConnection, request: Message, version: int) -> Message:
     assert request.API_KEY is not None
     peer.send(request.API_KEY, version, request.encode(version))
     outcome = peer.receive(PATIENCE_S)
@@ -36,9 +36,11 @@ def ask(peer: Peer, request: Message, version: int) -> Message:
 
 
 @contextmanager
-def logged_in(port: int, user: str, password: str, mechanism: str = SCRAM) -> Iterator[Peer]:
+def logged_in(
+    port: int, user: str, password: str, mechanism: str = SCRAM
+) -> Iterator[ClientConnection]:
     """Authenticate.  Raises NotLetIn."""
-    peer = Peer(("127.0.0.1", port))
+    peer = ClientConnection(("127.0.0.1", port))
     try:
         ask(peer, SaslHandshakeRequest(mechanism), 1)
         client = ScramClient(mechanism, user, password, "kwire0nonce")

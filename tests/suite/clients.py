@@ -1,4 +1,4 @@
-"""Two stock clients behind the same few words: confluent-kafka (librdkafka) and kafka-python."""
+"""Two stock clients with the same interface: confluent-kafka (librdkafka) and kafka-python."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ TIMEOUT_S = 120.0
 
 
 class Record(NamedTuple):
-    """What is written, and what is read."""
+    """A record to write, or a record that was read."""
 
     value: bytes | None
     key: bytes | None = None
     headers: tuple[tuple[str, bytes], ...] = ()
     timestamp_ms: int | None = None
-    """None: when it is written, which is not compared."""
+    """None: the time of the write, which tests do not compare."""
 
 
 class Client(ABC):
-    """Writes, and reads without a group."""
+    """A client that writes records, and reads them without a group."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
@@ -36,19 +36,19 @@ class Client(ABC):
     def write(
         self, topic: str, records: Iterable[Record], *, compression: str = "none", acks: str = "all"
     ) -> None:
-        """All of them, acknowledged."""
+        """Write all records, and wait for their acknowledgements."""
 
     @abstractmethod
     def read(self, topic: str, partition: int, start: int, count: int) -> list[Record]:
-        """So many records from an offset on."""
+        """`count` records from an offset on."""
 
     @abstractmethod
     def offset_at(self, topic: str, partition: int, timestamp_ms: int) -> int:
-        """Of the first record of that time or later."""
+        """The offset of the first record of that time or later."""
 
     @abstractmethod
     def ends(self, topic: str, partition: int) -> tuple[int, int]:
-        """The first offset, and the one behind the last."""
+        """The offset of the first record, and the one after the last."""
 
 
 class Confluent(Client):
@@ -88,12 +88,12 @@ class Confluent(Client):
     def read(self, topic: str, partition: int, start: int, count: int) -> list[Record]:
         with self._reader() as reader:
             reader.assign([TopicPartition(topic, partition, start)])
-            return [of_confluent(each) for each in taken(reader, count)]
+            return [of_confluent(message) for message in taken(reader, count)]
 
     def offset_at(self, topic: str, partition: int, timestamp_ms: int) -> int:
         with self._reader() as reader:
-            asked = [TopicPartition(topic, partition, timestamp_ms)]
-            return int(reader.offsets_for_times(asked, TIMEOUT_S)[0].offset)
+            times = [TopicPartition(topic, partition, timestamp_ms)]
+            return int(reader.offsets_for_times(times, TIMEOUT_S)[0].offset)
 
     def ends(self, topic: str, partition: int) -> tuple[int, int]:
         with self._reader() as reader:
@@ -122,8 +122,8 @@ class KafkaPython(Client):
                 )
                 for record in records
             ]
-            for each in sent:
-                each.get(TIMEOUT_S)
+            for future in sent:
+                future.get(TIMEOUT_S)
         finally:
             producer.close()
 

@@ -1,7 +1,7 @@
-"""The broker of the suite: of kwire.testing, or Apache Kafka, started once (KWIRE_SUITE_ON=apache).
+"""The broker of the suite: kwire.testing, or Apache Kafka with KWIRE_SUITE_ON=apache.
 
-The suite is not for every change: it shows what a suite of stock clients takes on either, and that
-workers side by side have each their own (`make suite`).
+`make test` does not run this suite.  `make suite` measures how long stock clients take with either
+broker, and shows that each parallel worker has a broker of its own.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 class Subject(ABC):
-    """A broker that clients use, and that can be lost."""
+    """A broker that clients use, and that can be killed."""
 
     bootstrap: str
 
     @abstractmethod
     def lose(self) -> None:
-        """It is killed, and comes back with its data."""
+        """Kill the broker and start it again with its data."""
 
 
 class Ours(Subject):
@@ -87,7 +87,7 @@ def admin(bootstrap: str) -> AdminClient:
 
 @pytest.fixture
 def partitions() -> int:
-    """Of the test's topic; tests have it vary."""
+    """The number of partitions of the test's topic; tests override it."""
     return 1
 
 

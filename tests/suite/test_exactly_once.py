@@ -1,4 +1,4 @@
-"""Transactions: what is seen of them, offsets that go with them, and who is fenced."""
+"""Tests of transactions: isolation, committed offsets, and fencing."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ def producer(bootstrap: str, unique: str) -> Producer:
 
 
 def transactional(bootstrap: str, name: str, **settings: object) -> Producer:
-    made = Producer({"bootstrap.servers": bootstrap, "transactional.id": name, **settings})
-    made.init_transactions(TIMEOUT_S)
-    return made
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": name, **settings})
+    producer.init_transactions(TIMEOUT_S)
+    return producer
 
 
 def seen(
@@ -25,16 +25,16 @@ def seen(
     settings = {"bootstrap.servers": bootstrap, "group.id": "none", "isolation.level": isolation}
     reader = Consumer({**settings, "enable.auto.commit": False})
     reader.assign([TopicPartition(topic, 0, 0)])
-    found = [each.value() for each in taken(reader, count)]
+    values = [message.value() for message in taken(reader, count)]
     reader.close()
-    return found
+    return values
 
 
 @pytest.mark.parametrize("compression", ["none", "lz4", "zstd"])
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
 @pytest.mark.parametrize("outcome", ["commit", "abort"])
 @pytest.mark.parametrize("count", [1, 50])
-def test_who_sees_a_transaction(
+def test_isolation_level_decides_which_transactions_are_read(
     bootstrap: str,
     topic: str,
     unique: str,
@@ -62,7 +62,7 @@ def test_who_sees_a_transaction(
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 @pytest.mark.parametrize("outcome", ["commit", "abort"])
 @pytest.mark.parametrize("count", [1, 20])
-def test_offsets_go_with_the_transaction(
+def test_offsets_are_committed_with_the_transaction(
     bootstrap: str,
     topic: str,
     producer: Producer,
@@ -78,21 +78,21 @@ def test_offsets_go_with_the_transaction(
     reader.subscribe([source])
     read = taken(reader, count)
     producer.begin_transaction()
-    for each in read:
-        producer.produce(source, each.value())
+    for message in read:
+        producer.produce(source, message.value())
     position = reader.position(reader.assignment())
     producer.send_offsets_to_transaction(position, reader.consumer_group_metadata(), TIMEOUT_S)
     if outcome == "commit":
         producer.commit_transaction(TIMEOUT_S)
     else:
         producer.abort_transaction(TIMEOUT_S)
-    (found,) = reader.committed([TopicPartition(source, 0)], TIMEOUT_S)
+    (committed,) = reader.committed([TopicPartition(source, 0)], TIMEOUT_S)
     reader.close()
-    assert found.offset == (count if outcome == "commit" else -1001)
+    assert committed.offset == (count if outcome == "commit" else -1001)
 
 
 @pytest.mark.parametrize("step", ["commit", "abort"])
-def test_the_older_of_two_is_fenced(
+def test_older_producer_of_a_transactional_id_is_fenced(
     bootstrap: str, topic: str, producer: Producer, unique: str, step: str
 ) -> None:
     producer.begin_transaction()

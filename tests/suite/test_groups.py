@@ -1,4 +1,4 @@
-"""Groups: who reads what, what is left when one goes, and where the next one goes on."""
+"""Tests of groups: assignment, leaving members, and committed offsets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Member = Callable[..., Consumer]
 def member(
     request: pytest.FixtureRequest, bootstrap: str, topic: str, unique: str
 ) -> Iterator[Member]:
-    """Makes members of the test's group, who read its topic."""
+    """A function that creates members of the test's group, which read its topic."""
     members: list[Consumer] = []
 
     def make(**settings: object) -> Consumer:
@@ -36,23 +36,23 @@ def member(
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
         }
-        made = Consumer({**defaults, **PROTOCOLS[request.param], **settings})
-        made.subscribe([topic])
-        members.append(made)
-        return made
+        consumer = Consumer({**defaults, **PROTOCOLS[request.param], **settings})
+        consumer.subscribe([topic])
+        members.append(consumer)
+        return consumer
 
     yield make
-    for each in members:
-        each.close()
+    for consumer in members:
+        consumer.close()
 
 
 def settle(members: list[Consumer], partitions: int) -> list[set[int]]:
-    """Until the members have all partitions between them, each at least one."""
+    """Poll until the members have all partitions together, and each has at least one."""
     deadline = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline:
-        for each in members:
-            each.poll(0.02)
-        held = [{part.partition for part in each.assignment()} for each in members]
+        for consumer in members:
+            consumer.poll(0.02)
+        held = [{part.partition for part in consumer.assignment()} for consumer in members]
         if all(held) and sorted(chain(*held)) == list(range(partitions)):
             return held
     raise AssertionError(f"partitions are held so: {held}")
@@ -60,48 +60,52 @@ def settle(members: list[Consumer], partitions: int) -> list[set[int]]:
 
 @pytest.mark.parametrize("partitions", [2, 5])
 class TestRebalance:
-    def test_who_joins_gets_a_share(self, member: Member, partitions: int) -> None:
+    def test_joining_member_gets_partitions(self, member: Member, partitions: int) -> None:
         first = member()
         assert settle([first], partitions) == [set(range(partitions))]
         held = settle([first, member()], partitions)
         assert max(map(len, held)) - min(map(len, held)) <= 1
 
-    def test_who_leaves_gives_it_back(self, member: Member, partitions: int) -> None:
+    def test_leaving_member_gives_its_partitions_back(
+        self, member: Member, partitions: int
+    ) -> None:
         first, second = member(), member()
         settle([first, second], partitions)
         second.close()
         assert settle([first], partitions) == [set(range(partitions))]
 
 
-def test_the_next_member_goes_on(member: Member, bootstrap: str, topic: str) -> None:
+def test_next_member_starts_at_the_committed_offset(
+    member: Member, bootstrap: str, topic: str
+) -> None:
     Confluent(bootstrap).write(topic, [Record(b"%d" % number) for number in range(10)])
     first = member()
     taken(first, 6)
     first.commit(asynchronous=False)
     first.close()
-    assert [each.value() for each in taken(member(), 4)] == [b"6", b"7", b"8", b"9"]
+    assert [message.value() for message in taken(member(), 4)] == [b"6", b"7", b"8", b"9"]
 
 
-def test_what_is_not_committed_is_read_again(member: Member, bootstrap: str, topic: str) -> None:
+def test_uncommitted_records_are_read_again(member: Member, bootstrap: str, topic: str) -> None:
     Confluent(bootstrap).write(topic, [Record(b"%d" % number) for number in range(3)])
     first = member()
     assert len(taken(first, 3)) == 3
     first.close()
-    assert [each.value() for each in taken(member(), 3)] == [b"0", b"1", b"2"]
+    assert [message.value() for message in taken(member(), 3)] == [b"0", b"1", b"2"]
 
 
-def test_a_member_seeks(member: Member, bootstrap: str, topic: str) -> None:
+def test_member_reads_from_the_sought_offset(member: Member, bootstrap: str, topic: str) -> None:
     Confluent(bootstrap).write(topic, [Record(b"%d" % number) for number in range(5)])
     reader = member()
     taken(reader, 5)
     reader.seek(TopicPartition(topic, 0, 3))
-    assert [each.value() for each in taken(reader, 2)] == [b"3", b"4"]
+    assert [message.value() for message in taken(reader, 2)] == [b"3", b"4"]
 
 
-def test_what_is_committed_is_told(member: Member, bootstrap: str, topic: str) -> None:
+def test_committed_offset_is_reported(member: Member, bootstrap: str, topic: str) -> None:
     Confluent(bootstrap).write(topic, [Record(b"v")])
     reader = member()
     taken(reader, 1)
     reader.commit(asynchronous=False)
-    (found,) = reader.committed([TopicPartition(topic, 0)], TIMEOUT_S)
-    assert found.offset == 1
+    (committed,) = reader.committed([TopicPartition(topic, 0)], TIMEOUT_S)
+    assert committed.offset == 1

@@ -1,4 +1,4 @@
-"""A broker that is killed and comes back: clients go on, and nothing acknowledged is lost."""
+"""Tests that clients continue, and no acknowledged record is lost, when the broker is killed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.suite.clients import TIMEOUT_S, Client, Confluent, Record, taken, wit
 from tests.suite.conftest import Subject
 
 
-def test_what_was_acknowledged_is_there(subject: Subject, client: Client, topic: str) -> None:
+def test_acknowledged_records_survive_a_kill(subject: Subject, client: Client, topic: str) -> None:
     records = [Record(b"%d" % number) for number in range(50)]
     client.write(topic, records)
     subject.lose()
@@ -18,7 +18,7 @@ def test_what_was_acknowledged_is_there(subject: Subject, client: Client, topic:
 
 
 @pytest.mark.parametrize("idempotent", [True, False])
-def test_a_producer_goes_on(subject: Subject, topic: str, idempotent: bool) -> None:
+def test_producer_continues_after_a_kill(subject: Subject, topic: str, idempotent: bool) -> None:
     settings = {"bootstrap.servers": subject.bootstrap, "enable.idempotence": idempotent}
     producer = Producer({**settings, "message.timeout.ms": int(TIMEOUT_S * 1000)})
     producer.produce(topic, b"before")
@@ -26,12 +26,14 @@ def test_a_producer_goes_on(subject: Subject, topic: str, idempotent: bool) -> N
     subject.lose()
     producer.produce(topic, b"after")
     assert producer.flush(TIMEOUT_S) == 0
-    found = Confluent(subject.bootstrap).read(topic, 0, 0, 2)
-    assert [record.value for record in found] == [b"before", b"after"]
+    records = Confluent(subject.bootstrap).read(topic, 0, 0, 2)
+    assert [record.value for record in records] == [b"before", b"after"]
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_member_goes_on(subject: Subject, topic: str, unique: str, protocol: str) -> None:
+def test_member_continues_after_a_kill(
+    subject: Subject, topic: str, unique: str, protocol: str
+) -> None:
     client = Confluent(subject.bootstrap)
     client.write(topic, [Record(b"before")])
     settings = {"bootstrap.servers": subject.bootstrap, "group.id": unique}
@@ -41,15 +43,15 @@ def test_a_member_goes_on(subject: Subject, topic: str, unique: str, protocol: s
     reader.commit(asynchronous=False)
     subject.lose()
     client.write(topic, [Record(b"after")])
-    found = None
-    while found is None or found.error():
-        found = reader.poll(TIMEOUT_S)
-        assert found is not None
-    assert found.value() == b"after"
+    message = None
+    while message is None or message.error():
+        message = reader.poll(TIMEOUT_S)
+        assert message is not None
+    assert message.value() == b"after"
     reader.close()
 
 
-def test_a_transaction_goes_on(subject: Subject, topic: str, unique: str) -> None:
+def test_transaction_continues_after_a_kill(subject: Subject, topic: str, unique: str) -> None:
     producer = Producer({"bootstrap.servers": subject.bootstrap, "transactional.id": unique})
     producer.init_transactions(TIMEOUT_S)
     producer.begin_transaction()
@@ -57,13 +59,13 @@ def test_a_transaction_goes_on(subject: Subject, topic: str, unique: str) -> Non
     producer.flush(TIMEOUT_S)
     subject.lose()
     producer.commit_transaction(TIMEOUT_S)
-    assert [each.value for each in Confluent(subject.bootstrap).read(topic, 0, 0, 1)] == [b"v"]
+    assert [record.value for record in Confluent(subject.bootstrap).read(topic, 0, 0, 1)] == [b"v"]
 
 
-def test_settings_of_a_topic_last(subject: Subject, admin: AdminClient, unique: str) -> None:
-    made = NewTopic(unique, 2, 1, config={"retention.ms": "12345"})
-    admin.create_topics([made])[unique].result(TIMEOUT_S)
+def test_topic_configs_survive_a_kill(subject: Subject, admin: AdminClient, unique: str) -> None:
+    new_topic = NewTopic(unique, 2, 1, config={"retention.ms": "12345"})
+    admin.create_topics([new_topic])[unique].result(TIMEOUT_S)
     subject.lose()
-    asked = ConfigResource(ResourceType.TOPIC, unique)
-    found = admin.describe_configs([asked])[asked].result(TIMEOUT_S)
-    assert found["retention.ms"].value == "12345"
+    resource = ConfigResource(ResourceType.TOPIC, unique)
+    configs = admin.describe_configs([resource])[resource].result(TIMEOUT_S)
+    assert configs["retention.ms"].value == "12345"

@@ -1,4 +1,4 @@
-"""What is written is read: by whom, compressed how, of what shape, from where on."""
+"""Tests that records are read as they were written, with each client, codec and position."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SHAPES = {
 @pytest.mark.parametrize("acks", ["1", "all"])
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_what_is_written_is_read(
+def test_records_of_each_writer_and_codec_are_read(
     client: Client, topic: str, shape: str, compression: str, acks: str
 ) -> None:
     client.write(topic, SHAPES[shape], compression=compression, acks=acks)
@@ -38,29 +38,31 @@ def test_what_is_written_is_read(
     ],
     ids=["no key", "tombstone", "key", "headers", "time"],
 )
-def test_all_that_a_record_has(client: Client, topic: str, record: Record) -> None:
+def test_record_is_read_with_all_its_fields(client: Client, topic: str, record: Record) -> None:
     client.write(topic, [record])
-    (found,) = client.read(topic, 0, 0, 1)
+    (read,) = client.read(topic, 0, 0, 1)
     if record.timestamp_ms is None:
-        (found,) = without_time([found])
-    assert found == record
+        (read,) = without_time([read])
+    assert read == record
 
 
 @pytest.mark.parametrize("start", [0, 1, 57, 99])
-def test_reading_begins_anywhere(client: Client, topic: str, start: int) -> None:
+def test_reading_begins_at_any_offset(client: Client, topic: str, start: int) -> None:
     client.write(topic, [Record(b"%d" % number) for number in range(100)])
-    found = [record.value for record in client.read(topic, 0, start, 100 - start)]
-    assert found == [b"%d" % number for number in range(start, 100)]
+    values = [record.value for record in client.read(topic, 0, start, 100 - start)]
+    assert values == [b"%d" % number for number in range(start, 100)]
 
 
 @pytest.mark.parametrize(("hours", "offset"), [(-1, 0), (0, 0), (1, 1), (1.5, 2), (3, 3)])
-def test_an_offset_is_found_by_time(client: Client, topic: str, hours: float, offset: int) -> None:
+def test_offset_is_found_by_timestamp(
+    client: Client, topic: str, hours: float, offset: int
+) -> None:
     records = [Record(b"v", None, (), START_MS + hour * HOUR_MS) for hour in range(4)]
     client.write(topic, records)
     assert client.offset_at(topic, 0, START_MS + int(hours * HOUR_MS)) == offset
 
 
-def test_the_ends_of_a_topic(client: Client, topic: str) -> None:
+def test_first_and_end_offsets_are_reported(client: Client, topic: str) -> None:
     assert client.ends(topic, 0) == (0, 0)
     client.write(topic, [Record(b"1"), Record(b"2")])
     assert client.ends(topic, 0) == (0, 2)

@@ -1,4 +1,4 @@
-"""Topics and their settings, by an admin."""
+"""Tests of an admin client: topics and their configs."""
 
 from __future__ import annotations
 
@@ -34,10 +34,12 @@ SETTINGS = {
 
 
 def setting_of(admin: AdminClient, topic: str, name: str) -> str | None:
-    """None, too, where the broker has not heard of the topic yet."""
-    asked = ConfigResource(ResourceType.TOPIC, topic)
+    """The value of a config; also None if the broker does not know the topic yet."""
+    resource = ConfigResource(ResourceType.TOPIC, topic)
     try:
-        value: str | None = admin.describe_configs([asked])[asked].result(TIMEOUT_S)[name].value
+        value: str | None = (
+            admin.describe_configs([resource])[resource].result(TIMEOUT_S)[name].value
+        )
     except KafkaException as refused:
         if refused.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
             raise
@@ -54,14 +56,14 @@ def partitions_of(admin: AdminClient, topic: str) -> list[int]:
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_a_topic_with_a_setting(admin: AdminClient, unique: str, name: str) -> None:
-    made = NewTopic(unique, 1, 1, config={name: SETTINGS[name]})
-    admin.create_topics([made])[unique].result(TIMEOUT_S)
+def test_topic_is_created_with_a_config(admin: AdminClient, unique: str, name: str) -> None:
+    new_topic = NewTopic(unique, 1, 1, config={name: SETTINGS[name]})
+    admin.create_topics([new_topic])[unique].result(TIMEOUT_S)
     until(lambda: setting_of(admin, unique, name) == SETTINGS[name])
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_a_setting_is_changed_and_taken_back(admin: AdminClient, topic: str, name: str) -> None:
+def test_topic_config_is_changed_and_reset(admin: AdminClient, topic: str, name: str) -> None:
     until(lambda: setting_of(admin, topic, name) is not None)
     before = setting_of(admin, topic, name)
     for operation, expected in (
@@ -75,36 +77,42 @@ def test_a_setting_is_changed_and_taken_back(admin: AdminClient, topic: str, nam
 
 
 @pytest.mark.parametrize("wrong", [{"retention.ms": "soon"}, {"cleanup.policy": "never"}])
-def test_a_setting_that_cannot_be(admin: AdminClient, unique: str, wrong: dict[str, str]) -> None:
+def test_topic_with_an_invalid_config_is_refused(
+    admin: AdminClient, unique: str, wrong: dict[str, str]
+) -> None:
     with pytest.raises(KafkaException):
         admin.create_topics([NewTopic(unique, 1, 1, config=wrong)])[unique].result(TIMEOUT_S)
     assert unique not in admin.list_topics(timeout=TIMEOUT_S).topics
 
 
 @pytest.mark.parametrize("partitions", [1, 3])
-def test_more_partitions(admin: AdminClient, topic: str, partitions: int) -> None:
+def test_partitions_are_added_to_a_topic(admin: AdminClient, topic: str, partitions: int) -> None:
     admin.create_partitions([NewPartitions(topic, 7)])[topic].result(TIMEOUT_S)
     until(lambda: partitions_of(admin, topic) == list(range(7)))
 
 
-def test_a_topic_goes(admin: AdminClient, topic: str) -> None:
+def test_deleted_topic_disappears(admin: AdminClient, topic: str) -> None:
     admin.delete_topics([topic])[topic].result(TIMEOUT_S)
     until(lambda: topic not in admin.list_topics(timeout=TIMEOUT_S).topics)
 
 
 @pytest.mark.parametrize("before", [1, 5, 10])
-def test_records_are_deleted(admin: AdminClient, bootstrap: str, topic: str, before: int) -> None:
+def test_records_before_an_offset_are_deleted(
+    admin: AdminClient, bootstrap: str, topic: str, before: int
+) -> None:
     client = Confluent(bootstrap)
     client.write(topic, [Record(b"v")] * 10)
     end = TopicPartition(topic, 0, before)
-    found = admin.delete_records([end])
-    assert [each.result(TIMEOUT_S).low_watermark for each in found.values()] == [before]
+    futures = admin.delete_records([end])
+    assert [future.result(TIMEOUT_S).low_watermark for future in futures.values()] == [before]
     assert client.ends(topic, 0) == (before, 10)
 
 
 @pytest.mark.parametrize("spec", ["earliest", "latest"])
-def test_offsets_are_told(admin: AdminClient, bootstrap: str, topic: str, spec: str) -> None:
+def test_offsets_are_listed_by_spec(
+    admin: AdminClient, bootstrap: str, topic: str, spec: str
+) -> None:
     Confluent(bootstrap).write(topic, [Record(b"v")] * 4)
-    asked = {TopicPartition(topic, 0): getattr(OffsetSpec, spec)()}
-    (found,) = admin.list_offsets(asked).values()
-    assert found.result(TIMEOUT_S).offset == (0 if spec == "earliest" else 4)
+    specs = {TopicPartition(topic, 0): getattr(OffsetSpec, spec)()}
+    (future,) = admin.list_offsets(specs).values()
+    assert future.result(TIMEOUT_S).offset == (0 if spec == "earliest" else 4)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kwire.conformance.txn_script import Target, TransactionScript
+from kwire.conformance.txn_script import TransactionScript, TransactionTarget
 from kwire.txn.records import TransactionRecord
 from kwire.txn.transaction import (
     COMPLETE_ABORT,
@@ -102,12 +102,12 @@ class Case(NamedTuple):
     def __str__(self) -> str:
         return f"{self.standing.name}: {self.line}"
 
-    def answer(self, number: int, transactional_id: str, target: Target) -> str:
+    def answer(self, number: int, transactional_id: str, target: TransactionTarget) -> str:
         """What the request is told, and how the id stands then."""
         script = TransactionScript(target, transactional_id)
         own = FIRST_PRODUCER_ID + number * 10
         for place, name in enumerate(("own", "before", "next")):
-            script.call(name, own + place)
+            script.name_producer(name, own + place)
         (told,) = script.run(self.line)
         (after,) = script.run("describe")
         return f"{told or '-'}; {after.replace(f' timeout={TIMEOUT_MS}', '')}"

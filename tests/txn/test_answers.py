@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from kwire.codecs import batches
-from kwire.conformance.txn_script import Target
+from kwire.conformance.txn_script import TransactionTarget
 from kwire.testing import BrokerProcess
 from kwire.txn.transaction import PREPARED
 from tests.coordinators.contract.simulation import START_MS
@@ -28,7 +28,7 @@ PREFIX = "c"
 ANSWERS = Path(__file__).parent / "answers.txt"
 
 
-def answers(target: Target, asked: Sequence[int] = range(len(CASES))) -> list[str]:
+def answers(target: TransactionTarget, asked: Sequence[int] = range(len(CASES))) -> list[str]:
     return [
         f"{CASES[number]} -> {CASES[number].answer(number, f'{PREFIX}{number}', target)}"
         for number in asked

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from kwire.codecs.errors import ErrorCode
-from kwire.conformance.txn_script import Target, TransactionScript
+from kwire.conformance.txn_script import TransactionScript, TransactionTarget
 from kwire.testing import BrokerProcess
 from kwire.txn.limits import TransactionLimits
 from kwire.txn.records import TransactionRecord
@@ -147,7 +147,9 @@ def test_broker_follows_the_transaction_script(
     target.close()
 
 
-def does_so(path: Path, target: Target, stand: Callable[[int], None] | None = None) -> None:
+def does_so(
+    path: Path, target: TransactionTarget, stand: Callable[[int], None] | None = None
+) -> None:
     """Whether a broker answers the lines of a script as written there."""
     script = TransactionScript(target, path.stem)
     expected: list[str] = []

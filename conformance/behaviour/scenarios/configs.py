@@ -1,4 +1,4 @@
-"""Configs: all of them described, altered, and in force while the broker runs."""
+"""Scenarios of configs: describing them, altering them, and their effect on a running broker."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ from kwire.conformance.behaviour.asking import (
 )
 from kwire.conformance.behaviour.scenario import Scenarios
 from kwire.conformance.behaviour.stage import ScenarioStage
-from kwire.conformance.wire.broker import Topic
+from kwire.conformance.wire.broker import CaseTopic
 from kwire.conformance.wire.cases.build import batch, fetch, fill, produce
 
 scenario = Scenarios("configs")
 LAST_SEGMENT = 1_048_576
-"""The smallest segment.bytes that Apache Kafka 4 takes."""
+"""The smallest segment.bytes that Apache Kafka 4 accepts."""
 
 
 def describe(
     name: str, *keys: str, kind: int = TOPIC, synonyms: bool = True, documented: bool = False
 ) -> DescribeConfigsRequest:
-    """One resource; no keys: all of them."""
+    """A request for configs of one resource; without keys, for all of them."""
     resource = DescribeConfigsResource(kind, name, list(keys) or None)
     return DescribeConfigsRequest([resource], synonyms, documented)
 
 
-@scenario(43)
+@scenario()
 def all_topic_configs(stage: ScenarioStage) -> None:
-    """Trap 43: a topic's configs, all of them, with types, sources and synonyms."""
+    """DescribeConfigs returns all configs of a topic with types, sources and synonyms."""
     topic = stage.topic(configs={"retention.ms": "1000", "cleanup.policy": "compact"})
     for version in (1, 3, 4):
         stage.send(describe(topic.name), version)
@@ -54,22 +54,22 @@ def all_topic_configs(stage: ScenarioStage) -> None:
     stage.send(describe(""))
 
 
-@scenario(43)
+@scenario()
 def synonyms_follow_the_broker(stage: ScenarioStage) -> None:
-    """Trap 43: a topic's own value hides the default; DELETE brings it back."""
+    """A topic's own value hides the default until DELETE removes it."""
     topic = stage.topic()
     keys = ("retention.ms", "segment.bytes", "max.message.bytes", "min.insync.replicas")
     stage.send(describe(topic.name, *keys))
     configure(stage, topic, retention_ms="5000", min_insync_replicas="1")
     stage.send(describe(topic.name, *keys))
     stage.send(alter(topic.name, ("retention.ms", DELETE, None)))
-    stage.settle()
+    stage.await_controller()
     stage.send(describe(topic.name, *keys))
 
 
-@scenario(45)
+@scenario()
 def append_and_subtract(stage: ScenarioStage) -> None:
-    """Trap 45: APPEND and SUBTRACT on lists; on what is no list they are refused."""
+    """APPEND and SUBTRACT change lists; for other configs they are refused."""
     topic = stage.topic()
     key = "cleanup.policy"
     for change in (
@@ -92,13 +92,13 @@ def append_and_subtract(stage: ScenarioStage) -> None:
         ("leader.replication.throttled.replicas", SUBTRACT, "0:1"),
     ):
         stage.send(alter(topic.name, change))
-        stage.settle()
+        stage.await_controller()
         stage.send(describe(topic.name, key, "leader.replication.throttled.replicas"))
 
 
-@scenario(45)
+@scenario()
 def altered_in_vain(stage: ScenarioStage) -> None:
-    """Trap 45: a change that is refused changes nothing, nor does one that is only validated."""
+    """A refused or only validated change has no effect."""
     topic = stage.topic()
     keys = ("retention.ms", "segment.bytes")
     for request in (
@@ -120,13 +120,13 @@ def altered_in_vain(stage: ScenarioStage) -> None:
         alter(topic.name, ("retention.ms", SET, "5"), kind=77),
     ):
         stage.send(request)
-        stage.settle()
+        stage.await_controller()
         stage.send(describe(topic.name, *keys))
 
 
-@scenario(45)
+@scenario()
 def two_resources_one_bad(stage: ScenarioStage) -> None:
-    """Trap 45: each resource has its own result; one named twice is refused."""
+    """Each resource has its own result; a resource that is named twice is refused."""
     good, bad = stage.topic("a"), stage.topic("b")
     resources = [
         AlterConfigsResource(TOPIC, good.name, [AlterableConfig("retention.ms", SET, "5")]),
@@ -137,20 +137,20 @@ def two_resources_one_bad(stage: ScenarioStage) -> None:
         codes = [r.error_code for r in reply.responses if r.resource_name == topic.name]
         stage.note(topic.name[-1], list(codes))
     stage.send(IncrementalAlterConfigsRequest([resources[0], resources[0]]))
-    stage.settle()
+    stage.await_controller()
     stage.send(describe(good.name, "retention.ms"))
 
 
 @scenario()
 def replaced_whole(stage: ScenarioStage) -> None:
-    """AlterConfigs replaces all of a resource's configs by those it names."""
+    """AlterConfigs replaces all configs of a resource with those in the request."""
     topic = stage.topic(configs={"retention.ms": "5000", "segment.ms": "6000"})
 
     def replace(*configs: tuple[str, str | None], validate: bool = False) -> None:
         entries = [OldConfig(*config) for config in configs]
         resource = OldResource(TOPIC, topic.name, entries)
         stage.send(AlterConfigsRequest([resource], validate))
-        stage.settle()
+        stage.await_controller()
         stage.send(describe(topic.name, "retention.ms", "segment.ms", "retention.bytes"))
 
     replace(("retention.bytes", "9"), validate=True)
@@ -164,7 +164,7 @@ def replaced_whole(stage: ScenarioStage) -> None:
 
 @scenario()
 def broker_configs(stage: ScenarioStage) -> None:
-    """What of a broker may be altered while it runs, by name and for all brokers."""
+    """Which broker configs can be altered while the broker runs, for one broker and for all."""
     node = str(stage.broker.node_id)
     for kind_name in (node, ""):
         for key, value in (
@@ -186,7 +186,7 @@ def broker_configs(stage: ScenarioStage) -> None:
 
 @scenario()
 def segments_roll_live(stage: ScenarioStage) -> None:
-    """segment.bytes altered live: the next segment begins where it says."""
+    """A changed segment.bytes applies to the next segment of a running broker."""
     topic = stage.topic()
     value = b"x" * 700_000
     fill(stage, topic, batch(stage, value), batch(stage, value))
@@ -198,21 +198,21 @@ def segments_roll_live(stage: ScenarioStage) -> None:
         stage.note(f"from {offset}", len(reply.responses[0].partitions[0].records))
 
 
-# -- retention, as seen by those who read
+# Retention, as consumers see it
 
 
 def at_hours(stage: ScenarioStage, hours: int, size: int = 600_000) -> bytearray:
-    """One record so many hours old; two of them do not fit in the smallest segment."""
+    """A batch with one record of this age; two such records do not fit in the smallest segment."""
     return batch(stage, bytes(size), first_ms=stage.now_ms - hours * 3_600_000)
 
 
-def start_is(stage: ScenarioStage, topic: Topic, offset: int) -> None:
+def start_is(stage: ScenarioStage, topic: CaseTopic, offset: int) -> None:
     stage.until(f"the log starts at {offset}", lambda: offset_of(stage, topic, EARLIEST) == offset)
 
 
 @scenario(brisk=True)
 def retention_by_time(stage: ScenarioStage) -> None:
-    """retention.ms altered live: old segments go, their offsets are out of range."""
+    """After a change of retention.ms, old segments are deleted; their offsets are out of range."""
     topic = stage.topic(configs={"segment.bytes": str(LAST_SEGMENT), "retention.ms": "-1"})
     for hours in (5, 4, 1, 0):
         fill(stage, topic, at_hours(stage, hours))
@@ -228,7 +228,7 @@ def retention_by_time(stage: ScenarioStage) -> None:
 
 @scenario(brisk=True)
 def retention_of_everything(stage: ScenarioStage) -> None:
-    """The active segment goes too once all of it is old: the log is empty, offsets go on."""
+    """The active segment is deleted too once all its records are old; offsets go on."""
     topic = stage.topic(configs={"retention.ms": "-1"})
     fill(stage, topic, at_hours(stage, 5, 10), at_hours(stage, 4, 10))
     configure(stage, topic, retention_ms="3600000")
@@ -241,7 +241,7 @@ def retention_of_everything(stage: ScenarioStage) -> None:
 
 @scenario(brisk=True)
 def retention_by_size(stage: ScenarioStage) -> None:
-    """retention.bytes: the oldest segments go while what is left is still as much as that."""
+    """retention.bytes deletes the oldest segments while the rest still has that size."""
     topic = stage.topic(configs={"segment.bytes": str(LAST_SEGMENT)})
     for _ in range(5):
         fill(stage, topic, at_hours(stage, 0))
@@ -255,7 +255,7 @@ def retention_by_size(stage: ScenarioStage) -> None:
 
 @scenario(brisk=True)
 def deleted_records_free_segments(stage: ScenarioStage) -> None:
-    """A segment wholly before the log's start is removed; compacted topics keep what is old."""
+    """Segments before the log start are deleted; compacted topics keep old records."""
     kept = stage.topic(
         "kept", configs={"cleanup.policy": "compact", "segment.bytes": str(LAST_SEGMENT)}
     )

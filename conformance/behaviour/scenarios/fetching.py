@@ -1,4 +1,4 @@
-"""Fetch: limits, waiting, offsets, sessions, what is stored and how it comes back."""
+"""Scenarios of Fetch: limits, waiting, offsets, sessions, and the records that it returns."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from kwire.conformance.behaviour.asking import (
 )
 from kwire.conformance.behaviour.scenario import Scenarios
 from kwire.conformance.behaviour.stage import ScenarioStage
-from kwire.conformance.wire.broker import Topic
+from kwire.conformance.wire.broker import CaseTopic
 from kwire.conformance.wire.cases.build import BIG, batch, fetch, fill, produce
 
 scenario = Scenarios("fetching")
 NAMES_LAST = 12
-"""The last version of Fetch in which topics go by name."""
+"""The last version of Fetch that names topics."""
 
 
 def several(
-    topic: Topic,
+    topic: CaseTopic,
     offsets: Sequence[int],
     *,
     each: int = BIG,
@@ -37,8 +37,8 @@ def several(
     max_wait_ms: int = 0,
     min_bytes: int = 0,
 ) -> FetchRequest:
-    """All partitions of a topic at their offsets, in `order`; `each` limits a partition's bytes."""
-    places = [
+    """A fetch of all partitions of a topic, in `order`; `each` limits the bytes of a partition."""
+    partitions = [
         FetchPartition(i, fetch_offset=offsets[i], partition_max_bytes=each)
         for i in order or range(len(offsets))
     ]
@@ -46,13 +46,13 @@ def several(
         max_wait_ms=max_wait_ms,
         min_bytes=min_bytes,
         max_bytes=max_bytes,
-        topics=[FetchTopic(topic.name, topic.id, places)],
+        topics=[FetchTopic(topic.name, topic.id, partitions)],
     )
 
 
-@scenario(18)
+@scenario()
 def first_batch_is_whole(stage: ScenarioStage) -> None:
-    """Trap 18: the first batch is sent whole whatever the limits; only of the first partition."""
+    """The first batch is returned whole whatever the limits, but only of the first partition."""
     topic = stage.topic(partitions=3)
     for partition in range(3):
         fill(stage, topic, batch(stage, b"x" * 300), batch(stage, b"y"), partition=partition)
@@ -62,9 +62,9 @@ def first_batch_is_whole(stage: ScenarioStage) -> None:
             stage.send(request)
 
 
-@scenario(18)
+@scenario()
 def limits_between_batches(stage: ScenarioStage) -> None:
-    """Trap 18: what fits is sent, over partitions too; the last batch may be torn."""
+    """Batches are returned while they fit, over all partitions; the last one may be cut."""
     topic = stage.topic(partitions=2)
     for partition in range(2):
         for _ in range(4):
@@ -74,9 +74,9 @@ def limits_between_batches(stage: ScenarioStage) -> None:
         stage.send(several(topic, (1, 3), each=size))
 
 
-@scenario(19)
+@scenario()
 def in_the_middle_of_a_batch(stage: ScenarioStage) -> None:
-    """Trap 19: an offset within a batch gives the whole batch."""
+    """A fetch from an offset within a batch returns the whole batch."""
     topic = stage.topic()
     values = [b"%d" % i for i in range(10)]
     fill(stage, topic, batch(stage, *values), batch(stage, *values, compression=Compression.LZ4))
@@ -84,9 +84,9 @@ def in_the_middle_of_a_batch(stage: ScenarioStage) -> None:
         stage.send(fetch(topic, offset))
 
 
-@scenario(20)
+@scenario()
 def waits_in_vain(stage: ScenarioStage) -> None:
-    """Trap 20: nothing new: the reply comes at max wait, not before and not much after."""
+    """Without new records, the response comes at max_wait_ms, not before and not much later."""
     topic = stage.topic()
     with stage.lasts("300 ms", 0.25, 3.0):
         stage.send(fetch(topic, max_wait_ms=300, min_bytes=1))
@@ -96,9 +96,9 @@ def waits_in_vain(stage: ScenarioStage) -> None:
         stage.send(fetch(topic, max_wait_ms=2000, min_bytes=0))
 
 
-@scenario(20)
+@scenario()
 def waits_for_min_bytes(stage: ScenarioStage) -> None:
-    """Trap 20: fewer bytes than the minimum wait on; enough of them end it at once."""
+    """A fetch waits while there are fewer bytes than its minimum; then it ends at once."""
     topic = stage.topic()
     fill(stage, topic, batch(stage, b"x" * 100))
     with stage.lasts("one batch is too few", 0.25, 3.0):
@@ -109,9 +109,9 @@ def waits_for_min_bytes(stage: ScenarioStage) -> None:
         stage.end()
 
 
-@scenario(20)
+@scenario()
 def waits_over_partitions(stage: ScenarioStage) -> None:
-    """Trap 20: the minimum is of all partitions together."""
+    """The minimum of bytes applies to all partitions together."""
     topic = stage.topic(partitions=3)
     with stage.lasts("both", 0.0, 4.0):
         stage.begin(several(topic, (0, 0, 0), max_wait_ms=9_000, min_bytes=250))
@@ -120,18 +120,18 @@ def waits_over_partitions(stage: ScenarioStage) -> None:
         stage.end()
 
 
-@scenario(20)
+@scenario()
 def an_error_ends_the_wait(stage: ScenarioStage) -> None:
-    """Trap 20: an error in one partition is told at once, with what the others have."""
+    """An error in one partition ends the wait; the response has the records of the others."""
     topic = stage.topic(partitions=2)
     fill(stage, topic, batch(stage, b"a"))
     with stage.lasts("at once", 0.0, 4.0):
         stage.send(several(topic, (1, 5), max_wait_ms=9_000, min_bytes=1000))
 
 
-@scenario(20)
+@scenario()
 def deleted_while_waiting(stage: ScenarioStage) -> None:
-    """Trap 20: a topic deleted under a waiting fetch."""
+    """A fetch waits while its topic is deleted."""
     topic = stage.topic()
     with stage.lasts("soon", 0.0, 3.5):
         stage.begin(fetch(topic, max_wait_ms=1500, min_bytes=1))
@@ -139,9 +139,9 @@ def deleted_while_waiting(stage: ScenarioStage) -> None:
         stage.end()
 
 
-@scenario(21)
+@scenario()
 def nothing_is_empty_not_null(stage: ScenarioStage) -> None:
-    """Trap 21: no records are an empty field in every version; an error has one too."""
+    """Without records the field is empty and not null, in every version and with an error too."""
     topic = stage.topic()
     for version in range(4, 19):
         if version <= stage.broker.version_of(FetchRequest()):
@@ -149,9 +149,9 @@ def nothing_is_empty_not_null(stage: ScenarioStage) -> None:
             stage.send(fetch(topic, 5), version)
 
 
-@scenario(22)
+@scenario()
 def sessions_take_turns(stage: ScenarioStage) -> None:
-    """Trap 22: a partition that was served goes behind the others of its session."""
+    """A partition with returned records moves behind the other partitions of its session."""
     topic = stage.topic(partitions=3)
     for partition in range(3):
         for _ in range(3):
@@ -162,9 +162,9 @@ def sessions_take_turns(stage: ScenarioStage) -> None:
         stage.send(one_of_session(first.session_id, epoch, more))
 
 
-@scenario(22)
+@scenario()
 def sessions_by_name(stage: ScenarioStage) -> None:
-    """Trap 22: a session by name is not one by id: versions 12 and 13 in one session."""
+    """A session with topic names cannot continue with topic ids: versions 12 and 13."""
     topic = stage.topic()
     fill(stage, topic, batch(stage, b"a"))
     full = fetch(topic, session_epoch=0)
@@ -178,28 +178,28 @@ def sessions_by_name(stage: ScenarioStage) -> None:
     stage.send(one_of_session(by_id.session_id, 1, empty), 13)
 
 
-@scenario(22)
+@scenario()
 def session_of_a_recreated_topic(stage: ScenarioStage) -> None:
-    """Trap 22: a topic is deleted and made again under a session: its id is another."""
+    """A topic in a session is deleted and created again, which gives it another id."""
     topic = stage.topic()
     fill(stage, topic, batch(stage, b"a"))
     first = stage.send(fetch(topic, session_epoch=0), 13)
     stage.send(delete_topic(topic.name))
-    stage.settle()
+    stage.await_controller()
     empty = FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=BIG)
     stage.send(one_of_session(first.session_id, 1, empty), 13)
-    made = stage.topic()
-    fill(stage, made, batch(stage, b"b"))
+    recreated = stage.topic()
+    fill(stage, recreated, batch(stage, b"b"))
     stage.send(one_of_session(first.session_id, 2, empty), 13)
-    both = fetch(made)
+    both = fetch(recreated)
     both.forgotten_topics_data = [ForgottenTopic(topic.name, topic.id, [0])]
     stage.send(one_of_session(first.session_id, 3, both), 13)
     stage.send(one_of_session(first.session_id, 4, empty), 13)
 
 
-@scenario(22)
+@scenario()
 def session_tells_what_changed(stage: ScenarioStage) -> None:
-    """Trap 22: high watermark and log start alone are news; the rest is silence."""
+    """A session returns partitions with a new high watermark or log start offset, and no others."""
     topic = stage.topic(partitions=2)
     fill(stage, topic, batch(stage, b"a", b"b"))
     first = stage.send(several(topic, (2, 0)))
@@ -210,31 +210,31 @@ def session_tells_what_changed(stage: ScenarioStage) -> None:
     stage.send(one_of_session(first.session_id, 3, empty))
     fill(stage, topic, batch(stage, b"c"), partition=1)
     stage.send(one_of_session(first.session_id, 4, empty))
-    stage.send(one_of_session(first.session_id, 5, empty))  # not moved on: told again
-    stage.send(one_of_session(first.session_id, 5, empty))  # an epoch twice
+    stage.send(one_of_session(first.session_id, 5, empty))  # the same offset: returned again
+    stage.send(one_of_session(first.session_id, 5, empty))  # the same epoch twice
     stage.send(one_of_session(first.session_id, 6, empty))
 
 
-@scenario(22)
+@scenario()
 def new_partition_of_a_session(stage: ScenarioStage) -> None:
-    """Trap 22: a partition asked before it was there is found once it is."""
+    """A session returns a partition that did not exist when the session began."""
     topic = stage.topic()
     first = stage.send(several(topic, (0, 0)))
     stage.send(add_partitions(topic.name, 2))
-    stage.until("there", lambda: _has(stage, topic, 1))
+    stage.until("there", lambda: _has_partition(stage, topic, 1))
     empty = FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=BIG)
     stage.send(one_of_session(first.session_id, 1, empty))
     stage.send(one_of_session(first.session_id, 2, empty))
 
 
-def _has(stage: ScenarioStage, topic: Topic, partition: int) -> bool:
+def _has_partition(stage: ScenarioStage, topic: CaseTopic, partition: int) -> bool:
     reply = stage.ask(list_offsets(topic, LATEST, partition=partition))
     return not reply.topics[0].partitions[0].error_code
 
 
-@scenario(23, 49)
+@scenario()
 def out_of_range(stage: ScenarioStage) -> None:
-    """Traps 23 and 49: OFFSET_OUT_OF_RANGE before the start and after the end, never between."""
+    """Offsets before the log start or after the log end are out of range, those between are not."""
     topic = stage.topic()
     fill(stage, topic, batch(stage, b"a", b"b"), batch(stage, b"c", b"d"))
     stage.send(delete_records(topic, 3))
@@ -243,21 +243,21 @@ def out_of_range(stage: ScenarioStage) -> None:
     stage.send(fetch(topic, 0, isolation_level=1))
 
 
-@scenario(24, 48)
+@scenario()
 def gaps_in_a_batch(stage: ScenarioStage) -> None:
-    """Traps 24 and 48: a client's batch must be dense; what a broker makes of one with gaps."""
+    """Offsets in a produced batch must be dense; what a broker does with gaps."""
     topic = stage.topic()
     now = stage.now_ms
-    holes = [Record(0, now, b"k", b"v"), Record(3, now, b"l", b"w")]
-    stage.send(produce(topic, build(holes, keep_offsets=True)))
-    stage.send(produce(topic, build(holes, keep_offsets=True, last_offset=7)))
+    records = [Record(0, now, b"k", b"v"), Record(3, now, b"l", b"w")]
+    stage.send(produce(topic, build(records, keep_offsets=True)))
+    stage.send(produce(topic, build(records, keep_offsets=True, last_offset=7)))
     stage.send(fetch(topic))
     stage.send(list_offsets(topic, LATEST))
 
 
-@scenario(26)
+@scenario()
 def compressions(stage: ScenarioStage) -> None:
-    """Trap 26: each codec, in one record and in many, comes back as it was sent."""
+    """Batches of each codec, with one record or many, come back as they were sent."""
     topic = stage.topic()
     noise = random.Random(1).randbytes(3000)
     for codec in Compression:
@@ -266,9 +266,9 @@ def compressions(stage: ScenarioStage) -> None:
         stage.send(fetch(topic, 4 * number))
 
 
-@scenario(26)
+@scenario()
 def recompressed(stage: ScenarioStage) -> None:
-    """Trap 26: a topic's own compression replaces the client's; attributes say which."""
+    """compression.type of a topic replaces the producer's codec; the attributes name the codec."""
     for wanted in ("gzip", "zstd", "uncompressed", "producer"):
         topic = stage.topic(wanted, configs={"compression.type": wanted})
         for codec in (Compression.NONE, Compression.GZIP, Compression.SNAPPY):
@@ -280,7 +280,7 @@ def recompressed(stage: ScenarioStage) -> None:
 
 @scenario()
 def log_start_moves(stage: ScenarioStage) -> None:
-    """DeleteRecords moves the start, also into a batch; it never moves back."""
+    """DeleteRecords moves the log start offset forward, also into a batch, and never back."""
     topic = stage.topic(partitions=2)
     fill(stage, topic, batch(stage, b"a", b"b", b"c"), batch(stage, b"d"))
     for offset in (0, 1, 1, 0, 2, 5, -2, -1):
@@ -294,7 +294,7 @@ def log_start_moves(stage: ScenarioStage) -> None:
 
 @scenario()
 def headers_and_nulls(stage: ScenarioStage) -> None:
-    """Null and empty keys, values and header values are kept apart."""
+    """Null and empty keys, values and header values stay distinct."""
     topic = stage.topic()
     now = stage.now_ms
     shapes: list[tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]] = [
@@ -309,38 +309,39 @@ def headers_and_nulls(stage: ScenarioStage) -> None:
 
 @scenario()
 def across_segments(stage: ScenarioStage) -> None:
-    """One fetch gives what one segment has; the next one goes on from there."""
+    """One fetch returns records of one segment; the next fetch continues in the next segment."""
     topic = stage.topic(configs={"segment.bytes": "1048576"})
     for number in range(5):
         fill(stage, topic, batch(stage, bytes([number]) * 400_000))
     for offset in range(6):
         reply = stage.ask(fetch(topic, offset, max_bytes=8 * BIG, partition_max_bytes=8 * BIG))
-        found = reply.responses[0].partitions[0]
-        stage.note(f"from {offset}", [found.high_watermark, len(found.records)])
+        partition_data = reply.responses[0].partitions[0]
+        stage.note(f"from {offset}", [partition_data.high_watermark, len(partition_data.records)])
 
 
 @scenario()
 def recreated_topic_by_old_id(stage: ScenarioStage) -> None:
-    """A topic's id dies with it: the new topic of that name has another."""
+    """A topic that is created again has another id, and the old id is unknown."""
     topic = stage.topic()
     fill(stage, topic, batch(stage, b"a"))
     stage.send(delete_topic(topic.name))
-    stage.settle()
+    stage.await_controller()
     stage.send(create_topic(topic.name))
-    stage.settle()
+    stage.await_controller()
     stage.send(fetch(topic), 13)
     stage.send(produce(topic, batch(stage, b"b")))
 
 
 SLOTS = 1000
-"""max.incremental.fetch.session.cache.slots, by default; young sessions are not displaced."""
+"""The default of max.incremental.fetch.session.cache.slots; recent sessions are not evicted."""
 
 
-@scenario(22, alone=True)
+@scenario(alone=True)
 def sessions_run_out(stage: ScenarioStage) -> None:
-    """Trap 22: with all slots taken a fetch is served without a session; one that ends frees one.
+    """If all slots are taken, a fetch gets no session; a session that ends frees its slot.
 
-    Apache Kafka deals the slots to eight shards and new sessions to any of them: hence the spare.
+    Apache Kafka divides the slots among eight shards and puts new sessions into any of them, so
+    this opens more sessions than there are slots.
     """
     topic = stage.topic()
     fill(stage, topic, batch(stage, b"a"))
@@ -357,17 +358,17 @@ def sessions_run_out(stage: ScenarioStage) -> None:
 
 @scenario()
 def deleted_again_and_again(stage: ScenarioStage) -> None:
-    """Topics that come and go while they are written, flushed and read leave nothing broken."""
+    """Topics are created, written, fetched and deleted in quick succession."""
     for number in range(20):
         topic = stage.topic(f"t{number}", partitions=3, configs={"flush.ms": "1"})
         for partition in range(3):
             fill(stage, topic, batch(stage, b"x" * 1000), partition=partition)
-        # By name: by its id, a topic that goes may be told as unknown in two ways.
-        asked = fetch(topic, 1, max_wait_ms=9_000, min_bytes=1)
-        stage.begin(asked, NAMES_LAST, on="waits")
+        # With topic names: for the id of a topic that is being deleted there are two error codes.
+        request = fetch(topic, 1, max_wait_ms=9_000, min_bytes=1)
+        stage.begin(request, NAMES_LAST, on="waits")
         stage.ask(delete_topic(topic.name))
-        found = stage.end("waits").responses[0].partitions[0]
-        stage.note("what the waiting got", found.error_code)
+        partition_data = stage.end("waits").responses[0].partitions[0]
+        stage.note("what the waiting got", partition_data.error_code)
     last = stage.topic()
     stage.send(produce(last, batch(stage, b"a")))
     stage.send(fetch(last))
@@ -375,7 +376,7 @@ def deleted_again_and_again(stage: ScenarioStage) -> None:
 
 @scenario()
 def hangs_up_while_waiting(stage: ScenarioStage) -> None:
-    """A client that goes away under its long poll takes nobody with it."""
+    """Clients that close their connections during a long poll do not disturb other clients."""
     topic = stage.topic()
     for number in range(10):
         name = f"gone {number}"

@@ -1,4 +1,4 @@
-"""Consumer groups: joining, syncing, leaving, fencing and offsets."""
+"""Scenarios of classic groups: joining, syncing, leaving, fencing and committed offsets."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def described(stage: ScenarioStage, *groups: str) -> None:
     stage.send(DescribeGroupsRequest(list(groups)))
 
 
-@scenario(35)
+@scenario()
 def member_id_required(stage: ScenarioStage) -> None:
-    """Trap 35: from version 4 on a new member is first told its id; before, it is let in."""
+    """Since version 4 a new member first gets its id; before, it joins at once."""
     group = stage.name("g")
     first = stage.send(join(group))
     stage.send(join(group, "nobody"))
@@ -60,9 +60,9 @@ def member_id_required(stage: ScenarioStage) -> None:
     stage.send(join(static, instance="i"))
 
 
-@scenario(36)
+@scenario()
 def static_member_comes_back(stage: ScenarioStage) -> None:
-    """Trap 36: a static member that comes back gets a new id and no rebalance."""
+    """A static member that restarts gets a new id and causes no rebalance."""
     group = stage.name("g")
     before = stable(stage, group, instance="i")
     old, generation = before.member_id, before.generation_id
@@ -75,19 +75,19 @@ def static_member_comes_back(stage: ScenarioStage) -> None:
     stage.send(beat(group, back.member_id, generation, group_instance_id="other"))
     stage.send(join(group, old, instance="i"))
     stage.send(sync(group, old, generation, group_instance_id="i"))
-    asked = SyncGroupRequest(group, back.generation_id, back.member_id, "i", "consumer", "range")
-    stage.send(asked)
+    request = SyncGroupRequest(group, back.generation_id, back.member_id, "i", "consumer", "range")
+    stage.send(request)
     topic = stage.topic()
     for member in (old, back.member_id):
-        request = commit(group, topic, member_id=member, generation=generation)
-        request.group_instance_id = "i"
-        stage.send(request)
+        commit_request = commit(group, topic, member_id=member, generation=generation)
+        commit_request.group_instance_id = "i"
+        stage.send(commit_request)
     described(stage, group)
 
 
-@scenario(36)
+@scenario()
 def static_member_with_other_protocols(stage: ScenarioStage) -> None:
-    """Trap 36: a static leader that comes back with another subscription makes a rebalance."""
+    """A static leader that restarts with another subscription causes a rebalance."""
     group = stage.name("g")
     stable(stage, group, instance="i")
     stage.send(join(group, instance="i", protocols=(("range", b"y"),)))
@@ -96,9 +96,9 @@ def static_member_with_other_protocols(stage: ScenarioStage) -> None:
     described(stage, group)
 
 
-@scenario(36)
+@scenario()
 def static_member_is_removed(stage: ScenarioStage) -> None:
-    """Trap 36: an administrator removes a member by its instance, or by an id and an instance."""
+    """An administrator removes a member by its instance id, or by member id and instance id."""
     group = stage.name("g")
     member = stable(stage, group, instance="i")
     for who in (
@@ -114,9 +114,9 @@ def static_member_is_removed(stage: ScenarioStage) -> None:
     stage.send(beat(group, member.member_id, member.generation_id, group_instance_id="i"))
 
 
-@scenario(37)
+@scenario()
 def empty_assignment(stage: ScenarioStage) -> None:
-    """Trap 37: a member without an assignment gets empty bytes."""
+    """A member without an assignment gets empty bytes."""
     group = stage.name("g")
     member = joined(stage, group)
     request = sync(group, member.member_id, member.generation_id)
@@ -130,9 +130,9 @@ def empty_assignment(stage: ScenarioStage) -> None:
     stage.send(request)
 
 
-@scenario(38)
+@scenario()
 def second_member_joins(stage: ScenarioStage) -> None:
-    """Trap 38: two members: one rebalance for the one who comes, none more than that."""
+    """A second member that joins causes one rebalance and no more."""
     group = stage.name("g")
     first = stable(stage, group)
     second = stage.send(join(group), on="second")
@@ -156,13 +156,13 @@ def second_member_joins(stage: ScenarioStage) -> None:
         stage.send(beat(group, member.member_id, 2))
         stage.send(sync(group, member.member_id, 2))
     again = join(group, second.member_id, protocols=(("range", b"y"),))
-    stage.send(again, on="second")  # a follower, nothing new
+    stage.send(again, on="second")  # a follower with an unchanged subscription
     described(stage, group)
 
 
-@scenario(38)
+@scenario()
 def five_join_at_once(stage: ScenarioStage) -> None:
-    """Trap 38: members that join together end in one generation with one leader."""
+    """Members that join together get one generation with one leader."""
     group = stage.name("g")
     names = [f"m{i}" for i in range(5)]
     ids = {name: stage.ask(join(group)).member_id for name in names}
@@ -184,9 +184,9 @@ def five_join_at_once(stage: ScenarioStage) -> None:
     stage.note("state", _state(stage, group))
 
 
-@scenario(38)
+@scenario()
 def the_late_are_dropped(stage: ScenarioStage) -> None:
-    """Trap 38: who does not rejoin within the rebalance timeout is out."""
+    """A member that does not rejoin within the rebalance timeout is removed."""
     group = stage.name("g")
     first = stable(stage, group, rebalance_ms=700)
     second = stage.ask(join(group, rebalance_ms=700)).member_id
@@ -206,9 +206,9 @@ def _members(stage: ScenarioStage, group: str) -> int:
     return len(stage.ask(DescribeGroupsRequest([group])).groups[0].members)
 
 
-@scenario(38)
+@scenario()
 def leaves(stage: ScenarioStage) -> None:
-    """Trap 38: who leaves is unknown from then on; the last one leaves the group empty."""
+    """A member that left is unknown; the group is empty after the last one."""
     group = stage.name("g")
     member = stable(stage, group)
     stage.send(leave(group, (member.member_id, None), ("nobody", None)))
@@ -221,16 +221,16 @@ def leaves(stage: ScenarioStage) -> None:
     stage.send(leave(group))
 
 
-@scenario(38)
+@scenario()
 def sessions_expire(stage: ScenarioStage) -> None:
-    """Trap 38: session timeouts are within the broker's bounds; a silent member is dropped."""
+    """Session timeouts must lie within the broker's limits."""
     for session_ms in (1, 5999, 1_800_001, 0, -1):
         stage.send(join(stage.name("g"), session_ms=session_ms))
 
 
-@scenario(38)
+@scenario()
 def a_silent_member_is_dropped(stage: ScenarioStage) -> None:
-    """Trap 38: a member that says nothing for its session timeout is out; one that beats is not."""
+    """A member without heartbeats is removed after its session timeout."""
     group, other = stage.name("silent"), stage.name("beats")
     silent = stable(stage, group, session_ms=6000)
     beats = stable(stage, other, session_ms=6000)
@@ -243,9 +243,9 @@ def a_silent_member_is_dropped(stage: ScenarioStage) -> None:
     stage.send(beat(other, beats.member_id, beats.generation_id))
 
 
-@scenario(38)
+@scenario()
 def hangs_up_while_joining(stage: ScenarioStage) -> None:
-    """Trap 38: a member whose connection ends under its join is a member still."""
+    """A member whose connection closes during its join remains a member."""
     group = stage.name("g")
     first = stable(stage, group)
     second = stage.ask(join(group)).member_id
@@ -259,9 +259,9 @@ def hangs_up_while_joining(stage: ScenarioStage) -> None:
     stage.send(sync(group, second, reply.generation_id), on="second again")
 
 
-@scenario(38)
+@scenario()
 def a_leader_that_never_syncs(stage: ScenarioStage) -> None:
-    """Trap 38: followers wait for the leader's sync; one that leaves ends the wait."""
+    """Followers wait for the leader's SyncGroup; the wait ends when the leader leaves."""
     group = stage.name("g")
     leader = joined(stage, group)
     second = stage.ask(join(group)).member_id
@@ -278,9 +278,9 @@ def a_leader_that_never_syncs(stage: ScenarioStage) -> None:
     described(stage, group)
 
 
-@scenario(38)
+@scenario()
 def wrong_generations(stage: ScenarioStage) -> None:
-    """Trap 38: each request with another generation, member or protocol, in each state."""
+    """Requests with a wrong generation, member or protocol, in each state of the group."""
     for state, make in (("stable", stable), ("syncing", joined), ("empty", emptied)):
         group = stage.name(state)
         member = make(stage, group)
@@ -302,9 +302,9 @@ def wrong_generations(stage: ScenarioStage) -> None:
         described(stage, group)
 
 
-@scenario(38)
+@scenario()
 def protocols_in_common(stage: ScenarioStage) -> None:
-    """Trap 38: the protocol is one that all have, by the members' votes."""
+    """The group's protocol is one that all members support, chosen by their votes."""
     group = stage.name("g")
     abc = (("a", b"1"), ("b", b"2"), ("c", b"3"))
     first = joined(stage, group, protocols=abc)
@@ -317,12 +317,12 @@ def protocols_in_common(stage: ScenarioStage) -> None:
     described(stage, group)
 
 
-# -- offsets
+# Committed offsets
 
 
-@scenario(39)
+@scenario()
 def offsets_and_metadata(stage: ScenarioStage) -> None:
-    """Trap 39: offsets, epochs and metadata come back as they were; limits on metadata."""
+    """Committed offsets, epochs and metadata are returned unchanged; metadata has a limit."""
     topic = stage.topic(partitions=3)
     group = stage.name("g")
     for metadata in ("note", "", None, "\u00e9" * 2048, "x" * 4096, "x" * 4097):
@@ -336,9 +336,9 @@ def offsets_and_metadata(stage: ScenarioStage) -> None:
     stage.send(offset_fetch(group, topic, 0, 1, stable=True))
 
 
-@scenario(39)
+@scenario()
 def offsets_of_what_is_not_there(stage: ScenarioStage) -> None:
-    """Trap 39: unknown partitions, topics and groups: an error to commit, -1 to fetch."""
+    """For unknown partitions, topics and groups, a commit fails and a fetch returns -1."""
     topic, nobody = stage.topic(), unknown_topic(stage)
     group = stage.name("g")
     stage.send(offset_fetch(group, topic, 0))
@@ -356,14 +356,14 @@ def offsets_of_what_is_not_there(stage: ScenarioStage) -> None:
     described(stage, group)
 
 
-@scenario(39)
+@scenario()
 def offsets_are_deleted(stage: ScenarioStage) -> None:
-    """Trap 39: OffsetDelete spares what a member subscribes to; DeleteGroups wants no members."""
+    """OffsetDelete spares topics with subscribers; DeleteGroups needs a group without members."""
     topic = stage.topic()
     group = stage.name("g")
     stage.send(commit(group, topic))
-    place = [OffsetDeleteRequestPartition(0), OffsetDeleteRequestPartition(8)]
-    request = OffsetDeleteRequest(group, [OffsetDeleteRequestTopic(topic.name, place)])
+    partitions = [OffsetDeleteRequestPartition(0), OffsetDeleteRequestPartition(8)]
+    request = OffsetDeleteRequest(group, [OffsetDeleteRequestTopic(topic.name, partitions)])
     stage.send(request)
     stage.send(request)
     described(stage, group)
@@ -380,9 +380,9 @@ def offsets_are_deleted(stage: ScenarioStage) -> None:
     stage.send(offset_fetch(group, topic, 0))
 
 
-@scenario(39)
+@scenario()
 def simple_commit_to_a_live_group(stage: ScenarioStage) -> None:
-    """Trap 39: who is no member may commit to an empty group only."""
+    """A commit without a member is accepted only by an empty group."""
     topic = stage.topic()
     group = stage.name("g")
     member = stable(stage, group)
@@ -396,7 +396,7 @@ def simple_commit_to_a_live_group(stage: ScenarioStage) -> None:
 
 @scenario()
 def listed_and_described(stage: ScenarioStage) -> None:
-    """ListGroups by state and type; a group described that is not there."""
+    """ListGroups filters by state and type; an unknown group is described as dead."""
     live, empty, simple = (stage.name(name) for name in ("live", "empty", "simple"))
     stable(stage, live)
     emptied(stage, empty)
@@ -416,9 +416,9 @@ def listed_and_described(stage: ScenarioStage) -> None:
         stage.send(DescribeGroupsRequest([stage.name("none")]), version)
 
 
-@scenario(33, 54)
+@scenario()
 def coordinators(stage: ScenarioStage) -> None:
-    """Traps 33 and 54: every group has a coordinator; kinds and keys that are none."""
+    """Every group has a coordinator; unknown key types and keys are refused."""
     group = stage.name("g")
     for version in (0, 3, 4):
         key_type = 0

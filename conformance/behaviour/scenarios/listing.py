@@ -1,4 +1,4 @@
-"""ListOffsets and OffsetForLeaderEpoch: from times and epochs to offsets."""
+"""Scenarios of ListOffsets and OffsetForLeaderEpoch: from times and epochs to offsets."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from kwire.conformance.behaviour.asking import (
 )
 from kwire.conformance.behaviour.scenario import Scenarios
 from kwire.conformance.behaviour.stage import ScenarioStage
-from kwire.conformance.wire.broker import Topic
+from kwire.conformance.wire.broker import CaseTopic
 from kwire.conformance.wire.cases.build import batch, fetch, fill, produce
 
 scenario = Scenarios("listing")
 
 
 def at(stage: ScenarioStage, *times: int, compression: Compression = Compression.NONE) -> bytearray:
-    """A batch of records at these milliseconds from an hour before the run on."""
+    """A batch of records with timestamps that many milliseconds after one hour before the run."""
     first = stage.now_ms - 3_600_000
     records = [Record(i, first + ms, None, b"%d" % ms) for i, ms in enumerate(times)]
     return build(records, compression=compression)
@@ -38,9 +38,9 @@ def since(stage: ScenarioStage, ms: int) -> int:
     return stage.now_ms - 3_600_000 + ms
 
 
-@scenario(10, 11)
+@scenario()
 def empty_partition(stage: ScenarioStage) -> None:
-    """Traps 10 and 11: of an empty partition every time gives -1 and no error."""
+    """In an empty partition every timestamp returns offset -1 and no error."""
     topic = stage.topic()
     for timestamp in (0, stage.now_ms, 2**62, LATEST, EARLIEST, MAX_TIMESTAMP):
         stage.send(list_offsets(topic, timestamp))
@@ -48,18 +48,18 @@ def empty_partition(stage: ScenarioStage) -> None:
         stage.send(list_offsets(topic, stage.now_ms), version)
 
 
-@scenario(11)
+@scenario()
 def beyond_the_last(stage: ScenarioStage) -> None:
-    """Trap 11: a time after the last record gives offset -1 and timestamp -1."""
+    """A time after the last record returns offset -1 and timestamp -1."""
     topic = stage.topic()
     fill(stage, topic, at(stage, 0, 1, 2))
     for ms in (2, 3, 100_000):
         stage.send(list_offsets(topic, since(stage, ms)))
 
 
-@scenario(12)
+@scenario()
 def first_at_or_after(stage: ScenarioStage) -> None:
-    """Trap 12: the first offset whose time is at or after the one asked, not the nearest one."""
+    """A look-up returns the first offset with a time at or after the given one."""
     topic = stage.topic()
     fill(
         stage,
@@ -73,9 +73,9 @@ def first_at_or_after(stage: ScenarioStage) -> None:
     stage.send(list_offsets(topic, since(stage, 0), since(stage, 45)))
 
 
-@scenario(12)
+@scenario()
 def after_the_start_has_moved(stage: ScenarioStage) -> None:
-    """Trap 12: records before the log's start are not found, though their batch is there."""
+    """Records before the log start are not found, even if their batch still exists."""
     topic = stage.topic()
     fill(stage, topic, at(stage, 10, 20, 30), at(stage, 5, 40))
     stage.send(delete_records(topic, 1))
@@ -87,9 +87,9 @@ def after_the_start_has_moved(stage: ScenarioStage) -> None:
         stage.send(list_offsets(topic, timestamp))
 
 
-@scenario(14)
+@scenario()
 def max_timestamp(stage: ScenarioStage) -> None:
-    """Trap 14: the record of the highest time, the first of several; needs version 7."""
+    """MAX_TIMESTAMP returns the first record with the highest time; it needs version 7."""
     topic = stage.topic()
     fill(stage, topic, at(stage, 10, 30, 20))
     stage.send(list_offsets(topic, MAX_TIMESTAMP))
@@ -101,9 +101,10 @@ def max_timestamp(stage: ScenarioStage) -> None:
         stage.send(list_offsets(topic, MAX_TIMESTAMP), version)
 
 
-@scenario(15, 42)
+@scenario()
 def leader_epochs(stage: ScenarioStage) -> None:
-    """Traps 15 and 42: an offset comes with its own record's epoch; where an epoch ends."""
+    """An offset has the leader epoch of its own record; OffsetForLeaderEpoch returns an epoch's
+    end."""
     topic = stage.topic()
     stage.send(list_offsets(topic, LATEST, EARLIEST))
     _ends(stage, topic, 0, 1, -1)
@@ -113,25 +114,27 @@ def leader_epochs(stage: ScenarioStage) -> None:
         stage.send(list_offsets(topic, LATEST, epoch=current))
     _ends(stage, topic, 0, 1, 5, -1)
     for current in (0, 1):
-        place = OffsetForLeaderPartition(0, current, 0)
-        stage.send(OffsetForLeaderEpochRequest(-1, [OffsetForLeaderTopic(topic.name, [place])]))
+        partition = OffsetForLeaderPartition(0, current, 0)
+        topics = [OffsetForLeaderTopic(topic.name, [partition])]
+        stage.send(OffsetForLeaderEpochRequest(-1, topics))
 
 
-def _ends(stage: ScenarioStage, topic: Topic, *epochs: int) -> None:
+def _ends(stage: ScenarioStage, topic: CaseTopic, *epochs: int) -> None:
     for epoch in epochs:
-        place = OffsetForLeaderPartition(0, -1, epoch)
-        stage.send(OffsetForLeaderEpochRequest(-1, [OffsetForLeaderTopic(topic.name, [place])]))
+        partition = OffsetForLeaderPartition(0, -1, epoch)
+        topics = [OffsetForLeaderTopic(topic.name, [partition])]
+        stage.send(OffsetForLeaderEpochRequest(-1, topics))
 
 
-@scenario(16)
+@scenario()
 def the_broker_computes_the_highest_time(stage: ScenarioStage) -> None:
-    """Trap 16: a batch whose highest time was left to the broker gets it from its records."""
+    """A broker computes the highest time of a batch that does not state it."""
     _state_highest(stage, -1, 0, 1)
 
 
-@scenario(16, excuse="a broker may believe a highest time that the batch's first record allows")
+@scenario(excuse="a broker may believe a highest time that the batch's first record allows")
 def a_wrong_highest_time(stage: ScenarioStage) -> None:
-    """Trap 16: a batch whose highest time is possible, but not that of its records."""
+    """A batch states a possible highest time that is not the one of its records."""
     first = since(stage, 0)
     _state_highest(stage, first, first + 1, first + 50)
 
@@ -142,35 +145,36 @@ def _state_highest(stage: ScenarioStage, *times: int) -> None:
     records = [Record(i, first + i, None, b"v") for i in range(3)]
     for wrong in (*times, first + 2):
         for compression in (Compression.NONE, Compression.GZIP):
-            made = build(records, max_timestamp=wrong, compression=compression)
-            stage.send(produce(topic, made))
+            data = build(records, max_timestamp=wrong, compression=compression)
+            stage.send(produce(topic, data))
     stage.send(fetch(topic))
     stage.send(list_offsets(topic, MAX_TIMESTAMP))
     stage.send(list_offsets(topic, first + 1))
 
 
-@scenario(17)
+@scenario()
 def log_append_time(stage: ScenarioStage) -> None:
-    """Trap 17: the broker's time is in the reply, in the batch and in the look-up by time."""
+    """With LogAppendTime the broker's time is in the response, the batch and the look-up by
+    time."""
     topic = stage.topic(configs={"message.timestamp.type": "LogAppendTime"})
     for compression in (Compression.NONE, Compression.SNAPPY):
         before = offset_of(stage, topic, LATEST)
         reply = stage.send(produce(topic, at(stage, 1, 2, 3, compression=compression)))
-        told = reply.responses[0].partition_responses[0].log_append_time_ms
+        append_time = reply.responses[0].partition_responses[0].log_append_time_ms
         (header,) = headers(read(stage, topic, before))
-        stage.note("told is in the batch", header.max_timestamp == told)
+        stage.note("told is in the batch", header.max_timestamp == append_time)
         stage.note("type", header.timestamp_type == TimestampType.LOG_APPEND_TIME)
         stage.note("base time", header.base_timestamp - stage.now_ms)
-        stage.note("found by it", offset_of(stage, topic, told) >= 0)
-        stage.note("not found after it", offset_of(stage, topic, told + 60_000))
+        stage.note("found by it", offset_of(stage, topic, append_time) >= 0)
+        stage.note("not found after it", offset_of(stage, topic, append_time + 60_000))
         stage.note("found before it", offset_of(stage, topic, since(stage, 0)))
         stage.note("highest", offset_of(stage, topic, MAX_TIMESTAMP) >= 0)
     stage.send(fetch(topic))
 
 
-@scenario(17)
+@scenario()
 def time_type_altered_live(stage: ScenarioStage) -> None:
-    """Trap 17: message.timestamp.type changes for what comes after it."""
+    """A changed message.timestamp.type applies to later batches only."""
     topic = stage.topic()
     stage.send(produce(topic, at(stage, 1, 2)))
     configure(stage, topic, message_timestamp_type="LogAppendTime")
@@ -180,9 +184,9 @@ def time_type_altered_live(stage: ScenarioStage) -> None:
     stage.send(fetch(topic))
 
 
-@scenario(50)
+@scenario()
 def old_versions(stage: ScenarioStage) -> None:
-    """Trap 50: tools ask with versions 1 and 2 and want one offset of each partition."""
+    """Versions 1 and 2 return one offset for each partition, as old tools expect."""
     topic = stage.topic(partitions=2)
     fill(stage, topic, at(stage, 1, 2))
     for version in range(1, 10):
@@ -193,7 +197,7 @@ def old_versions(stage: ScenarioStage) -> None:
 
 @scenario()
 def no_timestamps(stage: ScenarioStage) -> None:
-    """Records without a time (-1): kept so, and found by no time."""
+    """Records with timestamp -1 keep it, and no look-up by time finds them."""
     topic = stage.topic()
     stage.send(produce(topic, build([Record(0, -1, None, b"v"), Record(1, -1, None, b"w")])))
     stage.send(fetch(topic))
@@ -204,24 +208,24 @@ def no_timestamps(stage: ScenarioStage) -> None:
     stage.send(list_offsets(topic, 0))
 
 
-@scenario(12, 14)
+@scenario()
 def over_segments(stage: ScenarioStage) -> None:
-    """Traps 12 and 14: times over several segments, out of order between them, and cut off."""
+    """Look-ups by time over several segments that overlap in time, before and after deletions."""
     topic = stage.topic(configs={"segment.bytes": "1048576"})
     first = since(stage, 0)
     for ahead in (100, 500, 300, 700, 200):
         times = (ahead, ahead + 50, ahead + 20)
         records = [Record(i, first + ms, None, bytes(300_000)) for i, ms in enumerate(times)]
         fill(stage, topic, build(records))
-    asked = (0, 100, 101, 121, 151, 260, 351, 501, 551, 700, 721, 751)
-    for ms in asked:
+    lookup_times = (0, 100, 101, 121, 151, 260, 351, 501, 551, 700, 721, 751)
+    for ms in lookup_times:
         stage.send(list_offsets(topic, since(stage, ms)))
     stage.send(list_offsets(topic, MAX_TIMESTAMP))
-    # Whether a time is found that only segments before the log's start have depends on whether
-    # they have been removed yet: by when that is, nobody says.
-    for start, gone_ms in ((2, -1), (5, 150), (11, 550)):
+    # Whether a time is found that only segments before the log start have depends on whether they
+    # are deleted yet, which no broker guarantees.
+    for start, deleted_ms in ((2, -1), (5, 150), (11, 550)):
         stage.send(delete_records(topic, start))
-        for ms in asked:
-            if ms > gone_ms:
+        for ms in lookup_times:
+            if ms > deleted_ms:
                 stage.send(list_offsets(topic, since(stage, ms)))
         stage.send(list_offsets(topic, MAX_TIMESTAMP))

@@ -1,4 +1,4 @@
-"""What groups write into __consumer_offsets, and who else may."""
+"""Scenarios of __consumer_offsets: what groups write to it, and that clients cannot."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kwire.codecs.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kwire.conformance.behaviour.asking import LATEST, offset_of, read
 from kwire.conformance.behaviour.scenario import Scenarios
 from kwire.conformance.behaviour.stage import ScenarioStage
-from kwire.conformance.wire.broker import Topic
+from kwire.conformance.wire.broker import CaseTopic
 from kwire.conformance.wire.cases.build import (
     batch,
     commit,
@@ -24,28 +24,28 @@ OFFSETS_TOPIC = "__consumer_offsets"
 
 
 def java_hash(text: str) -> int:
-    """String.hashCode, which chooses a group's partition."""
-    found = 0
+    """Java's String.hashCode, which determines a group's partition."""
+    value = 0
     for unit in text.encode("utf-16-be").hex(" ", 2).split():
-        found = (31 * found + int(unit, 16)) & 0xFFFFFFFF
-    return found - (1 << 32) if found >= 1 << 31 else found
+        value = (31 * value + int(unit, 16)) & 0xFFFFFFFF
+    return value - (1 << 32) if value >= 1 << 31 else value
 
 
-@scenario(41)
+@scenario()
 def written_to_the_offsets_topic(stage: ScenarioStage) -> None:
-    """Trap 41: keys and values of __consumer_offsets, in the versions that tools read."""
+    """Keys and values of __consumer_offsets have the versions that tools read."""
     group = stage.name("g")
     topic = stage.topic()
-    asked = MetadataRequest(topics=[MetadataRequestTopic(name=OFFSETS_TOPIC)])
-    known = stage.ask(asked).topics[0]
-    stage.note("partitions", [len(known.partitions), known.is_internal])
-    offsets = Topic(OFFSETS_TOPIC, known.topic_id, len(known.partitions))
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=OFFSETS_TOPIC)])
+    metadata = stage.ask(request).topics[0]
+    stage.note("partitions", [len(metadata.partitions), metadata.is_internal])
+    offsets = CaseTopic(OFFSETS_TOPIC, metadata.topic_id, len(metadata.partitions))
     partition = (java_hash(group) & 0x7FFFFFFF) % offsets.partitions
     start = offset_of(stage, offsets, LATEST, partition)
     member = stable(stage, group)
     stage.send(commit(group, topic, 5, member_id=member.member_id, generation=1, leader_epoch=0))
-    gone = [MemberIdentity(member.member_id)]
-    stage.send(LeaveGroupRequest(group_id=group, members=gone))
+    leaving = [MemberIdentity(member.member_id)]
+    stage.send(LeaveGroupRequest(group_id=group, members=leaving))
     stage.send(DeleteGroupsRequest([group]))
     data = read(stage, offsets, start, partition)
     pos = 0
@@ -58,7 +58,7 @@ def written_to_the_offsets_topic(stage: ScenarioStage) -> None:
 
 def _note_record(stage: ScenarioStage, group: str, key: bytes, value: bytes | None) -> None:
     if group.encode() not in key:
-        return  # of a group of somebody else
+        return  # a record of another group
     kind = int.from_bytes(key[:2])
     stage.note("key", key.replace(stage.prefix.encode(), b"~").hex())
     if value is None:
@@ -71,10 +71,10 @@ def _note_record(stage: ScenarioStage, group: str, key: bytes, value: bytes | No
         state = GroupMetadataValue.decode(value, version, 2)
         stage.note("state", [state.protocol_type, state.generation, state.protocol])
         stage.note("has a leader", state.leader is not None)
-        for one in state.members:
-            stage.note("timeouts", [one.session_timeout, one.rebalance_timeout])
-            stage.note("member", [one.client_id, one.client_host, one.group_instance_id])
-            stage.note("bytes", [bytes(one.subscription).hex(), bytes(one.assignment).hex()])
+        for member in state.members:
+            stage.note("timeouts", [member.session_timeout, member.rebalance_timeout])
+            stage.note("member", [member.client_id, member.client_host, member.group_instance_id])
+            stage.note("bytes", [bytes(member.subscription).hex(), bytes(member.assignment).hex()])
     else:
         assert OffsetCommitKey.decode(key, 0, 2).group == group
         offset = OffsetCommitValue.decode(value, version, 2)
@@ -83,13 +83,13 @@ def _note_record(stage: ScenarioStage, group: str, key: bytes, value: bytes | No
         stage.note("committed lately", abs(offset.commit_timestamp - stage.now_ms) < 600_000)
 
 
-@scenario(41)
+@scenario()
 def internal_topics_are_guarded(stage: ScenarioStage) -> None:
-    """Trap 41: clients may not write to __consumer_offsets."""
-    asked = MetadataRequest(topics=[MetadataRequestTopic(name=OFFSETS_TOPIC)])
-    known = stage.ask(asked).topics[0]
-    stage.topics[known.topic_id] = OFFSETS_TOPIC
-    offsets = Topic(OFFSETS_TOPIC, known.topic_id, len(known.partitions))
+    """Clients may not write to __consumer_offsets."""
+    metadata_request = MetadataRequest(topics=[MetadataRequestTopic(name=OFFSETS_TOPIC)])
+    metadata = stage.ask(metadata_request).topics[0]
+    stage.topics[metadata.topic_id] = OFFSETS_TOPIC
+    offsets = CaseTopic(OFFSETS_TOPIC, metadata.topic_id, len(metadata.partitions))
     for version in (12, 13):
         for partition in (0, 1000):
             request = produce(offsets, batch(stage, b"x", keyed=True), partition=partition)

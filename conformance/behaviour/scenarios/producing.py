@@ -1,4 +1,4 @@
-"""Produce: what is refused, and what idempotent producers are told."""
+"""Scenarios of Produce: refused batches, and the responses to idempotent producers."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from kwire.conformance.behaviour.asking import (
 )
 from kwire.conformance.behaviour.scenario import Scenarios
 from kwire.conformance.behaviour.stage import ScenarioStage
-from kwire.conformance.wire.broker import Topic
+from kwire.conformance.wire.broker import CaseTopic
 from kwire.conformance.wire.cases.build import batch, fetch, produce
 
 scenario = Scenarios("producing")
 SEQUENCE_MAX = 2**31 - 1
 
 
-def producers(stage: ScenarioStage, *topics: Topic) -> None:
-    """What the broker knows of producers in each topic's partition 0."""
-    asked = [TopicRequest(topic.name, [0]) for topic in topics]
-    stage.send(DescribeProducersRequest(asked))
+def producers(stage: ScenarioStage, *topics: CaseTopic) -> None:
+    """Describe the producers of partition 0 of each topic."""
+    partitions = [TopicRequest(topic.name, [0]) for topic in topics]
+    stage.send(DescribeProducersRequest(partitions))
 
 
-@scenario(27)
+@scenario()
 def window_of_five(stage: ScenarioStage) -> None:
-    """Trap 27: the last five batches are known again, with the offset they got; older are not."""
+    """A duplicate of the last five batches gets its original offset; an older one is refused."""
     topic = stage.topic()
     of = producer(stage)
     for sequence in range(7):
@@ -42,9 +42,9 @@ def window_of_five(stage: ScenarioStage) -> None:
     stage.send(list_offsets(topic, LATEST))
 
 
-@scenario(27)
+@scenario()
 def out_of_order(stage: ScenarioStage) -> None:
-    """Trap 27: a gap is refused and changes nothing; the right one still goes."""
+    """A gap in the sequence is refused without effect; the right batch is still accepted."""
     topic = stage.topic()
     of = producer(stage)
     send_sequence(stage, topic, of, 0, 3)
@@ -54,9 +54,9 @@ def out_of_order(stage: ScenarioStage) -> None:
     producers(stage, topic)
 
 
-@scenario(27)
+@scenario()
 def begins_anywhere(stage: ScenarioStage) -> None:
-    """Trap 27: a producer the partition does not know may begin at any sequence."""
+    """A producer that is new to a partition may begin at any sequence number."""
     topic = stage.topic(partitions=2)
     of = producer(stage)
     send_sequence(stage, topic, of, 50)
@@ -65,9 +65,9 @@ def begins_anywhere(stage: ScenarioStage) -> None:
     send_sequence(stage, topic, of, 7, partition=1)
 
 
-@scenario(27)
+@scenario()
 def epochs(stage: ScenarioStage) -> None:
-    """Trap 27: a new epoch begins at 0 and ends the old one."""
+    """A new producer epoch begins at sequence number 0 and fences the old one."""
     topic = stage.topic()
     number, epoch = producer(stage)
     send_sequence(stage, topic, (number, epoch), 0, 2)
@@ -82,9 +82,9 @@ def epochs(stage: ScenarioStage) -> None:
     producers(stage, topic)
 
 
-@scenario(27)
+@scenario()
 def sequences_wrap(stage: ScenarioStage) -> None:
-    """Trap 27: after 2147483647 comes 0, within a batch and between batches."""
+    """Sequence numbers wrap from 2147483647 to 0, within a batch and between batches."""
     topic = stage.topic(partitions=2)
     of = producer(stage)
     for sequence, count in ((SEQUENCE_MAX - 1, 1), (SEQUENCE_MAX, 1), (0, 1), (SEQUENCE_MAX, 1)):
@@ -95,9 +95,9 @@ def sequences_wrap(stage: ScenarioStage) -> None:
     producers(stage, topic)
 
 
-@scenario(27)
+@scenario()
 def after_records_are_deleted(stage: ScenarioStage) -> None:
-    """Trap 27: what DeleteRecords took away does not make the producer forgotten."""
+    """The state of a producer remains after DeleteRecords has removed its records."""
     topic = stage.topic()
     of = producer(stage)
     send_sequence(stage, topic, of, 0, 2)
@@ -108,24 +108,24 @@ def after_records_are_deleted(stage: ScenarioStage) -> None:
     producers(stage, topic)
 
 
-@scenario(27)
+@scenario()
 def after_the_topic_is_recreated(stage: ScenarioStage) -> None:
-    """Trap 27: a topic made again knows none of its producers."""
+    """A topic that is created again does not know its earlier producers."""
     topic = stage.topic()
     of = producer(stage)
     send_sequence(stage, topic, of, 0)
     send_sequence(stage, topic, of, 1)
     stage.send(delete_topic(topic.name))
-    stage.settle()
+    stage.await_controller()
     again = stage.topic()
     send_sequence(stage, again, of, 1)
     send_sequence(stage, again, of, 0)
     producers(stage, again)
 
 
-@scenario(27)
+@scenario()
 def without_a_sequence(stage: ScenarioStage) -> None:
-    """Trap 27: a producer id needs an epoch and a sequence, and no other batch has them."""
+    """A producer id needs an epoch and a sequence number; other batches must have none of them."""
     topic = stage.topic()
     number, epoch = producer(stage)
     for fields in (
@@ -139,9 +139,9 @@ def without_a_sequence(stage: ScenarioStage) -> None:
     stage.send(fetch(topic))
 
 
-@scenario(27)
+@scenario()
 def producer_ids(stage: ScenarioStage) -> None:
-    """Trap 27: every InitProducerId without a transactional id gives a new id at epoch 0."""
+    """Every InitProducerId without a transactional id returns a new id with epoch 0."""
     for known in ((-1, -1), (-1, -1), (5, 0), (-1, 0), (0, -1)):
         for version in (0, 3, 4):
             request = InitProducerIdRequest(None, 60_000)
@@ -150,9 +150,9 @@ def producer_ids(stage: ScenarioStage) -> None:
             stage.send(request, version)
 
 
-@scenario(34)
+@scenario()
 def too_large(stage: ScenarioStage) -> None:
-    """Trap 34: max.message.bytes is of the whole batch, compressed, to the byte."""
+    """max.message.bytes limits the compressed size of a whole batch, to the byte."""
     topic = stage.topic(configs={"max.message.bytes": "500"})
     overhead = len(batch(stage, b"x" * 400)) - 400
     for size in (500, 501, 499):
@@ -165,9 +165,9 @@ def too_large(stage: ScenarioStage) -> None:
     stage.send(fetch(topic))
 
 
-@scenario(34)
+@scenario()
 def keyless_on_compacted(stage: ScenarioStage) -> None:
-    """Trap 34: a record without a key on a compacted topic: INVALID_RECORD, with which ones."""
+    """A record without a key is refused by a compacted topic; the response lists such records."""
     topic = stage.topic(configs={"cleanup.policy": "compact"})
     now = stage.now_ms
     keys = (b"a", None, b"", None, None, None)
@@ -182,9 +182,9 @@ def keyless_on_compacted(stage: ScenarioStage) -> None:
     stage.send(fetch(topic))
 
 
-@scenario(51)
+@scenario()
 def min_insync_replicas(stage: ScenarioStage) -> None:
-    """Trap 51: more in-sync replicas than there can be are not waited for."""
+    """min.insync.replicas above the number of replicas."""
     topic = stage.topic(configs={"min.insync.replicas": "2"})
     stage.send(produce(topic, batch(stage, b"a"), acks=-1))
     configure(stage, topic, min_insync_replicas="5")
@@ -192,30 +192,30 @@ def min_insync_replicas(stage: ScenarioStage) -> None:
     stage.send(fetch(topic))
 
 
-@scenario(25)
+@scenario()
 def old_formats(stage: ScenarioStage) -> None:
-    """Trap 25: batches of magic 0 and 1 are refused: no version that is left may carry them."""
+    """Batches of magic 0 and 1 are refused, since no supported version may contain them."""
     topic = stage.topic()
-    made = batch(stage, b"a" * 40)
+    data = batch(stage, b"a" * 40)
     for magic in (0, 1, 3, 127):
-        made[16] = magic
-        stage.send(produce(topic, made))
+        data[16] = magic
+        stage.send(produce(topic, data))
     stage.send(fetch(topic))
 
 
-@scenario(25)
+@scenario()
 def no_batch(stage: ScenarioStage) -> None:
-    """Trap 25: nothing, half a batch and two batches are refused."""
+    """No batch, half a batch and two batches are refused."""
     topic = stage.topic()
-    made = batch(stage, b"a")
-    for data in (b"", bytes(made[:40]), bytes(made) * 2):
+    valid = batch(stage, b"a")
+    for data in (b"", bytes(valid[:40]), bytes(valid) * 2):
         stage.send(produce(topic, data))
     stage.send(fetch(topic))
 
 
 @scenario()
 def timestamps_out_of_bounds(stage: ScenarioStage) -> None:
-    """message.timestamp.before.max.ms and .after.max.ms refuse what lies outside of them."""
+    """message.timestamp.before.max.ms and .after.max.ms refuse records outside their range."""
     topic = stage.topic(
         configs={
             "message.timestamp.before.max.ms": "600000",
@@ -225,16 +225,16 @@ def timestamps_out_of_bounds(stage: ScenarioStage) -> None:
     now = stage.now_ms
     for ahead_ms in (-1_200_000, -300_000, 0, 300_000, 1_200_000):
         reply = stage.ask(produce(topic, batch(stage, b"a", b"b", first_ms=now + ahead_ms)))
-        found = reply.responses[0].partition_responses[0]
-        errors = [error.batch_index for error in found.record_errors]
-        stage.note(f"{ahead_ms} ms", [found.error_code, found.error_message, errors])
+        result = reply.responses[0].partition_responses[0]
+        errors = [error.batch_index for error in result.record_errors]
+        stage.note(f"{ahead_ms} ms", [result.error_code, result.error_message, errors])
     configure(stage, topic, message_timestamp_type="LogAppendTime")
     stage.send(produce(topic, batch(stage, b"a", first_ms=now - 1_200_000)))
 
 
 @scenario()
 def several_partitions_one_bad(stage: ScenarioStage) -> None:
-    """Each partition of a request has its own verdict."""
+    """Each partition of a request has its own result."""
     good, small = stage.topic("good", 2), stage.topic("small", configs={"max.message.bytes": "80"})
     request = produce(good, batch(stage, b"x" * 100))
     for partition in (3, 1):
@@ -244,8 +244,11 @@ def several_partitions_one_bad(stage: ScenarioStage) -> None:
     for acks in (1, -1):
         request.acks = acks
         reply = stage.ask(request)
-        for topic, word in ((good, "good"), (small, "small")):  # a hash map has their order
-            found = [answer for answer in reply.responses if answer.topic_id == topic.id]
-            answers = [a for f in found for a in f.partition_responses]
-            told = sorted([a.index, a.error_code, a.base_offset] for a in answers)
-            stage.note(f"{word} with acks {acks}", [list(map(int, one)) for one in told])
+        # Apache Kafka takes the order of topics from a hash map.
+        for topic, word in ((good, "good"), (small, "small")):
+            responses = [response for response in reply.responses if response.topic_id == topic.id]
+            results = [result for response in responses for result in response.partition_responses]
+            values = sorted(
+                [result.index, result.error_code, result.base_offset] for result in results
+            )
+            stage.note(f"{word} with acks {acks}", [list(map(int, value)) for value in values])

@@ -1,4 +1,4 @@
-"""Topics from creation to deletion, as clients and tools see them."""
+"""Scenarios of topics: creating, describing, growing and deleting them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kwire.conformance.behaviour.asking import (
 )
 from kwire.conformance.behaviour.scenario import Scenarios
 from kwire.conformance.behaviour.stage import ScenarioStage
-from kwire.conformance.wire.broker import Topic
+from kwire.conformance.wire.broker import CaseTopic
 from kwire.conformance.wire.cases.alter_partition_reassignments import reassign
 from kwire.conformance.wire.cases.build import UNKNOWN_ID, batch, commit, fetch, fill, produce
 from kwire.conformance.wire.cases.elect_leaders import elect
@@ -30,24 +30,24 @@ scenario = Scenarios("topics")
 
 
 def about(name: str, *, create: bool = False) -> MetadataRequest:
-    """Metadata of one topic."""
+    """A request for the metadata of one topic."""
     return MetadataRequest(
         topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=create
     )
 
 
-def learn(stage: ScenarioStage, name: str) -> Topic:
-    """A topic that a request of the scenario made."""
-    stage.owns(name)
-    stage.settle()
-    found = stage.ask(about(name)).topics[0]
-    stage.topics[found.topic_id] = name
-    return Topic(name, found.topic_id, len(found.partitions))
+def learn(stage: ScenarioStage, name: str) -> CaseTopic:
+    """The id and partitions of a topic that a request of the scenario created."""
+    stage.delete_later(name)
+    stage.await_controller()
+    metadata = stage.ask(about(name)).topics[0]
+    stage.topics[metadata.topic_id] = name
+    return CaseTopic(name, metadata.topic_id, len(metadata.partitions))
 
 
-@scenario(44)
+@scenario()
 def validate_only(stage: ScenarioStage) -> None:
-    """Trap 44: validate_only changes nothing, and says TOPIC_ALREADY_EXISTS all the same."""
+    """validate_only creates nothing, but still reports TOPIC_ALREADY_EXISTS."""
     name = stage.name("t")
     stage.send(create_topic(name, 2, validate=True))
     stage.send(about(name))
@@ -62,9 +62,9 @@ def validate_only(stage: ScenarioStage) -> None:
     stage.send(about(stage.name("u")))
 
 
-@scenario(43)
+@scenario()
 def create_tells_the_configs(stage: ScenarioStage) -> None:
-    """Trap 43: CreateTopics tells partitions, replicas and every config from version 5 on."""
+    """CreateTopics returns partitions, replicas and all configs since version 5."""
     for version in (4, 5, 7):
         name = stage.name(f"v{version}")
         stage.send(create_topic(name, -1, -1, retention_ms="1000"), version)
@@ -72,9 +72,9 @@ def create_tells_the_configs(stage: ScenarioStage) -> None:
         stage.send(about(name))
 
 
-@scenario(44)
+@scenario()
 def partitions_are_added(stage: ScenarioStage) -> None:
-    """Trap 44: CreatePartitions has a result for each topic; new partitions are served."""
+    """CreatePartitions has a result for each topic; new partitions are served."""
     topic = stage.topic()
     fill(stage, topic, batch(stage, b"a"))
     node = stage.broker.node_id
@@ -91,7 +91,7 @@ def partitions_are_added(stage: ScenarioStage) -> None:
         add_partitions(stage.name("none"), 2),
     ):
         stage.send(request)
-    stage.settle()
+    stage.await_controller()
     stage.send(about(topic.name))
     stage.send(produce(topic, batch(stage, b"b"), partition=2))
     stage.send(fetch(topic, partition=2))
@@ -100,12 +100,12 @@ def partitions_are_added(stage: ScenarioStage) -> None:
 
 @scenario()
 def deleted_and_made_again(stage: ScenarioStage) -> None:
-    """A topic made again is empty, has another id, and the old id is nobody's."""
+    """A topic that is created again is empty and has another id; the old id is unknown."""
     topic = stage.topic(partitions=2)
     fill(stage, topic, batch(stage, b"a", b"b"))
     stage.send(delete_topic(topic.name))
     stage.send(delete_topic(topic.name))
-    stage.settle()
+    stage.await_controller()
     stage.send(about(topic.name))
     stage.send(MetadataRequest(topics=[MetadataRequestTopic(topic.id, None)]))
     stage.send(produce(topic, batch(stage, b"c")))
@@ -125,7 +125,7 @@ def deleted_and_made_again(stage: ScenarioStage) -> None:
 
 @scenario()
 def deleted_by_id(stage: ScenarioStage) -> None:
-    """DeleteTopics by id; ids of nobody; a name and an id at once."""
+    """DeleteTopics by id, by an unknown id, and by a name and an id at once."""
     topic = stage.topic()
     both = delete_topic(topic.name)
     both.topics[0].topic_id = topic.id
@@ -135,21 +135,21 @@ def deleted_by_id(stage: ScenarioStage) -> None:
     stage.send(by_id)
     by_id.topics[0].topic_id = topic.id
     stage.send(by_id)
-    stage.settle()
+    stage.await_controller()
     stage.send(by_id)
     stage.send(about(topic.name))
 
 
-@scenario(39)
+@scenario()
 def offsets_of_a_deleted_topic(stage: ScenarioStage) -> None:
-    """Trap 39: a group's offsets of a topic go with the topic."""
+    """A group's committed offsets of a topic are deleted with the topic."""
     topic, other = stage.topic("gone"), stage.topic("stays")
     group = stage.name("g")
     stage.send(commit(group, topic, 3))
     stage.send(commit(group, other, 4))
     stage.note("before", _committed(stage, group))
     stage.send(delete_topic(topic.name))
-    stage.settle()
+    stage.await_controller()
     stage.note("after", _committed(stage, group))
     again = stage.topic("gone")
     stage.send(offset_fetch(group, again, 0), 9)
@@ -158,21 +158,21 @@ def offsets_of_a_deleted_topic(stage: ScenarioStage) -> None:
 
 
 def _committed(stage: ScenarioStage, group: str) -> list[Tree]:
-    """All offsets of a group, by the topics' names: a hash map has their order."""
-    found = stage.ask(offset_fetch(group, None), 9).groups[0].topics
-    lines = sorted(f"{t.name[-4:]} {p.committed_offset}" for t in found for p in t.partitions)
+    """All committed offsets of a group, sorted; Apache Kafka takes the order from a hash map."""
+    topics = stage.ask(offset_fetch(group, None), 9).groups[0].topics
+    lines = sorted(f"{t.name[-4:]} {p.committed_offset}" for t in topics for p in t.partitions)
     return list(lines)
 
 
-@scenario(46)
+@scenario()
 def made_by_metadata(stage: ScenarioStage) -> None:
-    """Trap 46: Metadata makes a topic and has no leader to tell at first."""
+    """Metadata creates a missing topic; its first response has no leader."""
     name = stage.name("auto")
     stage.send(about(name))
     first = stage.ask(about(name, create=True)).topics[0]
     kinds = (ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     stage.note("told at first", first.error_code in kinds)
-    stage.owns(name)
+    stage.delete_later(name)
     stage.until("there", lambda: not stage.ask(about(name)).topics[0].error_code)
     topic = learn(stage, name)
     stage.send(about(name))
@@ -182,9 +182,9 @@ def made_by_metadata(stage: ScenarioStage) -> None:
     stage.send(about(f"{stage.name('auto')}", create=True), 1)
 
 
-@scenario(46)
+@scenario()
 def log_dirs(stage: ScenarioStage) -> None:
-    """Trap 46: DescribeLogDirs tells the size of each partition to the byte."""
+    """DescribeLogDirs returns the exact size of each partition in bytes."""
     topic = stage.topic(partitions=2)
     fill(stage, topic, batch(stage, b"a" * 100), batch(stage, b"b"))
     for indexes in ([0, 1], [1], [7], []):
@@ -195,13 +195,13 @@ def log_dirs(stage: ScenarioStage) -> None:
 
 @scenario()
 def described_in_pages(stage: ScenarioStage) -> None:
-    """DescribeTopicPartitions stops at its limit and goes on from its cursor."""
+    """DescribeTopicPartitions stops at its limit and continues from its cursor."""
     first, second = stage.topic("a", partitions=3), stage.topic("b", partitions=2)
-    asked = [TopicRequest(first.name), TopicRequest(second.name), TopicRequest(stage.name("c"))]
+    requests = [TopicRequest(first.name), TopicRequest(second.name), TopicRequest(stage.name("c"))]
     for limit in (1, 2, 3, 4, 5, 2000, 0, -1):
         cursor = None
         for _ in range(6):
-            request = DescribeTopicPartitionsRequest(asked, limit, cursor)
+            request = DescribeTopicPartitionsRequest(requests, limit, cursor)
             reply = stage.send(request)
             cursor = reply.next_cursor if reply else None
             if cursor is None:
@@ -210,10 +210,10 @@ def described_in_pages(stage: ScenarioStage) -> None:
 
 @scenario()
 def names_that_clash(stage: ScenarioStage) -> None:
-    """Names that differ in `.` and `_` alone would be one metric: refused."""
+    """A name that differs from an existing one only in `.` and `_` is refused."""
     dotted = stage.name("a.b")
     stage.send(create_topic(dotted))
-    stage.owns(dotted)
+    stage.delete_later(dotted)
     stage.send(create_topic(dotted.replace(".", "_")))
     for bad in ("", ".", "..", "a b", "x" * 250):
         stage.send(create_topic(bad))
@@ -221,37 +221,38 @@ def names_that_clash(stage: ScenarioStage) -> None:
 
 @scenario()
 def twice_in_one_request(stage: ScenarioStage) -> None:
-    """A topic named twice in one request is refused, others are made."""
+    """A topic that is named twice in one request is refused; the others are created."""
     twice, once = create_topic(stage.name("twice")), create_topic(stage.name("once"))
     request = create_topic(stage.name("twice"))
     request.topics += once.topics + twice.topics
-    stage.owns(stage.name("once"))
+    stage.delete_later(stage.name("once"))
     reply = stage.ask(request)
-    found = sorted((t.name == stage.name("once"), t.error_code) for t in reply.topics)
-    stage.note("results", [list(map(int, pair)) for pair in found])
+    results = sorted((t.name == stage.name("once"), t.error_code) for t in reply.topics)
+    stage.note("results", [list(map(int, pair)) for pair in results])
     deletion = delete_topic(stage.name("once"))
     deletion.topics += delete_topic(stage.name("once")).topics
-    stage.settle()
+    stage.await_controller()
     stage.send(deletion)
 
 
 @scenario()
 def leaders_and_replicas_on_one_broker(stage: ScenarioStage) -> None:
-    """Nothing is to be elected or moved; what grew can be asked for, what is gone cannot."""
+    """On one broker nothing needs an election or a move; new partitions exist, deleted ones do
+    not."""
     topic, node = stage.topic(), stage.broker.node_id
-    ask_all = elect(0, (topic.name, [0, 1])), reassign((topic.name, [(0, [node]), (1, [99])]))
+    requests = elect(0, (topic.name, [0, 1])), reassign((topic.name, [(0, [node]), (1, [99])]))
 
     def look() -> None:
-        for request in ask_all:
+        for request in requests:
             stage.send(request)
         stage.send(ListPartitionReassignmentsRequest())
-        stage.settle()
+        stage.await_controller()
         stage.send(about(topic.name))
 
     look()
     stage.send(add_partitions(topic.name, 2))
-    stage.settle()
+    stage.await_controller()
     look()
     stage.send(delete_topic(topic.name))
-    stage.settle()
+    stage.await_controller()
     look()

@@ -1,4 +1,4 @@
-"""Transactions as readers see them: stable offsets, aborted batches, committed offsets."""
+"""Scenarios of transactions: last stable offsets, aborted batches, committed offsets."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from kwire.conformance.behaviour.asking import (
 from kwire.conformance.behaviour.scenario import Scenarios
 from kwire.conformance.behaviour.scenarios.offsets_topic import OFFSETS_TOPIC, java_hash
 from kwire.conformance.behaviour.stage import ScenarioStage
-from kwire.conformance.wire.broker import Topic
+from kwire.conformance.wire.broker import CaseTopic
 from kwire.conformance.wire.cases.build import batch, commit, fetch, fill
 from kwire.conformance.wire.cases.txn import Producer, completed, ended, initialized
 from kwire.conformance.wire.cases.txn_data import (
@@ -45,14 +45,15 @@ scenario = Scenarios("transactions")
 UNCOMMITTED, COMMITTED = 0, 1
 OFFSET = "offset"
 SMALL_SEGMENT = "1048576"
-"""The smallest segment.bytes that Apache Kafka 4 takes."""
+"""The smallest segment.bytes that Apache Kafka 4 accepts."""
 
 
-# -- reading
+# Reading
 
 
-def look(stage: ScenarioStage, topic: Topic, *offsets: int) -> None:
-    """All that consumers of both kinds are told, from each offset on, and who writes there."""
+def look(stage: ScenarioStage, topic: CaseTopic, *offsets: int) -> None:
+    """Send the requests of consumers with both isolation levels, from each offset, and list the
+    producers."""
     for isolation in (UNCOMMITTED, COMMITTED):
         for offset in offsets or (0,):
             stage.send(fetch(topic, offset, isolation_level=isolation))
@@ -60,13 +61,14 @@ def look(stage: ScenarioStage, topic: Topic, *offsets: int) -> None:
     stage.send(DescribeProducersRequest([TopicRequest(topic.name, [0])]))
 
 
-def listed(topic: Topic, timestamp: int, isolation: int) -> ListOffsetsRequest:
-    place = ListOffsetsPartition(0, -1, timestamp)
-    return ListOffsetsRequest(-1, isolation, [ListOffsetsTopic(topic.name, [place])], TIMEOUT_MS)
+def listed(topic: CaseTopic, timestamp: int, isolation: int) -> ListOffsetsRequest:
+    partition = ListOffsetsPartition(0, -1, timestamp)
+    topics = [ListOffsetsTopic(topic.name, [partition])]
+    return ListOffsetsRequest(-1, isolation, topics, TIMEOUT_MS)
 
 
-def crossed(stage: ScenarioStage, topic: Topic) -> Iterator[int]:
-    """Three producers' transactions and plain records across each other, step by step."""
+def crossed(stage: ScenarioStage, topic: CaseTopic) -> Iterator[int]:
+    """Interleave the transactions of three producers with plain records; yields after each step."""
     one, two, three = (initialized(stage, suffix) for suffix in ("one", "two", "three"))
     written(stage, one, topic, 0, b"1a", b"1b")
     yield 1
@@ -90,18 +92,18 @@ def crossed(stage: ScenarioStage, topic: Topic) -> Iterator[int]:
     yield 10
 
 
-@scenario(30)
+@scenario()
 def stable_offset(stage: ScenarioStage) -> None:
-    """Trap 30: read_committed ends at the first open transaction and knows who aborted."""
+    """read_committed ends at the first open transaction and lists aborted ones."""
     topic = stage.topic()
     for step in crossed(stage, topic):
         stage.note("step", step)
         look(stage, topic, 0)
 
 
-@scenario(30)
+@scenario()
 def aborted_from_each_offset(stage: ScenarioStage) -> None:
-    """Trap 30: each reader is told of the aborted transactions that it meets, in their order."""
+    """A read_committed fetch lists the aborted transactions in its range, in order."""
     topic = stage.topic()
     for _ in crossed(stage, topic):
         pass
@@ -113,34 +115,34 @@ def aborted_from_each_offset(stage: ScenarioStage) -> None:
         stage.send(request)
 
 
-@scenario(31)
+@scenario()
 def uncommitted_see_all(stage: ScenarioStage) -> None:
-    """Trap 31: read_uncommitted shows aborted records and open ones, without a list of them."""
+    """read_uncommitted returns aborted and open transactions, without a list of them."""
     topic = stage.topic()
     for _ in crossed(stage, topic):
         stage.send(fetch(topic, 0, isolation_level=UNCOMMITTED))
 
 
-@scenario(30)
+@scenario()
 def times_below_the_stable_offset(stage: ScenarioStage) -> None:
-    """Trap 30: ListOffsets of read_committed finds nothing at or behind the stable offset."""
+    """ListOffsets with read_committed finds nothing at or after the last stable offset."""
     topic = stage.topic()
     first_ms = stage.now_ms - 1000
     for _ in crossed(stage, topic):
         for isolation in (UNCOMMITTED, COMMITTED):
             for timestamp in (EARLIEST, LATEST, MAX_TIMESTAMP, 0, first_ms, first_ms + 1):
                 if timestamp == MAX_TIMESTAMP and topic_has_markers(stage, topic):
-                    continue  # theirs is the broker's time
+                    continue  # the time of a marker is the broker's
                 stage.send(listed(topic, timestamp, isolation))
 
 
-def topic_has_markers(stage: ScenarioStage, topic: Topic) -> bool:
+def topic_has_markers(stage: ScenarioStage, topic: CaseTopic) -> bool:
     return any(header.is_control for _, header in iter_batches(read(stage, topic)))
 
 
-@scenario(30)
+@scenario()
 def aborted_over_segments(stage: ScenarioStage) -> None:
-    """Trap 30: transactions over several segments, aborted and committed."""
+    """Aborted transactions over several segments."""
     topic = stage.topic(configs={"segment.bytes": SMALL_SEGMENT})
     value = bytes(600_000)
     one, two = (initialized(stage, suffix) for suffix in ("one", "two"))
@@ -154,14 +156,17 @@ def aborted_over_segments(stage: ScenarioStage) -> None:
     for offset in range(offset_of(stage, topic, LATEST) + 1):
         for size in (1, 1 << 20):
             request = fetch(topic, offset, isolation_level=COMMITTED, partition_max_bytes=size)
-            found = stage.ask(request).responses[0].partitions[0]
-            firsts = [one.first_offset for one in found.aborted_transactions or []]
-            stage.note(f"from {offset}, {size} bytes", [len(found.records or b""), list(firsts)])
+            partition_data = stage.ask(request).responses[0].partitions[0]
+            aborted = partition_data.aborted_transactions or []
+            firsts = [transaction.first_offset for transaction in aborted]
+            stage.note(
+                f"from {offset}, {size} bytes", [len(partition_data.records or b""), list(firsts)]
+            )
 
 
-@scenario(30)
+@scenario()
 def waiting_for_the_end(stage: ScenarioStage) -> None:
-    """Trap 30: a parked read_committed fetch is answered by the marker, not by the records."""
+    """A waiting read_committed fetch ends when the marker is written, not with the records."""
     topic, producer = stage.topic(), initialized(stage)
     waits = fetch(topic, 0, isolation_level=COMMITTED, max_wait_ms=8000, min_bytes=1)
     stage.begin(waits, on="reader")
@@ -176,9 +181,9 @@ def waiting_for_the_end(stage: ScenarioStage) -> None:
         )
 
 
-@scenario(30)
+@scenario()
 def sessions_are_told_of_the_end(stage: ScenarioStage) -> None:
-    """Trap 30: a fetch session of a read_committed consumer, over the end of a transaction."""
+    """A fetch session of a read_committed consumer during and after a transaction."""
     topic, producer = stage.topic(), initialized(stage)
     written(stage, producer, topic)
     first = stage.ask(one_of_session(0, 0, fetch(topic, 0, isolation_level=COMMITTED)))
@@ -191,9 +196,9 @@ def sessions_are_told_of_the_end(stage: ScenarioStage) -> None:
 
 @scenario()
 def log_starts_within_a_transaction(stage: ScenarioStage) -> None:
-    """DeleteRecords beyond the first record of a transaction that is open, then ended."""
+    """DeleteRecords removes the first records of an open transaction, which then ends."""
     topic, producer = stage.topic(), initialized(stage)
-    for sequence in range(3):  # within a batch Apache Kafka goes back to its first offset
+    for sequence in range(3):  # within a batch, Apache Kafka goes back to its first offset
         written(stage, producer, topic, sequence)
     for offset in (1, 3):
         stage.send(delete_records(topic, offset))
@@ -204,9 +209,9 @@ def log_starts_within_a_transaction(stage: ScenarioStage) -> None:
     look(stage, topic, 3)
 
 
-@scenario(27)
+@scenario()
 def duplicates_within_a_transaction(stage: ScenarioStage) -> None:
-    """Trap 27: batches that come again, out of order and after the end, of a transaction."""
+    """Duplicate and out-of-order batches of a transaction, before and after its end."""
     topic, producer = stage.topic(), initialized(stage)
     name = producer.transactional_id
     for sequence in (0, 1, 0, 1, 3, 2, 2):
@@ -219,7 +224,7 @@ def duplicates_within_a_transaction(stage: ScenarioStage) -> None:
 
 @scenario()
 def hanging_transaction(stage: ScenarioStage) -> None:
-    """A hanging transaction is ended by an admin's markers (KIP-664), and its producer goes on."""
+    """An administrator's markers end a hanging transaction (KIP-664); its producer continues."""
     topic, producer = stage.topic(), initialized(stage)
     written(stage, producer, topic)
     look(stage, topic)
@@ -232,7 +237,7 @@ def hanging_transaction(stage: ScenarioStage) -> None:
 
 @scenario()
 def fenced_by_a_new_start(stage: ScenarioStage) -> None:
-    """A producer that starts anew aborts what its predecessor has left open, and fences it."""
+    """A producer that restarts aborts the open transaction of its predecessor and fences it."""
     topic, old = stage.topic(), initialized(stage)
     written(stage, old, topic)
     new = initialized(stage)
@@ -244,12 +249,12 @@ def fenced_by_a_new_start(stage: ScenarioStage) -> None:
     look(stage, topic)
 
 
-# -- offsets
+# Committed offsets
 
 
-@scenario(39)
+@scenario()
 def offsets_of_a_transaction(stage: ScenarioStage) -> None:
-    """Trap 39: requireStable tells who must wait; the offsets count from the commit on."""
+    """With requireStable, offsets of an open transaction are reported as unstable."""
     topic, group = stage.topic(partitions=3), stage.name("g")
     stage.send(commit(group, topic, 1))
     producer = initialized(stage)
@@ -257,24 +262,24 @@ def offsets_of_a_transaction(stage: ScenarioStage) -> None:
         add_group(stage, producer, group)
         for partition, offset in ((0, 10 + committing), (1, 20 + committing)):
             stage.send(txn_commit(producer, group, topic, offset, partition=partition))
-        told(stage, group, topic)
+        fetch_offsets(stage, group, topic)
         ended(stage, producer, commit=committing)
-        told(stage, group, topic)
+        fetch_offsets(stage, group, topic)
 
 
-def told(stage: ScenarioStage, group: str, topic: Topic) -> None:
+def fetch_offsets(stage: ScenarioStage, group: str, topic: CaseTopic) -> None:
     for stable in (False, True):
         stage.send(offset_fetch(group, topic, 0, 1, 2, stable=stable))
         stage.send(offset_fetch(group, None, stable=stable))
 
 
-@scenario(41)
+@scenario()
 def written_by_transactions(stage: ScenarioStage) -> None:
-    """Trap 41: what a transaction writes to __consumer_offsets, and its marker."""
+    """The records and the marker of a transaction in __consumer_offsets."""
     topic, group, producer = stage.topic(), stage.name("g"), initialized(stage)
-    asked = MetadataRequest(topics=[MetadataRequestTopic(name=OFFSETS_TOPIC)])
-    known = stage.ask(asked).topics[0]
-    offsets = Topic(OFFSETS_TOPIC, known.topic_id, len(known.partitions))
+    metadata_request = MetadataRequest(topics=[MetadataRequestTopic(name=OFFSETS_TOPIC)])
+    metadata = stage.ask(metadata_request).topics[0]
+    offsets = CaseTopic(OFFSETS_TOPIC, metadata.topic_id, len(metadata.partitions))
     partition = (java_hash(group) & 0x7FFFFFFF) % offsets.partitions
     start = offset_of(stage, offsets, LATEST, partition)
     add_group(stage, producer, group)
@@ -286,13 +291,13 @@ def written_by_transactions(stage: ScenarioStage) -> None:
             stage.note("value", value.hex())
             continue
         version = int.from_bytes(value[:2])
-        found = OffsetCommitValue.decode(value, version, 2)
-        stage.note("offset", [version, found.offset, found.leader_epoch, found.metadata])
-        stage.note("expires, topic id", [found.expire_timestamp, found.topic_id.hex()])
+        offset = OffsetCommitValue.decode(value, version, 2)
+        stage.note("offset", [version, offset.offset, offset.leader_epoch, offset.metadata])
+        stage.note("expires, topic id", [offset.expire_timestamp, offset.topic_id.hex()])
 
 
 def _of_producer(data: bytes, producer: Producer) -> Iterator[tuple[str, bytes, bytes]]:
-    """Kind of batch, key and value of each record of the producer's."""
+    """Kind, key and value of each record of the producer."""
     for position, header in iter_batches(data):
         if header.producer_id != producer.producer_id:
             continue

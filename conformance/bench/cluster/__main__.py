@@ -16,18 +16,18 @@ from rich.console import Console
 from kwire.conformance.apache_kafka import ApacheKafkaError
 from kwire.conformance.bench import machine
 from kwire.conformance.bench.cluster import figures, losses
-from kwire.conformance.bench.cluster.asking import Asking, NoAnswer, NotInTime
+from kwire.conformance.bench.cluster.asking import ClusterRequests, NoAnswer, NotInTime
 from kwire.conformance.bench.cluster.figures import Book
 from kwire.conformance.bench.cluster.steady import WORKS
-from kwire.conformance.bench.cluster.subjects import APACHE, KWIRE, Subject, running
-from kwire.conformance.bench.frames import BrokerRefused
+from kwire.conformance.bench.cluster.subjects import APACHE, KWIRE, BenchSubject, running
+from kwire.conformance.bench.frames import RequestFailed
 from kwire.conformance.bench.measure import touch_memory
 from kwire.conformance.java import JavaMissing
 from kwire.testing import BrokerStartError, ZooKeeperMissing, ZooKeeperStartError
 
 FAILURES = (
     ApacheKafkaError,
-    BrokerRefused,
+    RequestFailed,
     BrokerStartError,
     JavaMissing,
     NoAnswer,
@@ -43,8 +43,8 @@ FILE_COLUMNS = 170
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What is measured in a turn, and how much of it."""
+class ClusterBenchPlan:
+    """What to measure in a turn, and how much of it."""
 
     only: frozenset[str]
     rounds: int
@@ -71,31 +71,31 @@ class Plan:
         )
 
 
-QUICK = Plan(frozenset(), 1, 1.0, 1.0, 1, 30, 200, 6000)
+QUICK = ClusterBenchPlan(frozenset(), 1, 1.0, 1.0, 1, 30, 200, 6000)
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--only", multiple=True, type=click.Choice(PARTS), help="Only these.")
+@click.option("--only", multiple=True, type=click.Choice(PARTS), help="Measure only these.")
 @click.option("--rounds", default=3, show_default=True, help="Turns of each cluster.")
-@click.option("--warm", default=8.0, show_default=True, help="Seconds to warm up each work.")
-@click.option("--seconds", default=6.0, show_default=True, help="Seconds each work is measured.")
-@click.option("--kills", default=7, show_default=True, help="Leaders killed in a turn.")
-@click.option("--megabytes", default=1000, show_default=True, help="To catch up with.")
-@click.option("--partitions", default=2000, show_default=True, help="Of a cluster with many.")
+@click.option("--warm", default=8.0, show_default=True, help="Seconds of warm-up for each work.")
+@click.option("--seconds", default=6.0, show_default=True, help="Seconds to measure each work.")
+@click.option("--kills", default=7, show_default=True, help="Leaders to kill in a turn.")
+@click.option("--megabytes", default=1000, show_default=True, help="Data of the catch-up, in MB.")
+@click.option("--partitions", default=2000, show_default=True, help="Of the large cluster.")
 @click.option("--session-timeout-ms", default=6000, show_default=True, help="Of all brokers.")
-@click.option("--quick", is_flag=True, help="To see that it works: one round of little.")
+@click.option("--quick", is_flag=True, help="A short run to see that it works.")
 @click.option("--only-kwire", is_flag=True, help="Leave Apache Kafka out.")
 @click.option(
     "--report",
     type=click.Path(file_okay=False, path_type=Path),
     default=REPORT,
     show_default=True,
-    help="Where figures.json and figures.md go.",
+    help="Folder for figures.json and figures.md.",
 )
 @click.option(
     "--directory",
     type=click.Path(file_okay=False, path_type=Path),
-    help="For the brokers' data. [default: a temporary directory]",
+    help="Folder for the brokers' data. [default: a temporary directory]",
 )
 def main(
     only: tuple[str, ...],
@@ -118,11 +118,11 @@ def main(
       make bench-cluster ARGS='--quick'
       make bench-cluster ARGS='--only failover --kills 20 --rounds 1'
     """
-    plan = Plan(
+    plan = ClusterBenchPlan(
         frozenset(only), rounds, warm, seconds, kills, megabytes, partitions, session_timeout_ms
     )
     if quick:
-        plan = Plan(**{**asdict(QUICK), "only": frozenset(only)})
+        plan = ClusterBenchPlan(**{**asdict(QUICK), "only": frozenset(only)})
     else:
         touch_memory(min(machine.free_memory_bytes() // 2, TOUCH_BYTES_MAX))
     machine.allow_open_files(OPEN_FILES)
@@ -144,40 +144,44 @@ def main(
 
 
 def measure(
-    plan: Plan, names: list[str], root: Path, book: Book, say: Callable[[str], None]
+    plan: ClusterBenchPlan, names: list[str], root: Path, book: Book, say: Callable[[str], None]
 ) -> None:
-    """All rounds: A B, B A, ...; `say` hears of each part, and how far into the run it begins."""
-    began = time.monotonic()
+    """Run all rounds (A B, B A, ...); calls `say` with each part and its time in the run."""
+    start = time.monotonic()
     for number in range(plan.rounds):
         for name in names if number % 2 == 0 else reversed(names):
 
-            def told(what: str, at: str = f"round {number + 1}, {name}") -> None:
-                say(f"{time.monotonic() - began:5.0f} s  {at}: {what}")
+            def say_part(what: str, at: str = f"round {number + 1}, {name}") -> None:
+                say(f"{time.monotonic() - start:5.0f} s  {at}: {what}")
 
             with (
                 running(name, root / "turn", plan.session_timeout_ms) as subject,
-                closing(Asking(subject)) as asking,
+                closing(ClusterRequests(subject)) as asking,
             ):
                 asking.wait_until_members()
-                turn(plan, subject, asking, book, told)
-                told("done")
+                turn(plan, subject, asking, book, say_part)
+                say_part("done")
 
 
 def turn(
-    plan: Plan, subject: Subject, asking: Asking, book: Book, say: Callable[[str], None]
+    plan: ClusterBenchPlan,
+    subject: BenchSubject,
+    asking: ClusterRequests,
+    book: Book,
+    say: Callable[[str], None],
 ) -> None:
-    """All of the plan on a cluster that was just started."""
+    """Measure everything in the plan on a new cluster."""
 
-    def look(when: str) -> None:
+    def sample_memory(when: str) -> None:
         book.add("memory", subject.name, figures.memory(when, *subject.memory_mb()))
 
-    look("idle")
+    sample_memory("idle")
     for work in WORKS:
         if plan.has(work.key):
             say(work.title)
-            made = work.measure(subject, asking, plan.warm_s, plan.seconds)
-            book.add(work.key, subject.name, made)
-    look("after load")
+            measured = work.measure(subject, asking, plan.warm_s, plan.seconds)
+            book.add(work.key, subject.name, measured)
+    sample_memory("after load")
     if plan.has("catch-up"):
         say("catch-up")
         caught_up = losses.catch_up(subject, asking, plan.megabytes)
@@ -193,19 +197,19 @@ def turn(
         say(f"{plan.partitions} partitions")
         many = losses.ManyPartitions(subject, asking, plan.partitions)
         book.add("many", subject.name, {"created": many.create()})
-        look("many partitions")
+        sample_memory("many partitions")
         for what, controller in (("a member", False), ("the controller", True)):
             book.add("many", subject.name, {what: many.lose(controller=controller)})
 
 
-def write(book: Book, plan: Plan, report: Path) -> None:
+def write(book: Book, plan: ClusterBenchPlan, report: Path) -> None:
     report.mkdir(parents=True, exist_ok=True)
-    told = {
+    content = {
         "machine": dict(machine.facts()),
         "plan": asdict(plan) | {"only": sorted(plan.only)},
         "figures": book.as_json(),
     }
-    (report / "figures.json").write_text(json.dumps(told, indent=2) + "\n")
+    (report / "figures.json").write_text(json.dumps(content, indent=2) + "\n")
     (report / "figures.md").write_text(book.markdown(plan.note))
 
 

@@ -1,4 +1,4 @@
-"""What the measurements ask of a cluster, on connections of their own: topics, leaders, replicas.
+"""Requests of the measurements to a cluster: topics, leaders, replicas.
 
 Each request has one version that both kinds of brokers serve, so that they get the same bytes.
 """
@@ -33,12 +33,12 @@ from kwire.codecs.messages.metadata import (
 )
 from kwire.codecs.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kwire.codecs.primitives import Message
-from kwire.conformance.bench.cluster.subjects import COUNT, Subject
-from kwire.conformance.bench.frames import BrokerRefused
-from kwire.conformance.wire.peer import Peer, Reply
+from kwire.conformance.bench.cluster.subjects import COUNT, BenchSubject
+from kwire.conformance.bench.frames import RequestFailed
+from kwire.conformance.wire.peer import ClientConnection, Reply
 
 PRODUCE_VERSION: Final = 11
-"""The newest of Apache Kafka 3.9."""
+"""The newest version that Apache Kafka 3.9 serves."""
 VERSIONS: Final = {
     ProduceRequest: PRODUCE_VERSION,
     ListOffsetsRequest: 5,
@@ -47,7 +47,7 @@ VERSIONS: Final = {
     AlterPartitionReassignmentsRequest: 0,
 }
 WAIT_S: Final = 300.0
-"""For what has to come about: far more than it takes."""
+"""Limit for what must happen; it usually takes far less."""
 POLL_S: Final = 0.01
 TIMEOUT_MS: Final = 60_000
 EARLIEST: Final = -2
@@ -55,15 +55,15 @@ NOBODY: Final = -1
 
 
 class NoAnswer(RuntimeError):
-    """The broker is gone, or closed the connection."""
+    """The broker does not run, or closed the connection."""
 
 
 class NotInTime(RuntimeError):
-    """What was waited for did not come about."""
+    """An expected state was not reached within WAIT_S."""
 
 
 def until(is_so: Callable[[], bool], what: str, poll_s: float = POLL_S) -> None:
-    """Ask again and again, also where nobody answers meanwhile."""
+    """Wait until `is_so`; a broker that does not answer meanwhile is ignored. Raises NotInTime."""
     deadline = time.monotonic() + WAIT_S
     while True:
         with contextlib.suppress(NoAnswer):
@@ -74,12 +74,12 @@ def until(is_so: Callable[[], bool], what: str, poll_s: float = POLL_S) -> None:
         time.sleep(poll_s)
 
 
-class Asking:
-    """A connection to each broker that was asked something, made anew where it is lost."""
+class ClusterRequests:
+    """Connections to the brokers, which are opened when needed and again when lost."""
 
-    def __init__(self, subject: Subject) -> None:
+    def __init__(self, subject: BenchSubject) -> None:
         self._subject = subject
-        self._peers: dict[int, Peer] = {}
+        self._peers: dict[int, ClientConnection] = {}
 
     def close(self) -> None:
         for peer in self._peers.values():
@@ -87,7 +87,7 @@ class Asking:
         self._peers.clear()
 
     def ask(self, broker_id: int, request: Message) -> Any:  # noqa: ANN401 - any response
-        """Raises NoAnswer."""
+        """The response of a broker. Raises NoAnswer."""
         assert request.API_KEY is not None
         version = VERSIONS[type(request)]
         peer = self._peer(broker_id)
@@ -98,15 +98,15 @@ class Asking:
         del self._peers[broker_id]
         raise NoAnswer(f"broker {broker_id}: {type(outcome).__name__}")
 
-    def _peer(self, broker_id: int) -> Peer:
+    def _peer(self, broker_id: int) -> ClientConnection:
         if broker_id not in self._peers:
             try:
-                self._peers[broker_id] = Peer(self._subject.address(broker_id))
+                self._peers[broker_id] = ClientConnection(self._subject.address(broker_id))
             except OSError as error:
                 raise NoAnswer(f"broker {broker_id}: {error}") from error
         return self._peers[broker_id]
 
-    # -- what is known
+    # Reading the metadata
 
     def metadata(self, broker_id: int, topics: Sequence[str] = ()) -> MetadataResponse:
         wanted = [MetadataRequestTopic(name=name) for name in topics]
@@ -117,29 +117,29 @@ class Asking:
     def partitions(
         self, broker_id: int, topics: Sequence[str]
     ) -> dict[tuple[str, int], MetadataResponsePartition]:
-        """All partitions of these topics that a broker knows, by topic and index."""
+        """All partitions of these topics in a broker's metadata, by topic and index."""
         return {
-            (topic.name or "", each.partition_index): each
+            (topic.name or "", partition.partition_index): partition
             for topic in self.metadata(broker_id, topics).topics
-            for each in topic.partitions
+            for partition in topic.partitions
         }
 
     def leader(self, broker_id: int, topic: str) -> int:
-        """Of partition 0, by what this broker knows; NOBODY where it knows of none."""
-        known = self.partitions(broker_id, [topic]).get((topic, 0))
-        return NOBODY if known is None else known.leader_id
+        """The leader of partition 0 in this broker's metadata, or NOBODY."""
+        partition = self.partitions(broker_id, [topic]).get((topic, 0))
+        return NOBODY if partition is None else partition.leader_id
 
     def controller(self, among: Iterable[int]) -> int:
-        """Of which these brokers know, all of them."""
-        found: set[int] = set()
+        """The controller, once all these brokers report the same one."""
+        controllers: set[int] = set()
 
         def agreed() -> bool:
-            found.clear()
-            found.update(self.metadata(each).controller_id for each in among)
-            return len(found) == 1 and found != {NOBODY}
+            controllers.clear()
+            controllers.update(self.metadata(broker_id).controller_id for broker_id in among)
+            return len(controllers) == 1 and controllers != {NOBODY}
 
         until(agreed, "one controller")
-        return found.pop()
+        return controllers.pop()
 
     def wait_until_members(self) -> None:
         ids = {*self._subject.brokers}
@@ -149,31 +149,33 @@ class Asking:
         )
 
     def wait_until_in_sync(self, topics: Sequence[str], partitions: int, copies: int) -> None:
-        """Until each broker says so of all of them, and that each is led."""
+        """Wait until each broker reports all partitions with a leader and that many in-sync
+        replicas."""
 
         def whole(broker_id: int) -> bool:
-            known = self.partitions(broker_id, topics).values()
-            return len(known) == partitions and all(
-                len(each.isr_nodes) == copies and each.leader_id != NOBODY for each in known
+            reported = self.partitions(broker_id, topics).values()
+            return len(reported) == partitions and all(
+                len(partition.isr_nodes) == copies and partition.leader_id != NOBODY
+                for partition in reported
             )
 
         until(lambda: all(map(whole, self._subject.brokers)), f"{copies} replicas in sync")
 
-    # -- what is changed
+    # Changes
 
     def create(self, topic: str, partitions: int) -> None:
-        """With a replica on each broker; returns once all are in sync."""
+        """Create a topic with a replica on each broker, and wait until all are in sync."""
         self._create(CreatableTopic(topic, partitions, COUNT))
         self.wait_until_in_sync([topic], partitions, COUNT)
 
     def create_on(self, topic: str, replicas: Mapping[int, Sequence[int]]) -> None:
-        """With these replicas of each partition."""
+        """Create a topic with these replicas of each partition, and wait until all are in sync."""
         placed = [CreatableReplicaAssignment(at, [*on]) for at, on in replicas.items()]
         self._create(CreatableTopic(topic, -1, -1, placed))
         self.wait_until_in_sync([topic], len(replicas), len(replicas[0]))
 
     def create_many(self, topics: Sequence[str], partitions: int) -> None:
-        """Of so many partitions each."""
+        """Create topics with that many partitions each, and wait until all are in sync."""
         for topic in topics:
             self._create(CreatableTopic(topic, partitions, COUNT))
         self.wait_until_in_sync(topics, len(topics) * partitions, COUNT)
@@ -182,7 +184,7 @@ class Asking:
         controller = self.controller(self._subject.brokers)
         reply = self.ask(controller, CreateTopicsRequest([topic], TIMEOUT_MS))
         if reply.topics[0].error_code:
-            raise BrokerRefused(f"CreateTopics: {reply.topics[0]!r}")
+            raise RequestFailed(f"CreateTopics: {reply.topics[0]!r}")
 
     def reassign(self, topic: str, replicas: Mapping[int, Sequence[int]]) -> None:
         moved = [ReassignablePartition(at, [*on]) for at, on in replicas.items()]
@@ -191,12 +193,12 @@ class Asking:
         )
         reply = self.ask(self.controller(self._subject.brokers), request)
         if reply.error_code or any(p.error_code for t in reply.responses for p in t.partitions):
-            raise BrokerRefused(f"AlterPartitionReassignments: {reply!r:.500}")
+            raise RequestFailed(f"AlterPartitionReassignments: {reply!r:.500}")
 
-    # -- what is served
+    # Checking what is served
 
     def is_acknowledged(self, broker_id: int, topic: str, batch: bytes) -> bool:
-        """Whether a batch for partition 0 is taken by all in sync."""
+        """Whether all in-sync replicas acknowledge a batch for partition 0."""
         data = TopicProduceData(topic, partition_data=[PartitionProduceData(0, batch)])
         request = ProduceRequest(acks=-1, timeout_ms=TIMEOUT_MS, topic_data=[data])
         reply = self.ask(broker_id, request)

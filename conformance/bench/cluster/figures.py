@@ -1,4 +1,4 @@
-"""All figures of a run: which there are, as a table, and as JSON."""
+"""All figures of a run, as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MEMORY: Final = "memory of the three brokers"
 
 SECONDS = Figure("each", "s", more_is_better=False)
 SHOWN = (0, 1, 2, 3, 4, 7, 8)
-"""Of the columns of a report: there is no floor here."""
+"""The columns of a report that are shown; there is no floor here."""
 
 
 def _of(row: str, title: str, name: str, unit: str, target: float | None = None) -> Series:
@@ -31,14 +31,14 @@ def _of(row: str, title: str, name: str, unit: str, target: float | None = None)
 
 
 class Failures(Series):
-    """Of which none is wanted: there is no share of none."""
+    """A series of failure counts, which has no ratios because the target is 0."""
 
     def ratios(self, ours: str, theirs: str) -> list[float]:
         return []
 
 
 class Book:
-    """What was measured so far."""
+    """The results so far."""
 
     def __init__(self) -> None:
         self.series = [
@@ -61,15 +61,15 @@ class Book:
             self.series += [_of("memory", MEMORY, f"{when}, {kind}", "MB") for kind in KINDS]
 
     def add(self, row: str, subject: str, figures: Mapping[str, float | Sequence[float]]) -> None:
-        """One turn's figures of a row, each a number or several."""
+        """Add one turn's figures of a row, each a number or several."""
         for series in self.series:
             if series.row == row and series.figure.name in figures:
                 value = figures[series.figure.name]
-                for each in [value] if isinstance(value, float) else value:
-                    series.add(subject, each)
+                for number in [value] if isinstance(value, float) else value:
+                    series.add(subject, number)
 
     def close(self) -> None:
-        """Add what is known once all turns are over."""
+        """Add the figures that depend on all turns."""
         each, worst = (series for series in self.series if series.row == "failover")
         for subject, values in each.values.items():
             worst.add(subject, max(values))
@@ -107,7 +107,7 @@ KINDS: Final = ("PSS", "RSS")
 
 
 def memory(when: str, pss_mb: float, rss_mb: float) -> Figures:
-    """The figures of one look at the memory."""
+    """The figures of one sample of the memory."""
     return {f"{when}, {kind}": value for kind, value in zip(KINDS, (pss_mb, rss_mb), strict=True)}
 
 

@@ -1,4 +1,4 @@
-"""What a cluster does when a broker is lost, leaves, or comes to replicas that it lacks."""
+"""Measures a cluster that loses a broker, shuts one down, or has a follower that catches up."""
 
 from __future__ import annotations
 
@@ -8,74 +8,82 @@ from collections import defaultdict
 from typing import Final
 
 from kwire.conformance.bench import frames, load
-from kwire.conformance.bench.cluster.asking import NOBODY, PRODUCE_VERSION, Asking, until
-from kwire.conformance.bench.cluster.steady import CLIENT_PARTITIONS, VALUE_BYTES, Client, keep_pace
-from kwire.conformance.bench.cluster.subjects import COUNT, Subject
+from kwire.conformance.bench.cluster.asking import NOBODY, PRODUCE_VERSION, ClusterRequests, until
+from kwire.conformance.bench.cluster.steady import (
+    CLIENT_PARTITIONS,
+    VALUE_BYTES,
+    PacedClient,
+    keep_pace,
+)
+from kwire.conformance.bench.cluster.subjects import COUNT, BenchSubject
 from kwire.conformance.bench.measure import new_topic
 from kwire.conformance.bench.rows import Figures
 
 PROBE_S: Final = 0.005
-"""How often survivors are asked after a loss: what a time may be too long by."""
+"""Interval of requests to the survivors after a loss, which limits the precision of the time."""
 MANY_PROBE_S: Final = 0.1
 HEARTBEATS_A_SESSION: Final = 3
-"""Of ZooKeeper's clients, both Java's and kazoo."""
+"""Heartbeats of ZooKeeper's clients during a session's timeout, both Java's and kazoo."""
 BATCH_BYTES: Final = 900_000
 CATCH_UP_PARTITIONS: Final = 6
 PARTITIONS_A_TOPIC: Final = 100
 
 
-def failover(subject: Subject, asking: Asking, kills: int, session_timeout_ms: int) -> list[float]:
-    """Seconds from kill -9 of the leader to the next record acknowledged by all in sync, each.
+def failover(
+    subject: BenchSubject, asking: ClusterRequests, kills: int, session_timeout_ms: int
+) -> list[float]:
+    """Seconds from kill -9 of the leader to the next record that all in-sync replicas acknowledge.
 
-    A session ends so long after its last word, and one comes with each change of a replica: right
-    after a follower came back is the worst moment to die.  So the moments are spread evenly over
-    the time between two heartbeats, the same ones for each cluster.
+    A session ends a fixed time after its last request, and each change of a replica causes one, so
+    the time depends on the moment of the kill. The moments are spread evenly over the time between
+    two heartbeats, and are the same for each cluster.
     """
     topic = new_topic()
     asking.create(topic, 1)
     between_s = session_timeout_ms / 1000 / HEARTBEATS_A_SESSION
     moments_s = [between_s * (number + 0.5) / kills for number in range(kills)]
-    return [_failover(subject, asking, topic, each) for each in moments_s]
+    return [_failover(subject, asking, topic, moment_s) for moment_s in moments_s]
 
 
-def _failover(subject: Subject, asking: Asking, topic: str, in_s: float) -> float:
+def _failover(subject: BenchSubject, asking: ClusterRequests, topic: str, in_s: float) -> float:
     batch = frames.batch(1, VALUE_BYTES)
     time.sleep(in_s)
     lost = asking.leader(1, topic)
     until(lambda: asking.is_acknowledged(lost, topic, batch), "a record before the loss")
     subject.brokers[lost].kill()
-    began = time.monotonic()
-    survivors = [each for each in subject.brokers if each != lost]
+    start = time.monotonic()
+    survivors = [broker_id for broker_id in subject.brokers if broker_id != lost]
 
-    def goes_on() -> bool:
-        return any(_takes(asking, each, lost, topic, batch) for each in survivors)
+    def continues() -> bool:
+        return any(_accepts(asking, survivor, lost, topic, batch) for survivor in survivors)
 
-    until(goes_on, "a record after the loss", PROBE_S)
-    took = time.monotonic() - began
+    until(continues, "a record after the loss", PROBE_S)
+    took = time.monotonic() - start
     _come_back(subject, asking, lost)
     asking.wait_until_in_sync([topic], 1, COUNT)
     return took
 
 
-def _takes(asking: Asking, asked: int, lost: int, topic: str, batch: bytes) -> bool:
-    """Whether the leader that this survivor knows takes a record."""
-    leader = asking.leader(asked, topic)
+def _accepts(asking: ClusterRequests, survivor: int, lost: int, topic: str, batch: bytes) -> bool:
+    """Whether the leader that this survivor reports accepts a record."""
+    leader = asking.leader(survivor, topic)
     return leader not in (NOBODY, lost) and asking.is_acknowledged(leader, topic, batch)
 
 
-def _come_back(subject: Subject, asking: Asking, broker_id: int) -> None:
+def _come_back(subject: BenchSubject, asking: ClusterRequests, broker_id: int) -> None:
     subject.brokers[broker_id].start()
     asking.wait_until_members()
 
 
-def shutdowns(subject: Subject, asking: Asking) -> dict[str, list[float]]:
-    """Each broker is stopped and started in turn while a client writes.
+def shutdowns(subject: BenchSubject, asking: ClusterRequests) -> dict[str, list[float]]:
+    """Stop and start each broker in turn while a client writes.
 
-    `failed` records; the `longest` that one waited, in ms; how long each `stop` took, in seconds.
+    `failed` is the number of failed records, `longest` the longest wait of a record in ms, and
+    `stop` the seconds of each stop.
     """
     topic = new_topic()
     asking.create(topic, CLIENT_PARTITIONS)
-    client = Client(subject.bootstrap)
+    client = PacedClient(subject.bootstrap)
     over = threading.Event()
     writer = threading.Thread(
         target=keep_pace,
@@ -85,9 +93,9 @@ def shutdowns(subject: Subject, asking: Asking) -> dict[str, list[float]]:
     stops = []
     try:
         for broker_id, broker in subject.brokers.items():
-            began = time.monotonic()
+            start = time.monotonic()
             broker.stop()
-            stops.append(time.monotonic() - began)
+            stops.append(time.monotonic() - start)
             _come_back(subject, asking, broker_id)
             asking.wait_until_in_sync([topic], CLIENT_PARTITIONS, COUNT)
     finally:
@@ -97,8 +105,8 @@ def shutdowns(subject: Subject, asking: Asking) -> dict[str, list[float]]:
     return {"failed": [float(len(client.failures))], "longest": [longest], "stop": stops}
 
 
-def catch_up(subject: Subject, asking: Asking, megabytes: int) -> Figures:
-    """MB/s of a broker that is given replicas of what two others have."""
+def catch_up(subject: BenchSubject, asking: ClusterRequests, megabytes: int) -> Figures:
+    """MB/s of a broker that gets replicas of partitions on two others."""
     topic = new_topic()
     two = {at: (1, 2) if at % 2 else (2, 1) for at in range(CATCH_UP_PARTITIONS)}
     asking.create_on(topic, two)
@@ -107,40 +115,40 @@ def catch_up(subject: Subject, asking: Asking, megabytes: int) -> Figures:
     for at, (leader, _) in two.items():
         load.fill(subject.address(leader), topic, batch, count, 1, at, PRODUCE_VERSION)
     asking.wait_until_in_sync([topic], CATCH_UP_PARTITIONS, 2)
-    began = time.monotonic()
+    start = time.monotonic()
     asking.reassign(topic, {at: (*on, 3) for at, on in two.items()})
     asking.wait_until_in_sync([topic], CATCH_UP_PARTITIONS, COUNT)
-    took = time.monotonic() - began
+    took = time.monotonic() - start
     return {"bytes": count * CATCH_UP_PARTITIONS * len(batch) / 1e6 / took}
 
 
 class ManyPartitions:
-    """A broker is lost in a cluster with so many partitions."""
+    """Loses a broker of a cluster with many partitions."""
 
-    def __init__(self, subject: Subject, asking: Asking, partitions: int) -> None:
+    def __init__(self, subject: BenchSubject, asking: ClusterRequests, partitions: int) -> None:
         self._subject, self._asking = subject, asking
         self._count = partitions
         self._topics = [new_topic() for _ in range(max(1, partitions // PARTITIONS_A_TOPIC))]
         self._each = partitions // len(self._topics)
 
     def create(self) -> float:
-        """Seconds until all of them are in sync everywhere."""
-        began = time.monotonic()
+        """Create the topics; seconds until all replicas are in sync."""
+        start = time.monotonic()
         self._asking.create_many(self._topics, self._each)
-        return time.monotonic() - began
+        return time.monotonic() - start
 
     def lose(self, *, controller: bool) -> float:
-        """Seconds from kill -9 until each partition is served by who is left.
+        """Seconds from kill -9 of a broker until the survivors serve all partitions.
 
-        The broker that is lost is the controller, or is not.
+        The broker is the controller if `controller`, else another one.
         """
         ids = {*self._subject.brokers}
-        known = self._asking.controller(ids)
-        lost = known if controller else min(ids - {known})
+        current = self._asking.controller(ids)
+        lost = current if controller else min(ids - {current})
         self._subject.brokers[lost].kill()
-        began = time.monotonic()
+        start = time.monotonic()
         until(lambda: self._is_whole(ids - {lost}), "all partitions served", MANY_PROBE_S)
-        took = time.monotonic() - began
+        took = time.monotonic() - start
         _come_back(self._subject, self._asking, lost)
         self._asking.wait_until_in_sync(self._topics, self._count, COUNT)
         return took
@@ -152,5 +160,5 @@ class ManyPartitions:
         return (
             sum(map(len, led.values())) == self._count
             and led.keys() <= survivors
-            and all(self._asking.are_served(each, led[each]) for each in led)
+            and all(self._asking.are_served(leader, led[leader]) for leader in led)
         )

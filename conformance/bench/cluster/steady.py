@@ -1,4 +1,4 @@
-"""Work on a cluster in which all is well: each record is acknowledged by all that are in sync."""
+"""Kinds of work on a cluster without failures; all in-sync replicas acknowledge each record."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Final
 from confluent_kafka import KafkaError, Message, Producer
 
 from kwire.conformance.bench import frames, load
-from kwire.conformance.bench.cluster.asking import PRODUCE_VERSION, Asking
-from kwire.conformance.bench.cluster.subjects import Subject
-from kwire.conformance.bench.frames import BrokerRefused
+from kwire.conformance.bench.cluster.asking import PRODUCE_VERSION, ClusterRequests
+from kwire.conformance.bench.cluster.subjects import BenchSubject
+from kwire.conformance.bench.frames import RequestFailed
 from kwire.conformance.bench.measure import new_topic
 from kwire.conformance.bench.rows import Figure, Figures
 
 ALL: Final = -1
-"""acks of who waits for all that are in sync."""
+"""The value of acks that waits for all in-sync replicas."""
 CONNECTIONS: Final = 16
 CLIENT_PARTITIONS: Final = 6
 VALUE_BYTES: Final = 100
@@ -25,37 +25,41 @@ PACE_PER_S: Final = 2_000
 SLICE_S: Final = 0.01
 FLUSH_S: Final = 60.0
 EMERGENCIES: Final = 0
-"""Of syslog: that brokers go away is what is asked for."""
+"""The log level of librdkafka, since brokers go away on purpose."""
 QUEUE_WAIT_S: Final = 0.01
 
 
-class Work(ABC):
-    """One kind of work on a topic of its own, with a replica on each broker."""
+class ClusterWork(ABC):
+    """One kind of work on a new topic with a replica on each broker."""
 
     key: str
     title: str
     figures: tuple[Figure, ...]
     partitions = 1
 
-    def measure(self, subject: Subject, asking: Asking, warm_s: float, seconds: float) -> Figures:
-        """Its figures in so many seconds, after those that are not counted."""
+    def measure(
+        self, subject: BenchSubject, asking: ClusterRequests, warm_s: float, seconds: float
+    ) -> Figures:
+        """The figures of `seconds`, after a warm-up of `warm_s`."""
         topic = new_topic()
         asking.create(topic, self.partitions)
-        known = asking.partitions(1, [topic])
-        leaders = [subject.address(known[topic, at].leader_id) for at in range(self.partitions)]
+        partitions = asking.partitions(1, [topic])
+        leaders = [
+            subject.address(partitions[topic, at].leader_id) for at in range(self.partitions)
+        ]
         if warm_s:
             self.turn(subject, leaders, topic, warm_s)
         return self.turn(subject, leaders, topic, seconds)
 
     @abstractmethod
     def turn(
-        self, subject: Subject, leaders: list[load.Address], topic: str, seconds: float
+        self, subject: BenchSubject, leaders: list[load.Address], topic: str, seconds: float
     ) -> Figures:
-        """Do the work for so long."""
+        """Do the work for `seconds`."""
 
 
-class OneInFlight(Work):
-    """How long a record takes until all in sync have it."""
+class OneInFlight(ClusterWork):
+    """Measures how long a record takes until all in-sync replicas have it."""
 
     key = "latency"
     title = f"one record of {VALUE_BYTES} B in flight"
@@ -66,7 +70,7 @@ class OneInFlight(Work):
     )
 
     def turn(
-        self, subject: Subject, leaders: list[load.Address], topic: str, seconds: float
+        self, subject: BenchSubject, leaders: list[load.Address], topic: str, seconds: float
     ) -> Figures:
         batch = frames.batch(1, VALUE_BYTES)
         sample = load.produce(leaders[0], topic, batch, seconds, acks=ALL, version=PRODUCE_VERSION)
@@ -79,13 +83,13 @@ class OneInFlight(Work):
         }
 
 
-class LargeBatches(Work):
+class LargeBatches(ClusterWork):
     key = "bytes"
     title = "batches of 100 x 1 kB, 5 in flight on one connection"
     figures = (Figure("bytes", "MB/s"),)
 
     def turn(
-        self, subject: Subject, leaders: list[load.Address], topic: str, seconds: float
+        self, subject: BenchSubject, leaders: list[load.Address], topic: str, seconds: float
     ) -> Figures:
         batch = frames.batch(100, 1000)
         sample = load.produce(
@@ -101,14 +105,14 @@ class LargeBatches(Work):
         return {"bytes": sample.mb_per_second}
 
 
-class ManyConnections(Work):
+class ManyConnections(ClusterWork):
     key = "connections"
     title = f"{CONNECTIONS} connections to all leaders, one record of {VALUE_BYTES} B in flight"
     figures = (Figure("requests", "req/s"),)
     partitions = CONNECTIONS
 
     def turn(
-        self, subject: Subject, leaders: list[load.Address], topic: str, seconds: float
+        self, subject: BenchSubject, leaders: list[load.Address], topic: str, seconds: float
     ) -> Figures:
         batch = frames.batch(1, VALUE_BYTES)
         sample = load.produce_on_many(
@@ -117,8 +121,8 @@ class ManyConnections(Work):
         return {"requests": sample.per_second}
 
 
-class Client:
-    """librdkafka as it is by default, but for what is given; what is not taken is counted."""
+class PacedClient:
+    """librdkafka with default settings and the given ones; counts failed records."""
 
     def __init__(self, bootstrap: str, **settings: object) -> None:
         given = {"bootstrap.servers": bootstrap, "acks": "all", "enable.idempotence": True}
@@ -126,16 +130,17 @@ class Client:
         self._producer = Producer({**given, **settings})
         self._value = bytes(VALUE_BYTES)
         self.waits_s: list[float] = []
-        """Of each record that was acknowledged, from its hand-over on."""
+        """The time of each acknowledged record from `produce` to its acknowledgement, in
+        seconds."""
         self.failures: list[KafkaError] = []
 
     def send(self, topic: str, number: int, partitions: int) -> None:
         while True:
-            began = time.monotonic()
+            start = time.monotonic()
 
-            def delivered(error: KafkaError | None, _: Message, began: float = began) -> None:
+            def delivered(error: KafkaError | None, _: Message, start: float = start) -> None:
                 if error is None:
-                    self.waits_s.append(time.monotonic() - began)
+                    self.waits_s.append(time.monotonic() - start)
                 else:
                     self.failures.append(error)
 
@@ -151,36 +156,36 @@ class Client:
         self._producer.poll(seconds)
 
     def finish(self) -> None:
-        """Returns when all is acknowledged, or has failed.  Raises BrokerRefused."""
+        """Wait until all records are acknowledged or have failed. Raises BrokerRefused."""
         if left := self._producer.flush(FLUSH_S):
-            raise BrokerRefused(f"librdkafka: {left} records were not acknowledged")
+            raise RequestFailed(f"librdkafka: {left} records were not acknowledged")
 
 
-class AsFastAsItGoes(Work):
+class AsFastAsItGoes(ClusterWork):
     key = "client"
     title = f"librdkafka, idempotent, records of {VALUE_BYTES} B to {CLIENT_PARTITIONS} partitions"
     figures = (Figure("records", "records/s"),)
     partitions = CLIENT_PARTITIONS
 
     def turn(
-        self, subject: Subject, leaders: list[load.Address], topic: str, seconds: float
+        self, subject: BenchSubject, leaders: list[load.Address], topic: str, seconds: float
     ) -> Figures:
-        client = Client(subject.bootstrap)
-        began = time.monotonic()
+        client = PacedClient(subject.bootstrap)
+        start = time.monotonic()
         number = 0
-        while time.monotonic() < began + seconds:
+        while time.monotonic() < start + seconds:
             for _ in range(100):
                 client.send(topic, number, self.partitions)
                 number += 1
             client.poll()
         client.finish()
         if client.failures:
-            raise BrokerRefused(f"librdkafka: {client.failures[0]}")
-        return {"records": number / (time.monotonic() - began)}
+            raise RequestFailed(f"librdkafka: {client.failures[0]}")
+        return {"records": number / (time.monotonic() - start)}
 
 
-class Paced(Work):
-    """How long records take while no broker has its hands full."""
+class Paced(ClusterWork):
+    """Measures how long records take at a rate that is easy for all brokers."""
 
     key = "paced"
     title = f"librdkafka, {PACE_PER_S:,} records/s to {CLIENT_PARTITIONS} partitions"
@@ -191,12 +196,12 @@ class Paced(Work):
     partitions = CLIENT_PARTITIONS
 
     def turn(
-        self, subject: Subject, leaders: list[load.Address], topic: str, seconds: float
+        self, subject: BenchSubject, leaders: list[load.Address], topic: str, seconds: float
     ) -> Figures:
-        client = Client(subject.bootstrap)
+        client = PacedClient(subject.bootstrap)
         keep_pace(client, topic, self.partitions, lambda passed_s: passed_s < seconds)
         if client.failures:
-            raise BrokerRefused(f"librdkafka: {client.failures[0]}")
+            raise RequestFailed(f"librdkafka: {client.failures[0]}")
         waits = sorted(client.waits_s)
         return {
             name: 1000 * waits[min(int(len(waits) * share), len(waits) - 1)]
@@ -205,23 +210,23 @@ class Paced(Work):
 
 
 def keep_pace(
-    client: Client, topic: str, partitions: int, goes_on: Callable[[float], bool]
+    client: PacedClient, topic: str, partitions: int, goes_on: Callable[[float], bool]
 ) -> None:
-    """PACE_PER_S records a second; a slice that comes late is made up for."""
-    began = time.monotonic()
+    """Send PACE_PER_S records per second; late slices are made up for."""
+    start = time.monotonic()
     sent = slices = 0
-    while goes_on(time.monotonic() - began):
+    while goes_on(time.monotonic() - start):
         slices += 1
         while sent < slices * SLICE_S * PACE_PER_S:
             client.send(topic, sent, partitions)
             sent += 1
-        while (left := began + slices * SLICE_S - time.monotonic()) > 0:
+        while (left := start + slices * SLICE_S - time.monotonic()) > 0:
             client.poll(left)
         client.poll()
     client.finish()
 
 
-WORKS: tuple[Work, ...] = (
+WORKS: tuple[ClusterWork, ...] = (
     OneInFlight(),
     LargeBatches(),
     ManyConnections(),

@@ -1,4 +1,4 @@
-"""The clusters that are measured: three brokers of one kind, and their ZooKeeper."""
+"""The measured clusters: three brokers of one kind with their ZooKeeper."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ AnyBroker: TypeAlias = BrokerProcess | ZooKeeperBroker
 
 
 def settings(session_timeout_ms: int) -> dict[str, str]:
-    """Of all brokers of both kinds; all else is as it is by default."""
+    """The settings of all brokers of both kinds; all others have their defaults."""
     return {
         **replicated(COUNT),
         "min.insync.replicas": "2",
         "zookeeper.session.timeout.ms": str(session_timeout_ms),
-        "auto.leader.rebalance.enable": "false",  # nothing moves while something is measured
+        "auto.leader.rebalance.enable": "false",  # no leader moves during a measurement
         "group.initial.rebalance.delay.ms": "0",
     }
 
 
-class Subject:
-    """Three brokers by their ids, which run."""
+class BenchSubject:
+    """Three running brokers, by id."""
 
     def __init__(self, name: str, brokers: Mapping[int, AnyBroker]) -> None:
         self.name = name
@@ -47,41 +47,44 @@ class Subject:
         return "127.0.0.1", self.brokers[broker_id].port
 
     def memory_mb(self) -> tuple[float, float]:
-        """PSS and RSS of the three in MB of 10^6 bytes, ZooKeeper's not counted."""
+        """PSS and RSS of the three brokers in MB (10^6 bytes), without ZooKeeper."""
         sizes = [_memory_kb(broker.pid) for broker in self.brokers.values()]
-        pss, rss = (sum(each) * 1024 / 1e6 for each in zip(*sizes, strict=True))
+        pss, rss = (sum(kilobytes) * 1024 / 1e6 for kilobytes in zip(*sizes, strict=True))
         return pss, rss
 
 
 def _memory_kb(pid: int) -> tuple[int, int]:
-    """PSS and RSS of a process and its children."""
+    """PSS and RSS of a process and its children, in kB."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     pss = rss = 0
-    for each in (pid, *children):
-        told = Path(f"/proc/{each}/smaps_rollup").read_text()
-        sizes = dict(re.findall(r"^(Pss|Rss):\s+(\d+) kB", told, re.MULTILINE))
+    for process_id in (pid, *children):
+        text = Path(f"/proc/{process_id}/smaps_rollup").read_text()
+        sizes = dict(re.findall(r"^(Pss|Rss):\s+(\d+) kB", text, re.MULTILINE))
         pss += int(sizes["Pss"])
         rss += int(sizes["Rss"])
     return pss, rss
 
 
 @contextmanager
-def running(name: str, directory: Path, session_timeout_ms: int) -> Iterator[Subject]:
-    """A cluster that lives as long as the block, and leaves nothing behind."""
+def running(name: str, directory: Path, session_timeout_ms: int) -> Iterator[BenchSubject]:
+    """Start a cluster; at the end, stop it and delete its data."""
     common = settings(session_timeout_ms)
     with ExitStack() as stack:
         stack.callback(shutil.rmtree, directory, ignore_errors=True)
         zookeeper = ZooKeeperProcess(directory / "zookeeper")
         stack.enter_context(zookeeper)
         connect = zookeeper.connect("/bench")
-        brokers = {each: _made(name, directory, connect, each, common) for each in range(1, 4)}
+        brokers = {
+            broker_id: _create(name, directory, connect, broker_id, common)
+            for broker_id in range(1, COUNT + 1)
+        }
         for broker in brokers.values():
-            stack.callback(broker.kill)  # without a goodbye, which nobody measures here
+            stack.callback(broker.kill)  # a clean stop is not needed here
             broker.start()
-        yield Subject(name, brokers)
+        yield BenchSubject(name, brokers)
 
 
-def _made(
+def _create(
     name: str, directory: Path, connect: str, broker_id: int, common: Mapping[str, str]
 ) -> AnyBroker:
     folder = directory / f"broker-{broker_id}"

@@ -10,18 +10,18 @@ from kwire.conformance.chaos.history import History
 __all__ = ["Check", "Violation", "violations"]
 
 SHOWN_MAX = 5
-"""Of each kind: what a broker loses, it often loses a thousand times."""
+"""Limit on violations of one kind, since one defect often causes a thousand of them."""
 
 
 def violations(history: History, checks: Sequence[Check]) -> list[Violation]:
-    """What the checks find, at most a few of each kind and a count of the others."""
-    return [found for check in checks for found in _shortened(list(check(history)))]
+    """The violations that the checks find: a few of each kind, and the number of the others."""
+    return [violation for check in checks for violation in _shortened(list(check(history)))]
 
 
-def _shortened(found: list[Violation]) -> Iterable[Violation]:
-    kinds = dict.fromkeys(violation.kind for violation in found)
+def _shortened(all_violations: list[Violation]) -> Iterable[Violation]:
+    kinds = dict.fromkeys(violation.kind for violation in all_violations)
     for kind in kinds:
-        same = [violation for violation in found if violation.kind == kind]
+        same = [violation for violation in all_violations if violation.kind == kind]
         yield from same[:SHOWN_MAX]
         if len(same) > SHOWN_MAX:
             yield Violation(kind, f"and {len(same) - SHOWN_MAX} more")

@@ -1,15 +1,15 @@
-"""Transfers between accounts: whole and once, or not at all, and the sum of all accounts is 0.
+"""Checks of transfers: each is complete or absent, and the sum of all accounts is 0.
 
-`transfer` {transfer, records: [[partition, name], ...]}: a transaction, of two records or more;
-its name is its own, and a record is named `transfer:leg:amount`. `ok`: it was committed. `fail`: it
-was aborted, or nobody ever asked for its commit. `info`: one of both.
+`transfer` {transfer, records: [[partition, name], ...]}: a transaction of two records or more. The
+name of a transfer is unique, and its records are named `transfer:leg:amount`. `ok`: it was
+committed. `fail`: it was aborted, or its commit was never requested. `info`: one of both.
 
-With OFFSET_CHECKS: `committed` {group} -> {offsets: [[partition, offset], ...]}, asked at the end.
-A teller is a group; in each transfer it commits the number behind its own name, `group:number`.
+With OFFSET_CHECKS: `committed` {group} -> {offsets: [[partition, offset], ...]} at the end. A
+teller is a group; each transfer commits the number in its own name, `group:number`.
 
-Kafka promises nothing about several partitions at one moment: a marker comes to one after the
-other. A look at which every last stable offset was the end of its log, though, is a moment at which
-no transaction was open anywhere: what a reader then sees must add up.
+Kafka guarantees nothing about several partitions at one moment, since the markers are written to
+one partition after the other. But if every last stable offset is the end of its log, no transaction
+is open anywhere, and what a reader sees then must add up.
 """
 
 from __future__ import annotations
@@ -17,37 +17,38 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from kwire.conformance.chaos.checks.transactions import Entry, committed_records
+from kwire.conformance.chaos.checks.transactions import TransactionLogEntry, committed_records
 from kwire.conformance.chaos.checks.violation import Violation
 from kwire.conformance.chaos.history import History, Type
 
 
 def transfers_are_whole_and_once(history: History) -> Iterator[Violation]:
-    there = Counter(
+    """The records of a transfer are all present once, or all absent, according to its outcome."""
+    counted = Counter(
         (partition, entry.name)
         for partition, log in committed_records(history).items()
         for entry in log
     )
     sent = set()
     for transfer in history.operations("transfer"):
-        name = transfer.asked["transfer"]
-        records = [(partition, record) for partition, record in transfer.asked["records"]]
+        name = transfer.arguments["transfer"]
+        records = [(partition, record) for partition, record in transfer.arguments["records"]]
         sent.update(records)
-        counts = [there[record] for record in records]
+        counts = [counted[record] for record in records]
         if max(counts) > 1:
-            yield Violation("twice", f"{name}: its records are there {counts} times")
+            yield Violation("twice", f"{name}: its records occur {counts} times")
         elif min(counts) < max(counts):
-            yield Violation("half", f"{name}: its records are there {counts} times")
+            yield Violation("half", f"{name}: its records occur {counts} times")
         elif transfer.type is Type.OK and not any(counts):
-            yield Violation("lost", f"{name} was committed and is not there")
+            yield Violation("lost", f"{name} was committed and is missing")
         elif transfer.type is Type.FAIL and any(counts):
-            yield Violation("ghost", f"{name} was aborted and is there")
-    for partition, record in sorted(there.keys() - sent, key=str):
+            yield Violation("ghost", f"{name} was aborted and is present")
+    for partition, record in sorted(counted.keys() - sent, key=str):
         yield Violation("never sent", f"{partition}: {record}")
 
 
 def the_balance_is_constant(history: History) -> Iterator[Violation]:
-    """At each moment at which nothing was open; see above."""
+    """The sum of all accounts is 0 whenever no transaction is open; see the module."""
     logs = committed_records(history)
     for look in quiet_looks(history):
         ends = {partition: end for partition, _, end in look}
@@ -57,24 +58,24 @@ def the_balance_is_constant(history: History) -> Iterator[Violation]:
 
 
 def quiet_looks(history: History) -> list[list[tuple[str, int, int]]]:
-    """The answers of looks at which no transaction was open in any partition."""
-    looks = [look.answered["partitions"] for look in history.operations("look") if look.ok]
+    """The results of looks at which no transaction was open in any partition."""
+    looks = [look.result["partitions"] for look in history.operations("look") if look.ok]
     return [look for look in looks if all(stable == end for _, stable, end in look)]
 
 
-def _balance(log: list[Entry], end: int) -> int:
+def _balance(log: list[TransactionLogEntry], end: int) -> int:
     return sum(_amount(entry) for entry in log if entry.offset < end)
 
 
-def _amount(entry: Entry) -> int:
+def _amount(entry: TransactionLogEntry) -> int:
     assert entry.name is not None
     return int(entry.name.rpartition(":")[2])
 
 
 def tellers_keep_their_order(history: History) -> Iterator[Violation]:
-    """Who makes one transfer after the other finds them in that order in each partition."""
+    """The transfers of one teller are in the order of their begin in each partition."""
     begun = {
-        transfer.asked["transfer"]: (transfer.process, transfer.invoked_ns)
+        transfer.arguments["transfer"]: (transfer.process, transfer.invoked_ns)
         for transfer in history.operations("transfer")
     }
     for partition, log in committed_records(history).items():
@@ -88,19 +89,22 @@ def tellers_keep_their_order(history: History) -> Iterator[Violation]:
 
 
 def offsets_are_of_the_last_transfer(history: History) -> Iterator[Violation]:
-    """Offsets and records of a transaction: both or none."""
-    there = {entry.name for log in committed_records(history).values() for entry in log}
+    """A teller's committed offset is that of its last committed transfer."""
+    present = {entry.name for log in committed_records(history).values() for entry in log}
     last: dict[str, int] = {}
     for transfer in history.operations("transfer"):
-        group, _, number = transfer.asked["transfer"].rpartition(":")
-        if any(record in there for _, record in transfer.asked["records"]):
+        group, _, number = transfer.arguments["transfer"].rpartition(":")
+        if any(record in present for _, record in transfer.arguments["records"]):
             last[group] = int(number)
     for look in history.operations("committed"):
         if look.ok:
-            group, told = look.asked["group"], [offset for _, offset in look.answered["offsets"]]
-            wanted = [last[group]] if group in last else []
-            if told != wanted:
-                yield Violation("offset", f"{group}: committed {told}, its last transfer {wanted}")
+            group = look.arguments["group"]
+            committed = [offset for _, offset in look.result["offsets"]]
+            expected = [last[group]] if group in last else []
+            if committed != expected:
+                yield Violation(
+                    "offset", f"{group}: committed {committed}, its last transfer {expected}"
+                )
 
 
 BANK_CHECKS = (

@@ -1,8 +1,8 @@
-"""Consume, process, produce: what goes in comes out once, in order, and offsets say the same.
+"""Checks of consume-process-produce: each input record has one output, in order.
 
-`chain` {stages: [[source topic, target topic, group], ...]}: who reads what and writes where.
-A record is named `key:number`; it keeps its name all along, and a key's numbers ascend.
-`committed`, as elsewhere: the groups' offsets; those of the judge are of the end.
+`chain` {stages: [[source topic, target topic, group], ...]}: which group reads and writes which
+topic. A record is named `key:number`; it keeps its name, and the numbers of a key ascend.
+`committed`: the groups' committed offsets; those that the judge reads are of the end.
 """
 
 from __future__ import annotations
@@ -10,25 +10,26 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from kwire.conformance.chaos.checks.transactions import Entry, committed_records
+from kwire.conformance.chaos.checks.transactions import TransactionLogEntry, committed_records
 from kwire.conformance.chaos.checks.violation import Violation
 from kwire.conformance.chaos.history import JUDGE, History
 
-Stage = tuple[str, str, str]
-"""Source, target, group."""
+ChainLink = tuple[str, str, str]
+"""Source topic, target topic, group."""
 
 
+# Each record of a source topic is in its target topic exactly once.
 def output_is_the_input_once(history: History) -> Iterator[Violation]:
     records = _by_topic(history)
     for source, target, _ in _stages(history):
         sent = Counter(entry.name for entry in records[source])
-        came = Counter(entry.name for entry in records[target])
-        for name in sorted(sent.keys() | came.keys(), key=str):
+        output = Counter(entry.name for entry in records[target])
+        for name in sorted(sent.keys() | output.keys(), key=str):
             if name not in sent:
                 yield Violation("never sent", f"{target}: {name}")
-            elif came[name] != 1:
-                kind = "twice" if came[name] else "lost"
-                yield Violation(kind, f"{target}: {name} is there {came[name]} times")
+            elif output[name] != 1:
+                kind = "twice" if output[name] else "lost"
+                yield Violation(kind, f"{target}: {name} occurs {output[name]} times")
 
 
 def keys_keep_their_order(history: History) -> Iterator[Violation]:
@@ -45,11 +46,11 @@ def keys_keep_their_order(history: History) -> Iterator[Violation]:
 
 
 def offsets_agree_with_the_output(history: History) -> Iterator[Violation]:
-    """At the end everything that was sent on is committed as read, and nothing else."""
-    looks = [each for each in history.operations("committed") if each.ok and each.process == JUDGE]
-    told = {look.asked["group"]: dict(look.answered["offsets"]) for look in looks}
+    """At the end, each group has committed an offset behind its last sent record."""
+    looks = [look for look in history.operations("committed") if look.ok and look.process == JUDGE]
+    committed = {look.arguments["group"]: dict(look.result["offsets"]) for look in looks}
     ends = {
-        read.asked["partition"]: read.answered["end"]
+        read.arguments["partition"]: read.result["end"]
         for read in history.operations("read_txn_log")
         if read.ok
     }
@@ -57,7 +58,7 @@ def offsets_agree_with_the_output(history: History) -> Iterator[Violation]:
         for partition, log in committed_records(history).items():
             if partition.rpartition("-")[0] != source or not log:
                 continue
-            offset, needed = told.get(group, {}).get(partition, 0), log[-1].offset + 1
+            offset, needed = committed.get(group, {}).get(partition, 0), log[-1].offset + 1
             if not needed <= offset <= ends[partition]:
                 yield Violation(
                     "offsets",
@@ -66,18 +67,20 @@ def offsets_agree_with_the_output(history: History) -> Iterator[Violation]:
                 )
 
 
-def _stages(history: History) -> list[Stage]:
+def _stages(history: History) -> list[ChainLink]:
     chains = history.operations("chain")
     return [
-        (source, target, group) for each in chains for source, target, group in each.asked["stages"]
+        (source, target, group)
+        for chain in chains
+        for source, target, group in chain.arguments["stages"]
     ]
 
 
-def _by_topic(history: History) -> dict[str, list[Entry]]:
-    found: dict[str, list[Entry]] = defaultdict(list)
+def _by_topic(history: History) -> dict[str, list[TransactionLogEntry]]:
+    entries: dict[str, list[TransactionLogEntry]] = defaultdict(list)
     for partition, log in committed_records(history).items():
-        found[partition.rpartition("-")[0]] += log
-    return found
+        entries[partition.rpartition("-")[0]] += log
+    return entries
 
 
 CHAIN_CHECKS = (

@@ -1,7 +1,7 @@
-"""Counts of words, exactly once.
+"""Checks of a word count with exactly-once processing.
 
-`words` {} -> {counts: {word: how often it is in its topic}}: at the end.
-`counted` {} -> {updates: {word: [1, 2, ...]}}: what a reader of committed records saw, in order.
+`words` {} -> {counts: {word: its number of records}}: at the end. `counted` {} -> {updates: {word:
+[1, 2, ...]}}: the counts that a reader of committed records saw, in order.
 """
 
 from __future__ import annotations
@@ -12,21 +12,22 @@ from kwire.conformance.chaos.checks.violation import Violation
 from kwire.conformance.chaos.history import History
 
 
+# The updates of a word are 1, 2 and so on, up to its number of records.
 def each_word_is_counted_once(history: History) -> Iterator[Violation]:
     written = {
         word: count for each in history.operations("words")
-        for word, count in each.answered.get("counts", {}).items()
+        for word, count in each.result.get("counts", {}).items()
     }  # fmt: skip
     for look in history.operations("counted"):
-        updates = look.answered.get("updates", {})
+        updates = look.result.get("updates", {})
         for word in sorted(written.keys() | updates.keys()):
-            expected, found = written.get(word, 0), updates.get(word, [])
-            if found != list(range(1, expected + 1)):
-                wrong = next((n for n, each in enumerate(found, 1) if each != n), len(found) + 1)
+            expected, seen = written.get(word, 0), updates.get(word, [])
+            if seen != list(range(1, expected + 1)):
+                wrong = next((n for n, count in enumerate(seen, 1) if count != n), len(seen) + 1)
                 yield Violation(
                     "miscounted",
-                    f"{word} is written {expected} times, update {wrong} of {len(found)} is wrong:"
-                    f" {found[wrong - 2 : wrong + 2]}",
+                    f"{word} is written {expected} times, update {wrong} of {len(seen)} is wrong:"
+                    f" {seen[wrong - 2 : wrong + 2]}",
                 )
 
 

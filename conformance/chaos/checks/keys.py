@@ -1,13 +1,13 @@
-"""A compacted log against what was written to it: of each key, what was written last is there.
+"""Checks of a compacted log: for each key, the last written record remains.
 
-`put` {partition, key, number, tombstone} -> {offset}: one record; each key has one writer, which
-numbers what it writes to it from 0 on. `offset` is -1 where the broker did not say.
-`read_keys` {partition} -> {start, end, records: [[offset, key, number], ...]}: all of a partition
-as it was at the end; a tombstone has None for number.
+`put` {partition, key, number, tombstone} -> {offset}: one record. Each key has one writer, which
+numbers its records from 0. `offset` is -1 if the broker did not return it. `read_keys` {partition}
+-> {start, end, records: [[offset, key, number], ...]}: the whole partition at the end; the number
+of a tombstone is None.
 
-A record that was acknowledged may only be gone when a later one of its key is there, or, if all of
-them are gone, when a tombstone may have been the last. Of the records that nobody acknowledged any
-may be there.
+An acknowledged record may be missing only if a later record of its key is present, or, if no record
+of the key is present, if its last record may have been a tombstone. A record that was not
+acknowledged may be present or not.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from kwire.conformance.chaos.checks.violation import Violation
-from kwire.conformance.chaos.history import History, Operation, Type
+from kwire.conformance.chaos.history import History, HistoryOperation, Type
 
 Key = tuple[str, str]
 """Partition and key."""
@@ -26,53 +26,54 @@ Entry = tuple[int, int | None]
 
 
 def found_at_the_end(history: History) -> dict[Key, list[Entry]]:
-    """What `read_keys` found, by key, in the order of offsets as read."""
-    found: dict[Key, list[Entry]] = defaultdict(list)
+    """The result of `read_keys` by key, in the order of the reads."""
+    entries: dict[Key, list[Entry]] = defaultdict(list)
     for read in history.operations("read_keys"):
         if read.ok:
-            for offset, key, number in read.answered["records"]:
-                found[read.asked["partition"], key].append((offset, number))
-    return found
+            for offset, key, number in read.result["records"]:
+                entries[read.arguments["partition"], key].append((offset, number))
+    return entries
 
 
 def every_partition_was_read(history: History) -> Iterator[Violation]:
-    """Without the end state the other checks would have nothing to say."""
-    written = {put.asked["partition"] for put in history.operations("put")}
-    read = {each.asked["partition"] for each in history.operations("read_keys") if each.ok}
+    """Without the end state the other checks would find nothing."""
+    written = {put.arguments["partition"] for put in history.operations("put")}
+    read = {each.arguments["partition"] for each in history.operations("read_keys") if each.ok}
     for partition in sorted(written - read):
         yield Violation("no end", f"{partition} could not be read")
 
 
 def last_values_are_there(history: History) -> Iterator[Violation]:
-    found = found_at_the_end(history)
+    """The newest record of each key is its last acknowledged one, or a later one."""
+    entries = found_at_the_end(history)
     for key, puts in _by_key(history).items():
         last = max((put for put in puts if put.ok), key=_number, default=None)
         if last is None:
             continue
         later = [put for put in puts if _number(put) > _number(last) and put.type is Type.INFO]
-        offset, newest = last.answered["offset"], found.get(key, [])
+        offset, newest = last.result["offset"], entries.get(key, [])
         if not newest:
-            if not any(put.asked["tombstone"] for put in (last, *later)):
+            if not any(put.arguments["tombstone"] for put in (last, *later)):
                 yield Violation("lost", f"{_name(key)}: {_number(last)}, acknowledged at {offset}")
         elif not _explained(newest[-1], last, later):
             yield Violation(
-                "resurrected" if last.asked["tombstone"] else "lost",
+                "resurrected" if last.arguments["tombstone"] else "lost",
                 f"{_name(key)}: {_number(last)} was acknowledged last, at {offset};"
-                f" number {newest[-1][1]} at {newest[-1][0]} is there",
+                f" number {newest[-1][1]} at {newest[-1][0]} is present",
             )
 
 
-def _explained(newest: Entry, last: Operation, later: list[Operation]) -> bool:
-    """Whether the newest record of a key may be that: the last acknowledged, or a later one."""
+def _explained(newest: Entry, last: HistoryOperation, later: list[HistoryOperation]) -> bool:
+    """Whether a key's newest record is its last acknowledged one, or a later one."""
     offset, number = newest
-    at = last.answered["offset"]
+    at = last.result["offset"]
     if offset == at or (at < 0 and number == _shown(last)):
         return number == _shown(last)
     return offset > at and any(number == _shown(put) for put in later)
 
 
 def each_key_goes_on(history: History) -> Iterator[Violation]:
-    """Offsets and numbers only grow: one writer, idempotent."""
+    """Offsets and numbers of a key ascend, since its one writer is idempotent."""
     for key, entries in found_at_the_end(history).items():
         for (before, older), (offset, number) in pairwise(entries):
             if offset <= before:
@@ -91,21 +92,21 @@ def only_what_was_written_is_there(history: History) -> Iterator[Violation]:
                 yield Violation("never sent", f"{_name(key)}: number {number} at {offset}")
 
 
-def _by_key(history: History) -> dict[Key, list[Operation]]:
-    puts: dict[Key, list[Operation]] = defaultdict(list)
+def _by_key(history: History) -> dict[Key, list[HistoryOperation]]:
+    puts: dict[Key, list[HistoryOperation]] = defaultdict(list)
     for put in history.operations("put"):
-        puts[put.asked["partition"], put.asked["key"]].append(put)
+        puts[put.arguments["partition"], put.arguments["key"]].append(put)
     return puts
 
 
-def _number(put: Operation) -> int:
-    number: int = put.asked["number"]
+def _number(put: HistoryOperation) -> int:
+    number: int = put.arguments["number"]
     return number
 
 
-def _shown(put: Operation) -> int | None:
-    """As a reader sees it."""
-    return None if put.asked["tombstone"] else _number(put)
+def _shown(put: HistoryOperation) -> int | None:
+    """The number as a reader sees it."""
+    return None if put.arguments["tombstone"] else _number(put)
 
 
 def _name(key: Key) -> str:

@@ -1,8 +1,8 @@
-"""What consumers were given.
+"""Checks of the records that consumers got.
 
-`assign` {group, partitions}: a consumer was given these partitions on top of what it had.
-`revoke` {group, partitions}: it has them no longer.
-`poll` {group} -> {records: [[partition, offset, process, number], ...]}, in the order given.
+`assign` {group, partitions}: a consumer got these partitions in addition to those that it had.
+`revoke` {group, partitions}: it no longer has these partitions. `poll` {group} -> {records:
+[[partition, offset, process, number], ...]}, in the order of arrival.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ READER_EVENTS = frozenset(
 
 
 def offsets_are_contiguous(history: History) -> Iterator[Violation]:
-    """While a consumer keeps a partition; only control records may be passed over."""
+    """Offsets are contiguous while a consumer keeps a partition, except for control records."""
     control = {
         partition: {offset for offset, who, _ in log if who is None}
         for partition, log in final_logs(history).items()
@@ -48,29 +48,29 @@ def _reader_events(history: History) -> Iterator[Event]:
 
 
 def what_was_read_is_there(history: History) -> Iterator[Violation]:
-    """What a consumer has seen is in the log for good, at that offset."""
+    """A record that a consumer got is in the log at the end, at the same offset."""
     logs = {p: {entry[0]: entry for entry in log} for p, log in final_logs(history).items()}
     for poll in history.operations("poll"):
-        for partition, offset, who, number in poll.answered.get("records", ()):
+        for partition, offset, who, number in poll.result.get("records", ()):
             if partition not in logs:
                 continue
             entry: Entry | None = logs[partition].get(offset)
             if entry is None or entry[1:] != (who, number):
-                found = "nothing" if entry is None else f"{entry[1]}'s {entry[2]}"
+                present = "nothing" if entry is None else f"{entry[1]}'s {entry[2]}"
                 yield Violation(
                     "read differs",
                     f"{poll.process} read {who}'s {number} at {partition} {offset}, where"
-                    f" {found} is",
+                    f" {present} is",
                 )
 
 
 def every_record_was_read(history: History) -> Iterator[Violation]:
-    """By each group that read until the end, one member or another."""
+    """Each group that reads until the end reads every record, by any of its members."""
     seen: dict[str, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
     for poll in history.operations("poll"):
-        for partition, offset, *_ in poll.answered.get("records", ()):
-            seen[poll.asked["group"]][partition].add(offset)
-    groups = {assign.asked["group"] for assign in history.operations("assign")}
+        for partition, offset, *_ in poll.result.get("records", ()):
+            seen[poll.arguments["group"]][partition].add(offset)
+    groups = {assign.arguments["group"] for assign in history.operations("assign")}
     for group in sorted(groups):
         for partition, log in final_logs(history).items():
             wanted = {offset for offset, who, _ in log if who is not None}

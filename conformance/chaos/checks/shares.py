@@ -1,11 +1,12 @@
-"""Records of share groups: each in one hand at a time, and done with once.
+"""Checks of share groups: a record has one holder at a time, and ends once.
 
-`deliver` {group} -> {records: [[partition, offset, count], ...]}: what a member was given; `count`
-is the how manieth delivery the broker said it was.
-`acknowledge` {group, partition, records: [[offset, count, what], ...]}: accept, release or reject;
-`ok` where the broker said that it is so, `fail` where it refused.
-`share_end` {group, limit} -> {partitions: [[partition, lag], ...]}: how many records the broker
-says are not done with, at the end.
+`deliver` {group} -> {records: [[partition, offset, count], ...]}: the records that a member got;
+`count` is the delivery count that the broker reported. `acknowledge` {group, partition, records:
+[[offset, count, what], ...]}: accept, release or reject; `ok` if the broker confirmed it, `fail` if
+it refused. `share_end` {group, limit} -> {partitions: [[partition, lag], ...]}: the number of
+records without an end, as the broker reports it at the end.
+
+A record ends when it is accepted or rejected.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ Place = tuple[str, str, int]
 ENDS = frozenset({"accept", "reject"})
 
 
-class Ended(NamedTuple):
-    """That a record is done with was answered."""
+class RecordEnd(NamedTuple):
+    """A confirmed end of a record."""
 
     time_ns: int
     delivery: int
@@ -32,24 +33,25 @@ class Ended(NamedTuple):
 
 
 def nothing_is_done_with_twice(history: History) -> Iterator[Violation]:
-    """But for who was paused with a delivery, and speaks of it when others have had a later one.
+    """No record ends twice, except by a late acknowledgement of an earlier delivery.
 
-    Where the record is before the start offset by then, as what is done with sooner or later is,
-    Apache Kafka answers well whatever is said of it.
+    A member that was paused may acknowledge a delivery after others have had a later one. If the
+    record is before the start offset by then, Apache Kafka confirms every acknowledgement.
     """
     for place, ends in _ended(history).items():
         for end in ends[1:]:
             if end.delivery >= ends[0].delivery:
-                said = f"{ends[0].what} of delivery {ends[0].delivery}"
-                yield Violation("done twice", f"{place}: {said}, {end.what} of {end.delivery}")
+                first = f"{ends[0].what} of delivery {ends[0].delivery}"
+                yield Violation("done twice", f"{place}: {first}, {end.what} of {end.delivery}")
 
 
 def what_is_done_with_is_not_delivered(history: History) -> Iterator[Violation]:
-    """In a later delivery.  A member that was paused may still hand out an earlier one."""
+    """A record is not delivered again after its end; a paused member may show an earlier
+    delivery."""
     ended = _ended(history)
     for deliver in history.operations("deliver"):
-        for partition, offset, count in deliver.answered["records"]:
-            place = deliver.asked["group"], partition, offset
+        for partition, offset, count in deliver.result["records"]:
+            place = deliver.arguments["group"], partition, offset
             for end in ended.get(place, ()):
                 if end.time_ns < deliver.invoked_ns and count > end.delivery:
                     yield Violation(
@@ -58,21 +60,23 @@ def what_is_done_with_is_not_delivered(history: History) -> Iterator[Violation]:
 
 
 def deliveries_keep_their_limit(history: History) -> Iterator[Violation]:
-    limits = {each.asked["group"]: each.asked["limit"] for each in history.operations("share_end")}
+    limits = {
+        each.arguments["group"]: each.arguments["limit"] for each in history.operations("share_end")
+    }
     for deliver in history.operations("deliver"):
-        limit = limits.get(deliver.asked["group"])
-        for partition, offset, count in deliver.answered["records"]:
+        limit = limits.get(deliver.arguments["group"])
+        for partition, offset, count in deliver.result["records"]:
             if limit is not None and not 1 <= count <= limit:
                 yield Violation("delivery count", f"{partition} {offset}: {count} of {limit}")
 
 
 def every_record_comes_to_its_end(history: History) -> Iterator[Violation]:
-    """Accepted or rejected, as far as anybody may know, or delivered as often as it may be."""
+    """Each record ends, may have ended, or was delivered as often as the limit allows."""
     logs = final_logs(history)
     tried, counts = _tried(history), _deliveries(history)
     for end in history.operations("share_end"):
-        group, limit = end.asked["group"], end.asked["limit"]
-        for partition, lag in end.answered.get("partitions", ()):
+        group, limit = end.arguments["group"], end.arguments["limit"]
+        for partition, lag in end.result.get("partitions", ()):
             if lag:
                 yield Violation("left", f"{group} {partition}: {lag} records")
         for partition, log in logs.items():
@@ -83,36 +87,37 @@ def every_record_comes_to_its_end(history: History) -> Iterator[Violation]:
                     yield Violation("lost to all", f"{place}: {times} deliveries, no end")
 
 
-def _ended(history: History) -> dict[Place, list[Ended]]:
-    found: dict[Place, list[Ended]] = defaultdict(list)
-    for said in history.operations("acknowledge"):
-        if said.ok and said.ended_ns is not None:
-            for offset, count, what in said.asked["records"]:
+def _ended(history: History) -> dict[Place, list[RecordEnd]]:
+    ends_of: dict[Place, list[RecordEnd]] = defaultdict(list)
+    for acknowledge in history.operations("acknowledge"):
+        if acknowledge.ok and acknowledge.ended_ns is not None:
+            group, partition = acknowledge.arguments["group"], acknowledge.arguments["partition"]
+            for offset, count, what in acknowledge.arguments["records"]:
                 if what in ENDS:
-                    place = said.asked["group"], said.asked["partition"], offset
-                    found[place].append(Ended(said.ended_ns, count, what))
-    return {place: sorted(ends) for place, ends in found.items()}
+                    end = RecordEnd(acknowledge.ended_ns, count, what)
+                    ends_of[group, partition, offset].append(end)
+    return {place: sorted(ends) for place, ends in ends_of.items()}
 
 
 def _tried(history: History) -> set[Place]:
-    """What somebody may have accepted or rejected: nobody lives to tell of some."""
+    """Records that may have ended; the member that ended them may have been killed."""
     return {
-        (said.asked["group"], said.asked["partition"], offset)
-        for said in history.operations("acknowledge")
-        if said.type is not Type.FAIL
-        for offset, _, what in said.asked["records"]
+        (acknowledge.arguments["group"], acknowledge.arguments["partition"], offset)
+        for acknowledge in history.operations("acknowledge")
+        if acknowledge.type is not Type.FAIL
+        for offset, _, what in acknowledge.arguments["records"]
         if what in ENDS
     }
 
 
 def _deliveries(history: History) -> dict[Place, int]:
-    """The highest count of each."""
-    found: dict[Place, int] = {}
+    """The highest delivery count of each record."""
+    counts: dict[Place, int] = {}
     for deliver in history.operations("deliver"):
-        for partition, offset, count in deliver.answered["records"]:
-            place = deliver.asked["group"], partition, offset
-            found[place] = max(count, found.get(place, 0))
-    return found
+        for partition, offset, count in deliver.result["records"]:
+            place = deliver.arguments["group"], partition, offset
+            counts[place] = max(count, counts.get(place, 0))
+    return counts
 
 
 SHARE_CHECKS = (

@@ -1,17 +1,15 @@
-"""Logs with transactions in them, and what readers of committed records made of them.
+"""Checks of logs with transactions, and of what readers of committed records got.
 
 `read_txn_log` {partition} -> {start, end, stable, records: [[offset, kind, producer_id, name],
-...]}: all of a partition at the end, aborted records and markers too, as nobody's isolation level
-has filtered it; `kind` is plain, transactional, commit, abort or control, `name` is null for
-control records.
-`read` {topic} -> {records: [[partition, offset, name], ...]}: what a reader of committed records
-was given, in that order, from each partition's start on.
-`look` {} -> {partitions: [[partition, stable, end], ...]}: last stable offsets, asked for in one
-request, and after the answer the high watermarks, in another.
-`settle` {bound_s, ends}: from when the faults are over and nothing new is begun until each last
-stable offset has come to where the log ended then.
-`init` {transactional_id}: a producer takes its id and fences those who had it.
-`end_txn` {transactional_id, commit}: it commits, or aborts.
+...]}: the whole partition at the end, with aborted records and markers, read without isolation.
+`kind` is plain, transactional, commit, abort or control; `name` is null for control records. `read`
+{topic} -> {records: [[partition, offset, name], ...]}: the records that a reader of committed
+records got, in that order, from the start of each partition. `look` {} -> {partitions: [[partition,
+stable, end], ...]}: the last stable offsets from one request, and the high watermarks from a second
+request after it. `settle` {bound_s, ends}: the time from the end of the load, without faults, until
+each last stable offset has reached the log end offset of its begin. `init` {transactional_id}: a
+producer takes its transactional id and fences earlier ones. `end_txn` {transactional_id, commit}:
+it commits, or aborts.
 """
 
 from __future__ import annotations
@@ -21,13 +19,13 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kwire.conformance.chaos.checks.violation import Violation
-from kwire.conformance.chaos.history import History, Operation
+from kwire.conformance.chaos.history import History, HistoryOperation
 
 Read = tuple[int, str]
 """Offset and name."""
 
 
-class Entry(NamedTuple):
+class TransactionLogEntry(NamedTuple):
     offset: int
     kind: str
     producer_id: int
@@ -35,17 +33,17 @@ class Entry(NamedTuple):
 
 
 class Resolved(NamedTuple):
-    """What a log's markers make of its records; the last two are of no use to readers."""
+    """The records of a log by the outcome of their transaction; readers see only committed ones."""
 
-    committed: list[Entry]
-    aborted: list[Entry]
-    open: list[Entry]
+    committed: list[TransactionLogEntry]
+    aborted: list[TransactionLogEntry]
+    open: list[TransactionLogEntry]
 
 
-def resolved(entries: list[Entry]) -> Resolved:
-    """Each record counts as its producer's next marker says; plain ones count at once."""
+def resolved(entries: list[TransactionLogEntry]) -> Resolved:
+    """Sort a log's records by the next marker of their producer; plain records are committed."""
     committed, aborted = [entry for entry in entries if entry.kind == "plain"], []
-    open_: dict[int, list[Entry]] = defaultdict(list)
+    open_: dict[int, list[TransactionLogEntry]] = defaultdict(list)
     for entry in entries:
         if entry.kind == "transactional":
             open_[entry.producer_id].append(entry)
@@ -57,33 +55,35 @@ def resolved(entries: list[Entry]) -> Resolved:
     return Resolved(sorted(committed), sorted(aborted), sorted(left))
 
 
-def transaction_logs(history: History) -> dict[str, list[Entry]]:
-    """What `read_txn_log` found last, by partition."""
+def transaction_logs(history: History) -> dict[str, list[TransactionLogEntry]]:
+    """The last result of `read_txn_log`, by partition."""
     return {
-        read.asked["partition"]: [Entry(*record) for record in read.answered["records"]]
+        read.arguments["partition"]: [
+            TransactionLogEntry(*record) for record in read.result["records"]
+        ]
         for read in history.operations("read_txn_log")
         if read.ok
     }
 
 
-def committed_records(history: History) -> dict[str, list[Entry]]:
-    """What counts in each log, in the order of offsets."""
+def committed_records(history: History) -> dict[str, list[TransactionLogEntry]]:
+    """The committed records of each log, in the order of offsets."""
     return {p: resolved(log).committed for p, log in transaction_logs(history).items()}
 
 
 def transactions_end(history: History) -> Iterator[Violation]:
-    """In time, in all partitions, and their last stable offsets show it."""
+    """Transactions end in time, in all partitions, and the last stable offsets reach the end."""
     for settle in history.operations("settle"):
         if settle.ended_ns is not None:
             took_s = (settle.ended_ns - settle.invoked_ns) / 1e9
-            if took_s > settle.asked["bound_s"]:
+            if took_s > settle.arguments["bound_s"]:
                 yield Violation("late", f"the last stable offsets took {took_s:.1f} s")
     for read in history.operations("read_txn_log"):
-        if read.ok and read.answered["stable"] != read.answered["end"]:
+        if read.ok and read.result["stable"] != read.result["end"]:
             yield Violation(
                 "unstable",
-                f"{read.asked['partition']}: stable to {read.answered['stable']}, the high"
-                f" watermark is {read.answered['end']}",
+                f"{read.arguments['partition']}: stable to {read.result['stable']}, the high"
+                f" watermark is {read.result['end']}",
             )
     for partition, log in transaction_logs(history).items():
         for entry in resolved(log).open[:1]:
@@ -92,26 +92,30 @@ def transactions_end(history: History) -> Iterator[Violation]:
 
 def logs_are_whole(history: History) -> Iterator[Violation]:
     reads = history.operations("read_txn_log")
-    # All are read again where one could not be, as while its leader moves.
-    asked = {read.asked["partition"] for read in reads}
-    for partition in sorted(asked - {read.asked["partition"] for read in reads if read.ok}):
+    # If one partition cannot be read, as while its leader changes, all are read again.
+    partitions = {read.arguments["partition"] for read in reads}
+    for partition in sorted(
+        partitions - {read.arguments["partition"] for read in reads if read.ok}
+    ):
         yield Violation("no end", f"{partition} could not be read")
-    for read in (each for each in reads if each.ok):
-        start, end = read.answered["start"], read.answered["end"]
-        offsets = [offset for offset, *_ in read.answered["records"]]
+    for read in (read for read in reads if read.ok):
+        start, end = read.result["start"], read.result["end"]
+        offsets = [offset for offset, *_ in read.result["records"]]
         missing = sorted(set(range(start, end)) - set(offsets))
         if missing or len(offsets) != end - start:
-            yield Violation("hole", f"{read.asked['partition']}: {start} to {end}, not {missing}")
+            yield Violation(
+                "hole", f"{read.arguments['partition']}: {start} to {end}, not {missing}"
+            )
 
 
 def readers_see_what_is_committed(history: History) -> Iterator[Violation]:
-    """All of it, in order, each record once, and nothing else."""
+    """A reader gets all committed records in order, each one once, and no others."""
     logs = transaction_logs(history)
     seen: dict[tuple[str, str], list[Read]] = defaultdict(list)
     topics: dict[str, str] = {}
     for read in history.operations("read"):
-        topics[read.process] = read.asked["topic"]
-        for partition, offset, name in read.answered.get("records", ()):
+        topics[read.process] = read.arguments["topic"]
+        for partition, offset, name in read.result.get("records", ()):
             seen[read.process, partition].append((offset, name))
     for reader, topic in topics.items():
         for partition, log in logs.items():
@@ -120,25 +124,28 @@ def readers_see_what_is_committed(history: History) -> Iterator[Violation]:
                     yield Violation(kind, f"{reader}: {partition} {text}")
 
 
-def _reading(found: list[Read], log: list[Entry]) -> Iterator[tuple[str, str]]:
-    """What is wrong with what somebody read of a log: a kind and a text each."""
-    there = {(entry.offset, entry.name) for entry in log}
-    wanted = {(entry.offset, entry.name) for entry in resolved(log).committed}
-    for record in found:
-        if record not in wanted:
-            yield ("dirty read" if record in there else "read differs"), f"{record}"
-    missing = sorted(wanted - set(found), key=str)
+def _reading(records: list[Read], log: list[TransactionLogEntry]) -> Iterator[tuple[str, str]]:
+    """What is wrong with the records that a reader got: (kind, text) of each violation."""
+    present = {(entry.offset, entry.name) for entry in log}
+    committed = {(entry.offset, entry.name) for entry in resolved(log).committed}
+    for record in records:
+        if record not in committed:
+            yield ("dirty read" if record in present else "read differs"), f"{record}"
+    missing = sorted(committed - set(records), key=str)
     if missing:
         yield "unread", f"{missing[:3]}, {len(missing)} in all"
-    if found != sorted(set(found)):
+    if records != sorted(set(records)):
         yield "read order", "not each once, or not in order"
 
 
 def stable_offsets_never_go_back(history: History) -> Iterator[Violation]:
-    """And are never past the high watermark. One asks after the other."""
+    """A last stable offset never decreases and never exceeds the high watermark.
+
+    A process sends the next request after the last response.
+    """
     floors: dict[tuple[str, str], int] = {}
     for look in history.operations("look"):
-        for partition, stable, end in look.answered.get("partitions", ()):
+        for partition, stable, end in look.result.get("partitions", ()):
             floor = floors.get((look.process, partition), 0)
             if not floor <= stable <= end:
                 yield Violation(
@@ -148,24 +155,27 @@ def stable_offsets_never_go_back(history: History) -> Iterator[Violation]:
 
 
 def fenced_producers_commit_nothing(history: History) -> Iterator[Violation]:
-    """Once a newer producer has their id; who came later is known if one came after the other."""
-    inits = [each for each in history.operations("init") if each.ok]
+    """A producer cannot commit after a newer one has taken its transactional id.
+
+    The newer one is known only if its init began after the end of the other one's.
+    """
+    inits = [init for init in history.operations("init") if init.ok]
     since = {init.process: init for init in inits}
     for end in history.operations("end_txn"):
         own = since.get(end.process)
-        if not end.ok or not end.asked["commit"] or own is None:  # an abort may be local
+        if not end.ok or not end.arguments["commit"] or own is None:  # an abort may be local
             continue
         fencing = next((init for init in inits if _fences(init, own, end)), None)
         if fencing is not None:
             yield Violation(
                 "not fenced",
-                f"{end.process} committed a transaction of {own.asked['transactional_id']} after"
-                f" {fencing.process} took it over",
+                f"{end.process} committed a transaction of"
+                f" {own.arguments['transactional_id']} after {fencing.process} took it over",
             )
 
 
-def _fences(init: Operation, own: Operation, end: Operation) -> bool:
-    if init.asked != own.asked or init.ended_ns is None or own.ended_ns is None:
+def _fences(init: HistoryOperation, own: HistoryOperation, end: HistoryOperation) -> bool:
+    if init.arguments != own.arguments or init.ended_ns is None or own.ended_ns is None:
         return False
     return own.ended_ns < init.invoked_ns and init.ended_ns < end.invoked_ns
 

@@ -1,4 +1,4 @@
-"""What a check finds."""
+"""Violations, which checks find in a history."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from kwire.conformance.chaos.history import History
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """`kind` is one of few words, by which violations are counted; `text` says what and where."""
+    """A violation; `kind` is one of few words, by which they are counted, and `text` the
+    details."""
 
     kind: str
     text: str

@@ -1,4 +1,4 @@
-"""The members' processes: they come, go, are killed and paused."""
+"""The members' processes: starts, stops, kills and pauses them."""
 
 from __future__ import annotations
 
@@ -10,31 +10,34 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kwire.conformance.chaos.churn.member import Member
+from kwire.conformance.chaos.churn.member import ChurnMember
 from kwire.conformance.chaos.churn.plan import STREAMS
 from kwire.conformance.chaos.churn.streams import Program
 from kwire.conformance.chaos.history import NEMESIS
 from kwire.conformance.chaos.rounds import CLIENT_END_S
-from kwire.conformance.chaos.workloads.workload import Stage
+from kwire.conformance.chaos.workloads.workload import WorkloadStage
 
 MOST = 4
 STREAMS_MOST = 2
 WELL_ENDED = (0, -signal.SIGTERM, 128 + signal.SIGTERM)
-"""Told to end: as it should, or before it could do otherwise; Java's status is the last."""
-SAID_CHARS = 400
+"""Exit statuses of a member that was stopped; it may not have handled SIGTERM yet.
+
+The last one is Java's.
+"""
+OUTPUT_CHARS = 400
 POLL_S = 0.05
 
 
 @dataclass
-class Running:
-    """One process."""
+class MemberProcess:
+    """The process of one member; `output` is the file of its standard output."""
 
     name: str
     kind: str
     process: subprocess.Popen[Any]
-    said: Path
+    output: Path
     resumes_at: float | None = None
-    """On the clock of `time.monotonic`, where it is paused."""
+    """When a paused member resumes, on the clock of `time.monotonic`."""
     leaves: bool = False
 
     def signal(self, number: int) -> None:
@@ -42,19 +45,21 @@ class Running:
 
 
 class Fleet:
-    """See the module. `streams`: what its instances run, where there are any."""
+    """All members' processes; `streams` is the program of Kafka Streams' instances, or None."""
 
-    def __init__(self, stage: Stage, directory: Path, topic: str, streams: Program | None) -> None:
+    def __init__(
+        self, stage: WorkloadStage, directory: Path, topic: str, streams: Program | None
+    ) -> None:
         self._stage = stage
         self._directory = directory
         self._topic = topic
         self._streams = streams
-        self._running: list[Running] = []
+        self._running: list[MemberProcess] = []
         self._number = 0
 
-    def of(self, kind: str) -> list[Running]:
-        """Those that have not been told to leave, the oldest first."""
-        return [each for each in self._running if each.kind == kind and not each.leaves]
+    def of(self, kind: str) -> list[MemberProcess]:
+        """The members of a kind that have not been stopped, the oldest first."""
+        return [member for member in self._running if member.kind == kind and not member.leaves]
 
     def room(self, kind: str) -> bool:
         return len(self.of(kind)) < (STREAMS_MOST if kind == STREAMS else MOST)
@@ -63,13 +68,13 @@ class Fleet:
     def histories(self) -> list[Path]:
         return sorted(self._directory.glob("member-*.jsonl"))
 
-    # -- what happens to them
+    # Churn
 
     def join(self, kind: str) -> None:
         self._number += 1
         name = self._slot() if kind == STREAMS else f"{kind}-{self._number}"
-        said = self._directory / f"{name}.out"
-        with said.open("ab") as output:
+        output_path = self._directory / f"{name}.out"
+        with output_path.open("ab") as output:
             process = subprocess.Popen(
                 self._command(name, kind),
                 stdin=subprocess.PIPE,
@@ -77,23 +82,23 @@ class Fleet:
                 stderr=output,
                 start_new_session=True,
             )
-        self._running.append(Running(name, kind, process, said))
+        self._running.append(MemberProcess(name, kind, process, output_path))
         self._stage.recorder.note(NEMESIS, "join_member", member=name)
 
-    def leave(self, member: Running) -> None:
-        """Have it go in its own time."""
+    def leave(self, member: MemberProcess) -> None:
+        """Stop a member with SIGTERM; it leaves its group and ends in its own time."""
         self._resume(member)
         member.leaves = True
         member.signal(signal.SIGTERM)
         self._stage.recorder.note(NEMESIS, "leave_member", member=member.name)
 
-    def kill(self, member: Running) -> None:
+    def kill(self, member: MemberProcess) -> None:
         member.process.kill()
         member.process.wait()
         self._forget(member)
         self._stage.recorder.note(NEMESIS, "kill_member", member=member.name)
 
-    def pause(self, member: Running, for_s: float) -> None:
+    def pause(self, member: MemberProcess, for_s: float) -> None:
         if member.resumes_at is None:
             member.signal(signal.SIGSTOP)
             self._stage.recorder.note(NEMESIS, "pause_member", member=member.name, for_s=for_s)
@@ -106,20 +111,20 @@ class Fleet:
         stage = self._stage
         history = self._directory / f"member-{name}.jsonl"
         addresses, began_ns = stage.addresses, stage.recorder.began_ns
-        return Member(
+        return ChurnMember(
             name, kind, self._topic, addresses, stage.plan, str(history), began_ns, self._number
         ).command()
 
     def _slot(self) -> str:
-        """The first state folder that no instance has."""
-        taken = {each.name for each in self._running}
+        """The first state folder that no instance uses."""
+        taken = {member.name for member in self._running}
         names = (f"{STREAMS}-{number}" for number in range(STREAMS_MOST + len(taken)))
         return next(name for name in names if name not in taken)
 
-    # -- looking after them
+    # Supervision
 
     def tend(self) -> None:
-        """Let go on whose pause is over; let go who has left, and tell of who ended by itself."""
+        """Resume members whose pause is over, and record members that ended by themselves."""
         for member in list(self._running):
             if member.resumes_at is not None and time.monotonic() >= member.resumes_at:
                 self._resume(member)
@@ -127,42 +132,42 @@ class Fleet:
             if status is not None:
                 self._forget(member)
                 if not (member.leaves and status in WELL_ENDED):
-                    self._tell(member, f"ended with status {status}")
+                    self._note_fatal(member, f"ended with status {status}")
 
     def resume_all(self) -> None:
         for member in self._running:
             self._resume(member)
 
     def end(self) -> None:
-        """All leave, and are waited for."""
+        """Stop all members and wait for their end; kill those that do not end in time."""
         for member in list(self._running):
             if not member.leaves:
                 self.leave(member)
         self._wait(lambda: not self._running)
         for member in list(self._running):
-            self._tell(member, f"did not end within {CLIENT_END_S:g} s")
+            self._note_fatal(member, f"did not end within {CLIENT_END_S:g} s")
             self.kill(member)
 
     def kill_all(self) -> None:
         for member in list(self._running):
             self.kill(member)
 
-    def _wait(self, over: Callable[[], bool]) -> None:
+    def _wait(self, is_over: Callable[[], bool]) -> None:
         deadline = time.monotonic() + CLIENT_END_S
-        while not over() and time.monotonic() < deadline:
+        while not is_over() and time.monotonic() < deadline:
             self.tend()
             time.sleep(POLL_S)
 
-    def _resume(self, member: Running) -> None:
+    def _resume(self, member: MemberProcess) -> None:
         if member.resumes_at is not None:
             member.resumes_at = None
             member.signal(signal.SIGCONT)
 
-    def _forget(self, member: Running) -> None:
+    def _forget(self, member: MemberProcess) -> None:
         self._running.remove(member)
         assert member.process.stdin is not None
         member.process.stdin.close()
 
-    def _tell(self, member: Running, what: str) -> None:
-        said = member.said.read_text(errors="replace")[-SAID_CHARS:]
-        self._stage.recorder.note(member.name, "client_fatal", error=f"{what}: {said}")
+    def _note_fatal(self, member: MemberProcess, what: str) -> None:
+        output = member.output.read_text(errors="replace")[-OUTPUT_CHARS:]
+        self._stage.recorder.note(member.name, "client_fatal", error=f"{what}: {output}")

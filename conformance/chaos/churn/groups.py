@@ -1,4 +1,4 @@
-"""What the groups have come to, asked of the broker."""
+"""Requests about the groups of a churn test: configs, committed offsets, lags."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from kwire.codecs.messages.incremental_alter_configs import (
 )
 from kwire.conformance.chaos.history import Value
 from kwire.conformance.chaos.wire import Link, Refused, check
-from kwire.conformance.chaos.workloads.workload import Client, Stage, attempt
+from kwire.conformance.chaos.workloads.workload import WorkloadClient, WorkloadStage, attempt
 
 GROUP_RESOURCE, SET = 32, 0
 LOOK_PAUSE_S = 0.5
 
 
 def configure(link: Link, group: str, settings: dict[str, str]) -> None:
-    """Settings of a group. Raises Refused."""
+    """Set configs of a group. Raises Refused."""
     configs = [AlterableConfig(name, SET, value) for name, value in settings.items()]
     request = IncrementalAlterConfigsRequest([AlterConfigsResource(GROUP_RESOURCE, group, configs)])
-    for told in link.ask(request).responses:
-        check(told.error_code)
+    for response in link.ask(request).responses:
+        check(response.error_code)
 
 
 def share_lags(link: Link, group: str, topic: str) -> dict[str, int]:
-    """By partition: how many records a share group is not done with. Raises Refused."""
+    """The number of records without an end in a share group, by partition. Raises Refused."""
     try:
         return _share_lags(link, group, topic)
     except Refused:
@@ -40,12 +40,12 @@ def share_lags(link: Link, group: str, topic: str) -> dict[str, int]:
 
 def _share_lags(link: Link, group: str, topic: str) -> dict[str, int]:
     wanted = DescribeShareGroupOffsetsRequestGroup(group, None)
-    [told] = link.ask(DescribeShareGroupOffsetsRequest([wanted])).groups
-    check(told.error_code)
-    found = [each for given in told.topics for each in given.partitions]
-    for partition in found:
+    [described] = link.ask(DescribeShareGroupOffsetsRequest([wanted])).groups
+    check(described.error_code)
+    partitions = [partition for entry in described.topics for partition in entry.partitions]
+    for partition in partitions:
         check(partition.error_code)
-    return {f"{topic}-{each.partition_index}": each.lag for each in found}
+    return {f"{topic}-{partition.partition_index}": partition.lag for partition in partitions}
 
 
 def committed(link: Link, group: str, topic: str, partitions: range) -> Value:
@@ -53,10 +53,10 @@ def committed(link: Link, group: str, topic: str, partitions: range) -> Value:
     return {"offsets": [(f"{topic}-{index}", offset) for index, offset in offsets.items()]}
 
 
-class Looker(Client):
-    """Asks now and then what each group has committed."""
+class Looker(WorkloadClient):
+    """Reads the committed offsets of each group now and then."""
 
-    def __init__(self, name: str, stage: Stage, topic: str, groups: list[str]) -> None:
+    def __init__(self, name: str, stage: WorkloadStage, topic: str, groups: list[str]) -> None:
         super().__init__(name, stage)
         self._topic = topic
         self._groups = groups
@@ -78,4 +78,4 @@ class Looker(Client):
                 group=group,
             )
         except Refused:
-            return  # it is in the history
+            return  # the error is in the history

@@ -1,7 +1,7 @@
 """A member's process: `python -m kwire.conformance.chaos.churn.member MEMBER`, a JSON object.
 
-It works until SIGTERM, and leaves its group then.  Who has it as a child holds its standard input:
-with that it ends too.
+It works until SIGTERM, and then leaves its group. It also ends when its standard input ends, which
+its parent process holds open.
 """
 
 from __future__ import annotations
@@ -23,46 +23,50 @@ from kwire.conformance.chaos.workloads.group_reader import (
     PROTOCOLS,
     GroupReader,
 )
-from kwire.conformance.chaos.workloads.workload import Client, Stage
+from kwire.conformance.chaos.workloads.workload import WorkloadClient, WorkloadStage
 from kwire.conformance.wire.peer import Address
 
 SHARE, MIGRATING = "share", "migrating"
 KINDS = (*PROTOCOLS, MIGRATING, SHARE)
-"""Of groups.  Members of a migrating one come with the classic or with the consumer protocol, so
-that the group goes from one to the other and back."""
+"""Kinds of groups.
+
+Members of a migrating group use the classic or the consumer protocol, so that the group migrates
+from one to the other and back.
+"""
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
-    """What a member's process is told."""
+class ChurnMember:
+    """The arguments of a member's process, as JSON."""
 
     name: str
     kind: str
-    """One of KINDS, and its group's name."""
+    """One of KINDS, which is also the name of its group."""
     topic: str
     addresses: tuple[Address, ...]
     plan: RoundPlan
     history: str
-    """Its file."""
+    """The path of its history file."""
     began_ns: int
     number: int
-    """Of its process in the history, from 1 on."""
+    """The number of its process in the history, from 1."""
 
     def command(self) -> list[str]:
         return [sys.executable, "-m", __spec__.name, json.dumps(asdict(self))]
 
     @classmethod
-    def told(cls, text: str) -> Member:
+    def from_json(cls, text: str) -> ChurnMember:
         given = json.loads(text)
         addresses = tuple((host, port) for host, port in given.pop("addresses"))
         return cls(addresses=addresses, plan=RoundPlan(**given.pop("plan")), **given)
 
-    def client(self) -> Client:
+    def client(self) -> WorkloadClient:
         recorder = Recorder(Path(self.history), self.began_ns, self.number)
-        stage = Stage(self.plan, self.addresses, recorder)
+        stage = WorkloadStage(self.plan, self.addresses, recorder)
         if self.kind == SHARE:
             return ShareReader(self.name, stage, self.topic, self.kind)
-        # Where an answer is lost librdkafka asks again; what is refused then may be done already.
+        # After a lost response librdkafka repeats the commit; if the repetition is refused, the
+        # first attempt may have succeeded.
         refused = frozenset[int]()
         return GroupReader(self.name, stage, self.topic, self.kind, self._protocol, refused)
 
@@ -77,7 +81,7 @@ def main() -> None:
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    Member.told(sys.argv[1]).client().run(stop)
+    ChurnMember.from_json(sys.argv[1]).client().run(stop)
 
 
 def _end_with_parent() -> None:

@@ -1,4 +1,4 @@
-"""What happens to members and to the broker: all of it follows from the seed."""
+"""The plan of a churn test: what happens to members and broker; the seed determines it."""
 
 from __future__ import annotations
 
@@ -13,46 +13,53 @@ STREAMS = "streams"
 ALL_KINDS = (*KINDS, STREAMS)
 PARTITIONS = 6
 RATE_MAX = 50
-"""Records a second of each producer: half an hour of them fits into memory when it is judged."""
+"""Records per second of each producer; half an hour of them fits into memory for the checks."""
 GAP_S = (0.3, 3.0)
 PAUSE_S = (0.5, 12.0)
-"""Shorter and longer than sessions and locks last."""
+"""Both shorter and longer than sessions and acquisition locks last."""
 DOWN_S = (0.0, 2.0)
 
 
-class What(StrEnum):
+class ChurnEventKind(StrEnum):
     JOIN = "join"
     LEAVE = "leave"
     KILL = "kill"
     PAUSE = "pause"
     BROKER = "broker"
-    """kill -9, and its start some time later."""
+    """Kill the broker (kill -9), and start it some time later."""
 
 
-WEIGHTS = {What.JOIN: 5, What.LEAVE: 3, What.KILL: 3, What.PAUSE: 3, What.BROKER: 2}
+WEIGHTS = {
+    ChurnEventKind.JOIN: 5,
+    ChurnEventKind.LEAVE: 3,
+    ChurnEventKind.KILL: 3,
+    ChurnEventKind.PAUSE: 3,
+    ChurnEventKind.BROKER: 2,
+}
 KIND_WEIGHTS = dict.fromkeys(KINDS, 4) | {STREAMS: 1}
-"""An instance of Kafka Streams takes some seconds of a core to start."""
+"""Starting an instance of Kafka Streams takes a core some seconds, so it is rare."""
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
-    """`after_s` after the one before; `which` of the members there are, as a share of them."""
+class ChurnEvent:
+    """An event `after_s` after the one before; `which` selects the member by a number from 0 to
+    1."""
 
     after_s: float
-    what: What
+    what: ChurnEventKind
     kind: str
     which: float
     duration_s: float
 
 
-def moves(seed: int, kinds: Sequence[str]) -> Iterator[Move]:
-    """Without an end."""
+def moves(seed: int, kinds: Sequence[str]) -> Iterator[ChurnEvent]:
+    """The events of a churn test, without an end."""
     rng = stream_of(seed, "churn")
     while True:
         [what] = rng.choices(list(WEIGHTS), list(WEIGHTS.values()))
-        [kind] = rng.choices(kinds, [KIND_WEIGHTS[each] for each in kinds])
-        least, most = DOWN_S if what is What.BROKER else PAUSE_S
-        yield Move(rng.uniform(*GAP_S), what, kind, rng.random(), rng.uniform(least, most))
+        [kind] = rng.choices(kinds, [KIND_WEIGHTS[name] for name in kinds])
+        least, most = DOWN_S if what is ChurnEventKind.BROKER else PAUSE_S
+        yield ChurnEvent(rng.uniform(*GAP_S), what, kind, rng.random(), rng.uniform(least, most))
 
 
 def round_plan(seed: int, load_s: float) -> RoundPlan:

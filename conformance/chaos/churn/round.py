@@ -1,4 +1,4 @@
-"""The whole of it: a broker, members that come and go, the load, and the verdict."""
+"""Runs a churn test: a broker, members that join and leave, producers, and the checks."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from kwire.conformance.chaos.checks.logs import LOG_CHECKS
 from kwire.conformance.chaos.checks.readers import READER_CHECKS
 from kwire.conformance.chaos.checks.shares import SHARE_CHECKS
 from kwire.conformance.chaos.churn import plan as planning
-from kwire.conformance.chaos.churn.brokers import Brokers, made
+from kwire.conformance.chaos.churn.brokers import Brokers, create
 from kwire.conformance.chaos.churn.fleet import Fleet
 from kwire.conformance.chaos.churn.groups import Looker, committed, configure, share_lags
 from kwire.conformance.chaos.churn.member import SHARE
-from kwire.conformance.chaos.churn.plan import STREAMS, Move, What, moves
+from kwire.conformance.chaos.churn.plan import STREAMS, ChurnEvent, ChurnEventKind, moves
 from kwire.conformance.chaos.churn.streams import COUNTS, WORDS, CountReader, Program, WordWriter
 from kwire.conformance.chaos.history import JUDGE, NEMESIS, History, Recorder, Type, Value
 from kwire.conformance.chaos.rounds import HISTORY_FILE, at_work, patiently
@@ -29,13 +29,13 @@ from kwire.conformance.chaos.wire import LATEST, Link
 from kwire.conformance.chaos.workloads.group_reader import begin_group
 from kwire.conformance.chaos.workloads.producers import CountingProducer
 from kwire.conformance.chaos.workloads.stream import read_log
-from kwire.conformance.chaos.workloads.workload import Client, Stage, attempt
+from kwire.conformance.chaos.workloads.workload import WorkloadClient, WorkloadStage, attempt
 
 TOPIC = "churn"
 PRODUCERS = 2
 DELIVERIES = 5
 LEAST = 2
-"""Members of each kind at the begin."""
+"""Members of each kind at the start."""
 TEND_S = 0.1
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
@@ -70,8 +70,8 @@ CHECKS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What it has found; `happened` counts what happened, by words."""
+class ChurnVerdict:
+    """The result of a churn test; `happened` counts the events by name."""
 
     operations: int
     not_ok: int
@@ -92,15 +92,15 @@ def run(
     *,
     brokers: int = 1,
     moves_least: int = 0,
-) -> Verdict:
-    """For `load_s`, and longer until so much has happened to members and broker.
+) -> ChurnVerdict:
+    """Run a churn test for `load_s`, and longer until `moves_least` events have happened.
 
-    Raises SubjectFailed, BrokerStartError, ClientHangs; JavaMissing and others for Streams.
+    Raises SubjectFailed, BrokerStartError, ClientHangs; JavaMissing and others with Kafka Streams.
     """
-    began = time.monotonic()
+    start = time.monotonic()
     recorder = Recorder(directory / HISTORY_FILE)
-    subject = made(directory, SETTINGS, brokers)
-    stage = Stage(planning.round_plan(seed, load_s), subject.addresses, recorder)
+    subject = create(directory, SETTINGS, brokers)
+    stage = WorkloadStage(planning.round_plan(seed, load_s), subject.addresses, recorder)
     streams = Program.compiled(directory, stage.bootstrap) if STREAMS in kinds else None
     fleet = Fleet(stage, directory, TOPIC, streams)
     try:
@@ -111,31 +111,34 @@ def run(
         subject.kill()
         recorder.close()
     history = History.read(directory / HISTORY_FILE, *fleet.histories)
-    return _verdict(history, time.monotonic() - began)
+    return _verdict(history, time.monotonic() - start)
 
 
-def _verdict(history: History, seconds: float) -> Verdict:
-    found = violations(history, CHECKS)
+def _verdict(history: History, seconds: float) -> ChurnVerdict:
+    found_violations = violations(history, CHECKS)
     outcomes = [operation.ok for operation in history.all_operations()]
     happened = Counter({"kills of the broker": len(history.operations("fault"))})
     for what in ("join", "leave", "kill", "pause"):
         happened[f"{what}s"] = len(history.operations(f"{what}_member"))
-    happened["records"] = sum(each.ok for each in history.operations("produce"))
+    happened["records"] = sum(produce.ok for produce in history.operations("produce"))
     happened["read"] = _given(history, "poll")
     happened["shared"] = _given(history, "deliver")
     happened["counts"] = sum(
-        len(each) for look in history.operations("counted")
-        for each in look.answered["updates"].values()
+        len(counts) for look in history.operations("counted")
+        for counts in look.result["updates"].values()
     )  # fmt: skip
-    return Verdict(len(outcomes), outcomes.count(False), seconds, found, happened)
+    return ChurnVerdict(len(outcomes), outcomes.count(False), seconds, found_violations, happened)
 
 
 def _given(history: History, f: str) -> int:
-    return sum(len(each.answered.get("records", ())) for each in history.operations(f))
+    operations = history.operations(f)
+    return sum(len(operation.result.get("records", ())) for operation in operations)
 
 
 class _Round:
-    def __init__(self, stage: Stage, brokers: Brokers, fleet: Fleet, kinds: Sequence[str]) -> None:
+    def __init__(
+        self, stage: WorkloadStage, brokers: Brokers, fleet: Fleet, kinds: Sequence[str]
+    ) -> None:
         self._stage = stage
         self._brokers = brokers
         self._fleet = fleet
@@ -164,14 +167,14 @@ class _Round:
             patiently(stage, "conclude", lambda: self._concluded(link))
         self._brokers.end(stage)
 
-    def _writers(self) -> list[Client]:
+    def _writers(self) -> list[WorkloadClient]:
         most = int(self._stage.plan.rate_max * (self._stage.plan.load_s + 60))
-        writers: list[Client] = [
+        writers: list[WorkloadClient] = [
             CountingProducer(f"producer-{n}", self._stage, TOPIC, most) for n in range(PRODUCERS)
         ]
         return [*writers, *([WordWriter("words", self._stage)] if self._counting else [])]
 
-    def _lookers(self) -> list[Client]:
+    def _lookers(self) -> list[WorkloadClient]:
         looker = Looker("looker", self._stage, TOPIC, self._groups)
         return [looker, *([self._counts] if self._counting else [])]
 
@@ -189,12 +192,12 @@ class _Round:
         configure(link, SHARE, SHARE_SETTINGS)
         return True
 
-    # -- the churn
+    # The events
 
     def _churn(self, moves_least: int) -> None:
-        over = time.monotonic() + self._stage.plan.load_s
+        end = time.monotonic() + self._stage.plan.load_s
         for number, move in enumerate(moves(self._stage.plan.seed, self._kinds)):
-            if time.monotonic() >= over and number >= moves_least:
+            if time.monotonic() >= end and number >= moves_least:
                 return
             until = time.monotonic() + move.after_s
             while (left := until - time.monotonic()) > 0:
@@ -202,29 +205,29 @@ class _Round:
                 time.sleep(min(left, TEND_S))
             self._make(move)
 
-    def _make(self, move: Move) -> None:
-        if move.what is What.BROKER:
+    def _make(self, move: ChurnEvent) -> None:
+        if move.what is ChurnEventKind.BROKER:
             self._kill_broker(move)
             return
         fleet, members = self._fleet, self._fleet.of(move.kind)
-        if not members or (move.what is What.JOIN and fleet.room(move.kind)):
+        if not members or (move.what is ChurnEventKind.JOIN and fleet.room(move.kind)):
             fleet.join(move.kind)
             return
         member = members[int(move.which * len(members))]
-        if move.what is What.PAUSE:
+        if move.what is ChurnEventKind.PAUSE:
             fleet.pause(member, move.duration_s)
-        elif move.what is What.KILL:
+        elif move.what is ChurnEventKind.KILL:
             fleet.kill(member)
         else:
             fleet.leave(member)
 
-    def _kill_broker(self, move: Move) -> None:
-        asked = {"kind": "kill", "duration_s": move.duration_s}
-        begun = self._stage.recorder.invoke(NEMESIS, "fault", **asked)
-        told = self._brokers.kill_one(move.which, move.duration_s)
-        self._stage.recorder.end(begun, Type.OK, **told)
+    def _kill_broker(self, move: ChurnEvent) -> None:
+        arguments = {"kind": "kill", "duration_s": move.duration_s}
+        begun = self._stage.recorder.invoke(NEMESIS, "fault", **arguments)
+        result = self._brokers.kill_one(move.which, move.duration_s)
+        self._stage.recorder.end(begun, Type.OK, **result)
 
-    # -- the end
+    # The end
 
     def _caught_up(self, link: Link) -> bool:
         self._fleet.tend()

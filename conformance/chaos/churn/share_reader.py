@@ -1,4 +1,4 @@
-"""A member of a share group: librdkafka's, which says of each record what is to become of it."""
+"""A member of a share group (librdkafka), which acknowledges each record at random."""
 
 from __future__ import annotations
 
@@ -10,28 +10,29 @@ from confluent_kafka import AcknowledgeType, KafkaError, KafkaException, Message
 from kwire.conformance.chaos.history import Type
 from kwire.conformance.chaos.plan import stream_of
 from kwire.conformance.chaos.workloads.producers import BACKOFF
-from kwire.conformance.chaos.workloads.workload import Client, Stage
+from kwire.conformance.chaos.workloads.workload import WorkloadClient, WorkloadStage
 
 POLL_S, COMMIT_S = 0.2, 20.0
 ACCEPTS, RELEASES = 0.9, 0.07
-"""Of all records; the rest are rejected."""
+"""Shares of all records; the rest are rejected."""
 NAMES = {
     AcknowledgeType.ACCEPT: "accept",
     AcknowledgeType.RELEASE: "release",
     AcknowledgeType.REJECT: "reject",
 }
-Said = tuple[str, int, int, str]
-"""Partition, offset, the how manieth delivery it was, what is said of it."""
+Acknowledged = tuple[str, int, int, str]
+"""Partition, offset, delivery count, and the kind of acknowledgement."""
 
 
-class ShareReader(Client):
-    """`deliver` {group} -> {records: [[partition, offset, count], ...]}: what one poll brought.
+class ShareReader(WorkloadClient):
+    """Polls and acknowledges records; it records two operations:
 
-    `acknowledge` {group, partition, records: [[offset, count, what], ...]}: ok once the broker has
-    said that it is so, `fail` where it has refused all of it.
+    `deliver` {group} -> {records: [[partition, offset, count], ...]}: the records of one poll.
+    `acknowledge` {group, partition, records: [[offset, count, what], ...]}: `ok` once the broker
+    has confirmed it, `fail` if the broker has refused all of it.
     """
 
-    def __init__(self, name: str, stage: Stage, topic: str, group: str) -> None:
+    def __init__(self, name: str, stage: WorkloadStage, topic: str, group: str) -> None:
         super().__init__(name, stage)
         self._topic = topic
         self._group = group
@@ -51,26 +52,26 @@ class ShareReader(Client):
         consumer = ShareConsumer(self._settings)
         consumer.subscribe([self._topic])
         while not stop.is_set():
-            said = self._poll(consumer)
-            if said:
-                self._commit(consumer, said)
+            records = self._poll(consumer)
+            if records:
+                self._commit(consumer, records)
         consumer.close()
 
-    def _poll(self, consumer: ShareConsumer) -> list[Said]:
+    def _poll(self, consumer: ShareConsumer) -> list[Acknowledged]:
         began_ns = self.recorder.now_ns()
         try:
-            found = [each for each in consumer.poll(POLL_S) if each.error() is None]
+            messages = [message for message in consumer.poll(POLL_S) if message.error() is None]
         except KafkaException as failure:
             self.recorder.note(self.name, "unread", error=_name(failure))
             return []
-        if not found:
+        if not messages:
             return []
-        said = [self._say(consumer, each) for each in found]
-        begun = self.recorder.invoked_at(began_ns, self.name, "deliver", {"group": self._group})
-        self.recorder.end(begun, Type.OK, records=[each[:3] for each in said])
-        return said
+        records = [self._acknowledge(consumer, message) for message in messages]
+        begun = self.recorder.invoke_at(began_ns, self.name, "deliver", {"group": self._group})
+        self.recorder.end(begun, Type.OK, records=[record[:3] for record in records])
+        return records
 
-    def _say(self, consumer: ShareConsumer, message: Message) -> Said:
+    def _acknowledge(self, consumer: ShareConsumer, message: Message) -> Acknowledged:
         what = drawn(self._rng)
         consumer.acknowledge(message, what)
         offset = message.offset()
@@ -78,26 +79,28 @@ class ShareReader(Client):
         partition = f"{message.topic()}-{message.partition()}"
         return partition, offset, message.delivery_count() or 0, NAMES[what]
 
-    def _commit(self, consumer: ShareConsumer, said: list[Said]) -> None:
-        """What was sent is noted before."""
+    def _commit(self, consumer: ShareConsumer, records: list[Acknowledged]) -> None:
+        """Send the acknowledgements; the history has their begin before they are sent."""
         begun = {
             partition: self.recorder.invoke(
                 self.name,
                 "acknowledge",
                 group=self._group,
                 partition=partition,
-                records=[each[1:] for each in said if each[0] == partition],
+                records=[record[1:] for record in records if record[0] == partition],
             )
-            for partition in dict.fromkeys(each[0] for each in said)
+            for partition in dict.fromkeys(record[0] for record in records)
         }
         try:
-            told = consumer.commit_sync(COMMIT_S)
+            results = consumer.commit_sync(COMMIT_S)
         except KafkaException as failure:
-            told = {}
+            results = {}
             error = _name(failure)
         else:
-            error = "not told"
-        outcomes = {f"{each.topic}-{each.partition}": outcome for each, outcome in told.items()}
+            error = "no result"
+        outcomes = {
+            f"{place.topic}-{place.partition}": outcome for place, outcome in results.items()
+        }
         for partition, event in begun.items():
             outcome = outcomes.get(partition, error)
             if outcome is None:

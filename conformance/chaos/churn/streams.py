@@ -1,4 +1,4 @@
-"""Kafka Streams with `group.protocol=streams`: it counts words exactly once, which is read here."""
+"""A Kafka Streams application with `group.protocol=streams` that counts words exactly once."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from confluent_kafka import Consumer, TopicPartition
 from kwire.conformance import apache_kafka, java
 from kwire.conformance.chaos.plan import stream_of
 from kwire.conformance.chaos.workloads.producers import BACKOFF, await_answers
-from kwire.conformance.chaos.workloads.workload import Client, Stage
+from kwire.conformance.chaos.workloads.workload import WorkloadClient, WorkloadStage
 
 SOURCE = Path(__file__).with_name("StreamsCount.java")
 APPLICATION = "churn-streams"
 WORDS, COUNTS = "churn-words", "churn-counts"
 VOCABULARY = [f"word-{number}" for number in range(40)]
 PAUSE_S, AT_ONCE = 0.1, 2
-"""Two words, and then a pause: 20 a second."""
+"""Two words and then a pause: 20 words in a second."""
 HEAP = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """The application, compiled; each instance has a state folder, which it finds again."""
+    """The compiled application; each instance has a state folder, which it uses again."""
 
     classes: Path
     folder: Path
@@ -34,7 +34,7 @@ class Program:
 
     @classmethod
     def compiled(cls, folder: Path, bootstrap: str) -> Program:
-        """Raises JavaMissing, ApacheKafkaError, CompilationFailed."""
+        """Compile the application. Raises JavaMissing, ApacheKafkaError, CompilationFailed."""
         classes = folder / "classes"
         classes.mkdir()
         java.compiled(SOURCE, apache_kafka.libs(), classes)
@@ -48,8 +48,8 @@ class Program:
         )
 
 
-class WordWriter(Client):
-    def __init__(self, name: str, stage: Stage) -> None:
+class WordWriter(WorkloadClient):
+    def __init__(self, name: str, stage: WorkloadStage) -> None:
         super().__init__(name, stage)
         self._rng = stream_of(stage.plan.seed, name)
 
@@ -71,10 +71,10 @@ class WordWriter(Client):
         await_answers(producer)
 
 
-class CountReader(Client):
-    """Reads the committed updates of all words; `seen` is how many. Asked from other threads."""
+class CountReader(WorkloadClient):
+    """Reads the committed updates of all words; `seen` is their number, for other threads."""
 
-    def __init__(self, name: str, stage: Stage) -> None:
+    def __init__(self, name: str, stage: WorkloadStage) -> None:
         super().__init__(name, stage)
         self.updates: defaultdict[str, list[int]] = defaultdict(list)
         self.seen = 0

@@ -1,8 +1,8 @@
-"""Runs a Python module whose wall clock is wrong by what a file says: `launcher` has the words.
+"""Runs a Python module with a wrong wall clock: `launcher` has the words of the command.
 
-The file holds one number of nanoseconds, eight bytes, that is added to the time of day; who writes
-another one steps the clock of a process that runs.  Clocks that only ever go forward, as those of
-timeouts are, are left alone: stepping the time of day does not move them either.
+A file holds the offset in nanoseconds, in eight bytes, that is added to the time of day. Writing
+another number to it steps the clock of running processes. Monotonic clocks, as timeouts use them,
+stay right: stepping the time of day does not change them either.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Final
 _OFFSET: Final = Struct("<q")
 
 
-class Clock:
-    """The file of one clock."""
+class ShiftedClock:
+    """The wrong clock of one or more processes, with its file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -27,17 +27,17 @@ class Clock:
 
     @property
     def launcher(self) -> tuple[str, ...]:
-        """The words before `python -m MODULE ...`."""
+        """The words before `-m MODULE ...` that run a module with this clock."""
         return sys.executable, "-m", __spec__.name, str(self._path)
 
     def set(self, offset_s: float) -> None:
-        """Be wrong by so much from now on: in place, for processes have it mapped."""
+        """Set the offset of the clock; writes in place, because processes have the file mapped."""
         with self._path.open("r+b" if self._path.exists() else "wb") as file:
             file.write(_OFFSET.pack(round(offset_s * 1e9)))
 
 
 def _shift(path: str) -> None:
-    """Have this process' time of day be wrong by what the file says."""
+    """Shift this process' time of day by the offset in the file."""
     with open(path, "rb") as file:
         offset = mmap.mmap(file.fileno(), _OFFSET.size, prot=mmap.PROT_READ)
     true_time_ns = time.time_ns
@@ -49,7 +49,7 @@ def _shift(path: str) -> None:
 
 
 def main() -> None:
-    """FILE PYTHON -m MODULE ARGUMENT..."""
+    """Run a module: the arguments are FILE PYTHON -m MODULE ARGUMENT..."""
     _, path, _python, _m, module, *arguments = sys.argv
     _shift(path)
     sys.argv = [module, *arguments]

@@ -1,4 +1,4 @@
-"""The cluster that is judged: its brokers on their hosts, with disks and clocks of their own."""
+"""The tested cluster: its brokers on their hosts, with their own disks and clocks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from kwire.conformance.chaos.cluster.clock import Clock
+from kwire.conformance.chaos.cluster.clock import ShiftedClock
 from kwire.conformance.chaos.cluster.network import Network
 from kwire.conformance.chaos.disk import Disk, disk_at
 from kwire.conformance.wire.peer import Address
@@ -15,7 +15,7 @@ from kwire.testing import ClusterProcess, Host, SharedClusterProcess, ZooKeeperP
 
 
 class Ground(NamedTuple):
-    """What all rounds stand on: a network, of which ZooKeeper has the last host."""
+    """What all rounds share: a network, and a ZooKeeper on the last of its hosts."""
 
     network: Network
     zookeeper: ZooKeeperProcess
@@ -26,11 +26,11 @@ class Ground(NamedTuple):
 
 
 class Members(NamedTuple):
-    """The brokers of one round, and what each of them has to itself."""
+    """The brokers of one round, with their disks and clocks."""
 
     cluster: ClusterProcess | SharedClusterProcess
     disks: Mapping[int, Disk]
-    clocks: Mapping[int, Clock]
+    clocks: Mapping[int, ShiftedClock]
 
     @property
     def addresses(self) -> tuple[Address, ...]:
@@ -43,7 +43,7 @@ class Members(NamedTuple):
 
 @contextmanager
 def ground(directory: Path, brokers: int) -> Iterator[Ground]:
-    """A network with a ZooKeeper in it."""
+    """Start a network with a ZooKeeper in it."""
     with Network(brokers + 1) as network:
         zookeeper = ZooKeeperProcess(directory / "zookeeper", host=network.hosts[-1])
         with zookeeper:
@@ -54,10 +54,10 @@ def ground(directory: Path, brokers: int) -> Iterator[Ground]:
 def on_zookeeper(
     ground: Ground, directory: Path, chroot: str, settings: Mapping[str, str]
 ) -> Iterator[Members]:
-    """Brokers that all know each other; they are killed in the end."""
+    """Start brokers and wait until they know each other; at the end they are killed."""
     hosts, clocks = [], {}
     for number, host in enumerate(ground.broker_hosts, 1):
-        clocks[number] = Clock(directory / f"clock-{number}")
+        clocks[number] = ShiftedClock(directory / f"clock-{number}")
         hosts.append(Host(host.address, (*host.launcher, *clocks[number].launcher)))
     cluster = ClusterProcess(
         directory, ground.zookeeper.connect(chroot), len(hosts), settings, hosts=hosts
@@ -68,8 +68,8 @@ def on_zookeeper(
 
 @contextmanager
 def on_one_machine(directory: Path, brokers: int, settings: Mapping[str, str]) -> Iterator[Members]:
-    """Brokers of `kwire serve --brokers`, which have one clock; they are killed in the end."""
-    clock = Clock(directory / "clock")
+    """Start the brokers of `kwire serve --brokers` with one clock; at the end they are killed."""
+    clock = ShiftedClock(directory / "clock")
     cluster = SharedClusterProcess(
         directory, brokers, settings, launcher=clock.launcher, cuttable=True
     )

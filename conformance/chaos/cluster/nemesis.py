@@ -1,4 +1,4 @@
-"""The nemesis of a cluster: brings the faults of a plan, several at a time, and ends them all."""
+"""Injects the faults of a plan into a cluster, several at a time, and ends them all."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kazoo.exceptions import KazooException
 from kazoo.handlers.threading import KazooTimeoutError
 
 from kwire.conformance.chaos.cluster.members import Ground, Members
-from kwire.conformance.chaos.cluster.plan import Fault, FaultKind
+from kwire.conformance.chaos.cluster.plan import ClusterFault, ClusterFaultKind
 from kwire.conformance.chaos.history import NEMESIS, Event, Recorder, Type
 from kwire.testing import BrokerProcess, SharedClusterProcess, ZooKeeperProcess
 from kwire.testing.cluster import cluster_view
@@ -26,16 +26,16 @@ Undo: TypeAlias = Callable[[], None]
 Broker: TypeAlias = BrokerProcess | SharedBroker
 ZOOKEEPER = "zookeeper"
 THE_ZOOKEEPER = 0
-"""Beside the brokers' numbers."""
+"""The number of ZooKeeper, beside those of the brokers."""
 HOLDER = "holder"
 ZOOKEEPER_TIMEOUT_S = 3.0
 POLL_S = 0.02
-STANDS_STILL, GOES_ON = (0.2, 1.3), (0.02, 0.8)
-"""Of a ZooKeeper that stutters, in lengths of a session."""
+PAUSED_PART, RUNNING_PART = (0.2, 1.3), (0.02, 0.8)
+"""How long a stuttering ZooKeeper is paused and runs, as parts of a session's timeout."""
 
 
-class Nemesis:
-    """After `heal` all brokers run, and have all they need."""
+class ClusterNemesis:
+    """Injects faults; after `heal` all brokers run and have all resources they need."""
 
     def __init__(
         self, ground: Ground, members: Members, chroot: str, session_s: float, recorder: Recorder
@@ -47,26 +47,26 @@ class Nemesis:
         self._session_s = session_s
         self._recorder = recorder
         self._busy: set[str] = set()
-        """Processes that are down or stand still, by their names."""
+        """Names of processes that are down or paused."""
         self._full: set[int] = set()
         """Brokers whose disks are full."""
         self._starved: set[int] = set()
-        """Those that were started so: a broker that finds no room at its start ends."""
+        """Brokers that started on a full disk, which ends them."""
         self._pending: list[tuple[float, int, Undo]] = []
         self._order = itertools.count()
 
-    # -- the course of time
+    # Time
 
-    def bring_all(self, faults: Iterable[Fault]) -> None:
-        """Each at its time, from its begin to its end."""
-        began = time.monotonic()
+    def inject_all(self, faults: Iterable[ClusterFault]) -> None:
+        """Inject each fault at its time, and wait for the end of the last one."""
+        start = time.monotonic()
         for fault in faults:
-            self._run_until(began + fault.at_s)
+            self._run_until(start + fault.at_s)
             self._begin(fault)
         self._run_until(None)
 
     def heal(self) -> None:
-        """End all faults at once; brokers that died by themselves are started again, and told of.
+        """End all faults at once, and restart brokers that ended by themselves, which is recorded.
 
         Raises BrokerStartError.
         """
@@ -79,7 +79,7 @@ class Nemesis:
         self._ground.zookeeper.wait_until_up()
 
     def _run_until(self, moment: float | None) -> None:
-        """Undo what is due until then; None: everything."""
+        """End the faults that are due until `moment`; None: all faults."""
         while self._pending and (moment is None or self._pending[0][0] <= moment):
             due, _, undo = heapq.heappop(self._pending)
             self._sleep_until(due)
@@ -91,7 +91,7 @@ class Nemesis:
         while (left := moment - time.monotonic()) > 0:
             time.sleep(min(left, POLL_S))
 
-    def _begin(self, fault: Fault) -> None:
+    def _begin(self, fault: ClusterFault) -> None:
         begun = self._recorder.invoke(
             NEMESIS, "fault", kind=fault.kind, what=str(fault), step_s=fault.step_s
         )
@@ -99,7 +99,7 @@ class Nemesis:
         if undo is None:
             self._recorder.end(begun, Type.OK, skipped=True)
             return
-        extra_s = self._session_s if fault.kind is FaultKind.EXPIRE else 0.0
+        extra_s = self._session_s if fault.kind is ClusterFaultKind.EXPIRE else 0.0
         due = time.monotonic() + fault.duration_s + extra_s
         heapq.heappush(self._pending, (due, next(self._order), self._noted(undo, begun)))
 
@@ -110,19 +110,20 @@ class Nemesis:
 
         return end
 
-    def _victim(self, fault: Fault) -> int:
-        """The controller, by whoever answers first, or whom the plan names."""
+    def _victim(self, fault: ClusterFault) -> int:
+        """The broker that the plan names, or the controller as the first broker that answers
+        knows it."""
         if not fault.is_controller:
             return fault.victim
         for number, broker in self._brokers.items():
             if number in self._members.cluster.running and str(number) not in self._busy:
-                known = cluster_view(broker.port, broker.host.address)
-                if known is not None and known.controller_id in self._brokers:
-                    return known.controller_id
+                view = cluster_view(broker.port, broker.host.address)
+                if view is not None and view.controller_id in self._brokers:
+                    return view.controller_id
         return fault.victim
 
-    def _bury(self, number: int) -> None:
-        """A broker that has ended without being told to."""
+    def _note_end(self, number: int) -> None:
+        """Record a broker that has ended by itself."""
         broker = self._brokers[number]
         status = broker.ended
         if status is not None:
@@ -133,58 +134,59 @@ class Nemesis:
     def _spawn(self, number: int) -> None:
         if self._brokers[number].running:
             return
-        for each, broker in self._brokers.items():
-            if each == number or (self._is_shared and not broker.running):  # all dead ones start
-                (self._starved.add if each in self._full else self._starved.discard)(each)
+        for other, broker in self._brokers.items():
+            # In a cluster with shared metadata, all brokers that do not run start together.
+            if other == number or (self._is_shared and not broker.running):
+                (self._starved.add if other in self._full else self._starved.discard)(other)
         self._brokers[number].spawn()
 
     def _revive(self, number: int) -> None:
         """Start a broker that has ended by itself."""
-        self._bury(number)
+        self._note_end(number)
         self._spawn(number)
 
-    # -- processes
+    # Processes
 
-    def _take(self, *names: str) -> bool:
-        """Whether none of these processes has a fault already; now they have."""
+    def _reserve(self, *names: str) -> bool:
+        """Mark these processes as busy; returns False if one of them already has a fault."""
         if self._busy.intersection(names):
             return False
         self._busy.update(names)
         return True
 
-    def _give_back(self, *names: str) -> None:
+    def _release(self, *names: str) -> None:
         self._busy.difference_update(names)
 
-    def _kill(self, fault: Fault, victim: int) -> Undo | None:
+    def _kill(self, fault: ClusterFault, victim: int) -> Undo | None:
         return self._down([victim])
 
-    def _kill_all(self, fault: Fault, victim: int) -> Undo | None:
+    def _kill_all(self, fault: ClusterFault, victim: int) -> Undo | None:
         return self._down([n for n in self._brokers if str(n) not in self._busy])
 
     def _down(self, victims: Sequence[int]) -> Undo | None:
         names = [str(number) for number in victims]
-        if not victims or not self._take(*names):
+        if not victims or not self._reserve(*names):
             return None
         for number in victims:
-            self._bury(number)
+            self._note_end(number)
             self._brokers[number].kill()
 
         def undo() -> None:
-            self._give_back(*names)
+            self._release(*names)
             for number in victims:
                 self._spawn(number)
 
         return undo
 
-    def _restart(self, fault: Fault, victim: int) -> Undo | None:
-        """The stop takes as long as it does; it is waited for before the broker is started.
+    def _restart(self, fault: ClusterFault, victim: int) -> Undo | None:
+        """Stop a broker; the end of this fault waits for the stop and starts the broker again.
 
-        A broker that has not begun to serve may be ended by the signal itself.
+        SIGTERM ends a broker at once if it has not begun to serve.
         """
-        if not self._take(str(victim)):
+        if not self._reserve(str(victim)):
             return None
         broker, statuses = self._brokers[victim], list[int]()
-        self._bury(victim)
+        self._note_end(victim)
         clean = [[0]]
         if cluster_view(broker.port, broker.host.address) is None:
             clean.append([-signal.SIGTERM])
@@ -195,40 +197,40 @@ class Nemesis:
             stopping.join()
             if statuses not in clean and victim not in self._starved:
                 self._recorder.note(NEMESIS, "died", broker=broker.bootstrap, status=statuses)
-            self._give_back(str(victim))
+            self._release(str(victim))
             self._spawn(victim)
 
         return undo
 
-    def _pause(self, fault: Fault, victim: int) -> Undo | None:
+    def _pause(self, fault: ClusterFault, victim: int) -> Undo | None:
         return self._paused(str(victim), self._brokers[victim])
 
-    def _pause_zookeeper(self, fault: Fault, victim: int) -> Undo | None:
+    def _pause_zookeeper(self, fault: ClusterFault, victim: int) -> Undo | None:
         return self._paused(ZOOKEEPER, self._ground.zookeeper)
 
     def _paused(self, name: str, process: Broker | ZooKeeperProcess) -> Undo | None:
-        if process.ended is not None or not self._take(name):
+        if process.ended is not None or not self._reserve(name):
             return None
         process.pause()
 
         def undo() -> None:
-            self._give_back(name)
+            self._release(name)
             process.resume()
 
         return undo
 
-    def _have_zookeeper_stutter(self, fault: Fault, victim: int) -> Undo | None:
+    def _have_zookeeper_stutter(self, fault: ClusterFault, victim: int) -> Undo | None:
         zookeeper, over = self._ground.zookeeper, threading.Event()
-        if zookeeper.ended is not None or not self._take(ZOOKEEPER):
+        if zookeeper.ended is not None or not self._reserve(ZOOKEEPER):
             return None
         rng = random.Random(fault.duration_s)
 
         def stutter() -> None:
             while not over.is_set():
                 zookeeper.pause()
-                over.wait(self._session_s * rng.uniform(*STANDS_STILL))
+                over.wait(self._session_s * rng.uniform(*PAUSED_PART))
                 zookeeper.resume()
-                over.wait(self._session_s * rng.uniform(*GOES_ON))
+                over.wait(self._session_s * rng.uniform(*RUNNING_PART))
 
         stuttering = threading.Thread(target=stutter)
         stuttering.start()
@@ -236,45 +238,45 @@ class Nemesis:
         def undo() -> None:
             over.set()
             stuttering.join()
-            self._give_back(ZOOKEEPER)
+            self._release(ZOOKEEPER)
 
         return undo
 
-    def _restart_zookeeper(self, fault: Fault, victim: int) -> Undo | None:
-        if not self._take(ZOOKEEPER):
+    def _restart_zookeeper(self, fault: ClusterFault, victim: int) -> Undo | None:
+        if not self._reserve(ZOOKEEPER):
             return None
         self._ground.zookeeper.kill()
 
         def undo() -> None:
-            self._give_back(ZOOKEEPER)
+            self._release(ZOOKEEPER)
             self._ground.zookeeper.spawn()
 
         return undo
 
-    # -- the process that shares the metadata, which a cluster of one machine has
+    # The process that holds the metadata, in a cluster on one machine
 
-    def _pause_holder(self, fault: Fault, victim: int) -> Undo | None:
+    def _pause_holder(self, fault: ClusterFault, victim: int) -> Undo | None:
         cluster = self._sharing
-        if not self._take(HOLDER):
+        if not self._reserve(HOLDER):
             return None
         cluster.pause_holder()
 
         def undo() -> None:
-            self._give_back(HOLDER)
+            self._release(HOLDER)
             cluster.resume_holder()
 
         return undo
 
-    def _kill_holder(self, fault: Fault, victim: int) -> Undo | None:
+    def _kill_holder(self, fault: ClusterFault, victim: int) -> Undo | None:
         cluster, names = self._sharing, [HOLDER, *map(str, self._brokers)]
-        if self._full or not self._take(*names):
-            return None  # a cluster in which a broker finds no room does not start
+        if self._full or not self._reserve(*names):
+            return None  # such a cluster does not start if a broker's disk is full
         for number in self._brokers:
-            self._bury(number)
+            self._note_end(number)
         cluster.lose_holder()
 
         def undo() -> None:
-            self._give_back(*names)
+            self._release(*names)
             cluster.start()
 
         return undo
@@ -284,26 +286,28 @@ class Nemesis:
         assert isinstance(self._members.cluster, SharedClusterProcess)
         return self._members.cluster
 
-    # -- the network
+    # The network
 
-    def _cut(self, fault: Fault, victim: int) -> Undo | None:
+    def _cut(self, fault: ClusterFault, victim: int) -> Undo | None:
         other = self._other(fault, victim)
         return self._cuts([(victim, other), (other, victim)])
 
-    def _one_way(self, fault: Fault, victim: int) -> Undo | None:
+    def _one_way(self, fault: ClusterFault, victim: int) -> Undo | None:
         return self._cuts([(victim, self._other(fault, victim))])
 
-    def _isolate(self, fault: Fault, victim: int) -> Undo | None:
+    def _isolate(self, fault: ClusterFault, victim: int) -> Undo | None:
         others = self._all_but(victim)
-        return self._cuts([(victim, each) for each in others] + [(each, victim) for each in others])
+        return self._cuts(
+            [(victim, other) for other in others] + [(other, victim) for other in others]
+        )
 
-    def _deafen(self, fault: Fault, victim: int) -> Undo | None:
-        return self._cuts([(each, victim) for each in self._all_but(victim)])
+    def _deafen(self, fault: ClusterFault, victim: int) -> Undo | None:
+        return self._cuts([(other, victim) for other in self._all_but(victim)])
 
-    def _no_zookeeper(self, fault: Fault, victim: int) -> Undo | None:
+    def _no_zookeeper(self, fault: ClusterFault, victim: int) -> Undo | None:
         return self._cuts([(victim, THE_ZOOKEEPER), (THE_ZOOKEEPER, victim)])
 
-    def _zookeeper_one_way(self, fault: Fault, victim: int) -> Undo | None:
+    def _zookeeper_one_way(self, fault: ClusterFault, victim: int) -> Undo | None:
         return self._cuts([(victim, THE_ZOOKEEPER)])
 
     def _cuts(self, pairs: Sequence[tuple[int, int]]) -> Undo:
@@ -328,12 +332,13 @@ class Nemesis:
             return self._ground.zookeeper.host.address
         return self._brokers[number].host.address
 
-    def _other(self, fault: Fault, victim: int) -> int:
-        """The controller may be the one that was to be the second."""
+    def _other(self, fault: ClusterFault, victim: int) -> int:
+        """The second broker of a fault; if that is the victim, the broker that the plan names
+        first."""
         return fault.other if fault.other != victim else fault.victim
 
     def _all_but(self, victim: int) -> list[int]:
-        """Whom a broker has a network to."""
+        """The other hosts on the network of a broker."""
         others = [number for number in self._brokers if number != victim]
         return others if self._is_shared else [*others, THE_ZOOKEEPER]
 
@@ -341,26 +346,28 @@ class Nemesis:
     def _is_shared(self) -> bool:
         return isinstance(self._members.cluster, SharedClusterProcess)
 
-    # -- the rest
+    # Other faults
 
-    def _resign(self, fault: Fault, victim: int) -> Undo | None:
+    def _resign(self, fault: ClusterFault, victim: int) -> Undo | None:
         if ZOOKEEPER in self._busy:
-            return None  # whoever asked it would wait, and no fault would end meanwhile
+            return None  # the client would wait, and no fault would end meanwhile
         client = KazooClient(self._ground.zookeeper.connect(self._chroot))
         try:
             client.start(timeout=ZOOKEEPER_TIMEOUT_S)
             client.delete("/controller")
         except (KazooException, KazooTimeoutError):
-            return None  # ZooKeeper is away, or there is no controller
+            return None  # ZooKeeper does not answer, or there is no controller
         finally:
             client.stop()
             client.close()
         return lambda: None
 
-    def _fill_disk(self, fault: Fault, victim: int) -> Undo | None:
+    def _fill_disk(self, fault: ClusterFault, victim: int) -> Undo | None:
         broker = self._brokers[victim]
         if str(victim) in self._busy or broker.ended is not None:
-            return None  # where the disk's size is a limit of the process, there must be one
+            return (
+                None  # without a tmpfs, the disk's size is a limit of the process, which must run
+            )
         if cluster_view(broker.port, broker.host.address) is None:
             self._starved.add(victim)
         self._full.add(victim)
@@ -374,29 +381,29 @@ class Nemesis:
 
         return undo
 
-    def _step_clock(self, fault: Fault, victim: int) -> Undo | None:
+    def _step_clock(self, fault: ClusterFault, victim: int) -> Undo | None:
         clock = self._members.clocks[victim]
         clock.set(fault.step_s)
         return lambda: clock.set(0.0)
 
-    _faults: dict[FaultKind, Callable[[Nemesis, Fault, int], Undo | None]] = {  # noqa: RUF012 - never changed
-        FaultKind.KILL: _kill,
-        FaultKind.KILL_ALL: _kill_all,
-        FaultKind.PAUSE: _pause,
-        FaultKind.RESTART: _restart,
-        FaultKind.CUT: _cut,
-        FaultKind.ONE_WAY: _one_way,
-        FaultKind.ISOLATE: _isolate,
-        FaultKind.DEAF: _deafen,
-        FaultKind.NO_ZOOKEEPER: _no_zookeeper,
-        FaultKind.ZOOKEEPER_ONE_WAY: _zookeeper_one_way,
-        FaultKind.ZOOKEEPER_RESTART: _restart_zookeeper,
-        FaultKind.ZOOKEEPER_PAUSE: _pause_zookeeper,
-        FaultKind.ZOOKEEPER_STUTTER: _have_zookeeper_stutter,
-        FaultKind.EXPIRE: _no_zookeeper,
-        FaultKind.RESIGN: _resign,
-        FaultKind.DISK: _fill_disk,
-        FaultKind.CLOCK: _step_clock,
-        FaultKind.HOLDER_PAUSE: _pause_holder,
-        FaultKind.HOLDER_KILL: _kill_holder,
+    _faults: dict[ClusterFaultKind, Callable[[ClusterNemesis, ClusterFault, int], Undo | None]] = {  # noqa: RUF012 - never changed
+        ClusterFaultKind.KILL: _kill,
+        ClusterFaultKind.KILL_ALL: _kill_all,
+        ClusterFaultKind.PAUSE: _pause,
+        ClusterFaultKind.RESTART: _restart,
+        ClusterFaultKind.CUT: _cut,
+        ClusterFaultKind.ONE_WAY: _one_way,
+        ClusterFaultKind.ISOLATE: _isolate,
+        ClusterFaultKind.DEAF: _deafen,
+        ClusterFaultKind.NO_ZOOKEEPER: _no_zookeeper,
+        ClusterFaultKind.ZOOKEEPER_ONE_WAY: _zookeeper_one_way,
+        ClusterFaultKind.ZOOKEEPER_RESTART: _restart_zookeeper,
+        ClusterFaultKind.ZOOKEEPER_PAUSE: _pause_zookeeper,
+        ClusterFaultKind.ZOOKEEPER_STUTTER: _have_zookeeper_stutter,
+        ClusterFaultKind.EXPIRE: _no_zookeeper,
+        ClusterFaultKind.RESIGN: _resign,
+        ClusterFaultKind.DISK: _fill_disk,
+        ClusterFaultKind.CLOCK: _step_clock,
+        ClusterFaultKind.HOLDER_PAUSE: _pause_holder,
+        ClusterFaultKind.HOLDER_KILL: _kill_holder,
     }

@@ -1,9 +1,9 @@
-"""Hosts on this machine that talk over a network which can be cut, in one direction too.
+"""Hosts on this machine with a network between them that can be cut, also in one direction.
 
-Each host is a network namespace, joined to this process' own by a pair of virtual interfaces; what
-they say to each other is routed here, and a cut is a routing rule that drops what goes from one to
-the other without a word, as a broken cable would.  This process must have a network namespace of
-its own, see `enter`, and all goes with it.
+Each host is a network namespace that a pair of virtual interfaces joins to the namespace of this
+process, which routes between the hosts. A cut is a routing rule that drops packets silently, as a
+broken cable does. This process must have a network namespace of its own, see `enter`; everything
+disappears with it.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ POLL_S: Final = 0.005
 
 
 class NetworkMissing(RuntimeError):
-    """This system gives no network namespaces to this user; the sentence says what failed."""
+    """This system gives this user no network namespaces; the message says what failed."""
 
 
 def own_namespaces() -> list[str]:
-    """The words before a command that give it a network, and mounts, of its own."""
+    """The words before a command that give it its own network and mounts."""
     user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
     return ["unshare", *user, "--net", "--mount", "--"]
 
 
 def enter(command: Sequence[str]) -> None:
-    """Go on as `command` in namespaces of its own, unless this process has them.
+    """Continue as `command` in new namespaces, unless this process has its own already.
 
     Raises NetworkMissing.
     """
@@ -53,7 +53,7 @@ def enter(command: Sequence[str]) -> None:
 
 
 class Network:
-    """`count` hosts; who is cut off from whom is counted, so that cuts may overlap."""
+    """`count` hosts; overlapping cuts are counted, so that the last `mend` ends the cut."""
 
     def __init__(self, count: int) -> None:
         _ip("link set lo up")
@@ -68,7 +68,8 @@ class Network:
             raise
 
     def _host(self, number: int) -> Host:
-        """A namespace lives as long as a process in it: one that waits for its input to end."""
+        """A namespace exists as long as a process in it; this one waits for the end of its
+        input."""
         holder = subprocess.Popen(
             ["unshare", "--net", "sh", "-c", "read _"], stdin=subprocess.PIPE, bufsize=0
         )
@@ -89,7 +90,7 @@ class Network:
         return Host(there, enter)
 
     def cut(self, source: str, target: str) -> None:
-        """Lose all that goes from one address to the other."""
+        """Drop all packets from one address to the other."""
         self._cuts[source, target] += 1
         if self._cuts[source, target] == 1:
             _ip(f"rule add pref 100 from {source} to {target} blackhole")

@@ -1,4 +1,4 @@
-"""What a round in a cluster is: all of it follows from the seed."""
+"""The plan of a round with a cluster; the seed determines all of it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ DISK_ROOM_BYTES_MAX = 200_000
 
 
 class Store(StrEnum):
-    """Where the cluster's metadata is."""
+    """Where the cluster keeps its metadata."""
 
     ZOOKEEPER = "zookeeper"
     SHARED = "shared"
-    """`kwire serve --brokers 3`: brokers of one machine."""
+    """`kwire serve --brokers 3`: brokers on one machine with shared metadata."""
 
 
-class FaultKind(StrEnum):
+class ClusterFaultKind(StrEnum):
     KILL = "kill"
     KILL_ALL = "kill all"
     PAUSE = "pause"
@@ -33,86 +33,91 @@ class FaultKind(StrEnum):
     CUT = "cut"
     """Two brokers do not reach each other."""
     ONE_WAY = "one way"
-    """What one broker says does not reach another one."""
+    """Packets of one broker do not reach another one."""
     ISOLATE = "isolate"
-    """A broker reaches neither the others nor a ZooKeeper; clients reach it all the same."""
+    """A broker reaches neither the others nor ZooKeeper; clients still reach it."""
     DEAF = "deaf"
-    """The same, but what it says is heard."""
+    """Packets do not reach a broker from the others and ZooKeeper; its own packets arrive."""
     NO_ZOOKEEPER = "no zookeeper"
-    """A broker does not reach ZooKeeper, and is not heard from it."""
+    """A broker and ZooKeeper do not reach each other."""
     ZOOKEEPER_ONE_WAY = "zookeeper one way"
-    """What a broker says does not reach ZooKeeper."""
+    """Packets of a broker do not reach ZooKeeper."""
     ZOOKEEPER_RESTART = "zookeeper restart"
     ZOOKEEPER_PAUSE = "zookeeper pause"
     ZOOKEEPER_STUTTER = "zookeeper stutter"
-    """ZooKeeper stands still again and again, for about as long as a session lasts: sessions end
-    before brokers are registered in them."""
+    """ZooKeeper is paused again and again, each time for about the timeout of a session.
+
+    Sessions then expire before brokers are registered in them.
+    """
     EXPIRE = "expire"
-    """No ZooKeeper for longer than a session lasts."""
+    """A broker does not reach ZooKeeper for longer than the timeout of its session."""
     RESIGN = "resign"
     """The znode of the controller is deleted, as an administrator may do."""
     DISK = "disk"
     CLOCK = "clock"
     HOLDER_PAUSE = "holder pause"
-    """The process that shares the metadata stands still."""
+    """The process that holds the metadata is paused."""
     HOLDER_KILL = "holder kill"
-    """It is killed, which ends all brokers; the cluster is started again."""
+    """The process that holds the metadata is killed, which ends all brokers; all start again."""
 
 
 DURATION_S = {
-    FaultKind.KILL: (0.0, 2.5),
-    FaultKind.KILL_ALL: (0.0, 0.5),
-    FaultKind.PAUSE: (0.1, 4.0),
-    FaultKind.RESTART: (0.0, 1.0),
-    FaultKind.CUT: (0.5, 4.0),
-    FaultKind.ONE_WAY: (0.5, 4.0),
-    FaultKind.ISOLATE: (0.5, 5.0),
-    FaultKind.DEAF: (0.5, 4.0),
-    FaultKind.NO_ZOOKEEPER: (0.2, 3.0),
-    FaultKind.ZOOKEEPER_ONE_WAY: (0.2, 4.0),
-    FaultKind.ZOOKEEPER_RESTART: (0.0, 1.0),
-    FaultKind.ZOOKEEPER_PAUSE: (0.2, 3.0),
-    FaultKind.ZOOKEEPER_STUTTER: (1.0, 8.0),
-    FaultKind.EXPIRE: (0.3, 1.5),  # beyond the session's timeout
-    FaultKind.RESIGN: (0.0, 0.0),
-    FaultKind.DISK: (0.3, 2.0),
-    FaultKind.CLOCK: (0.5, 6.0),
-    FaultKind.HOLDER_PAUSE: (0.2, 4.0),
-    FaultKind.HOLDER_KILL: (0.0, 1.0),
+    ClusterFaultKind.KILL: (0.0, 2.5),
+    ClusterFaultKind.KILL_ALL: (0.0, 0.5),
+    ClusterFaultKind.PAUSE: (0.1, 4.0),
+    ClusterFaultKind.RESTART: (0.0, 1.0),
+    ClusterFaultKind.CUT: (0.5, 4.0),
+    ClusterFaultKind.ONE_WAY: (0.5, 4.0),
+    ClusterFaultKind.ISOLATE: (0.5, 5.0),
+    ClusterFaultKind.DEAF: (0.5, 4.0),
+    ClusterFaultKind.NO_ZOOKEEPER: (0.2, 3.0),
+    ClusterFaultKind.ZOOKEEPER_ONE_WAY: (0.2, 4.0),
+    ClusterFaultKind.ZOOKEEPER_RESTART: (0.0, 1.0),
+    ClusterFaultKind.ZOOKEEPER_PAUSE: (0.2, 3.0),
+    ClusterFaultKind.ZOOKEEPER_STUTTER: (1.0, 8.0),
+    ClusterFaultKind.EXPIRE: (0.3, 1.5),  # beyond the session's timeout
+    ClusterFaultKind.RESIGN: (0.0, 0.0),
+    ClusterFaultKind.DISK: (0.3, 2.0),
+    ClusterFaultKind.CLOCK: (0.5, 6.0),
+    ClusterFaultKind.HOLDER_PAUSE: (0.2, 4.0),
+    ClusterFaultKind.HOLDER_KILL: (0.0, 1.0),
 }
-"""Shortest and longest; a broker's session lasts from 1 to 3 seconds."""
+"""Shortest and longest duration; a broker's session lasts from 1 to 3 seconds."""
 
 OF_ONE_MACHINE = (
-    FaultKind.KILL,
-    FaultKind.KILL_ALL,
-    FaultKind.PAUSE,
-    FaultKind.RESTART,
-    FaultKind.CUT,
-    FaultKind.ONE_WAY,
-    FaultKind.ISOLATE,
-    FaultKind.DEAF,
-    FaultKind.DISK,
-    FaultKind.CLOCK,
-    FaultKind.HOLDER_PAUSE,
-    FaultKind.HOLDER_KILL,
+    ClusterFaultKind.KILL,
+    ClusterFaultKind.KILL_ALL,
+    ClusterFaultKind.PAUSE,
+    ClusterFaultKind.RESTART,
+    ClusterFaultKind.CUT,
+    ClusterFaultKind.ONE_WAY,
+    ClusterFaultKind.ISOLATE,
+    ClusterFaultKind.DEAF,
+    ClusterFaultKind.DISK,
+    ClusterFaultKind.CLOCK,
+    ClusterFaultKind.HOLDER_PAUSE,
+    ClusterFaultKind.HOLDER_KILL,
 )
-"""What can befall brokers of one machine, which has one clock.  Whoever is cut off from the others
-is alive by the metadata all the same: to the process that shares it there is no network."""
+"""Faults for brokers on one machine, which has one clock.
 
-HOLDERS = (FaultKind.HOLDER_PAUSE, FaultKind.HOLDER_KILL)
-"""What befalls the process that shares the metadata: with ZooKeeper there is none."""
+The metadata still counts a broker that is cut off from the others as alive, since there is no
+network to the process that holds the metadata.
+"""
+
+HOLDERS = (ClusterFaultKind.HOLDER_PAUSE, ClusterFaultKind.HOLDER_KILL)
+"""Faults of the process that holds the metadata, which a cluster on ZooKeeper does not have."""
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
-    """From `at_s` after the load begins, for `duration_s`; several may overlap.
+class ClusterFault:
+    """A fault from `at_s` after the load begins, for `duration_s`; several may overlap.
 
-    `victim` is a broker, `other` the second one where it takes two; `is_controller`: the victim is
-    whoever is the controller then, if somebody is.  `step_s` is of a clock, `room_bytes` what a
-    full disk has left.
+    `victim` is a broker, and `other` the second one if the fault needs two. With `is_controller`,
+    the victim is the current controller, if there is one. `step_s` is the step of a clock, and
+    `room_bytes` the space left on a full disk.
     """
 
-    kind: FaultKind
+    kind: ClusterFaultKind
     at_s: float
     duration_s: float
     victim: int
@@ -128,25 +133,25 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class ClusterPlan(RoundPlan):
-    """A round with `BROKERS` brokers."""
+    """The plan of a round with `BROKERS` brokers."""
 
     store: Store
-    faults: tuple[Fault, ...]
+    faults: tuple[ClusterFault, ...]
 
 
 def draw(
     seed: int,
-    kinds: Sequence[FaultKind],
+    kinds: Sequence[ClusterFaultKind],
     workloads: Sequence[str],
     stores: Sequence[Store],
 ) -> ClusterPlan:
-    """The round of `seed`, with faults of these kinds only."""
+    """The plan of `seed`, with faults of these kinds only."""
     rng = stream_of(seed, "plan")
     load_s = round(rng.uniform(LOAD_S_MIN, LOAD_S_MAX), 3)
     store = stream_of(seed, "store").choice(stores)
     is_shared = store is Store.SHARED
-    kinds = [each for each in kinds if each in OF_ONE_MACHINE or not is_shared]
-    kinds = [each for each in kinds if each not in HOLDERS or is_shared]
+    kinds = [kind for kind in kinds if kind in OF_ONE_MACHINE or not is_shared]
+    kinds = [kind for kind in kinds if kind not in HOLDERS or is_shared]
     return ClusterPlan(
         seed=seed,
         workload=stream_of(seed, "workload").choice(workloads),
@@ -161,16 +166,18 @@ def draw(
     )
 
 
-def _faults(rng: random.Random, load_s: float, kinds: Sequence[FaultKind]) -> tuple[Fault, ...]:
+def _faults(
+    rng: random.Random, load_s: float, kinds: Sequence[ClusterFaultKind]
+) -> tuple[ClusterFault, ...]:
     if not kinds:
         return ()
-    found = [_fault(rng, load_s, rng.choice(kinds)) for _ in range(rng.randint(1, FAULTS_MAX))]
-    return tuple(sorted(found, key=lambda fault: fault.at_s))
+    faults = [_fault(rng, load_s, rng.choice(kinds)) for _ in range(rng.randint(1, FAULTS_MAX))]
+    return tuple(sorted(faults, key=lambda fault: fault.at_s))
 
 
-def _fault(rng: random.Random, load_s: float, kind: FaultKind) -> Fault:
+def _fault(rng: random.Random, load_s: float, kind: ClusterFaultKind) -> ClusterFault:
     victim, other = rng.sample(range(1, BROKERS + 1), 2)
-    return Fault(
+    return ClusterFault(
         kind,
         at_s=round(rng.uniform(0.3, load_s), 3),
         duration_s=round(rng.uniform(*DURATION_S[kind]), 3),
@@ -185,14 +192,14 @@ def _fault(rng: random.Random, load_s: float, kind: FaultKind) -> Fault:
 def _broker_settings(rng: random.Random) -> dict[str, str]:
     partitions = str(rng.choice([1, 3, 5]))
     return {
-        # What is promised, is promised of these two.
+        # An acknowledged record has two replicas.
         "min.insync.replicas": "2",
         "unclean.leader.election.enable": "false",
         "offsets.topic.num.partitions": partitions,
         "transaction.state.log.num.partitions": partitions,
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
         "group.min.session.timeout.ms": "500",
-        # Faults take seconds: who has lost another one is to notice within them.
+        # Faults take seconds, so the timeouts must be shorter than that.
         "zookeeper.session.timeout.ms": rng.choice(["1000", "2000", "3000"]),
         "zookeeper.connection.timeout.ms": "60000",
         "replica.lag.time.max.ms": rng.choice(["1000", "3000", "10000"]),

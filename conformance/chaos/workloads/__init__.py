@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from kwire.conformance.chaos.workloads.bank import Bank
 from kwire.conformance.chaos.workloads.chain import Chain
 from kwire.conformance.chaos.workloads.epoch_bank import EpochBank
-from kwire.conformance.chaos.workloads.keys import Keys
+from kwire.conformance.chaos.workloads.keys import KeyWorkload
 from kwire.conformance.chaos.workloads.stream import Stream
-from kwire.conformance.chaos.workloads.workload import Client, Stage, Workload
+from kwire.conformance.chaos.workloads.workload import Workload, WorkloadClient, WorkloadStage
 
-__all__ = ["WORKLOADS", "Client", "Stage", "Workload"]
+__all__ = ["WORKLOADS", "Workload", "WorkloadClient", "WorkloadStage"]
 
 WORKLOADS: Mapping[str, type[Workload]] = {
-    workload.name: workload for workload in (Stream, Bank, EpochBank, Chain, Keys)
+    workload.name: workload for workload in (Stream, Bank, EpochBank, Chain, KeyWorkload)
 }

@@ -1,4 +1,4 @@
-"""Somebody who asks all the time up to where each partition of a topic is decided."""
+"""A client that constantly reads the last stable offsets and high watermarks of a topic."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import threading
 
 from kwire.conformance.chaos.history import Value
 from kwire.conformance.chaos.wire import LATEST, Link, Refused
-from kwire.conformance.chaos.workloads.workload import Client, Stage, attempt
+from kwire.conformance.chaos.workloads.workload import WorkloadClient, WorkloadStage, attempt
 
 PAUSE_S = 0.01
 
 
-class Auditor(Client):
-    def __init__(self, name: str, stage: Stage, topic: str, partitions: int) -> None:
+class Auditor(WorkloadClient):
+    def __init__(self, name: str, stage: WorkloadStage, topic: str, partitions: int) -> None:
         super().__init__(name, stage)
         self._topic = topic
         self._partitions = list(range(partitions))
@@ -21,11 +21,15 @@ class Auditor(Client):
     def run(self, stop: threading.Event) -> None:
         with self.stage.linked() as link:
             while not stop.wait(PAUSE_S):
-                with contextlib.suppress(Refused):  # it is in the history
+                with contextlib.suppress(Refused):  # the error is in the history
                     attempt(self.recorder, self.name, "look", lambda: self._look(link))
 
     def _look(self, link: Link) -> Value:
-        """In this order: an end that is stable had been so since the first answer."""
+        """The offsets of all partitions.
+
+        The stable offsets come first: one that equals the later high watermark has been the end of
+        the log since the first response.
+        """
         stable = link.offsets(self._topic, self._partitions, LATEST, stable=True)
         ends = link.offsets(self._topic, self._partitions, LATEST)
         return {

@@ -1,7 +1,7 @@
-"""Consume, process, produce through two groups in a row, each record in a transaction.
+"""A workload of two groups in a row that consume, process and produce in transactions.
 
-Judged are: what comes out is what went in, once, in order per key; offsets and output agree; a
-reader of committed records is given just those; and in the end all transactions are over.
+The checks: the output is the input, once, in order per key; committed offsets and output agree; a
+reader of committed records gets exactly those; at the end all transactions are over.
 """
 
 from __future__ import annotations
@@ -19,15 +19,24 @@ from kwire.conformance.chaos.checks.commits import COMMIT_CHECKS
 from kwire.conformance.chaos.checks.transactions import TRANSACTION_CHECKS
 from kwire.conformance.chaos.history import JUDGE, Value
 from kwire.conformance.chaos.plan import stream_of
-from kwire.conformance.chaos.wire import Found, Link
+from kwire.conformance.chaos.wire import Link, LogRecord
 from kwire.conformance.chaos.workloads.auditor import Auditor
 from kwire.conformance.chaos.workloads.group_reader import begin_group
 from kwire.conformance.chaos.workloads.onlooker import Onlooker
 from kwire.conformance.chaos.workloads.processor import Processor, key_of, name_of
 from kwire.conformance.chaos.workloads.producers import CountingProducer, parsed
-from kwire.conformance.chaos.workloads.transactions import Settling, read_logs, records_behind
+from kwire.conformance.chaos.workloads.transactions import (
+    TransactionSettling,
+    read_logs,
+    records_behind,
+)
 from kwire.conformance.chaos.workloads.txn_reader import TxnReader
-from kwire.conformance.chaos.workloads.workload import Client, Stage, Workload, attempt
+from kwire.conformance.chaos.workloads.workload import (
+    Workload,
+    WorkloadClient,
+    WorkloadStage,
+    attempt,
+)
 
 TOPICS = ("orders", "checked", "booked")
 LINKS = (("orders", "checked", "checkers"), ("checked", "booked", "bookers"))
@@ -44,14 +53,14 @@ class Chain(Workload):
         *COMMIT_CHECKS,
     )
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: WorkloadStage) -> None:
         super().__init__(stage)
         rng = stream_of(stage.plan.seed, "chain")
         count = stage.plan.partitions
         self._topics = {topic: range(count) for topic in TOPICS}
         offsets = range(int(stage.plan.broker_settings["offsets.topic.num.partitions"]))
-        self._settling = Settling(stage, {**self._topics, OFFSETS_TOPIC: offsets})
-        self._writers: list[Client] = [
+        self._settling = TransactionSettling(stage, {**self._topics, OFFSETS_TOPIC: offsets})
+        self._writers: list[WorkloadClient] = [
             *(
                 CountingProducer(f"producer-{n}", stage, TOPICS[0])
                 for n in range(rng.randint(1, 2))
@@ -63,7 +72,7 @@ class Chain(Workload):
             for link in LINKS
             for n in range(rng.randint(1, MEMBERS_MAX))
         ]
-        self._reader = TxnReader("reader", stage, TOPICS[-1], count, _named)
+        self._reader = TxnReader("reader", stage, TOPICS[-1], count, _message_name)
         self._auditor = Auditor("auditor", stage, TOPICS[-1], count)
 
     def prepare(self, link: Link) -> None:
@@ -74,10 +83,10 @@ class Chain(Workload):
         for source, _, group in LINKS:
             begin_group(self.stage, link, group, source)
 
-    def writers(self) -> list[Client]:
+    def writers(self) -> list[WorkloadClient]:
         return self._writers
 
-    def readers(self) -> list[Client]:
+    def readers(self) -> list[WorkloadClient]:
         return [*self._processors, self._reader, self._auditor]
 
     def caught_up(self, link: Link) -> bool:
@@ -92,11 +101,13 @@ class Chain(Workload):
     def _behind(self, link: Link, source: str, group: str) -> bool:
         partitions = self._topics[source]
         committed = link.committed(group, source, partitions)
-        return any(records_behind(link, source, p, committed.get(p, 0), _found) for p in partitions)
+        return any(
+            records_behind(link, source, p, committed.get(p, 0), _record_name) for p in partitions
+        )
 
     def conclude(self, link: Link) -> None:
         recorder = self.stage.recorder
-        read_logs(link, recorder, self._topics, _found)
+        read_logs(link, recorder, self._topics, _record_name)
         for source, _, group in LINKS:
             work = partial(self._committed, link, source, group)
             attempt(recorder, JUDGE, "committed", work, group=group)
@@ -106,11 +117,11 @@ class Chain(Workload):
         return {"offsets": [(f"{source}-{p}", offset) for p, offset in committed.items()]}
 
 
-def _named(message: confluent_kafka.Message) -> str:
+def _message_name(message: confluent_kafka.Message) -> str:
     return name_of(key_of(message), message.value() or b"")
 
 
-def _found(found: Found, partition: str) -> str:
+def _record_name(record: LogRecord, partition: str) -> str:
     index = partition.rpartition("-")[2]
-    key = found.key or f"{parsed(found.value)[0]}/{index}".encode()
-    return name_of(key, found.value)
+    key = record.key or f"{parsed(record.value)[0]}/{index}".encode()
+    return name_of(key, record.value)

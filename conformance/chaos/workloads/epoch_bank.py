@@ -1,7 +1,6 @@
-"""The bank with transaction version 2 (KIP-890), and a committed offset as part of each transfer.
+"""The bank workload with transaction version 2 (KIP-890), and a committed offset per transfer.
 
-Judged is, besides all that holds for the bank, that a teller's group has the offset which its last
-transfer has committed.
+An additional check: a teller's group has the offset that its last transfer committed.
 """
 
 from __future__ import annotations
@@ -18,21 +17,23 @@ from kwire.conformance.chaos.wire import Link
 from kwire.conformance.chaos.workloads.bank import PARTITIONS, TELLERS_MAX, TOPIC, Bank
 from kwire.conformance.chaos.workloads.epoch_producer import EpochProducer
 from kwire.conformance.chaos.workloads.teller import Teller
-from kwire.conformance.chaos.workloads.workload import Client, Stage, attempt
+from kwire.conformance.chaos.workloads.workload import WorkloadClient, WorkloadStage, attempt
 from kwire.conformance.wire.broker import GROUP, TRANSACTION
 
 RECORDS_FIRST = 0.5
-"""Of all transactions: the share that a Produce begins, not a TxnOffsetCommit."""
+"""The share of transactions that begin with a Produce instead of a TxnOffsetCommit."""
 
 
 class EpochTeller(Teller[EpochProducer]):
-    """Commits the number of each transfer as an offset of the group of its own name."""
+    """Commits the number of each transfer as an offset of the group with the teller's name."""
 
-    def __init__(self, name: str, stage: Stage, own_id: str) -> None:
+    def __init__(self, name: str, stage: WorkloadStage, own_id: str) -> None:
         self._producers: list[EpochProducer] = []
         super().__init__(name, stage, TOPIC, PARTITIONS, own_id, self._new_producer)
 
-    def _new_producer(self, stage: Stage, transactional_id: str, name: str) -> EpochProducer:
+    def _new_producer(
+        self, stage: WorkloadStage, transactional_id: str, name: str
+    ) -> EpochProducer:
         self._producers.append(EpochProducer(stage, transactional_id, name))
         return self._producers[-1]
 
@@ -53,7 +54,7 @@ class EpochBank(Bank):
     name: ClassVar[str] = "tv2"
     checks: ClassVar[Sequence[Check]] = (*Bank.checks, *OFFSET_CHECKS)
 
-    def _teller(self, name: str, own_id: str) -> Client:
+    def _teller(self, name: str, own_id: str) -> WorkloadClient:
         return EpochTeller(name, self.stage, own_id)
 
     def prepare(self, link: Link) -> None:

@@ -1,11 +1,11 @@
-"""A transactional producer of KIP-890: transaction version 2, which librdkafka does not speak yet.
+"""A transactional producer with transaction version 2 (KIP-890), which librdkafka lacks so far.
 
-Produce (v12) and TxnOffsetCommit (v5) add partitions by themselves; each EndTxn (v5) bumps the
-producer's epoch, and whoever is not answered asks again with the epoch before.
+Produce (v12) and TxnOffsetCommit (v5) add partitions to the transaction by themselves. Each EndTxn
+(v5) bumps the producer epoch; a producer without a response repeats it with the epoch before.
 
-It is impatient on purpose: now and then it turns away from a request before the answer can come and
-sends it again on another connection.  Some of these requests come once more in the middle of the
-next transaction, as if the network had held them back.
+The producer is impatient on purpose: now and then it gives up a request before the response can
+arrive, and repeats it on another connection. Some of these requests are sent once more during the
+next transaction, as if the network had delayed them.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from kwire.codecs.primitives import Message
 from kwire.conformance.chaos.plan import stream_of
 from kwire.conformance.chaos.wire import Link, Refused
 from kwire.conformance.chaos.workloads.transactions import CALL_S, timeout_ms
-from kwire.conformance.chaos.workloads.workload import Stage
+from kwire.conformance.chaos.workloads.workload import WorkloadStage
 
 PATIENCE_S = (0.0001, 0.01, 2.0, 2.0, 2.0, 2.0)
-"""What it waits for an answer, at random; the first two are the impatient ones."""
+"""Timeouts of a response, one at random; the first two are too short for a response."""
 PAUSE_S = 0.02
-"""Between two attempts."""
+"""Seconds between two attempts."""
 STRAYS = 0.3
-"""Of the answers in a transaction: the share after which a request of the one before arrives."""
+"""The share of answers in a transaction after which a request of the last one arrives again."""
 STRAY_S = 0.05
-"""How long its answer may take, which nobody reads."""
+"""Timeout of such a request, whose response is ignored."""
 BROKER_TIMEOUT_MS = 10_000
 
 DONE = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
@@ -58,7 +58,7 @@ AGAIN = frozenset(
         ErrorCode.REQUEST_TIMED_OUT,
     }
 )
-"""The same request may be sent again."""
+"""Errors after which the same request may be sent again."""
 ABORTABLE = frozenset(
     {
         ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -66,23 +66,23 @@ ABORTABLE = frozenset(
         ErrorCode.TRANSACTION_ABORTABLE,
     }
 )
-"""The transaction is lost, its producer perhaps not: what EndTxn says decides."""
+"""Errors that lose the transaction; the response to EndTxn shows if the producer is fenced."""
 FENCED = frozenset({ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.PRODUCER_FENCED})
 
 Target = tuple[str, int]
 """Topic and partition."""
 Errors = Callable[[Any], Iterable[int]]
-"""The error codes in a response, after it has been taken note of."""
+"""A function that handles a response and returns its error codes."""
 
 
 class EpochProducer:
-    """One producer; it is used as librdkafka's is, see `TransactionalProducer`.
+    """A producer with the interface of librdkafka's, see `TransactionalProducer`.
 
-    `produce` collects, `flush` sends a batch to each partition.  All requests raise KafkaException:
-    retriable if nobody has answered in time, fatal if it is fenced.
+    `produce` collects records, and `flush` sends a batch to each partition. All requests raise
+    KafkaException: retriable if no response came in time, fatal if the producer is fenced.
     """
 
-    def __init__(self, stage: Stage, transactional_id: str, name: str) -> None:
+    def __init__(self, stage: WorkloadStage, transactional_id: str, name: str) -> None:
         self._recorder = stage.recorder
         self._name = name
         self._id = transactional_id
@@ -91,12 +91,12 @@ class EpochProducer:
         self._link, self._detour = Link(stage.address), Link(stage.address)
         self._detour.patience_s = STRAY_S
         self._unanswered: list[Message] = []
-        self._strays: list[Message] = []  # what was not answered in the transaction before
+        self._strays: list[Message] = []  # requests without a response in the last transaction
         self._producer_id, self._epoch = -1, -1
         self._sequences: Counter[Target] = Counter()
         self._unsent: dict[Target, list[bytes]] = defaultdict(list)
         self._batches: dict[Target, bytes] = {}  # numbered, perhaps sent, not acknowledged
-        self._known = False  # to the coordinator: something of the transaction was sent
+        self._known = False  # whether the coordinator may know of the transaction
 
     def close(self) -> None:
         self._link.close()
@@ -120,7 +120,7 @@ class EpochProducer:
 
     def flush(self, timeout: float = CALL_S) -> int:
         for target, values in self._unsent.items():
-            assert target not in self._batches, "one batch after the other"
+            assert target not in self._batches, "the last batch must be acknowledged first"
             self._batches[target] = self._batch(target, values)
         self._unsent.clear()
         if self._batches:
@@ -129,7 +129,7 @@ class EpochProducer:
         return 0
 
     def commit_offset(self, group: str, topic: str, offset: int, timeout: float = CALL_S) -> None:
-        """Commit for a group without members, for the topic's first partition."""
+        """Commit an offset of a group without members, for the topic's first partition."""
         wanted = [TxnOffsetCommitRequestPartition(0, offset)]
         request = TxnOffsetCommitRequest(
             transactional_id=self._id,
@@ -142,7 +142,7 @@ class EpochProducer:
         self._persist(
             timeout,
             lambda: request,
-            lambda reply: [each.error_code for each in reply.topics[0].partitions],
+            lambda reply: [partition.error_code for partition in reply.topics[0].partitions],
         )
 
     def commit_transaction(self, timeout: float = CALL_S) -> None:
@@ -167,7 +167,7 @@ class EpochProducer:
         self._known = False
         self._strays, self._unanswered = self._unanswered, []
 
-    # -- batches
+    # Batches
 
     def _batch(self, target: Target, values: list[bytes]) -> bytes:
         now_ms = time.time_ns() // 1_000_000
@@ -187,7 +187,10 @@ class EpochProducer:
         topics: dict[str, list[PartitionProduceData]] = defaultdict(list)
         for (topic, partition), batch in self._batches.items():
             topics[topic].append(PartitionProduceData(partition, batch))
-        data = [TopicProduceData(name=topic, partition_data=each) for topic, each in topics.items()]
+        data = [
+            TopicProduceData(name=topic, partition_data=partitions)
+            for topic, partitions in topics.items()
+        ]
         return ProduceRequest(self._id, -1, BROKER_TIMEOUT_MS, data)
 
     def _produced(self, reply: Any) -> Iterable[int]:  # noqa: ANN401 - a ProduceResponse
@@ -197,15 +200,15 @@ class EpochProducer:
                     del self._batches[topic.name, answer.index]
                 yield answer.error_code
 
-    # -- again and again
+    # Attempts
 
     def _persist(self, timeout: float, request: Callable[[], Message], errors: Errors) -> Any:  # noqa: ANN401 - any response
-        """Ask until it is done; `request` makes what is left to ask for."""
+        """Send requests until one succeeds; `request` makes the request for what remains to do."""
         deadline = time.monotonic() + timeout
         while True:
             reply = self._attempt(request())
-            found = {ErrorCode(code) for code in errors(reply)} if reply is not None else AGAIN
-            failed = found - DONE
+            codes = {ErrorCode(code) for code in errors(reply)} if reply is not None else AGAIN
+            failed = codes - DONE
             if not failed:
                 self._perhaps_deliver_a_stray()
                 return reply
@@ -216,7 +219,7 @@ class EpochProducer:
             time.sleep(PAUSE_S)
 
     def _attempt(self, request: Message) -> Any:  # noqa: ANN401 - any response
-        """The answer to a request, None if there was none."""
+        """The response to a request, or None if there was none."""
         self._link.patience_s = self._rng.choice(PATIENCE_S)
         try:
             return self._link.ask(request)
@@ -229,7 +232,7 @@ class EpochProducer:
 
     def _perhaps_deliver_a_stray(self) -> None:
         if self._known and self._strays and self._rng.random() < STRAYS:
-            with contextlib.suppress(Refused):  # nobody waits for it
+            with contextlib.suppress(Refused):  # its response does not matter
                 self._detour.ask(self._strays.pop())
 
     def _verdict(self, error: ErrorCode) -> KafkaError:

@@ -1,4 +1,4 @@
-"""A member of a group: librdkafka's consumer, which commits what it has processed."""
+"""A member of a group: a consumer of librdkafka that commits what it has processed."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from kwire.conformance.chaos.history import JUDGE, Type, Value
 from kwire.conformance.chaos.plan import stream_of
 from kwire.conformance.chaos.wire import Link
 from kwire.conformance.chaos.workloads.producers import BACKOFF, parsed
-from kwire.conformance.chaos.workloads.workload import Client, Stage, attempt
+from kwire.conformance.chaos.workloads.workload import WorkloadClient, WorkloadStage, attempt
 
 RECORDS_MAX = 200
-"""Of one poll operation in the history."""
+"""Limit on the records of one poll operation in the history."""
 POLL_S = 0.05
 REFUSED = frozenset(
     {
@@ -27,13 +27,16 @@ REFUSED = frozenset(
         KafkaError.STALE_MEMBER_EPOCH,
     }
 )
-"""The coordinator's word that the commit is not in its log."""
+"""Errors of the coordinator that say that the commit is not in its log."""
 
 OFFSET_RESET = "error"
-"""auto.offset.reset of groups that `begin_group` has begun.  Where there is no committed offset
-librdkafka 2.16 asks ListOffsets; if the answer comes late it asks again after a while, even if the
-partition has been revoked meanwhile, and fetches what is not assigned.  On the next assignment it
-hands that out and then begins anew, so that one member is given records twice."""
+"""auto.offset.reset of groups that `begin_group` has begun.
+
+Without a committed offset, librdkafka 2.16 sends ListOffsets. If the response is late, it asks
+again after a while, even if the partition has been revoked meanwhile, and fetches a partition that
+is not assigned. At the next assignment it returns these records and then starts from the committed
+offset, so that one member gets records twice.
+"""
 
 CLASSIC, COOPERATIVE, CONSUMER = "classic", "cooperative", "consumer"
 
@@ -54,13 +57,13 @@ PROTOCOLS: Mapping[str, Callable[[random.Random], dict[str, object]]] = {
         "group.remote.assignor": rng.choice(["uniform", "range"]),
     },
 }
-"""How a group comes to its assignment, and what its members are told of that."""
+"""The settings of members by the protocol of their group."""
 
 Record = tuple[str, int, str, int]
 
 
-def begin_group(stage: Stage, link: Link, group: str, topic: str) -> None:
-    """Commit where a group begins to read: at the start of all partitions. Raises Refused."""
+def begin_group(stage: WorkloadStage, link: Link, group: str, topic: str) -> None:
+    """Commit offset 0 of all partitions as the start of a group. Raises Refused."""
     partitions = range(stage.plan.partitions)
 
     def work() -> Value:
@@ -72,19 +75,20 @@ def begin_group(stage: Stage, link: Link, group: str, topic: str) -> None:
     attempt(stage.recorder, JUDGE, "commit", work, group=group, offsets=offsets)
 
 
-class GroupReader(Client):
-    """Reads what it is assigned; commits after every few polls, and when it has to give back."""
+class GroupReader(WorkloadClient):
+    """Reads its partitions; commits after every few polls, and before it gives up partitions."""
 
     def __init__(
         self,
         name: str,
-        stage: Stage,
+        stage: WorkloadStage,
         topic: str,
         group: str,
         protocol: str = CLASSIC,
         refused: frozenset[int] = REFUSED,
     ) -> None:
-        """`protocol`: one of PROTOCOLS; `refused`: errors that say that a commit is not there."""
+        """`protocol` is one of PROTOCOLS; `refused` are errors that say that a commit had no
+        effect."""
         super().__init__(name, stage)
         self._refused = refused
         self._topic = topic
@@ -111,7 +115,7 @@ class GroupReader(Client):
         }
 
     def has_read(self, partition: str, end: int) -> bool:
-        """Whether this member has ever got to `end`. Asked from another thread."""
+        """Whether this member has read up to `end`; may be called from another thread."""
         return self._ends.get(partition, 0) >= end
 
     def run(self, stop: threading.Event) -> None:
@@ -155,10 +159,10 @@ class GroupReader(Client):
         self._next[partition] = offset + 1
 
     def _note_records(self, began_ns: int) -> None:
-        """What was read goes into the history before whatever comes next."""
+        """Record the polled records before the next operation."""
         if not self._records:
             return
-        begun = self.recorder.invoked_at(began_ns, self.name, "poll", {"group": self._group})
+        begun = self.recorder.invoke_at(began_ns, self.name, "poll", {"group": self._group})
         self.recorder.end(begun, Type.OK, records=self._records)
         for partition, offset, *_ in self._records:
             self._ends[partition] = max(self._ends.get(partition, 0), offset + 1)
@@ -179,17 +183,17 @@ class GroupReader(Client):
             done = consumer.commit(offsets=offsets, asynchronous=False)
         except confluent_kafka.KafkaException as failure:
             error: KafkaError = failure.args[0]
-            known = Type.FAIL if error.code() in self._refused else Type.INFO
-            self.recorder.end(begun, known, error=error.name())
+            result = Type.FAIL if error.code() in self._refused else Type.INFO
+            self.recorder.end(begun, result, error=error.name())
             return
-        errors = [each.error for each in done or [] if each.error is not None]
+        errors = [position.error for position in done or [] if position.error is not None]
         if errors:
             self.recorder.end(begun, Type.INFO, error=errors[0].name())
             return
         self.recorder.end(begun, Type.OK)
         self._committed.update(wanted)
 
-    # -- rebalances; called inside `poll` and `close`
+    # Rebalances; librdkafka calls these during `poll` and `close`
 
     def _on_assign(
         self, consumer: confluent_kafka.Consumer, partitions: list[TopicPartition]
@@ -213,10 +217,10 @@ class GroupReader(Client):
 
     def _forget(self, partitions: list[TopicPartition]) -> None:
         self._note_partitions("revoke", partitions)
-        for each in partitions:
-            self._next.pop(f"{each.topic}-{each.partition}", None)
-            self._committed.pop(f"{each.topic}-{each.partition}", None)
+        for position in partitions:
+            self._next.pop(f"{position.topic}-{position.partition}", None)
+            self._committed.pop(f"{position.topic}-{position.partition}", None)
 
     def _note_partitions(self, f: str, partitions: list[TopicPartition]) -> None:
-        named = [f"{each.topic}-{each.partition}" for each in partitions]
-        self.recorder.note(self.name, f, group=self._group, partitions=named)
+        names = [f"{position.topic}-{position.partition}" for position in partitions]
+        self.recorder.note(self.name, f, group=self._group, partitions=names)

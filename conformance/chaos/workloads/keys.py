@@ -1,7 +1,7 @@
-"""Writers of keys on a compacted topic that is cleaned all the time.
+"""A workload of writers of keys on a compacted topic, whose log is cleaned all the time.
 
-Judged are: of each key what was written last is there, unless that was a tombstone; nothing older
-comes back; each key's records are in order; and the cleaner goes on when the faults are over.
+The checks: of each key the last written record remains, unless it was a tombstone; no older one
+comes back; each key's records are in order; and the cleaner works when the faults are over.
 """
 
 from __future__ import annotations
@@ -22,7 +22,12 @@ from kwire.conformance.chaos.history import JUDGE, Value
 from kwire.conformance.chaos.plan import stream_of
 from kwire.conformance.chaos.wire import EARLIEST, LATEST, Link
 from kwire.conformance.chaos.workloads.producers import BACKOFF, CODECS, await_answers, note_answer
-from kwire.conformance.chaos.workloads.workload import Client, Stage, Workload, attempt
+from kwire.conformance.chaos.workloads.workload import (
+    Workload,
+    WorkloadClient,
+    WorkloadStage,
+    attempt,
+)
 
 TOPIC = "keys"
 WRITERS_MAX = 3
@@ -33,10 +38,11 @@ VALUE_BYTES_MAX = 300
 TOMBSTONES = 0.2
 
 
-class KeyWriter(Client):
-    """acks=all, idempotent; its keys are its own, and each always goes to the same partition."""
+class KeyWriter(WorkloadClient):
+    """An idempotent producer with acks=all and its own keys; a key always has the same
+    partition."""
 
-    def __init__(self, name: str, stage: Stage) -> None:
+    def __init__(self, name: str, stage: WorkloadStage) -> None:
         super().__init__(name, stage)
         self._rng = stream_of(stage.plan.seed, name)
         self._keys = [f"{name}:{n}" for n in range(self._rng.randint(1, KEYS_MAX))]
@@ -85,18 +91,18 @@ class KeyWriter(Client):
         producer.produce(TOPIC, value, key=key, partition=partition, on_delivery=answered)
 
 
-class Keys(Workload):
+class KeyWorkload(Workload):
     name: ClassVar[str] = "keys"
     checks: ClassVar[Sequence[Check]] = (*COMMON_CHECKS, *KEY_CHECKS)
     broker_settings: ClassVar[Mapping[str, str]] = {"log.cleaner.backoff.ms": "50"}
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: WorkloadStage) -> None:
         super().__init__(stage)
         self._rng = stream_of(stage.plan.seed, "keys")
         self._partitions = list(range(stage.plan.partitions))
         writers = range(self._rng.randint(1, WRITERS_MAX))
         self._nudges = 0
-        self._writers: list[Client] = [KeyWriter(f"writer-{n}", stage) for n in writers]
+        self._writers: list[WorkloadClient] = [KeyWriter(f"writer-{n}", stage) for n in writers]
 
     def prepare(self, link: Link) -> None:
         configs = self.stage.plan.topic_configs | {
@@ -109,14 +115,14 @@ class Keys(Workload):
         if TOPIC not in link.topics():
             link.create_topic(TOPIC, len(self._partitions), configs)
 
-    def writers(self) -> list[Client]:
+    def writers(self) -> list[WorkloadClient]:
         return self._writers
 
-    def readers(self) -> list[Client]:
+    def readers(self) -> list[WorkloadClient]:
         return []
 
     def caught_up(self, link: Link) -> bool:
-        """Whether something was cleaned.  A record more lets a segment that is old enough end."""
+        """Whether something was cleaned; if not, another record lets an old segment roll."""
         logs = [_read(link, partition) for partition in self._partitions]
         if any(len(log["records"]) < log["end"] - log["start"] for log in logs):
             return True
@@ -144,11 +150,11 @@ def _nudge(link: Link, partition: int, number: int) -> Value:
 
 
 def _read(link: Link, partition: int) -> Value:
-    """All of a partition."""
+    """All records of a partition, as the result of `read_keys`."""
     start = link.offsets(TOPIC, [partition], EARLIEST)[partition]
     end = link.offsets(TOPIC, [partition], LATEST)[partition]
     records: list[tuple[int, str, int | None]] = []
-    for found in link.entries(TOPIC, partition, start, end):
-        number = int(found.value.partition(b":")[0]) if found.value else None
-        records.append((found.offset, (found.key or b"").decode(), number))
+    for entry in link.entries(TOPIC, partition, start, end):
+        number = int(entry.value.partition(b":")[0]) if entry.value else None
+        records.append((entry.offset, (entry.key or b"").decode(), number))
     return {"start": start, "end": end, "records": records}

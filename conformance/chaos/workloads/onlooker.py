@@ -1,4 +1,4 @@
-"""Somebody who asks all the time where the logs end and what is committed, and makes topics."""
+"""A client that constantly reads log ends and committed offsets, and creates topics."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from collections.abc import Callable
 
 from kwire.conformance.chaos.history import Value
 from kwire.conformance.chaos.wire import LATEST, Link, Refused
-from kwire.conformance.chaos.workloads.workload import Client, Stage, attempt
+from kwire.conformance.chaos.workloads.workload import WorkloadClient, WorkloadStage, attempt
 
 PAUSE_S = 0.05
 LOOKS_A_TOPIC = 5
-"""One look in so many creates a topic and takes a producer id: what a broker keeps besides logs."""
+"""Each fifth look also creates a topic and takes a producer id, which brokers store elsewhere."""
 
 
-class Onlooker(Client):
-    def __init__(self, name: str, stage: Stage, topic: str, group: str) -> None:
+class Onlooker(WorkloadClient):
+    def __init__(self, name: str, stage: WorkloadStage, topic: str, group: str) -> None:
         super().__init__(name, stage)
         self._topic = topic
         self._group = group
@@ -54,5 +54,5 @@ class Onlooker(Client):
         self._operation("init_producer_id", lambda: {"producer_id": link.init_producer_id()})
 
     def _operation(self, f: str, work: Callable[[], Value], **asked: object) -> None:
-        with contextlib.suppress(Refused):  # it is in the history
+        with contextlib.suppress(Refused):  # the error is in the history
             attempt(self.recorder, self.name, f, work, **asked)

@@ -1,4 +1,4 @@
-"""A member of a group that sends on what it reads: consume, process, produce, in transactions."""
+"""A member of a group that consumes, processes and produces in transactions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import zlib
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from kwire.conformance.chaos.checks.chain import Stage as Link
+from kwire.conformance.chaos.checks.chain import ChainLink
 from kwire.conformance.chaos.history import Type
 from kwire.conformance.chaos.plan import stream_of
 from kwire.conformance.chaos.workloads.group_reader import OFFSET_RESET
@@ -19,21 +19,20 @@ from kwire.conformance.chaos.workloads.transactions import (
     new_producer,
     timeout_ms,
 )
-from kwire.conformance.chaos.workloads.workload import Client, Stage
+from kwire.conformance.chaos.workloads.workload import WorkloadClient, WorkloadStage
 
 POLL_S, MORE_S = 0.05, 0.005
 BATCH_MAX = (20, 100, 500)
 SESSION_MS = 1000
 LINGERS, ABORTS, ENDS = 0.01, 0.05, 0.005
-"""Of all transactions: the share that is held open long, aborted on purpose, and the last of its
-process."""
+"""Shares of all transactions: held open long, aborted on purpose, the last of its process."""
 NONE_COMMITTED = "no previously committed offset available"
-"""How librdkafka's error begins where it finds no offset to begin from."""
+"""The begin of librdkafka's error if it finds no committed offset."""
 Sender = Transactor[confluent_kafka.Producer]
 
 
 def key_of(message: confluent_kafka.Message) -> bytes:
-    """Who wrote it where at first: its numbers ascend."""
+    """The record's first producer and partition, in which its numbers ascend."""
     assert message.value() is not None
     return message.key() or f"{parsed(message.value() or b'')[0]}/{message.partition()}".encode()
 
@@ -42,10 +41,10 @@ def name_of(key: bytes, value: bytes) -> str:
     return f"{key.decode()}:{parsed(value)[1]}"
 
 
-class Processor(Client):
-    """Goes on until told to stop. After an error that it cannot go on from it begins as new."""
+class Processor(WorkloadClient):
+    """Works until it is told to stop; after a fatal error it starts as a new producer."""
 
-    def __init__(self, name: str, stage: Stage, link: Link, own_id: str) -> None:
+    def __init__(self, name: str, stage: WorkloadStage, link: ChainLink, own_id: str) -> None:
         super().__init__(name, stage)
         self._source, self._target, self._group = link
         self._id = own_id
@@ -55,7 +54,7 @@ class Processor(Client):
         self._batch: list[confluent_kafka.Message] = []
         self._incarnations = 0
         self._is_astray = False
-        """The consumer reads on from nowhere: another takes its place."""
+        """Whether the consumer has lost its position, so that a new one must replace it."""
         self._settings = {
             "bootstrap.servers": stage.bootstrap,
             "client.id": name,
@@ -94,11 +93,11 @@ class Processor(Client):
                 if self._batch:
                     self._send_on(transactor, consumer, stop)
                 if self._rng.random() < ENDS:
-                    break  # another process in its place
+                    break  # as if another process took its place
             consumer.close()
 
     def _fill_batch(self, consumer: confluent_kafka.Consumer) -> None:
-        """Read a few records; a rebalance meanwhile takes back what was read before it."""
+        """Read a few records; a rebalance meanwhile discards the records read before it."""
         self._batch = []
         began_ns = self.recorder.now_ns()
         message = consumer.poll(POLL_S)
@@ -108,19 +107,20 @@ class Processor(Client):
                 self._batch.append(message)
             elif error.code() == KafkaError._AUTO_OFFSET_RESET:
                 self._is_astray = True
-                if not self._knows_better(consumer, error):
+                if not self._has_committed_offsets(consumer, error):
                     self.recorder.note(self.name, "client_fatal", error=error.str())
             if len(self._batch) >= self._batch_max:
                 break
             message = consumer.poll(MORE_S)
         self._note_records(began_ns)
 
-    def _knows_better(self, consumer: confluent_kafka.Consumer, error: KafkaError) -> bool:
-        """Whether the coordinator has the offset that the client believes is not there.
+    def _has_committed_offsets(self, consumer: confluent_kafka.Consumer, error: KafkaError) -> bool:
+        """Whether the coordinator has committed offsets although librdkafka reports that it has
+        none.
 
-        Where its assignment changes while it asks for offsets, and the answer to the old question
-        is UNSTABLE_OFFSET_COMMIT, librdkafka 2.16 takes the -1 in it for an offset: that nothing
-        is committed.  So the coordinator is asked again.
+        If its assignment changes during a request for offsets, and the response to the old request
+        has UNSTABLE_OFFSET_COMMIT, librdkafka 2.16 takes the -1 in it for a missing offset. So this
+        asks the coordinator again.
         """
         if not error.str().startswith(NONE_COMMITTED):
             return False
@@ -128,8 +128,10 @@ class Processor(Client):
             committed = consumer.committed(consumer.assignment(), CALL_S)
         except KafkaException as problem:
             self.recorder.note(self.name, "astray", error=problem.args[0].name())
-            return True  # nobody can be asked now; the committed offsets are judged in the end
-        offsets = [(f"{each.topic}-{each.partition}", each.offset) for each in committed]
+            return (
+                True  # no broker answers now; the checks examine the committed offsets at the end
+            )
+        offsets = [(f"{place.topic}-{place.partition}", place.offset) for place in committed]
         self.recorder.note(self.name, "astray", offsets=offsets)
         return all(offset >= 0 for _, offset in offsets)
 
@@ -137,10 +139,14 @@ class Processor(Client):
         if not self._batch:
             return
         records = [
-            (f"{each.topic()}-{each.partition()}", each.offset(), *parsed(each.value() or b""))
-            for each in self._batch
+            (
+                f"{message.topic()}-{message.partition()}",
+                message.offset(),
+                *parsed(message.value() or b""),
+            )
+            for message in self._batch
         ]
-        begun = self.recorder.invoked_at(began_ns, self.name, "poll", {"group": self._group})
+        begun = self.recorder.invoke_at(began_ns, self.name, "poll", {"group": self._group})
         self.recorder.end(begun, Type.OK, records=records)
 
     def _send_on(
@@ -158,8 +164,8 @@ class Processor(Client):
                 offsets, consumer.consumer_group_metadata(), CALL_S
             )
 
-        asked = sorted((f"{each.topic}-{each.partition}", each.offset) for each in offsets)
-        begun = self.recorder.invoke(self.name, "commit", group=self._group, offsets=asked)
+        positions = sorted((f"{place.topic}-{place.partition}", place.offset) for place in offsets)
+        begun = self.recorder.invoke(self.name, "commit", group=self._group, offsets=positions)
         outcome, error = transactor.run(work, commit=self._rng.random() > ABORTS)
         self.recorder.end(begun, outcome, by=transactor.name, error=error)
         if outcome is not Type.OK and transactor.usable:
@@ -177,20 +183,21 @@ class Processor(Client):
         )
 
     def _positions(self, beyond: int) -> list[TopicPartition]:
-        """By partition: behind its last record with `beyond` 1, at its first one with 0."""
+        """Positions by partition: after its last record if `beyond` is 1, at its first one if it
+        is 0."""
         order = self._batch if beyond else reversed(self._batch)
-        positions = {each.partition(): (each.offset() or 0) + beyond for each in order}
+        positions = {message.partition(): (message.offset() or 0) + beyond for message in order}
         return [TopicPartition(self._source, p or 0, offset) for p, offset in positions.items()]
 
     def _rewind(self, transactor: Sender, consumer: confluent_kafka.Consumer) -> None:
-        """Read again what was not sent on."""
+        """Go back to the first record that was not sent on."""
         try:
             for position in self._positions(0):
                 consumer.seek(position)
-        except KafkaException:  # not its partition any more; rejoin, which is always right
+        except KafkaException:  # the partition was revoked; rejoining is always right
             transactor.usable = False
 
-    # -- rebalances; called inside `poll` and `close`
+    # Rebalances; librdkafka calls these during `poll` and `close`
 
     def _on_assign(
         self, consumer: confluent_kafka.Consumer, partitions: list[TopicPartition]
@@ -204,5 +211,5 @@ class Processor(Client):
         self._note("revoke", partitions)
 
     def _note(self, f: str, partitions: list[TopicPartition]) -> None:
-        named = [f"{each.topic}-{each.partition}" for each in partitions]
-        self.recorder.note(self.name, f, group=self._group, partitions=named)
+        names = [f"{place.topic}-{place.partition}" for place in partitions]
+        self.recorder.note(self.name, f, group=self._group, partitions=names)

@@ -1,7 +1,7 @@
-"""Those who write numbered records: librdkafka's idempotent producer, and one that never retries.
+"""Producers of numbered records: an idempotent one of librdkafka, and one without retries.
 
-A record's value is `process:number:padding`; the number counts what that process wrote to that
-partition, from 0 on.
+A record's value is `process:number:padding`; the number counts the records of that process in that
+partition, from 0.
 """
 
 from __future__ import annotations
@@ -16,14 +16,16 @@ import confluent_kafka
 from kwire.conformance.chaos.history import Event, Recorder, Type
 from kwire.conformance.chaos.plan import stream_of
 from kwire.conformance.chaos.wire import Refused
-from kwire.conformance.chaos.workloads.workload import RECOVERY_S, Client, Stage
+from kwire.conformance.chaos.workloads.workload import RECOVERY_S, WorkloadClient, WorkloadStage
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 BURST_RECORDS_MAX = 60
 BURST_PAUSE_S = (0.005, 0.08)
 RECORDS_MAX = 3000
-"""Of one producer: where faults take long, on a machine that others use, the load ends all the same
-while those who read can catch up."""
+"""Limit on the records of one producer.
+
+If faults take long on a busy machine, the load still ends while the readers can catch up.
+"""
 VALUE_BYTES_MAX = (20, 400, 4000)
 PROBE_PAUSE_S = 0.03
 PROBE_BYTES = 100
@@ -37,22 +39,27 @@ TAKEN_BACK = frozenset(
         "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
     }
 )
-"""Answers that do not say that the record is not there. A leader that steps down tells so whoever
-waits for its followers, and one of them may have the record and lead next."""
+"""Errors after which the record may still be in the log.
+
+A leader that resigns sends such an error to producers that wait for its followers; one of these may
+have the record and become the leader.
+"""
 BACKOFF = {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 200, "retry.backoff.ms": 50}
-"""Clients that are back soon after the broker is: a round is short."""
+"""Short backoffs, so that clients return soon after the broker; a round is short."""
 
 
 def parsed(value: bytes) -> tuple[str, int]:
-    """Who wrote a record, and its number."""
+    """The producer of a record, and its number."""
     process, number, _ = value.split(b":", 2)
     return process.decode(), int(number)
 
 
-class CountingProducer(Client):
-    """acks=all, idempotent; it goes on until everything that it sent has an answer."""
+class CountingProducer(WorkloadClient):
+    """An idempotent producer with acks=all; it ends when all its records have an answer."""
 
-    def __init__(self, name: str, stage: Stage, topic: str, records_max: int = RECORDS_MAX) -> None:
+    def __init__(
+        self, name: str, stage: WorkloadStage, topic: str, records_max: int = RECORDS_MAX
+    ) -> None:
         super().__init__(name, stage)
         self._topic = topic
         self._records_max = records_max
@@ -85,8 +92,8 @@ class CountingProducer(Client):
                 producer.poll(0)
             await_answers(producer)
         except (confluent_kafka.KafkaException, SystemError) as fatal:
-            # What it cannot go on from comes out of whatever is called next; and out of callbacks
-            # that are made meanwhile as a SystemError, which the other one has caused.
+            # The call after a fatal error raises it.  If a callback runs meanwhile, Python raises a
+            # SystemError instead, with the fatal error as its cause.
             self.recorder.note(self.name, "client_fatal", error=str(fatal.__cause__ or fatal))
 
     def _send(self, producer: confluent_kafka.Producer) -> None:
@@ -116,16 +123,16 @@ def note_answer(
     error: confluent_kafka.KafkaError | None,
     message: confluent_kafka.Message,
 ) -> None:
-    """What became of a record, in the history; librdkafka calls it when it gives one up, too."""
+    """Record the result of a record; librdkafka also calls this when it gives up a record."""
     if error is None:
-        offset = message.offset()  # None where the broker named none: it had the record already
+        offset = message.offset()  # None if the broker returned none, for a duplicate
         recorder.end(begun, Type.OK, offset=-1 if offset is None else offset)
     else:
         recorder.end(begun, Type.INFO, error=error.name())
 
 
 def await_answers(producer: confluent_kafka.Producer) -> None:
-    """For as long as some come: a machine may be slow, but none in RECOVERY_S is too few."""
+    """Wait for all answers, for as long as some arrive within RECOVERY_S."""
     left = len(producer)
     while left:
         before, left = left, producer.flush(RECOVERY_S)
@@ -133,10 +140,10 @@ def await_answers(producer: confluent_kafka.Producer) -> None:
             return
 
 
-class Prober(Client):
-    """acks=all, one record at a time on one connection, each sent once, every answer noted."""
+class Prober(WorkloadClient):
+    """Sends one record at a time with acks=all, without retries, and records every response."""
 
-    def __init__(self, name: str, stage: Stage, topic: str) -> None:
+    def __init__(self, name: str, stage: WorkloadStage, topic: str) -> None:
         super().__init__(name, stage)
         self._topic = topic
         self._rng = stream_of(stage.plan.seed, name)
@@ -155,7 +162,7 @@ class Prober(Client):
                     now_ms = time.time_ns() // 1_000_000
                     offset = link.produce(self._topic, partition, value, now_ms)
                 except Refused as refused:
-                    known = Type.INFO if refused.error in TAKEN_BACK else Type.FAIL
-                    self.recorder.end(begun, known, error=refused.error)
+                    result = Type.INFO if refused.error in TAKEN_BACK else Type.FAIL
+                    self.recorder.end(begun, result, error=refused.error)
                 else:
                     self.recorder.end(begun, Type.OK, offset=offset)

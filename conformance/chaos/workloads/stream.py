@@ -1,7 +1,7 @@
-"""Producers that count, a group that reads and commits, and somebody who looks on.
+"""A workload of counting producers, a group that reads and commits, and an onlooker.
 
-Judged are: nothing acknowledged is lost, nothing is there twice, each producer's order, contiguous
-reading, and committed offsets that never go back.
+The checks: no acknowledged record is lost, no record occurs twice, each producer's order is kept,
+reading is contiguous, and committed offsets never decrease.
 """
 
 from __future__ import annotations
@@ -21,7 +21,12 @@ from kwire.conformance.chaos.wire import EARLIEST, LATEST, Link
 from kwire.conformance.chaos.workloads.group_reader import GroupReader, begin_group
 from kwire.conformance.chaos.workloads.onlooker import Onlooker
 from kwire.conformance.chaos.workloads.producers import CountingProducer, Prober, parsed
-from kwire.conformance.chaos.workloads.workload import Client, Stage, Workload, attempt
+from kwire.conformance.chaos.workloads.workload import (
+    Workload,
+    WorkloadClient,
+    WorkloadStage,
+    attempt,
+)
 
 TOPIC = "stream"
 GROUP = "stream-readers"
@@ -38,13 +43,13 @@ class Stream(Workload):
         *COMMIT_CHECKS,
     )
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: WorkloadStage) -> None:
         super().__init__(stage)
         rng = stream_of(stage.plan.seed, "stream")
         self._partitions = list(range(stage.plan.partitions))
         producers = range(rng.randint(1, PRODUCERS_MAX))
         readers = range(rng.randint(1, READERS_MAX))
-        self._writers: list[Client] = [
+        self._writers: list[WorkloadClient] = [
             *(CountingProducer(f"producer-{n}", stage, TOPIC) for n in producers),
             Prober("prober", stage, TOPIC),
             Onlooker("onlooker", stage, TOPIC, GROUP),
@@ -56,10 +61,10 @@ class Stream(Workload):
             link.create_topic(TOPIC, len(self._partitions), self.stage.plan.topic_configs)
         begin_group(self.stage, link, GROUP, TOPIC)
 
-    def writers(self) -> list[Client]:
+    def writers(self) -> list[WorkloadClient]:
         return self._writers
 
-    def readers(self) -> list[Client]:
+    def readers(self) -> list[WorkloadClient]:
         return list(self._readers)
 
     def caught_up(self, link: Link) -> bool:
@@ -84,7 +89,7 @@ class Stream(Workload):
 
 
 def _served_topics(link: Link) -> Value:
-    """All topics; each must answer."""
+    """All topics; raises Refused if one does not answer."""
     topics = link.topics()
     for topic in topics:
         link.offsets(topic, [0], LATEST)
@@ -92,11 +97,11 @@ def _served_topics(link: Link) -> Value:
 
 
 def read_log(link: Link, topic: str, partition: int) -> Value:
-    """All of a partition."""
+    """All records of a partition, as the result of `read_log`."""
     start = link.offsets(topic, [partition], EARLIEST)[partition]
     end = link.offsets(topic, [partition], LATEST)[partition]
-    found: list[tuple[int, str | None, int | None]] = []
+    records: list[tuple[int, str | None, int | None]] = []
     for offset, value in link.read(topic, partition, start, end):
         process, number = (None, None) if value is None else parsed(value)
-        found.append((offset, process, number))
-    return {"start": start, "end": end, "records": found}
+        records.append((offset, process, number))
+    return {"start": start, "end": end, "records": records}

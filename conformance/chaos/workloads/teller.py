@@ -1,4 +1,4 @@
-"""Those who transfer money: each transfer a transaction of two records or more.
+"""A client that transfers money; each transfer is a transaction of two records or more.
 
 A record's value is its name, `teller-n:number:leg:amount`; the amounts of a transfer add up to 0.
 """
@@ -22,31 +22,31 @@ from kwire.conformance.chaos.workloads.transactions import (
     Transactor,
     timeout_ms,
 )
-from kwire.conformance.chaos.workloads.workload import RECOVERY_S, Client, Stage
+from kwire.conformance.chaos.workloads.workload import RECOVERY_S, WorkloadClient, WorkloadStage
 
 PAUSE_S_MAX = 0.08
 LEGS_MAX = 5
 AMOUNT_MAX = 100
 REST_S = (0.1, 0.5)
-"""Until one that was fenced comes back: its rival is to get something done meanwhile."""
+"""Pause of a fenced teller before it returns, in which its rival makes progress."""
 
 
 class Intent(Enum):
-    """What becomes of a transfer if nothing comes in between."""
+    """What a transfer is to become without faults."""
 
     COMMIT = "commit"
     ABORT = "abort"
     LINGER = "linger"
-    """Commit, after a while that may be longer than the transaction's timeout."""
+    """Commit, after a time that may exceed the transaction's timeout."""
     OUTLIVE = "outlive"
-    """Commit, after the teller's next producer has taken over the id."""
+    """Commit, after the teller's next producer has taken over the transactional id."""
 
 
 INTENTS = [Intent.COMMIT] * 14 + [Intent.ABORT] * 4 + [Intent.LINGER, Intent.OUTLIVE]
 
 
-class Teller(Client, Generic[P]):
-    """Transfers until told to stop, then once more, which must succeed now that all is well.
+class Teller(WorkloadClient, Generic[P]):
+    """Transfers until it is told to stop, and then once more, which must succeed without faults.
 
     Tellers with the same transactional id fence each other.
     """
@@ -54,7 +54,7 @@ class Teller(Client, Generic[P]):
     def __init__(
         self,
         name: str,
-        stage: Stage,
+        stage: WorkloadStage,
         topic: str,
         partitions: int,
         own_id: str,
@@ -90,10 +90,11 @@ class Teller(Client, Generic[P]):
         return Transactor(self.stage, self._id, name, self._make_producer)
 
     def _add(self, producer: P, number: int) -> None:
-        """Whatever else belongs to the transfer of that number."""
+        """Add more to the transaction of the transfer with that number; a subclass does."""
 
     def _transfer(self, intent: Intent, stop: threading.Event) -> Type | None:
-        """One transfer, by a new producer if the old one cannot go on; None if there was none."""
+        """Make one transfer, with a new producer if the old one cannot go on; None if it is
+        fenced."""
         if not self._transactor.usable:
             if self._incarnations > 1:
                 time.sleep(self._rng.uniform(*REST_S))
@@ -125,7 +126,8 @@ class Teller(Client, Generic[P]):
         return outcome
 
     def _legs(self) -> list[tuple[int, str]]:
-        """(partition, value) of each record of the next transfer; the last one evens it out."""
+        """(partition, value) of each record of the next transfer; the last amount makes the sum
+        0."""
         self._numbers += 1
         count = self._rng.randint(2, LEGS_MAX)
         amounts = [self._rng.randint(-AMOUNT_MAX, AMOUNT_MAX) for _ in range(count - 1)]
@@ -135,12 +137,12 @@ class Teller(Client, Generic[P]):
         ]
 
     def _leave_one_open(self) -> None:
-        """Go without a word, in the middle of a transfer; its timeout must end it."""
+        """Stop in the middle of a transfer; the transaction's timeout must end it."""
         transactor = self._transactor
         records = [(f"{self._topic}-{partition}", value) for partition, value in self._legs()]
         name = f"{self.name}:{self._numbers}"
         begun = self.recorder.invoke(self.name, "transfer", transfer=name, records=records)
-        # fenced by its rival: then it is none
+        # A producer that its rival has fenced leaves no transaction open.
         with contextlib.suppress(KafkaException, SystemError):
             transactor.producer.begin_transaction()
             for partition, value in records:

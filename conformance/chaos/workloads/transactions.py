@@ -1,4 +1,4 @@
-"""What workloads with transactions share: how librdkafka ends one, and how logs are read whole."""
+"""What transactional workloads share: producers, transactions, and reading whole logs."""
 
 from __future__ import annotations
 
@@ -10,33 +10,38 @@ from typing import Any, Generic, Protocol, TypeVar
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException
 
-from kwire.conformance.chaos.checks.transactions import Entry, resolved
+from kwire.conformance.chaos.checks.transactions import TransactionLogEntry, resolved
 from kwire.conformance.chaos.history import JUDGE, Event, Recorder, Type, Value
 from kwire.conformance.chaos.plan import RoundPlan, stream_of
-from kwire.conformance.chaos.wire import EARLIEST, LATEST, Found, Link
+from kwire.conformance.chaos.wire import EARLIEST, LATEST, Link, LogRecord
 from kwire.conformance.chaos.workloads.producers import BACKOFF
-from kwire.conformance.chaos.workloads.workload import RECOVERY_S, Stage, attempt
+from kwire.conformance.chaos.workloads.workload import RECOVERY_S, WorkloadStage, attempt
 
 TIMEOUTS_MS = (1000, 2500)
-"""Of transactions; a pause of the broker, up to 1.5 s, may be longer than the first."""
+"""Values of transaction.timeout.ms; a pause of the broker, up to 1.5 s, may exceed the first."""
 SETTLE_S = 5.0
-"""What may pass beyond a transaction's timeout until readers see past it: the coordinator looks for
-timed-out ones every 200 ms, and the machine has other things to do as well."""
+"""Limit, beyond the transaction's timeout, until readers see past the transaction.
+
+The coordinator looks for timed-out transactions every 200 ms, and the machine is busy.
+"""
 CALL_S = 2.0
-"""One attempt at something that is tried again until RECOVERY_S have passed."""
+"""Timeout of one attempt; attempts are repeated until RECOVERY_S have passed."""
 FINDING = {
     "metadata.recovery.strategy": "none",
     "metadata.max.age.ms": 1000,
     "connections.max.idle.ms": 3000,
 }
-"""How a producer finds a group's coordinator again. With rebootstrap, the default, librdkafka 2.16
-gives up all brokers when the last one goes down, and it gives up each one that metadata do not name
-any more. It goes on to wait for one that it has cached as a coordinator, whatever the timeout of
-send_offsets_to_transaction, until any other connection comes or goes and the cache is too old
-(librdkafka's issues 5511 and 5456). So the cache is old soon, and idle connections go soon."""
+"""Settings with which a producer finds a moved group coordinator.
 
-Name = Callable[[Found, str], str]
-"""The name of a record in the partition of that name."""
+With rebootstrap, the default, librdkafka 2.16 removes all brokers when the last one goes down, and
+each broker that the metadata no longer names. It then waits for a coordinator in its cache,
+whatever the timeout of send_offsets_to_transaction, until any other connection opens or closes and
+the cache is too old (librdkafka's issues 5511 and 5456). So the cache expires soon, and idle
+connections close soon.
+"""
+
+Name = Callable[[LogRecord, str], str]
+"""A function that names a record in a partition."""
 
 
 def timeout_ms(plan: RoundPlan) -> int:
@@ -45,7 +50,8 @@ def timeout_ms(plan: RoundPlan) -> int:
 
 
 class TransactionalProducer(Protocol):
-    """As librdkafka's, as far as transactions need it. All raise KafkaException."""
+    """The part of librdkafka's producer that transactions need. All methods raise
+    KafkaException."""
 
     def init_transactions(self, timeout: float = -1) -> None: ...
     def begin_transaction(self) -> None: ...
@@ -58,17 +64,17 @@ class TransactionalProducer(Protocol):
 
 
 P = TypeVar("P", bound=TransactionalProducer)
-MakeProducer = Callable[[Stage, str, str], P]
-"""Of a producer that has not taken its transactional id yet: the stage, that id, its name."""
+MakeProducer = Callable[[WorkloadStage, str, str], P]
+"""Makes a producer, which has not taken its transactional id yet, from stage, id and name."""
 
 
-class Sender(confluent_kafka.Producer):
-    """librdkafka's, which counts what it has not said to be in the log."""
+class CountingTxnProducer(confluent_kafka.Producer):
+    """librdkafka's producer, which counts its records without an acknowledgement."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._produced = 0
         self._delivered: list[object] = []
-        delivered = self._delivered  # not self: its callbacks are in no garbage collection
+        delivered = self._delivered  # not self: the garbage collector does not see the callbacks
 
         def report(error: KafkaError | None, message: object) -> None:
             if error is None:
@@ -79,20 +85,22 @@ class Sender(confluent_kafka.Producer):
     def produce(  # type: ignore[override]  # only what a transaction needs
         self, topic: str, value: bytes | None, key: bytes | None = None, partition: int = -1
     ) -> None:
-        """As a TransactionalProducer's."""
+        """As in TransactionalProducer."""
         super().produce(topic, value, key, partition)
         self._produced += 1
 
     @property
     def undelivered(self) -> int:
-        """Records that are on their way, or were given up."""
+        """Records that wait for an acknowledgement, or were given up."""
         return self._produced - len(self._delivered)
 
 
-def new_producer(stage: Stage, transactional_id: str, name: str) -> confluent_kafka.Producer:
-    """librdkafka's."""
+def new_producer(
+    stage: WorkloadStage, transactional_id: str, name: str
+) -> confluent_kafka.Producer:
+    """A transactional producer of librdkafka."""
     rng = stream_of(stage.plan.seed, name)
-    return Sender(
+    return CountingTxnProducer(
         {
             "bootstrap.servers": stage.bootstrap,
             "client.id": name,
@@ -107,11 +115,10 @@ def new_producer(stage: Stage, transactional_id: str, name: str) -> confluent_ka
 
 
 def error_of(failure: KafkaException | SystemError) -> KafkaError:
-    """What librdkafka reports, also where the exception comes out of a callback.
+    """The error that librdkafka reports, also if the exception comes from a callback.
 
-    confluent-kafka raises a fatal error in the callback that is made for it.  If another callback
-    is made before the exception is out, Python finds it there, and raises a SystemError that has
-    it as its cause.
+    confluent-kafka raises a fatal error in the callback for it. If another callback runs before the
+    exception is handled, Python raises a SystemError with that error as its cause.
     """
     cause = failure.__cause__ if isinstance(failure, SystemError) else failure
     if not isinstance(cause, KafkaException):
@@ -121,7 +128,7 @@ def error_of(failure: KafkaException | SystemError) -> KafkaError:
 
 
 def persist(call: Callable[[float], object]) -> KafkaError | None:
-    """Call until it works or cannot be repeated; the error that ended it, None if it worked."""
+    """Call until it succeeds or cannot be repeated; the error that ended it, or None."""
     deadline = time.monotonic() + RECOVERY_S
     while True:
         try:
@@ -135,22 +142,22 @@ def persist(call: Callable[[float], object]) -> KafkaError | None:
 
 
 class Transactor(Generic[P]):
-    """One producer and its transactional id, for as long as nobody fences it.
+    """One producer with its transactional id, until it is fenced.
 
-    `name` is its process in the history. After anything but success `usable` says whether it may
-    go on; it is not if the outcome was fatal, nor after an abort with records on their way, or that
-    were given up.
+    `name` is its process in the history. After a failure, `usable` says whether the producer may go
+    on. It may not after a fatal error, nor after an abort with records that wait for an
+    acknowledgement or were given up.
 
-    For librdkafka (2.16) takes those to be nowhere: the next transaction gets their sequence
-    numbers. (Where records expire and nothing else had failed it takes a new epoch; not where the
-    transaction was to be aborted already.) Where they are in the log and only the answer was lost,
-    what has the same numbers is taken for a repetition, is acknowledged at their offsets, and is
-    gone with them, however it is committed. Apache Kafka (4.3.1) does no other than kwire there.
-    Who begins as new has a new epoch.
+    librdkafka 2.16 assumes that such records are not in the log, and gives their sequence numbers
+    to the next transaction. (If records expire and nothing else has failed, it takes a new epoch;
+    it does not if the transaction was to be aborted already.) If they are in the log and only the
+    response was lost, the broker takes records with the same numbers for duplicates. It
+    acknowledges them at the old offsets, and they are lost even if their transaction commits.
+    Apache Kafka 4.3.1 does the same as kwire. A new producer has a new epoch, and is safe.
     """
 
     def __init__(
-        self, stage: Stage, transactional_id: str, name: str, make_producer: MakeProducer[P]
+        self, stage: WorkloadStage, transactional_id: str, name: str, make_producer: MakeProducer[P]
     ) -> None:
         self.name = name
         self.transactional_id = transactional_id
@@ -159,7 +166,7 @@ class Transactor(Generic[P]):
         self._recorder = stage.recorder
 
     def take_over(self) -> KafkaError | None:
-        """Take the id, and fence whoever had it."""
+        """Take the transactional id, and fence its earlier producer."""
         begun = self._recorder.invoke(self.name, "init", transactional_id=self.transactional_id)
         error = persist(self.producer.init_transactions)
         _end(self._recorder, begun, error)
@@ -167,49 +174,50 @@ class Transactor(Generic[P]):
         return error
 
     def run(self, work: Callable[[], None], *, commit: bool) -> tuple[Type, str]:
-        """Begin, `work`, commit or abort; how it ended, and the error.
+        """Run `work` in a transaction and commit or abort it; its outcome and the error.
 
-        OK if it was committed; FAIL if it cannot be, ever; INFO if nobody told.
+        OK if it was committed, FAIL if it certainly was not and will not be, INFO if that is
+        unknown.
         """
-        asked = False
+        commit_sent = False
         try:
             self.producer.begin_transaction()
             work()
             if commit:
-                asked = True
+                commit_sent = True
                 error = self._end(commit=True)
             else:
                 self._abort()
                 return Type.FAIL, "aborted on purpose"
         except BufferError as failure:
-            return self._fallen(str(failure), asked=asked)
+            return self._failed(str(failure), commit_sent=commit_sent)
         except (KafkaException, SystemError) as failure:
             error = error_of(failure)
         if error is None:
             return Type.OK, ""
-        return self._fallen(error, asked=asked)
+        return self._failed(error, commit_sent=commit_sent)
 
-    def _fallen(self, error: KafkaError | str, *, asked: bool) -> tuple[Type, str]:
-        """After an error; an abort that works says that there was no commit."""
-        said = error if isinstance(error, str) else error.name()
+    def _failed(self, error: KafkaError | str, *, commit_sent: bool) -> tuple[Type, str]:
+        """Abort after an error; an abort that succeeds shows that nothing was committed."""
+        text = error if isinstance(error, str) else error.name()
         fatal = not isinstance(error, str) and error.fatal()
         self.usable = False
         is_aborted = not fatal and self._abort()
-        known = not asked or is_aborted
-        return (Type.FAIL if known else Type.INFO), said
+        not_committed = not commit_sent or is_aborted
+        return (Type.FAIL if not_committed else Type.INFO), text
 
     def _abort(self) -> bool:
-        """Whether it works; `usable` then, unless records were on their way and stayed there."""
+        """Whether the abort succeeds; sets `usable`, unless records have no acknowledgement."""
         producer = self.producer
         undelivered = 0
         if isinstance(producer, confluent_kafka.Producer):
             try:
                 undelivered = producer.flush(CALL_S)
             except (KafkaException, SystemError) as failure:
-                error_of(failure)  # it is fenced: who has its id now has ended its transaction
+                error_of(failure)  # it is fenced: the new producer has ended its transaction
                 self.usable = False
                 return False
-        if isinstance(producer, Sender):
+        if isinstance(producer, CountingTxnProducer):
             undelivered = producer.undelivered
         is_aborted = self._end(commit=False) is None
         self.usable = is_aborted and not undelivered
@@ -232,13 +240,13 @@ def _end(recorder: Recorder, begun: Event, error: KafkaError | None) -> None:
         recorder.end(begun, Type.INFO, error=error.name())
 
 
-# -- the judge's part
+# The end of a round
 
 
-class Settling:
-    """Watches the last stable offsets, from when nothing new is begun."""
+class TransactionSettling:
+    """Waits until the last stable offsets have passed all transactions of the load."""
 
-    def __init__(self, stage: Stage, topics: Mapping[str, Sequence[int]]) -> None:
+    def __init__(self, stage: WorkloadStage, topics: Mapping[str, Sequence[int]]) -> None:
         self._recorder = stage.recorder
         self._topics = topics
         self._bound_s = timeout_ms(stage.plan) / 1000 + SETTLE_S
@@ -247,7 +255,8 @@ class Settling:
         self._settled = False
 
     def settled(self, link: Link) -> bool:
-        """Whether readers see past all that was there when this was asked first, and no more."""
+        """Whether the last stable offsets have reached the current ends, and those of the first
+        call."""
         if self._begun is None:
             self._ends = self._offsets(link, stable=False)
             self._begun = self._recorder.invoke(
@@ -277,7 +286,7 @@ def _covers(stable: dict[str, dict[int, int]], ends: dict[str, dict[int, int]]) 
 def read_logs(
     link: Link, recorder: Recorder, topics: Mapping[str, Sequence[int]], name: Name
 ) -> None:
-    """Record all of all partitions. Raises Refused."""
+    """Record all records of all partitions. Raises Refused."""
     for topic, partitions in topics.items():
         for partition in partitions:
             work = partial(_read_log, link, topic, partition, name)
@@ -288,33 +297,33 @@ def _read_log(link: Link, topic: str, partition: int, name: Name) -> Value:
     start = link.offsets(topic, [partition], EARLIEST)[partition]
     stable = link.offsets(topic, [partition], LATEST, stable=True)[partition]
     end = link.offsets(topic, [partition], LATEST)[partition]
-    found = list(link.entries(topic, partition, start, end))
-    entries = _named(found, f"{topic}-{partition}", name)
-    # Nothing is judged by these; whoever looks at a violation wants them.
-    batches = [(each.offset, each.epoch, each.sequence) for each in found]
-    told = {"start": start, "end": end, "stable": stable}
-    return {**told, "records": entries, "sequences": batches}
+    log_records = list(link.entries(topic, partition, start, end))
+    entries = _entries(log_records, f"{topic}-{partition}", name)
+    # No check uses these; they help to understand a violation.
+    batches = [(record.offset, record.epoch, record.sequence) for record in log_records]
+    bounds = {"start": start, "end": end, "stable": stable}
+    return {**bounds, "records": entries, "sequences": batches}
 
 
 def entries_of(
     link: Link, topic: str, partition: int, start: int, end: int, name: Name
-) -> list[Entry]:
-    return _named(link.entries(topic, partition, start, end), f"{topic}-{partition}", name)
+) -> list[TransactionLogEntry]:
+    return _entries(link.entries(topic, partition, start, end), f"{topic}-{partition}", name)
 
 
-def _named(found: Iterable[Found], partition: str, name: Name) -> list[Entry]:
+def _entries(records: Iterable[LogRecord], partition: str, name: Name) -> list[TransactionLogEntry]:
     return [
-        Entry(
-            each.offset,
-            each.kind,
-            each.producer_id,
-            name(each, partition) if each.kind in ("plain", "transactional") else None,
+        TransactionLogEntry(
+            record.offset,
+            record.kind,
+            record.producer_id,
+            name(record, partition) if record.kind in ("plain", "transactional") else None,
         )
-        for each in found
+        for record in records
     ]
 
 
 def records_behind(link: Link, topic: str, partition: int, offset: int, name: Name) -> int:
-    """How many records a reader of committed ones at `offset` has still to come."""
+    """How many records a reader of committed records at `offset` has not read yet."""
     end = link.offsets(topic, [partition], LATEST, stable=True)[partition]
     return len(resolved(entries_of(link, topic, partition, offset, end, name)).committed)

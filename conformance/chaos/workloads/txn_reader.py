@@ -1,4 +1,4 @@
-"""A reader of committed records: all of a topic from its start, without a group."""
+"""A reader of committed records that reads a whole topic from its start, without a group."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from kwire.conformance.chaos.history import Type
 from kwire.conformance.chaos.plan import stream_of
 from kwire.conformance.chaos.wire import LATEST, Link
 from kwire.conformance.chaos.workloads.producers import BACKOFF
-from kwire.conformance.chaos.workloads.workload import Client, Stage
+from kwire.conformance.chaos.workloads.workload import WorkloadClient, WorkloadStage
 
 POLL_S = 0.05
 RECORDS_MAX = 500
-"""Of one read operation in the history."""
+"""Limit on the records of one read operation in the history."""
 
 MessageName = Callable[[confluent_kafka.Message], str]
 
 
-class TxnReader(Client):
+class TxnReader(WorkloadClient):
     def __init__(
-        self, name: str, stage: Stage, topic: str, partitions: int, named: MessageName
+        self, name: str, stage: WorkloadStage, topic: str, partitions: int, named: MessageName
     ) -> None:
         super().__init__(name, stage)
         self._topic = topic
@@ -48,7 +48,7 @@ class TxnReader(Client):
         }
 
     def has_read_all(self, link: Link) -> bool:
-        """Whether it was told of the end behind everything committed. Asked from another thread."""
+        """Whether it has read up to the last stable offsets; may be called from another thread."""
         ends = link.offsets(self._topic, self._partitions, LATEST, stable=True)
         return all(end == 0 or self._ends.get(p, -1) >= end for p, end in ends.items())
 
@@ -74,6 +74,6 @@ class TxnReader(Client):
             elif error.code() == KafkaError._AUTO_OFFSET_RESET:
                 self.recorder.note(self.name, "client_fatal", error=error.str())
         if records:
-            begun = self.recorder.invoked_at(began_ns, self.name, "read", {"topic": self._topic})
+            begun = self.recorder.invoke_at(began_ns, self.name, "read", {"topic": self._topic})
             self.recorder.end(begun, Type.OK, records=records)
         self._ends.update(ends)

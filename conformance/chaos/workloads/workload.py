@@ -1,4 +1,4 @@
-"""The interface between a round and what its clients do."""
+"""The interface between a round and its workload."""
 
 from __future__ import annotations
 
@@ -18,17 +18,19 @@ from kwire.conformance.chaos.wire import Link, Refused
 from kwire.conformance.wire.peer import Address
 
 RECOVERY_S = 120.0
-"""From the end of the last fault until everything that was begun has come to its end: clients wait
-up to a second between attempts, and a group may take two rebalances."""
+"""Limit from the end of the last fault until every operation has ended.
+
+Clients wait up to a second between attempts, and a group may need two rebalances.
+"""
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
-    """What a workload has to work with."""
+class WorkloadStage:
+    """What a workload works with: the plan, the brokers' addresses and the history."""
 
     plan: RoundPlan
     addresses: tuple[Address, ...]
-    """Of all brokers: a lone one has one."""
+    """The addresses of all brokers, at least one."""
     recorder: Recorder
 
     @property
@@ -41,7 +43,7 @@ class Stage:
 
     @contextmanager
     def linked(self) -> Iterator[Link]:
-        """A link to the broker, or to the cluster."""
+        """A link to the broker or to the cluster."""
         link = Link(self.address) if len(self.addresses) == 1 else ClusterLink(self.addresses)
         try:
             yield link
@@ -52,9 +54,9 @@ class Stage:
 def attempt(
     recorder: Recorder, process: str, f: str, work: Callable[[], Value], **asked: object
 ) -> None:
-    """Record an operation whose answer `work` gives.
+    """Record an operation whose result is that of `work`.
 
-    Raises the Refused of `work`; the operation may have taken effect all the same.
+    Raises the Refused of `work`; the operation may have taken effect nevertheless.
     """
     begun = recorder.invoke(process, f, **asked)
     try:
@@ -65,53 +67,53 @@ def attempt(
     recorder.end(begun, Type.OK, **answered)
 
 
-class Client(ABC):
-    """One process of the history, in a thread of its own."""
+class WorkloadClient(ABC):
+    """A client, which runs in its own thread and is one process of the history."""
 
-    def __init__(self, name: str, stage: Stage) -> None:
+    def __init__(self, name: str, stage: WorkloadStage) -> None:
         self.name = name
         self.stage = stage
         self.recorder = stage.recorder
 
     @abstractmethod
     def run(self, stop: threading.Event) -> None:
-        """Work until told to stop, then finish what was begun, for RECOVERY_S at most."""
+        """Work until told to stop, and finish what was begun within RECOVERY_S."""
 
 
 class Workload(ABC):
-    """`checks` judge the history that its clients and `conclude` record.
+    """What clients do in a round; `checks` examine the history that it records.
 
-    What it draws at random it draws from `plan.stream_of(seed, its own words)`.
+    Random numbers must come from `plan.stream_of(seed, ...)` with a name of the workload's own.
     """
 
     name: ClassVar[str]
     checks: ClassVar[Sequence[Check]]
     broker_settings: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    """What the broker needs besides what the plan draws."""
+    """Broker settings that it needs in addition to those of the plan."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: WorkloadStage) -> None:
         self.stage = stage
 
     @abstractmethod
     def prepare(self, link: Link) -> None:
-        """Make the topics; the broker is well."""
+        """Create the topics; no fault is active."""
 
     @abstractmethod
-    def writers(self) -> list[Client]:
+    def writers(self) -> list[WorkloadClient]:
         """Clients that stop when the load is over."""
 
     @abstractmethod
-    def readers(self) -> list[Client]:
+    def readers(self) -> list[WorkloadClient]:
         """Clients that go on until they have `caught_up` with what was written."""
 
     @abstractmethod
     def caught_up(self, link: Link) -> bool:
-        """Whether the readers have seen everything; asked again and again, the broker is well."""
+        """Whether the readers have read everything; called repeatedly while no fault is active."""
 
     def progress(self, link: Link) -> object:
-        """Something that changes while the readers get on; on a slow machine they take longer."""
+        """A value that changes while the readers make progress, which extends their time."""
         return None
 
     @abstractmethod
     def conclude(self, link: Link) -> None:
-        """Record the end state; all clients are gone."""
+        """Record the end state; all clients have ended."""

@@ -118,7 +118,7 @@ def life(stage: Stage) -> None:
         [("request_percentage", None)],
     ):
         stage.send(alter(entry(user, *ops)))
-        stage.fence()
+        stage.await_cluster_changes()
         stage.send(shown)
 
 
@@ -126,7 +126,7 @@ def life(stage: Stage) -> None:
 def validated(stage: Stage) -> None:
     user: Entity = {"user": stage.name("user")}
     stage.send(alter(entry(user, _RATE), validate_only=True))
-    stage.fence()
+    stage.await_cluster_changes()
     stage.send(ask(("user", EXACT, user["user"])))
 
 
@@ -135,7 +135,7 @@ def some(stage: Stage) -> None:
     right: Entity = {"user": stage.name("right")}
     wrong: Entity = {"user": stage.name("wrong")}
     stage.send(alter(entry(right, _RATE), entry(wrong, _RATE, ("nope", 1.0))))
-    stage.fence()
+    stage.await_cluster_changes()
     for each in (right, wrong):
         stage.send(ask(("user", EXACT, each["user"])))
     stage.send(alter(entry(right, ("producer_byte_rate", None))))

@@ -39,7 +39,7 @@ def replaced(stage: Stage) -> None:
     shown = describe(TOPIC, name, "retention.ms", "segment.ms", synonyms=True)
     for configs in ([("segment.ms", "2000")], [("retention.ms", "5")], []):
         stage.send(alter(TOPIC, name, *configs))
-        stage.fence()
+        stage.await_cluster_changes()
         stage.send(shown, 4)
 
 

@@ -51,7 +51,7 @@ def as_it_is(stage: Stage) -> None:
     stage.send(reassign((topic.name, [(0, [node])])))
     stage.send(reassign((topic.name, [(2, [node]), (0, [node])])))
     stage.send(ListPartitionReassignmentsRequest())
-    stage.fence()
+    stage.await_cluster_changes()
     stage.send(MetadataRequest([MetadataRequestTopic(name=topic.name)], False), 9)
 
 
@@ -61,7 +61,7 @@ def impossible(stage: Stage) -> None:
     tried: list[list[int]] = [[], [node, node], [-1], [node, -1], [99], [node, 99], [99, 98, node]]
     for replicas in tried:
         stage.send(reassign((topic.name, [(0, replicas)])))
-    stage.fence()
+    stage.await_cluster_changes()
     stage.send(MetadataRequest([MetadataRequestTopic(name=topic.name)], False), 9)
 
 

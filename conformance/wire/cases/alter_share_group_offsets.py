@@ -49,7 +49,7 @@ def empty(stage: Stage) -> None:
 def unread(stage: Stage) -> None:
     group, topic = read_once(stage)
     other = stage.topic("other", partitions=2)
-    stage.fence()
+    stage.await_cluster_changes()
     stage.send(alter(group, (other.name, [(1, 7), (2, 7)])))
     stage.send(describe(group, (other.name, [0, 1])))
     stage.send(describe(group))
@@ -68,7 +68,7 @@ def members(stage: Stage) -> None:
 @case("groups that are not there, or of another kind")
 def others(stage: Stage) -> None:
     topic = stage.topic()
-    stage.fence()
+    stage.await_cluster_changes()
     stable(stage, stage.name("c"))
     for group in (stage.name("none"), stage.name("c"), "", group_of(stage)):
         stage.send(alter(group))

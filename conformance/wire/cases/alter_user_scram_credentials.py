@@ -71,5 +71,5 @@ def life(stage: Stage) -> None:
         AlterUserScramCredentialsRequest([ScramCredentialDeletion(user, SHA_512)]),
     ):
         stage.send(request)
-        stage.fence()
+        stage.await_cluster_changes()
         stage.send(of(user))

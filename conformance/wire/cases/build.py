@@ -26,7 +26,7 @@ from kwire.codecs.messages.produce import (
 )
 from kwire.codecs.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from kwire.codecs.primitives import ZERO_UUID, Records
-from kwire.conformance.wire.broker import NotReady, Topic
+from kwire.conformance.wire.broker import CaseTopic, NotReady
 from kwire.conformance.wire.stage import Stage
 
 UNKNOWN_ID = bytes.fromhex("00112233445566778899aabbccddeeff")
@@ -50,7 +50,7 @@ def batch(stage: Stage, *values: bytes | None, **options: Any) -> bytearray:  # 
 
 
 def produce(
-    topic: Topic, records: Records | None, *, partition: int = 0, acks: int = 1, **options: str
+    topic: CaseTopic, records: Records | None, *, partition: int = 0, acks: int = 1, **options: str
 ) -> ProduceRequest:
     """One batch, or whatever the bytes are, to one partition; by name and by id."""
     data = [PartitionProduceData(partition, records)]
@@ -63,7 +63,7 @@ def produce(
 
 
 def fetch(
-    topic: Topic,
+    topic: CaseTopic,
     offset: int = 0,
     *,
     partition: int = 0,
@@ -86,7 +86,7 @@ def fetch(
     )
 
 
-def fill(stage: Stage, topic: Topic, *batches: Records, partition: int = 0) -> None:
+def fill(stage: Stage, topic: CaseTopic, *batches: Records, partition: int = 0) -> None:
     """Set-up: append batches one after the other."""
     for records in batches:
         reply = stage.ask(produce(topic, records, partition=partition))
@@ -95,10 +95,10 @@ def fill(stage: Stage, topic: Topic, *batches: Records, partition: int = 0) -> N
             raise NotReady(f"produce to {topic.name}: {ErrorCode(code).name}")
 
 
-def filled_topic(stage: Stage) -> Topic:
+def filled_topic(stage: Stage) -> CaseTopic:
     """A shared topic: partition 0 holds 3 batches of 2, 3 and 1 records, partition 1 nothing."""
 
-    def add(topic: Topic) -> None:
+    def add(topic: CaseTopic) -> None:
         fill(
             stage,
             topic,
@@ -110,7 +110,7 @@ def filled_topic(stage: Stage) -> Topic:
     return stage.shared_topic("filled", 2, add)
 
 
-def append_time_topic(stage: Stage) -> Topic:
+def append_time_topic(stage: Stage) -> CaseTopic:
     """A topic of the case's own that takes the broker's time."""
     return stage.topic(configs={"message.timestamp.type": "LogAppendTime"})
 
@@ -118,14 +118,14 @@ def append_time_topic(stage: Stage) -> Topic:
 UNKNOWN_TOPIC_PARTITIONS = 1
 
 
-def unknown_topic(stage: Stage) -> Topic:
+def unknown_topic(stage: Stage) -> CaseTopic:
     """A topic that does not exist."""
-    return Topic(stage.name("no-such-topic"), UNKNOWN_ID, UNKNOWN_TOPIC_PARTITIONS)
+    return CaseTopic(stage.name("no-such-topic"), UNKNOWN_ID, UNKNOWN_TOPIC_PARTITIONS)
 
 
-def no_topic() -> Topic:
+def no_topic() -> CaseTopic:
     """A topic without a name and an id."""
-    return Topic("", ZERO_UUID, 1)
+    return CaseTopic("", ZERO_UUID, 1)
 
 
 # -- groups
@@ -217,7 +217,7 @@ def emptied(stage: Stage, group_id: str) -> JoinGroupResponse:
 
 def commit(
     group_id: str,
-    topic: Topic,
+    topic: CaseTopic,
     offset: int = 5,
     *,
     partition: int = 0,

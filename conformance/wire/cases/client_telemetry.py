@@ -25,7 +25,7 @@ def subscription(stage: Stage, **settings: str) -> Iterator[None]:
     name = stage.name("subscription")
     given = {key.replace("_", "."): value for key, value in settings.items()}
     stage.ask(alter(CLIENT_METRICS, name, *((key, SET, text) for key, text in given.items())))
-    stage.fence()
+    stage.await_cluster_changes()
     try:
         yield
     finally:
@@ -35,7 +35,7 @@ def subscription(stage: Stage, **settings: str) -> Iterator[None]:
 def unsubscribe(stage: Stage, name: str) -> None:
     """Set-up: end a subscription."""
     stage.ask(alter(CLIENT_METRICS, name, *((key, DELETE, None) for key in SETTINGS)))
-    stage.fence()
+    stage.await_cluster_changes()
 
 
 def instance_id(stage: Stage, number: int = 0) -> bytes:

@@ -15,7 +15,7 @@ from kwire.codecs.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from kwire.conformance.wire.broker import Topic
+from kwire.conformance.wire.broker import CaseTopic
 from kwire.conformance.wire.stage import Stage
 
 GROUP_RESOURCE = 32
@@ -32,7 +32,7 @@ def _configured(stage: Stage, suffixes: Iterable[str]) -> dict[str, str]:
     config = AlterableConfig("consumer.assignment.interval.ms", 0, "0")
     resources = [AlterConfigsResource(GROUP_RESOURCE, name, [config]) for name in names.values()]
     stage.ask(IncrementalAlterConfigsRequest(resources))
-    stage.fence()
+    stage.await_cluster_changes()
     return names
 
 
@@ -52,7 +52,7 @@ def heartbeat(
 def join(
     group: str,
     member: str,
-    *topics: Topic | str,
+    *topics: CaseTopic | str,
     **fields: Any,  # noqa: ANN401 - of a heartbeat
 ) -> ConsumerGroupHeartbeatRequest:
     names = [topic if isinstance(topic, str) else topic.name for topic in topics]
@@ -64,25 +64,25 @@ def join(
     )
 
 
-def owning(topic: Topic, *partitions: int) -> TopicPartitions:
+def owning(topic: CaseTopic, *partitions: int) -> TopicPartitions:
     return TopicPartitions(topic.id, list(partitions))
 
 
-def handing_over(stage: Stage, group: str, topic: Topic) -> None:
+def handing_over(stage: Stage, group: str, topic: CaseTopic) -> None:
     """Of three partitions the first member has all, and is to give one to the second."""
     stage.ask(join(group, "first", topic))
     stage.ask(join(group, "second", topic))
     stage.ask(heartbeat(group, "first", 2, owning(topic, 0, 1, 2)))
 
 
-def handed_over(stage: Stage, group: str, topic: Topic) -> None:
+def handed_over(stage: Stage, group: str, topic: CaseTopic) -> None:
     """Of three partitions the first member has two since epoch 2, the second one since epoch 3."""
     handing_over(stage, group, topic)
     stage.ask(heartbeat(group, "first", 2, owning(topic, 0, 1)))
     stage.ask(heartbeat(group, "second", 3))
 
 
-def left(stage: Stage, group: str, topic: Topic) -> None:
+def left(stage: Stage, group: str, topic: CaseTopic) -> None:
     """Its only member has left."""
     stage.ask(join(group, "first", topic))
     stage.ask(heartbeat(group, "first", -1))
@@ -91,7 +91,7 @@ def left(stage: Stage, group: str, topic: Topic) -> None:
 _STATES = {"handing": handing_over, "handed": handed_over, "left": left}
 
 
-def in_each_state(stage: Stage, topic: Topic) -> dict[str, str]:
+def in_each_state(stage: Stage, topic: CaseTopic) -> dict[str, str]:
     """Groups: `handing` reconciles, `handed` is stable, `left` is empty."""
     groups = _configured(stage, _STATES)
     for suffix, make in _STATES.items():

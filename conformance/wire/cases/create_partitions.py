@@ -37,7 +37,7 @@ def numbers(stage: Stage) -> None:
     topic = stage.topic(partitions=2)
     for count in (2, 1, 0, -1, 4):
         stage.send(grow(topic.name, count))
-    stage.fence()
+    stage.await_cluster_changes()
     stage.send(MetadataRequest([MetadataRequestTopic(name=topic.name)], False), 9)
 
 

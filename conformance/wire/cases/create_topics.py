@@ -48,7 +48,7 @@ def create(
     if not validate_only:
         for topic in topics:
             if topic.name.startswith(stage.prefix):
-                stage.owns(topic.name)
+                stage.delete_later(topic.name)
     return CreateTopicsRequest(list(topics), TIMEOUT_MS, validate_only)
 
 

@@ -9,7 +9,7 @@ from kwire.codecs.messages.delete_records import (
     DeleteRecordsTopic,
 )
 from kwire.conformance.access.requests import INDEX, TOPIC
-from kwire.conformance.wire.broker import Topic
+from kwire.conformance.wire.broker import CaseTopic
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.build import batch, fetch, fill, filled_topic, unknown_topic
 from kwire.conformance.wire.stage import Stage
@@ -22,7 +22,7 @@ def access_request(version: int, topic_id: bytes) -> DeleteRecordsRequest:
     return DeleteRecordsRequest([DeleteRecordsTopic(TOPIC, [asked])], 1000)
 
 
-def delete(topic: Topic, *offsets: int, partition: int = 0) -> DeleteRecordsRequest:
+def delete(topic: CaseTopic, *offsets: int, partition: int = 0) -> DeleteRecordsRequest:
     """Up to each offset, of one partition."""
     places = [DeleteRecordsPartition(partition, offset) for offset in offsets]
     return DeleteRecordsRequest([DeleteRecordsTopic(topic.name, places)], 5000)
@@ -64,7 +64,7 @@ def compacted(stage: Stage) -> None:
 
 @case("a topic of the coordinators")
 def internal(stage: Stage) -> None:
-    stage.send(delete(Topic("__consumer_offsets", b"", 50), 0))
+    stage.send(delete(CaseTopic("__consumer_offsets", b"", 50), 0))
 
 
 @case("several, some of them unknown")

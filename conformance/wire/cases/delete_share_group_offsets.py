@@ -39,7 +39,7 @@ def empty(stage: Stage) -> None:
 def unread(stage: Stage) -> None:
     group, topic = read_once(stage)
     other = stage.topic("other")
-    stage.fence()
+    stage.await_cluster_changes()
     stage.send(delete(group, stage.name("none"), topic.name, other.name))
     stage.send(delete(group, other.name))
     stage.send(delete(group))
@@ -52,12 +52,12 @@ def twice(stage: Stage) -> None:
 
 
 @case("a topic that is gone")
-def gone(stage: Stage) -> None:
+def delete_and_wait(stage: Stage) -> None:
     group, topic = group_of(stage), stage.topic()
     assigned(stage, group, "m", topic)
     stage.ask(heartbeat(group, "m", -1))
-    stage.gone(topic)
-    stage.fence()
+    stage.delete_and_wait(topic)
+    stage.await_cluster_changes()
     stage.send(delete(group, topic.name))
     stage.send(describe(group))
 
@@ -74,7 +74,7 @@ def members(stage: Stage) -> None:
 @case("groups that are not there, or of another kind")
 def others(stage: Stage) -> None:
     topic = stage.topic()
-    stage.fence()
+    stage.await_cluster_changes()
     stable(stage, stage.name("c"))
     for group in (stage.name("none"), stage.name("c"), "", group_of(stage)):
         stage.send(delete(group, topic.name))

@@ -35,7 +35,7 @@ def good(stage: Stage) -> None:
     topic = stage.topic()
     for _ in range(2):
         stage.send(delete(stage, topic.name))
-    stage.fence()
+    stage.await_cluster_changes()
     stage.send(MetadataRequest([MetadataRequestTopic(name=topic.name)], False), 9)
 
 

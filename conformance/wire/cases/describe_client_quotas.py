@@ -66,7 +66,7 @@ def found(stage: Stage) -> None:
     for number, entity in enumerate(entities):
         key = "connection_creation_rate" if "ip" in entity else "producer_byte_rate"
         stage.ask(_set(entity, key, 1024.0 + number))
-    stage.fence()
+    stage.await_cluster_changes()
     for strict in (False, True):
         for components in (
             [("user", EXACT, user)],

@@ -57,7 +57,7 @@ def read(stage: Stage) -> None:
 @case("groups that are not there, or of another kind")
 def others(stage: Stage) -> None:
     topic = stage.topic()
-    stage.fence()
+    stage.await_cluster_changes()
     stable(stage, stage.name("c"))
     for group in (stage.name("none"), stage.name("c"), "", group_of(stage)):
         stage.send(describe(group))

@@ -11,7 +11,7 @@ from kwire.codecs.messages.fetch import (
     ReplicaState,
 )
 from kwire.conformance.access.requests import INDEX, TOPIC
-from kwire.conformance.wire.broker import Topic
+from kwire.conformance.wire.broker import CaseTopic
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.build import (
     BIG,
@@ -115,7 +115,7 @@ def isolation_session(stage: Stage) -> None:
     stage.send(fetch(topic, isolation_level=7, session_epoch=0))
 
 
-def _place(topic: Topic, **fields: int) -> FetchRequest:
+def _place(topic: CaseTopic, **fields: int) -> FetchRequest:
     request = fetch(topic)
     for name, value in fields.items():
         setattr(request.topics[0].partitions[0], name, value)
@@ -172,7 +172,7 @@ def session(stage: Stage) -> None:
 def session_anew(stage: Stage) -> None:
     topic, more = stage.topic(partitions=2), filled_topic(stage)
 
-    def asked(wanted: Topic, *offsets: int) -> list[FetchTopic]:
+    def asked(wanted: CaseTopic, *offsets: int) -> list[FetchTopic]:
         places = [FetchPartition(i, fetch_offset=o) for i, o in enumerate(offsets)]
         for place in places:
             place.partition_max_bytes = BIG
@@ -214,7 +214,7 @@ def session_errors(stage: Stage) -> None:
 @case("records by a topic that was deleted")
 def deleted(stage: Stage) -> None:
     topic = stage.topic()
-    stage.gone(topic)
+    stage.delete_and_wait(topic)
     stage.send(fetch(topic))
     stage.send(produce(topic, batch(stage, b"a")), min(stage.version, 13))
 

@@ -51,7 +51,7 @@ def reconnected(stage: Stage) -> None:
     stage.send(GetTelemetrySubscriptionsRequest(instance_id(stage)), on="first")
     asked(stage, instance_id(stage))
     stage.close_connection("first")
-    stage.fence()
+    stage.await_cluster_changes()
     asked(stage, instance_id(stage))
 
 

@@ -56,7 +56,7 @@ def operations(stage: Stage) -> None:
         ("cleanup.policy", SET, ""),
     ):
         stage.send(alter(TOPIC, name, change))
-        stage.fence()
+        stage.await_cluster_changes()
         stage.send(shown, 4)
 
 
@@ -121,7 +121,7 @@ def one_wrong(stage: Stage) -> None:
     name = stage.topic().name
     changes = (("retention.ms", SET, "5"), ("segment.ms", SET, "x"))
     stage.send(alter(TOPIC, name, *changes))
-    stage.fence()
+    stage.await_cluster_changes()
     stage.send(describe(TOPIC, name, "retention.ms"), 4)
 
 
@@ -137,7 +137,7 @@ def validated(stage: Stage) -> None:
     name = stage.topic().name
     stage.send(alter(TOPIC, name, ("retention.ms", SET, "5"), validate_only=True))
     stage.send(alter(TOPIC, name, ("retention.ms", SET, "x"), validate_only=True))
-    stage.fence()
+    stage.await_cluster_changes()
     stage.send(describe(TOPIC, name, "retention.ms"), 4)
 
 
@@ -193,7 +193,7 @@ def group(stage: Stage) -> None:
         ("consumer.session.timeout.ms", DELETE, None),
     ):
         stage.send(alter(GROUP, name, change))
-        stage.fence()
+        stage.await_cluster_changes()
         stage.send(describe(GROUP, name, "consumer.session.timeout.ms"), 4)
 
 
@@ -216,7 +216,7 @@ def client_metrics(stage: Stage) -> None:
         ("metrics", DELETE, None),
     ):
         stage.send(alter(CLIENT_METRICS, name, change))
-        stage.fence()
+        stage.await_cluster_changes()
         stage.send(describe(CLIENT_METRICS, name), 4)
 
 

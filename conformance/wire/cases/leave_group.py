@@ -124,7 +124,7 @@ def several_of_consumer_group(stage: Stage) -> None:
     for name in "mn":
         stage.ask(join_consumer(group, name, topic, instance_id=f"i{name}"))
     first = stage.ask(classic_join(group, "", topic, instance="ic"), 5).member_id
-    stage.knows(first)
+    stage.note_member_id(first)
     stage.ask(classic_join(group, "d", topic), 5)
     stage.send(leave(stage, group, ("nobody", "im"), ("", "iz"), ("m", "im"), ("", "ic")))
     stage.send(leave(stage, group, (first, None), ("n", "im"), ("d", None)))

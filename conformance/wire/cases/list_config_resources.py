@@ -32,7 +32,7 @@ def everything(stage: Stage) -> None:
     metrics = alter(CLIENT_METRICS, stage.name("m"), ("interval.ms", SET, "1000"))
     for request in (group, metrics):
         stage.ask(request)
-    stage.fence()
+    stage.await_cluster_changes()
     stage.send(ListConfigResourcesRequest())
     stage.ask(alter(CLIENT_METRICS, stage.name("m"), ("interval.ms", DELETE, None)))
 

@@ -14,7 +14,7 @@ from kwire.codecs.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from kwire.conformance.access.requests import INDEX, TOPIC
-from kwire.conformance.wire.broker import Topic
+from kwire.conformance.wire.broker import CaseTopic
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.build import batch, fill, filled_topic, unknown_topic
 from kwire.conformance.wire.stage import Stage
@@ -28,7 +28,7 @@ def access_request(version: int, topic_id: bytes) -> ListOffsetsRequest:
 
 
 def ask(
-    topic: Topic,
+    topic: CaseTopic,
     *timestamps: int,
     partition: int = 0,
     epoch: int = -1,

@@ -61,7 +61,7 @@ def unknown(stage: Stage) -> None:
 @case("a topic made by asking for it")
 def created(stage: Stage) -> None:
     name = stage.name("new")
-    stage.owns(name)
+    stage.delete_later(name)
     stage.send(ask(stage, name, create=True))
 
 

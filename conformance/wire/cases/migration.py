@@ -19,7 +19,7 @@ from kwire.codecs.messages.heartbeat import HeartbeatRequest
 from kwire.codecs.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kwire.codecs.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from kwire.codecs.messages.sync_group import SyncGroupRequest
-from kwire.conformance.wire.broker import Topic
+from kwire.conformance.wire.broker import CaseTopic
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases import build
 from kwire.conformance.wire.cases.build import commit
@@ -33,7 +33,7 @@ JOINS_AT = 9
 
 
 def subscription(
-    *topics: Topic, owned: tuple[int, ...] = (), version: int = 1, rack: str | None = None
+    *topics: CaseTopic, owned: tuple[int, ...] = (), version: int = 1, rack: str | None = None
 ) -> bytes:
     """A classic member's wish for these topics; it owns partitions of the first."""
     places = [Owned(topics[0].name, list(owned))] if owned else []
@@ -42,7 +42,7 @@ def subscription(
     return pack(">h", version) + message.encode(version)
 
 
-def assignment(topic: Topic, *partitions: int, user_data: bytes | None = None) -> bytes:
+def assignment(topic: CaseTopic, *partitions: int, user_data: bytes | None = None) -> bytes:
     told = ConsumerProtocolAssignment([Assigned(topic.name, list(partitions))], user_data)
     return pack(">h", 1) + told.encode(1)
 
@@ -50,7 +50,7 @@ def assignment(topic: Topic, *partitions: int, user_data: bytes | None = None) -
 def classic_join(
     group: str,
     member: str,
-    *topics: Topic,
+    *topics: CaseTopic,
     owned: tuple[int, ...] = (),
     names: tuple[str, ...] = ("range",),
     version: int = 1,
@@ -79,7 +79,7 @@ def _sync(
 
 
 def classic_group(
-    stage: Stage, group: str, topic: Topic, *partitions: int, instance: str | None = None
+    stage: Stage, group: str, topic: CaseTopic, *partitions: int, instance: str | None = None
 ) -> JoinGroupResponse:
     """Set-up: a stable classic group whose only member has these partitions."""
     protocols = (("range", subscription(topic)),)
@@ -89,7 +89,7 @@ def classic_group(
     return member
 
 
-def mixed(stage: Stage, group: str, topic: Topic) -> None:
+def mixed(stage: Stage, group: str, topic: CaseTopic) -> None:
     """Set-up: a consumer group of "m", which speaks its protocol, and of "c", which does not.
 
     Of three partitions "m" has two since epoch 2 and "c" has one since epoch 3.
@@ -219,7 +219,7 @@ def static(stage: Stage) -> None:
     stage.send(HeartbeatRequest(group, 1, first, "i"))
     stage.send(heartbeat(group, "m", 1, owning(topic, 0, 1), instance_id="i"))
     again = stage.send(classic_join(group, "", topic, instance="i"), JOINS_AT)
-    stage.knows(again.member_id)
+    stage.note_member_id(again.member_id)
     _look(stage, group)
     stage.send(heartbeat(group, "m", 1, instance_id="i"))
     stage.send(_sync(group, again.member_id, again.generation_id, "i"))
@@ -232,7 +232,7 @@ def static_with_other_topics(stage: Stage) -> None:
     stage.ask(join(group, "m", topic, instance_id="i"))
     stage.ask(classic_join(group, "c", topic, instance="j"), JOINS_AT)
     again = stage.send(classic_join(group, "", topic, other, instance="i"), JOINS_AT)
-    stage.knows(again.member_id)
+    stage.note_member_id(again.member_id)
     _look(stage, group)
     stage.send(HeartbeatRequest(group, again.generation_id, again.member_id, "i"))
     stage.send(heartbeat(group, "m", 3, instance_id="i"))
@@ -245,7 +245,7 @@ def static_away(stage: Stage) -> None:
     stage.ask(join(group, "m", topic, instance_id="i"))
     stage.ask(heartbeat(group, "m", -2, instance_id="i"))
     again = stage.send(classic_join(group, "", topic, instance="i"), JOINS_AT)
-    stage.knows(again.member_id)
+    stage.note_member_id(again.member_id)
     stage.send(_sync(group, again.member_id, again.generation_id, "i"))
     stage.send(ConsumerGroupDescribeRequest([group]))
     stage.send(join(group, "n", topic, instance_id="i"))

@@ -11,7 +11,7 @@ from kwire.codecs.messages.offset_delete import (
     OffsetDeleteRequestTopic,
 )
 from kwire.conformance.access.requests import GROUP, TOPIC
-from kwire.conformance.wire.broker import Topic
+from kwire.conformance.wire.broker import CaseTopic
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases import streams_group
 from kwire.conformance.wire.cases.build import (
@@ -40,7 +40,7 @@ def access_request(version: int, topic_id: bytes) -> OffsetDeleteRequest:
     return OffsetDeleteRequest(GROUP, [OffsetDeleteRequestTopic(TOPIC, [asked])])
 
 
-def delete(group_id: str, topic: Topic, *partitions: int) -> OffsetDeleteRequest:
+def delete(group_id: str, topic: CaseTopic, *partitions: int) -> OffsetDeleteRequest:
     """Some partitions of one topic."""
     places = [OffsetDeleteRequestPartition(partition) for partition in partitions]
     return OffsetDeleteRequest(group_id, [OffsetDeleteRequestTopic(topic.name, places)])

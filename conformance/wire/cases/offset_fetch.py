@@ -10,7 +10,7 @@ from kwire.codecs.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from kwire.conformance.access.requests import GROUP, TOPIC
-from kwire.conformance.wire.broker import Topic
+from kwire.conformance.wire.broker import CaseTopic
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases import streams_group
 from kwire.conformance.wire.cases.build import (
@@ -40,7 +40,7 @@ def access_request(version: int, topic_id: bytes) -> OffsetFetchRequest:
     return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(GROUP, topics=topics)])
 
 
-def ask(group_id: str, topic: Topic | None, *partitions: int) -> OffsetFetchRequest:
+def ask(group_id: str, topic: CaseTopic | None, *partitions: int) -> OffsetFetchRequest:
     """The form of many groups, from version 8 on; without a topic all of the group's."""
     topics = None
     if topic is not None:
@@ -49,7 +49,7 @@ def ask(group_id: str, topic: Topic | None, *partitions: int) -> OffsetFetchRequ
 
 
 def either(
-    stage: Stage, group_id: str, topic: Topic | None, *partitions: int
+    stage: Stage, group_id: str, topic: CaseTopic | None, *partitions: int
 ) -> OffsetFetchRequest:
     """In the form of the stage's version."""
     if stage.version >= 8:

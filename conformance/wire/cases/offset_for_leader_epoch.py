@@ -9,7 +9,7 @@ from kwire.codecs.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from kwire.conformance.access.requests import INDEX, TOPIC
-from kwire.conformance.wire.broker import Topic
+from kwire.conformance.wire.broker import CaseTopic
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.build import filled_topic, unknown_topic
 from kwire.conformance.wire.stage import Stage
@@ -23,7 +23,7 @@ def access_request(version: int, topic_id: bytes) -> OffsetForLeaderEpochRequest
 
 
 def ask(
-    topic: Topic, epoch: int = 0, *, partition: int = 0, current: int = -1, replica: int = -1
+    topic: CaseTopic, epoch: int = 0, *, partition: int = 0, current: int = -1, replica: int = -1
 ) -> OffsetForLeaderEpochRequest:
     """The end of one epoch of one partition."""
     place = OffsetForLeaderPartition(partition, current, epoch)

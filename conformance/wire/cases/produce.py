@@ -11,7 +11,7 @@ from kwire.codecs.messages.init_producer_id import InitProducerIdRequest
 from kwire.codecs.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kwire.codecs.primitives import ZERO_UUID
 from kwire.conformance.access.requests import INDEX, TOPIC
-from kwire.conformance.wire.broker import Topic
+from kwire.conformance.wire.broker import CaseTopic
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases import transactional_produce
 from kwire.conformance.wire.cases.build import (
@@ -253,7 +253,7 @@ _spoiled("a negative number of records", 57, pack(">i", -1), sealed=True)
 
 @case("to the groups' own topic", until=12)
 def internal(stage: Stage) -> None:
-    topic = Topic("__consumer_offsets", ZERO_UUID, 50)
+    topic = CaseTopic("__consumer_offsets", ZERO_UUID, 50)
     stage.send(produce(topic, batch(stage, b"a", keyed=True)))
 
 

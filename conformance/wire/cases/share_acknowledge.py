@@ -9,7 +9,7 @@ from kwire.codecs.messages.share_acknowledge import (
     ShareAcknowledgeRequest,
 )
 from kwire.conformance.access.requests import GROUP
-from kwire.conformance.wire.broker import Topic
+from kwire.conformance.wire.broker import CaseTopic
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.build import filled_topic, no_topic
 from kwire.conformance.wire.cases.share_group import (
@@ -33,7 +33,7 @@ def access_request(version: int, topic_id: bytes) -> ShareAcknowledgeRequest:
     return ShareAcknowledgeRequest(GROUP, "member", 5)
 
 
-def reading(stage: Stage, **settings: str) -> tuple[str, Topic]:
+def reading(stage: Stage, **settings: str) -> tuple[str, CaseTopic]:
     """A member `a` that has the first record, and all others of a batch."""
     group, topic = group_of(stage, **settings), filled_topic(stage)
     assigned(stage, group, "a", topic)

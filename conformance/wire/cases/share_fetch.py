@@ -5,7 +5,7 @@ from __future__ import annotations
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.messages.share_fetch import FetchPartition, ForgottenTopic, ShareFetchRequest
 from kwire.conformance.access.requests import GROUP
-from kwire.conformance.wire.broker import Topic
+from kwire.conformance.wire.broker import CaseTopic
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.build import batch, fill, filled_topic
 from kwire.conformance.wire.cases.share_group import (
@@ -139,7 +139,7 @@ def unheard_of(stage: Stage) -> None:
 def unknown_topic(stage: Stage) -> None:
     group, topic = group_of(stage), stage.topic()
     assigned(stage, group, "a", topic)
-    unknown = Topic("none", b"no such topic id", 1)
+    unknown = CaseTopic("none", b"no such topic id", 1)
     request = fetch(group, "a", 0, unknown)
     stage.send(request)
     request.topics += fetch(group, "a", 0, topic).topics

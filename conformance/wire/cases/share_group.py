@@ -17,7 +17,7 @@ from kwire.codecs.messages.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
 )
-from kwire.conformance.wire.broker import Topic
+from kwire.conformance.wire.broker import CaseTopic
 from kwire.conformance.wire.stage import Stage
 
 GROUP_RESOURCE = 32
@@ -38,7 +38,7 @@ def group_of(stage: Stage, suffix: str = "g", **settings: str) -> str:
     given = {**SETTINGS, **{key.replace("_", "."): value for key, value in settings.items()}}
     configs = [AlterableConfig(key, 0, value) for key, value in given.items()]
     stage.ask(IncrementalAlterConfigsRequest([AlterConfigsResource(GROUP_RESOURCE, name, configs)]))
-    stage.fence()
+    stage.await_cluster_changes()
     return name
 
 
@@ -48,12 +48,12 @@ def heartbeat(
     return ShareGroupHeartbeatRequest(group, member, epoch, rack, topics)
 
 
-def join(group: str, member: str, *topics: Topic | str) -> ShareGroupHeartbeatRequest:
+def join(group: str, member: str, *topics: CaseTopic | str) -> ShareGroupHeartbeatRequest:
     names = [topic if isinstance(topic, str) else topic.name for topic in topics]
     return heartbeat(group, member, 0, names)
 
 
-def assigned(stage: Stage, group: str, member: str, topic: Topic) -> int:
+def assigned(stage: Stage, group: str, member: str, topic: CaseTopic) -> int:
     """A member that is given something to read, and its epoch."""
     response: ShareGroupHeartbeatResponse = stage.ask(join(group, member, topic))
     until = time.monotonic() + ASSIGNED_TIMEOUT_S
@@ -68,7 +68,7 @@ def fetch(
     group: str,
     member: str,
     epoch: int,
-    topic: Topic | None = None,
+    topic: CaseTopic | None = None,
     *said: Said,
     **fields: Any,  # noqa: ANN401 - its
 ) -> ShareFetchRequest:
@@ -91,7 +91,7 @@ def acknowledge(
     group: str,
     member: str,
     epoch: int,
-    topic: Topic | None,
+    topic: CaseTopic | None,
     *said: Said,
     renews: bool = False,
 ) -> ShareAcknowledgeRequest:

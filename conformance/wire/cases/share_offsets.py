@@ -10,7 +10,7 @@ from kwire.codecs.messages import (
 from kwire.codecs.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest
 from kwire.codecs.messages.delete_share_group_offsets import DeleteShareGroupOffsetsRequest
 from kwire.codecs.messages.describe_share_group_offsets import DescribeShareGroupOffsetsRequest
-from kwire.conformance.wire.broker import Topic
+from kwire.conformance.wire.broker import CaseTopic
 from kwire.conformance.wire.cases.build import filled_topic
 from kwire.conformance.wire.cases.share_group import assigned, fetch, group_of, heartbeat
 from kwire.conformance.wire.stage import Stage
@@ -50,7 +50,7 @@ def delete(group: str, *topics: str) -> DeleteShareGroupOffsetsRequest:
     )
 
 
-def read_once(stage: Stage) -> tuple[str, Topic]:
+def read_once(stage: Stage) -> tuple[str, CaseTopic]:
     """An empty group that has begun to read a topic, and has read nothing yet."""
     group, topic = group_of(stage), filled_topic(stage)
     assigned(stage, group, "m", topic)
@@ -58,7 +58,7 @@ def read_once(stage: Stage) -> tuple[str, Topic]:
     return group, topic
 
 
-def reading(stage: Stage) -> tuple[str, Topic]:
+def reading(stage: Stage) -> tuple[str, CaseTopic]:
     """A group with a member that has records in its hands."""
     group, topic = group_of(stage), filled_topic(stage)
     assigned(stage, group, "m", topic)

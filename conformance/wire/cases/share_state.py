@@ -18,7 +18,7 @@ from kwire.codecs.messages.initialize_share_group_state import InitializeShareGr
 from kwire.codecs.messages.read_share_group_state import ReadShareGroupStateRequest
 from kwire.codecs.messages.read_share_group_state_summary import ReadShareGroupStateSummaryRequest
 from kwire.codecs.messages.write_share_group_state import WriteShareGroupStateRequest
-from kwire.conformance.wire.broker import Topic
+from kwire.conformance.wire.broker import CaseTopic
 from kwire.conformance.wire.cases.share_group import assigned, group_of, heartbeat
 from kwire.conformance.wire.stage import Stage
 
@@ -36,10 +36,10 @@ def state_topic(stage: Stage) -> None:
     stage.ask(heartbeat(group, "m", -1))
 
 
-def reader(stage: Stage, partitions: int = 1) -> tuple[str, Topic]:
+def reader(stage: Stage, partitions: int = 1) -> tuple[str, CaseTopic]:
     """A group, and a topic that the share coordinator knows of."""
     topic = stage.topic(partitions=partitions)
-    stage.fence()
+    stage.await_cluster_changes()
     return stage.name("g"), topic
 
 
@@ -146,7 +146,7 @@ def sends_what_cannot_be(stage: Stage) -> None:
         stage.send(make(group, topic_id, partition))
 
 
-def begun(stage: Stage, epoch: int = 1, start: int = 0) -> tuple[str, Topic]:
+def begun(stage: Stage, epoch: int = 1, start: int = 0) -> tuple[str, CaseTopic]:
     """A partition that a group begins to read."""
     state_topic(stage)
     group, topic = reader(stage, 2)

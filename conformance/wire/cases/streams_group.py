@@ -20,7 +20,7 @@ from kwire.codecs.messages.streams_group_heartbeat import (
     TopicInfo,
     Topology,
 )
-from kwire.conformance.wire.broker import Topic
+from kwire.conformance.wire.broker import CaseTopic
 from kwire.conformance.wire.stage import Stage
 
 GROUP_RESOURCE = 32
@@ -39,16 +39,16 @@ def configure(stage: Stage, group: str, **settings: str) -> None:
     configs = [AlterableConfig(key, 0, value) for key, value in settings.items()]
     resource = AlterConfigsResource(GROUP_RESOURCE, group, configs)
     stage.ask(IncrementalAlterConfigsRequest([resource]))
-    stage.fence()
+    stage.await_cluster_changes()
 
 
-def copying(*topics: Topic | str, epoch: int = 0) -> Topology:
+def copying(*topics: CaseTopic | str, epoch: int = 0) -> Topology:
     """Reads topics, and keeps nothing."""
     names = [topic if isinstance(topic, str) else topic.name for topic in topics]
     return Topology(epoch, [Subtopology("0", source_topics=names)])
 
 
-def counting(stage: Stage, *topics: Topic | str, epoch: int = 0) -> Topology:
+def counting(stage: Stage, *topics: CaseTopic | str, epoch: int = 0) -> Topology:
     """Reads topics, repartitions, and keeps counts: topics of its own are to be made."""
     repartition, changelog = stage.name("repartition"), stage.name("changelog")
     reading = copying(*topics, epoch=epoch)
@@ -59,12 +59,12 @@ def counting(stage: Stage, *topics: Topic | str, epoch: int = 0) -> Topology:
         repartition_source_topics=[TopicInfo(repartition)],
         state_changelog_topics=[TopicInfo(changelog, 0, 1, compact)],
     )
-    stage.owns(repartition)
-    stage.owns(changelog)
+    stage.delete_later(repartition)
+    stage.delete_later(changelog)
     return Topology(epoch, [*reading.subtopologies, kept])
 
 
-def settled(topic: Topic) -> Topology:
+def settled(topic: CaseTopic) -> Topology:
     """All that a topology can say, of one topic that is there: nothing has to be made."""
     compact = [KeyValue("cleanup.policy", "compact")]
     first = Subtopology(
@@ -122,7 +122,7 @@ WORDS = (("first", 3), ("first", 2), ("first", 1), ("first", 4), ("first", -1), 
 """Members and the epochs that they say they are in, of a group whose tasks were handed over."""
 
 
-def handed_over(stage: Stage, group: str, topic: Topic) -> None:
+def handed_over(stage: Stage, group: str, topic: CaseTopic) -> None:
     """Of a topic's two partitions the first member had both, and has given up one."""
     stage.ask(join(group, "first", copying(topic)))
     stage.ask(join(group, "second", copying(topic)))

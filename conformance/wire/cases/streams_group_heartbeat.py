@@ -99,7 +99,7 @@ def missing_source_topics(stage: Stage) -> None:
     other = group_of(stage, "h")
     told = stage.send(join(other, "m", copying(name)))
     stage.topic()
-    stage.fence()
+    stage.await_cluster_changes()
     stage.send(heartbeat(other, "m", told.member_epoch))
 
 
@@ -107,8 +107,8 @@ def missing_source_topics(stage: Stage) -> None:
 def growing(stage: Stage) -> None:
     topic, group = stage.topic(partitions=1), group_of(stage)
     told = stage.send(join(group, "m", copying(topic)))
-    stage.gone(topic)
-    stage.fence()
+    stage.delete_and_wait(topic)
+    stage.await_cluster_changes()
     stage.send(heartbeat(group, "m", told.member_epoch, ("0", [0])))
     stage.send(heartbeat(group, "m", told.member_epoch, ("0", [0])))
     stage.send(heartbeat(group, "m", told.member_epoch))

@@ -11,7 +11,7 @@ from kwire.codecs.batches import Compression
 from kwire.codecs.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from kwire.codecs.messages.describe_transactions import DescribeTransactionsRequest
 from kwire.codecs.primitives import ZERO_UUID, Records
-from kwire.conformance.wire.broker import Topic
+from kwire.conformance.wire.broker import CaseTopic
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.build import batch, unknown_topic
 from kwire.conformance.wire.cases.txn import Producer, begun, completed, ended, initialized
@@ -164,7 +164,7 @@ def next_one(stage: Stage) -> None:
 
 @case("transactional: to the groups' own topic", until=12)
 def transactional_internal(stage: Stage) -> None:
-    topic, producer = Topic("__consumer_offsets", ZERO_UUID, 50), initialized(stage)
+    topic, producer = CaseTopic("__consumer_offsets", ZERO_UUID, 50), initialized(stage)
     records = txn_batch(stage, producer, 0, b"a", keyed=True)
     stage.send(txn_produce(producer.transactional_id, topic, {0: records}))
 

@@ -14,7 +14,7 @@ from kwire.codecs.messages.add_partitions_to_txn import (
 from kwire.codecs.messages.describe_transactions import DescribeTransactionsRequest
 from kwire.codecs.messages.end_txn import EndTxnRequest
 from kwire.codecs.messages.init_producer_id import InitProducerIdRequest
-from kwire.conformance.wire.broker import POLL_S, READY_TIMEOUT_S, TRANSIENT, NotReady, Topic
+from kwire.conformance.wire.broker import POLL_S, READY_TIMEOUT_S, TRANSIENT, CaseTopic, NotReady
 from kwire.conformance.wire.stage import Stage
 
 TIMEOUT_MS = 60_000
@@ -58,7 +58,7 @@ def initialized(stage: Stage, suffix: str = "txn") -> Producer:
     return found[0]
 
 
-def begun(stage: Stage, suffix: str = "txn", *topics: Topic) -> Producer:
+def begun(stage: Stage, suffix: str = "txn", *topics: CaseTopic) -> Producer:
     """Set-up: a producer with all partitions of `topics` in its transaction."""
     producer = initialized(stage, suffix)
     for topic in topics:

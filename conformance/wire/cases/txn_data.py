@@ -19,7 +19,7 @@ from kwire.codecs.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
 )
 from kwire.codecs.primitives import Records
-from kwire.conformance.wire.broker import NotReady, Topic
+from kwire.conformance.wire.broker import CaseTopic, NotReady
 from kwire.conformance.wire.cases.build import TIMEOUT_MS, batch
 from kwire.conformance.wire.cases.txn import Producer
 from kwire.conformance.wire.stage import Stage
@@ -48,7 +48,7 @@ def txn_batch(
 
 def txn_produce(
     transactional_id: str | None,
-    topic: Topic,
+    topic: CaseTopic,
     batches: Mapping[int, Records | None],
     acks: int = -1,
 ) -> ProduceRequest:
@@ -65,7 +65,7 @@ def txn_produce(
 def written(
     stage: Stage,
     producer: Producer,
-    topic: Topic,
+    topic: CaseTopic,
     sequence: int = 0,
     *values: bytes,
     partition: int = 0,
@@ -104,7 +104,7 @@ def write_markers(*markers: WritableTxnMarker) -> WriteTxnMarkersRequest:
 def txn_commit(
     producer: Producer,
     group_id: str,
-    topic: Topic,
+    topic: CaseTopic,
     offset: int = 5,
     *,
     partition: int = 0,

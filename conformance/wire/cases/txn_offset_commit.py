@@ -18,7 +18,7 @@ from kwire.codecs.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from kwire.conformance.access.requests import GROUP, INDEX, TOPIC, TRANSACTION
-from kwire.conformance.wire.broker import Topic
+from kwire.conformance.wire.broker import CaseTopic
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases import streams_group
 from kwire.conformance.wire.cases.build import (
@@ -50,7 +50,7 @@ OFFSETS_AT = 9
 """The version of OffsetFetch that is asked: by name, and whether offsets are stable."""
 
 
-def _look(stage: Stage, group: str, topic: Topic) -> None:
+def _look(stage: Stage, group: str, topic: CaseTopic) -> None:
     for stable_only in (False, True):
         request: OffsetFetchRequest = ask_offsets(group, topic, 0, 1)
         request.require_stable = stable_only

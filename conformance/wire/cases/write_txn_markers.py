@@ -15,7 +15,7 @@ from kwire.codecs.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
 )
 from kwire.conformance.access.requests import INDEX, TOPIC
-from kwire.conformance.wire.broker import Topic
+from kwire.conformance.wire.broker import CaseTopic
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.txn import Producer, initialized
 from kwire.conformance.wire.cases.txn_data import marker, write_markers, written
@@ -34,7 +34,7 @@ VERSIONS_SINCE = 2
 LATEST = -1
 
 
-def _look(stage: Stage, topic: Topic) -> None:
+def _look(stage: Stage, topic: CaseTopic) -> None:
     """Who writes there, as the broker sees it, and where the log ends for readers."""
     everywhere = list(range(topic.partitions))
     stage.send(DescribeProducersRequest([TopicRequest(topic.name, everywhere)]))

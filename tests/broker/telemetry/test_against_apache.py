@@ -11,10 +11,10 @@ import pytest
 
 from kwire.codecs.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from kwire.conformance import local
-from kwire.conformance.wire.broker import Broker, address_of
+from kwire.conformance.wire.broker import RemoteBroker, address_of
 from kwire.conformance.wire.cases.describe_configs import CLIENT_METRICS
 from kwire.conformance.wire.cases.incremental_alter_configs import DELETE, SET, alter
-from kwire.conformance.wire.peer import Peer
+from kwire.conformance.wire.peer import ClientConnection
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
@@ -36,7 +36,9 @@ def drawn(rng: random.Random) -> dict[str, dict[str, str]]:
 
 
 @contextmanager
-def subscribed(broker: Broker, peer: Peer, wanted: dict[str, dict[str, str]]) -> Iterator[None]:
+def subscribed(
+    broker: RemoteBroker, peer: ClientConnection, wanted: dict[str, dict[str, str]]
+) -> Iterator[None]:
     for name, settings in wanted.items():
         edits = ((key, SET, text) for key, text in settings.items())
         broker.ask(peer, alter(CLIENT_METRICS, name, *edits))
@@ -45,8 +47,8 @@ def subscribed(broker: Broker, peer: Peer, wanted: dict[str, dict[str, str]]) ->
         broker.ask(peer, alter(CLIENT_METRICS, name, *((key, DELETE, None) for key in settings)))
 
 
-def told(broker: Broker, wanted: dict[str, dict[str, str]], ids: list[bytes]) -> list[str]:
-    peer = Peer(broker.address)
+def told(broker: RemoteBroker, wanted: dict[str, dict[str, str]], ids: list[bytes]) -> list[str]:
+    peer = ClientConnection(broker.address)
     try:
         with subscribed(broker, peer, wanted):
             for name in "fence", "fence-behind":  # once there is the second, all before counts
@@ -61,11 +63,11 @@ def test_drawn_subscriptions_are_answered_as_by_apache_kafka(
 ) -> None:
     """Of nodes of its own: a subscription is asked of all clients of a broker."""
     with local.kwire(tmp_path / "kwire") as kwire, local.apache(tmp_path / "apache") as apache:
-        brokers = [Broker(address_of(each)) for each in (kwire, apache)]
+        brokers = [RemoteBroker(address_of(each)) for each in (kwire, apache)]
         for each in brokers:
-            each.meet()
-            each.ask_for_metrics()
-            each.meet()
+            each.read_versions_and_ids()
+            each.set_metrics_subscription()
+            each.read_versions_and_ids()
         for _ in range(ROUNDS):
             wanted = drawn(rng)
             ids = [rng.randbytes(16) for _ in range(CLIENTS)]

@@ -21,8 +21,8 @@ from kwire.codecs.messages.incremental_alter_configs import (
 from kwire.codecs.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kwire.codecs.messages.push_telemetry import PushTelemetryRequest
 from kwire.codecs.primitives import Message
-from kwire.conformance.wire.broker import Broker, address_of
-from kwire.conformance.wire.peer import Closed, Peer
+from kwire.conformance.wire.broker import RemoteBroker, address_of
+from kwire.conformance.wire.peer import ClientConnection, Closed
 from kwire.testing import ZooKeeperProcess
 from tests.cluster.mixed.clusters import APACHE, KWIRE, mixed
 
@@ -46,16 +46,16 @@ ASKED: tuple[Message, ...] = (
 TELEMETRY: tuple[Message, ...] = (GetTelemetrySubscriptionsRequest(), PushTelemetryRequest())
 
 
-def answers(broker: Broker) -> list[str]:
-    peer = Peer(broker.address)
+def answers(broker: RemoteBroker) -> list[str]:
+    peer = ClientConnection(broker.address)
     try:
         return [str(broker.ask(peer, request)) for request in ASKED]
     finally:
         peer.close()
 
 
-def closes(broker: Broker, request: Message) -> bool:
-    peer = Peer(broker.address)
+def closes(broker: RemoteBroker, request: Message) -> bool:
+    peer = ClientConnection(broker.address)
     try:
         assert request.API_KEY is not None
         peer.send(request.API_KEY, 0, request.encode(0))
@@ -68,9 +68,9 @@ def test_telemetry_is_refused_on_zookeeper_as_by_apache_kafka(
     zookeeper: ZooKeeperProcess, zookeeper_libs: Path, tmp_path: Path, unique: str
 ) -> None:
     with mixed(zookeeper, tmp_path, f"/{unique}", KWIRE, APACHE) as cluster:
-        own, oracle = (Broker(address_of(cluster.address(each))) for each in (1, 2))
+        own, oracle = (RemoteBroker(address_of(cluster.address(each))) for each in (1, 2))
         for broker in (own, oracle):
-            broker.meet()
+            broker.read_versions_and_ids()
             assert ApiKey.GET_TELEMETRY_SUBSCRIPTIONS not in broker.served
             assert ApiKey.PUSH_TELEMETRY not in broker.served
             assert all(closes(broker, request) for request in TELEMETRY)

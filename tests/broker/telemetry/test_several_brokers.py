@@ -13,8 +13,8 @@ from kwire.client.consumer import Consumer
 from kwire.cluster.metadata.topic_names import TELEMETRY_TOPIC
 from kwire.codecs.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from kwire.codecs.messages.push_telemetry import PushTelemetryRequest
-from kwire.conformance.wire.broker import Broker, address_of
-from kwire.conformance.wire.peer import Peer
+from kwire.conformance.wire.broker import RemoteBroker, address_of
+from kwire.conformance.wire.peer import ClientConnection
 from kwire.testing import SharedClusterProcess
 from tests.inside import PATIENCE_S
 
@@ -23,14 +23,14 @@ pytestmark = pytest.mark.slow
 INSTANCE = b"instance of mine"
 
 
-def asked(address: str) -> tuple[Broker, Peer, int]:
+def asked(address: str) -> tuple[RemoteBroker, ClientConnection, int]:
     """A broker that has heard of the subscription, a client of it, and what that is told."""
-    broker = Broker(address_of(address))
+    broker = RemoteBroker(address_of(address))
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
-        broker.meet()
+        broker.read_versions_and_ids()
         if GetTelemetrySubscriptionsRequest.API_KEY in broker.served:
-            peer = Peer(broker.address)
+            peer = ClientConnection(broker.address)
             told = broker.ask(peer, GetTelemetrySubscriptionsRequest(INSTANCE))
             assert told.requested_metrics == ["a"]
             return broker, peer, told.subscription_id

@@ -1,4 +1,4 @@
-"""Java programs that come with the tests."""
+"""Compiles the Java programs of the tests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kwire.conformance import java
 
 
 def compiled(source: Path, libs: Path, folder: Path) -> Path:
-    """The folder with the program's classes; the test is skipped where there is no compiler."""
+    """The folder with the program's classes; skips the test without a compiler."""
     try:
         return java.compiled(source, libs, folder)
     except java.JavaMissing as missing:

@@ -1,4 +1,4 @@
-"""Java's consumers, rolled over from the classic to the consumer protocol and back (KIP-848)."""
+"""Tests a rolling upgrade of Java consumers to the consumer protocol, and back (KIP-848)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def classes(apache_kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -
 
 
 @pytest.mark.parametrize("kind", ["dynamic", "static"])
-def test_nothing_is_missed_while_members_change_their_protocol(
+def test_no_record_is_missed_during_a_rolling_protocol_upgrade(
     classes: Path, broker_factory: Callable[..., BrokerProcess], kind: str
 ) -> None:
     broker = broker_factory(BRISK)

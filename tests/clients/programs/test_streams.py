@@ -30,9 +30,9 @@ pytestmark = [pytest.mark.java, pytest.mark.slow]
 PARTITIONS = 4
 VOCABULARY = [f"word-{number}" for number in range(40)]
 AHEAD = 100
-"""Words written whose counts were not read yet, so that there is always something to count."""
+"""Words that are written ahead of their counts, so that there is always work."""
 AT_LEAST = 300
-"""How many are counted before and after."""
+"""Words that are counted before and after each change."""
 QUICK = {
     "group.streams.min.session.timeout.ms": "6000",
     "group.streams.session.timeout.ms": "6000",
@@ -42,7 +42,7 @@ QUICK = {
     "group.streams.num.standby.replicas": "1",
 }
 PATIENCE_S = 300.0
-"""Four starts of Java and two rebalances, on a machine that is busy with other things."""
+"""Limit for four starts of Java and two rebalances on a busy machine."""
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def compiled(apache_kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) 
 
 
 class Instance:
-    """A process of the application; it keeps its state folder when it is started again."""
+    """A process of the application; a restart uses the same state folder."""
 
     def __init__(self, classes: Path, folder: Path, arguments: list[str]) -> None:
         self._output = folder.with_suffix(".out")
@@ -72,7 +72,7 @@ class Instance:
 
     @property
     def counts(self) -> bool:
-        """Whether it has counted a word."""
+        """Whether this instance has counted a word."""
         return "first word" in self.output
 
     def kill(self) -> None:
@@ -94,14 +94,14 @@ class Instance:
 
 
 class Application:
-    """Its instances, which read the words of one topic and write counts to another."""
+    """The application's instances, which read words of one topic and write counts to another."""
 
     def __init__(self, bootstrap: str, name: str, protocol: str, classes: Path, at: Path) -> None:
         self.bootstrap = bootstrap
         self.name = name
         self.source, self.target = f"{name}-words", f"{name}-counts"
         self.halt = at / "halt"
-        """While this file is there, an instance halts amid its transaction."""
+        """While this file exists, an instance stops in the middle of its transaction."""
         self._protocol = protocol
         self._classes = classes
         self._at = at
@@ -131,7 +131,7 @@ def classic(bootstrap: str, unique: str, compiled: Path, tmp_path: Path) -> Iter
 def streams(
     broker_factory: BrokerFactory, unique: str, compiled: Path, tmp_path: Path
 ) -> Iterator[Application]:
-    """The broker deals out its tasks (KIP-1071), and soon knows that an instance was killed."""
+    """The broker assigns its tasks (KIP-1071), and soon notices that an instance was killed."""
     broker = broker_factory(QUICK)
     application = Application(broker.bootstrap, unique, "streams", compiled, tmp_path)
     yield application
@@ -139,7 +139,7 @@ def streams(
 
 
 class Reader:
-    """What a reader of committed records has seen: the updates of each word, in order."""
+    """A reader of committed records, which collects the updates of each word in order."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         settings = {"bootstrap.servers": bootstrap, "group.id": "unused"}
@@ -162,7 +162,7 @@ class Reader:
 
 
 class Writer:
-    """Writes words, one after another to the partitions, never far ahead of their counts."""
+    """Writes words to the partitions in turn, and never gets far ahead of their counts."""
 
     def __init__(self, bootstrap: str, topic: str, reader: Reader, rng: random.Random) -> None:
         self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
@@ -172,11 +172,11 @@ class Writer:
         self.written: Counter[str] = Counter()
 
     def feed(self, until: Callable[[], bool]) -> None:
-        """Write as many as it takes, until it is so."""
+        """Write words until the condition holds."""
         self._wait(until, AHEAD)
 
     def drain(self) -> None:
-        """Write no more; wait until all are counted."""
+        """Stop writing, and wait until all words are counted."""
         assert self._producer.flush(TIMEOUT_S) == 0
         self._wait(lambda: self._reader.seen >= self.written.total(), 0)
 
@@ -193,13 +193,13 @@ class Writer:
             self._reader.read()
 
 
-def test_a_count_is_exact_through_a_kill_and_a_newcomer(
+def test_streams_count_is_exact_after_a_kill_and_a_new_instance(
     classic: Application, rng: random.Random
 ) -> None:
     count_through_a_kill_and_a_newcomer(classic, rng)
 
 
-def test_a_count_is_exact_where_the_broker_deals_out_tasks(
+def test_streams_count_is_exact_with_tasks_assigned_by_the_broker(
     streams: Application, rng: random.Random
 ) -> None:
     count_through_a_kill_and_a_newcomer(streams, rng)
@@ -234,7 +234,7 @@ def count_through_a_kill_and_a_newcomer(application: Application, rng: random.Ra
 
 
 def has_open_transaction(bootstrap: str, topic: str) -> bool:
-    """Whether a reader of committed records sees less of the topic than another."""
+    """Whether the last stable offset of the topic is below its end."""
     ends = []
     for isolation in ("read_committed", "read_uncommitted"):
         looker = Consumer(
@@ -247,7 +247,7 @@ def has_open_transaction(bootstrap: str, topic: str) -> bool:
 
 
 def check_internal_topics(bootstrap: str, application: str) -> None:
-    """They are as Streams wants them, and what was counted is deleted from between."""
+    """Check the configs of the internal topics, and that processed records are deleted."""
     changelog = f"{application}-counts-changelog"
     repartition = f"{application}-words-repartition"
     assert setting(bootstrap, changelog, "cleanup.policy") == "compact"

@@ -1,4 +1,4 @@
-"""kafka-streams-groups of Apache Kafka 4.3.1, about a group whose members are requests."""
+"""Tests kafka-streams-groups of Apache Kafka 4.3.1 on a group whose member is simulated."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def stage(bootstrap: str, unique: str) -> Iterator[Stage]:
 
 @pytest.fixture
 def tool(bootstrap: str, java_class: JavaClass) -> Tool:
-    """Runs it; what it printed. It must end well and complain of nothing."""
+    """Runs the tool and returns its output; the tool must succeed without warnings."""
 
     def run(*arguments: object) -> str:
         done = java_class(GROUPS, ["--bootstrap-server", bootstrap, *map(str, arguments)])
@@ -47,13 +47,13 @@ def tool(bootstrap: str, java_class: JavaClass) -> Tool:
 
 
 def row(text: str, *words: object) -> str:
-    """The one line that has all these words, in this order."""
+    """The only line with all these words in this order."""
     pattern = r"\s+".join(re.escape(str(word)) for word in words)
     (found,) = [line for line in text.splitlines() if re.search(pattern, line)]
     return found
 
 
-def test_a_group_is_listed_described_reset_and_deleted(stage: Stage, tool: Tool) -> None:
+def test_streams_group_is_listed_described_reset_and_deleted(stage: Stage, tool: Tool) -> None:
     topic, group = stage.topic(partitions=2), group_of(stage)
     fill(stage, topic, batch(stage, b"one"), batch(stage, b"two"))
     epoch = assigned(stage, join(group, "member", counting(stage, topic)))
@@ -63,7 +63,7 @@ def test_a_group_is_listed_described_reset_and_deleted(stage: Stage, tool: Tool)
         )
 
     def told(*arguments: object) -> str:
-        """With the member still there: tools take their time."""
+        """Run the tool after a heartbeat of the member, since tools take long."""
         stage.ask(heartbeat(group, "member", epoch))
         return tool(*arguments)
 

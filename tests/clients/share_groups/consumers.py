@@ -1,4 +1,4 @@
-"""Share groups of stock clients: what their tests share."""
+"""Helpers of the tests of share groups."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ AT_ONCE = {"share.auto.offset.reset": "earliest", "share.assignment.interval.ms"
 
 
 def configure_group(bootstrap: str, group: str, **settings: str) -> None:
-    """It begins with the first record, and members are given partitions at once."""
+    """Configure a group to start at the first record, and to assign partitions at once."""
     given = AT_ONCE | {name.replace("_", "."): value for name, value in settings.items()}
     entries = [
         ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)

@@ -27,7 +27,7 @@ SETTINGS = {
 PATIENCE_S = 300.0
 ATTEMPTS = 10
 LATE = "late"
-"""The machine stood still for so long that a lock may have ended."""
+"""Output of a run in which the machine was so slow that an acquisition lock may have expired."""
 PLAYS = {
     "renewed": """\
         lock 4000
@@ -60,7 +60,7 @@ def classes(apache_kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -
 
 
 def played(classes: Path, bootstrap: str, name: str, play: str) -> list[str]:
-    """What it has printed, of the first attempt that was not late."""
+    """The output of the first attempt that was not late."""
     for attempt in range(ATTEMPTS):
         words = command("HeldRecords", [bootstrap, f"{name}-{attempt}", *play.split()])
         words[words.index("-cp") + 1] += f":{classes}"
@@ -77,7 +77,7 @@ def expected(play: str) -> list[str]:
 
 
 @pytest.mark.parametrize("play", PLAYS)
-def test_records_are_held_as_long_and_as_many_as_may_be(
+def test_share_member_holds_records_within_the_limits_of_time_and_number(
     classes: Path, broker_factory: Callable[..., BrokerProcess], unique: str, play: str
 ) -> None:
     broker = broker_factory(SETTINGS)
@@ -85,7 +85,9 @@ def test_records_are_held_as_long_and_as_many_as_may_be(
 
 
 @pytest.mark.long
-def test_apache_kafka_says_the_same(classes: Path, unique: str, tmp_path: Path) -> None:
+def test_held_records_are_the_same_on_apache_kafka(
+    classes: Path, unique: str, tmp_path: Path
+) -> None:
     with ApacheKafka(tmp_path, settings=SETTINGS) as node:
         for play in PLAYS:
             name = f"{unique}-{play.replace(' ', '-')}"

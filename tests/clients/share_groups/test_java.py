@@ -1,4 +1,4 @@
-"""Share groups (KIP-932) with Apache Kafka's own share consumers."""
+"""Tests share groups (KIP-932) with Apache Kafka's share consumers."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ RECORDS, LATER = 2_000, 2
 JavaClass = Callable[..., CompletedProcess[str]]
 
 
-def test_console_share_consumer(bootstrap: str, java_class: JavaClass, unique: str) -> None:
-    """What one has printed, the next does not; what is rejected is gone, too.
+def test_console_share_consumer_prints_each_record_once(
+    bootstrap: str, java_class: JavaClass, unique: str
+) -> None:
+    """A consumer does not print records that an earlier one printed or rejected.
 
     Each of them had all that was left, and gave back what it did not print.
     """
@@ -52,7 +54,7 @@ def test_console_share_consumer(bootstrap: str, java_class: JavaClass, unique: s
 
 
 class Member:
-    """A VerifiableShareConsumer, which says what it has and what of it was acknowledged."""
+    """A VerifiableShareConsumer, which prints its records and their acknowledgements."""
 
     def __init__(self, bootstrap: str, group: str) -> None:
         given = ["--bootstrap-server", bootstrap, "--topic", group, "--group-id", group]
@@ -64,7 +66,7 @@ class Member:
         self.had = Counter[int]()
 
     def events(self) -> Iterator[str]:
-        """Each thing that it says, as it is said; until it ends."""
+        """Each event as it is printed, until the process ends."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
             told = json.loads(line)
@@ -76,7 +78,7 @@ class Member:
             yield told["name"]
 
     def kill(self) -> None:
-        """kill -9, and read what it had said until then."""
+        """Kill the process (kill -9), and read the rest of its output."""
         os.kill(self.process.pid, signal.SIGKILL)
         for _ in self.events():
             pass
@@ -92,10 +94,10 @@ def member(bootstrap: str, group: str) -> Iterator[Member]:
         made.process.communicate()
 
 
-def test_a_killed_member_loses_nothing_and_nothing_is_accepted_twice(
+def test_killed_share_member_loses_no_record_and_none_is_accepted_twice(
     bootstrap: str, unique: str
 ) -> None:
-    """It is killed while it works: the next one ends up with all that is missing."""
+    """It is killed while it works; the next one gets all remaining records."""
     create_topic(bootstrap, unique)
     produce(bootstrap, unique, RECORDS, **{"batch.num.messages": 10})
     configure_group(bootstrap, unique)

@@ -1,4 +1,4 @@
-"""Share groups (KIP-932) with librdkafka's share consumer."""
+"""Tests share groups (KIP-932) with librdkafka's share consumer."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ with share_consumer(*sys.argv[1:]) as member:
     print(len(messages), flush=True)
     sys.stdin.read()
 """
-"""A member that has records, says how many, and does nothing with them."""
+"""A program of a member that acquires records, prints their number, and keeps them."""
 
 
-def test_members_share_a_partition(bootstrap: str, unique: str) -> None:
-    """Each record goes to one of them, and all of them get some; then one goes on alone."""
+def test_share_members_share_a_partition(bootstrap: str, unique: str) -> None:
+    """Each record goes to one member, and each member gets some; then one continues alone."""
     create_topic(bootstrap, unique)
     configure_group(bootstrap, unique)
     seen = Counter[int]()
@@ -61,9 +61,7 @@ def test_members_share_a_partition(bootstrap: str, unique: str) -> None:
     assert sorted(after) == list(range(sent, sent + 5)), "what was accepted is not delivered again"
 
 
-def test_records_are_accepted_rejected_and_released_until_the_limit(
-    bootstrap: str, unique: str
-) -> None:
+def test_released_records_are_delivered_again_until_the_limit(bootstrap: str, unique: str) -> None:
     create_topic(bootstrap, unique)
     produce(bootstrap, unique, 6)
     configure_group(bootstrap, unique, share_delivery_count_limit=str(DELIVERIES))
@@ -86,7 +84,7 @@ def test_records_are_accepted_rejected_and_released_until_the_limit(
             assert time.monotonic() < deadline, deliveries
 
 
-def test_what_a_killed_member_has_goes_to_another(bootstrap: str, unique: str) -> None:
+def test_records_of_a_killed_member_go_to_another(bootstrap: str, unique: str) -> None:
     create_topic(bootstrap, unique)
     produce(bootstrap, unique, 50)
     configure_group(bootstrap, unique)
@@ -112,8 +110,10 @@ def test_what_a_killed_member_has_goes_to_another(bootstrap: str, unique: str) -
 
 
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
-def test_transactions(bootstrap: str, unique: str, isolation: str) -> None:
-    """Who reads what was committed is not given the rest, nor what comes after an open one."""
+def test_share_group_reads_transactions_by_its_isolation_level(
+    bootstrap: str, unique: str, isolation: str
+) -> None:
+    """read_committed does not deliver aborted records, nor those after an open transaction."""
     create_topic(bootstrap, unique)
     configure_group(bootstrap, unique, share_isolation_level=isolation)
     settings = {"bootstrap.servers": bootstrap, "transactional.id": unique}

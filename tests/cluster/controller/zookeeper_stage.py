@@ -17,7 +17,7 @@ from kwire.codecs.messages.create_topics import (
     CreateTopicsRequest,
 )
 from kwire.conformance.apache_kafka import ZooKeeperBroker
-from kwire.conformance.wire.peer import Peer, Reply
+from kwire.conformance.wire.peer import ClientConnection, Reply
 from kwire.testing import BrokerProcess
 from tests.cluster.controller.answers import LEADER_EPOCH, TIMEOUT_MS, State, TopicPartition
 
@@ -105,7 +105,7 @@ class ZooKeeperStage:
         return json.loads(content)
 
     def ask(self, request: Any, broker: int = 1) -> Any:  # noqa: ANN401 - any request and its reply
-        peer = Peer(("127.0.0.1", self.brokers[broker].port))
+        peer = ClientConnection(("127.0.0.1", self.brokers[broker].port))
         version = VERSIONS[request.API_KEY]
         peer.send(request.API_KEY, version, request.encode(version))
         outcome = peer.receive(PATIENCE_S)

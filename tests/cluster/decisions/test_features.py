@@ -15,7 +15,7 @@ from kwire.codecs.messages.end_txn import EndTxnRequest
 from kwire.codecs.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from kwire.codecs.primitives import Message
 from kwire.conformance.wire.broker import address_of
-from kwire.conformance.wire.peer import Closed, Outcome, Peer, Reply
+from kwire.conformance.wire.peer import ClientConnection, Closed, Outcome, Reply
 from kwire.testing import BrokerProcess
 
 FEATURES_TOOL = "org.apache.kafka.tools.FeatureCommand"
@@ -26,7 +26,7 @@ class Client:
     """One connection."""
 
     def __init__(self, bootstrap: str) -> None:
-        self._peer = Peer(address_of(bootstrap))
+        self._peer = ClientConnection(address_of(bootstrap))
 
     def outcome(self, request: Message, version: int) -> Outcome:
         assert request.API_KEY is not None

@@ -1,4 +1,4 @@
-"""Histories written by hand: one call an operation, time goes on by itself."""
+"""Histories for tests: each call adds an operation, one nanosecond after the last one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ TP = "t-0"
 
 
 class Script:
-    """A history in the making. Operations follow each other unless they are begun apart."""
+    """Builds a history; operations follow each other unless `begin` and `end` are called apart."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -32,7 +32,7 @@ class Script:
     def do(self, process: str, f: str, asked: Value, type_: Type = Type.OK, **told: object) -> None:
         self.end(self.begin(process, f, **asked), type_, **told)
 
-    # -- what a stream's clients do
+    # The operations of a stream's clients
 
     def produce(
         self, number: int, offset: int, *, process: str = "p", type_: Type = Type.OK,
@@ -43,7 +43,7 @@ class Script:
         self.do(process, "produce", asked, type_, **told)
 
     def log(self, *records: tuple[int, str | None, int | None], end: int | None = None) -> None:
-        """The end state; the log starts at 0."""
+        """Add the end state of the log, which starts at 0."""
         last = len(records) if end is None else end
         asked = {"partition": TP}
         self.do("judge", "read_log", asked, start=0, end=last, records=list(records))

@@ -1,4 +1,4 @@
-"""Each check finds what it is for, in a history of few lines, and nothing in a sound one."""
+"""Tests that each check finds its violation in a short history, and none in a correct one."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def kinds(script: Script) -> set[str]:
     return {violation.kind for violation in violations(script.history, Stream.checks)}
 
 
-def sound() -> Script:
-    """Two records, read by two members one after the other, committed, all of it there."""
+def correct_history() -> Script:
+    """A correct history: two members read and commit one record each, and both records remain."""
     script = Script()
     script.produce(0, 0)
     script.ends(1)
@@ -38,8 +38,8 @@ def sound() -> Script:
     return script
 
 
-def test_a_sound_history() -> None:
-    assert kinds(sound()) == set()
+def test_checks_find_nothing_in_a_correct_history() -> None:
+    assert kinds(correct_history()) == set()
 
 
 def nothing_read_at_the_end(script: Script) -> None:
@@ -204,7 +204,7 @@ def no_answer(script: Script) -> None:
 
 
 def no_recovery(script: Script) -> None:
-    script.do("judge", "stuck", {"what": "catch_up", "error": "never came true"})
+    script.do("judge", "stuck", {"what": "catch_up", "error": "never succeeded"})
 
 
 def a_client_that_gives_up(script: Script) -> None:
@@ -280,22 +280,24 @@ PLANTED: list[tuple[Callable[[Script], None], set[str]]] = [
 @pytest.mark.parametrize(
     ("plant", "expected"), PLANTED, ids=lambda value: getattr(value, "__name__", "")
 )
-def test_a_planted_violation_is_found(plant: Callable[[Script], None], expected: set[str]) -> None:
+def test_checks_find_the_planted_violation(
+    plant: Callable[[Script], None], expected: set[str]
+) -> None:
     script = Script()
     plant(script)
     assert kinds(script) == expected
 
 
-class TestWhatIsNoViolation:
-    def test_an_unknown_outcome(self) -> None:
-        """It may be there or not."""
+class TestAllowedHistories:
+    def test_record_of_unknown_outcome_may_be_in_the_log_or_not(self) -> None:
+        """The record may be in the log or not."""
         for records in ((), ((0, "prober", 0),)):
             script = Script()
             script.produce(0, -1, process="prober", type_=INFO, error="CLOSED", idempotent=False)
             script.log(*records)
             assert kinds(script) == set()
 
-    def test_control_records_are_passed_over(self) -> None:
+    def test_readers_may_skip_control_records(self) -> None:
         script = Script()
         script.produce(0, 0)
         script.produce(1, 2)
@@ -304,8 +306,8 @@ class TestWhatIsNoViolation:
         script.log((0, "p", 0), (1, None, None), (2, "p", 1))
         assert kinds(script) == set()
 
-    def test_what_is_asked_at_the_same_time(self) -> None:
-        """A look that began before an acknowledgement need not show it."""
+    def test_concurrent_requests_need_not_see_each_other(self) -> None:
+        """A request that began before an acknowledgement need not see the record."""
         script = Script()
         look, end = script.begin("o", "committed", group="g"), script.begin("o2", "ends")
         script.produce(0, 0)
@@ -316,18 +318,18 @@ class TestWhatIsNoViolation:
         script.log((0, "p", 0))
         assert kinds(script) == set()
 
-    def test_a_storage_error_of_a_full_disk(self) -> None:
+    def test_full_disk_explains_a_storage_error(self) -> None:
         script = Script()
         script.do("nemesis", "fault", {"kind": "disk"}, ended=1, may_end=True)
         script.do("o", "ends", {}, INFO, error="KAFKA_STORAGE_ERROR")
         assert kinds(script) == set()
 
 
-def test_of_many_violations_few_are_shown() -> None:
+def test_many_violations_of_one_kind_are_shortened() -> None:
     script = Script()
     for number in range(20):
         script.produce(number, number)
     script.log()
-    found = violations(script.history, Stream.checks)
-    assert len(found) == SHOWN_MAX + 1
-    assert str(found[-1]) == "lost: and 15 more"
+    shown = violations(script.history, Stream.checks)
+    assert len(shown) == SHOWN_MAX + 1
+    assert str(shown[-1]) == "lost: and 15 more"

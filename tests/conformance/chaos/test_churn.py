@@ -1,4 +1,4 @@
-"""Members that come and go, in short; and how they are looked after."""
+"""Short churn tests; `make churn` runs longer ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kwire.conformance.chaos.history import History
 
 pytestmark = pytest.mark.slow
 SEED = 2594
-"""With which all of that comes in the first four moves."""
+"""A seed whose first four events are all of HAPPENED."""
 HAPPENED = ("fault", "kill_member", "leave_member", "pause_member")
 
 
@@ -21,27 +21,27 @@ def history_in(directory: Path) -> History:
     return History.read(*directory.glob("*.jsonl"))
 
 
-def test_groups_of_all_protocols_outlive_churn(tmp_path: Path) -> None:
-    """The broker and a member are killed, one leaves, one is paused; `make churn` has more."""
+def test_groups_of_all_protocols_survive_churn(tmp_path: Path) -> None:
+    """The broker and a member are killed, one member leaves, and one is paused."""
     verdict = churn.run(SEED, 3, KINDS, tmp_path, moves_least=4)
     assert verdict.violations == []
     history = history_in(tmp_path)
     assert all(history.operations(what) for what in HAPPENED), "it follows from the seed"
-    read = {each.asked["group"] for each in history.operations("poll")}
-    shared = {each.asked["group"] for each in history.operations("deliver")}
+    read = {each.arguments["group"] for each in history.operations("poll")}
+    shared = {each.arguments["group"] for each in history.operations("deliver")}
     assert read | shared == set(KINDS)
 
 
 @pytest.mark.java
 @pytest.mark.long
-def test_kafka_streams_too(apache_kafka_libs: Path, tmp_path: Path) -> None:
+def test_kafka_streams_counts_exactly_during_churn(apache_kafka_libs: Path, tmp_path: Path) -> None:
     verdict = churn.run(2, 20, ALL_KINDS, tmp_path)
     assert verdict.violations == []
     assert verdict.happened["counts"] > 0
 
 
 @pytest.mark.long
-def test_groups_outlive_the_brokers_of_a_cluster(tmp_path: Path) -> None:
+def test_groups_survive_churn_of_a_cluster_of_brokers(tmp_path: Path) -> None:
     """Their coordinators and the leaders of what they read move, and the states of share groups.
 
     One group goes from the classic to the consumer protocol and back meanwhile.

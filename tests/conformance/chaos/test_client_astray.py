@@ -1,4 +1,4 @@
-"""What librdkafka makes of UNSTABLE_OFFSET_COMMIT, which the judge must not blame a broker for."""
+"""Shows librdkafka's handling of UNSTABLE_OFFSET_COMMIT, for which no broker is to blame."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def offsets(offset: int) -> list[TopicPartition]:
     return [TopicPartition("t", index, offset) for index in range(PARTITIONS)]
 
 
-def test_an_answer_to_an_older_assignment_is_taken_for_no_offset() -> None:
-    """A second member joins while the first is being told of a pending commit."""
+def test_librdkafka_takes_a_response_for_an_older_assignment_as_no_offset() -> None:
+    """A second member joins while the first one gets the response about a pending commit."""
     with Kafka() as kafka:
         admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
         admin.create_topics([NewTopic("t", PARTITIONS)])["t"].result(CALL_S)
@@ -63,7 +63,7 @@ def test_an_answer_to_an_older_assignment_is_taken_for_no_offset() -> None:
         assert error.str().startswith(NONE_COMMITTED)
         late.remove()
         producer.commit_transaction(CALL_S)
-        told = first.committed(offsets(0), CALL_S)
-        assert [each.offset for each in told] == [PENDING] * PARTITIONS
+        committed = first.committed(offsets(0), CALL_S)
+        assert [position.offset for position in committed] == [PENDING] * PARTITIONS
         for consumer in (first, second, outsider):
             consumer.close()

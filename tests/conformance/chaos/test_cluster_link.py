@@ -1,4 +1,4 @@
-"""A link to a cluster, whose brokers need not all have applied the same metadata."""
+"""Tests a link to a cluster whose brokers may have applied different metadata."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def cluster_of(monkeypatch: pytest.MonkeyPatch, *lists: list[str]) -> ClusterLin
     return link
 
 
-def test_topics_are_refused_while_a_broker_has_yet_to_hear_of_one(
+def test_topics_are_refused_while_brokers_report_different_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     link = cluster_of(monkeypatch, ["a"], ["a", "b"], ["a", "b"])
@@ -35,6 +35,6 @@ def test_topics_are_refused_while_a_broker_has_yet_to_hear_of_one(
         link.topics()
 
 
-def test_topics_that_all_brokers_report_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_topics_that_all_brokers_report_are_returned(monkeypatch: pytest.MonkeyPatch) -> None:
     link = cluster_of(monkeypatch, ["a", "b"], ["b", "a"], ["a", "b"])
     assert sorted(link.topics()) == ["a", "b"]

@@ -1,4 +1,4 @@
-"""Whole rounds against three brokers on ZooKeeper; `make chaos-cluster` has 300 of them."""
+"""Runs whole rounds against three brokers on ZooKeeper; `make chaos-cluster` runs 300."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kwire.conformance.chaos.blocks import EXIT_MISSING
 
 
 def run_round(directory: Path, seed: int, workload: str, *faults: str) -> str:
-    """What the command says of one round; skips where it lacks what it takes."""
+    """The output of the command for one round; skips the test if something is missing for it."""
     command = [sys.executable, "-m", "kwire.conformance.chaos.cluster", f"--seed={seed}"]
     command += [f"--workload={workload}", f"--keep={directory}"]
     done = subprocess.run(
@@ -26,27 +26,27 @@ def run_round(directory: Path, seed: int, workload: str, *faults: str) -> str:
 
 @pytest.mark.java
 @pytest.mark.slow
-def test_a_round_of_cuts_and_kills(tmp_path: Path) -> None:
-    said = run_round(tmp_path, 13, "plain", "kill", "isolate")
-    assert "kill" in said
-    assert "isolate" in said
-    assert said.endswith("1 rounds, 0 failed\n")
+def test_cluster_round_with_cuts_and_kills_passes(tmp_path: Path) -> None:
+    output = run_round(tmp_path, 13, "plain", "kill", "isolate")
+    assert "kill" in output
+    assert "isolate" in output
+    assert output.endswith("1 rounds, 0 failed\n")
 
 
 @pytest.mark.java
 @pytest.mark.long
 @pytest.mark.slow
-def test_a_round_in_which_sessions_end_before_brokers_are_registered_in_them(
+def test_cluster_round_with_a_stuttering_zookeeper_passes(
     tmp_path: Path,
 ) -> None:
-    said = run_round(tmp_path, 61000, "plain", "zookeeper stutter")
-    assert said.endswith("1 rounds, 0 failed\n")
+    output = run_round(tmp_path, 61000, "plain", "zookeeper stutter")
+    assert output.endswith("1 rounds, 0 failed\n")
 
 
 @pytest.mark.java
 @pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("workload", ["bank", "chain"])
-def test_a_round_of_transactions(tmp_path: Path, workload: str) -> None:
-    said = run_round(tmp_path, 2, workload)
-    assert said.endswith("1 rounds, 0 failed\n")
+def test_cluster_round_with_transactions_passes(tmp_path: Path, workload: str) -> None:
+    output = run_round(tmp_path, 2, workload)
+    assert output.endswith("1 rounds, 0 failed\n")

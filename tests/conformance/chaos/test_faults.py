@@ -1,4 +1,4 @@
-"""What the nemesis does to a process is what it says, and is taken away again."""
+"""Tests that the limits on descriptors and disk space apply to a process, and can be undone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kwire.conformance.chaos.disk import Disk, FileSizeLimit, Tmpfs, disk_at
-from kwire.conformance.chaos.subject import Subject
+from kwire.conformance.chaos.subject import ChaosSubject
 
 WORKER = """
 import sys
@@ -28,7 +28,7 @@ for line in sys.stdin:
 
 
 class Worker:
-    """A process that appends to files; it tells how much it wrote, or the error, negative."""
+    """A process that appends to files; `append` returns the bytes written, or minus the errno."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -47,14 +47,16 @@ class Worker:
 
 @pytest.fixture
 def worker(tmp_path: Path) -> Iterator[Worker]:
-    made = Worker(tmp_path)
-    yield made
-    with made.process:
-        made.process.terminate()
+    started = Worker(tmp_path)
+    yield started
+    with started.process:
+        started.process.terminate()
 
 
-def test_descriptors(worker: Worker, tmp_path: Path) -> None:
-    subject = Subject([], ("127.0.0.1", 0), tmp_path, tmp_path / "log", process=worker.process)
+def test_process_with_limited_descriptors_opens_no_more_files(
+    worker: Worker, tmp_path: Path
+) -> None:
+    subject = ChaosSubject([], ("127.0.0.1", 0), tmp_path, tmp_path / "log", process=worker.process)
     undo = subject.limit_descriptors(0)
     assert worker.append("a", 1) == -errno.EMFILE
     undo()
@@ -64,7 +66,7 @@ def test_descriptors(worker: Worker, tmp_path: Path) -> None:
     undo()
 
 
-def test_a_limit_on_file_sizes(worker: Worker, tmp_path: Path) -> None:
+def test_file_size_limit_stops_growth_until_it_is_undone(worker: Worker, tmp_path: Path) -> None:
     undo = FileSizeLimit(tmp_path).fill(worker.process.pid, 100)
     assert worker.append("ready.log", 1) == -errno.EFBIG
     assert worker.append("new.log", 5000) == 4100, "half of the largest file, and the room"
@@ -76,22 +78,22 @@ def test_a_limit_on_file_sizes(worker: Worker, tmp_path: Path) -> None:
 def disk(tmp_path: Path) -> Iterator[tuple[Disk, Path]]:
     directory = tmp_path / "disk"
     directory.mkdir()
-    with disk_at(directory) as made:
-        yield made, directory
+    with disk_at(directory) as mounted:
+        yield mounted, directory
     assert not os.path.ismount(directory)
 
 
-def test_a_full_disk(disk: tuple[Disk, Path]) -> None:
-    made, directory = disk
-    if not isinstance(made, Tmpfs):
+def test_full_tmpfs_refuses_writes_until_it_is_emptied(disk: tuple[Disk, Path]) -> None:
+    tmpfs, directory = disk
+    if not isinstance(tmpfs, Tmpfs):
         pytest.skip("this user may not mount")
     path = directory / "file"
     path.write_bytes(b"before")
-    undo = made.fill(os.getpid(), 0)
+    undo = tmpfs.fill(os.getpid(), 0)
     with pytest.raises(OSError, match="No space left"), open(directory / "more", "wb") as file:
         file.write(b"x" * 100_000)
     undo()
     path.write_bytes(b"x" * 100_000)
-    undo = made.fill(os.getpid(), 1_000_000)
+    undo = tmpfs.fill(os.getpid(), 1_000_000)
     path.write_bytes(b"x" * 900_000)
     undo()

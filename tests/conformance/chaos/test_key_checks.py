@@ -1,4 +1,4 @@
-"""What the checks of a compacted log find, and that they find nothing in a sound one."""
+"""Tests the checks of a compacted log."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def kinds(script: Script) -> set[str]:
 
 def put(script: Script, number: int, offset: int, *, tombstone: bool = False, key: str = "k",
         type_: Type = OK) -> None:  # fmt: skip
-    asked = {"partition": TP, "key": key, "number": number, "tombstone": tombstone}
-    told = {"offset": offset} if type_ is OK else {"error": "_MSG_TIMED_OUT"}
-    script.do("p", "put", asked, type_, **told)
+    arguments = {"partition": TP, "key": key, "number": number, "tombstone": tombstone}
+    result = {"offset": offset} if type_ is OK else {"error": "_MSG_TIMED_OUT"}
+    script.do("p", "put", arguments, type_, **result)
 
 
 def read(script: Script, *records: tuple[int, str, int | None]) -> Script:
@@ -31,7 +31,7 @@ def read(script: Script, *records: tuple[int, str, int | None]) -> Script:
 
 
 def written() -> Script:
-    """Two values of k; of x a value, and a tombstone."""
+    """A history of two values of key k, and a value and a tombstone of key x."""
     script = Script()
     put(script, 0, 0)
     put(script, 1, 1)
@@ -49,18 +49,22 @@ def written() -> Script:
     ],
     ids=["as written", "cleaned", "the tombstone is gone too"],
 )
-def test_a_sound_history(records: list[tuple[int, str, int | None]]) -> None:
+def test_checks_find_nothing_in_a_correct_history(
+    records: list[tuple[int, str, int | None]],
+) -> None:
     assert kinds(read(written(), *records)) == set()
 
 
-def test_what_nobody_acknowledged_may_be_there_or_not() -> None:
+def test_unacknowledged_record_may_be_in_the_compacted_log_or_not() -> None:
     for records in [[(1, "k", 1)], [(1, "k", 1), (7, "k", 2)], [(7, "k", 2)]]:
         script = written()
         put(script, 2, -1, type_=INFO)
         assert kinds(read(script, *records)) == set()
     script = written()
     put(script, 2, -1, type_=INFO, tombstone=True)
-    assert kinds(read(script)) == set(), "it may have been a tombstone that is gone"
+    assert kinds(read(script)) == set(), (
+        "the last record may have been a tombstone that was removed"
+    )
 
 
 def lost(script: Script) -> None:
@@ -85,7 +89,7 @@ def turned_round(script: Script) -> None:
 
 
 def not_read(script: Script) -> None:
-    """Nothing at the end."""
+    """Adds no end state."""
 
 
 def invented(script: Script) -> None:
@@ -104,7 +108,7 @@ def invented(script: Script) -> None:
         (invented, "never sent"),
     ],
 )
-def test_a_violation(spoil: Callable[[Script], None], kind: str) -> None:
+def test_key_checks_find_the_planted_violation(spoil: Callable[[Script], None], kind: str) -> None:
     script = written()
     spoil(script)
     assert kind in kinds(script)

@@ -1,4 +1,4 @@
-"""A round follows from its seed, and what is recorded of it is what is read again."""
+"""Tests that the seed determines the plan of a round, and that a history is read unchanged."""
 
 from __future__ import annotations
 
@@ -8,36 +8,36 @@ import pytest
 
 from kwire.conformance.chaos import plan
 from kwire.conformance.chaos.history import History, Recorder, Type
-from kwire.conformance.chaos.plan import FaultKind
+from kwire.conformance.chaos.plan import BrokerFaultKind
 
-ALL = list(FaultKind)
-
-
-def test_a_seed_is_a_round() -> None:
-    again = [plan.draw(seed, ALL, ["plain"]) for seed in range(50)]
-    assert again == [plan.draw(seed, ALL, ["plain"]) for seed in range(50)]
-    assert len({str(each.faults) for each in again}) == 50
+ALL = list(BrokerFaultKind)
 
 
-def test_a_workload_more_leaves_the_faults_as_they_were() -> None:
+def test_same_seed_draws_the_same_plan() -> None:
+    plans = [plan.draw(seed, ALL, ["plain"]) for seed in range(50)]
+    assert plans == [plan.draw(seed, ALL, ["plain"]) for seed in range(50)]
+    assert len({str(drawn.faults) for drawn in plans}) == 50
+
+
+def test_additional_workload_does_not_change_the_faults_of_a_seed() -> None:
     for seed in range(20):
         one, two = (plan.draw(seed, ALL, names) for names in (["plain"], ["plain", "bank"]))
         assert (one.faults, one.broker_settings) == (two.faults, two.broker_settings)
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_faults_of_one_kind(kind: FaultKind) -> None:
-    drawn = [plan.draw(seed, [kind], ["plain"]) for seed in range(20)]
-    assert {fault.kind for each in drawn for fault in each.faults} == {kind}
+def test_plan_has_only_faults_of_the_selected_kind(kind: BrokerFaultKind) -> None:
+    plans = [plan.draw(seed, [kind], ["plain"]) for seed in range(20)]
+    assert {fault.kind for drawn in plans for fault in drawn.faults} == {kind}
 
 
-def test_all_kinds_come_up() -> None:
-    drawn = [plan.draw(seed, ALL, ["plain"]) for seed in range(50)]
-    assert {fault.kind for each in drawn for fault in each.faults} == set(ALL)
-    assert max(each.partitions for each in drawn) > 1
+def test_plans_of_many_seeds_have_faults_of_all_kinds() -> None:
+    plans = [plan.draw(seed, ALL, ["plain"]) for seed in range(50)]
+    assert {fault.kind for drawn in plans for fault in drawn.faults} == set(ALL)
+    assert max(drawn.partitions for drawn in plans) > 1
 
 
-def test_a_history_is_read_as_it_was_recorded(tmp_path: Path) -> None:
+def test_history_is_read_as_it_was_recorded(tmp_path: Path) -> None:
     path = tmp_path / "history.jsonl"
     recorder = Recorder(path)
     first = recorder.invoke("p", "produce", partition="t-0", number=1)
@@ -47,6 +47,6 @@ def test_a_history_is_read_as_it_was_recorded(tmp_path: Path) -> None:
     recorded, read = recorder.close(), History.read(path)
     assert read.events == recorded.events
     done, open_ = read.operations("produce")
-    assert (done.ok, done.asked["number"], done.answered) == (True, 1, {"offset": 7})
+    assert (done.ok, done.arguments["number"], done.result) == (True, 1, {"offset": 7})
     assert (open_.type, open_.ended_ns) == (Type.INFO, None)
-    assert [each.type for each in read.operations("ends")] == [Type.INFO]
+    assert [operation.type for operation in read.operations("ends")] == [Type.INFO]

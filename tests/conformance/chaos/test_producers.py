@@ -1,4 +1,4 @@
-"""What chaos notes of a producer's records."""
+"""Tests what the history has of a producer's records."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from kwire.testing import Kafka
 TIMEOUT_S = 40.0
 
 
-def test_a_record_the_broker_had_already(tmp_path: Path) -> None:
-    """It is acknowledged without an offset, and looked for in the whole log."""
+def test_duplicate_record_acknowledged_without_offset_is_no_violation(tmp_path: Path) -> None:
+    """It is acknowledged without an offset, and the check finds it anywhere in the log."""
     recorder = Recorder(tmp_path / "history.jsonl")
     begun = recorder.invoke("p", "produce", partition="t-0", number=0, idempotent=True)
     with Kafka() as kafka:
@@ -31,5 +31,5 @@ def test_a_record_the_broker_had_already(tmp_path: Path) -> None:
     recorder.end(read, Type.OK, records=[[0, "p", 0]])
     history = recorder.close()
     (produce,) = history.operations("produce")
-    assert produce.answered["offset"] == -1
+    assert produce.result["offset"] == -1
     assert list(acknowledged_records_are_there(history)) == []

@@ -1,4 +1,4 @@
-"""Histories of a model that does all right, then of one that did one thing wrong."""
+"""Tests the checks on random correct histories, and on the same ones with one planted error."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STEPS = ("produce", "unknown", "poll", "commit", "look", "rebalance")
 
 
 class World:
-    """One partition, two producers, a group of which one member at a time reads."""
+    """A model of one partition, two producers, and a group with one reading member at a time."""
 
     def __init__(self, rng: random.Random) -> None:
         self.script = Script()
@@ -44,7 +44,7 @@ class World:
         self._append(who)
 
     def _unknown(self) -> None:
-        """The answer is lost; the record may be."""
+        """Produce a record whose response is lost; the record may be in the log or not."""
         who = self._rng.choice(PRODUCERS)
         self.script.produce(
             self._sent[who], -1, process=who, type_=Type.INFO, error="CLOSED", idempotent=False
@@ -108,7 +108,7 @@ def final_records(events: list[Event]) -> list[tuple[int, str, int]]:
 
 
 def with_log(events: list[Event], records: list[tuple[int, str, int]]) -> list[Event]:
-    """The same history with another end state, its offsets made contiguous."""
+    """The same history with another end state, whose offsets are contiguous."""
     numbered = [(offset, who, number) for offset, (_, who, number) in enumerate(records)]
     value = {"start": 0, "end": len(numbered), "records": numbered}
     return [*events[:-1], replace(events[-1], value=value)]
@@ -135,22 +135,22 @@ def invent_one(events: list[Event], rng: random.Random) -> list[Event]:
 
 
 def forget_commits(events: list[Event], rng: random.Random) -> list[Event]:
-    """Somebody reads all, commits it, and is told 0 afterwards."""
+    """A client reads and commits all records, and then gets 0 as the committed offset."""
     script = Script()
     script.events = list(events)
     end, now_ns = len(final_records(events)), events[-1].time_ns
-    for step, (f, asked, told) in enumerate(
+    for step, (f, arguments, result) in enumerate(
         [("commit", {"offsets": [(TP, end)]}, {}), ("committed", {}, {"offsets": [(TP, 0)]})]
     ):
         begun = now_ns + 1 + 2 * step
         op = len(script.events)
-        script.events.append(Event(begun, "x", Type.INVOKE, f, op, {"group": GROUP, **asked}))
-        script.events.append(Event(begun + 1, "x", Type.OK, f, op, told))
+        script.events.append(Event(begun, "x", Type.INVOKE, f, op, {"group": GROUP, **arguments}))
+        script.events.append(Event(begun + 1, "x", Type.OK, f, op, result))
     return script.events
 
 
 def skip_in_reading(events: list[Event], rng: random.Random) -> list[Event]:
-    """Whoever reads two records in one go passes over the first one, as far as is told."""
+    """A poll that returned several records is recorded without the first one."""
     for at, event in enumerate(events):
         records = event.value.get("records", [])
         if event.f == "poll" and len(records) > 2:
@@ -169,23 +169,27 @@ PLANTS: dict[Plant, set[str]] = {
     forget_commits: {"commit went back"},
     skip_in_reading: {"not contiguous"},
 }
-"""What each of them must show at least one of."""
+"""For each planted error, the violations of which the checks must find at least one."""
 
 
 @hypothesis.given(histories())
-def test_a_sound_history_shows_nothing(made: tuple[list[Event], random.Random]) -> None:
+def test_checks_find_nothing_in_random_correct_histories(
+    made: tuple[list[Event], random.Random],
+) -> None:
     assert kinds(made[0]) == set()
 
 
 @hypothesis.given(histories(), st.sampled_from(sorted(PLANTS, key=lambda plant: plant.__name__)))
-def test_what_went_wrong_is_found(made: tuple[list[Event], random.Random], plant: Plant) -> None:
+def test_checks_find_a_planted_error_in_random_histories(
+    made: tuple[list[Event], random.Random], plant: Plant
+) -> None:
     events, rng = made
     assert kinds(plant(events, rng)) & PLANTS[plant], plant.__name__
 
 
 @hypothesis.given(histories())
-def test_the_order_of_lines_says_nothing(made: tuple[list[Event], random.Random]) -> None:
-    """Threads write when they get to it; time alone counts."""
+def test_order_of_lines_does_not_change_the_result(made: tuple[list[Event], random.Random]) -> None:
+    """Threads write lines late, so only their times count."""
     events, rng = made
     shuffled = rng.sample(events, len(events))
     assert kinds(shuffled) == set()

@@ -1,4 +1,4 @@
-"""Whole rounds against this broker, and against one that loses what it acknowledged."""
+"""Runs whole rounds against kwire, and against a broker that loses acknowledged records."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from kwire.conformance.chaos.checks.bank import quiet_looks
 from kwire.conformance.chaos.checks.transactions import committed_records
 from kwire.conformance.chaos.churn.plan import round_plan
 from kwire.conformance.chaos.history import History, Recorder
-from kwire.conformance.chaos.plan import FaultKind, Plan
-from kwire.conformance.chaos.rounds import HISTORY_FILE, Verdict
-from kwire.conformance.chaos.subject import Subject, kwire
-from kwire.conformance.chaos.workloads import Client, Stage
+from kwire.conformance.chaos.plan import BrokerFaultKind, BrokerPlan
+from kwire.conformance.chaos.rounds import HISTORY_FILE, RoundVerdict
+from kwire.conformance.chaos.subject import ChaosSubject, kwire
+from kwire.conformance.chaos.workloads import WorkloadClient, WorkloadStage
 from kwire.testing import BrokerStartError
 
 
-def drawn(seed: int, kind: FaultKind) -> Plan:
+def drawn(seed: int, kind: BrokerFaultKind) -> BrokerPlan:
     return plan.draw(seed, [kind], ["plain"])
 
 
@@ -32,45 +32,47 @@ def drawn(seed: int, kind: FaultKind) -> Plan:
 @pytest.mark.parametrize(
     ("seed", "kind"),
     [
-        (4, FaultKind.KILL),
-        pytest.param(2, FaultKind.PAUSE, marks=pytest.mark.long),
-        pytest.param(5, FaultKind.RESTART, marks=pytest.mark.long),
+        (4, BrokerFaultKind.KILL),
+        pytest.param(2, BrokerFaultKind.PAUSE, marks=pytest.mark.long),
+        pytest.param(5, BrokerFaultKind.RESTART, marks=pytest.mark.long),
     ],
 )
-def test_a_round(seed: int, kind: FaultKind, tmp_path: Path) -> None:
-    """`make chaos` has 200 of them."""
+def test_round_with_faults_of_one_kind_has_no_violation(
+    seed: int, kind: BrokerFaultKind, tmp_path: Path
+) -> None:
+    """`make chaos` runs 200 rounds."""
     verdict = rounds.run(drawn(seed, kind), kwire, tmp_path)
     assert verdict.violations == []
-    assert verdict.operations > 50  # thousands, where nothing else is at work
+    assert verdict.operations > 50  # thousands on an idle machine
 
 
 @pytest.mark.long
 @pytest.mark.slow
-def test_a_round_of_transfers(tmp_path: Path) -> None:
-    verdict = rounds.run(plan.draw(2, [FaultKind.KILL], ["bank"]), kwire, tmp_path)
+def test_round_of_transfers_has_no_violation(tmp_path: Path) -> None:
+    verdict = rounds.run(plan.draw(2, [BrokerFaultKind.KILL], ["bank"]), kwire, tmp_path)
     assert verdict.violations == []
     history = History.read(tmp_path / HISTORY_FILE)
     assert any(end.ok for end in history.operations("end_txn"))
-    assert quiet_looks(history), "the balance was never looked at"
+    assert quiet_looks(history), "the balance was never checked"
 
 
 @pytest.mark.slow
-def test_a_round_of_transfers_with_new_epochs(tmp_path: Path) -> None:
-    """KIP-890: some ends of transactions are asked for again, with the epoch before."""
-    verdict = rounds.run(plan.draw(2, [FaultKind.KILL], ["tv2"]), kwire, tmp_path)
+def test_round_of_transfers_with_transaction_version_2_has_no_violation(tmp_path: Path) -> None:
+    """KIP-890: some EndTxn requests are repeated, with the epoch before."""
+    verdict = rounds.run(plan.draw(2, [BrokerFaultKind.KILL], ["tv2"]), kwire, tmp_path)
     assert verdict.violations == []
     history = History.read(tmp_path / HISTORY_FILE)
-    unanswered = {note.asked["request"] for note in history.operations("unanswered")}
-    assert unanswered, "who is asked twice is left to chance; that somebody is, is not"
+    unanswered = {note.arguments["request"] for note in history.operations("unanswered")}
+    assert unanswered, "at least one request is sent twice, whichever it is"
     assert any(end.ok for end in history.operations("end_txn"))
-    assert any(look.answered["offsets"] for look in history.operations("committed"))
-    assert quiet_looks(history), "the balance was never looked at"
+    assert any(look.result["offsets"] for look in history.operations("committed"))
+    assert quiet_looks(history), "the balance was never checked"
 
 
 @pytest.mark.slow
-def test_a_round_of_chains(tmp_path: Path) -> None:
-    """Its kill is one after which librdkafka hangs with its own recovery strategy."""
-    verdict = rounds.run(plan.draw(4, [FaultKind.KILL], ["chain"]), kwire, tmp_path)
+def test_round_of_chains_has_no_violation(tmp_path: Path) -> None:
+    """With its default recovery strategy, librdkafka would hang after the kill of this seed."""
+    verdict = rounds.run(plan.draw(4, [BrokerFaultKind.KILL], ["chain"]), kwire, tmp_path)
     assert verdict.violations == []
     history = History.read(tmp_path / HISTORY_FILE)
     logs = committed_records(history)
@@ -78,17 +80,17 @@ def test_a_round_of_chains(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_round_of_keys(tmp_path: Path) -> None:
-    """It ends only once something was cleaned: `stuck` otherwise."""
-    verdict = rounds.run(plan.draw(1, [FaultKind.KILL], ["keys"]), kwire, tmp_path)
+def test_round_of_keys_has_no_violation(tmp_path: Path) -> None:
+    """The round has the violation `stuck` if the cleaner does nothing."""
+    verdict = rounds.run(plan.draw(1, [BrokerFaultKind.KILL], ["keys"]), kwire, tmp_path)
     assert verdict.violations == []
     history = History.read(tmp_path / HISTORY_FILE)
-    assert any(put.asked["tombstone"] for put in history.operations("put"))
+    assert any(put.arguments["tombstone"] for put in history.operations("put"))
 
 
 @dataclass
-class Forgetful(Subject):
-    """A broker that loses the newer half of each log with its process, as a bad disk would."""
+class LossyBroker(ChaosSubject):
+    """A broker that loses the newer half of each log when it is killed, as with a bad disk."""
 
     def kill(self) -> None:
         super().kill()
@@ -97,64 +99,68 @@ class Forgetful(Subject):
                 file.truncate(log.stat().st_size // 2)
 
 
-def forgetful(directory: Path, settings: Mapping[str, str]) -> Subject:
+def lossy_broker(directory: Path, settings: Mapping[str, str]) -> ChaosSubject:
     sound = kwire(directory, settings)
-    return Forgetful(sound.command, sound.address, sound.data_dir, sound.log_file)
+    return LossyBroker(sound.command, sound.address, sound.data_dir, sound.log_file)
 
 
 @pytest.mark.slow
-def test_a_broker_that_loses_records_is_found_out(
+def test_round_finds_the_records_that_a_lossy_broker_loses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rounds, "RECOVERY_S", 3.0)  # its consumers never catch up
-    verdict = rounds.run(drawn(4, FaultKind.KILL), forgetful, tmp_path)
-    found = {violation.kind for violation in verdict.violations}
-    assert {"lost", "end went back"} <= found
+    monkeypatch.setattr(rounds, "RECOVERY_S", 3.0)  # since its consumers never catch up
+    verdict = rounds.run(drawn(4, BrokerFaultKind.KILL), lossy_broker, tmp_path)
+    kinds = {violation.kind for violation in verdict.violations}
+    assert {"lost", "end went back"} <= kinds
 
 
 class TestCommand:
     def run(
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *options: str
     ) -> tuple[int, str]:
-        """Every third round shows a violation."""
+        """Run the command with fake rounds, of which every third one has a violation."""
 
-        def fake(plan: Plan, make: object, directory: Path) -> Verdict:
+        def fake(plan: BrokerPlan, make: object, directory: Path) -> RoundVerdict:
             (directory / HISTORY_FILE).write_text("{}")
-            found = [Violation("lost", "t-0: p's 7")] if plan.seed % 3 == 0 else []
-            return Verdict(plan, "tmpfs", 10, 2, 1.0, found)
+            lost = [Violation("lost", "t-0: p's 7")] if plan.seed % 3 == 0 else []
+            return RoundVerdict(plan, "tmpfs", 10, 2, 1.0, lost)
 
         monkeypatch.setattr(rounds, "run", fake)
         result = CliRunner().invoke(command.main, ["--keep", str(tmp_path / "kept"), *options])
         return result.exit_code, result.output
 
-    def test_no_violation(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-        status, said = self.run(monkeypatch, tmp_path, "--seed", "1", "--rounds", "2")
+    def test_command_without_violation_exits_with_0(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        status, output = self.run(monkeypatch, tmp_path, "--seed", "1", "--rounds", "2")
         assert status == 0
-        assert "seed 1 " in said
-        assert "seed 2 " in said
-        assert said.endswith("2 rounds, 0 with violations \n")
+        assert "seed 1 " in output
+        assert "seed 2 " in output
+        assert output.endswith("2 rounds, 0 with violations \n")
         assert not (tmp_path / "kept").exists()
 
-    def test_a_violation(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-        status, said = self.run(monkeypatch, tmp_path, "--seed", "2", "--rounds", "3")
+    def test_command_with_a_violation_exits_with_1(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        status, output = self.run(monkeypatch, tmp_path, "--seed", "2", "--rounds", "3")
         assert status == 1
-        assert "lost: t-0: p's 7" in said
-        assert said.endswith("3 rounds, 1 with violations [3]\n")
+        assert "lost: t-0: p's 7" in output
+        assert output.endswith("3 rounds, 1 with violations [3]\n")
         assert (tmp_path / "kept" / "3" / HISTORY_FILE).exists()
 
-    def test_a_seed_alone_is_one_round(
+    def test_command_with_a_seed_alone_runs_one_round(
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
         arguments = ("--seed", "7", "--only-fault", "pause", "--workload", "plain")
-        status, said = self.run(monkeypatch, tmp_path, *arguments)
+        status, output = self.run(monkeypatch, tmp_path, *arguments)
         assert status == 0
-        assert said.startswith("seed 7  plain  ")
-        assert "pause" in said
-        assert said.endswith("1 rounds, 0 with violations \n")
+        assert output.startswith("seed 7  plain  ")
+        assert "pause" in output
+        assert output.endswith("1 rounds, 0 with violations \n")
 
 
-class Endless(Client):
-    """Asks a broker that is gone, and goes on."""
+class Endless(WorkloadClient):
+    """A client that does not end in time."""
 
     over = threading.Event()
 
@@ -162,12 +168,12 @@ class Endless(Client):
         self.over.wait()
 
 
-def test_the_first_cause_is_told_where_clients_do_not_end(
+def test_error_of_the_round_is_raised_rather_than_client_hangs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rounds, "CLIENT_END_S", 0.01)
     with closing(Recorder(tmp_path / "history.jsonl")) as recorder:
-        endless = Endless("endless", Stage(round_plan(1, 1), (), recorder))
+        endless = Endless("endless", WorkloadStage(round_plan(1, 1), (), recorder))
         with pytest.raises(BrokerStartError, match="no reply"), rounds.at_work([endless]):
             raise BrokerStartError("no reply within 300 s")
         with pytest.raises(rounds.ClientHangs, match="endless"), rounds.at_work([endless]):

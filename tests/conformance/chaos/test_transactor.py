@@ -1,4 +1,4 @@
-"""When a transactional id begins as new: librdkafka may not go on from every abort."""
+"""Tests when a transactional id needs a new producer after an abort with librdkafka."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from confluent_kafka import KafkaError, KafkaException
 
 from kwire.conformance.chaos import plan
 from kwire.conformance.chaos.history import Recorder, Type
-from kwire.conformance.chaos.plan import FaultKind
+from kwire.conformance.chaos.plan import BrokerFaultKind
 from kwire.conformance.chaos.workloads import transactions
 from kwire.conformance.chaos.workloads.transactions import Transactor, new_producer
-from kwire.conformance.chaos.workloads.workload import Stage
+from kwire.conformance.chaos.workloads.workload import WorkloadStage
 from kwire.testing import Kafka, SharedClusterProcess
 
 ENDS_S = 40.0
-"""librdkafka's request timeout, which would end it too, is a minute."""
+"""Less than librdkafka's request timeout of a minute, which would end the call, too."""
 SETTINGS = {
     "min.insync.replicas": "2",
     "default.replication.factor": "3",
@@ -29,9 +29,11 @@ SETTINGS = {
 }
 
 
-class Waiting(confluent_kafka.Producer):
-    """librdkafka's, with so many records on their way, of which some are answered when they are
-    waited for; transactions begin and end at once."""
+class FakeProducer(confluent_kafka.Producer):
+    """A producer with `count` unacknowledged records, of which `flush` acknowledges `answered`.
+
+    Its transactions begin and end at once.
+    """
 
     def __init__(self, count: int, answered: int) -> None:
         super().__init__({})
@@ -52,30 +54,30 @@ class Waiting(confluent_kafka.Producer):
         self.count = 0
 
 
-class Fenced(Waiting):
-    """What librdkafka has been told is raised by whatever is called next."""
+class FencedProducer(FakeProducer):
+    """A producer that raises a fatal error at the next call, as librdkafka does."""
 
     def flush(self, timeout: float = -1) -> int:
         raise KafkaException(KafkaError(KafkaError._FENCED, fatal=True))
 
 
-class FencedInCallback(Waiting):
-    """The exception of the error's callback is there when a delivery is reported."""
+class ProducerFencedInCallback(FakeProducer):
+    """A producer whose fatal error comes out of a callback, as a SystemError."""
 
     def flush(self, timeout: float = -1) -> int:
         fenced = KafkaException(KafkaError(KafkaError._FENCED, fatal=True))
         raise SystemError("a method returned a result with an exception set") from fenced
 
 
-class Broken(Waiting):
+class BrokenProducer(FakeProducer):
     def flush(self, timeout: float = -1) -> int:
         raise SystemError("no error of Kafka's")
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Iterator[Stage]:
+def stage(tmp_path: Path) -> Iterator[WorkloadStage]:
     recorder = Recorder(tmp_path / "history.jsonl")
-    yield Stage(plan.draw(1, [FaultKind.KILL], ["bank"]), (), recorder)
+    yield WorkloadStage(plan.draw(1, [BrokerFaultKind.KILL], ["bank"]), (), recorder)
     recorder.close()
 
 
@@ -87,18 +89,18 @@ def fails() -> None:
 @pytest.mark.parametrize(
     ("count", "answered", "usable"), [(0, 0, True), (3, 3, True), (3, 2, False), (3, 0, False)]
 )
-def test_after_an_abort_with_records_on_their_way(
-    stage: Stage, work: Callable[[], None], count: int, answered: int, usable: bool
+def test_transactor_is_unusable_after_an_abort_with_unacknowledged_records(
+    stage: WorkloadStage, work: Callable[[], None], count: int, answered: int, usable: bool
 ) -> None:
-    transactor = Transactor(stage, "id", "process", lambda *_: Waiting(count, answered))
+    transactor = Transactor(stage, "id", "process", lambda *_: FakeProducer(count, answered))
     assert transactor.run(work, commit=False)[0] is Type.FAIL
     assert transactor.usable is usable
 
 
-@pytest.mark.parametrize("producer", [Fenced, FencedInCallback])
+@pytest.mark.parametrize("producer", [FencedProducer, ProducerFencedInCallback])
 @pytest.mark.parametrize("work", [lambda: None, fails], ids=["on purpose", "after a failure"])
-def test_who_is_fenced_while_it_aborts(
-    stage: Stage, work: Callable[[], None], producer: type[Waiting]
+def test_transactor_is_unusable_when_fenced_during_an_abort(
+    stage: WorkloadStage, work: Callable[[], None], producer: type[FakeProducer]
 ) -> None:
     transactor = Transactor(stage, "id", "process", lambda *_: producer(0, 0))
     transactor.usable = True
@@ -106,8 +108,8 @@ def test_who_is_fenced_while_it_aborts(
     assert not transactor.usable
 
 
-def test_fenced_in_a_callback_while_it_works_is_no_commit(stage: Stage) -> None:
-    transactor = Transactor(stage, "id", "process", lambda *_: FencedInCallback(0, 0))
+def test_transaction_fenced_in_a_callback_is_not_committed(stage: WorkloadStage) -> None:
+    transactor = Transactor(stage, "id", "process", lambda *_: ProducerFencedInCallback(0, 0))
 
     def work() -> None:
         transactor.producer.flush()
@@ -117,20 +119,20 @@ def test_fenced_in_a_callback_while_it_works_is_no_commit(stage: Stage) -> None:
     assert not transactor.usable
 
 
-def test_error_of_python_itself_is_raised(stage: Stage) -> None:
-    transactor = Transactor(stage, "id", "process", lambda *_: Broken(0, 0))
+def test_transactor_raises_a_system_error_without_a_kafka_error(stage: WorkloadStage) -> None:
+    transactor = Transactor(stage, "id", "process", lambda *_: BrokenProducer(0, 0))
     with pytest.raises(SystemError, match="no error of Kafka's"):
         transactor.run(lambda: None, commit=False)
 
 
 @pytest.mark.slow
-def test_after_an_abort_with_records_that_expired(tmp_path: Path) -> None:
-    """They are in the log, and what librdkafka numbers alike would be taken for them."""
+def test_transactor_is_unusable_after_records_expired(tmp_path: Path) -> None:
+    """The records are in the log, so that later ones with the same numbers count as duplicates."""
     recorder = Recorder(tmp_path / "history.jsonl")
     with Kafka() as kafka:
         kafka.create_topic("t")
         address = ("127.0.0.1", int(kafka.bootstrap.rpartition(":")[2]))
-        stage = Stage(plan.draw(1, [FaultKind.KILL], ["chain"]), (address,), recorder)
+        stage = WorkloadStage(plan.draw(1, [BrokerFaultKind.KILL], ["chain"]), (address,), recorder)
         transactor = Transactor(stage, "id", "process", new_producer)
         assert transactor.take_over() is None
 
@@ -147,7 +149,7 @@ def test_after_an_abort_with_records_that_expired(tmp_path: Path) -> None:
 
 
 def transaction(transactor: Transactor[confluent_kafka.Producer]) -> None:
-    """One that commits an offset of the group g, whose coordinator is the one of its topic."""
+    """Run a transaction that commits an offset of the group g."""
     settings = {"bootstrap.servers": "localhost:1", "group.id": "g", "log_level": 0}
     consumer = confluent_kafka.Consumer(settings)
     offsets = [confluent_kafka.TopicPartition("t", 0, 1)]
@@ -162,7 +164,7 @@ def transaction(transactor: Transactor[confluent_kafka.Producer]) -> None:
 
 
 def forget_broker(producer: confluent_kafka.Producer, number: int) -> None:
-    """Until the producer knows, from metadata, of the others alone."""
+    """Wait until the producer's metadata no longer has the broker."""
     deadline = time.monotonic() + ENDS_S
     while number in producer.list_topics("t", timeout=ENDS_S).brokers:
         assert time.monotonic() < deadline
@@ -170,11 +172,11 @@ def forget_broker(producer: confluent_kafka.Producer, number: int) -> None:
 
 
 @pytest.mark.slow
-def test_offsets_are_sent_when_the_groups_coordinator_is_gone(tmp_path: Path) -> None:
+def test_transaction_ends_when_the_groups_coordinator_is_killed(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "history.jsonl")
     with SharedClusterProcess(tmp_path, 3, SETTINGS) as cluster:
-        addresses = tuple((each.host.address, each.port) for each in cluster.brokers.values())
-        stage = Stage(plan.draw(1, [FaultKind.KILL], ["chain"]), addresses, recorder)
+        addresses = tuple((broker.host.address, broker.port) for broker in cluster.brokers.values())
+        stage = WorkloadStage(plan.draw(1, [BrokerFaultKind.KILL], ["chain"]), addresses, recorder)
         transactor = Transactor(stage, "id", "process", new_producer)
         assert transactor.take_over() is None
         transaction(transactor)

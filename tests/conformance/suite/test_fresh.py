@@ -1,4 +1,4 @@
-"""The program that measures how soon a test's broker is there, shortly."""
+"""Runs a short measurement of the start and reset of a test's broker."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from kwire.conformance.suite import fresh
 
 
 @pytest.mark.slow
-def test_each_figure_is_measured() -> None:
+def test_fresh_measures_every_figure() -> None:
     series = fresh.measured(rounds=1, resets=2)
-    counts = [len(each.values[Kwire.name]) for each in series]
+    counts = [len(measured_series.values[Kwire.name]) for measured_series in series]
     assert counts == [3, 1, 2, 2, 1]
     # A reset's processor time is the difference of two lives: of two resets it may be nothing.
     *lasting, _ = series
-    assert all(value > 0 for each in lasting for value in each.values[Kwire.name])
+    assert all(value > 0 for figures in lasting for value in figures.values[Kwire.name])
     text = report.put_section("# A report\n", report.Section("h", "n", series), "Apache Kafka")
     assert "≤ 20 ms" in text

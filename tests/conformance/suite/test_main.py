@@ -1,4 +1,4 @@
-"""The program that runs a suite on both brokers: what it makes of what pytest says."""
+"""Tests the program that runs a suite on both brokers, and how it reads pytest's output."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def test_it():
 """
 
 
-def test_a_suite_that_passes(tmp_path: Path) -> None:
+def test_run_suite_returns_the_passed_tests_and_the_time(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(TESTS)
     count, took_s = run_suite("kwire", "-p", "no:cacheprovider", suite=str(tmp_path))
     assert count == 1
     assert took_s > 0
 
 
-def test_a_suite_that_fails_says_why(tmp_path: Path) -> None:
+def test_run_suite_raises_pytests_output_after_a_failure(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(TESTS)
     with pytest.raises(SuiteFailed, match="1 failed"):
         run_suite("apache", "-p", "no:cacheprovider", suite=str(tmp_path))

@@ -103,7 +103,7 @@ async def run_script(name: str, directory: Path) -> None:
                 continue
             # Time passes in steps: a timer may set the next one.
             for step in steps(line):
-                script.give(step)
+                script.send(step)
                 await trio.testing.wait_all_tasks_blocked()
             assert sorted(map(str.rstrip, script.replies())) == sorted(expected), line
         nursery.cancel_scope.cancel()

@@ -22,7 +22,7 @@ from kwire.codecs.messages.share_fetch import (
     ShareFetchResponse,
 )
 from kwire.codecs.messages.share_group_heartbeat import ShareGroupHeartbeatResponse
-from kwire.conformance.wire.broker import Topic
+from kwire.conformance.wire.broker import CaseTopic
 from kwire.conformance.wire.cases.share_group import ACCEPT, acknowledge, fetch, heartbeat
 from kwire.conformance.wire.cases.share_offsets import alter, describe
 from kwire.coordinators.share_partitions import states
@@ -32,7 +32,7 @@ from tests.inside import RawClient, port_of, until
 pytestmark = pytest.mark.slow
 
 STATES = "__share_group_state"
-TOPIC = Topic("t", b"t".ljust(16, b"-"), 1)
+TOPIC = CaseTopic("t", b"t".ljust(16, b"-"), 1)
 SETTINGS = {"group.share.assignment.interval.ms": "0"}
 NOW_MS = 1_700_000_000_000
 

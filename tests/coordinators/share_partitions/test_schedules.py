@@ -30,7 +30,7 @@ from kwire.cluster.metadata.topic_names import SHARE_GROUP_STATE_TOPIC
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.primitives import Message
-from kwire.conformance.wire.broker import Topic
+from kwire.conformance.wire.broker import CaseTopic
 from kwire.conformance.wire.cases.share_group import acknowledge, fetch
 from kwire.coordinators.share.partition import AcknowledgeType
 from kwire.coordinators.share.records import ShareKey
@@ -38,7 +38,7 @@ from kwire.requests.context import Context
 from kwire.requests.handlers import share_acknowledge, share_fetch
 from tests.requests.handlers.node import NODE_ID, Node, as_received
 
-GROUP, TOPIC = "group", Topic("read", b"read" * 4, 1)
+GROUP, TOPIC = "group", CaseTopic("read", b"read" * 4, 1)
 BATCHES, PER_BATCH = 12, 5
 RECORDS = BATCHES * PER_BATCH
 LOCK_MS, DELIVERIES = 15_000, 3

@@ -141,7 +141,7 @@ def test_share_fetch_waits_while_its_topic_was_deleted_and_created_again(stage: 
     group, topic = group_of(stage), stage.topic("deleted")
     assigned(stage, group, "a", topic)
     assert not acquired(stage.send(fetch(group, "a", 0, topic, max_wait_ms=0)))
-    stage.gone(topic)
+    stage.delete_and_wait(topic)
     at_once = fetch(group, "a", 1, max_wait_ms=LONG_MS)
     assert stage.send(at_once).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     again = stage.topic("deleted")
@@ -163,7 +163,7 @@ def test_waiting_share_fetch_continues_when_its_topic_is_deleted(stage: Stage) -
     assert not acquired(stage.send(fetch(group, "a", 0, topic, max_wait_ms=0)))
     began = time.monotonic()
     stage.begin(fetch(group, "a", 1, max_wait_ms=600))
-    stage.gone(topic)
+    stage.delete_and_wait(topic)
     response = stage.end()
     assert (response.error_code, response.responses) == (ErrorCode.NONE, [])
     assert time.monotonic() - began >= 0.6

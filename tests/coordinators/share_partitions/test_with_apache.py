@@ -20,7 +20,7 @@ from kwire.codecs.messages.share_fetch import ShareFetchResponse
 from kwire.codecs.messages.share_group_describe import ShareGroupDescribeRequest
 from kwire.codecs.uuids import uuid_text
 from kwire.conformance.apache_kafka import ApacheKafka
-from kwire.conformance.wire.broker import Topic
+from kwire.conformance.wire.broker import CaseTopic
 from kwire.conformance.wire.cases.build import filled_topic
 from kwire.conformance.wire.cases.share_group import (
     ACCEPT,
@@ -59,7 +59,7 @@ def on(bootstrap: str) -> Iterator[Stage]:
     stage.finish()
 
 
-def acquired(stage: Stage, group: str, topic: Topic) -> list[tuple[int, int, int]]:
+def acquired(stage: Stage, group: str, topic: CaseTopic) -> list[tuple[int, int, int]]:
     """What a member that is new is given: first and last offset, the how manieth delivery."""
     response: ShareFetchResponse = stage.send(fetch(group, "m", 0, topic))
     assert response.error_code == ErrorCode.NONE
@@ -71,7 +71,7 @@ def acquired(stage: Stage, group: str, topic: Topic) -> list[tuple[int, int, int
     ]
 
 
-def say(stage: Stage, group: str, topic: Topic, *said: tuple[int, int, int]) -> None:
+def say(stage: Stage, group: str, topic: CaseTopic, *said: tuple[int, int, int]) -> None:
     """Of records, each in a request of its own: first and last offset, and what."""
     for epoch, (first, last, what) in enumerate(said, 1):
         told = stage.send(acknowledge(group, "m", epoch, topic, (first, last, [what])))
@@ -98,7 +98,7 @@ def known(stage: Stage, group: str) -> dict[str, Any]:
     }
 
 
-def read_in_part(stage: Stage) -> tuple[str, Topic]:
+def read_in_part(stage: Stage) -> tuple[str, CaseTopic]:
     """Of six records two are done with, two were given back, one was done with behind those."""
     group, topic = group_of(stage), filled_topic(stage)
     assigned(stage, group, "m", topic)

@@ -10,7 +10,7 @@ from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kwire.conformance.pytest_apache import ApacheKafkaNode
 from kwire.conformance.wire.broker import address_of
-from kwire.conformance.wire.peer import Peer, Reply
+from kwire.conformance.wire.peer import ClientConnection, Reply
 from tests.requests.handlers.node import Node
 
 
@@ -32,7 +32,7 @@ def finalized(reply: ApiVersionsResponse) -> dict[str, tuple[int, int]]:
 def test_features_match_apache_kafka_or_are_listed_as_absent(
     node: Node, apache_kafka: ApacheKafkaNode, version: int
 ) -> None:
-    peer = Peer(address_of(apache_kafka.bootstrap))
+    peer = ClientConnection(address_of(apache_kafka.bootstrap))
     peer.send(ApiKey.API_VERSIONS, version, ApiVersionsRequest("test", "1.0").encode(version))
     outcome = peer.receive()
     peer.close()

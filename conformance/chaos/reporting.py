@@ -1,4 +1,4 @@
-"""What a command line of chaos does with each round: run it, tell of it, keep what it left."""
+"""Runs one round for a command line: prints its line, and stores its files if it failed."""
 
 from __future__ import annotations
 
@@ -19,41 +19,41 @@ from kwire.testing import BrokerStartError
 
 BROKER_LOG = "broker.log"
 PREFIX: Final = "kwire-chaos-"
-"""Of temporary folders."""
+"""Prefix of the names of temporary folders."""
 
 
-class Outcome(StrEnum):
-    """What became of a round."""
+class RoundOutcome(StrEnum):
+    """The outcome of a round."""
 
     OK = "ok"
     VIOLATION = "violation"
     """A check failed, or a broker did not start."""
     HANG = "hang"
-    """A client did not end, so the round cannot be judged."""
+    """A client did not end, so the round has no result."""
     HARNESS_ERROR = "harness error"
-    """The round raised what it does not expect, or was killed."""
+    """The round raised an unexpected exception, or was killed."""
 
     @property
     def status(self) -> int:
-        """Of a process that runs one round; Python itself exits with 1 and 2."""
+        """The exit status of a process that runs one round; Python itself exits with 1 and 2."""
         return _STATUSES[self]
 
     @classmethod
-    def of_status(cls, status: int) -> Outcome:
-        known = {status: outcome for outcome, status in _STATUSES.items()}
-        return known.get(status, cls.HARNESS_ERROR)
+    def of_status(cls, status: int) -> RoundOutcome:
+        outcomes = {status: outcome for outcome, status in _STATUSES.items()}
+        return outcomes.get(status, cls.HARNESS_ERROR)
 
 
 _STATUSES: Final = {
-    Outcome.OK: 0,
-    Outcome.VIOLATION: 10,
-    Outcome.HANG: 11,
-    Outcome.HARNESS_ERROR: 12,
+    RoundOutcome.OK: 0,
+    RoundOutcome.VIOLATION: 10,
+    RoundOutcome.HANG: 11,
+    RoundOutcome.HARNESS_ERROR: 12,
 }
 
 
-class Verdict(Protocol):
-    """What a round has found; `notes` is what else is to be told of it, maybe nothing."""
+class RoundResult(Protocol):
+    """The result of a round; `notes` is further text for its line, and may be empty."""
 
     @property
     def operations(self) -> int: ...
@@ -68,28 +68,28 @@ class Verdict(Protocol):
 
 
 def end_in_order() -> None:
-    """Have SIGTERM end what was started, and unmount what was mounted."""
-    signal.signal(signal.SIGTERM, _ended)
+    """Let SIGTERM end this process in order, so that it ends its processes and unmounts disks."""
+    signal.signal(signal.SIGTERM, _raise_exit)
 
 
-def _ended(*_: object) -> NoReturn:
+def _raise_exit(*_: object) -> NoReturn:
     raise SystemExit(128 + signal.SIGTERM)
 
 
 def all_pass(seeds: range, passes: Callable[[int], bool]) -> bool:
-    """Whether the rounds of all seeds do, which the last line says."""
+    """Run the rounds of all seeds and print a summary; whether all passed."""
     failed = [seed for seed in seeds if not passes(seed)]
     click.echo(f"{len(seeds)} rounds, {len(failed)} with violations {failed or ''}")
     return not failed
 
 
-def passes(head: str, run: Callable[[Path], Verdict], kept: Path) -> bool:
-    """Whether a round passes; see `judged`."""
-    return judged(head, run, kept) is Outcome.OK
+def passes(head: str, run: Callable[[Path], RoundResult], kept: Path) -> bool:
+    """Run one round as `run_and_report` does; whether it passed."""
+    return run_and_report(head, run, kept) is RoundOutcome.OK
 
 
-def judged(head: str, run: Callable[[Path], Verdict], kept: Path) -> Outcome:
-    """Run one round, print its line, keep what it left if it failed."""
+def run_and_report(head: str, run: Callable[[Path], RoundResult], kept: Path) -> RoundOutcome:
+    """Run one round and print its line; a failed round's files are copied to `kept`."""
     click.echo(head, nl=False)
     with tempfile.TemporaryDirectory(prefix=PREFIX) as name:
         directory = Path(name)
@@ -98,27 +98,27 @@ def judged(head: str, run: Callable[[Path], Verdict], kept: Path) -> Outcome:
         except (SubjectFailed, BrokerStartError, ClientHangs) as failure:
             click.echo(f"  {type(failure).__name__}: {failure}")
             keep_files(directory, kept)
-            return Outcome.HANG if isinstance(failure, ClientHangs) else Outcome.VIOLATION
+            return RoundOutcome.HANG if isinstance(failure, ClientHangs) else RoundOutcome.VIOLATION
         except Exception:
             click.echo("  harness error")
             keep_files(directory, kept)
             raise
-        click.echo(_outcome(verdict))
+        click.echo(_summary(verdict))
         for violation in verdict.violations:
             click.echo(f"    {violation}")
         if verdict.violations:
             keep_files(directory, kept)
-        return Outcome.VIOLATION if verdict.violations else Outcome.OK
+        return RoundOutcome.VIOLATION if verdict.violations else RoundOutcome.OK
 
 
-def _outcome(verdict: Verdict) -> str:
+def _summary(verdict: RoundResult) -> str:
     result = f"{len(verdict.violations)} VIOLATIONS" if verdict.violations else "ok"
-    told = [f"{verdict.operations} operations", f"{verdict.not_ok} not ok", verdict.notes]
-    return f"  {', '.join(filter(None, told))}  {verdict.seconds:.1f} s  {result}"
+    parts = [f"{verdict.operations} operations", f"{verdict.not_ok} not ok", verdict.notes]
+    return f"  {', '.join(filter(None, parts))}  {verdict.seconds:.1f} s  {result}"
 
 
 def keep_files(directory: Path, target: Path) -> None:
-    """The history, and each broker's log; disks with the data are unmounted by now."""
+    """Copy the history and each broker's log; disks with the data are unmounted by now."""
     target.mkdir(parents=True, exist_ok=True)
     for history in directory.glob("*.jsonl"):
         shutil.copy(history, target / history.name)

@@ -1,4 +1,4 @@
-"""What a command line of chaos says of a round, and what it keeps of one that failed."""
+"""Tests the line that the command line prints for a round, and the files of a failed round."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from kwire.conformance.chaos.checks import Violation
+from kwire.conformance.chaos.reporting import all_pass, passes
 from kwire.conformance.chaos.rounds import HISTORY_FILE, ClientHangs
-from kwire.conformance.chaos.telling import all_pass, passes
 
 
 @dataclass(frozen=True)
-class Found:
+class FakeResult:
     operations: int = 7
     not_ok: int = 2
     seconds: float = 1.25
@@ -21,31 +21,29 @@ class Found:
     violations: list[Violation] = field(default_factory=list)
 
 
-def left_by_a_round(directory: Path) -> None:
+def write_round_files(directory: Path) -> None:
     (directory / HISTORY_FILE).write_text("history")
     (directory / "broker.log").write_text("of all")
     (directory / "broker-1").mkdir()
     (directory / "broker-1" / "broker.log").write_text("of one")
 
 
-def test_a_round_that_passes_leaves_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def run(directory: Path) -> Found:
-        left_by_a_round(directory)
-        return Found(notes="in sync")
+def test_passing_round_leaves_no_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def run(directory: Path) -> FakeResult:
+        write_round_files(directory)
+        return FakeResult(notes="in sync")
 
     assert passes("seed 1", run, tmp_path / "1")
     assert capsys.readouterr().out == "seed 1  7 operations, 2 not ok, in sync  1.2 s  ok\n"
     assert not (tmp_path / "1").exists()
 
 
-def test_a_round_with_a_violation_is_kept(
+def test_round_with_a_violation_stores_history_and_logs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def run(directory: Path) -> Found:
-        left_by_a_round(directory)
-        return Found(violations=[Violation("lost", "a record")])
+    def run(directory: Path) -> FakeResult:
+        write_round_files(directory)
+        return FakeResult(violations=[Violation("lost", "a record")])
 
     assert not passes("seed 1", run, tmp_path / "1")
     first, second, third = capsys.readouterr().out.splitlines()
@@ -56,17 +54,17 @@ def test_a_round_with_a_violation_is_kept(
     assert kept == {HISTORY_FILE: "history", "broker.log": "of all", "broker-1.log": "of one"}
 
 
-def test_a_round_that_cannot_be_judged_is_no_pass(
+def test_round_whose_clients_hang_does_not_pass(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def run(directory: Path) -> Found:
+    def run(directory: Path) -> FakeResult:
         raise ClientHangs("for ever")
 
     assert not passes("seed 1", run, tmp_path / "1")
     assert capsys.readouterr().out.startswith("seed 1  ClientHangs: for ever\n")
 
 
-def test_the_last_line_names_the_seeds_that_failed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_last_line_lists_the_seeds_of_failed_rounds(capsys: pytest.CaptureFixture[str]) -> None:
     assert not all_pass(range(4, 8), lambda seed: seed % 3 != 0)
     assert capsys.readouterr().out == "4 rounds, 1 with violations [6]\n"
     assert all_pass(range(4, 5), lambda _: True)
