@@ -19,7 +19,7 @@ from kwire.conformance.access.asking import (
     matrix,
 )
 from kwire.conformance.access.kept import MatrixRow, SceneAnswer
-from kwire.conformance.access.requests import asked, request_of
+from kwire.conformance.access.requests import request_of, requested_versions
 from kwire.conformance.access.senders import ADMIN, jaas
 from kwire.conformance.access.stage import AccessStage
 from kwire.conformance.apache_kafka import ApacheKafka, ZooKeeperBroker
@@ -125,7 +125,12 @@ def answers(plain: Address, sasl: Address) -> list[MatrixRow]:
     topic_id = create_topic(plain, sasl)
     create_token(plain, sasl)
     return list(
-        matrix(plain, sasl, asked(), lambda name, version: request_of(name, version, topic_id))
+        matrix(
+            plain,
+            sasl,
+            requested_versions(),
+            lambda name, version: request_of(name, version, topic_id),
+        )
     )
 
 
@@ -144,4 +149,4 @@ def scenes(plain: Address, sasl: Address) -> list[SceneAnswer]:
 def answers_to_brokers(plain: Address, sasl: Address) -> list[MatrixRow]:
     """The responses to requests that only the brokers of a cluster on ZooKeeper send."""
     create_acls(plain, sasl)
-    return list(matrix(plain, sasl, of_brokers.ASKED, of_brokers.request_of))
+    return list(matrix(plain, sasl, of_brokers.REQUESTED_VERSIONS, of_brokers.request_of))

@@ -12,7 +12,7 @@ from typing import Final
 from kwire.codecs.batches import Record, build
 from kwire.codecs.primitives import Message
 from kwire.conformance.access.asking import access_lines
-from kwire.conformance.access.requests import INDEX, Made, Messages
+from kwire.conformance.access.requests import INDEX, AnyRequest, MessageClasses
 from kwire.conformance.access.senders import DENY, GROUP, READER, TOPIC
 from kwire.conformance.access.stage import AccessStage, rule
 
@@ -28,42 +28,42 @@ class _Ids:
         self._ids = list(ids.values())
         self._hidden = [ids[HIDDEN], ids[UNKNOWN]]
 
-    def metadata(self, of: Messages) -> Made:
+    def metadata(self, of: MessageClasses) -> AnyRequest:
         topics = [of.MetadataRequestTopic(each, None) for each in self._ids]
         return of.MetadataRequest(topics, False, include_topic_authorized_operations=True)
 
-    def produce(self, of: Messages) -> Made:
+    def produce(self, of: MessageClasses) -> AnyRequest:
         data = of.PartitionProduceData(INDEX, build([Record(0, 0, None, b"x")]))
         topics = [of.TopicProduceData(topic_id=each, partition_data=[data]) for each in self._ids]
         return of.ProduceRequest(None, 1, 1000, topics)
 
-    def fetch(self, of: Messages) -> Made:
+    def fetch(self, of: MessageClasses) -> AnyRequest:
         partition = of.FetchPartition(0, partition_max_bytes=1000)
         topics = [of.FetchTopic(topic_id=each, partitions=[partition]) for each in self._ids]
         return of.FetchRequest(topics=topics)
 
-    def offset_commit(self, of: Messages) -> Made:
+    def offset_commit(self, of: MessageClasses) -> AnyRequest:
         partition = of.OffsetCommitRequestPartition(INDEX, 0, committed_metadata="")
         topics = [of.OffsetCommitRequestTopic("", each, [partition]) for each in self._ids]
         return of.OffsetCommitRequest("group", topics=topics)
 
-    def offset_fetch(self, of: Messages) -> Made:
+    def offset_fetch(self, of: MessageClasses) -> AnyRequest:
         topics = [of.OffsetFetchRequestTopics("", each, [0]) for each in self._ids]
         return of.OffsetFetchRequest(groups=[of.OffsetFetchRequestGroup("group", topics=topics)])
 
-    def delete_topics(self, of: Messages) -> Made:
+    def delete_topics(self, of: MessageClasses) -> AnyRequest:
         """Without the shown topic, which the sender may delete."""
         topics = [of.DeleteTopicState(None, each) for each in self._hidden]
         return of.DeleteTopicsRequest(topics, timeout_ms=10_000)
 
     def messages(self) -> Iterator[tuple[str, int, Message]]:
-        for name, versions in _ASKED.items():
-            of = Messages(name, b"")
+        for name, versions in _REQUESTED_VERSIONS.items():
+            of = MessageClasses(name, b"")
             for version in versions:
                 yield name, version, getattr(self, name)(of)
 
 
-_ASKED: Final = {
+_REQUESTED_VERSIONS: Final = {
     "metadata": (10, 12, 13),
     "produce": (13,),
     "fetch": (13, 16, 18),
@@ -101,6 +101,6 @@ def _deletions(
     cannot_see = rule(READER, TOPIC, HIDDEN, "DESCRIBE", permission=DENY)
     for given, rules in (("DESCRIBE of it", [see]), ("DELETE, not DESCRIBE", [delete, cannot_see])):
         stage.add_acls(*rules)
-        message = ids.delete_topics(Messages("delete_topics", b""))
+        message = ids.delete_topics(MessageClasses("delete_topics", b""))
         yield f"delete_topics v6 with {given}", access_lines(stage.ask(READER, message, 6), names)
         stage.remove_acls(*rules)

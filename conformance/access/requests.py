@@ -1,7 +1,7 @@
-"""One request of each API key, made so that it changes nothing where it is allowed.
+"""One request for each API key, which changes nothing where it is allowed.
 
-The module of an API key in kwire.conformance.wire.cases has it, as `access_request`: a function of
-the version and of the id of TOPIC, which the broker has chosen.
+The module of the API key in kwire.conformance.wire.cases builds it: `access_request` takes the
+version and the id that the broker has given TOPIC.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from kwire.codecs.primitives import Message
 from kwire.conformance.wire.cases import cases_module
 
 TOPIC: Final = "present"
-"""A topic with one partition, which exists."""
+"""An existing topic with one partition."""
 MISSING: Final = "missing"
 """A topic that does not exist."""
 INDEX: Final = 99
-"""A partition that no topic has, so that nothing is written and read."""
+"""A partition that no topic has, so that nothing is written or read."""
 GROUP, TRANSACTION = "group", "transaction"
 OWNER: Final = "admin"
-"""The owner of a delegation token, which exists."""
+"""The owner of an existing delegation token."""
 
 
-class Messages:
-    """The classes of one API key's module: `Messages("produce", topic_id).ProduceRequest`.
+class MessageClasses:
+    """The classes of one API key's module: `MessageClasses("produce", topic_id).ProduceRequest`.
 
-    `topic_id` is that of TOPIC, which the broker has chosen.
+    `topic_id` is the id that the broker has given TOPIC.
     """
 
     def __init__(self, name: str, topic_id: bytes) -> None:
@@ -42,19 +42,19 @@ class Messages:
         return getattr(self._module, name)
 
 
-Made: TypeAlias = Any
+AnyRequest: TypeAlias = Any
 """A request, of a class that is looked up by its name."""
-Make = Callable[[Messages, int], Made]
+BuildRequest = Callable[[MessageClasses, int], AnyRequest]
 
 UNSTABLE: Final = {ApiKey.INIT_PRODUCER_ID: 6}
-"""Versions that are in the schema, but that Apache Kafka 4.3 does not serve yet."""
+"""Versions in the schema that Apache Kafka 4.3 does not serve yet."""
 LAST: Final = (ApiKey.STREAMS_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_DESCRIBE)
-"""Sent after all others: the heartbeat makes GROUP a streams group, where it is allowed."""
+"""Sent after all others, since an allowed heartbeat turns GROUP into a streams group."""
 
 
 @cache
-def asked() -> dict[str, range]:
-    """The versions of each API key with an access request, by its name in small letters.
+def requested_versions() -> dict[str, range]:
+    """Return the versions to request of each API key with an access request, by its lowercase name.
 
     They are in the order in which the requests are sent.
     """

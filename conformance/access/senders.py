@@ -40,7 +40,7 @@ MIXED, READER, WITNESS = "mixed", "reader", "witness"
 
 
 @dataclass(frozen=True, slots=True)
-class Right:
+class UserRight:
     resource_type: int
     operation: str
 
@@ -56,7 +56,7 @@ class Right:
         )
 
 
-RIGHTS = tuple(Right(kind, name) for kind, operations in ON.items() for name in operations)
+RIGHTS = tuple(UserRight(kind, name) for kind, operations in ON.items() for name in operations)
 SENDERS = (ANONYMOUS, NOBODY, *(right.user for right in RIGHTS), ADMIN)
 """Names of users; the empty name is a client of the listener without SASL."""
 

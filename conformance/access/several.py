@@ -18,7 +18,7 @@ from kwire.codecs.messages.offset_commit import (
 )
 from kwire.codecs.primitives import Message
 from kwire.conformance.access.asking import access_lines
-from kwire.conformance.access.requests import INDEX, Made, Make, Messages
+from kwire.conformance.access.requests import INDEX, AnyRequest, BuildRequest, MessageClasses
 from kwire.conformance.access.senders import (
     DENY,
     GROUP,
@@ -37,53 +37,53 @@ _TOPIC, _BROKER, _GROUP = 2, 4, 32
 _COMMITTED_VERSION, _PRODUCER_ID_VERSION = 8, 4
 
 
-def _produce(of: Messages, version: int) -> Made:
+def _produce(of: MessageClasses, version: int) -> AnyRequest:
     data = of.PartitionProduceData(INDEX, build([Record(0, 0, None, b"x")]))
     topics = [of.TopicProduceData(name, partition_data=[data]) for name in NAMES]
     return of.ProduceRequest(None, 1, 1000, topics)
 
 
-def _fetch(of: Messages, version: int) -> Made:
+def _fetch(of: MessageClasses, version: int) -> AnyRequest:
     partition = of.FetchPartition(0, partition_max_bytes=1000)
     return of.FetchRequest(topics=[of.FetchTopic(name, partitions=[partition]) for name in NAMES])
 
 
-def _fetch_of_a_replica(of: Messages, version: int) -> Made:
+def _fetch_of_a_replica(of: MessageClasses, version: int) -> AnyRequest:
     request = _fetch(of, version)
     request.replica_id = 1
     return request
 
 
-def _list_offsets(of: Messages, version: int) -> Made:
+def _list_offsets(of: MessageClasses, version: int) -> AnyRequest:
     partition = of.ListOffsetsPartition(0, timestamp=-1)
     return of.ListOffsetsRequest(-1, 0, [of.ListOffsetsTopic(name, [partition]) for name in NAMES])
 
 
-def _metadata(of: Messages, version: int) -> Made:
+def _metadata(of: MessageClasses, version: int) -> AnyRequest:
     request = of.MetadataRequest([of.MetadataRequestTopic(name=name) for name in NAMES])
     request.allow_auto_topic_creation = version < 4
     request.include_topic_authorized_operations = version >= 8
     return request
 
 
-def _metadata_of_all(of: Messages, version: int) -> Made:
+def _metadata_of_all(of: MessageClasses, version: int) -> AnyRequest:
     request = of.MetadataRequest([] if version == 0 else None)
     request.allow_auto_topic_creation = version < 4
     return request
 
 
-def _offset_commit(of: Messages, version: int) -> Made:
+def _offset_commit(of: MessageClasses, version: int) -> AnyRequest:
     partition = of.OffsetCommitRequestPartition(INDEX, 0, committed_metadata="")
     topics = [of.OffsetCommitRequestTopic(name, partitions=[partition]) for name in NAMES]
     return of.OffsetCommitRequest("open", topics=topics)
 
 
-def _offset_fetch(of: Messages, version: int) -> Made:
+def _offset_fetch(of: MessageClasses, version: int) -> AnyRequest:
     topics = [of.OffsetFetchRequestTopic(name, [0]) for name in NAMES]
     return of.OffsetFetchRequest("open", topics)
 
 
-def _offset_fetch_of_all(of: Messages, version: int) -> Made:
+def _offset_fetch_of_all(of: MessageClasses, version: int) -> AnyRequest:
     if version < 8:
         return of.OffsetFetchRequest("open", None)
     return of.OffsetFetchRequest(
@@ -91,58 +91,58 @@ def _offset_fetch_of_all(of: Messages, version: int) -> Made:
     )
 
 
-def _offset_fetch_of_groups(of: Messages, version: int) -> Made:
+def _offset_fetch_of_groups(of: MessageClasses, version: int) -> AnyRequest:
     topics = [of.OffsetFetchRequestTopics(name, partition_indexes=[0]) for name in NAMES]
     return of.OffsetFetchRequest(
         groups=[of.OffsetFetchRequestGroup(name, topics=topics) for name in NAMES]
     )
 
 
-def _create_topics(of: Messages, version: int) -> Made:
+def _create_topics(of: MessageClasses, version: int) -> AnyRequest:
     return of.CreateTopicsRequest([of.CreatableTopic(name, 1, 1) for name in NAMES], 10_000, True)
 
 
-def _delete_topics(of: Messages, version: int) -> Made:
+def _delete_topics(of: MessageClasses, version: int) -> AnyRequest:
     if version < 6:
         return of.DeleteTopicsRequest(topic_names=list(NEW), timeout_ms=10_000)
     return of.DeleteTopicsRequest([of.DeleteTopicState(name) for name in NEW], timeout_ms=10_000)
 
 
-def _delete_records(of: Messages, version: int) -> Made:
+def _delete_records(of: MessageClasses, version: int) -> AnyRequest:
     partition = of.DeleteRecordsPartition(INDEX, 0)
     topics = [of.DeleteRecordsTopic(name, [partition]) for name in NAMES]
     return of.DeleteRecordsRequest(topics, 1000)
 
 
-def _create_partitions(of: Messages, version: int) -> Made:
+def _create_partitions(of: MessageClasses, version: int) -> AnyRequest:
     wanted = [of.CreatePartitionsTopic(name, 1, None) for name in NAMES]
     return of.CreatePartitionsRequest(wanted, 10_000, True)
 
 
-def _offset_for_leader_epoch(of: Messages, version: int) -> Made:
+def _offset_for_leader_epoch(of: MessageClasses, version: int) -> AnyRequest:
     partition = of.OffsetForLeaderPartition(0, -1, 0)
     topics = [of.OffsetForLeaderTopic(name, [partition]) for name in NAMES]
     return of.OffsetForLeaderEpochRequest(-1, topics)
 
 
-def _add_partitions(of: Messages, version: int) -> Made:
+def _add_partitions(of: MessageClasses, version: int) -> AnyRequest:
     topics = [of.AddPartitionsToTxnTopic(name, [INDEX]) for name in NAMES]
     return of.AddPartitionsToTxnRequest([], "open", 1, 0, topics)
 
 
-def _txn_offset_commit(of: Messages, version: int) -> Made:
+def _txn_offset_commit(of: MessageClasses, version: int) -> AnyRequest:
     partition = of.TxnOffsetCommitRequestPartition(INDEX, 0, committed_metadata="")
     topics = [of.TxnOffsetCommitRequestTopic(name, [partition]) for name in NAMES]
     return of.TxnOffsetCommitRequest("open", "open", 1, 0, topics=topics)
 
 
-def _offset_delete(of: Messages, version: int) -> Made:
+def _offset_delete(of: MessageClasses, version: int) -> AnyRequest:
     partition = of.OffsetDeleteRequestPartition(INDEX)
     topics = [of.OffsetDeleteRequestTopic(name, [partition]) for name in NAMES]
     return of.OffsetDeleteRequest("open", topics)
 
 
-def _describe_configs(of: Messages, version: int) -> Made:
+def _describe_configs(of: MessageClasses, version: int) -> AnyRequest:
     kinds = [(kind, name) for kind in (_TOPIC, _GROUP) for name in NAMES]
     return of.DescribeConfigsRequest(
         [
@@ -152,18 +152,18 @@ def _describe_configs(of: Messages, version: int) -> Made:
     )
 
 
-def _alter_configs(of: Messages, version: int) -> Made:
+def _alter_configs(of: MessageClasses, version: int) -> AnyRequest:
     kinds = [(kind, name) for kind in (_TOPIC, _GROUP) for name in NEW]
     wanted = [of.AlterConfigsResource(kind, name, []) for kind, name in (*kinds, (_BROKER, "1"))]
     kind = getattr(of, of.name.title().replace("_", "") + "Request")
     return kind(wanted, True)
 
 
-def _describe_producers(of: Messages, version: int) -> Made:
+def _describe_producers(of: MessageClasses, version: int) -> AnyRequest:
     return of.DescribeProducersRequest([of.TopicRequest(name, [0]) for name in NAMES])
 
 
-REQUESTS: Final[dict[str, tuple[Make, int, int]]] = {
+REQUESTS: Final[dict[str, tuple[BuildRequest, int, int]]] = {
     "produce": (_produce, 3, 12),
     "fetch": (_fetch, 4, 12),
     "fetch: of a replica": (_fetch_of_a_replica, 4, 12),
@@ -243,7 +243,7 @@ def prepare(stage: AccessStage) -> None:
 
 def requests() -> Iterator[tuple[str, int, Message]]:
     for title, (make, first, last) in REQUESTS.items():
-        of = Messages(title.partition(":")[0], b"")
+        of = MessageClasses(title.partition(":")[0], b"")
         for version in range(first, last + 1):
             yield title, version, make(of, version)
 

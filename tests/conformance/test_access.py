@@ -17,7 +17,7 @@ from kwire.conformance.access.brokers import (
     scenes,
 )
 from kwire.conformance.access.kept import text_of, text_of_scenes
-from kwire.conformance.access.requests import asked
+from kwire.conformance.access.requests import requested_versions
 from kwire.requests.routes import CLUSTER_ROUTES, ROUTES, guard_of
 from kwire.testing import ZooKeeperProcess
 
@@ -33,7 +33,9 @@ def test_every_route_has_an_access_request_for_each_version() -> None:
         name = route.api_key.name.lower()
         if name not in BEFORE_AUTHENTICATION:
             served = range(route.min_version, route.max_version + 1)
-            assert set(served) <= set(asked().get(name, ())), f"{name} has no access_request"
+            assert set(served) <= set(requested_versions().get(name, ())), (
+                f"{name} has no access_request"
+            )
 
 
 def test_broker_requests_cover_every_served_version() -> None:
@@ -41,7 +43,7 @@ def test_broker_requests_cover_every_served_version() -> None:
         route.api_key.name.lower(): range(route.min_version, route.max_version + 1)
         for route in CLUSTER_ROUTES
     }
-    assert served == of_brokers.ASKED
+    assert served == of_brokers.REQUESTED_VERSIONS
 
 
 def test_routes_without_a_required_right_are_the_listed_ones() -> None:

@@ -29,7 +29,7 @@ from kwire.conformance.behaviour.scenarios.offsets_topic import OFFSETS_TOPIC, j
 from kwire.conformance.behaviour.stage import ScenarioStage
 from kwire.conformance.wire.broker import CaseTopic
 from kwire.conformance.wire.cases.build import batch, commit, fetch, fill
-from kwire.conformance.wire.cases.txn import Producer, completed, ended, initialized
+from kwire.conformance.wire.cases.txn import CaseProducer, completed, ended, initialized
 from kwire.conformance.wire.cases.txn_data import (
     add_group,
     marker,
@@ -296,7 +296,7 @@ def written_by_transactions(stage: ScenarioStage) -> None:
         stage.note("expires, topic id", [offset.expire_timestamp, offset.topic_id.hex()])
 
 
-def _of_producer(data: bytes, producer: Producer) -> Iterator[tuple[str, bytes, bytes]]:
+def _of_producer(data: bytes, producer: CaseProducer) -> Iterator[tuple[str, bytes, bytes]]:
     """Kind, key and value of each record of the producer."""
     for position, header in iter_batches(data):
         if header.producer_id != producer.producer_id:

@@ -1,7 +1,7 @@
-"""The cases, a module for each API key.
+"""The cases, with a module for each API key.
 
-Such a module has the cases as `case`.  Its function `access_request`, if any, makes the request
-that kwire.conformance.access sends as senders with different rights.
+A module has its cases as `case`.  Its function `access_request`, if any, builds the request that
+kwire.conformance.access sends as users with different rights.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from kwire.conformance.wire.cases.every_key import cases_of
 
 
 def all_cases() -> Iterator[Case]:
-    """What every key has, then what each has of its own."""
+    """Yield the cases that every key has, then those of each key's module."""
     for key in ApiKey:
         yield from cases_of(key)
         yield from own_cases(key)
 
 
 def own_cases(key: ApiKey) -> Iterator[Case]:
-    """The cases of the module of that key's name, if there is one."""
+    """Yield the cases of the key's module, if there is one."""
     module = cases_module(key)
     if module is not None:
         cases: Cases = module.case
@@ -32,7 +32,7 @@ def own_cases(key: ApiKey) -> Iterator[Case]:
 
 
 def cases_module(key: ApiKey) -> ModuleType | None:
-    """The module of that key's name, or None if the key has no cases of its own."""
+    """Return the module with the key's name, or None if the key has no cases of its own."""
     name = key.name.lower()
     if not Path(__file__).with_name(f"{name}.py").exists():
         return None

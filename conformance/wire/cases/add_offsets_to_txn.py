@@ -1,4 +1,4 @@
-"""AddOffsetsToTxn: groups, and who may not add their offsets."""
+"""Cases of AddOffsetsToTxn: group ids, and producers that may not add offsets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from kwire.codecs.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kwire.codecs.messages.describe_transactions import DescribeTransactionsRequest
 from kwire.conformance.access.requests import GROUP, TRANSACTION
 from kwire.conformance.wire.case import Cases
-from kwire.conformance.wire.cases.txn import Producer, begun, ended, initialized
+from kwire.conformance.wire.cases.txn import CaseProducer, begun, ended, initialized
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.ADD_OFFSETS_TO_TXN)
@@ -17,7 +17,7 @@ def access_request(version: int, topic_id: bytes) -> AddOffsetsToTxnRequest:
     return AddOffsetsToTxnRequest(TRANSACTION, 1, 0, GROUP)
 
 
-def ask(producer: Producer, group_id: str) -> AddOffsetsToTxnRequest:
+def ask(producer: CaseProducer, group_id: str) -> AddOffsetsToTxnRequest:
     return AddOffsetsToTxnRequest(
         producer.transactional_id, producer.producer_id, producer.epoch, group_id
     )

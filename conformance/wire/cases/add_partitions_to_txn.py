@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn: of clients (v0-3), of brokers (v4-5), and what cannot be added."""
+"""Cases of AddPartitionsToTxn: clients (v0-3), brokers (v4-5), and partitions that it refuses."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def several(stage: Stage) -> None:
 def verification(stage: Stage) -> None:
     topic, other = stage.topic(partitions=2), stage.topic("other")
     producer = begun(stage, "txn", topic)
-    for asked in (
+    for transaction in (
         of_broker(producer, {topic.name: [0, 1], other.name: [0]}, verify_only=True),
         of_broker(producer, {topic.name: [0, 9]}, verify_only=True),
         of_broker(producer, {stage.name("no-such-topic"): [0]}, verify_only=True),
@@ -142,17 +142,17 @@ def verification(stage: Stage) -> None:
         of_broker(producer.named(stage.name("nobody")), {topic.name: [0]}, verify_only=True),
         of_broker(producer.named(""), {topic.name: [0]}, verify_only=True),
     ):
-        stage.send(AddPartitionsToTxnRequest([asked]))
+        stage.send(AddPartitionsToTxnRequest([transaction]))
     ended(stage, producer)
-    asked = of_broker(producer, {topic.name: [0]}, verify_only=True)
-    stage.send(AddPartitionsToTxnRequest([asked]))
+    transaction = of_broker(producer, {topic.name: [0]}, verify_only=True)
+    stage.send(AddPartitionsToTxnRequest([transaction]))
 
 
 @case("adding as a broker", since=BROKERS)
 def as_broker(stage: Stage) -> None:
     topic = stage.topic(partitions=2)
     producer = initialized(stage)
-    for asked in (
+    for transaction in (
         of_broker(producer.named(""), {topic.name: [0]}),
         of_broker(producer, {topic.name: [0, 7]}),
         of_broker(producer, {}),
@@ -161,10 +161,10 @@ def as_broker(stage: Stage) -> None:
         of_broker(producer, {topic.name: [0]}),
         of_broker(producer, {topic.name: [0, 1]}),
     ):
-        stage.send(AddPartitionsToTxnRequest([asked]))
+        stage.send(AddPartitionsToTxnRequest([transaction]))
     stage.send(DescribeTransactionsRequest([producer.transactional_id]))
     stage.send(end(producer, commit=True), 5)
     completed(stage, producer)
     for epoch in (0, 1, 2):
-        asked = of_broker(producer.other(epoch=epoch), {topic.name: [0]})
-        stage.send(AddPartitionsToTxnRequest([asked]))
+        transaction = of_broker(producer.other(epoch=epoch), {topic.name: [0]})
+        stage.send(AddPartitionsToTxnRequest([transaction]))

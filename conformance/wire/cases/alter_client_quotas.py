@@ -1,4 +1,4 @@
-"""AlterClientQuotas: what may be set on whom."""
+"""Cases of AlterClientQuotas: entities and the quotas that they can have."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ Entity = dict[str, str | None]
 
 
 def entry(entity: Entity, *ops: tuple[str, float | None]) -> RequestEntryData:
-    """What to set on an entity; None removes."""
-    wanted = [OpData(key, value or 0.0, value is None) for key, value in ops]
-    return RequestEntryData([EntityData(*each) for each in entity.items()], wanted)
+    """Set quotas of one entity; None removes a quota."""
+    operations = [OpData(key, value or 0.0, value is None) for key, value in ops]
+    return RequestEntryData([EntityData(*each) for each in entity.items()], operations)
 
 
 def alter(*entries: RequestEntryData, validate_only: bool = False) -> AlterClientQuotasRequest:
@@ -36,7 +36,7 @@ def alter(*entries: RequestEntryData, validate_only: bool = False) -> AlterClien
 
 
 def _of(entity: Entity, *ops: tuple[str, float | None]) -> MakeRequest:
-    """A request that is only validated: what it asks for is nobody's of the case."""
+    """Make a request that is only validated, as its entity does not belong to the case alone."""
     return lambda stage: alter(entry(entity, *ops), validate_only=True)
 
 

@@ -1,4 +1,4 @@
-"""AlterConfigs: all settings of a resource replaced."""
+"""Cases of AlterConfigs: replacing all settings of a resource."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def access_request(version: int, topic_id: bytes) -> AlterConfigsRequest:
 def alter(
     kind: int, name: str, *configs: tuple[str, str | None], validate_only: bool = False
 ) -> AlterConfigsRequest:
-    """One resource's settings."""
-    wanted = [AlterableConfig(key, value) for key, value in configs]
-    return AlterConfigsRequest([AlterConfigsResource(kind, name, wanted)], validate_only)
+    """Set all settings of one resource."""
+    settings = [AlterableConfig(key, value) for key, value in configs]
+    return AlterConfigsRequest([AlterConfigsResource(kind, name, settings)], validate_only)
 
 
 @case("a topic's settings are replaced")

@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments: what one broker can be asked for, and what it has to refuse."""
+"""Cases of AlterPartitionReassignments on one broker: valid and refused reassignments."""
 
 from __future__ import annotations
 
@@ -20,29 +20,31 @@ case = Cases(ApiKey.ALTER_PARTITION_REASSIGNMENTS)
 
 
 def access_request(version: int, topic_id: bytes) -> AlterPartitionReassignmentsRequest:
-    wanted = ReassignableTopic(MISSING, [ReassignablePartition(0, None)])
-    return AlterPartitionReassignmentsRequest(10_000, topics=[wanted])
+    topic = ReassignableTopic(MISSING, [ReassignablePartition(0, None)])
+    return AlterPartitionReassignmentsRequest(10_000, topics=[topic])
 
 
-Wanted = tuple[int, Sequence[int] | None]
-"""A partition, and its replicas; None ends what is under way."""
+Reassignment = tuple[int, Sequence[int] | None]
+"""A partition and its replicas; None cancels its reassignment."""
 
 
 def reassign(
-    *topics: tuple[str, Sequence[Wanted]], timeout_ms: int = 30_000, keeps_factor: bool = False
+    *topics: tuple[str, Sequence[Reassignment]],
+    timeout_ms: int = 30_000,
+    keeps_factor: bool = False,
 ) -> AlterPartitionReassignmentsRequest:
-    """`keeps_factor`: the number of replicas must stay (v1, KIP-860)."""
-    asked = [
+    """With `keeps_factor` the number of replicas must stay the same (v1, KIP-860)."""
+    reassignable = [
         ReassignableTopic(
             name,
             [
                 ReassignablePartition(index, None if replicas is None else list(replicas))
-                for index, replicas in wanted
+                for index, replicas in reassignments
             ],
         )
-        for name, wanted in topics
+        for name, reassignments in topics
     ]
-    return AlterPartitionReassignmentsRequest(timeout_ms, not keeps_factor, asked)
+    return AlterPartitionReassignmentsRequest(timeout_ms, not keeps_factor, reassignable)
 
 
 @case("to where it is")

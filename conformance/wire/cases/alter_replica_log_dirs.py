@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs: to where the partition is, to nowhere, and what is not there."""
+"""Cases of AlterReplicaLogDirs: the current directory, others, and unknown partitions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NOWHERE = "/no/such/directory"
 
 
 def here(stage: Stage) -> str:
-    """The broker's only log directory."""
+    """Return the broker's only log directory."""
     path: str = stage.ask(DescribeLogDirsRequest([])).results[0].log_dir
     return path
 

@@ -1,4 +1,4 @@
-"""AlterShareGroupOffsets: have a share group read from elsewhere."""
+"""Cases of AlterShareGroupOffsets: moving the start offsets of a share group."""
 
 from __future__ import annotations
 

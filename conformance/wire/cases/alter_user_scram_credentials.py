@@ -1,4 +1,4 @@
-"""AlterUserScramCredentials: set, changed, removed, and what is refused."""
+"""Cases of AlterUserScramCredentials: creating, changing and removing them, and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ApiVersions: what is served, and what newer clients are told."""
+"""Cases of ApiVersions: the supported versions, and the answer to a newer client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests and records that the cases of several keys need."""
+"""Requests and records that the cases of several API keys share."""
 
 from __future__ import annotations
 
@@ -34,25 +34,25 @@ BIG = 1 << 20
 TIMEOUT_MS = 5_000
 
 ANY, TOPIC, LITERAL, READ, ALLOW = 1, 2, 3, 3, 3
-"""Codes in requests about ACLs: any of any kind, then a resource type, a pattern type, an operation
-and a permission."""
+"""Codes in requests about ACLs: any value, a resource type, a pattern type, an operation and a
+permission."""
 
 
 def batch(stage: Stage, *values: bytes | None, **options: Any) -> bytearray:  # noqa: ANN401 - build's
-    """Records a millisecond apart, from a second before the run on; `keyed` gives them keys."""
+    """Build records a millisecond apart, from a second before the run; `keyed` gives them keys."""
     keyed = options.pop("keyed", False)
     first_ms = options.pop("first_ms", stage.now_ms - 1000)
-    found = [
+    records = [
         Record(i, first_ms + i, b"key-%d" % i if keyed else None, value)
         for i, value in enumerate(values)
     ]
-    return build(found, **options)
+    return build(records, **options)
 
 
 def produce(
     topic: CaseTopic, records: Records | None, *, partition: int = 0, acks: int = 1, **options: str
 ) -> ProduceRequest:
-    """One batch, or whatever the bytes are, to one partition; by name and by id."""
+    """Send one batch, or any other bytes, to one partition, named by both name and id."""
     data = [PartitionProduceData(partition, records)]
     return ProduceRequest(
         acks=acks,
@@ -73,7 +73,7 @@ def fetch(
     min_bytes: int = 0,
     **of_request: Any,  # noqa: ANN401 - any fields
 ) -> FetchRequest:
-    """What one partition has from `offset` on."""
+    """Fetch one partition from `offset`."""
     place = FetchPartition(
         partition=partition, fetch_offset=offset, partition_max_bytes=partition_max_bytes
     )
@@ -87,7 +87,7 @@ def fetch(
 
 
 def fill(stage: Stage, topic: CaseTopic, *batches: Records, partition: int = 0) -> None:
-    """Set-up: append batches one after the other."""
+    """Set-up: append one batch after another."""
     for records in batches:
         reply = stage.ask(produce(topic, records, partition=partition))
         code = reply.responses[0].partition_responses[0].error_code
@@ -96,7 +96,7 @@ def fill(stage: Stage, topic: CaseTopic, *batches: Records, partition: int = 0) 
 
 
 def filled_topic(stage: Stage) -> CaseTopic:
-    """A shared topic: partition 0 holds 3 batches of 2, 3 and 1 records, partition 1 nothing."""
+    """Return a shared topic: partition 0 has 2, 3 and 1 records in 3 batches, partition 1 none."""
 
     def add(topic: CaseTopic) -> None:
         fill(
@@ -111,7 +111,7 @@ def filled_topic(stage: Stage) -> CaseTopic:
 
 
 def append_time_topic(stage: Stage) -> CaseTopic:
-    """A topic of the case's own that takes the broker's time."""
+    """Create a topic for this case whose timestamps are set by the broker."""
     return stage.topic(configs={"message.timestamp.type": "LogAppendTime"})
 
 
@@ -119,12 +119,12 @@ UNKNOWN_TOPIC_PARTITIONS = 1
 
 
 def unknown_topic(stage: Stage) -> CaseTopic:
-    """A topic that does not exist."""
+    """Return a topic that does not exist."""
     return CaseTopic(stage.name("no-such-topic"), UNKNOWN_ID, UNKNOWN_TOPIC_PARTITIONS)
 
 
 def no_topic() -> CaseTopic:
-    """A topic without a name and an id."""
+    """Return a topic without name and id."""
     return CaseTopic("", ZERO_UUID, 1)
 
 
@@ -141,7 +141,7 @@ def join(
     session_ms: int = 30_000,
     rebalance_ms: int = 5_000,
 ) -> JoinGroupRequest:
-    """A member's wish to join."""
+    """Build a JoinGroup request."""
     return JoinGroupRequest(
         group_id=group_id,
         session_timeout_ms=session_ms,
@@ -160,7 +160,7 @@ def sync(
     data: bytes = b"mine",
     **more: Any,  # noqa: ANN401 - any fields
 ) -> SyncGroupRequest:
-    """The leader's assignment: all to itself."""
+    """Build the leader's SyncGroup request, which assigns everything to the leader."""
     assignments = [SyncGroupRequestAssignment(member_id, data)]
     return SyncGroupRequest(
         group_id=group_id,
@@ -172,8 +172,8 @@ def sync(
 
 
 def joined(stage: Stage, group_id: str, **options: Any) -> JoinGroupResponse:  # noqa: ANN401 - join's
-    """Set-up: the group's only member, in a completed join (the group awaits its sync)."""
-    version = 4  # the last one in which a member has no instance id; asks for the id first
+    """Set-up: the group's only member has joined; the group waits for its SyncGroup."""
+    version = 4  # the last version without instance ids; it requires a member id
     if options.get("instance"):
         version = 5
     member_id = ""
@@ -186,7 +186,7 @@ def joined(stage: Stage, group_id: str, **options: Any) -> JoinGroupResponse:  #
 
 
 def stable(stage: Stage, group_id: str, **options: Any) -> JoinGroupResponse:  # noqa: ANN401 - join's
-    """Set-up: a stable group of one member."""
+    """Set-up: a stable group with one member."""
     member = joined(stage, group_id, **options)
     reply = stage.ask(sync(group_id, member.member_id, member.generation_id), 3)
     if reply.error_code:
@@ -195,23 +195,23 @@ def stable(stage: Stage, group_id: str, **options: Any) -> JoinGroupResponse:  #
 
 
 def rebalancing(stage: Stage, group_id: str, on: str) -> JoinGroupResponse:
-    """Set-up: a stable group whose member is to join again, because a second one waits to.
+    """Set-up: a stable group whose member must rejoin, because a second one is joining.
 
-    The second one's join has been begun on connection `on`; returns the first member.
+    The second member's join is pending on connection `on`.  Returns the first member.
     """
     member = stable(stage, group_id)
     second: JoinGroupResponse = stage.ask(join(group_id), 4)
     stage.begin(join(group_id, second.member_id), 4, on=on)
     while stage.ask(DescribeGroupsRequest([group_id])).groups[0].group_state == "Stable":
-        pass  # each look is a round trip to the broker
+        pass  # each iteration is one request to the broker
     return member
 
 
 def emptied(stage: Stage, group_id: str) -> JoinGroupResponse:
     """Set-up: a group whose only member has left."""
     member = stable(stage, group_id)
-    gone = [MemberIdentity(member.member_id)]
-    stage.ask(LeaveGroupRequest(group_id=group_id, members=gone))
+    leaving = [MemberIdentity(member.member_id)]
+    stage.ask(LeaveGroupRequest(group_id=group_id, members=leaving))
     return member
 
 
@@ -227,7 +227,7 @@ def commit(
     leader_epoch: int = -1,
     **more: Any,  # noqa: ANN401 - any fields
 ) -> OffsetCommitRequest:
-    """One partition's offset."""
+    """Commit the offset of one partition."""
     place = OffsetCommitRequestPartition(partition, offset, leader_epoch, metadata)
     return OffsetCommitRequest(
         group_id=group_id,

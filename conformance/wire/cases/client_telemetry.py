@@ -1,4 +1,4 @@
-"""What cases on client telemetry share: subscriptions and clients."""
+"""Subscriptions and clients that the cases on client telemetry share."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ SETTINGS = ("interval.ms", "match", "metrics")
 
 @contextlib.contextmanager
 def subscription(stage: Stage, **settings: str) -> Iterator[None]:
-    """One that is there meanwhile; `interval_ms` is interval.ms."""
+    """Create a subscription for the time of the block; `interval_ms` sets interval.ms."""
     name = stage.name("subscription")
-    given = {key.replace("_", "."): value for key, value in settings.items()}
-    stage.ask(alter(CLIENT_METRICS, name, *((key, SET, text) for key, text in given.items())))
+    configs = {key.replace("_", "."): value for key, value in settings.items()}
+    stage.ask(alter(CLIENT_METRICS, name, *((key, SET, text) for key, text in configs.items())))
     stage.await_cluster_changes()
     try:
         yield
@@ -33,23 +33,23 @@ def subscription(stage: Stage, **settings: str) -> Iterator[None]:
 
 
 def unsubscribe(stage: Stage, name: str) -> None:
-    """Set-up: end a subscription."""
+    """Set-up: delete a subscription."""
     stage.ask(alter(CLIENT_METRICS, name, *((key, DELETE, None) for key in SETTINGS)))
     stage.await_cluster_changes()
 
 
 def instance_id(stage: Stage, number: int = 0) -> bytes:
-    """A client of this case's own."""
+    """Return a client instance id that only this case uses."""
     return md5(f"{stage.prefix} {number}".encode(), usedforsecurity=False).digest()
 
 
 def introduce(stage: Stage, software: str) -> None:
-    """Set-up: the client of the main connection says what it is."""
+    """Set-up: the client of the main connection sends its software name."""
     stage.send(ApiVersionsRequest(software, "1.0"), 3)
 
 
-def asked(stage: Stage, client: bytes) -> GetTelemetrySubscriptionsResponse:
-    """What this client is asked for; compared like all that is sent."""
+def get_subscription(stage: Stage, client: bytes) -> GetTelemetrySubscriptionsResponse:
+    """Request this client's subscription; the response is compared like those of the case."""
     reply: GetTelemetrySubscriptionsResponse = stage.send(GetTelemetrySubscriptionsRequest(client))
     return reply
 

@@ -1,4 +1,4 @@
-"""What cases about groups of KIP-848 share."""
+"""Requests and groups that the cases on consumer groups (KIP-848) share."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PATTERN_TIMEOUT_S = 120
 
 
 def group_of(stage: Stage, suffix: str = "g") -> str:
-    """A group whose target is computed at once, however soon after the last time."""
+    """Return a group that computes its target assignment without a minimum interval."""
     return _configured(stage, [suffix])[suffix]
 
 
@@ -43,7 +43,7 @@ def heartbeat(
     *owned: TopicPartitions,
     **fields: Any,  # noqa: ANN401 - its
 ) -> ConsumerGroupHeartbeatRequest:
-    """One that says what the member owns, and nothing else unless `fields` do."""
+    """Build a heartbeat with the member's owned partitions, and with `fields` if given."""
     return ConsumerGroupHeartbeatRequest(
         group, member, epoch, **{"topic_partitions": list(owned), **fields}
     )
@@ -69,7 +69,7 @@ def owning(topic: CaseTopic, *partitions: int) -> TopicPartitions:
 
 
 def handing_over(stage: Stage, group: str, topic: CaseTopic) -> None:
-    """Of three partitions the first member has all, and is to give one to the second."""
+    """The first member has all three partitions and must revoke one for the second."""
     stage.ask(join(group, "first", topic))
     stage.ask(join(group, "second", topic))
     stage.ask(heartbeat(group, "first", 2, owning(topic, 0, 1, 2)))
@@ -83,7 +83,7 @@ def handed_over(stage: Stage, group: str, topic: CaseTopic) -> None:
 
 
 def left(stage: Stage, group: str, topic: CaseTopic) -> None:
-    """Its only member has left."""
+    """The only member has left."""
     stage.ask(join(group, "first", topic))
     stage.ask(heartbeat(group, "first", -1))
 
@@ -92,7 +92,7 @@ _STATES = {"handing": handing_over, "handed": handed_over, "left": left}
 
 
 def in_each_state(stage: Stage, topic: CaseTopic) -> dict[str, str]:
-    """Groups: `handing` reconciles, `handed` is stable, `left` is empty."""
+    """Return groups by state: `handing` is reconciling, `handed` is stable, `left` is empty."""
     groups = _configured(stage, _STATES)
     for suffix, make in _STATES.items():
         make(stage, groups[suffix], topic)
@@ -100,7 +100,7 @@ def in_each_state(stage: Stage, topic: CaseTopic) -> dict[str, str]:
 
 
 MEMBERS = {"handing": ("first", 2), "handed": ("first", 3), "left": ("", -1)}
-"""Who may commit in each state, in which epoch."""
+"""The member and epoch that may commit in each state."""
 
 WORDS = (
     *(("first", epoch) for epoch in (3, 2, 1, 0, 4, -1, -2)),
@@ -108,13 +108,13 @@ WORDS = (
     *(("nobody", epoch) for epoch in (2, -1)),
     *(("", epoch) for epoch in (2, -1)),
 )
-"""(member, epoch) in whose name something is asked."""
+"""Pairs of member and epoch to send requests with."""
 
 
 def until_assigned(stage: Stage, group: str, member: str, **fields: Any) -> int:  # noqa: ANN401 - of a heartbeat
-    """Heartbeat until a pattern's topics have been found; the member's epoch.
+    """Send heartbeats until the topics of a pattern are assigned; returns the member's epoch.
 
-    As long as that is 0 it joins, again and again, with these fields.
+    While the epoch is 0, the member joins again with these fields.
     """
     epoch = 0
     deadline = time.monotonic() + PATTERN_TIMEOUT_S
@@ -122,8 +122,8 @@ def until_assigned(stage: Stage, group: str, member: str, **fields: Any) -> int:
         beat = heartbeat(group, member, epoch, topic_partitions=None)
         reply = stage.ask(beat if epoch else join(group, member, **fields))
         if reply.assignment is not None and reply.assignment.topic_partitions:
-            told: int = reply.member_epoch
-            return told
+            assigned_epoch: int = reply.member_epoch
+            return assigned_epoch
         epoch = reply.member_epoch
         time.sleep(0.05)
-    raise AssertionError(f"{member} was given nothing")
+    raise AssertionError(f"{member} has got no partitions")

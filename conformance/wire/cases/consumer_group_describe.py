@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe: each state, and groups that are not there."""
+"""Cases of ConsumerGroupDescribe: each state, and unknown groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""ConsumerGroupHeartbeat: joining, reconciling, being fenced, leaving, static members, patterns."""
+"""Cases of ConsumerGroupHeartbeat: joining, reconciling, fencing, leaving, static members,
+subscriptions by pattern."""
 
 from __future__ import annotations
 

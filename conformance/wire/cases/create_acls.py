@@ -1,4 +1,4 @@
-"""CreateAcls, to a broker without an authorizer."""
+"""Cases of CreateAcls on a broker without an authorizer."""
 
 from __future__ import annotations
 

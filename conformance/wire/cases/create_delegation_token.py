@@ -1,4 +1,4 @@
-"""CreateDelegationToken, on a listener where nobody is known."""
+"""Cases of CreateDelegationToken on a listener without authentication."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ case = Cases(ApiKey.CREATE_DELEGATION_TOKEN)
 
 
 def access_request(version: int, topic_id: bytes) -> CreateDelegationTokenRequest:
-    """For somebody else where that can be said, and for nobody who may be a renewer."""
+    """Request a token for another owner where the version allows it, with an unusable renewer."""
     request = CreateDelegationTokenRequest(renewers=[CreatableRenewers("Role", "x")])
     if version >= 3:
         request.owner_principal_type, request.owner_principal_name = "User", OWNER

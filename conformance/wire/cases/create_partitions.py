@@ -1,4 +1,4 @@
-"""CreatePartitions: more, fewer, as many; with and without assignments."""
+"""Cases of CreatePartitions: more, fewer and as many, with and without assignments."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ case = Cases(ApiKey.CREATE_PARTITIONS)
 
 
 def access_request(version: int, topic_id: bytes) -> CreatePartitionsRequest:
-    wanted = [CreatePartitionsTopic(name, 1, None) for name in (TOPIC, MISSING)]
-    return CreatePartitionsRequest(wanted, 10_000, True)
+    topics = [CreatePartitionsTopic(name, 1, None) for name in (TOPIC, MISSING)]
+    return CreatePartitionsRequest(topics, 10_000, True)
 
 
 def grow(
     name: str, count: int, assignments: list[list[int]] | None = None, validate_only: bool = False
 ) -> CreatePartitionsRequest:
-    """One topic."""
+    """Change the number of partitions of one topic."""
     nodes = None
     if assignments is not None:
         nodes = [CreatePartitionsAssignment(brokers) for brokers in assignments]

@@ -1,4 +1,4 @@
-"""CreateTopics: right, wrong in each field, and only validated."""
+"""Cases of CreateTopics: valid, invalid in each field, and only validated."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def access_request(version: int, topic_id: bytes) -> CreateTopicsRequest:
 TIMEOUT_MS = 30_000
 
 
-def wanted(
+def new_topic(
     name: str,
     partitions: int = 1,
     replicas: int = 1,
     configs: dict[str, str | None] | None = None,
     assignments: dict[int, list[int]] | None = None,
 ) -> CreatableTopic:
-    """One topic."""
+    """Describe one topic to create."""
     return CreatableTopic(
         name,
         partitions,
@@ -44,7 +44,7 @@ def wanted(
 def create(
     stage: Stage, *topics: CreatableTopic, validate_only: bool = False
 ) -> CreateTopicsRequest:
-    """The request; what it creates is deleted afterwards."""
+    """Build a request whose topics are deleted after the case."""
     if not validate_only:
         for topic in topics:
             if topic.name.startswith(stage.prefix):
@@ -54,21 +54,26 @@ def create(
 
 @case("one, again, and several")
 def good(stage: Stage) -> None:
-    stage.send(create(stage, wanted(stage.name("a"))))
-    stage.send(create(stage, wanted(stage.name("a"))))
+    stage.send(create(stage, new_topic(stage.name("a"))))
+    stage.send(create(stage, new_topic(stage.name("a"))))
     stage.send(
-        create(stage, wanted(stage.name("b"), 3), wanted(stage.name("a")), wanted(stage.name("c")))
+        create(
+            stage,
+            new_topic(stage.name("b"), 3),
+            new_topic(stage.name("a")),
+            new_topic(stage.name("c")),
+        )
     )
 
 
 @case("the broker's defaults", since=4)
 def defaults(stage: Stage) -> None:
-    stage.send(create(stage, wanted(stage.name("a"), -1, -1)))
+    stage.send(create(stage, new_topic(stage.name("a"), -1, -1)))
 
 
 @case("only validated")
 def validated(stage: Stage) -> None:
-    topic = wanted(stage.name("a"), 2, configs={"retention.ms": "1000"})
+    topic = new_topic(stage.name("a"), 2, configs={"retention.ms": "1000"})
     stage.send(create(stage, topic, validate_only=True))
     stage.send(create(stage, topic))
     stage.send(create(stage, topic, validate_only=True))
@@ -82,7 +87,7 @@ def settings(stage: Stage) -> None:
         "compression.type": "zstd",
         "max.message.bytes": "100",
     }
-    stage.send(create(stage, wanted(stage.name("a"), configs=configs)))
+    stage.send(create(stage, new_topic(stage.name("a"), configs=configs)))
 
 
 @case("settings that are wrong")
@@ -103,12 +108,12 @@ def wrong_settings(stage: Stage) -> None:
             ("leader.replication.throttled.replicas", "a:b"),
         )
     ):
-        stage.send(create(stage, wanted(stage.name(f"t{number}"), configs={key: value})))
+        stage.send(create(stage, new_topic(stage.name(f"t{number}"), configs={key: value})))
 
 
 @case("the same setting twice")
 def setting_twice(stage: Stage) -> None:
-    topic = wanted(stage.name("a"), configs={"retention.ms": "1"})
+    topic = new_topic(stage.name("a"), configs={"retention.ms": "1"})
     topic.configs.append(CreatableTopicConfig("retention.ms", "2"))
     stage.send(create(stage, topic))
 
@@ -116,19 +121,19 @@ def setting_twice(stage: Stage) -> None:
 @case("names that no topic can have")
 def names(stage: Stage) -> None:
     for name in ("", ".", "..", "a b", "n" * 250, "caf\u00e9", "a/b", "a\0b"):
-        stage.send(create(stage, wanted(name)))
+        stage.send(create(stage, new_topic(name)))
 
 
 @case("names that collide in metrics")
 def colliding(stage: Stage) -> None:
-    stage.send(create(stage, wanted(stage.name("a.b"))))
-    stage.send(create(stage, wanted(stage.name("a_b"))))
+    stage.send(create(stage, new_topic(stage.name("a.b"))))
+    stage.send(create(stage, new_topic(stage.name("a_b"))))
 
 
 @case("the coordinators' names, that are there or not")
 def internal_names(stage: Stage) -> None:
     for name in ("__consumer_offsets", "__cluster_metadata", "__no_such_internal_topic"):
-        stage.send(create(stage, wanted(name), validate_only=True))
+        stage.send(create(stage, new_topic(name), validate_only=True))
 
 
 @case("numbers of partitions and replicas")
@@ -136,13 +141,13 @@ def numbers(stage: Stage) -> None:
     for number, (partitions, replicas) in enumerate(
         ((0, 1), (-2, 1), (1, 0), (1, -2), (1, 2), (1, 32_767), (-1, 1), (1, -1))
     ):
-        stage.send(create(stage, wanted(stage.name(f"t{number}"), partitions, replicas)))
+        stage.send(create(stage, new_topic(stage.name(f"t{number}"), partitions, replicas)))
 
 
 @case("too many partitions")
 def too_many(stage: Stage) -> None:
-    stage.send(create(stage, wanted(stage.name("a"), 1_000_000_000), validate_only=True))
-    stage.send(create(stage, wanted(stage.name("a"), 10_001), validate_only=True))
+    stage.send(create(stage, new_topic(stage.name("a"), 1_000_000_000), validate_only=True))
+    stage.send(create(stage, new_topic(stage.name("a"), 10_001), validate_only=True))
 
 
 @case("assignments")
@@ -160,20 +165,20 @@ def assigned(stage: Stage) -> None:
         {-1: [node]},
     ]
     for number, assignments in enumerate(tried):
-        stage.send(create(stage, wanted(stage.name(f"t{number}"), -1, -1, None, assignments)))
+        stage.send(create(stage, new_topic(stage.name(f"t{number}"), -1, -1, None, assignments)))
 
 
 @case("assignments beside numbers")
 def both(stage: Stage) -> None:
     node = stage.broker.node_id
-    stage.send(create(stage, wanted(stage.name("a"), 1, -1, None, {0: [node]})))
-    stage.send(create(stage, wanted(stage.name("b"), -1, 1, None, {0: [node]})))
+    stage.send(create(stage, new_topic(stage.name("a"), 1, -1, None, {0: [node]})))
+    stage.send(create(stage, new_topic(stage.name("b"), -1, 1, None, {0: [node]})))
 
 
 @case("the same partition assigned twice")
 def assigned_twice(stage: Stage) -> None:
     node = stage.broker.node_id
-    topic = wanted(stage.name("a"), -1, -1, None, {0: [node]})
+    topic = new_topic(stage.name("a"), -1, -1, None, {0: [node]})
     topic.assignments.append(CreatableReplicaAssignment(0, [node]))
     stage.send(create(stage, topic))
 
@@ -181,13 +186,18 @@ def assigned_twice(stage: Stage) -> None:
 @case("the same topic twice")
 def twice(stage: Stage) -> None:
     stage.send(
-        create(stage, wanted(stage.name("a")), wanted(stage.name("b")), wanted(stage.name("a")))
+        create(
+            stage,
+            new_topic(stage.name("a")),
+            new_topic(stage.name("b")),
+            new_topic(stage.name("a")),
+        )
     )
 
 
 @case("no time")
 def no_time(stage: Stage) -> None:
-    request = create(stage, wanted(stage.name("a")), validate_only=True)
+    request = create(stage, new_topic(stage.name("a")), validate_only=True)
     request.timeout_ms = 60_000
     stage.send(request)
 

@@ -1,4 +1,4 @@
-"""DeleteAcls, to a broker without an authorizer."""
+"""Cases of DeleteAcls on a broker without an authorizer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DeleteGroups: in each state."""
+"""Cases of DeleteGroups: groups in each state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DeleteRecords: the start of a partition moves."""
+"""Cases of DeleteRecords, which moves the start of a partition."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ case = Cases(ApiKey.DELETE_RECORDS)
 
 
 def access_request(version: int, topic_id: bytes) -> DeleteRecordsRequest:
-    asked = DeleteRecordsPartition(INDEX, 0)
-    return DeleteRecordsRequest([DeleteRecordsTopic(TOPIC, [asked])], 1000)
+    partition = DeleteRecordsPartition(INDEX, 0)
+    return DeleteRecordsRequest([DeleteRecordsTopic(TOPIC, [partition])], 1000)
 
 
 def delete(topic: CaseTopic, *offsets: int, partition: int = 0) -> DeleteRecordsRequest:
-    """Up to each offset, of one partition."""
-    places = [DeleteRecordsPartition(partition, offset) for offset in offsets]
-    return DeleteRecordsRequest([DeleteRecordsTopic(topic.name, places)], 5000)
+    """Delete the records of one partition before each offset."""
+    entries = [DeleteRecordsPartition(partition, offset) for offset in offsets]
+    return DeleteRecordsRequest([DeleteRecordsTopic(topic.name, entries)], 5000)
 
 
 @case("forward, back, beyond, all")

@@ -1,4 +1,4 @@
-"""DeleteShareGroupOffsets: have a share group forget where it reads topics from."""
+"""Cases of DeleteShareGroupOffsets: deleting a share group's start offsets of topics."""
 
 from __future__ import annotations
 

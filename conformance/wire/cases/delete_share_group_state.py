@@ -1,4 +1,4 @@
-"""DeleteShareGroupState: a group reads a partition no longer."""
+"""Cases of DeleteShareGroupState: deleting the state of a partition that a group has read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kwire.conformance.wire.cases.share_state import (
     delete,
     initialize,
     read,
-    sends_what_cannot_be,
+    send_invalid_partitions,
     summary,
     write,
 )
@@ -28,7 +28,7 @@ def access_request(version: int, topic_id: bytes) -> DeleteShareGroupStateReques
     return DeleteShareGroupStateRequest(GROUP, [DeleteStateData(topic_id, [PartitionData(INDEX)])])
 
 
-case("what cannot be")(sends_what_cannot_be)
+case("what cannot be")(send_invalid_partitions)
 
 
 @case("and it begins anew, with earlier epochs")

@@ -1,4 +1,4 @@
-"""DeleteTopics: by name and by id."""
+"""Cases of DeleteTopics: by name and by id."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TIMEOUT_MS = 30_000
 
 
 def delete(stage: Stage, *names: str) -> DeleteTopicsRequest:
-    """By name."""
+    """Delete topics by name."""
     if stage.version < 6:
         return DeleteTopicsRequest(topic_names=list(names), timeout_ms=TIMEOUT_MS)
     return DeleteTopicsRequest([DeleteTopicState(name) for name in names], timeout_ms=TIMEOUT_MS)

@@ -1,4 +1,4 @@
-"""DescribeAcls, of a broker without an authorizer."""
+"""Cases of DescribeAcls on a broker without an authorizer."""
 
 from __future__ import annotations
 

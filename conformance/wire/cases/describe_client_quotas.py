@@ -1,4 +1,4 @@
-"""DescribeClientQuotas: whose quotas a filter finds."""
+"""Cases of DescribeClientQuotas: the quotas that a filter matches."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Component = tuple[str, int, str | None]
 
 
 def ask(*components: Component, strict: bool = False) -> DescribeClientQuotasRequest:
-    """A filter of entity types, each with how it is to match and what."""
+    """Build a filter: entity types, each with a kind of match and a name."""
     return DescribeClientQuotasRequest([ComponentData(*each) for each in components], strict)
 
 

@@ -1,4 +1,4 @@
-"""DescribeCluster: who is there."""
+"""Cases of DescribeCluster: the brokers of the cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DescribeConfigs: of topics, brokers, groups and what is none of them."""
+"""Cases of DescribeConfigs: topics, brokers, groups, and unknown kinds of resources."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TOPIC, BROKER, LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 def ask(
     kind: int, name: str, *keys: str, synonyms: bool = False, documented: bool = False
 ) -> DescribeConfigsRequest:
-    """All settings of one resource, or those of `keys`."""
+    """Request all settings of one resource, or only those in `keys`."""
     resource = DescribeConfigsResource(kind, name, list(keys) or None)
     return DescribeConfigsRequest([resource], synonyms, documented)
 

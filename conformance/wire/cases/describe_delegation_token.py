@@ -1,4 +1,4 @@
-"""DescribeDelegationToken, on a listener where nobody is known."""
+"""Cases of DescribeDelegationToken on a listener without authentication."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DescribeGroups: each state, and groups that are not there."""
+"""Cases of DescribeGroups: each state, and unknown groups."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def states(stage: Stage) -> None:
     joined(stage, names[1])
     emptied(stage, names[2])
     stage.ask(commit(names[3], filled_topic(stage)))
-    stage.ask(join(names[4]), 4)  # told its member id, and has not joined yet
+    stage.ask(join(names[4]), 4)  # has received its member id, but has not joined yet
     for name in names:
         stage.send(DescribeGroupsRequest([name]))
     stage.send(DescribeGroupsRequest(names))

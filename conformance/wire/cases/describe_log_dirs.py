@@ -1,4 +1,4 @@
-"""DescribeLogDirs: all, some, none."""
+"""Cases of DescribeLogDirs: all, some and no partitions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def access_request(version: int, topic_id: bytes) -> DescribeLogDirsRequest:
 
 
 def ask(name: str, *partitions: int) -> DescribeLogDirsRequest:
-    """Some partitions of one topic."""
+    """Request some partitions of one topic."""
     return DescribeLogDirsRequest([DescribableLogDirTopic(name, list(partitions))])
 
 

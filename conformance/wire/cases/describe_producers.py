@@ -1,4 +1,4 @@
-"""DescribeProducers: who writes to a partition."""
+"""Cases of DescribeProducers: the active producers of a partition."""
 
 from __future__ import annotations
 

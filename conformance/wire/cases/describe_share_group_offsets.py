@@ -1,4 +1,4 @@
-"""DescribeShareGroupOffsets: from where a share group reads, and how much there is."""
+"""Cases of DescribeShareGroupOffsets: a share group's start offsets and lag."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def unread(stage: Stage) -> None:
 def read(stage: Stage) -> None:
     group, topic = reading(stage)
     stage.send(describe(group, (topic.name, [0])))
-    for epoch, said in enumerate(
+    for epoch, acknowledgement in enumerate(
         ((0, 1, [ACCEPT]), (4, 5, [ACCEPT]), (2, 2, [RELEASE]), (2, 3, [ACCEPT])), 1
     ):
-        stage.ask(acknowledge(group, "m", epoch, topic, said))
+        stage.ask(acknowledge(group, "m", epoch, topic, acknowledgement))
         stage.send(describe(group, (topic.name, [0])))
 
 

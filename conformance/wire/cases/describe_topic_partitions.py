@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions: page by page."""
+"""Cases of DescribeTopicPartitions: reading topics page by page."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def access_request(version: int, topic_id: bytes) -> DescribeTopicPartitionsRequ
 def ask(
     *names: str, limit: int = 2000, cursor: tuple[str, int] | None = None
 ) -> DescribeTopicPartitionsRequest:
-    """Topics by name."""
+    """Request topics by name."""
     return DescribeTopicPartitionsRequest(
         [TopicRequest(name) for name in names], limit, Cursor(*cursor) if cursor else None
     )

@@ -1,4 +1,4 @@
-"""DescribeTransactions: in each state that lasts."""
+"""Cases of DescribeTransactions: each lasting state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials: of users who have some, who have none, and who are named twice."""
+"""Cases of DescribeUserScramCredentials: users with and without credentials, and duplicates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ElectLeaders: of a broker that leads everything already, and of what is not there."""
+"""Cases of ElectLeaders on a broker that leads every partition, and unknown partitions."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ PREFERRED, UNCLEAN = 0, 1
 
 
 def elect(
-    kind: int, *places: tuple[str, list[int]], timeout_ms: int = 30_000
+    kind: int, *partitions: tuple[str, list[int]], timeout_ms: int = 30_000
 ) -> ElectLeadersRequest:
-    """Only the preferred kind can be asked for in version 0."""
-    topics = [TopicPartitions(*place) for place in places]
+    """Build a request; version 0 has only the preferred kind."""
+    topics = [TopicPartitions(*place) for place in partitions]
     return ElectLeadersRequest(kind, topics, timeout_ms)
 
 

@@ -1,4 +1,4 @@
-"""EndTxn: in each state, once and again, with and without a new epoch at each end."""
+"""Cases of EndTxn: each state, repeated, and with and without a new epoch after each end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be sent for any API key: nothing in particular, too little, too much."""
+"""Cases of every API key: default fields, messages that are too short or too long."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ CHANGES_EVERYTHING: frozenset[ApiKey] = frozenset(
         ApiKey.REMOVE_RAFT_VOTER,
     }
 )
-"""Nothing is sent of these without a case of its own."""
+"""These keys only have cases of their own: default fields could change the broker."""
 
 BY_SUBSCRIPTIONS = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY})
-"""Their answers change while another case has a client metrics subscription."""
+"""The responses to these keys change while another case has a client metrics subscription."""
 
 
 def _empty_body(stage: Stage) -> bytes:
-    """The request with all fields at their defaults, as bytes; one that is answered."""
+    """Encode the request with all fields at their defaults; Produce has acks=1 for a response."""
     request = request_class(int(stage.api_key))()
     if isinstance(request, ProduceRequest):
         request.acks = 1
@@ -36,7 +36,7 @@ def _empty_body(stage: Stage) -> bytes:
 
 
 def defaults(stage: Stage) -> None:
-    """All fields at their defaults: empty lists, empty strings, zeros."""
+    """All fields have their defaults: empty lists, empty strings, zeros."""
     stage.send_bytes(_empty_body(stage))
 
 
@@ -46,13 +46,13 @@ def no_client_id(stage: Stage) -> None:
 
 
 def odd_client_ids(stage: Stage) -> None:
-    """The header's client id is empty, long, or not what names are made of."""
+    """The header's client id is empty, long, or has unusual characters."""
     for client_id in ("", "c" * 3000, "caf\u00e9 \U00010348", "a/b c"):
         stage.send_bytes(_empty_body(stage), client_id=client_id)
 
 
 def bytes_after(stage: Stage) -> None:
-    """Two bytes follow the message; the connection is used again afterwards."""
+    """Two bytes follow the message; the connection is used again."""
     stage.send_bytes(_empty_body(stage) + b"\0\0")
     stage.send_bytes(_empty_body(stage))
 
@@ -66,7 +66,7 @@ def cut_short(stage: Stage) -> None:
 
 
 def unknown_tag(stage: Stage) -> None:
-    """A tagged field that nobody knows is to be skipped."""
+    """An unknown tagged field must be skipped."""
     flexible_since = request_class(int(stage.api_key)).FLEXIBLE_SINCE
     if flexible_since is None or stage.version < flexible_since:
         raise NotApplicable
@@ -74,7 +74,7 @@ def unknown_tag(stage: Stage) -> None:
 
 
 def unknown_version(stage: Stage) -> None:
-    """A version that does not exist; asked once, at the lowest that does."""
+    """A version that does not exist; sent once, when the lowest version is played."""
     if stage.version != stage.broker.served[stage.api_key][0] or stage.api_key == 18:
         raise NotApplicable
     stage.send_bytes(b"\0" * 8, VERSION_OF_NOBODY)
@@ -92,7 +92,7 @@ _PLAYS = {
 
 
 def cases_of(key: ApiKey) -> Cases:
-    """The cases of one key."""
+    """Return the cases of one key."""
     case = Cases(key)
     if key in CHANGES_EVERYTHING:
         return case

@@ -1,4 +1,4 @@
-"""ExpireDelegationToken, on a listener where nobody is known."""
+"""Cases of ExpireDelegationToken on a listener without authentication."""
 
 from __future__ import annotations
 

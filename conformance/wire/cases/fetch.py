@@ -1,4 +1,4 @@
-"""Fetch: what is returned from where, how much, how long it waits, and sessions."""
+"""Cases of Fetch: offsets, size limits, waiting, and sessions."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ def offsets(stage: Stage) -> None:
 @case("two partitions, one of them empty, an unknown one and an unknown topic")
 def mixed(stage: Stage) -> None:
     topic, other = filled_topic(stage), unknown_topic(stage)
-    places = [FetchPartition(i, fetch_offset=0, partition_max_bytes=BIG) for i in (1, 0, 9)]
+    entries = [FetchPartition(i, fetch_offset=0, partition_max_bytes=BIG) for i in (1, 0, 9)]
     lost = [FetchPartition(0, fetch_offset=0, partition_max_bytes=BIG)]
-    topics = [FetchTopic(topic.name, topic.id, places), FetchTopic(other.name, other.id, lost)]
+    topics = [FetchTopic(topic.name, topic.id, entries), FetchTopic(other.name, other.id, lost)]
     stage.send(FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=BIG, topics=topics))
 
 
 @case("the same partition twice")
 def twice(stage: Stage) -> None:
     topic = filled_topic(stage)
-    places = [FetchPartition(0, fetch_offset=i, partition_max_bytes=BIG) for i in (0, 5)]
-    topics = [FetchTopic(topic.name, topic.id, places)]
+    entries = [FetchPartition(0, fetch_offset=i, partition_max_bytes=BIG) for i in (0, 5)]
+    topics = [FetchTopic(topic.name, topic.id, entries)]
     stage.send(FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=BIG, topics=topics))
 
 
@@ -79,8 +79,8 @@ def first_whole(stage: Stage) -> None:
     topic = stage.topic(partitions=2)
     for partition in (0, 1):
         fill(stage, topic, batch(stage, b"x" * 300), partition=partition)
-    places = [FetchPartition(i, fetch_offset=0, partition_max_bytes=10) for i in (0, 1)]
-    stage.send(FetchRequest(max_bytes=10, topics=[FetchTopic(topic.name, topic.id, places)]))
+    entries = [FetchPartition(i, fetch_offset=0, partition_max_bytes=10) for i in (0, 1)]
+    stage.send(FetchRequest(max_bytes=10, topics=[FetchTopic(topic.name, topic.id, entries)]))
 
 
 @case("waits until records come")
@@ -152,8 +152,8 @@ def follower_state(stage: Stage) -> None:
 def session(stage: Stage) -> None:
     topic = stage.topic(partitions=3)
     fill(stage, topic, batch(stage, b"a"))
-    places = [FetchPartition(i, fetch_offset=0, partition_max_bytes=BIG) for i in range(3)]
-    topics = [FetchTopic(topic.name, topic.id, places)]
+    entries = [FetchPartition(i, fetch_offset=0, partition_max_bytes=BIG) for i in range(3)]
+    topics = [FetchTopic(topic.name, topic.id, entries)]
     first = stage.send(FetchRequest(session_epoch=0, topics=topics))
     number = first.session_id
     moved = [FetchPartition(0, fetch_offset=1, partition_max_bytes=BIG)]
@@ -161,8 +161,8 @@ def session(stage: Stage) -> None:
     stage.send(FetchRequest(session_id=number, session_epoch=1, topics=topics))
     fill(stage, topic, batch(stage, b"b"), partition=1)
     stage.send(FetchRequest(session_id=number, session_epoch=2))
-    gone = [ForgottenTopic(topic.name, topic.id, [1])]
-    stage.send(FetchRequest(session_id=number, session_epoch=3, forgotten_topics_data=gone))
+    forgotten = [ForgottenTopic(topic.name, topic.id, [1])]
+    stage.send(FetchRequest(session_id=number, session_epoch=3, forgotten_topics_data=forgotten))
     stage.send(FetchRequest(session_id=number, session_epoch=9))
     stage.send(FetchRequest(session_id=number, session_epoch=-1))
     stage.send(FetchRequest(session_id=number, session_epoch=4))
@@ -172,22 +172,22 @@ def session(stage: Stage) -> None:
 def session_anew(stage: Stage) -> None:
     topic, more = stage.topic(partitions=2), filled_topic(stage)
 
-    def asked(wanted: CaseTopic, *offsets: int) -> list[FetchTopic]:
-        places = [FetchPartition(i, fetch_offset=o) for i, o in enumerate(offsets)]
-        for place in places:
+    def topics_from(source: CaseTopic, *offsets: int) -> list[FetchTopic]:
+        entries = [FetchPartition(i, fetch_offset=o) for i, o in enumerate(offsets)]
+        for place in entries:
             place.partition_max_bytes = BIG
-        return [FetchTopic(wanted.name, wanted.id, places)]
+        return [FetchTopic(source.name, source.id, entries)]
 
-    first = stage.send(FetchRequest(session_epoch=0, topics=asked(topic, 0, 0)))
-    again = FetchRequest(session_id=first.session_id, session_epoch=0, topics=asked(topic, 0))
+    first = stage.send(FetchRequest(session_epoch=0, topics=topics_from(topic, 0, 0)))
+    again = FetchRequest(session_id=first.session_id, session_epoch=0, topics=topics_from(topic, 0))
     second = stage.send(again)
     number = second.session_id
     stage.send(FetchRequest(session_id=first.session_id, session_epoch=1))
-    stage.send(FetchRequest(session_id=number, session_epoch=1, topics=asked(more, 0, 0)))
-    stage.send(FetchRequest(session_id=number, session_epoch=2, topics=asked(more, 3)))
-    stage.send(FetchRequest(session_id=number, session_epoch=3, topics=asked(more, 60)))
+    stage.send(FetchRequest(session_id=number, session_epoch=1, topics=topics_from(more, 0, 0)))
+    stage.send(FetchRequest(session_id=number, session_epoch=2, topics=topics_from(more, 3)))
+    stage.send(FetchRequest(session_id=number, session_epoch=3, topics=topics_from(more, 60)))
     stage.send(FetchRequest(session_id=number, session_epoch=4))
-    stage.send(FetchRequest(session_id=number, session_epoch=5, topics=asked(more, 6)))
+    stage.send(FetchRequest(session_id=number, session_epoch=5, topics=topics_from(more, 6)))
     stage.send(FetchRequest(session_id=number, session_epoch=6))
 
 
@@ -206,9 +206,9 @@ def session_errors(stage: Stage) -> None:
     topics = [FetchTopic(t.name, t.id, lost) for t in (topic, other)]
     first = stage.send(FetchRequest(session_epoch=0, topics=topics))
     stage.send(FetchRequest(session_id=first.session_id, session_epoch=1))
-    gone = [ForgottenTopic(other.name, other.id, [0])]
+    forgotten = [ForgottenTopic(other.name, other.id, [0])]
     number = first.session_id
-    stage.send(FetchRequest(session_id=number, session_epoch=2, forgotten_topics_data=gone))
+    stage.send(FetchRequest(session_id=number, session_epoch=2, forgotten_topics_data=forgotten))
 
 
 @case("records by a topic that was deleted")

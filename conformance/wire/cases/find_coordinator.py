@@ -1,4 +1,4 @@
-"""FindCoordinator: of groups, transactions and what is neither."""
+"""Cases of FindCoordinator: groups, transactions, and unknown key types."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def access_request(version: int, topic_id: bytes) -> FindCoordinatorRequest:
 
 
 def ask(stage: Stage, *keys: str, key_type: int = 0) -> FindCoordinatorRequest:
-    """The one key, or all where the version takes many."""
+    """Request one key, or all keys where the version takes several."""
     if stage.version < 4:
         return FindCoordinatorRequest(key=keys[0] if keys else "", key_type=key_type)
     return FindCoordinatorRequest(key_type=key_type, coordinator_keys=list(keys))

@@ -1,4 +1,4 @@
-"""GetTelemetrySubscriptions: what a client is asked for, and how often it may ask."""
+"""Cases of GetTelemetrySubscriptions: a client's subscription, and how often it may request it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.client_telemetry import (
-    asked,
+    get_subscription,
     instance_id,
     introduce,
     push,
@@ -25,23 +25,23 @@ def access_request(version: int, topic_id: bytes) -> GetTelemetrySubscriptionsRe
 @case("a client without an id")
 @in_turn
 def new(stage: Stage) -> None:
-    made = asked(stage, bytes(16))
-    asked(stage, made.client_instance_id)
-    asked(stage, bytes(16))
+    response = get_subscription(stage, bytes(16))
+    get_subscription(stage, response.client_instance_id)
+    get_subscription(stage, bytes(16))
 
 
 @case("ids that are nobody's")
 @in_turn
 def reserved(stage: Stage) -> None:
-    asked(stage, bytes(15) + b"\1")
-    asked(stage, bytes(15) + b"\2")
+    get_subscription(stage, bytes(15) + b"\1")
+    get_subscription(stage, bytes(15) + b"\2")
 
 
 @case("twice")
 @in_turn
 def twice(stage: Stage) -> None:
-    asked(stage, instance_id(stage))
-    asked(stage, instance_id(stage))
+    get_subscription(stage, instance_id(stage))
+    get_subscription(stage, instance_id(stage))
     stage.send(GetTelemetrySubscriptionsRequest(instance_id(stage)), on="other")
 
 
@@ -49,10 +49,10 @@ def twice(stage: Stage) -> None:
 @in_turn
 def reconnected(stage: Stage) -> None:
     stage.send(GetTelemetrySubscriptionsRequest(instance_id(stage)), on="first")
-    asked(stage, instance_id(stage))
+    get_subscription(stage, instance_id(stage))
     stage.close_connection("first")
     stage.await_cluster_changes()
-    asked(stage, instance_id(stage))
+    get_subscription(stage, instance_id(stage))
 
 
 @case("subscriptions")
@@ -68,9 +68,9 @@ def subscriptions(stage: Stage) -> None:
         )
     ):
         with subscription(stage, **settings):
-            asked(stage, instance_id(stage, number))
-            asked(stage, instance_id(stage))
-    asked(stage, instance_id(stage))
+            get_subscription(stage, instance_id(stage, number))
+            get_subscription(stage, instance_id(stage))
+    get_subscription(stage, instance_id(stage))
 
 
 @case("whom a subscription means")
@@ -91,7 +91,7 @@ def matching(stage: Stage) -> None:
         )
     ):
         with subscription(stage, metrics="m", match=match):
-            asked(stage, instance_id(stage, number))
+            get_subscription(stage, instance_id(stage, number))
 
 
 @case("after an error")
@@ -99,7 +99,7 @@ def matching(stage: Stage) -> None:
 def after_errors(stage: Stage) -> None:
     for number, (error, codec) in enumerate(((1, 0), (0, 9))):
         client = instance_id(stage, number)
-        told = asked(stage, client)
-        stage.send(push(client, told.subscription_id + error, codec=codec))
-        asked(stage, client)
-        asked(stage, client)
+        response = get_subscription(stage, client)
+        stage.send(push(client, response.subscription_id + error, codec=codec))
+        get_subscription(stage, client)
+        get_subscription(stage, client)

@@ -1,4 +1,4 @@
-"""Heartbeat: each state of a group."""
+"""Cases of Heartbeat: each state of a group."""
 
 from __future__ import annotations
 

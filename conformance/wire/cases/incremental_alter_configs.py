@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs: set, delete, append, subtract."""
+"""Cases of IncrementalAlterConfigs: set, delete, append, subtract."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ MIN_ISR = "min.insync.replicas"
 def alter(
     kind: int, name: str, *configs: tuple[str, int, str | None], validate_only: bool = False
 ) -> IncrementalAlterConfigsRequest:
-    """Settings of one resource: name, operation, value."""
-    wanted = [AlterableConfig(*config) for config in configs]
-    resource = AlterConfigsResource(kind, name, wanted)
+    """Alter settings of one resource, each given as name, operation and value."""
+    entries = [AlterableConfig(*config) for config in configs]
+    resource = AlterConfigsResource(kind, name, entries)
     return IncrementalAlterConfigsRequest([resource], validate_only)
 
 
@@ -62,7 +62,7 @@ def operations(stage: Stage) -> None:
 
 @case("min.insync.replicas of all brokers")
 def min_insync_replicas(stage: Stage) -> None:
-    """What a new cluster begins with (KIP-966)."""
+    """The value that a new cluster starts with (KIP-966)."""
     node = str(stage.broker.node_id)
     for name in ("", node):
         stage.send(describe(BROKER, name, MIN_ISR, synonyms=True), 4)

@@ -1,4 +1,4 @@
-"""InitProducerId: with and without a transactional id, and what is wrong with one."""
+"""Cases of InitProducerId: with, without, and with an invalid transactional id."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""InitializeShareGroupState: a group begins to read a partition, or begins anew."""
+"""Cases of InitializeShareGroupState: a group starts to read a partition, or starts again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kwire.conformance.wire.cases.share_state import (
     initialize,
     read,
     reader,
-    sends_what_cannot_be,
+    send_invalid_partitions,
     state_topic,
     summary,
     write,
@@ -31,7 +31,7 @@ def access_request(version: int, topic_id: bytes) -> InitializeShareGroupStateRe
     )
 
 
-case("what cannot be")(sends_what_cannot_be)
+case("what cannot be")(send_invalid_partitions)
 
 
 @case("again, and with other epochs")

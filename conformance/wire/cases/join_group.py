@@ -1,4 +1,4 @@
-"""JoinGroup: each state of a group, and what is wrong with a wish to join."""
+"""Cases of JoinGroup: each state of a group, and invalid requests."""
 
 from __future__ import annotations
 
@@ -106,19 +106,19 @@ def offsets_only(stage: Stage) -> None:
 @case("several protocols, the first that all have is taken")
 def protocols(stage: Stage) -> None:
     group = stage.name("g")
-    wanted = (("b", b"1"), ("a", b"2"), ("c", b"3"))
-    first = stage.send(join(group, protocols=wanted))
+    protocols = (("b", b"1"), ("a", b"2"), ("c", b"3"))
+    first = stage.send(join(group, protocols=protocols))
     if first.error_code:
-        stage.send(join(group, first.member_id, protocols=wanted))
+        stage.send(join(group, first.member_id, protocols=protocols))
 
 
 @case("the same protocol twice")
 def same_protocol(stage: Stage) -> None:
     group = stage.name("g")
-    wanted = (("a", b"1"), ("a", b"2"))
-    first = stage.send(join(group, protocols=wanted))
+    protocols = (("a", b"1"), ("a", b"2"))
+    first = stage.send(join(group, protocols=protocols))
     if first.error_code:
-        stage.send(join(group, first.member_id, protocols=wanted))
+        stage.send(join(group, first.member_id, protocols=protocols))
 
 
 @case("a consumer group with members of both kinds")

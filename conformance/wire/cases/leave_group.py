@@ -1,4 +1,4 @@
-"""LeaveGroup: one member, several, and who is none."""
+"""Cases of LeaveGroup: one member, several, and unknown members."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def access_request(version: int, topic_id: bytes) -> LeaveGroupRequest:
 
 
 def leave(stage: Stage, group_id: str, *members: tuple[str, str | None]) -> LeaveGroupRequest:
-    """Member and instance ids; the first member id alone where the version takes one."""
+    """Build a request of member and instance ids; old versions take only the first member id."""
     if stage.version < 3:
         return LeaveGroupRequest(group_id, member_id=members[0][0])
     return LeaveGroupRequest(group_id, members=[MemberIdentity(*member) for member in members])

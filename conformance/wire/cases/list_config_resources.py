@@ -1,4 +1,4 @@
-"""ListConfigResources: what has settings of its own."""
+"""Cases of ListConfigResources: the resources that have their own settings."""
 
 from __future__ import annotations
 

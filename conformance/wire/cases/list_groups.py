@@ -1,4 +1,4 @@
-"""ListGroups: all, by state and by type."""
+"""Cases of ListGroups: all groups, by state and by type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ListOffsets: by timestamp and by the special ones."""
+"""Cases of ListOffsets: by timestamp and by the special timestamps."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ case = Cases(ApiKey.LIST_OFFSETS)
 
 
 def access_request(version: int, topic_id: bytes) -> ListOffsetsRequest:
-    asked = ListOffsetsPartition(INDEX, timestamp=-1)
-    return ListOffsetsRequest(-1, 0, [ListOffsetsTopic(TOPIC, [asked])])
+    partition = ListOffsetsPartition(INDEX, timestamp=-1)
+    return ListOffsetsRequest(-1, 0, [ListOffsetsTopic(TOPIC, [partition])])
 
 
 def ask(
@@ -35,9 +35,9 @@ def ask(
     replica: int = -1,
     isolation: int = 0,
 ) -> ListOffsetsRequest:
-    """One partition's offsets, once for each timestamp."""
-    places = [ListOffsetsPartition(partition, epoch, timestamp) for timestamp in timestamps]
-    topics = [ListOffsetsTopic(topic.name, places)]
+    """Request the offsets of one partition, once for each timestamp."""
+    entries = [ListOffsetsPartition(partition, epoch, timestamp) for timestamp in timestamps]
+    topics = [ListOffsetsTopic(topic.name, entries)]
     return ListOffsetsRequest(replica, isolation, topics, timeout_ms=1000)
 
 
@@ -75,8 +75,8 @@ def disorder(stage: Stage) -> None:
 def moved(stage: Stage) -> None:
     topic = stage.topic()
     fill(stage, topic, batch(stage, b"a", b"b", b"c"))
-    places = [DeleteRecordsPartition(0, 2)]
-    stage.ask(DeleteRecordsRequest([DeleteRecordsTopic(topic.name, places)], 5000))
+    entries = [DeleteRecordsPartition(0, 2)]
+    stage.ask(DeleteRecordsRequest([DeleteRecordsTopic(topic.name, entries)], 5000))
     for timestamp in (-2, -1, 0, stage.now_ms - 1000):
         stage.send(ask(topic, timestamp))
 

@@ -1,4 +1,4 @@
-"""ListPartitionReassignments: nothing is under way on one broker, whatever is asked for."""
+"""Cases of ListPartitionReassignments on one broker, which never has any."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def access_request(version: int, topic_id: bytes) -> ListPartitionReassignmentsR
 def listing(
     *topics: tuple[str, list[int]], timeout_ms: int = 30_000
 ) -> ListPartitionReassignmentsRequest:
-    """Of these partitions."""
-    asked = [ListPartitionReassignmentsTopics(*topic) for topic in topics]
-    return ListPartitionReassignmentsRequest(timeout_ms, asked)
+    """Request the reassignments of these partitions."""
+    entries = [ListPartitionReassignmentsTopics(*topic) for topic in topics]
+    return ListPartitionReassignmentsRequest(timeout_ms, entries)
 
 
 @case("partitions that are not reassigned")

@@ -1,11 +1,11 @@
-"""ListTransactions: all, and by each of the filters."""
+"""Cases of ListTransactions: all, and by each filter."""
 
 from __future__ import annotations
 
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.messages.list_transactions import ListTransactionsRequest
 from kwire.conformance.wire.case import Cases
-from kwire.conformance.wire.cases.txn import Producer, begun, ended, initialized
+from kwire.conformance.wire.cases.txn import CaseProducer, begun, ended, initialized
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.LIST_TRANSACTIONS)
@@ -18,7 +18,7 @@ def access_request(version: int, topic_id: bytes) -> ListTransactionsRequest:
 LONG_MS = 3_600_000
 
 
-def _populate(stage: Stage) -> list[Producer]:
+def _populate(stage: Stage) -> list[CaseProducer]:
     topic = stage.topic()
     producers = [initialized(stage, "empty"), begun(stage, "open", topic)]
     for commit in (True, False):

@@ -1,4 +1,4 @@
-"""Metadata: all topics, some, none, by id, and topics made by asking for them."""
+"""Cases of Metadata: all topics, some, none, by id, and topics that it creates."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def access_request(version: int, topic_id: bytes) -> MetadataRequest:
 
 
 def ask(stage: Stage, *names: str, create: bool = False) -> MetadataRequest:
-    """Topics by name; they are created only where that cannot be forbidden."""
+    """Request topics by name; they are created only where the version cannot forbid it."""
     topics = [MetadataRequestTopic(name=name) for name in names]
     return MetadataRequest(topics, allow_auto_topic_creation=create or stage.version < 4)
 

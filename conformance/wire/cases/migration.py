@@ -1,6 +1,7 @@
-"""Groups that go from the classic protocol to the consumer protocol and back, with members of both.
+"""Groups that change between the classic and the consumer protocol, with members of both.
 
-What cases of several keys need; those of ConsumerGroupHeartbeat, which starts an upgrade, are here.
+Has what the cases of several API keys need, and the cases of ConsumerGroupHeartbeat, which starts
+an upgrade.
 """
 
 from __future__ import annotations
@@ -29,22 +30,22 @@ from kwire.conformance.wire.stage import Stage
 case = Cases(ApiKey.CONSUMER_GROUP_HEARTBEAT)
 
 JOINS_AT = 9
-"""The version of JoinGroup in these cases; those of JoinGroup have all."""
+"""The version of JoinGroup in these cases; those of JoinGroup cover all versions."""
 
 
 def subscription(
     *topics: CaseTopic, owned: tuple[int, ...] = (), version: int = 1, rack: str | None = None
 ) -> bytes:
-    """A classic member's wish for these topics; it owns partitions of the first."""
-    places = [Owned(topics[0].name, list(owned))] if owned else []
+    """Encode a classic member's subscription; `owned` are partitions of the first topic."""
+    entries = [Owned(topics[0].name, list(owned))] if owned else []
     names = [topic.name for topic in topics]
-    message = ConsumerProtocolSubscription(names, None, places, 1, rack)
+    message = ConsumerProtocolSubscription(names, None, entries, 1, rack)
     return pack(">h", version) + message.encode(version)
 
 
 def assignment(topic: CaseTopic, *partitions: int, user_data: bytes | None = None) -> bytes:
-    told = ConsumerProtocolAssignment([Assigned(topic.name, list(partitions))], user_data)
-    return pack(">h", 1) + told.encode(1)
+    message = ConsumerProtocolAssignment([Assigned(topic.name, list(partitions))], user_data)
+    return pack(">h", 1) + message.encode(1)
 
 
 def classic_join(
@@ -57,8 +58,8 @@ def classic_join(
     rack: str | None = None,
     instance: str | None = None,
 ) -> JoinGroupRequest:
-    said = subscription(*topics, owned=owned, version=version, rack=rack)
-    protocols = tuple((name, said) for name in names)
+    metadata = subscription(*topics, owned=owned, version=version, rack=rack)
+    protocols = tuple((name, metadata) for name in names)
     return build.join(group, member, protocols=protocols, instance=instance)
 
 
@@ -74,7 +75,7 @@ def classic_sync(
 def _sync(
     group: str, member: str, generation: int, instance: str | None = None
 ) -> SyncGroupRequest:
-    """At the newest version, which wants to be told of the protocol."""
+    """Build a SyncGroup of the newest version, which names the protocol."""
     return SyncGroupRequest(group, generation, member, instance, "consumer", "range")
 
 
@@ -90,7 +91,7 @@ def classic_group(
 
 
 def mixed(stage: Stage, group: str, topic: CaseTopic) -> None:
-    """Set-up: a consumer group of "m", which speaks its protocol, and of "c", which does not.
+    """Set-up: a consumer group of "m", which uses the consumer protocol, and "c", which does not.
 
     Of three partitions "m" has two since epoch 2 and "c" has one since epoch 3.
     """
@@ -148,12 +149,12 @@ def other_topics(stage: Stage) -> None:
 @case("classic groups that cannot be upgraded")
 def refused(stage: Stage) -> None:
     topic = stage.topic(partitions=1)
-    said = (("range", subscription(topic)),)
+    protocols = (("range", subscription(topic)),)
     for suffix, options, data in (
         ("connect", {"protocol_type": "connect"}, b"mine"),
         ("subscription", {}, assignment(topic, 0)),
-        ("assignment", {"protocols": said}, b"\0"),
-        ("user-data", {"protocols": said}, assignment(topic, 0, user_data=b"u")),
+        ("assignment", {"protocols": protocols}, b"\0"),
+        ("user-data", {"protocols": protocols}, assignment(topic, 0, user_data=b"u")),
     ):
         group = stage.name(suffix)
         member = build.joined(stage, group, **options)
@@ -174,7 +175,7 @@ def while_joining(stage: Stage) -> None:
     second = stage.ask(classic_join(group, "", topic), 4).member_id
     stage.begin(classic_join(group, second, topic), 4, on="second")
     while stage.ask(DescribeGroupsRequest([group])).groups[0].group_state != "PreparingRebalance":
-        pass  # each look is a round trip to the broker
+        pass  # each iteration is one request to the broker
     stage.send(join(group, "m", other))
     stage.end("second")
     group = group_of(stage, "syncing")

@@ -1,4 +1,4 @@
-"""OffsetCommit: by members, by nobody, to what is not there."""
+"""Cases of OffsetCommit: from members and others, and for unknown partitions."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ case = Cases(ApiKey.OFFSET_COMMIT)
 
 
 def access_request(version: int, topic_id: bytes) -> OffsetCommitRequest:
-    asked = OffsetCommitRequestPartition(INDEX)
-    topics = [OffsetCommitRequestTopic(TOPIC, topic_id, [asked])]
+    partition = OffsetCommitRequestPartition(INDEX)
+    topics = [OffsetCommitRequestTopic(TOPIC, topic_id, [partition])]
     return OffsetCommitRequest(GROUP, topics=topics)
 
 
@@ -69,8 +69,8 @@ def epoch(stage: Stage) -> None:
 def members(stage: Stage) -> None:
     topic = filled_topic(stage)
     awaiting, settled, left = (stage.name(name) for name in ("awaiting", "stable", "left"))
-    for group, made in ((awaiting, joined), (settled, stable), (left, emptied)):
-        member = made(stage, group)
+    for group, prepare in ((awaiting, joined), (settled, stable), (left, emptied)):
+        member = prepare(stage, group)
         for generation in (1, 0, 2, -1):
             stage.send(commit(group, topic, member_id=member.member_id, generation=generation))
         stage.send(commit(group, topic, member_id="nobody", generation=1))
@@ -111,8 +111,8 @@ def consumer_partitions(stage: Stage) -> None:
         request.topics += commit(group, other).topics
         request.topics += commit(group, unknown_topic(stage)).topics
         stage.send(request)
-    for wanted in (topic, other):
-        stage.send(ask_offsets(group, wanted, 0, 1), 8)
+    for target in (topic, other):
+        stage.send(ask_offsets(group, target, 0, 1), 8)
 
 
 @case("by members of a streams group, in each epoch")
@@ -177,9 +177,9 @@ def twice(stage: Stage) -> None:
 @case("the same topic twice, known and unknown")
 def topic_twice(stage: Stage) -> None:
     group, topic, other = stage.name("g"), filled_topic(stage), unknown_topic(stage)
-    for wanted in (topic, other):
-        request = commit(group, wanted, 1)
-        request.topics += commit(group, wanted, 2, partition=1).topics
+    for target in (topic, other):
+        request = commit(group, target, 1)
+        request.topics += commit(group, target, 2, partition=1).topics
         stage.send(request)
 
 

@@ -1,4 +1,4 @@
-"""OffsetDelete: of groups in each state."""
+"""Cases of OffsetDelete: groups in each state."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ case = Cases(ApiKey.OFFSET_DELETE)
 
 
 def access_request(version: int, topic_id: bytes) -> OffsetDeleteRequest:
-    asked = OffsetDeleteRequestPartition(0)
-    return OffsetDeleteRequest(GROUP, [OffsetDeleteRequestTopic(TOPIC, [asked])])
+    partition = OffsetDeleteRequestPartition(0)
+    return OffsetDeleteRequest(GROUP, [OffsetDeleteRequestTopic(TOPIC, [partition])])
 
 
 def delete(group_id: str, topic: CaseTopic, *partitions: int) -> OffsetDeleteRequest:
-    """Some partitions of one topic."""
-    places = [OffsetDeleteRequestPartition(partition) for partition in partitions]
-    return OffsetDeleteRequest(group_id, [OffsetDeleteRequestTopic(topic.name, places)])
+    """Delete the offsets of some partitions of one topic."""
+    entries = [OffsetDeleteRequestPartition(partition) for partition in partitions]
+    return OffsetDeleteRequest(group_id, [OffsetDeleteRequestTopic(topic.name, entries)])
 
 
 @case("what was committed, and what was not")
@@ -87,12 +87,12 @@ def consumer(stage: Stage) -> None:
     topic, other = stage.topic(partitions=3), stage.topic("other", 1)
     for suffix, group in in_each_state(stage, topic).items():
         member_id, epoch = MEMBERS[suffix]
-        for wanted in (topic, other):
-            stage.ask(commit(group, wanted, member_id=member_id, generation=epoch))
-        for wanted in (topic, other, unknown_topic(stage)):
-            stage.send(delete(group, wanted, 0, 9))
-        for wanted in (topic, other):
-            stage.send(ask_offsets(group, wanted, 0), 8)
+        for target in (topic, other):
+            stage.ask(commit(group, target, member_id=member_id, generation=epoch))
+        for target in (topic, other, unknown_topic(stage)):
+            stage.send(delete(group, target, 0, 9))
+        for target in (topic, other):
+            stage.send(ask_offsets(group, target, 0), 8)
 
 
 @case("a streams group with members, and without")
@@ -100,9 +100,9 @@ def streams(stage: Stage) -> None:
     topic, other = stage.topic(partitions=2), stage.topic("other", 1)
     group = streams_group.group_of(stage)
     streams_group.handed_over(stage, group, topic)
-    for wanted in (topic, other):
-        stage.ask(commit(group, wanted, member_id="first", generation=3))
-        stage.send(delete(group, wanted, 0, 9))
+    for target in (topic, other):
+        stage.ask(commit(group, target, member_id="first", generation=3))
+        stage.send(delete(group, target, 0, 9))
     for member_id in ("first", "second"):
         stage.ask(streams_group.heartbeat(group, member_id, -1))
     stage.send(delete(group, topic, 0, 9))
@@ -112,8 +112,8 @@ def streams(stage: Stage) -> None:
 @case("topics that the members of a consumer group were subscribed to, and by a pattern")
 def unsubscribed(stage: Stage) -> None:
     topic, other, group = stage.topic(partitions=1), stage.topic("other", 1), group_of(stage)
-    for wanted in (topic, other):
-        stage.ask(commit(group, wanted))
+    for target in (topic, other):
+        stage.ask(commit(group, target))
     stage.ask(join(group, "m", topic, other))
     stage.ask(heartbeat(group, "m", 2, subscribed_topic_names=[other.name]))
     stage.send(delete(group, topic, 0))

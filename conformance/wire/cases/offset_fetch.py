@@ -1,4 +1,4 @@
-"""OffsetFetch: some partitions, all, of groups that are and are not there."""
+"""Cases of OffsetFetch: some and all partitions, of existing and unknown groups."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def access_request(version: int, topic_id: bytes) -> OffsetFetchRequest:
 
 
 def ask(group_id: str, topic: CaseTopic | None, *partitions: int) -> OffsetFetchRequest:
-    """The form of many groups, from version 8 on; without a topic all of the group's."""
+    """Build a request as of version 8, with a list of groups; no topic means all offsets."""
     topics = None
     if topic is not None:
         topics = [OffsetFetchRequestTopics(topic.name, topic.id, list(partitions))]
@@ -51,7 +51,7 @@ def ask(group_id: str, topic: CaseTopic | None, *partitions: int) -> OffsetFetch
 def either(
     stage: Stage, group_id: str, topic: CaseTopic | None, *partitions: int
 ) -> OffsetFetchRequest:
-    """In the form of the stage's version."""
+    """Build a request in the form of the stage's version."""
     if stage.version >= 8:
         return ask(group_id, topic, *partitions)
     if topic is None:

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: each epoch, each check."""
+"""Cases of OffsetForLeaderEpoch: each epoch, and each check."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ case = Cases(ApiKey.OFFSET_FOR_LEADER_EPOCH)
 
 
 def access_request(version: int, topic_id: bytes) -> OffsetForLeaderEpochRequest:
-    asked = OffsetForLeaderPartition(INDEX, -1, 0)
-    return OffsetForLeaderEpochRequest(-1, [OffsetForLeaderTopic(TOPIC, [asked])])
+    partition = OffsetForLeaderPartition(INDEX, -1, 0)
+    return OffsetForLeaderEpochRequest(-1, [OffsetForLeaderTopic(TOPIC, [partition])])
 
 
 def ask(
     topic: CaseTopic, epoch: int = 0, *, partition: int = 0, current: int = -1, replica: int = -1
 ) -> OffsetForLeaderEpochRequest:
-    """The end of one epoch of one partition."""
+    """Request the end of one epoch of one partition."""
     place = OffsetForLeaderPartition(partition, current, epoch)
     return OffsetForLeaderEpochRequest(replica, [OffsetForLeaderTopic(topic.name, [place])])
 

@@ -1,4 +1,4 @@
-"""Produce: batches that are right, wrong in one way each, and for partitions that are not there."""
+"""Cases of Produce: valid batches, batches with one defect each, and unknown partitions."""
 
 from __future__ import annotations
 
@@ -80,10 +80,10 @@ def append_time(stage: Stage) -> None:
 @case("acks=2 to what is there, what is not, and nothing")
 def two_acks(stage: Stage) -> None:
     topic, other = filled_topic(stage), unknown_topic(stage)
-    places = [PartitionProduceData(i, batch(stage, b"a")) for i in (1, 9)]
+    entries = [PartitionProduceData(i, batch(stage, b"a")) for i in (1, 9)]
     data = [
-        TopicProduceData(topic.name, topic.id, places),
-        TopicProduceData(other.name, other.id, places[:1]),
+        TopicProduceData(topic.name, topic.id, entries),
+        TopicProduceData(other.name, other.id, entries[:1]),
     ]
     stage.send(ProduceRequest(acks=2, timeout_ms=1000, topic_data=data))
     empty = [TopicProduceData(topic.name, topic.id)]
@@ -93,10 +93,10 @@ def two_acks(stage: Stage) -> None:
 @case("two partitions, one of them unknown, and an unknown topic")
 def mixed(stage: Stage) -> None:
     topic, other = stage.topic(partitions=2), unknown_topic(stage)
-    places = [PartitionProduceData(i, batch(stage, b"a")) for i in (1, 7, 0)]
+    entries = [PartitionProduceData(i, batch(stage, b"a")) for i in (1, 7, 0)]
     lost = [PartitionProduceData(0, batch(stage, b"a"))]
     data = [
-        TopicProduceData(topic.name, topic.id, places),
+        TopicProduceData(topic.name, topic.id, entries),
         TopicProduceData(other.name, other.id, lost),
     ]
     stage.send(ProduceRequest(acks=1, timeout_ms=1000, topic_data=data))
@@ -105,8 +105,8 @@ def mixed(stage: Stage) -> None:
 @case("the same partition twice")
 def twice(stage: Stage) -> None:
     topic = stage.topic()
-    places = [PartitionProduceData(0, batch(stage, value)) for value in (b"a", b"b")]
-    data = [TopicProduceData(topic.name, topic.id, places)]
+    entries = [PartitionProduceData(0, batch(stage, value)) for value in (b"a", b"b")]
+    data = [TopicProduceData(topic.name, topic.id, entries)]
     stage.send(ProduceRequest(acks=1, timeout_ms=1000, topic_data=data))
     stage.send(fetch(topic))
 
@@ -166,17 +166,17 @@ def idempotent(stage: Stage) -> None:
 
     for sequence in (0, 2, 4):
         send(sequence, 2)
-    send(4, 2)  # again
-    send(0, 2)  # again, older
+    send(4, 2)  # a duplicate
+    send(0, 2)  # an older duplicate
     send(4, 3)  # overlaps
     send(9)  # a gap
     send(6)
     for sequence in range(7, 12):
         send(sequence)
-    send(0, 2)  # no longer remembered
+    send(0, 2)  # too old to be recognized as a duplicate
     send(0, of_epoch=epoch + 1)
     send(12)  # the old epoch
-    send(5, of_epoch=epoch + 2)  # a new epoch begins at 0
+    send(5, of_epoch=epoch + 2)  # a new epoch must start at 0
     stage.send(fetch(topic))
 
 
@@ -204,7 +204,7 @@ def wrapping(stage: Stage) -> None:
 
 
 def _spoiled(name: str, position: int, data: bytes, *, sealed: bool = False) -> None:
-    """A batch with other bytes at one place of its header; its checksum fits if `sealed`."""
+    """A batch whose header has `data` at `position`; `sealed` makes its checksum fit."""
 
     @case(f"batch header: {name}")
     def play(stage: Stage) -> None:

@@ -1,4 +1,4 @@
-"""PushTelemetry: what is taken of clients, and when."""
+"""Cases of PushTelemetry: the metrics that it accepts from a client, and when."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kwire.codecs.compression import Compression, compress
 from kwire.codecs.messages.push_telemetry import PushTelemetryRequest
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.client_telemetry import (
-    asked,
+    get_subscription,
     instance_id,
     push,
     subscription,
@@ -25,7 +25,7 @@ def access_request(version: int, topic_id: bytes) -> PushTelemetryRequest:
 
 
 LIMIT = 1_048_576
-"""telemetry.max.bytes where nobody set it."""
+"""The default of telemetry.max.bytes."""
 
 
 @case("before it asked")
@@ -33,9 +33,9 @@ LIMIT = 1_048_576
 def unasked(stage: Stage) -> None:
     client = instance_id(stage)
     stage.send(push(client, 1))
-    told = asked(stage, client)
-    stage.send(push(client, told.subscription_id))
-    stage.send(push(client, told.subscription_id))
+    response = get_subscription(stage, client)
+    stage.send(push(client, response.subscription_id))
+    stage.send(push(client, response.subscription_id))
 
 
 @case("ids that are nobody's")
@@ -48,35 +48,35 @@ def reserved(stage: Stage) -> None:
 @in_turn
 def too_soon(stage: Stage) -> None:
     client = instance_id(stage)
-    told = asked(stage, client)
+    response = get_subscription(stage, client)
     for _ in range(2):
-        stage.send(push(client, told.subscription_id, b"abc"))
-    stage.send(push(client, told.subscription_id + 1))
-    stage.send(push(client, told.subscription_id, codec=9))
-    asked(stage, client)
+        stage.send(push(client, response.subscription_id, b"abc"))
+    stage.send(push(client, response.subscription_id + 1))
+    stage.send(push(client, response.subscription_id, codec=9))
+    get_subscription(stage, client)
 
 
 @case("the last one")
 @in_turn
 def terminating(stage: Stage) -> None:
     client = instance_id(stage)
-    told = asked(stage, client)
-    stage.send(push(client, told.subscription_id, b"abc"))
-    stage.send(push(client, told.subscription_id, b"abc", terminating=True))
-    stage.send(push(client, told.subscription_id, b"abc", terminating=True))
-    stage.send(push(client, told.subscription_id, b"abc"))
-    stage.send(push(client, told.subscription_id, b"abc"))
-    asked(stage, client)
+    response = get_subscription(stage, client)
+    stage.send(push(client, response.subscription_id, b"abc"))
+    stage.send(push(client, response.subscription_id, b"abc", terminating=True))
+    stage.send(push(client, response.subscription_id, b"abc", terminating=True))
+    stage.send(push(client, response.subscription_id, b"abc"))
+    stage.send(push(client, response.subscription_id, b"abc"))
+    get_subscription(stage, client)
 
 
 @case("a last one that is refused")
 @in_turn
 def terminating_refused(stage: Stage) -> None:
     client = instance_id(stage)
-    told = asked(stage, client)
-    stage.send(push(client, told.subscription_id + 1, terminating=True))
-    stage.send(push(client, told.subscription_id))
-    stage.send(push(client, told.subscription_id))
+    response = get_subscription(stage, client)
+    stage.send(push(client, response.subscription_id + 1, terminating=True))
+    stage.send(push(client, response.subscription_id))
+    stage.send(push(client, response.subscription_id))
 
 
 @case("each codec")
@@ -84,10 +84,10 @@ def terminating_refused(stage: Stage) -> None:
 def codecs(stage: Stage) -> None:
     for codec in (-1, *Compression, 5, 127):
         client = instance_id(stage, codec)
-        told = asked(stage, client)
+        response = get_subscription(stage, client)
         known = Compression(codec) if 0 <= codec <= 4 else Compression.NONE
         metrics = compress(known, b"some metrics" * 100)
-        stage.send(push(client, told.subscription_id, metrics, codec))
+        stage.send(push(client, response.subscription_id, metrics, codec))
 
 
 @case("what cannot be decompressed")
@@ -104,8 +104,8 @@ def spoiled(stage: Stage) -> None:
         )
     ):
         client = instance_id(stage, number)
-        told = asked(stage, client)
-        stage.send(push(client, told.subscription_id, metrics, codec))
+        response = get_subscription(stage, client)
+        stage.send(push(client, response.subscription_id, metrics, codec))
 
 
 @case("how much")
@@ -121,9 +121,9 @@ def sizes(stage: Stage) -> None:
         )
     ):
         client = instance_id(stage, number)
-        told = asked(stage, client)
+        response = get_subscription(stage, client)
         metrics = compress(codec, bytes(size_bytes))
-        stage.send(push(client, told.subscription_id, metrics, codec))
+        stage.send(push(client, response.subscription_id, metrics, codec))
 
 
 @case("what was asked for")
@@ -131,9 +131,9 @@ def sizes(stage: Stage) -> None:
 def subscribed(stage: Stage) -> None:
     client = instance_id(stage)
     with subscription(stage, metrics="*", interval_ms="300000"):
-        told = asked(stage, client)
-        stage.send(push(client, told.subscription_id, b"\x0a\x00"))
-        stage.send(push(client, told.subscription_id, b"\x0a\x00"))
-    stage.send(push(client, told.subscription_id, b"\x0a\x00"))
-    told = asked(stage, client)
-    stage.send(push(client, told.subscription_id, b"\x0a\x00"))
+        response = get_subscription(stage, client)
+        stage.send(push(client, response.subscription_id, b"\x0a\x00"))
+        stage.send(push(client, response.subscription_id, b"\x0a\x00"))
+    stage.send(push(client, response.subscription_id, b"\x0a\x00"))
+    response = get_subscription(stage, client)
+    stage.send(push(client, response.subscription_id, b"\x0a\x00"))

@@ -1,4 +1,4 @@
-"""ReadShareGroupState: the leader of a partition begins, and fences those before it."""
+"""Cases of ReadShareGroupState: a partition leader starts, and fences its predecessors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kwire.conformance.wire.cases.share_state import (
     AVAILABLE,
     begun,
     read,
-    sends_what_cannot_be,
+    send_invalid_partitions,
     summary,
     write,
 )
@@ -29,7 +29,7 @@ def access_request(version: int, topic_id: bytes) -> ReadShareGroupStateRequest:
     return ReadShareGroupStateRequest(GROUP, [ReadStateData(topic_id, [PartitionData(INDEX)])])
 
 
-case("what cannot be")(sends_what_cannot_be)
+case("what cannot be")(send_invalid_partitions)
 
 
 @case("what was written, and who may")

@@ -1,4 +1,4 @@
-"""ReadShareGroupStateSummary: from where a group reads a partition, without becoming its leader."""
+"""Cases of ReadShareGroupStateSummary: a group's start offset, read without fencing a leader."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kwire.conformance.wire.cases.share_state import (
     ACKNOWLEDGED,
     begun,
     read,
-    sends_what_cannot_be,
+    send_invalid_partitions,
     summary,
     write,
 )
@@ -29,7 +29,7 @@ def access_request(version: int, topic_id: bytes) -> ReadShareGroupStateSummaryR
     )
 
 
-case("what cannot be")(sends_what_cannot_be)
+case("what cannot be")(send_invalid_partitions)
 
 
 @case("whatever the leader's epoch")

@@ -1,4 +1,4 @@
-"""RenewDelegationToken, on a listener where nobody is known."""
+"""Cases of RenewDelegationToken on a listener without authentication."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SaslAuthenticate, to a listener that wants no login."""
+"""Cases of SaslAuthenticate on a listener without authentication."""
 
 from __future__ import annotations
 

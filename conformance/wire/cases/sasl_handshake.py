@@ -1,4 +1,4 @@
-"""SaslHandshake, to a listener that wants no login."""
+"""Cases of SaslHandshake on a listener without authentication."""
 
 from __future__ import annotations
 

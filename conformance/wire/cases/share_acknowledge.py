@@ -1,4 +1,4 @@
-"""ShareAcknowledge: what becomes of records, and what is refused."""
+"""Cases of ShareAcknowledge: each kind of acknowledgement, and refusals."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def access_request(version: int, topic_id: bytes) -> ShareAcknowledgeRequest:
 
 
 def reading(stage: Stage, **settings: str) -> tuple[str, CaseTopic]:
-    """A member `a` that has the first record, and all others of a batch."""
+    """Set-up: the member `a` has fetched the records of a filled topic."""
     group, topic = group_of(stage, **settings), filled_topic(stage)
     assigned(stage, group, "a", topic)
     stage.ask(fetch(group, "a", 0, topic))
@@ -54,7 +54,7 @@ def each(stage: Stage) -> None:
 @case("what cannot be")
 def wrong(stage: Stage) -> None:
     group, topic = reading(stage)
-    for epoch, said in enumerate(
+    for epoch, acknowledgement in enumerate(
         (
             (1, 0, [ACCEPT]),
             (0, 1, [ACCEPT, ACCEPT, ACCEPT]),
@@ -66,14 +66,14 @@ def wrong(stage: Stage) -> None:
         ),
         1,
     ):
-        stage.send(acknowledge(group, "a", epoch, topic, said))
+        stage.send(acknowledge(group, "a", epoch, topic, acknowledgement))
     stage.send(acknowledge(group, "b", 1, topic, (0, 0, [ACCEPT])))
 
 
 @case("several batches")
 def several(stage: Stage) -> None:
     group, topic = reading(stage)
-    for epoch, said in enumerate(
+    for epoch, acknowledgements in enumerate(
         (
             ((0, 2, [ACCEPT]), (2, 3, [ACCEPT])),
             ((2, 3, [ACCEPT]), (0, 0, [ACCEPT])),
@@ -82,7 +82,7 @@ def several(stage: Stage) -> None:
         ),
         1,
     ):
-        stage.send(acknowledge(group, "a", epoch, topic, *said))
+        stage.send(acknowledge(group, "a", epoch, topic, *acknowledgements))
     stage.send(fetch(group, "b", 0, topic))
 
 
@@ -108,12 +108,12 @@ def of_another(stage: Stage) -> None:
 
 @case("records that others are done with")
 def done(stage: Stage) -> None:
-    """Before the start offset all is well, whoever says it; behind it nothing is."""
+    """Acknowledging offsets before the start offset succeeds for any member; after it, it fails."""
     group, topic = reading(stage)
     stage.send(acknowledge(group, "a", 1, topic, (0, 1, [ACCEPT]), (4, 4, [ACCEPT])))
     stage.send(fetch(group, "b", 0, topic))
-    for epoch, (said, kind) in enumerate(((0, ACCEPT), (1, REJECT), (4, ACCEPT), (2, ACCEPT)), 1):
-        stage.send(acknowledge(group, "b", epoch, topic, (said, said, [kind])))
+    for epoch, (offset, kind) in enumerate(((0, ACCEPT), (1, REJECT), (4, ACCEPT), (2, ACCEPT)), 1):
+        stage.send(acknowledge(group, "b", epoch, topic, (offset, offset, [kind])))
     stage.send(acknowledge(group, "b", 5, topic, (0, 2, [ACCEPT])))
 
 

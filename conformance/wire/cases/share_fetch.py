@@ -1,4 +1,4 @@
-"""ShareFetch: sessions, records for one of several members, what is said of them on the way."""
+"""Cases of ShareFetch: sessions, acquired records of several members, and acknowledgements."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kwire.conformance.wire.cases.share_group import (
 from kwire.conformance.wire.stage import Stage
 
 LONG_MS = 10_000
-"""Until what a member has had is for others, at most."""
+"""The longest time until a member's records are available to others."""
 
 case = Cases(ApiKey.SHARE_FETCH)
 
@@ -121,8 +121,8 @@ def places(stage: Stage) -> None:
     request = fetch(group, "a", 1, topic, max_wait_ms=0)
     request.topics[0].partitions.append(FetchPartition(NO_PARTITION))
     stage.send(request)
-    gone = [ForgottenTopic(topic.id, [0, NO_PARTITION])]
-    stage.send(fetch(group, "a", 2, forgotten_topics_data=gone))
+    forgotten = [ForgottenTopic(topic.id, [0, NO_PARTITION])]
+    stage.send(fetch(group, "a", 2, forgotten_topics_data=forgotten))
     stage.send(fetch(group, "a", 3))
     stage.send(fetch(group, "a", 4, topic))
 
@@ -146,8 +146,8 @@ def unknown_topic(stage: Stage) -> None:
     stage.send(request)
     stage.send(fetch(group, "a", 1, topic, (0, 0, [ACCEPT])))
     stage.send(acknowledge(group, "a", 2, unknown, (0, 0, [ACCEPT])))
-    gone = [ForgottenTopic(unknown.id, [0])]
-    stage.send(fetch(group, "a", 3, forgotten_topics_data=gone))
+    forgotten = [ForgottenTopic(unknown.id, [0])]
+    stage.send(fetch(group, "a", 3, forgotten_topics_data=forgotten))
     fill(stage, topic, batch(stage, b"now"))
     stage.send(fetch(group, "a", 4))
 
@@ -173,7 +173,7 @@ def archived(stage: Stage) -> None:
 
 @case("records that nobody can work on")
 def suspected(stage: Stage) -> None:
-    """What is given back again and again comes in ever smaller portions."""
+    """Records that are released repeatedly are delivered in smaller and smaller batches."""
     group, topic = group_of(stage), filled_topic(stage)
     assigned(stage, group, "a", topic)
     epoch = 0
@@ -205,7 +205,7 @@ def full(stage: Stage) -> None:
 
 @case("no more than there is room for")
 def room(stage: Stage) -> None:
-    """Room is counted in records; what is given back is for whoever asks, and needs none."""
+    """The limit counts records; released records go to any member and do not count again."""
     _share_room(stage, "a", "b", "c")
 
 

@@ -1,4 +1,4 @@
-"""What cases about share groups share."""
+"""Requests and groups that the cases on share groups share."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from kwire.conformance.wire.stage import Stage
 GROUP_RESOURCE = 32
 ASSIGNED_TIMEOUT_S = 120
 WAIT_MS = 1_000
-"""Apache Kafka reads a partition's state while the fetch waits, and says nothing without a wait."""
+"""Apache Kafka loads a partition's state while the fetch waits; without a wait it returns none."""
 SETTINGS = {"share.assignment.interval.ms": "0", "share.auto.offset.reset": "earliest"}
 
-Said = tuple[int, int, list[int]]
-"""First offset, last offset, what is said of them."""
+Acknowledgement = tuple[int, int, list[int]]
+"""First offset, last offset and kinds of acknowledgement."""
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
 OTHER_PARTITION, NO_PARTITION = 1, 9
 
 
 def group_of(stage: Stage, suffix: str = "g", **settings: str) -> str:
-    """A group that begins with the first record, and whose target is computed at once."""
+    """Return a group that reads from the first record and assigns without a minimum interval."""
     name = stage.name(suffix)
-    given = {**SETTINGS, **{key.replace("_", "."): value for key, value in settings.items()}}
-    configs = [AlterableConfig(key, 0, value) for key, value in given.items()]
+    values = {**SETTINGS, **{key.replace("_", "."): value for key, value in settings.items()}}
+    configs = [AlterableConfig(key, 0, value) for key, value in values.items()]
     stage.ask(IncrementalAlterConfigsRequest([AlterConfigsResource(GROUP_RESOURCE, name, configs)]))
     stage.await_cluster_changes()
     return name
@@ -54,11 +54,11 @@ def join(group: str, member: str, *topics: CaseTopic | str) -> ShareGroupHeartbe
 
 
 def assigned(stage: Stage, group: str, member: str, topic: CaseTopic) -> int:
-    """A member that is given something to read, and its epoch."""
+    """Set-up: a member that has an assignment; returns its epoch."""
     response: ShareGroupHeartbeatResponse = stage.ask(join(group, member, topic))
     until = time.monotonic() + ASSIGNED_TIMEOUT_S
     while response.assignment is None or not response.assignment.topic_partitions:
-        assert time.monotonic() < until, "nothing is given to the member"
+        assert time.monotonic() < until, "the member has got no partitions"
         time.sleep(0.05)
         response = stage.ask(heartbeat(group, member, response.member_epoch))
     return response.member_epoch
@@ -69,11 +69,11 @@ def fetch(
     member: str,
     epoch: int,
     topic: CaseTopic | None = None,
-    *said: Said,
+    *acknowledgements: Acknowledgement,
     **fields: Any,  # noqa: ANN401 - its
 ) -> ShareFetchRequest:
-    """Of the first partition of a topic; None: of what the session has."""
-    batches = [share_fetch.AcknowledgementBatch(*each) for each in said]
+    """Fetch partition 0 of a topic, or, if it is None, the partitions of the session."""
+    batches = [share_fetch.AcknowledgementBatch(*each) for each in acknowledgements]
     topics = []
     if topic is not None:
         topics = [
@@ -92,10 +92,10 @@ def acknowledge(
     member: str,
     epoch: int,
     topic: CaseTopic | None,
-    *said: Said,
+    *acknowledgements: Acknowledgement,
     renews: bool = False,
 ) -> ShareAcknowledgeRequest:
-    batches = [share_acknowledge.AcknowledgementBatch(*each) for each in said]
+    batches = [share_acknowledge.AcknowledgementBatch(*each) for each in acknowledgements]
     topics = []
     if topic is not None:
         partition = share_acknowledge.AcknowledgePartition(0, batches)

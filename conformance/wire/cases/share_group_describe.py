@@ -1,4 +1,4 @@
-"""ShareGroupDescribe: each state, groups that are not there, and what other requests say of one."""
+"""Cases of ShareGroupDescribe: each state, unknown groups, other requests about a share group."""
 
 from __future__ import annotations
 

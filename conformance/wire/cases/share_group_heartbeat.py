@@ -1,4 +1,4 @@
-"""ShareGroupHeartbeat: joining, being given something to read, being fenced, leaving."""
+"""Cases of ShareGroupHeartbeat: joining, assignments, fencing, leaving."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ def access_request(version: int, topic_id: bytes) -> ShareGroupHeartbeatRequest:
 
 @case("members that share partitions")
 def sharing(stage: Stage) -> None:
-    group, topic = group_of(stage), stage.topic()  # who gets which of several goes by its id
+    group, topic = group_of(stage), stage.topic()  # the assignment of several depends on its id
     epoch = assigned(stage, group, "first", topic)
     stage.send(heartbeat(group, "first", epoch))
     stage.send(heartbeat(group, "first", epoch, [topic.name]))
     stage.send(join(group, "first", topic))
-    told = stage.send(join(group, "second", topic))
-    stage.send(heartbeat(group, "second", told.member_epoch))
+    response = stage.send(join(group, "second", topic))
+    stage.send(heartbeat(group, "second", response.member_epoch))
     stage.send(heartbeat(group, "first", epoch))
-    stage.send(heartbeat(group, "first", told.member_epoch))
+    stage.send(heartbeat(group, "first", response.member_epoch))
     stage.send(heartbeat(group, "second", -1))
     stage.send(heartbeat(group, "second", -1))
-    stage.send(heartbeat(group, "first", told.member_epoch))
+    stage.send(heartbeat(group, "first", response.member_epoch))
 
 
 @case("epochs that are not the member's")

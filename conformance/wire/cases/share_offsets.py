@@ -1,4 +1,4 @@
-"""What cases about where share groups read from share."""
+"""Requests and groups that the cases on the offsets of share groups share."""
 
 from __future__ import annotations
 
@@ -17,17 +17,21 @@ from kwire.conformance.wire.stage import Stage
 
 
 def describe(group: str, *topics: tuple[str, list[int]]) -> DescribeShareGroupOffsetsRequest:
-    """Of these partitions; none named: of all."""
-    wanted = [
+    """Describe these partitions, or all if none are given."""
+    requested = [
         describe_share_group_offsets.DescribeShareGroupOffsetsRequestTopic(*each) for each in topics
     ]
     return DescribeShareGroupOffsetsRequest(
-        [describe_share_group_offsets.DescribeShareGroupOffsetsRequestGroup(group, wanted or None)]
+        [
+            describe_share_group_offsets.DescribeShareGroupOffsetsRequestGroup(
+                group, requested or None
+            )
+        ]
     )
 
 
 def alter(group: str, *topics: tuple[str, list[tuple[int, int]]]) -> AlterShareGroupOffsetsRequest:
-    """Partitions and where they are to be read from."""
+    """Set the start offsets of partitions."""
     return AlterShareGroupOffsetsRequest(
         group,
         [
@@ -51,7 +55,7 @@ def delete(group: str, *topics: str) -> DeleteShareGroupOffsetsRequest:
 
 
 def read_once(stage: Stage) -> tuple[str, CaseTopic]:
-    """An empty group that has begun to read a topic, and has read nothing yet."""
+    """Set-up: an empty group that has initialized a topic, and has not read any record yet."""
     group, topic = group_of(stage), filled_topic(stage)
     assigned(stage, group, "m", topic)
     stage.ask(heartbeat(group, "m", -1))
@@ -59,7 +63,7 @@ def read_once(stage: Stage) -> tuple[str, CaseTopic]:
 
 
 def reading(stage: Stage) -> tuple[str, CaseTopic]:
-    """A group with a member that has records in its hands."""
+    """Set-up: a group with a member that has acquired records."""
     group, topic = group_of(stage), filled_topic(stage)
     assigned(stage, group, "m", topic)
     stage.ask(fetch(group, "m", 0, topic))

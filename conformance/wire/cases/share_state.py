@@ -1,4 +1,4 @@
-"""What cases about the share coordinator's requests share."""
+"""Requests and topics that the cases on the share coordinator share."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from kwire.conformance.wire.stage import Stage
 NOBODYS_TOPIC = b"\x07" * 16
 AVAILABLE, ACKNOWLEDGED, ARCHIVED = 0, 2, 4
 
-Kept = tuple[int, int, int, int]
-"""First offset, last offset, state, how often delivered."""
+StateBatch = tuple[int, int, int, int]
+"""First offset, last offset, state, delivery count."""
 
 
 def state_topic(stage: Stage) -> None:
-    """Set-up: have `__share_group_state` made, by a group that has something to read."""
+    """Set-up: have `__share_group_state` created, by a group with an assignment."""
     group, topic = group_of(stage, "maker"), stage.topic("made")
     assigned(stage, group, "m", topic)
     stage.ask(heartbeat(group, "m", -1))
 
 
 def reader(stage: Stage, partitions: int = 1) -> tuple[str, CaseTopic]:
-    """A group, and a topic that the share coordinator knows of."""
+    """Return a group id, and a topic that the share coordinator knows."""
     topic = stage.topic(partitions=partitions)
     stage.await_cluster_changes()
     return stage.name("g"), topic
@@ -46,29 +46,29 @@ def reader(stage: Stage, partitions: int = 1) -> tuple[str, CaseTopic]:
 def initialize(
     group: str, topic_id: bytes, epoch: int = 1, start: int = 0, *partitions: int
 ) -> InitializeShareGroupStateRequest:
-    wanted = initialize_share_group_state.InitializeStateData(
+    requested = initialize_share_group_state.InitializeStateData(
         topic_id,
         [
             initialize_share_group_state.PartitionData(each, epoch, start)
             for each in partitions or (0,)
         ],
     )
-    return InitializeShareGroupStateRequest(group, [wanted])
+    return InitializeShareGroupStateRequest(group, [requested])
 
 
 def write(
     group: str,
     topic_id: bytes,
-    *batches: Kept,
+    *batches: StateBatch,
     epoch: int = 1,
     leader_epoch: int = 0,
     start: int = 0,
     complete: int = 0,
     partition: int = 0,
 ) -> WriteShareGroupStateRequest:
-    kept = [write_share_group_state.StateBatch(*each) for each in batches]
+    state_batches = [write_share_group_state.StateBatch(*each) for each in batches]
     written = write_share_group_state.PartitionData(
-        partition, epoch, leader_epoch, start, complete, kept
+        partition, epoch, leader_epoch, start, complete, state_batches
     )
     return WriteShareGroupStateRequest(
         group, [write_share_group_state.WriteStateData(topic_id, [written])]
@@ -78,30 +78,30 @@ def write(
 def read(
     group: str, topic_id: bytes, leader_epoch: int = 0, partition: int = 0
 ) -> ReadShareGroupStateRequest:
-    wanted = read_share_group_state.PartitionData(partition, leader_epoch)
+    requested = read_share_group_state.PartitionData(partition, leader_epoch)
     return ReadShareGroupStateRequest(
-        group, [read_share_group_state.ReadStateData(topic_id, [wanted])]
+        group, [read_share_group_state.ReadStateData(topic_id, [requested])]
     )
 
 
 def summary(
     group: str, topic_id: bytes, leader_epoch: int = 0, *partitions: int
 ) -> ReadShareGroupStateSummaryRequest:
-    wanted = read_share_group_state_summary.ReadStateSummaryData(
+    requested = read_share_group_state_summary.ReadStateSummaryData(
         topic_id,
         [
             read_share_group_state_summary.PartitionData(each, leader_epoch)
             for each in partitions or (0,)
         ],
     )
-    return ReadShareGroupStateSummaryRequest(group, [wanted])
+    return ReadShareGroupStateSummaryRequest(group, [requested])
 
 
 def delete(group: str, topic_id: bytes, *partitions: int) -> DeleteShareGroupStateRequest:
-    wanted = delete_share_group_state.DeleteStateData(
+    requested = delete_share_group_state.DeleteStateData(
         topic_id, [delete_share_group_state.PartitionData(each) for each in partitions or (0,)]
     )
-    return DeleteShareGroupStateRequest(group, [wanted])
+    return DeleteShareGroupStateRequest(group, [requested])
 
 
 REQUESTS: dict[ApiKey, Callable[[str, bytes, int], Any]] = {
@@ -115,11 +115,11 @@ REQUESTS: dict[ApiKey, Callable[[str, bytes, int], Any]] = {
         group, topic_id, 0, p
     ),
 }
-"""Of each key, about one partition."""
+"""A function for each key that builds its request about one partition."""
 
 
-def empties(key: ApiKey, group: str, topic_id: bytes) -> list[Any]:
-    """Requests that name nothing: no topic, a topic without a partition, no group."""
+def incomplete_requests(key: ApiKey, group: str, topic_id: bytes) -> list[Any]:
+    """Return requests without a topic, with a topic without partitions, and without a group."""
     sound = REQUESTS[key](group, topic_id, 0)
     no_topic, no_partition, no_group = (REQUESTS[key](group, topic_id, 0) for _ in range(3))
     no_topic.topics = []
@@ -129,12 +129,12 @@ def empties(key: ApiKey, group: str, topic_id: bytes) -> list[Any]:
     return [no_topic, no_partition, no_group]
 
 
-def sends_what_cannot_be(stage: Stage) -> None:
-    """What each key is told where nothing is kept, or nothing can be."""
+def send_invalid_partitions(stage: Stage) -> None:
+    """Send each key about partitions without a state, and about ones that cannot have a state."""
     state_topic(stage)
     group, topic = reader(stage, 2)
     make = REQUESTS[stage.api_key]
-    for request in empties(stage.api_key, group, topic.id):
+    for request in incomplete_requests(stage.api_key, group, topic.id):
         stage.send(request)
     for topic_id, partition in (
         (topic.id, 0),
@@ -147,7 +147,7 @@ def sends_what_cannot_be(stage: Stage) -> None:
 
 
 def begun(stage: Stage, epoch: int = 1, start: int = 0) -> tuple[str, CaseTopic]:
-    """A partition that a group begins to read."""
+    """Set-up: a group that starts to read a partition."""
     state_topic(stage)
     group, topic = reader(stage, 2)
     stage.ask(initialize(group, topic.id, epoch, start))

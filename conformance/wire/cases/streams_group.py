@@ -1,4 +1,4 @@
-"""What cases about streams groups share."""
+"""Requests and groups that the cases on streams groups share."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SETTINGS = {"streams.assignment.interval.ms": "0", "streams.initial.rebalance.de
 
 
 def group_of(stage: Stage, suffix: str = "g", **settings: str) -> str:
-    """A group whose target is computed at once."""
+    """Return a group that computes its target assignment without delays."""
     name = stage.name(suffix)
     configure(stage, name, **SETTINGS, **{k.replace("_", "."): v for k, v in settings.items()})
     return name
@@ -43,29 +43,29 @@ def configure(stage: Stage, group: str, **settings: str) -> None:
 
 
 def copying(*topics: CaseTopic | str, epoch: int = 0) -> Topology:
-    """Reads topics, and keeps nothing."""
+    """Return a topology that reads topics and has no state."""
     names = [topic if isinstance(topic, str) else topic.name for topic in topics]
     return Topology(epoch, [Subtopology("0", source_topics=names)])
 
 
 def counting(stage: Stage, *topics: CaseTopic | str, epoch: int = 0) -> Topology:
-    """Reads topics, repartitions, and keeps counts: topics of its own are to be made."""
+    """Return a topology that repartitions and counts, and so needs internal topics."""
     repartition, changelog = stage.name("repartition"), stage.name("changelog")
     reading = copying(*topics, epoch=epoch)
     reading.subtopologies[0].repartition_sink_topics = [repartition]
     compact = [KeyValue("cleanup.policy", "compact")]
-    kept = Subtopology(
+    stateful = Subtopology(
         "1",
         repartition_source_topics=[TopicInfo(repartition)],
         state_changelog_topics=[TopicInfo(changelog, 0, 1, compact)],
     )
     stage.delete_later(repartition)
     stage.delete_later(changelog)
-    return Topology(epoch, [*reading.subtopologies, kept])
+    return Topology(epoch, [*reading.subtopologies, stateful])
 
 
 def settled(topic: CaseTopic) -> Topology:
-    """All that a topology can say, of one topic that is there: nothing has to be made."""
+    """Return a topology that uses every field with one existing topic, so that none is created."""
     compact = [KeyValue("cleanup.policy", "compact")]
     first = Subtopology(
         "0",
@@ -88,7 +88,7 @@ def heartbeat(
     *active: tuple[str, list[int]],
     **fields: Any,  # noqa: ANN401 - its
 ) -> StreamsGroupHeartbeatRequest:
-    """One that says which tasks the member owns, and nothing else unless `fields` do."""
+    """Build a heartbeat with the member's active tasks, and with `fields` if given."""
     owned = [TaskIds(*each) for each in active]
     return StreamsGroupHeartbeatRequest(
         group,
@@ -119,26 +119,28 @@ def join(
 
 
 WORDS = (("first", 3), ("first", 2), ("first", 1), ("first", 4), ("first", -1), ("nobody", 3))
-"""Members and the epochs that they say they are in, of a group whose tasks were handed over."""
+"""Pairs of member and epoch to send to a group after `handed_over`."""
 
 
 def handed_over(stage: Stage, group: str, topic: CaseTopic) -> None:
-    """Of a topic's two partitions the first member had both, and has given up one."""
+    """Set-up: the first member had both tasks and has given one to the second."""
     stage.ask(join(group, "first", copying(topic)))
     stage.ask(join(group, "second", copying(topic)))
-    told = stage.ask(heartbeat(group, "first", 2, ("0", [0, 1])))
-    assert told.active_tasks, f"the first member is not told which tasks it keeps: {told}"
-    kept = [(each.subtopology_id, each.partitions) for each in told.active_tasks]
-    stage.ask(heartbeat(group, "first", 2, *kept))
+    response = stage.ask(heartbeat(group, "first", 2, ("0", [0, 1])))
+    assert response.active_tasks, (
+        f"the first member was not assigned the tasks that it keeps: {response}"
+    )
+    remaining = [(each.subtopology_id, each.partitions) for each in response.active_tasks]
+    stage.ask(heartbeat(group, "first", 2, *remaining))
     stage.ask(heartbeat(group, "second", 3))
 
 
 def assigned(stage: Stage, request: StreamsGroupHeartbeatRequest) -> int:
-    """A member that joins and is given tasks, and its epoch."""
+    """Send a join until the member has tasks; returns its epoch."""
     response: StreamsGroupHeartbeatResponse = stage.ask(request)
     until = time.monotonic() + ASSIGNED_TIMEOUT_S
     while not response.active_tasks:
-        assert time.monotonic() < until, f"no tasks are given to the member: {response}"
+        assert time.monotonic() < until, f"the member has got no tasks: {response}"
         time.sleep(0.05)
         response = stage.ask(heartbeat(request.group_id, request.member_id, response.member_epoch))
     return response.member_epoch

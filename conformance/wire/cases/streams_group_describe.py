@@ -1,4 +1,4 @@
-"""StreamsGroupDescribe: each state, groups that are not there, what other requests say of one."""
+"""Cases of StreamsGroupDescribe: each state, unknown groups, and other requests about a group."""
 
 from __future__ import annotations
 

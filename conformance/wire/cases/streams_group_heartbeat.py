@@ -1,4 +1,4 @@
-"""StreamsGroupHeartbeat: joining with a topology, being given tasks, being fenced, leaving."""
+"""Cases of StreamsGroupHeartbeat: joining with a topology, tasks, fencing, leaving."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def access_request(version: int, topic_id: bytes) -> StreamsGroupHeartbeatReques
 def moving(stage: Stage) -> None:
     topic, group = stage.topic(partitions=2), group_of(stage)
     topology = copying(topic)
-    told = stage.send(join(group, "first", topology))
-    stage.send(heartbeat(group, "first", told.member_epoch, ("0", [0, 1])))
-    told = stage.send(join(group, "second", topology))
+    response = stage.send(join(group, "first", topology))
+    stage.send(heartbeat(group, "first", response.member_epoch, ("0", [0, 1])))
+    response = stage.send(join(group, "second", topology))
     stage.send(heartbeat(group, "first", 2, ("0", [0, 1])))
     stage.send(heartbeat(group, "first", 2, ("0", [0, 1])))
-    stage.send(heartbeat(group, "second", told.member_epoch))
+    stage.send(heartbeat(group, "second", response.member_epoch))
     stage.send(heartbeat(group, "first", 2, active_tasks=None, standby_tasks=None,
                          warmup_tasks=None))  # fmt: skip
     stage.send(heartbeat(group, "first", 2, ("0", [0])))
@@ -84,34 +84,34 @@ def standbys(stage: Stage) -> None:
     topic, group = stage.topic(partitions=1), group_of(stage)
     topology = counting(stage, topic)
     assigned(stage, join(group, "first", topology))
-    told = stage.send(join(group, "second", topology))
+    response = stage.send(join(group, "second", topology))
     configure(stage, group, **{"streams.num.standby.replicas": "1"})
-    told = stage.send(heartbeat(group, "second", told.member_epoch))
+    response = stage.send(heartbeat(group, "second", response.member_epoch))
     for _ in range(3):
-        told = stage.send(heartbeat(group, "second", told.member_epoch))
+        response = stage.send(heartbeat(group, "second", response.member_epoch))
 
 
 @case("source topics that are missing, and come")
 def missing_source_topics(stage: Stage) -> None:
     group, name = group_of(stage), stage.name("t")
-    told = stage.send(join(group, "m", copying(name, "a-gone", "b-gone", "c-gone")))
-    stage.send(heartbeat(group, "m", told.member_epoch))
+    response = stage.send(join(group, "m", copying(name, "a-gone", "b-gone", "c-gone")))
+    stage.send(heartbeat(group, "m", response.member_epoch))
     other = group_of(stage, "h")
-    told = stage.send(join(other, "m", copying(name)))
+    response = stage.send(join(other, "m", copying(name)))
     stage.topic()
     stage.await_cluster_changes()
-    stage.send(heartbeat(other, "m", told.member_epoch))
+    stage.send(heartbeat(other, "m", response.member_epoch))
 
 
 @case("a source topic that grows")
 def growing(stage: Stage) -> None:
     topic, group = stage.topic(partitions=1), group_of(stage)
-    told = stage.send(join(group, "m", copying(topic)))
+    response = stage.send(join(group, "m", copying(topic)))
     stage.delete_and_wait(topic)
     stage.await_cluster_changes()
-    stage.send(heartbeat(group, "m", told.member_epoch, ("0", [0])))
-    stage.send(heartbeat(group, "m", told.member_epoch, ("0", [0])))
-    stage.send(heartbeat(group, "m", told.member_epoch))
+    stage.send(heartbeat(group, "m", response.member_epoch, ("0", [0])))
+    stage.send(heartbeat(group, "m", response.member_epoch, ("0", [0])))
+    stage.send(heartbeat(group, "m", response.member_epoch))
 
 
 @case("topics that cannot be joined")
@@ -153,16 +153,16 @@ def topologies(stage: Stage) -> None:
     stage.send(join(group, "first", copying(topic, epoch=1)))
     stage.send(join(group, "other", copying(topic, "gone", epoch=1)))
     stage.send(join(group, "newer", copying(topic, epoch=2)))
-    told = stage.send(join(group, "older", copying("gone", epoch=0)))
-    stage.send(heartbeat(group, "older", told.member_epoch))
+    response = stage.send(join(group, "older", copying("gone", epoch=0)))
+    stage.send(heartbeat(group, "older", response.member_epoch))
 
 
 @case("the first assignment, which waits")
 def delayed(stage: Stage) -> None:
     group, topic = stage.name("g"), stage.topic()
     configure(stage, group, **{"streams.initial.rebalance.delay.ms": "600000"})
-    told = stage.send(join(group, "first", copying(topic)))
-    stage.send(heartbeat(group, "first", told.member_epoch))
+    response = stage.send(join(group, "first", copying(topic)))
+    stage.send(heartbeat(group, "first", response.member_epoch))
     stage.send(join(group, "second", copying(topic)))
 
 
@@ -174,9 +174,9 @@ def apart(stage: Stage) -> None:
         group,
         **{"streams.initial.rebalance.delay.ms": "0", "streams.assignment.interval.ms": "15000"},
     )
-    told = stage.send(join(group, "first", copying(topic)))
+    response = stage.send(join(group, "first", copying(topic)))
     stage.send(join(group, "second", copying(topic)))
-    stage.send(heartbeat(group, "first", told.member_epoch, ("0", [0, 1])))
+    stage.send(heartbeat(group, "first", response.member_epoch, ("0", [0, 1])))
 
 
 @case("epochs that are not the member's")
@@ -193,25 +193,27 @@ def epochs(stage: Stage) -> None:
 @case("tasks that cannot be")
 def wrong_tasks(stage: Stage) -> None:
     topic, group = stage.topic(), group_of(stage)
-    told = stage.send(join(group, "m", copying(topic)))
-    stage.send(heartbeat(group, "m", told.member_epoch, ("0", [0, 7])))
-    stage.send(heartbeat(group, "m", told.member_epoch, ("9", [0])))
-    stage.send(heartbeat(group, "m", told.member_epoch, ("0", [-1])))
+    response = stage.send(join(group, "m", copying(topic)))
+    stage.send(heartbeat(group, "m", response.member_epoch, ("0", [0, 7])))
+    stage.send(heartbeat(group, "m", response.member_epoch, ("9", [0])))
+    stage.send(heartbeat(group, "m", response.member_epoch, ("0", [-1])))
     standby = [TaskIds("0", [3])]
-    stage.send(heartbeat(group, "m", told.member_epoch, standby_tasks=standby))
-    stage.send(heartbeat(group, "m", told.member_epoch, warmup_tasks=[TaskIds("0", [0])]))
-    stage.send(heartbeat(group, "m", told.member_epoch, standby_tasks=None))
+    stage.send(heartbeat(group, "m", response.member_epoch, standby_tasks=standby))
+    stage.send(heartbeat(group, "m", response.member_epoch, warmup_tasks=[TaskIds("0", [0])]))
+    stage.send(heartbeat(group, "m", response.member_epoch, standby_tasks=None))
 
 
 @case("what a member says of itself")
 def metadata(stage: Stage) -> None:
     topic, group = stage.topic(), group_of(stage)
-    told = stage.send(join(group, "m", copying(topic)))
+    response = stage.send(join(group, "m", copying(topic)))
     tags = [KeyValue("zone", "a"), KeyValue("cluster", "b")]
-    told = stage.send(heartbeat(group, "m", told.member_epoch, ("0", [0]), client_tags=tags))
-    told = stage.send(heartbeat(group, "m", told.member_epoch, ("0", [0]), rack_id="r"))
-    told = stage.send(heartbeat(group, "m", told.member_epoch, ("0", [0]), process_id="p"))
-    stage.send(heartbeat(group, "m", told.member_epoch, ("0", [0]), process_id="p"))
+    response = stage.send(
+        heartbeat(group, "m", response.member_epoch, ("0", [0]), client_tags=tags)
+    )
+    response = stage.send(heartbeat(group, "m", response.member_epoch, ("0", [0]), rack_id="r"))
+    response = stage.send(heartbeat(group, "m", response.member_epoch, ("0", [0]), process_id="p"))
+    stage.send(heartbeat(group, "m", response.member_epoch, ("0", [0]), process_id="p"))
 
 
 @case("endpoints")
@@ -244,10 +246,10 @@ def endpoints(stage: Stage) -> None:
 @case("a shutdown of the application")
 def shutdown(stage: Stage) -> None:
     topic, group = stage.topic(), group_of(stage)
-    told = stage.send(join(group, "first", copying(topic)))
+    response = stage.send(join(group, "first", copying(topic)))
     stage.send(join(group, "second", copying(topic)))
     owned = "0", [0]
-    epoch = told.member_epoch
+    epoch = response.member_epoch
     stage.send(heartbeat(group, "first", epoch, owned, shutdown_application=True))
     stage.send(heartbeat(group, "first", -1))
     stage.send(join(group, "second", copying(topic)))

@@ -1,4 +1,4 @@
-"""SyncGroup: each state of a group."""
+"""Cases of SyncGroup: each state of a group."""
 
 from __future__ import annotations
 

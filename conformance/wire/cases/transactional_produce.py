@@ -1,7 +1,7 @@
-"""Produce: the batches of transactions, to partitions that are part of them and to others.
+"""Cases of Produce with transactional batches, to partitions inside and outside the transaction.
 
-Played alone: Apache Kafka asks the coordinator for several producers at once, and has the version
-of the first one's request decide which error all of them get.
+They run alone: Apache Kafka asks the coordinator about several producers at once, and the version
+of the first one's request decides which error all of them get.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kwire.codecs.primitives import ZERO_UUID, Records
 from kwire.conformance.wire.broker import CaseTopic
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.build import batch, unknown_topic
-from kwire.conformance.wire.cases.txn import Producer, begun, completed, ended, initialized
+from kwire.conformance.wire.cases.txn import CaseProducer, begun, completed, ended, initialized
 from kwire.conformance.wire.cases.txn_data import txn_batch, txn_produce
 from kwire.conformance.wire.stage import Stage
 
@@ -22,7 +22,7 @@ case = Cases(ApiKey.PRODUCE, alone=True)
 
 ABORTABLE_AT = 11
 IMPLICIT_SINCE = 12
-"""From then on partitions become part of the transaction by being written to."""
+"""From this version of Produce, writing to a partition adds it to the transaction."""
 
 
 @case("transactional: partitions that are part of it, and others")
@@ -118,7 +118,7 @@ def outside(stage: Stage) -> None:
 def odd_transactional(stage: Stage) -> None:
     topic = stage.topic(partitions=3)
     producer = begun(stage, "txn", topic)
-    nobody = Producer("", -1, -1)
+    nobody = CaseProducer("", -1, -1)
     batches: dict[int, Records | None] = {
         0: txn_batch(stage, nobody, -1),
         1: txn_batch(stage, nobody, 0),

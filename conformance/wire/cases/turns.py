@@ -1,4 +1,4 @@
-"""One case at a time of those that change what all clients of a broker are asked for."""
+"""Runs cases that change the subscriptions of all of a broker's clients one at a time."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ _ONE_AT_A_TIME = Lock()
 
 
 def in_turn(play: Callable[[Stage], None]) -> Callable[[Stage], None]:
-    """No other such case runs meanwhile: a client metrics subscription that changes makes every
-    client begin anew."""
+    """Decorate a case so that no other such case runs at the same time.
+
+    When a client metrics subscription changes, every client gets a new subscription.
+    """
 
     @wraps(play)
     def waiting(stage: Stage) -> None:

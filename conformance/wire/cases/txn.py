@@ -1,4 +1,4 @@
-"""What the cases of transactions start from: producers, and transactions open or ended."""
+"""Producers and transactions that the cases on transactions start from."""
 
 from __future__ import annotations
 
@@ -20,45 +20,47 @@ from kwire.conformance.wire.stage import Stage
 TIMEOUT_MS = 60_000
 NOT_YET = TRANSIENT | {ErrorCode.CONCURRENT_TRANSACTIONS}
 CLIENTS = 3
-"""The last version of AddPartitionsToTxn for clients: those after it are for brokers."""
+"""The last version of AddPartitionsToTxn for clients; newer ones are for brokers."""
 WITHOUT_BUMP = 4
-"""The last version of EndTxn that leaves the producer its epoch."""
+"""The last version of EndTxn that does not increase the producer's epoch."""
 
 
-class Producer:
-    """A transactional id and who its producer is."""
+class CaseProducer:
+    """A transactional id with its producer's id and epoch."""
 
     def __init__(self, transactional_id: str, producer_id: int, epoch: int) -> None:
         self.transactional_id = transactional_id
         self.producer_id = producer_id
         self.epoch = epoch
 
-    def other(self, *, producer_id: int = 0, epoch: int = 0) -> Producer:
-        """One whose id and epoch differ by so much."""
-        return Producer(self.transactional_id, self.producer_id + producer_id, self.epoch + epoch)
+    def other(self, *, producer_id: int = 0, epoch: int = 0) -> CaseProducer:
+        """Return a copy whose id and epoch are increased by these numbers."""
+        return CaseProducer(
+            self.transactional_id, self.producer_id + producer_id, self.epoch + epoch
+        )
 
-    def named(self, transactional_id: str) -> Producer:
-        return Producer(transactional_id, self.producer_id, self.epoch)
+    def named(self, transactional_id: str) -> CaseProducer:
+        return CaseProducer(transactional_id, self.producer_id, self.epoch)
 
 
-def initialized(stage: Stage, suffix: str = "txn") -> Producer:
-    """Set-up: a producer of this case's own, which has no transaction open."""
+def initialized(stage: Stage, suffix: str = "txn") -> CaseProducer:
+    """Set-up: a producer for this case, without an open transaction."""
     name = stage.name(suffix)
-    found: list[Producer] = []
+    producers: list[CaseProducer] = []
 
     def ready() -> bool:
         reply = stage.ask(InitProducerIdRequest(name, TIMEOUT_MS))
         if reply.error_code == ErrorCode.NONE:
-            found.append(Producer(name, reply.producer_id, reply.producer_epoch))
+            producers.append(CaseProducer(name, reply.producer_id, reply.producer_epoch))
         elif reply.error_code not in NOT_YET:
             raise NotReady(f"producer {name}: {ErrorCode(reply.error_code).name}")
-        return bool(found)
+        return bool(producers)
 
     _until(ready, f"no producer for {name}")
-    return found[0]
+    return producers[0]
 
 
-def begun(stage: Stage, suffix: str = "txn", *topics: CaseTopic) -> Producer:
+def begun(stage: Stage, suffix: str = "txn", *topics: CaseTopic) -> CaseProducer:
     """Set-up: a producer with all partitions of `topics` in its transaction."""
     producer = initialized(stage, suffix)
     for topic in topics:
@@ -66,14 +68,14 @@ def begun(stage: Stage, suffix: str = "txn", *topics: CaseTopic) -> Producer:
     return producer
 
 
-def ended(stage: Stage, producer: Producer, *, commit: bool = True) -> None:
-    """Set-up: end the producer's transaction, all of it, and leave it its epoch."""
+def ended(stage: Stage, producer: CaseProducer, *, commit: bool = True) -> None:
+    """Set-up: end the producer's transaction completely, without a new epoch."""
     stage.ask(end(producer, commit=commit), WITHOUT_BUMP)
     completed(stage, producer)
 
 
-def completed(stage: Stage, producer: Producer) -> None:
-    """Set-up: wait until a transaction that is being ended has ended."""
+def completed(stage: Stage, producer: CaseProducer) -> None:
+    """Set-up: wait until a transaction that is ending has ended."""
 
     def ready() -> bool:
         reply = stage.ask(DescribeTransactionsRequest([producer.transactional_id]))
@@ -82,8 +84,8 @@ def completed(stage: Stage, producer: Producer) -> None:
     _until(ready, f"the transaction of {producer.transactional_id} does not end")
 
 
-def add(producer: Producer, partitions: dict[str, list[int]]) -> AddPartitionsToTxnRequest:
-    """As clients ask, up to v3."""
+def add(producer: CaseProducer, partitions: dict[str, list[int]]) -> AddPartitionsToTxnRequest:
+    """Build a request as clients send it, up to v3."""
     return AddPartitionsToTxnRequest(
         v3_and_below_transactional_id=producer.transactional_id,
         v3_and_below_producer_id=producer.producer_id,
@@ -93,9 +95,9 @@ def add(producer: Producer, partitions: dict[str, list[int]]) -> AddPartitionsTo
 
 
 def of_broker(
-    producer: Producer, partitions: dict[str, list[int]], *, verify_only: bool = False
+    producer: CaseProducer, partitions: dict[str, list[int]], *, verify_only: bool = False
 ) -> AddPartitionsToTxnTransaction:
-    """One of the transactions that brokers ask for, from v4."""
+    """Build one transaction of a request as brokers send it, from v4."""
     return AddPartitionsToTxnTransaction(
         producer.transactional_id,
         producer.producer_id,
@@ -105,7 +107,7 @@ def of_broker(
     )
 
 
-def end(producer: Producer, *, commit: bool) -> EndTxnRequest:
+def end(producer: CaseProducer, *, commit: bool) -> EndTxnRequest:
     return EndTxnRequest(producer.transactional_id, producer.producer_id, producer.epoch, commit)
 
 

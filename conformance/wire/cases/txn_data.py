@@ -1,4 +1,4 @@
-"""What transactional producers write: batches, offsets, and the markers that coordinators write."""
+"""Batches, offsets and markers of transactions."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from kwire.codecs.messages.write_txn_markers import (
 from kwire.codecs.primitives import Records
 from kwire.conformance.wire.broker import CaseTopic, NotReady
 from kwire.conformance.wire.cases.build import TIMEOUT_MS, batch
-from kwire.conformance.wire.cases.txn import Producer
+from kwire.conformance.wire.cases.txn import CaseProducer
 from kwire.conformance.wire.stage import Stage
 
 IMPLICIT = 12
-"""The first version of Produce that adds partitions to the transaction itself."""
+"""The first version of Produce that adds partitions to the transaction by itself."""
 
 
 def txn_batch(
     stage: Stage,
-    producer: Producer,
+    producer: CaseProducer,
     sequence: int = 0,
     *values: bytes,
     **options: Any,  # noqa: ANN401 - build's
 ) -> bytearray:
-    """A batch of the producer's transaction; one record if no values are given."""
+    """Build a batch of the producer's transaction, with one record if no values are given."""
     return batch(
         stage,
         *(values or (b"v",)),
@@ -52,7 +52,7 @@ def txn_produce(
     batches: Mapping[int, Records | None],
     acks: int = -1,
 ) -> ProduceRequest:
-    """Batches to partitions of one topic."""
+    """Send batches to partitions of one topic."""
     data = [PartitionProduceData(index, records) for index, records in batches.items()]
     return ProduceRequest(
         transactional_id=transactional_id,
@@ -64,13 +64,13 @@ def txn_produce(
 
 def written(
     stage: Stage,
-    producer: Producer,
+    producer: CaseProducer,
     topic: CaseTopic,
     sequence: int = 0,
     *values: bytes,
     partition: int = 0,
 ) -> None:
-    """Set-up: a batch of the producer's transaction is in the log."""
+    """Set-up: append a batch of the producer's transaction."""
     records = txn_batch(stage, producer, sequence, *values)
     request = txn_produce(producer.transactional_id, topic, {partition: records})
     answer = stage.ask(request).responses[0].partition_responses[0]
@@ -79,19 +79,19 @@ def written(
 
 
 def marker(
-    producer: Producer,
-    places: dict[str, list[int]],
+    producer: CaseProducer,
+    partitions: dict[str, list[int]],
     *,
     commit: bool = True,
     coordinator_epoch: int = 0,
     version: int = 1,
 ) -> WritableTxnMarker:
-    """`version` is that of the transaction, by which KIP-890's rules hold or do not."""
+    """Build a marker; `version` is the transaction's, and decides whether KIP-890 applies."""
     return WritableTxnMarker(
         producer.producer_id,
         producer.epoch,
         commit,
-        [WritableTxnMarkerTopic(*item) for item in places.items()],
+        [WritableTxnMarkerTopic(*item) for item in partitions.items()],
         coordinator_epoch,
         version,
     )
@@ -102,7 +102,7 @@ def write_markers(*markers: WritableTxnMarker) -> WriteTxnMarkersRequest:
 
 
 def txn_commit(
-    producer: Producer,
+    producer: CaseProducer,
     group_id: str,
     topic: CaseTopic,
     offset: int = 5,
@@ -111,7 +111,7 @@ def txn_commit(
     metadata: str | None = "note",
     **member: Any,  # noqa: ANN401 - the request's fields
 ) -> TxnOffsetCommitRequest:
-    """One partition's offset, as part of the producer's transaction."""
+    """Commit the offset of one partition in the producer's transaction."""
     place = TxnOffsetCommitRequestPartition(partition, offset, -1, metadata)
     return TxnOffsetCommitRequest(
         transactional_id=producer.transactional_id,
@@ -123,8 +123,8 @@ def txn_commit(
     )
 
 
-def add_group(stage: Stage, producer: Producer, group_id: str) -> None:
-    """Set-up: the group's offsets are part of the producer's transaction."""
+def add_group(stage: Stage, producer: CaseProducer, group_id: str) -> None:
+    """Set-up: add the group's offsets to the producer's transaction."""
     request = AddOffsetsToTxnRequest(
         producer.transactional_id, producer.producer_id, producer.epoch, group_id
     )

@@ -1,4 +1,4 @@
-"""TxnOffsetCommit: producers and members of all kinds, and when the offsets count."""
+"""Cases of TxnOffsetCommit: each kind of producer and member, and when offsets become visible."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from kwire.conformance.wire.cases.build import (
 )
 from kwire.conformance.wire.cases.consumer_group import WORDS, in_each_state
 from kwire.conformance.wire.cases.offset_fetch import ask as ask_offsets
-from kwire.conformance.wire.cases.txn import Producer, ended, initialized
+from kwire.conformance.wire.cases.txn import CaseProducer, ended, initialized
 from kwire.conformance.wire.cases.txn_data import add_group, txn_commit
 from kwire.conformance.wire.stage import Stage
 
@@ -40,14 +40,14 @@ case = Cases(ApiKey.TXN_OFFSET_COMMIT)
 
 
 def access_request(version: int, topic_id: bytes) -> TxnOffsetCommitRequest:
-    asked = TxnOffsetCommitRequestPartition(INDEX, 0, committed_metadata="")
-    topics = [TxnOffsetCommitRequestTopic(TOPIC, [asked])]
+    partition = TxnOffsetCommitRequestPartition(INDEX, 0, committed_metadata="")
+    topics = [TxnOffsetCommitRequestTopic(TOPIC, [partition])]
     return TxnOffsetCommitRequest(TRANSACTION, GROUP, 1, 0, topics=topics)
 
 
 MEMBERS_SINCE = 3
 OFFSETS_AT = 9
-"""The version of OffsetFetch that is asked: by name, and whether offsets are stable."""
+"""The version of OffsetFetch to use: it takes topics by name, and can require stable offsets."""
 
 
 def _look(stage: Stage, group: str, topic: CaseTopic) -> None:
@@ -59,8 +59,8 @@ def _look(stage: Stage, group: str, topic: CaseTopic) -> None:
         stage.send(request, OFFSETS_AT)
 
 
-def _started(stage: Stage, group: str) -> Producer:
-    """A producer with the group's offsets in its transaction."""
+def _started(stage: Stage, group: str) -> CaseProducer:
+    """Return a producer with the group's offsets in its transaction."""
     producer = initialized(stage)
     add_group(stage, producer, group)
     return producer
@@ -117,7 +117,7 @@ def others(stage: Stage) -> None:
         producer.other(producer_id=1000),
         producer.named(stage.name("unknown")),
         producer.named(""),
-        Producer(producer.transactional_id, -1, -1),
+        CaseProducer(producer.transactional_id, -1, -1),
     ):
         stage.send(txn_commit(one, group, topic))
     _look(stage, group, topic)
@@ -144,9 +144,9 @@ def after_the_end(stage: Stage) -> None:
 @case("by a member, in each state", since=MEMBERS_SINCE)
 def members(stage: Stage) -> None:
     topic = filled_topic(stage)
-    made: dict[str, Callable[..., object]] = {"awaits": joined, "stable": stable, "left": emptied}
+    states: dict[str, Callable[..., object]] = {"awaits": joined, "stable": stable, "left": emptied}
     producer = initialized(stage)
-    for suffix, make in made.items():
+    for suffix, make in states.items():
         group = stage.name(suffix)
         member = make(stage, group)
         member_id = getattr(member, "member_id", "")
@@ -279,7 +279,7 @@ def twice(stage: Stage) -> None:
 
 
 def _crossed(stage: Stage, *plain: int | None, by_commit: bool = True) -> None:
-    """Commits outside of transactions (None: one of the transaction) until it ends."""
+    """Commit these offsets outside the transaction (None: in it), then end the transaction."""
     group, topic = stage.name("g"), filled_topic(stage)
     producer = _started(stage, group)
     for number, offset in enumerate(plain):
@@ -332,8 +332,8 @@ def deleted(stage: Stage) -> None:
     producer = _started(stage, group)
     for partition in (0, 1):
         stage.send(txn_commit(producer, group, topic, partition=partition))
-    places = [OffsetDeleteRequestPartition(0), OffsetDeleteRequestPartition(9)]
-    stage.send(OffsetDeleteRequest(group, [OffsetDeleteRequestTopic(topic.name, places)]))
+    entries = [OffsetDeleteRequestPartition(0), OffsetDeleteRequestPartition(9)]
+    stage.send(OffsetDeleteRequest(group, [OffsetDeleteRequestTopic(topic.name, entries)]))
     _look(stage, group, topic)
     ended(stage, producer)
     _look(stage, group, topic)

@@ -1,4 +1,4 @@
-"""UpdateFeatures: what is refused, and what may be.  Nothing changes: others share the broker."""
+"""Cases of UpdateFeatures; nothing changes, since other cases use the broker too."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LATEST = {TRANSACTIONS: 2, METADATA: 30}
 
 
 def updated(*levels: tuple[str, int]) -> UpdateFeaturesRequest:
-    """Upgrades, in all versions; the broker is at the latest level of both features."""
+    """Request upgrades, in all versions; the broker has the latest level of both features."""
     return UpdateFeaturesRequest(
         feature_updates=[
             FeatureUpdateKey(feature=name, max_version_level=level) for name, level in levels
@@ -30,12 +30,12 @@ def updated(*levels: tuple[str, int]) -> UpdateFeaturesRequest:
 
 
 def validated(*updates: tuple[str, int, int]) -> UpdateFeaturesRequest:
-    """Features, levels and the types of upgrade, that are only tried."""
-    wanted = [
+    """Validate updates, each given as feature, level and type of upgrade."""
+    entries = [
         FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=kind)
         for name, level, kind in updates
     ]
-    return UpdateFeaturesRequest(feature_updates=wanted, validate_only=True)
+    return UpdateFeaturesRequest(feature_updates=entries, validate_only=True)
 
 
 @case("levels that they have")
@@ -82,10 +82,10 @@ def nothing(stage: Stage) -> None:
 @case("a downgrade is allowed, by the first version", until=0)
 def allowed(stage: Stage) -> None:
     for level in (2, 1, 0, 3):
-        wanted = FeatureUpdateKey(
+        update = FeatureUpdateKey(
             feature=TRANSACTIONS, max_version_level=level, allow_downgrade=True
         )
-        stage.send(UpdateFeaturesRequest(feature_updates=[wanted]))
+        stage.send(UpdateFeaturesRequest(feature_updates=[update]))
 
 
 @case("downgrades, only validated", since=1)

@@ -1,4 +1,4 @@
-"""WriteShareGroupState: what became of records, by whoever leads their partition."""
+"""Cases of WriteShareGroupState: the states of records, from each leader epoch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kwire.conformance.wire.cases.share_state import (
     AVAILABLE,
     begun,
     read,
-    sends_what_cannot_be,
+    send_invalid_partitions,
     summary,
     write,
 )
@@ -29,7 +29,7 @@ def access_request(version: int, topic_id: bytes) -> WriteShareGroupStateRequest
     return WriteShareGroupStateRequest(GROUP, [WriteStateData(topic_id, [PartitionData(INDEX)])])
 
 
-case("what cannot be")(sends_what_cannot_be)
+case("what cannot be")(send_invalid_partitions)
 
 
 @case("epochs of the group and of the leader")
@@ -43,7 +43,7 @@ def epochs(stage: Stage) -> None:
 @case("batches that overlap, and a start that moves")
 def batches(stage: Stage) -> None:
     group, topic = begun(stage, 1, 10)
-    for start, kept in (
+    for start, batches in (
         (10, [(10, 19, AVAILABLE, 1), (12, 14, ACKNOWLEDGED, 1), (18, 25, ARCHIVED, 2)]),
         (13, [(13, 13, AVAILABLE, 3)]),
         (-1, [(30, 39, AVAILABLE, 1)]),
@@ -51,7 +51,7 @@ def batches(stage: Stage) -> None:
         (15, [(15, 15, AVAILABLE, 1)]),
         (50, [(30, 39, AVAILABLE, 1)]),
     ):
-        stage.send(write(group, topic.id, *kept, start=start, complete=len(kept)))
+        stage.send(write(group, topic.id, *batches, start=start, complete=len(batches)))
         stage.send(read(group, topic.id))
         stage.send(summary(group, topic.id))
 
@@ -59,8 +59,8 @@ def batches(stage: Stage) -> None:
 @case("batches that cannot be")
 def odd(stage: Stage) -> None:
     group, topic = begun(stage)
-    for kept in ((5, 4, AVAILABLE, 1), (-3, -1, AVAILABLE, 1), (0, 1, 9, 1), (0, 1, 1, -2)):
-        stage.send(write(group, topic.id, kept, start=0))
+    for state_batch in ((5, 4, AVAILABLE, 1), (-3, -1, AVAILABLE, 1), (0, 1, 9, 1), (0, 1, 1, -2)):
+        stage.send(write(group, topic.id, state_batch, start=0))
         stage.send(read(group, topic.id))
     stage.send(write(group, topic.id, start=-7, complete=-9))
     stage.send(summary(group, topic.id))

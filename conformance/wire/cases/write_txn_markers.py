@@ -1,4 +1,4 @@
-"""WriteTxnMarkers: markers of all kinds, to what is there and what is not."""
+"""Cases of WriteTxnMarkers: all kinds of markers, to existing and unknown partitions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kwire.codecs.messages.write_txn_markers import (
 from kwire.conformance.access.requests import INDEX, TOPIC
 from kwire.conformance.wire.broker import CaseTopic
 from kwire.conformance.wire.case import Cases
-from kwire.conformance.wire.cases.txn import Producer, initialized
+from kwire.conformance.wire.cases.txn import CaseProducer, initialized
 from kwire.conformance.wire.cases.txn_data import marker, write_markers, written
 from kwire.conformance.wire.stage import Stage
 
@@ -35,16 +35,16 @@ LATEST = -1
 
 
 def _look(stage: Stage, topic: CaseTopic) -> None:
-    """Who writes there, as the broker sees it, and where the log ends for readers."""
+    """Send requests for the partition's producers and its end at each isolation level."""
     everywhere = list(range(topic.partitions))
     stage.send(DescribeProducersRequest([TopicRequest(topic.name, everywhere)]))
     for isolation_level in (0, 1):
-        places = [ListOffsetsPartition(index, -1, LATEST) for index in everywhere]
-        stage.send(ListOffsetsRequest(-1, isolation_level, [ListOffsetsTopic(topic.name, places)]))
+        entries = [ListOffsetsPartition(index, -1, LATEST) for index in everywhere]
+        stage.send(ListOffsetsRequest(-1, isolation_level, [ListOffsetsTopic(topic.name, entries)]))
 
 
-def _again(stage: Stage, suffix: str = "txn") -> Producer:
-    """A producer that has a lower epoch behind it."""
+def _again(stage: Stage, suffix: str = "txn") -> CaseProducer:
+    """Return a producer that has been initialized twice, so that a lower epoch exists."""
     initialized(stage, suffix)
     return initialized(stage, suffix)
 
@@ -96,7 +96,7 @@ def both_old(stage: Stage) -> None:
 
 @case("versions of the transaction", since=VERSIONS_SINCE)
 def versions(stage: Stage) -> None:
-    """From 2 on the epoch of an open transaction is too old to end it."""
+    """From version 2 on, a marker with the epoch of the open transaction is too old to end it."""
     topic, producer = stage.topic(), _again(stage)
     for sequence, version in enumerate((0, 1, 2, 3, 127, -1, -128)):
         written(stage, producer, topic, sequence)
@@ -104,8 +104,8 @@ def versions(stage: Stage) -> None:
         _look(stage, topic)
         stage.send(write_markers(marker(producer, {topic.name: [0]})))
         stage.send(write_markers(marker(producer, {topic.name: [0]}, version=version)))
-    places = {topic.name: [0, 9], stage.name("none"): [0]}
-    stage.send(write_markers(marker(producer, places, version=-1)))
+    entries = {topic.name: [0, 9], stage.name("none"): [0]}
+    stage.send(write_markers(marker(producer, entries, version=-1)))
     for by in (1, 0, -1):
         one = marker(producer.other(epoch=by), {topic.name: [0]}, version=2)
         stage.send(write_markers(one))
@@ -115,8 +115,8 @@ def versions(stage: Stage) -> None:
 @case("topics and partitions that are not there")
 def unknown(stage: Stage) -> None:
     topic, producer = stage.topic(partitions=2), initialized(stage)
-    places = {topic.name: [0, 2, 1, -1], stage.name("none"): [0], "": [0], "a b": [3]}
-    stage.send(write_markers(marker(producer, places)))
+    entries = {topic.name: [0, 2, 1, -1], stage.name("none"): [0], "": [0], "a b": [3]}
+    stage.send(write_markers(marker(producer, entries)))
     stage.send(write_markers(marker(producer, {topic.name: [9]})))
     _look(stage, topic)
 
@@ -164,7 +164,7 @@ def partition_twice(stage: Stage) -> None:
 def absurd(stage: Stage) -> None:
     topic = stage.topic()
     for producer_id, epoch in ((-1, 0), (-1, -1), (77, -1), (77, -5), (1 << 60, 32_767)):
-        producer = Producer("", producer_id, epoch)
+        producer = CaseProducer("", producer_id, epoch)
         stage.send(write_markers(marker(producer, {topic.name: [0], "none": [0]})))
         _look(stage, topic)
 
@@ -174,8 +174,8 @@ def internal(stage: Stage) -> None:
     producer = _again(stage)
     partitions = [sum(stage.prefix.encode()) % 50]
     for by, epoch in ((0, 3), (0, 3), (-1, 3), (0, 2), (0, 4), (1, 4)):
-        places = {OFFSETS_TOPIC: partitions}
-        one = marker(producer.other(epoch=by), places, coordinator_epoch=epoch)
+        entries = {OFFSETS_TOPIC: partitions}
+        one = marker(producer.other(epoch=by), entries, coordinator_epoch=epoch)
         stage.send(write_markers(one))
     stage.send(write_markers(marker(producer.other(epoch=1), {OFFSETS_TOPIC: [50, -1]})))
 
