@@ -31,21 +31,21 @@ class PlantedBroker(BrokerProcess):
 
 
 FOUND_BY: dict[str, tuple[str, str]] = {
-    "another_error_code": ("Heartbeat:4", "a stable group"),
+    "wrong_error_code": ("Heartbeat:4", "a stable group"),
     "wrong_generation_accepted": ("Heartbeat:4", "a stable group"),
     "high_watermark_one_too_high": ("Fetch:12", "from every offset"),
-    "field_dropped_at_one_version": ("Fetch:5", "from every offset"),
+    "field_missing_in_one_version": ("Fetch:5", "from every offset"),
     "throttle_time_missing": ("Heartbeat:1", "an unknown group"),
-    "earliest_offset_by_another_number": ("ListOffsets:5", "every special timestamp"),
+    "wrong_timestamp_of_the_earliest_offset": ("ListOffsets:5", "every special timestamp"),
     "sequence_not_checked": ("behaviour:producing.out_of_order", "producing.out_of_order"),
-    "large_first_batch_not_given": ("Fetch:12", "the first batch is whole"),
+    "large_first_batch_not_returned": ("Fetch:12", "the first batch is whole"),
     "session_epoch_not_checked": ("Fetch:12", "a session: full, nothing new"),
-    "another_default": ("DescribeConfigs:4", "a topic"),
-    "long_poll_answers_at_once": ("behaviour:framing.a_long_poll", "framing.a_long_poll"),
-    "records_deleted_are_still_there": ("DeleteRecords:2", "all of them by -1"),
-    "append_time_is_the_clients": ("behaviour:listing.log_append_time", "log_append_time"),
-    "checksum_not_looked_at": ("hostile:batch/beside a sound one, set: wrong CRC", "wrong CRC"),
-    "counts_of_records_believed": ("hostile:batch/beside a sound one, record", "no records at all"),
+    "wrong_default": ("DescribeConfigs:4", "a topic"),
+    "long_poll_returns_immediately": ("behaviour:framing.a_long_poll", "framing.a_long_poll"),
+    "deleted_records_remain": ("DeleteRecords:2", "all of them by -1"),
+    "append_time_from_the_client": ("behaviour:listing.log_append_time", "log_append_time"),
+    "checksum_not_checked": ("hostile:batch/beside a sound one, set: wrong CRC", "wrong CRC"),
+    "record_count_not_checked": ("hostile:batch/beside a sound one, record", "no records at all"),
 }
 """For each fault, the selection to run and the line that must be red."""
 

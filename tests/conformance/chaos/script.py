@@ -19,18 +19,22 @@ class Script:
     def history(self) -> History:
         return History(self.events)
 
-    def begin(self, process: str, f: str, **asked: object) -> Event:
+    def begin(self, process: str, f: str, **arguments: object) -> Event:
         self._now_ns += 1
-        begun = Event(self._now_ns, process, Type.INVOKE, f, len(self.events), asked)
-        self.events.append(begun)
-        return begun
+        started = Event(self._now_ns, process, Type.INVOKE, f, len(self.events), arguments)
+        self.events.append(started)
+        return started
 
-    def end(self, begun: Event, type_: Type = Type.OK, **answered: object) -> None:
+    def end(self, started: Event, type_: Type = Type.OK, **result: object) -> None:
         self._now_ns += 1
-        self.events.append(Event(self._now_ns, begun.process, type_, begun.f, begun.op, answered))
+        self.events.append(
+            Event(self._now_ns, started.process, type_, started.f, started.op, result)
+        )
 
-    def do(self, process: str, f: str, asked: Value, type_: Type = Type.OK, **told: object) -> None:
-        self.end(self.begin(process, f, **asked), type_, **told)
+    def do(
+        self, process: str, f: str, arguments: Value, type_: Type = Type.OK, **result: object
+    ) -> None:
+        self.end(self.begin(process, f, **arguments), type_, **result)
 
     # The operations of a stream's clients
 
@@ -38,15 +42,15 @@ class Script:
         self, number: int, offset: int, *, process: str = "p", type_: Type = Type.OK,
         error: str = "", idempotent: bool = True,
     ) -> None:  # fmt: skip
-        told: Value = {"offset": offset} if type_ is Type.OK else {"error": error}
-        asked = {"partition": TP, "number": number, "idempotent": idempotent}
-        self.do(process, "produce", asked, type_, **told)
+        result: Value = {"offset": offset} if type_ is Type.OK else {"error": error}
+        arguments = {"partition": TP, "number": number, "idempotent": idempotent}
+        self.do(process, "produce", arguments, type_, **result)
 
     def log(self, *records: tuple[int, str | None, int | None], end: int | None = None) -> None:
         """Add the end state of the log, which starts at 0."""
         last = len(records) if end is None else end
-        asked = {"partition": TP}
-        self.do("judge", "read_log", asked, start=0, end=last, records=list(records))
+        arguments = {"partition": TP}
+        self.do("judge", "read_log", arguments, start=0, end=last, records=list(records))
 
     def ends(self, offset: int) -> None:
         self.do("o", "ends", {}, offsets=[(TP, offset)])

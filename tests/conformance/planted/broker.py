@@ -1,7 +1,7 @@
-"""`python broker.py FAULT serve ...`: kwire with one fault planted in it.
+"""`python broker.py FAULT serve ...` runs kwire with one fault planted in it.
 
-The faults are what a mend elsewhere may break, put in by name into a broker that is otherwise the
-shipped one. What they are for is `tests/conformance/test_planted.py`: the suite must find each.
+The faults are like those that a change elsewhere may cause; apart from the named one the broker is
+the shipped one.  `tests/conformance/test_planted.py` checks that the suite finds each fault.
 """
 
 from __future__ import annotations
@@ -24,51 +24,51 @@ def fault(plant: Plant) -> Plant:
 
 
 def wrap(owner: object, name: str, around: Callable[..., Any]) -> None:
-    """`owner.name` becomes a call of `around(what it was, its arguments...)`."""
-    was = getattr(owner, name)
+    """Replace `owner.name` by a function that calls `around(original, *arguments)`."""
+    original = getattr(owner, name)
 
     def wrapped(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - whatever it takes and gives
-        return around(was, *args, **kwargs)
+        return around(original, *args, **kwargs)
 
     setattr(owner, name, wrapped)
 
 
-def told_as(error: ErrorCode, instead: ErrorCode) -> Callable[..., Any]:
-    """One error code for another, whatever the arguments are."""
+def replacing(error: ErrorCode, instead: ErrorCode) -> Callable[..., Any]:
+    """Return a wrapper for `wrap` that returns `instead` in place of `error`."""
 
-    def around(was: Callable[..., ErrorCode], *args: object) -> ErrorCode:
-        found = was(*args)
-        return instead if found is error else found
+    def around(original: Callable[..., ErrorCode], *args: object) -> ErrorCode:
+        result = original(*args)
+        return instead if result is error else result
 
     return around
 
 
 @fault
 def nothing() -> None:
-    """No fault: the broker that the others are compared with."""
+    """No fault, for comparison."""
 
 
 @fault
-def another_error_code() -> None:
-    """Members that are unknown are told that their generation is."""
+def wrong_error_code() -> None:
+    """An unknown member gets ILLEGAL_GENERATION."""
     from kwire.groups.classic.group import ClassicGroup
 
     wrap(
         ClassicGroup,
         "check_member",
-        told_as(ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION),
+        replacing(ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION),
     )
 
 
 @fault
 def wrong_generation_accepted() -> None:
-    """A heartbeat of an older generation keeps its session."""
+    """A heartbeat with an older generation keeps the session alive."""
     from kwire.groups.classic import members as classic_members
 
     wrap(
         classic_members,
         "check_heartbeat",
-        told_as(ErrorCode.ILLEGAL_GENERATION, ErrorCode.NONE),
+        replacing(ErrorCode.ILLEGAL_GENERATION, ErrorCode.NONE),
     )
 
 
@@ -76,8 +76,8 @@ def wrong_generation_accepted() -> None:
 def high_watermark_one_too_high() -> None:
     from kwire.requests.handlers.fetching.fetch import Fetch
 
-    def around(was: Callable[..., Any], *args: object) -> Any:  # noqa: ANN401 - a partition's data
-        data = was(*args)
+    def around(original: Callable[..., Any], *args: object) -> Any:  # noqa: ANN401 - a partition's data
+        data = original(*args)
         data.high_watermark += 1
         return data
 
@@ -85,8 +85,8 @@ def high_watermark_one_too_high() -> None:
 
 
 @fault
-def field_dropped_at_one_version() -> None:
-    """Fetch version 5 was the first to tell where the log starts."""
+def field_missing_in_one_version() -> None:
+    """Fetch version 5, which added the log start offset, does not return it."""
     from kwire.codecs.messages.fetch import FetchResponse
 
     write = FetchResponse.WRITERS[5]
@@ -102,15 +102,15 @@ def field_dropped_at_one_version() -> None:
 
 @fault
 def throttle_time_missing() -> None:
-    """Heartbeat version 1 differs from version 0 in nothing else."""
+    """Heartbeat version 1 is encoded as version 0, which lacks only the throttle time."""
     from kwire.codecs.messages.heartbeat import HeartbeatResponse
 
     HeartbeatResponse.WRITERS[1] = HeartbeatResponse.WRITERS[0]
 
 
 @fault
-def earliest_offset_by_another_number() -> None:
-    """-2 is looked up as a time."""
+def wrong_timestamp_of_the_earliest_offset() -> None:
+    """The special timestamp -2 is treated as a time."""
     from kwire.requests.handlers import list_offsets
 
     list_offsets.EARLIEST = -99
@@ -118,30 +118,30 @@ def earliest_offset_by_another_number() -> None:
 
 @fault
 def sequence_not_checked() -> None:
-    """A gap in an idempotent producer's sequence is overlooked."""
+    """A gap in an idempotent producer's sequence is accepted."""
     from kwire.log.producers.state import ProducerState
 
-    wrap(ProducerState, "_check_sequence", lambda was, *args: None)
+    wrap(ProducerState, "_check_sequence", lambda original, *args: None)
 
 
 @fault
-def large_first_batch_not_given() -> None:
-    """A consumer whose limit is below a batch is stuck (KIP-74)."""
+def large_first_batch_not_returned() -> None:
+    """A consumer whose limit is smaller than a batch gets nothing (KIP-74)."""
     from kwire.log import Log
 
-    def around(was: Callable[..., R], *args: object, **kwargs: object) -> R:
-        return was(*args, **kwargs | {"min_one_batch": False})
+    def around(original: Callable[..., R], *args: object, **kwargs: object) -> R:
+        return original(*args, **kwargs | {"min_one_batch": False})
 
     wrap(Log, "read", around)
 
 
 @fault
 def session_epoch_not_checked() -> None:
-    """Any epoch of a fetch session is taken for the next one."""
+    """Every epoch of a fetch session is accepted as the next one."""
     from kwire.storage.partitions.fetch_sessions import FetchSessions
 
     def around(
-        was: Callable[..., R],
+        original: Callable[..., R],
         self: FetchSessions,
         request: Any,  # noqa: ANN401 - a Fetch request
         **more: object,
@@ -149,14 +149,14 @@ def session_epoch_not_checked() -> None:
         session = self._sessions.get(request.session_id)
         if session is not None and request.session_epoch > 0:
             request.session_epoch = session.epoch
-        return was(self, request, **more)
+        return original(self, request, **more)
 
     wrap(FetchSessions, "plan", around)
 
 
 @fault
-def another_default() -> None:
-    """A topic's max.compaction.lag.ms is an hour, not for ever."""
+def wrong_default() -> None:
+    """The default of max.compaction.lag.ms is an hour instead of unlimited."""
     from kwire.settings.broker import BrokerConfig
 
     definition = BrokerConfig.DEFINITIONS["log.cleaner.max.compaction.lag.ms"]
@@ -165,40 +165,40 @@ def another_default() -> None:
 
 
 @fault
-def long_poll_answers_at_once() -> None:
+def long_poll_returns_immediately() -> None:
     from kwire.requests.handlers.fetching.fetch import Fetch
 
     async def respond(fetch: Fetch) -> Any:  # noqa: ANN401 - the response
         return fetch.response()
 
-    def around(was: object, fetch: Fetch, max_wait_ms: int) -> Awaitable[Any]:
+    def around(original: object, fetch: Fetch, max_wait_ms: int) -> Awaitable[Any]:
         return respond(fetch)
 
     wrap(Fetch, "wait", around)
 
 
 @fault
-def records_deleted_are_still_there() -> None:
-    """DeleteRecords is answered, and the log starts where it did."""
+def deleted_records_remain() -> None:
+    """DeleteRecords succeeds without moving the start of the log."""
     from kwire.log import Log
 
-    wrap(Log, "increment_log_start_offset", lambda was, *args: None)
+    wrap(Log, "increment_log_start_offset", lambda original, *args: None)
 
 
 @fault
-def append_time_is_the_clients() -> None:
-    """message.timestamp.type is not looked at."""
+def append_time_from_the_client() -> None:
+    """message.timestamp.type is ignored."""
     from kwire.log import LogConfig
 
     setattr(LogConfig, "log_append_time", False)  # noqa: B010 - a property, says its type
 
 
 @fault
-def checksum_not_looked_at() -> None:
+def checksum_not_checked() -> None:
     from kwire.log import log, validator
 
     class AlwaysRight:
-        """A CRC that equals any other."""
+        """A CRC that equals every other CRC."""
 
         def __ne__(self, other: object) -> bool:
             return False
@@ -208,17 +208,17 @@ def checksum_not_looked_at() -> None:
         def crc32c(data: object) -> AlwaysRight:
             return AlwaysRight()
 
-    log.crc32c = Library  # type: ignore[assignment, attr-defined]  # stands for a module
-    wrap(validator, "check_crc", lambda was, *args: None)
+    log.crc32c = Library  # type: ignore[assignment, attr-defined]  # replaces a module
+    wrap(validator, "check_crc", lambda original, *args: None)
 
 
 @fault
-def counts_of_records_believed() -> None:
-    """A batch may hold fewer records than its header says."""
+def record_count_not_checked() -> None:
+    """A batch may have fewer records than its header says."""
     from kwire.log import plain, validator
 
-    wrap(plain, "is_plausible", lambda was, *args: True)
-    wrap(validator, "is_plausible", lambda was, *args: True)
+    wrap(plain, "is_plausible", lambda original, *args: True)
+    wrap(validator, "is_plausible", lambda original, *args: True)
 
 
 if __name__ == "__main__":
