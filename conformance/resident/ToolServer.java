@@ -12,14 +12,14 @@ import java.util.List;
 import org.apache.kafka.common.utils.Exit;
 
 /**
- * Runs Apache Kafka's tools one after another, so that only the first one waits for a Java machine.
+ * Runs Apache Kafka's tools one after another, so that only the first one waits for Java to start.
  *
- * <p>A line of the input is a request: the class, its standard input and its arguments, each in
- * Base64, with blanks between them. The answer is a line: the status, and what the tool wrote to
- * its output and to its errors, in Base64. The program ends with its input.
+ * <p>Each line of the input is a request: the class, its standard input and its arguments, in Base64
+ * and separated by blanks. The response is a line with the exit status and the tool's stdout and
+ * stderr, in Base64. The program ends at the end of its input.
  */
 public final class ToolServer {
-    /** Thrown where a tool ends its process.  What a tool does that catches it is not shown. */
+    /** Thrown where a tool exits. Output of a tool that catches it is dropped. */
     private static final class Ended extends Error {
         final int status;
 
@@ -29,7 +29,7 @@ public final class ToolServer {
         }
     }
 
-    /** Writes to the stream of the tool that runs: Scala keeps the first System.out for good. */
+    /** Writes to the running tool's stream; needed because Scala keeps the first System.out. */
     private static final class Switch extends OutputStream {
         volatile ByteArrayOutputStream target = new ByteArrayOutputStream();
 

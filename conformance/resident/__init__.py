@@ -1,11 +1,11 @@
-"""Runs Apache Kafka's administrative tools in one Java machine that stays, one after another.
+"""Runs Apache Kafka's administrative tools one after another in one Java process.
 
-A tool in a process of its own takes a second or two, nearly all of it to start Java and to load
-classes.  `run` sends it to a ToolServer instead, which is started at the first use and ends with
-this process.
+A tool in a separate process takes a second or two, nearly all of it to start Java and to load
+classes.  `run` sends it to a ToolServer instead, which starts at the first use and ends with this
+process.
 
-Only tools that end by themselves are run so, and that close what they have opened: see TOOLS.
-A client that reads or writes records has a process of its own, so that it ends as it does for a
+Only the tools in TOOLS are run like this, as they end without a signal and close what they have
+opened.  A client that reads or writes records has its own process, so that it ends as it does for a
 user.
 """
 
@@ -44,7 +44,7 @@ TOOLS = frozenset(
         "org.apache.kafka.tools.streams.StreamsGroupCommand",
     }
 )
-"""The classes that `run` takes."""
+"""The classes that `run` accepts."""
 
 JVM_OPTIONS = "JAVA_TOOL_OPTIONS"
 """Options for each Java machine, in the environment.  One that runs already would not take them."""
@@ -54,7 +54,7 @@ END_TIMEOUT_S = 10
 
 
 class ToolServer:
-    """One Java machine with the jars of one version; thread-safe."""
+    """A Java process with the jars of one version; thread-safe."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self._lock = threading.Lock()
@@ -65,7 +65,7 @@ class ToolServer:
 
     @property
     def is_running(self) -> bool:
-        """Whether it can take a tool: it runs, and belongs to this process, not to a parent."""
+        """Whether it can run a tool: it is alive and was started by this process, not a parent."""
         return self._owner == os.getpid() and self._process.poll() is None
 
     def run(
@@ -73,7 +73,7 @@ class ToolServer:
     ) -> subprocess.CompletedProcess[str]:
         """Run a tool to its end.
 
-        Raises subprocess.TimeoutExpired after `timeout_s`, and ends the machine with the tool.
+        After `timeout_s`, ends the Java process with the tool and raises subprocess.TimeoutExpired.
         """
         fields = [class_name, stdin, *arguments]
         line = b" ".join(base64.b64encode(field.encode()) for field in fields) + b"\n"
@@ -81,11 +81,11 @@ class ToolServer:
             assert self._process.stdin is not None
             self._process.stdin.write(line)
             self._process.stdin.flush()
-            answer = self._answer(time.monotonic() + timeout_s)
-        if answer is None:
+            response = self._read_response(time.monotonic() + timeout_s)
+        if response is None:
             self.close()
             raise subprocess.TimeoutExpired([class_name, *arguments], timeout_s)
-        status, output, errors = answer.split(b" ")
+        status, output, errors = response.split(b" ")
         return subprocess.CompletedProcess(
             [class_name, *arguments],
             int(status),
@@ -93,8 +93,8 @@ class ToolServer:
             base64.b64decode(errors).decode(),
         )
 
-    def _answer(self, deadline: float) -> bytes | None:
-        """The next line, or None if it has not arrived by the deadline or the machine ends."""
+    def _read_response(self, deadline: float) -> bytes | None:
+        """Return the next line, or None if the deadline passes or the Java process ends first."""
         assert self._process.stdout is not None
         fd, received = self._process.stdout.fileno(), b""
         while not received.endswith(b"\n"):
@@ -108,7 +108,7 @@ class ToolServer:
         return received.rstrip(b"\n")
 
     def close(self) -> None:
-        """End the machine."""
+        """End the Java process."""
         if self._owner != os.getpid():
             return
         process = self._process
@@ -126,7 +126,7 @@ _starting = threading.Lock()
 def server(
     version: str, libs: Path, cache_dir: Path, command: Callable[..., list[str]]
 ) -> ToolServer | None:
-    """The machine of this process for a version; None where Java has no compiler.
+    """Return this process's server for a version, or None if there is no Java compiler.
 
     `command(class_name, plugins=...)` returns the command line of a class of that version.
     """
@@ -144,7 +144,7 @@ def server(
 
 @cache
 def _compiled(libs: Path, cache_dir: Path) -> Path | None:
-    """The folder of the compiled program, which is made once."""
+    """Return the folder of the program, compiled once."""
     number = zlib.crc32(SOURCE.read_bytes() + str(libs).encode())
     folder = cache_dir / f"tool-server-{number:08x}"
     if not folder.is_dir():

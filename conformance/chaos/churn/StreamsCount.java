@@ -17,13 +17,13 @@ import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
 
 /**
- * Counts the words of a topic, exactly once: words are re-keyed (a repartition topic), counted (a
+ * Counts the words of a topic exactly once. Words are re-keyed (a repartition topic) and counted (a
  * store with its changelog), and every update is written to another topic.
  *
- * <p>Arguments: bootstrap servers, application id, topic of words, topic of counts, state folder,
- * a file: while it is there, whoever counts a word halts for good, with that word's update written
- * and its transaction open; and which protocol its group goes by: classic or streams. Prints "state STATE" at every change, and "first word" when the
- * first is counted.
+ * <p>Arguments: bootstrap servers, application id, topic of words, topic of counts, state folder, a
+ * file, and the protocol of its group (classic or streams). While the file exists, an instance that
+ * counts a word blocks forever, with that word's update written and its transaction open. Prints
+ * "state STATE" at every change of state, and "first word" when it counts its first word.
  */
 public final class StreamsCount {
     public static void main(String[] arguments) {
@@ -79,17 +79,17 @@ public final class StreamsCount {
         settings.put(StreamsConfig.APPLICATION_ID_CONFIG, arguments[1]);
         settings.put(StreamsConfig.STATE_DIR_CONFIG, arguments[4]);
         settings.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, StreamsConfig.EXACTLY_ONCE_V2);
-        // Every update is written, not the last one of each commit only.
+        // Write every update, not only the last one of each commit.
         settings.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, 0);
         settings.put(StreamsConfig.REPARTITION_PURGE_INTERVAL_MS_CONFIG, 500);
         settings.put(ConsumerConfig.AUTO_OFFSET_RESET_CONFIG, "earliest");
-        // One that is open is not ended before the test has seen it.
+        // An open transaction must not time out before the test has seen it.
         settings.put(
             StreamsConfig.producerPrefix(ProducerConfig.TRANSACTION_TIMEOUT_CONFIG), 300_000);
         settings.put(StreamsConfig.GROUP_PROTOCOL_CONFIG, arguments[6]);
-        if (arguments[6].equals("classic")) { // else the broker says such things
+        if (arguments[6].equals("classic")) { // in the streams protocol the broker sets these
             settings.put(StreamsConfig.NUM_STANDBY_REPLICAS_CONFIG, 1);
-            // How long nobody knows that an instance was killed.
+            // The time until a killed instance is noticed.
             settings.put(ConsumerConfig.SESSION_TIMEOUT_MS_CONFIG, 6_000);
         }
         return settings;

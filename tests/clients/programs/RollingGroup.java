@@ -16,12 +16,12 @@ import org.apache.kafka.common.serialization.IntegerDeserializer;
 import org.apache.kafka.common.serialization.IntegerSerializer;
 
 /**
- * Three consumers of one group, replaced one by one by such of the consumer protocol, and then by
- * such of the classic one again, while numbers are written to their topic.
+ * Replaces the three classic consumers of a group one by one by consumers of the consumer protocol,
+ * and then by classic ones again, while numbers are written to their topic.
  *
- * <p>Arguments: bootstrap servers, topic, how many partitions it has, group, and "static" or
- * "dynamic". Ends well once everything written was read; prints a line for each step, and at last
- * how many numbers there were and how many of them were read more than once.
+ * <p>Arguments: bootstrap servers, topic, number of its partitions, group, and "static" or
+ * "dynamic". Prints a line for each step and ends with status 0 once all numbers have been read. The
+ * last line has how many numbers were written and how many of them were read more than once.
  */
 public final class RollingGroup {
     private static final int MEMBERS = 3;
@@ -58,7 +58,7 @@ public final class RollingGroup {
         System.exit(FAILED.get() ? 1 : 0);
     }
 
-    /** Until all partitions are shared among those who are there, each with one at least. */
+    /** Waits until all partitions are assigned, and each running member has at least one. */
     private static void awaitShares(Member[] members, int partitions) throws InterruptedException {
         while (!FAILED.get()) {
             int owned = 0;
@@ -156,7 +156,7 @@ public final class RollingGroup {
             }
         }
 
-        /** Where a rebalance came before it, others read again what was read since the last. */
+        /** Commits; after a rebalance others read again what was read since the last commit. */
         private void commit() {
             try {
                 consumer.commitSync();

@@ -23,11 +23,11 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
- * Members of share groups that hold records: how many, and for how long.
+ * Shows how many records members of share groups hold, and for how long.
  *
- * <p>Arguments: bootstrap servers, a name for topics and groups, and what is played. Prints what
- * comes of it, and ends by itself. A consumer may ask for more than it was polled for, so nothing is
- * said of which of two members has what.
+ * <p>Arguments: bootstrap servers, a name for the topic and the group, and the scene to play. Prints
+ * its results and ends. A consumer may fetch more records than a poll returns, so the output does not
+ * say which of two members has which records.
  */
 public final class HeldRecords {
     private static final Duration BRIEF = Duration.ofMillis(100);
@@ -54,10 +54,11 @@ public final class HeldRecords {
     }
 
     /**
-     * One member is silent, one renews for two locks: a third has all but what is renewed.
+     * One member is silent, one renews its locks: a third gets all records but the renewed ones.
      *
-     * <p>Who may not have renewed in time says that it was late. That is judged from before a poll
-     * or a renewal to after the next renewal; half a lock, for the third takes turns with it.
+     * <p>Prints "late" and returns if the renewing member may not have renewed in time. The time runs
+     * from before a poll or a renewal to after the next renewal; the limit is half a lock's duration,
+     * since the third member takes turns with it.
      */
     private void renewed() throws Exception {
         begin(Map.of("share.record.lock.duration.ms", String.valueOf(LOCK_MS)));
@@ -119,16 +120,16 @@ public final class HeldRecords {
     }
 
     private static Map<Long, Short> deliveries(List<ConsumerRecord<byte[], byte[]>> records) {
-        Map<Long, Short> found = new TreeMap<>();
-        records.forEach(record -> found.put(record.offset(), record.deliveryCount().get()));
-        return found;
+        Map<Long, Short> counts = new TreeMap<>();
+        records.forEach(record -> counts.put(record.offset(), record.deliveryCount().get()));
+        return counts;
     }
 
     private static long millis(long from, long to) {
         return (to - from) / 1_000_000;
     }
 
-    /** A group whose members may not renew. */
+    /** The group does not allow its members to renew. */
     private void refused() throws Exception {
         begin(Map.of("share.renew.acknowledge.enable", "false"));
         produce(2);
@@ -140,7 +141,7 @@ public final class HeldRecords {
         }
     }
 
-    /** While a member holds the first records, nobody has any from the limit on. */
+    /** While a member holds the first records, no member gets records beyond the limit. */
     private void limited(String mode) throws Exception {
         begin(Map.of("share.partition.max.record.locks", String.valueOf(LIMIT)));
         for (int batch = 0; batch < 10; batch++) {
@@ -180,7 +181,7 @@ public final class HeldRecords {
         return new AlterConfigOp(new ConfigEntry(key, value), AlterConfigOp.OpType.SET);
     }
 
-    /** So many records in one batch. */
+    /** Produces this number of records in one batch. */
     private void produce(int records) {
         Properties settings = new Properties();
         settings.put("bootstrap.servers", bootstrap);
@@ -197,7 +198,7 @@ public final class HeldRecords {
     private final class Member implements AutoCloseable {
         private final KafkaShareConsumer<byte[], byte[]> consumer;
 
-        /** When the poll began before the one that brought what {@link #await} gave. */
+        /** When the poll before the one that returned the records of {@link #await} began. */
         private long before;
 
         Member(String mode, int most) {
@@ -239,10 +240,10 @@ public final class HeldRecords {
             records.forEach(record -> consumer.acknowledge(record, type));
         }
 
-        /** What became of it, for each partition. */
+        /** Commits, and returns the result for each partition. */
         String commit() {
-            Map<TopicIdPartition, Optional<KafkaException>> said = consumer.commitSync();
-            return said.values().stream()
+            Map<TopicIdPartition, Optional<KafkaException>> results = consumer.commitSync();
+            return results.values().stream()
                     .map(error -> error.map(Throwable::toString).orElse("well"))
                     .collect(Collectors.joining(" "));
         }

@@ -1,6 +1,6 @@
-"""What members of share groups hold, and how long (KIP-1206, KIP-1222), by Java's share consumer.
+"""Tests how many records members of share groups hold, and how long (KIP-1206, KIP-1222).
 
-The same program (HeldRecords.java) says the same of Apache Kafka.
+The program HeldRecords.java, with Java's share consumer, must print the same for Apache Kafka.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ def played(classes: Path, bootstrap: str, name: str, play: str) -> list[str]:
         words[words.index("-cp") + 1] += f":{classes}"
         done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE_S)
         assert done.returncode == 0, done.stdout + done.stderr
-        said = done.stdout.splitlines()
-        if said[-1] != LATE:
+        output = done.stdout.splitlines()
+        if output[-1] != LATE:
             break
-    return said
+    return output
 
 
 def expected(play: str) -> list[str]:
