@@ -24,7 +24,13 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EncryptedKwire]
         yield started
 
 
-@pytest.mark.parametrize("row", encrypted.ROWS, ids=lambda row: str(row.key))
+@pytest.mark.parametrize(
+    "row",
+    [
+        pytest.param(row, marks=[pytest.mark.long] if number else (), id=str(row.key))
+        for number, row in enumerate(encrypted.ROWS)
+    ],
+)
 def test_tls_row_is_measured_and_reported(
     row: Row, broker: EncryptedKwire, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,6 +26,7 @@ def test_program_without_a_final_report_has_no_rate() -> None:
         shares.rate_of("\n".join(PRINTED.splitlines()[:-1]))
 
 
+@pytest.mark.long
 @pytest.mark.java
 @pytest.mark.slow
 def test_share_members_read_all_records(tmp_path: Path) -> None:

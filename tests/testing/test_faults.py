@@ -208,8 +208,10 @@ def test_unanswered_produce_is_retried_after_the_request_timeout(
     kafka: Kafka, topic: Topic
 ) -> None:
     fault = kafka.faults.add(api="Produce", topic=topic.name, silence=True, times=1)
-    # It may have to ask more than twice, where the broker is slow: once it is told of.
-    sender = producer(kafka, **{"request.timeout.ms": 500, "enable.idempotence": True})
+    # librdkafka waits `socket.timeout.ms` for a response, whatever the request timeout is.  On a
+    # slow machine it may send the records more than twice.
+    waits = {"request.timeout.ms": 500, "socket.timeout.ms": 2_000}
+    sender = producer(kafka, **waits, **{"enable.idempotence": True})
     assert send(sender, topic, "v") == []
     topic.assert_holds(["v"])
     fault.assert_happened(times=1)

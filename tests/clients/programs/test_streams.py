@@ -193,6 +193,7 @@ class Writer:
             self._reader.read()
 
 
+@pytest.mark.long
 def test_streams_count_is_exact_after_a_kill_and_a_new_instance(
     classic: Application, rng: random.Random
 ) -> None:

@@ -166,6 +166,7 @@ def _produced(pair: Secured) -> set[int | None]:
     return told
 
 
+@pytest.mark.long
 def test_rights_changed_while_a_broker_was_away_apply_when_it_returns(pair: Secured) -> None:
     for away, there in ((OURS, THEIRS), (THEIRS, OURS)):
         create(pair, there, acl("t", Operation.READ))
@@ -179,6 +180,7 @@ def test_rights_changed_while_a_broker_was_away_apply_when_it_returns(pair: Secu
         everywhere(pair, NONE)
 
 
+@pytest.mark.long
 def test_broker_reads_all_rights_after_its_session_expired(pair: Secured) -> None:
     """It also reads changes whose notifications were deleted."""
     ours = pair.cluster.brokers[OURS]

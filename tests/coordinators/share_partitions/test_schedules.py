@@ -275,7 +275,7 @@ def run(drawn: list[tuple[Any, ...]]) -> None:
     trio.run(play, drawn, clock, clock=clock)
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(st.lists(steps, max_size=30))
 @example(
     [
@@ -295,7 +295,7 @@ def test_random_member_schedules_deliver_each_record_once(drawn: list[tuple[Any,
 
 
 @pytest.mark.long
-@settings(max_examples=300)
+@settings(max_examples=80)
 @given(st.lists(steps, max_size=80))
 def test_long_member_schedules_deliver_each_record_once(drawn: list[tuple[Any, ...]]) -> None:
     run(drawn)

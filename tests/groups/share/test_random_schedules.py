@@ -167,4 +167,4 @@ class Schedule(RuleBasedStateMachine):
 
 
 TestSchedule = Schedule.TestCase
-TestSchedule.settings = settings(max_examples=25, stateful_step_count=30)
+TestSchedule.settings = settings(max_examples=15, stateful_step_count=30)

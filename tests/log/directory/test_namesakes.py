@@ -382,4 +382,4 @@ def check(log: Log, topic: Topic) -> None:
 
 
 NamesakesTest = pytest.mark.slow(Namesakes.TestCase)
-NamesakesTest.settings = settings(max_examples=60, stateful_step_count=40)
+NamesakesTest.settings = settings(max_examples=25, stateful_step_count=40)

@@ -1,7 +1,12 @@
-"""One damaged byte, or one byte too few, anywhere: what is opened is what was there."""
+"""One damaged byte, or one byte too few, anywhere: what is opened is what was there.
+
+For every change a fifth of the bytes is tried, drawn from the run's seed, and the first and the
+last ones; before a release (`long`) each of them.
+"""
 
 from __future__ import annotations
 
+import random
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,6 +34,10 @@ if TYPE_CHECKING:
 
 NOW_MS = 1_700_000_000_000
 CONFIG = log_config(segment_bytes=700, index_interval_bytes=1)
+BYTES = [pytest.param(5, id="a fifth"), pytest.param(1, id="all", marks=pytest.mark.long)]
+"""Of how many bytes one is tried."""
+AT_ENDS = 8
+
 BUILT = (".index", ".timeindex", ".txnindex")
 DAMAGES = (0x01, 0x80)
 
@@ -70,6 +79,15 @@ def killed(open_log: OpenLog, make_batch: MakeBatch, log_dir: Path) -> Path:
     return log_dir
 
 
+def drawn(size_bytes: int, of: int, rng: random.Random) -> list[int]:
+    """Positions in a file: those at both ends, and one of `of` others."""
+    return [
+        at
+        for at in range(size_bytes)
+        if not AT_ENDS <= at < size_bytes - AT_ENDS or rng.randrange(of) == 0
+    ]
+
+
 def built(directory: Path) -> dict[str, bytes]:
     """What can be built anew; an empty file is as good as none."""
     return {
@@ -80,15 +98,16 @@ def built(directory: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("of", BYTES)
 def test_log_cut_at_any_byte_equals_a_shorter_log(
-    killed: Path, open_log: OpenLog, tmp_path: Path
+    of: int, killed: Path, open_log: OpenLog, tmp_path: Path, rng: random.Random
 ) -> None:
     last = max(killed.glob("*.log"))
     whole = last.read_bytes()
     ends = [0, *(at + header.size_bytes for at, header in iter_batches(whole))]
     wanted = [replayed(killed, last, end, open_log, tmp_path / f"fresh-{end}") for end in ends]
     assert len({len(files) for files in wanted}) > 1, "a transaction index on the way"
-    for size in range(len(whole) + 1):
+    for size in drawn(len(whole) + 1, of, rng):
         directory = Path(shutil.copytree(killed, tmp_path / f"cut-{size}"))
         (directory / last.name).write_bytes(whole[:size])
         open_log(CONFIG, directory=directory, recovery_point=int(last.stem)).close()
@@ -129,8 +148,16 @@ def replayed(
         (".snapshot", False),
     ],
 )
+@pytest.mark.parametrize("of", BYTES)
 def test_damaged_byte_outside_segments_is_mended_or_harmless(
-    suffix: str, clean: bool, killed: Path, open_log: OpenLog, read_all: ReadAll, tmp_path: Path
+    suffix: str,
+    clean: bool,
+    of: int,
+    killed: Path,
+    open_log: OpenLog,
+    read_all: ReadAll,
+    tmp_path: Path,
+    rng: random.Random,
 ) -> None:
     """Each byte in both ways: in the one after a clean stop, in the other after a kill."""
     log = open_log(CONFIG)
@@ -139,7 +166,7 @@ def test_damaged_byte_outside_segments_is_mended_or_harmless(
     files = [path for path in sorted(killed.glob(f"*{suffix}")) if path.stat().st_size]
     for path in (files[0], files[-1]):
         whole = path.read_bytes()
-        for at in range(len(whole)):
+        for at in drawn(len(whole), of, rng):
             damage = DAMAGES[(at + clean) % len(DAMAGES)]
             directory = Path(shutil.copytree(killed, tmp_path / "damaged"))
             data = bytearray(whole)
@@ -154,8 +181,14 @@ STANDING_STILL = [0, 1, 1, 1, 2, 2, 2, 1, 2, 3, 3, 3, 2, 3, 4]
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("of", BYTES)
 def test_a_time_index_whose_entries_move_among_equal_timestamps(
-    open_log: OpenLog, make_batch: MakeBatch, log_dir: Path, tmp_path: Path
+    of: int,
+    open_log: OpenLog,
+    make_batch: MakeBatch,
+    log_dir: Path,
+    tmp_path: Path,
+    rng: random.Random,
 ) -> None:
     config = log_config(index_interval_bytes=1)
     log = open_log(config)
@@ -167,7 +200,7 @@ def test_a_time_index_whose_entries_move_among_equal_timestamps(
     path = log_dir / "00000000000000000000.timeindex"
     whole = path.read_bytes()
     assert len(whole) == 4 * 12
-    for at in range(len(whole)):
+    for at in drawn(len(whole), of, rng):
         for value in range(16):
             directory = Path(shutil.copytree(log_dir, tmp_path / "damaged"))
             data = bytearray(whole)
@@ -199,8 +232,9 @@ def answers(log: Log, read_all: ReadAll) -> list[object]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("of", BYTES)
 def test_damaged_byte_of_the_leader_epochs_is_mended(
-    clean: bool, killed: Path, open_log: OpenLog, tmp_path: Path
+    clean: bool, of: int, killed: Path, open_log: OpenLog, tmp_path: Path, rng: random.Random
 ) -> None:
     path = killed / checkpoints.LEADER_EPOCHS
     whole = path.read_bytes()
@@ -209,7 +243,7 @@ def test_damaged_byte_of_the_leader_epochs_is_mended(
     log.close()
     wanted = checkpoints.decode_epochs(whole)
     assert len(wanted) == 2
-    for at in range(len(whole)):
+    for at in drawn(len(whole), of, rng):
         for damage in (0x01, 0x02, 0x04, 0x08, 0x80):
             directory = Path(shutil.copytree(killed, tmp_path / "damaged"))
             data = bytearray(whole)

@@ -397,4 +397,4 @@ def check_records(log: Log, expected: Expected) -> None:
 
 
 CrashesTest = pytest.mark.slow(Crashes.TestCase)
-CrashesTest.settings = settings(max_examples=40, stateful_step_count=40)
+CrashesTest.settings = settings(max_examples=20, stateful_step_count=40)

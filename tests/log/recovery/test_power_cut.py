@@ -138,7 +138,7 @@ steps = st.lists(st.sampled_from(["append"] * 6 + ["flush", "epoch", "late flush
 
 
 @pytest.mark.slow
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(steps, st.integers(0, 2**32))
 def test_power_cut_loses_only_unflushed_records(plan: list[str], seed: int) -> None:
     with folder() as base:

@@ -152,6 +152,7 @@ def test_batches_are_joined_to_files_of_the_size_that_is_asked_for(bench: Bench)
     assert in_files == {0: list(range(2000)), 1: list(range(2000))}  # file after file
 
 
+@pytest.mark.long
 def test_what_retention_removed_is_said_and_left_out_only_if_asked(bench: Bench) -> None:
     create_topic(bench.bootstrap, bench.topic, 2)
     produce(bench.bootstrap, bench.topic, rows(100, 2))
@@ -207,6 +208,7 @@ class Reader(threading.Thread):
             self.stop.wait(0.05)  # what it reads while nothing happens is time for others
 
 
+@pytest.mark.long
 def test_a_continuous_run_shows_readers_only_whole_files_each_record_once(bench: Bench) -> None:
     create_topic(bench.bootstrap, bench.topic, 2)
     bench.directory.mkdir()

@@ -130,6 +130,7 @@ def test_each_difference_is_found(spark: SparkSession, left: Planter, spoil: Spo
         assert difference.key == made[PLACE].key
 
 
+@pytest.mark.long
 def test_differences_are_told_apart_and_say_where_they_are(
     spark: SparkSession, left: Planter
 ) -> None:

@@ -109,6 +109,7 @@ def test_a_topic_is_the_same_on_the_other_side(pair: Pair) -> None:
     assert (again.records, again.skipped, again.topics) == (10, 0, [])
 
 
+@pytest.mark.long
 def test_new_partitions_and_topics_and_changed_settings_are_followed(pair: Pair) -> None:
     pattern = pipeline.Topics(pattern=f"{pair.topic}.*")
     mirrors.create(pair.source, pair.topic, 1, retention_ms="1000000000", segment_ms="100000000")
@@ -235,6 +236,7 @@ def test_a_group_that_ends_at_a_marker_is_at_the_end_there(pair: Pair) -> None:
     assert mirrors.unread(pair.target, pair.topic, pair.topic) == []
 
 
+@pytest.mark.long
 def test_groups_are_left_alone_where_they_read_and_do_not_go_back(pair: Pair) -> None:
     mirrors.create(pair.source, pair.topic)
     mirrors.write(pair.source, pair.topic, numbered(10))
@@ -300,6 +302,7 @@ def test_records_that_the_source_has_deleted_are_told(pair: Pair) -> None:
     assert mirrors.records(pair.target, pair.topic) == numbered(10) + numbered(5, 15)
 
 
+@pytest.mark.long
 def test_a_topic_made_anew_is_mirrored_anew_or_told(pair: Pair) -> None:
     mirrors.create(pair.source, pair.topic)
     mirrors.write(pair.source, pair.topic, numbered(10))
@@ -332,6 +335,7 @@ def test_what_cannot_be_mirrored_is_told_in_a_sentence(pair: Pair) -> None:
         pair.asked(name="a b")
 
 
+@pytest.mark.long
 @pytest.mark.java
 @pytest.mark.parametrize("is_source", [True, False])
 def test_between_kwire_and_apache_kafka(

@@ -81,6 +81,7 @@ def test_a_schema_is_inferred_and_rows_are_filtered_and_projected(bench: Bench) 
     assert columns.endswith("_timestamp:timestamp,_headers:array<struct<key:string,value:binary>>>")
 
 
+@pytest.mark.long
 def test_a_record_is_parsed_once(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     bench.fill("flights", as_json(flights()[:3]))
     ran = bench.run("SELECT upper(dest) AS d FROM {flights} WHERE flight > 0 AND hour > 0")
@@ -89,6 +90,7 @@ def test_a_record_is_parsed_once(bench: Bench, capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().out.count("from_json(") == 1
 
 
+@pytest.mark.long
 def test_flights_are_joined_with_tables_that_forget_what_was_removed(bench: Bench) -> None:
     planes = {row["tailnum"]: row for row in table("planes")}
     airports = {row["faa"]: row for row in table("airports")}
@@ -111,6 +113,7 @@ def test_flights_are_joined_with_tables_that_forget_what_was_removed(bench: Benc
     assert Counter(map(tuple, (row.values() for row in ran.rows))) == Counter(expected)
 
 
+@pytest.mark.long
 def test_a_table_is_read_anew_for_every_batch(bench: Bench) -> None:
     bench.fill("ticks", [(None, json.dumps({"n": n})) for n in range(2)])
     bench.fill("names", [("a", json.dumps({"name": "before"}))])
@@ -145,6 +148,7 @@ def test_windows_are_counted_when_the_watermark_has_passed_them(bench: Bench) ->
     assert ran.running.mode == "append"
 
 
+@pytest.mark.long
 def test_groups_without_a_window_are_updated(bench: Bench) -> None:
     bench.fill("flights", as_json(flights()))
     ran = bench.run("SELECT carrier, count(*) AS n FROM {flights} GROUP BY carrier")

@@ -123,6 +123,7 @@ def test_gaps_in_the_offsets_do_not_matter(bench: Bench) -> None:
     assert bare(topic_rows(bench.bootstrap, bench.target)) == bare(bench.rows())
 
 
+@pytest.mark.long
 def test_a_time_and_offsets_select_what_is_replayed(bench: Bench) -> None:
     create_topic(bench.bootstrap, bench.topic, 2)
     produce(bench.bootstrap, bench.topic, rows(100, 2))
@@ -172,6 +173,7 @@ def paced_rows(count: int, partitions: int, step_ms: int) -> Iterator[dict[str, 
         }
 
 
+@pytest.mark.long
 def test_a_speed_keeps_the_pace(bench: Bench) -> None:
     """10 s of records at fivefold speed; test_replay_pacing.py looks closer."""
     create_topic(bench.bootstrap, bench.topic, 3)
