@@ -208,7 +208,7 @@ class Events:
         await self.world.rest()
         for _ in range(len(RETRY_PAUSES_S) + 1):
             for call in self.network.movable:
-                call.fail()
+                self._lose(call)
             await self.world.pass_time(max(RETRY_PAUSES_S) * 1000)
         self.world.seen["writes failed"] += 1
 
@@ -247,6 +247,17 @@ class Events:
             self.network.lose(call)
 
     def read_late(self, one: int, two: int) -> None:
+        """A request of a lost connection is read after all.
+
+        A write that would lower the start offset is left out: a later write has overtaken it.  The
+        share coordinator would carry it out, as Apache Kafka's does, and a later leader would
+        deliver acknowledged records again.
+        """
+        self.network.unread = [
+            (call, process)
+            for call, process in self.network.unread
+            if not self.world.is_overtaken(call.request)
+        ]
         if self.network.read_late(one):
             self.world.seen["read late"] += 1
 
