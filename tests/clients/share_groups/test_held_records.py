@@ -76,7 +76,13 @@ def expected(play: str) -> list[str]:
     return [line.strip() for line in PLAYS[play].splitlines()]
 
 
-@pytest.mark.parametrize("play", PLAYS)
+@pytest.mark.parametrize(
+    "play",
+    [
+        pytest.param(play, marks=[pytest.mark.long] if number % 2 else ())
+        for number, play in enumerate(PLAYS)
+    ],
+)
 def test_share_member_holds_records_within_the_limits_of_time_and_number(
     classes: Path, broker_factory: Callable[..., BrokerProcess], unique: str, play: str
 ) -> None:

@@ -56,6 +56,7 @@ def test_round_of_transfers_has_no_violation(tmp_path: Path) -> None:
     assert quiet_looks(history), "the balance was never checked"
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_round_of_transfers_with_transaction_version_2_has_no_violation(tmp_path: Path) -> None:
     """KIP-890: some EndTxn requests are repeated, with the epoch before."""
@@ -79,6 +80,7 @@ def test_round_of_chains_has_no_violation(tmp_path: Path) -> None:
     assert any(log for partition, log in logs.items() if partition.startswith("booked-"))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_round_of_keys_has_no_violation(tmp_path: Path) -> None:
     """The round has the violation `stuck` if the cleaner does nothing."""
@@ -168,6 +170,7 @@ class Endless(WorkloadClient):
         self.over.wait()
 
 
+@pytest.mark.long
 def test_error_of_the_round_is_raised_rather_than_client_hangs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,7 +28,9 @@ WRITTEN = 60
 Settings = dict[str, str | int | float | bool]
 
 
-@pytest.fixture(scope="module", params=["classic", "consumer"])
+@pytest.fixture(
+    scope="module", params=["classic", pytest.param("consumer", marks=pytest.mark.long)]
+)
 def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The trace of a session with a topic, transactions, an idempotent producer and a group."""
     path = tmp_path_factory.mktemp("traces") / f"{request.param}.jsonl"
