@@ -11,15 +11,15 @@ holds the groups of one partition of `__consumer_offsets`.  Reading order:
     group, kind      the interface of all groups, and of a kind of groups
     java, java_queue    Java's hashing and queueing, where clients can see the order
     assignment       assignments as values
-    metadata_hash, assigning    shared by groups whose coordinator assigns partitions or tasks
-    member_epochs    which commits and fetches are allowed in groups whose members have epochs
+    metadata_hash    the hash of the topics that a group subscribes to
     offsets          committed offsets: commit, fetch, delete, expire
     pending_offsets, txn_offsets    offsets committed in transactions that are still open
     machine          start here: one partition's groups, operations on offsets, `apply`, timers
     classic/         the classic protocol (JoinGroup, SyncGroup ...)
-    consumer/        the consumer protocol (KIP-848): the coordinator assigns the partitions
+    assigned/        what the three kinds below share: the coordinator assigns to their members
+    consumer/        the consumer protocol (KIP-848): members get partitions
     share/           share groups (KIP-932): members share the records of partitions
-    streams/         streams groups (KIP-1071): the coordinator assigns tasks
+    streams/         streams groups (KIP-1071): members get tasks
 
 kwire.coordinators.contract defines the contract between a machine and its driver.
 """

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar, get_args
 
 from kwire.codecs.primitives import Message
 
@@ -42,14 +42,33 @@ V = TypeVar("V", bound=Message)
 
 @dataclass(slots=True)
 class KeyedRecord(Generic[K, V]):
-    """A record whose key and value are written as version 0; value None is a tombstone."""
+    """A record whose key and value are written as version 0; value None is a tombstone.
+
+    A type of records is a subclass `Name(KeyedRecord[Key, Value])` with its type number.
+    """
 
     key: K
     value: V | None
 
     TYPE: ClassVar[int]
-    KEY: ClassVar[type[Message]]
-    VALUE: ClassVar[type[Message]]
+    KEY: ClassVar[type[Any]]
+    VALUE: ClassVar[type[Any]]
+    """KEY and VALUE are the classes in the brackets of the base class."""
+    __orig_bases__: ClassVar[tuple[Any, ...]]
+
+    def __init_subclass__(cls) -> None:
+        super(KeyedRecord, cls).__init_subclass__()  # super() fails with slots=True
+        cls.KEY, cls.VALUE = get_args(cls.__orig_bases__[0])
+
+    @classmethod
+    def of(cls, *key: str, value: V) -> Self:
+        """The record with these fields of the key."""
+        return cls(cls.KEY(*key), value)
+
+    @classmethod
+    def tombstone(cls, *key: str) -> Self:
+        """The record that deletes the entry with these fields of the key."""
+        return cls(cls.KEY(*key), None)
 
     def encode(self) -> tuple[bytes, bytes | None]:
         key = VERSION.pack(self.TYPE) + self.key.encode(KEY_VERSION)
@@ -61,8 +80,8 @@ class KeyedRecord(Generic[K, V]):
     def decode(cls, key: bytes, value: bytes | None) -> Self:
         """Raises DecodeError, UnreadableRecord."""
         return cls(
-            cls.KEY.decode(key, KEY_VERSION, VERSION.size),  # type: ignore[arg-type] # its own kind
+            cls.KEY.decode(key, KEY_VERSION, VERSION.size),
             None
             if value is None
-            else cls.VALUE.decode(value, version_of(value, cls.VALUE), VERSION.size),  # type: ignore[arg-type] # likewise
+            else cls.VALUE.decode(value, version_of(value, cls.VALUE), VERSION.size),
         )

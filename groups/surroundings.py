@@ -9,33 +9,35 @@ from kwire.cluster.metadata.image import ClusterImage
 
 
 @dataclass(frozen=True, slots=True)
-class ConsumerSettings:
-    """The settings of a consumer group, or the broker's settings that are their defaults."""
+class AssignedSettings:
+    """The settings of a group, or the broker's settings that are their defaults.
+
+    Each kind of groups has its own settings of these names.
+    """
 
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 5_000
     assignment_interval_ms: int = 1_000
     """Minimum time between two target assignments."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerSettings(AssignedSettings):
+    """The settings of a consumer group."""
+
     default_assignor: str = "uniform"
     """Used if no member asks for an assignor."""
 
 
 @dataclass(frozen=True, slots=True)
-class ShareSettings:
-    """The same settings of a share group."""
-
-    session_timeout_ms: int = 45_000
-    heartbeat_interval_ms: int = 5_000
-    assignment_interval_ms: int = 1_000
+class ShareSettings(AssignedSettings):
+    """The settings of a share group."""
 
 
 @dataclass(frozen=True, slots=True)
-class StreamsSettings:
-    """The same settings of a streams group."""
+class StreamsSettings(AssignedSettings):
+    """The settings of a streams group."""
 
-    session_timeout_ms: int = 45_000
-    heartbeat_interval_ms: int = 5_000
-    assignment_interval_ms: int = 1_000
     initial_rebalance_delay_ms: int = 3_000
     """How long the first assignment waits for more members to join."""
     num_standby_replicas: int = 0

@@ -25,11 +25,10 @@ from kwire.groups.consumer.group import CONSUMER_PROTOCOL_TYPE
 from kwire.groups.consumer.member import ConsumerMember
 from kwire.groups.consumer.removal import tombstones
 from kwire.groups.consumer.timers import ClassicJoinTimer, ClassicSyncTimer
-from kwire.groups.consumer.update import ConsumerUpdate
 from kwire.groups.effects import GroupEffects, Ticket
 
 
-class HostedClassicJoin(ConsumerUpdate):
+class HostedClassicJoin:
     """The decision about one JoinGroup request in a consumer group that has members."""
 
     def __init__(
@@ -40,7 +39,8 @@ class HostedClassicJoin(ConsumerUpdate):
         new_member_id: str,
     ) -> None:
         """`new_member_id` is used if the request has no member id."""
-        super().__init__(decision)
+        self.decision = decision
+        self.group = decision.group
         self._request = request
         self._caller = caller
         self._member_id = request.member_id or new_member_id
@@ -92,7 +92,7 @@ class HostedClassicJoin(ConsumerUpdate):
         if holder is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
         if not request.member_id:
-            return self.replace_static_member(holder, self._member_id)
+            return self.decision.replace_static_member(holder, self._member_id)
         same = holder.member_id == request.member_id
         return holder if same else ErrorCode.FENCED_INSTANCE_ID
 
@@ -101,18 +101,19 @@ class HostedClassicJoin(ConsumerUpdate):
     def _join(
         self, member: ConsumerMember, subscription: ConsumerProtocolSubscription
     ) -> ConsumerMember | None:
+        decision = self.decision
         updated = self._updated_member(member, subscription)
         if updated != member:
-            self.decision.append(updated.to_metadata(self.group.group_id))
+            decision.append(updated.to_metadata(self.group.group_id))
         changed = updated.topic_names != member.topic_names
-        owned = embedded.owned(subscription, self.decision.surroundings.image)
+        owned = embedded.owned(subscription, decision.surroundings.image)
         downgrades = self._downgrades(updated)
-        epoch = self.epoch(updated, begin=changed)
+        epoch = decision.epoch(updated, begin=changed)
         if downgrades and changed:
             joined: ConsumerMember | None = updated
         else:
-            goal = self.last_target(updated) if downgrades else self.target(updated, epoch)
-            joined = self.reconcile(updated, goal, owned, subscription_changed=changed)
+            goal = decision.last_target(updated) if downgrades else decision.target(updated, epoch)
+            joined = decision.reconcile(updated, goal, owned, subscription_changed=changed)
         if joined is not None and downgrades:
             self._downgrade(joined, changed=changed)
         elif joined is not None:
@@ -147,14 +148,15 @@ class HostedClassicJoin(ConsumerUpdate):
         holder = None if instance_id is None else self.group.static_member(instance_id)
         if holder is None or holder.classic is not None:
             return False
-        return downgrade.is_due(self.decision, self.members(updated))
+        return downgrade.is_due(self.decision, self.decision.members_with(updated).values())
 
     def _downgrade(self, joined: ConsumerMember, *, changed: bool) -> None:
         """Convert to a classic group; it rebalances only if the member's topics changed."""
-        renamed = None if self.replaced is None else (self.replaced, joined.member_id)
-        self.decision.append(*tombstones(self.group, renamed))
+        decision = self.decision
+        renamed = None if decision.replaced is None else (decision.replaced, joined.member_id)
+        decision.append(*tombstones(self.group, renamed))
         why = f"static member {joined.member_id} came back with other topics" if changed else None
-        downgrade.to_classic(self.decision, self.members(joined), why)
+        downgrade.to_classic(decision, decision.members_with(joined).values(), why)
 
     def _await_sync(self, joined: ConsumerMember) -> None:
         decision, group_id, member_id = self.decision, self.group.group_id, joined.member_id

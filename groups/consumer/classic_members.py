@@ -11,11 +11,12 @@ from kwire.codecs.messages.leave_group import (
     MemberResponse,
 )
 from kwire.codecs.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from kwire.groups.assigned.member import MemberState
 from kwire.groups.classic.decision import sync_error
 from kwire.groups.consumer import embedded
 from kwire.groups.consumer.decision import ConsumerDecision
 from kwire.groups.consumer.group import CONSUMER_PROTOCOL_TYPE, ConsumerGroup
-from kwire.groups.consumer.member import ConsumerMember, ConsumerMemberState
+from kwire.groups.consumer.member import ConsumerMember
 from kwire.groups.consumer.removal import remove
 from kwire.groups.consumer.timers import ClassicJoinTimer, ClassicSyncTimer
 from kwire.groups.effects import GroupEffects, Ticket
@@ -51,7 +52,7 @@ def _check_sync(
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     if request.protocol_name not in (None, member.protocol.name):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    if group.epoch > member.epoch and member.state is not ConsumerMemberState.UNREVOKED_PARTITIONS:
+    if group.epoch > member.epoch and member.state is not MemberState.UNREVOKED:
         return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.NONE
 
@@ -93,13 +94,13 @@ def heartbeat(
 def _should_join(group: ConsumerGroup, member: ConsumerMember) -> bool:
     """Whether the member must rejoin: its epoch is old, it has to give up partitions, or all the
     partitions that it waits for are free."""
-    if member.epoch < group.epoch or member.state is ConsumerMemberState.UNREVOKED_PARTITIONS:
+    if member.epoch < group.epoch or member.state is MemberState.UNREVOKED:
         return True
-    if member.state is not ConsumerMemberState.UNRELEASED_PARTITIONS:
+    if member.state is not MemberState.UNRELEASED:
         return False
     return not any(
         group.is_held(topic_id, partition)
-        for topic_id, partitions in group.target.get(member.member_id, {}).items()
+        for topic_id, partitions in group.target_of(member.member_id).items()
         for partition in partitions
         if partition not in member.assigned.get(topic_id, ())
     )

@@ -1,104 +1,50 @@
-"""A decision about one consumer group, while it is made."""
+"""A decision about one consumer group, while it is made.
+
+It is about a request of a member of either protocol, or a timer.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Mapping
+from dataclasses import replace
 
-from kwire.codecs.errors import ErrorCode
-from kwire.codecs.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
-from kwire.codecs.messages.coordinator.consumer_group_current_member_assignment import (
-    ConsumerGroupCurrentMemberAssignmentKey,
-)
-from kwire.codecs.messages.coordinator.consumer_group_member_metadata import (
-    ConsumerGroupMemberMetadataKey,
-)
-from kwire.codecs.messages.coordinator.consumer_group_metadata import (
-    ConsumerGroupMetadataKey,
-    ConsumerGroupMetadataValue,
-)
-from kwire.codecs.messages.coordinator.consumer_group_partition_metadata import (
-    ConsumerGroupPartitionMetadataKey,
-)
-from kwire.codecs.messages.coordinator.consumer_group_regular_expression import (
-    ConsumerGroupRegularExpressionKey,
-)
-from kwire.codecs.messages.coordinator.consumer_group_target_assignment_member import (
-    ConsumerGroupTargetAssignmentMemberKey,
-)
-from kwire.groups.assigning import AssigningDecision
+from kwire.groups.assigned.decision import AssignedDecision
+from kwire.groups.assigned.member import LEAVE_FOR_A_WHILE_EPOCH
+from kwire.groups.assigned.target import MemberTarget, is_same, topic_ids
+from kwire.groups.assignment import NOTHING, Assignment
+from kwire.groups.consumer import target
 from kwire.groups.consumer.group import ConsumerGroup
 from kwire.groups.consumer.member import ConsumerMember
-from kwire.groups.consumer.records import (
-    ConsumerCurrentAssignment,
-    ConsumerGroupEpoch,
-    ConsumerMemberMetadata,
-    ConsumerTargetAssignment,
-    PartitionMetadata,
-    RegularExpression,
-)
-from kwire.groups.consumer.timers import ClassicJoinTimer, ClassicSyncTimer, MayDescribe
-from kwire.groups.timers import RebalanceTimer, rebalance_key
+from kwire.groups.consumer.reconciliation import ConsumerReconciliation, OwnedPartitions
+from kwire.groups.consumer.records import ROLES, PartitionMetadata
+from kwire.groups.consumer.timers import ClassicJoinTimer, ClassicSyncTimer
+from kwire.groups.surroundings import ConsumerSettings
 
 
-class ConsumerCaller(NamedTuple):
-    """The client that sends a heartbeat."""
+class ConsumerDecision(AssignedDecision[ConsumerGroup, ConsumerMember, Assignment]):
+    """It collects records and timers, and changes nothing."""
 
-    client_id: str
-    client_host: str
-    """As ConsumerGroupDescribe shows it, with Java's leading slash."""
-    may_describe: MayDescribe | None = None
-    """Whether a pattern of this client may match a topic; None if it may match all."""
+    ROLES = ROLES
+    settings: ConsumerSettings
+    replaced: str | None = None
+    """Id of the static member that the member of the request replaces."""
 
+    def read_settings(self) -> ConsumerSettings:
+        return self.surroundings.settings(self.group_id)
 
-@dataclass(frozen=True, slots=True)
-class ConsumerRefusal:
-    """The error of a refused heartbeat, with Apache Kafka's message."""
-
-    error: ErrorCode
-    message: str
-
-    def response(self) -> ConsumerGroupHeartbeatResponse:
-        return ConsumerGroupHeartbeatResponse(error_code=self.error, error_message=self.message)
-
-
-class ConsumerDecision(AssigningDecision[ConsumerGroup]):
-    """A decision about a consumer group; it collects records and timers, and changes nothing."""
-
-    __slots__ = ()
-
-    # -- sessions
+    # -- timers
 
     def expect_heartbeat(self, member: ConsumerMember) -> None:
-        """Restart the member's session; the member is removed if it sends nothing in that time.
-
-        A member of the classic protocol has a session timeout of its own.
-        """
+        """Restart the session; a member of the classic protocol has a timeout of its own."""
         if member.classic is None:
-            timeout_ms = self.surroundings.settings(self.group_id).session_timeout_ms
+            timeout_ms = self.settings.session_timeout_ms
         else:
             timeout_ms = member.classic.session_timeout_ms
         self.begin_session(member.member_id, timeout_ms)
 
-    def expect_revocation(self, member: ConsumerMember) -> None:
-        """Set the timer that removes the member if it does not give up its partitions."""
-        timer = RebalanceTimer(self.group_id, member.member_id, member.epoch)
-        self.set_timer(timer, member.rebalance_timeout_ms)
-
-    def end_revocation(self, member_id: str) -> None:
-        self.cancel_timer(rebalance_key(self.group_id, member_id))
-
-    # -- the epoch
-
-    def epoch_record(self, epoch: int, metadata_hash: int) -> ConsumerGroupEpoch:
-        return epoch_record(self.group_id, epoch, metadata_hash)
-
-    # -- leaving
-
-    def forget_member(self, member_id: str) -> None:
-        """Add the tombstones of a member, and cancel its timers."""
-        self.append(*member_tombstones(self.group_id, member_id))
-        self.cancel_timers(member_id)
+    def await_revocation(self, member: ConsumerMember) -> None:
+        if member.classic is None:  # members of the classic protocol have timers for join and sync
+            super().await_revocation(member)
 
     def cancel_timers(self, member_id: str) -> None:
         self.end_session(member_id)
@@ -106,27 +52,86 @@ class ConsumerDecision(AssigningDecision[ConsumerGroup]):
         self.cancel_timer(ClassicJoinTimer(self.group_id, member_id).key)
         self.cancel_timer(ClassicSyncTimer(self.group_id, member_id).key)
 
+    # -- the member
 
-def member_tombstones(
-    group_id: str, member_id: str
-) -> tuple[ConsumerCurrentAssignment, ConsumerTargetAssignment, ConsumerMemberMetadata]:
-    return (
-        ConsumerCurrentAssignment(
-            ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), None
-        ),
-        ConsumerTargetAssignment(ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), None),
-        ConsumerMemberMetadata(ConsumerGroupMemberMetadataKey(group_id, member_id), None),
-    )
+    def replace_static_member(self, holder: ConsumerMember, member_id: str) -> ConsumerMember:
+        """Replace a static member that comes back with another member id.  Returns the new one."""
+        member = replace(holder, member_id=member_id, epoch=0, previous_epoch=0)
+        self.note(f"member {member_id} comes back as {holder.instance_id}")
+        self.forget_member(holder.member_id)
+        self.append(
+            member.to_metadata(self.group_id),
+            self.target_record(member_id, self.group.target_of(holder.member_id)),
+            member.to_assignment(self.group_id),
+        )
+        self.replaced = holder.member_id
+        return member
 
+    def leave_for_a_while(self, member: ConsumerMember) -> None:
+        """Keep the member and its session: no other member gets its partitions until that ends."""
+        self.note(f"member {member.member_id} leaves for a while")
+        assigned = {t: dict.fromkeys(partitions, 0) for t, partitions in member.assigned.items()}
+        away = replace(
+            member, epoch=LEAVE_FOR_A_WHILE_EPOCH, assigned=assigned, revoking=member.NOTHING
+        )
+        self.append(away.to_assignment(self.group_id))
 
-def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> ConsumerGroupEpoch:
-    value = ConsumerGroupMetadataValue(epoch, metadata_hash)
-    return ConsumerGroupEpoch(ConsumerGroupMetadataKey(group_id), value)
+    def members_with(self, updated: ConsumerMember) -> Mapping[str, ConsumerMember]:
+        members = dict(self.group.members)
+        if self.replaced is not None:
+            del members[self.replaced]
+        members[updated.member_id] = updated
+        return members
 
+    # -- the epoch
 
-def partition_metadata_tombstone(group_id: str) -> PartitionMetadata:
-    return PartitionMetadata(ConsumerGroupPartitionMetadataKey(group_id), None)
+    def epoch(self, updated: ConsumerMember, *, begin: bool) -> int:
+        """The group's epoch after the request: the next one if the subscribed topics changed."""
+        group = self.group
+        names = group.topic_names
+        if begin:
+            names = group.topic_names_of(self.members_with(updated).values())
+        metadata_hash = self.metadata_hash(names)
+        if not begin and metadata_hash == group.metadata_hash:
+            return group.epoch
+        epoch = self.next_epoch(metadata_hash)
+        if group.has_partition_metadata:
+            self.append(PartitionMetadata.tombstone(self.group_id))
+        return epoch
 
+    # -- the target assignment, and the member's next step towards it
 
-def pattern_tombstone(group_id: str, pattern: str) -> RegularExpression:
-    return RegularExpression(ConsumerGroupRegularExpressionKey(group_id, pattern), None)
+    def assign(self, members: Mapping[str, ConsumerMember]) -> Mapping[str, Assignment]:
+        image, default_assignor = self.surroundings.image, self.settings.default_assignor
+        return target.compute(self.group, members.values(), image, default_assignor)
+
+    @staticmethod
+    def is_unchanged(before: Assignment | None, after: Assignment) -> bool:
+        return is_same(before or NOTHING, after)
+
+    target_value = staticmethod(target.value)
+
+    def last_target(self, member: ConsumerMember) -> MemberTarget[Assignment]:
+        last = self.group.static_target_of(member.member_id, member.instance_id)
+        return MemberTarget(self.group.target_epoch, last)
+
+    def reconcile(
+        self,
+        updated: ConsumerMember,
+        goal: MemberTarget[Assignment],
+        owned: OwnedPartitions,
+        *,
+        subscription_changed: bool,
+    ) -> ConsumerMember | None:
+        """The member after its next step, or None if it must give up everything and rejoin."""
+        if not subscription_changed and updated.reconciled_to(goal.epoch):
+            return updated
+        group = self.group
+        subscribed = topic_ids(group.topic_names_by(updated), self.surroundings.image)
+        reconciled = ConsumerReconciliation(
+            updated, goal, subscribed, owned, group.is_held, subscription_changed
+        ).step()
+        if reconciled is not None and reconciled != updated:
+            self.append(reconciled.to_assignment(self.group_id))
+            self.await_revocation(reconciled)
+        return reconciled

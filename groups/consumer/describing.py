@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from kwire.cluster.metadata.image import ClusterImage
-from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.consumer_group_describe import (
     Assignment as DescribedAssignment,
 )
@@ -20,15 +19,6 @@ from kwire.groups.consumer.member import ConsumerMember
 
 CLASSIC_MEMBER = 0
 CONSUMER_MEMBER = 1
-
-
-def not_found(group_id: str, *, exists: bool) -> DescribedGroup:
-    what = "is not a consumer group" if exists else "not found"
-    return DescribedGroup(
-        group_id=group_id,
-        error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-        error_message=f"Group {group_id} {what}.",
-    )
 
 
 def described(group: ConsumerGroup, image: ClusterImage, default_assignor: str) -> DescribedGroup:
@@ -58,7 +48,7 @@ def _member(group: ConsumerGroup, member: ConsumerMember, image: ClusterImage) -
         subscribed_topic_names=sorted(member.topic_names),
         subscribed_topic_regex=member.pattern,
         assignment=_assignment(current, image),
-        target_assignment=_assignment(group.target.get(member.member_id, {}), image),
+        target_assignment=_assignment(group.target_of(member.member_id), image),
         member_type=CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,
     )
 

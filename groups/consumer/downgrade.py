@@ -7,7 +7,7 @@ that left.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import replace
 
 from kwire.cluster.metadata.image import ClusterImage
@@ -23,7 +23,7 @@ from kwire.groups.consumer.timers import PatternTimer
 from kwire.groups.limits import MigrationPolicy
 
 
-def is_due(decision: ConsumerDecision, left: Sequence[ConsumerMember]) -> bool:
+def is_due(decision: ConsumerDecision, left: Collection[ConsumerMember]) -> bool:
     """Whether only classic members are left, and settings allow the downgrade."""
     if not left or any(member.classic is None for member in left):
         return False
@@ -39,7 +39,7 @@ def is_due(decision: ConsumerDecision, left: Sequence[ConsumerMember]) -> bool:
 
 
 def to_classic(
-    decision: ConsumerDecision, left: Sequence[ConsumerMember], rebalance: str | None
+    decision: ConsumerDecision, left: Collection[ConsumerMember], rebalance: str | None
 ) -> None:
     """Add the record of the classic group with the members `left`.
 
@@ -66,7 +66,7 @@ def to_classic(
 
 
 def _classic_group(
-    group: ConsumerGroup, members: Sequence[ConsumerMember], image: ClusterImage, now_ms: int
+    group: ConsumerGroup, members: Collection[ConsumerMember], image: ClusterImage, now_ms: int
 ) -> ClassicGroup:
     classic = ClassicGroup(
         group.group_id,
@@ -82,7 +82,7 @@ def _classic_group(
     classic.subscribed_topics = classic.subscribed_topics_now()
     for classic_member in list(classic.members.values()):
         version = embedded.version_of(classic_member.metadata(classic.protocol_name))
-        target = group.target_of(classic_member.member_id, classic_member.group_instance_id)
+        target = group.static_target_of(classic_member.member_id, classic_member.group_instance_id)
         assignment = embedded.encoded_assignment(target, image, version)
         classic.members[classic_member.member_id] = replace(classic_member, assignment=assignment)
     return classic

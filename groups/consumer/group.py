@@ -1,40 +1,23 @@
 """A consumer group: the state that its records hold.
 
-- `epoch` rises with each change of the members, of their subscriptions, and of the subscribed
-  topics themselves (`metadata_hash`).
-- `target` is the target assignment, computed for `target_epoch`, which follows the epoch.
-- Each member moves to its target on its own (kwire.groups.consumer.reconciliation).
-
-All of it is durable.  A decision changes nothing here; only `kwire.groups.consumer.kind` does, when
-it applies records.  After a load, sessions and rebalance timeouts start again.
+Besides what kwire.groups.assigned.group has, it has static members, the owner of each partition,
+and the topics that match its members' patterns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from enum import Enum
+from typing import ClassVar
 
-from kwire.codecs.messages.list_groups import ListedGroup
-from kwire.groups.assignment import Assignment
+from kwire.groups.assigned.committing import CommitPartition, CommittingGroup
+from kwire.groups.assigned.target import read_partitions
+from kwire.groups.assignment import NOTHING, Assignment
 from kwire.groups.consumer.member import ConsumerMember
-from kwire.groups.member_epochs import CommitPartition, MemberEpochs
+from kwire.groups.consumer.records import PartitionMetadata, RegularExpression
 
 CONSUMER_TYPE = "consumer"
 CONSUMER_PROTOCOL_TYPE = "consumer"
-
-FIRST_EPOCH = 1
-"""Epoch of a group before its first subscription; 0 is the epoch of a member that joins."""
-
-
-class ConsumerState(Enum):
-    """Values are the names that ListGroups and ConsumerGroupDescribe print."""
-
-    EMPTY = "Empty"
-    ASSIGNING = "Assigning"
-    """The target assignment for the group's epoch is not computed yet."""
-    RECONCILING = "Reconciling"
-    STABLE = "Stable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +30,11 @@ class ResolvedPattern:
 
 
 @dataclass(slots=True)
-class ConsumerGroup(MemberEpochs[ConsumerMember]):
-    """See the module.  Dicts keep the order in which members joined."""
+class ConsumerGroup(CommittingGroup[ConsumerMember, Assignment]):
+    """See the module."""
 
-    group_id: str
-    epoch: int = FIRST_EPOCH
-    metadata_hash: int = 0
-    members: dict[str, ConsumerMember] = field(default_factory=dict)
     static_members: dict[str, str] = field(default_factory=dict)
     """Group instance id -> member id."""
-    target_epoch: int = FIRST_EPOCH
-    target_timestamp_ms: int = 0
-    """Time of the last computation; 0 if never, or if a broker did not write the time."""
-    target: dict[str, Assignment] = field(default_factory=dict)
     patterns: dict[str, ResolvedPattern] = field(default_factory=dict)
     pattern_members: dict[str, int] = field(default_factory=dict)
     """Pattern -> number of members with it, so that a heartbeat need not look at all members."""
@@ -69,14 +44,13 @@ class ConsumerGroup(MemberEpochs[ConsumerMember]):
     """(topic id, partition) -> id of the member that holds it."""
     _topic_names: frozenset[str] | None = field(default=None, compare=False)
 
+    type_name: ClassVar[str] = CONSUMER_TYPE
+    member_class = ConsumerMember
+    NO_TARGET = NOTHING
+
     # -- changes by records
 
-    def put(self, member: ConsumerMember) -> None:
-        """Add a member, or replace the one with the same id."""
-        before = self.members.get(member.member_id)
-        self.members[member.member_id] = member
-        if before is not None:
-            self._release(before)
+    def index(self, member: ConsumerMember) -> None:
         if member.pattern:
             self.pattern_members[member.pattern] = self.pattern_members.get(member.pattern, 0) + 1
         for place in member.held:
@@ -85,17 +59,7 @@ class ConsumerGroup(MemberEpochs[ConsumerMember]):
             self.static_members[member.instance_id] = member.member_id
         self._topic_names = None
 
-    def remove(self, member_id: str) -> None:
-        member = self.members.pop(member_id, None)
-        if member is None:
-            return
-        self._release(member)
-        instance_id = member.instance_id
-        if instance_id is not None and self.static_members.get(instance_id) == member_id:
-            del self.static_members[instance_id]
-        self._topic_names = None
-
-    def _release(self, member: ConsumerMember) -> None:
+    def unindex(self, member: ConsumerMember) -> None:
         if member.pattern:
             self.pattern_members[member.pattern] -= 1
             if not self.pattern_members[member.pattern]:
@@ -103,6 +67,27 @@ class ConsumerGroup(MemberEpochs[ConsumerMember]):
         for place in member.held:
             if self.owners.get(place) == member.member_id:
                 del self.owners[place]
+        self._topic_names = None
+
+    def remove(self, member_id: str) -> None:
+        member = self.members.get(member_id)
+        CommittingGroup.remove(self, member_id)
+        instance_id = None if member is None else member.instance_id
+        if instance_id is not None and self.static_members.get(instance_id) == member_id:
+            del self.static_members[instance_id]
+
+    read_target = staticmethod(read_partitions)
+
+    def follow_own(self, record: PartitionMetadata | RegularExpression) -> None:
+        match record:
+            case PartitionMetadata():
+                self.has_partition_metadata = record.value is not None
+            case RegularExpression(key=key, value=value):
+                resolved = None
+                if value is not None:
+                    names = frozenset(value.topics)
+                    resolved = ResolvedPattern(names, value.version, value.timestamp)
+                self.put_pattern(key.regular_expression, resolved)
 
     def put_pattern(self, pattern: str, resolved: ResolvedPattern | None) -> None:
         """Store the topics of a pattern; None removes the pattern: no member has it any more."""
@@ -129,11 +114,11 @@ class ConsumerGroup(MemberEpochs[ConsumerMember]):
         ]
         return any(all(name in member_names for member_names in supported) for name in names)
 
-    def target_of(self, member_id: str, instance_id: str | None) -> Assignment:
+    def static_target_of(self, member_id: str, instance_id: str | None) -> Assignment:
         """The target of a member, or of the static member with the same instance id."""
         if instance_id is not None:
             member_id = self.static_members.get(instance_id, member_id)
-        return self.target.get(member_id, {})
+        return self.target_of(member_id)
 
     def is_held(self, topic_id: bytes, partition: int) -> bool:
         return (topic_id, partition) in self.owners
@@ -170,32 +155,10 @@ class ConsumerGroup(MemberEpochs[ConsumerMember]):
         resolved = self.patterns.get(member.pattern) if member.pattern else None
         return member.topic_names if resolved is None else member.topic_names | resolved.topic_names
 
-    # -- the interface of any group (kwire.groups.group)
+    def is_subscribed_to(self, topic: str) -> bool:
+        return topic in self.topic_names
 
-    @property
-    def type_name(self) -> str:
-        return CONSUMER_TYPE
-
-    @property
-    def state(self) -> ConsumerState:
-        if not self.members:
-            return ConsumerState.EMPTY
-        if self.epoch > self.target_epoch:
-            return ConsumerState.ASSIGNING
-        reconciled = all(m.reconciled_to(self.target_epoch) for m in self.members.values())
-        return ConsumerState.STABLE if reconciled else ConsumerState.RECONCILING
-
-    @property
-    def state_name(self) -> str:
-        return self.state.value
-
-    def listed(self) -> ListedGroup:
-        return ListedGroup(
-            group_id=self.group_id,
-            protocol_type=CONSUMER_PROTOCOL_TYPE,
-            group_state=self.state_name,
-            group_type=CONSUMER_TYPE,
-        )
+    # -- commits
 
     def assigned_since_epoch(
         self, member: ConsumerMember, partition: CommitPartition
@@ -204,6 +167,3 @@ class ConsumerGroup(MemberEpochs[ConsumerMember]):
 
     def uses_member_epochs(self, member: ConsumerMember) -> bool:
         return member.classic is None
-
-    def is_subscribed_to(self, topic: str) -> bool:
-        return topic in self.topic_names

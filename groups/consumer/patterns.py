@@ -10,16 +10,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from kwire.codecs.messages.coordinator.consumer_group_regular_expression import (
-    ConsumerGroupRegularExpressionKey,
     ConsumerGroupRegularExpressionValue,
 )
 from kwire.coordinators.contract.pattern import InvalidRegex, RegexPattern
 from kwire.groups.consumer.decision import ConsumerDecision
-from kwire.groups.consumer.group import ConsumerGroup, ResolvedPattern
+from kwire.groups.consumer.group import ConsumerGroup
 from kwire.groups.consumer.member import ConsumerMember
 from kwire.groups.consumer.records import RegularExpression
 from kwire.groups.consumer.timers import MayDescribe, PatternTimer
-from kwire.groups.effects import GroupEffects
 
 MIN_INTERVAL_MS = 10_000
 
@@ -61,21 +59,20 @@ def patterns_of(group: ConsumerGroup, member: ConsumerMember, updated: ConsumerM
     return others | {updated.pattern} if updated.pattern else others
 
 
-def resolve(decision: ConsumerDecision, may_describe: MayDescribe | None) -> GroupEffects:
+def resolve(decision: ConsumerDecision, may_describe: MayDescribe | None) -> None:
     """Look up the topics of all patterns.  If they differ from before, a new epoch begins."""
     group, image = decision.group, decision.surroundings.image
     patterns = sorted({m.pattern for m in group.members.values() if m.pattern})
     matches = {pattern: _matching(pattern, image.topics, may_describe) for pattern in patterns}
     before = {p: r.topic_names for p, r in group.patterns.items() if p in matches}
     for pattern, names in matches.items():
-        resolved = ResolvedPattern(names, image.version, decision.now_ms)
-        decision.append(pattern_record(group.group_id, pattern, resolved))
+        value = ConsumerGroupRegularExpressionValue(sorted(names), image.version, decision.now_ms)
+        decision.append(RegularExpression.of(group.group_id, pattern, value=value))
     if any(names != before.get(pattern, frozenset()) for pattern, names in matches.items()):
         names = frozenset[str]().union(
             *matches.values(), *(m.topic_names for m in group.members.values())
         )
         decision.next_epoch(decision.metadata_hash(names))
-    return decision.effects
 
 
 def _matching(text: str, names: Iterable[str], may_describe: MayDescribe | None) -> frozenset[str]:
@@ -85,12 +82,3 @@ def _matching(text: str, names: Iterable[str], may_describe: MayDescribe | None)
         return frozenset()  # another broker accepted this pattern
     matching = (name for name in names if pattern.matches(name))
     return frozenset(name for name in matching if may_describe is None or may_describe(name))
-
-
-def pattern_record(group_id: str, pattern: str, resolved: ResolvedPattern) -> RegularExpression:
-    return RegularExpression(
-        ConsumerGroupRegularExpressionKey(group_id, pattern),
-        ConsumerGroupRegularExpressionValue(
-            sorted(resolved.topic_names), resolved.image_version, resolved.timestamp_ms
-        ),
-    )

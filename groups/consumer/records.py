@@ -43,71 +43,69 @@ from kwire.codecs.messages.coordinator.consumer_group_target_assignment_metadata
     ConsumerGroupTargetAssignmentMetadataKey,
     ConsumerGroupTargetAssignmentMetadataValue,
 )
+from kwire.groups.assigned.records import (
+    CurrentAssignment,
+    GroupEpoch,
+    MemberMetadata,
+    RecordRoles,
+    TargetAssignment,
+    TargetEpoch,
+)
 from kwire.groups.record_format import KeyedRecord
 
 
-class ConsumerGroupEpoch(KeyedRecord[ConsumerGroupMetadataKey, ConsumerGroupMetadataValue]):
+class ConsumerGroupEpoch(GroupEpoch[ConsumerGroupMetadataKey, ConsumerGroupMetadataValue]):
     TYPE = 3
-    KEY = ConsumerGroupMetadataKey
-    VALUE = ConsumerGroupMetadataValue
 
 
 class PartitionMetadata(
     KeyedRecord[ConsumerGroupPartitionMetadataKey, ConsumerGroupPartitionMetadataValue]
 ):
     TYPE = 4
-    KEY = ConsumerGroupPartitionMetadataKey
-    VALUE = ConsumerGroupPartitionMetadataValue
 
 
 class ConsumerMemberMetadata(
-    KeyedRecord[ConsumerGroupMemberMetadataKey, ConsumerGroupMemberMetadataValue]
+    MemberMetadata[ConsumerGroupMemberMetadataKey, ConsumerGroupMemberMetadataValue]
 ):
     TYPE = 5
-    KEY = ConsumerGroupMemberMetadataKey
-    VALUE = ConsumerGroupMemberMetadataValue
 
 
 class ConsumerTargetEpoch(
-    KeyedRecord[
+    TargetEpoch[
         ConsumerGroupTargetAssignmentMetadataKey, ConsumerGroupTargetAssignmentMetadataValue
     ]
 ):
     TYPE = 6
-    KEY = ConsumerGroupTargetAssignmentMetadataKey
-    VALUE = ConsumerGroupTargetAssignmentMetadataValue
 
 
 class ConsumerTargetAssignment(
-    KeyedRecord[ConsumerGroupTargetAssignmentMemberKey, ConsumerGroupTargetAssignmentMemberValue]
+    TargetAssignment[
+        ConsumerGroupTargetAssignmentMemberKey, ConsumerGroupTargetAssignmentMemberValue
+    ]
 ):
     TYPE = 7
-    KEY = ConsumerGroupTargetAssignmentMemberKey
-    VALUE = ConsumerGroupTargetAssignmentMemberValue
 
 
 class ConsumerCurrentAssignment(
-    KeyedRecord[ConsumerGroupCurrentMemberAssignmentKey, ConsumerGroupCurrentMemberAssignmentValue]
+    CurrentAssignment[
+        ConsumerGroupCurrentMemberAssignmentKey, ConsumerGroupCurrentMemberAssignmentValue
+    ]
 ):
     TYPE = 8
-    KEY = ConsumerGroupCurrentMemberAssignmentKey
-    VALUE = ConsumerGroupCurrentMemberAssignmentValue
 
 
 class RegularExpression(
     KeyedRecord[ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue]
 ):
     TYPE = 16
-    KEY = ConsumerGroupRegularExpressionKey
-    VALUE = ConsumerGroupRegularExpressionValue
 
 
-RECORDS: tuple[type[KeyedRecord[Any, Any]], ...] = (
+ROLES = RecordRoles(
     ConsumerGroupEpoch,
-    PartitionMetadata,
     ConsumerMemberMetadata,
     ConsumerTargetEpoch,
     ConsumerTargetAssignment,
     ConsumerCurrentAssignment,
-    RegularExpression,
 )
+
+RECORDS: tuple[type[KeyedRecord[Any, Any]], ...] = (*ROLES, PartitionMetadata, RegularExpression)

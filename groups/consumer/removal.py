@@ -4,21 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from kwire.codecs.messages.coordinator.consumer_group_metadata import ConsumerGroupMetadataKey
-from kwire.codecs.messages.coordinator.consumer_group_target_assignment_metadata import (
-    ConsumerGroupTargetAssignmentMetadataKey,
-)
 from kwire.coordinators.contract.machine import MachineRecord
 from kwire.groups.consumer import downgrade
-from kwire.groups.consumer.decision import (
-    ConsumerDecision,
-    member_tombstones,
-    partition_metadata_tombstone,
-    pattern_tombstone,
-)
+from kwire.groups.consumer.decision import ConsumerDecision
 from kwire.groups.consumer.group import ConsumerGroup
 from kwire.groups.consumer.member import ConsumerMember
-from kwire.groups.consumer.records import ConsumerGroupEpoch, ConsumerTargetEpoch
+from kwire.groups.consumer.records import ROLES, PartitionMetadata, RegularExpression
 
 
 def remove(decision: ConsumerDecision, gone: Collection[ConsumerMember]) -> None:
@@ -47,7 +38,7 @@ def _forget_patterns(
     patterns -= {member.pattern for member in left}
     without = {pattern for pattern in patterns if pattern is not None}
     for pattern in sorted(without):
-        decision.append(pattern_tombstone(decision.group_id, pattern))
+        decision.append(RegularExpression.tombstone(decision.group_id, pattern))
     return without
 
 
@@ -60,13 +51,12 @@ def tombstones(group: ConsumerGroup, renamed: tuple[str, str] | None = None) -> 
     group_id = group.group_id
     old, new = renamed or ("", "")
     ids = [new if member_id == old else member_id for member_id in group.members]
-    by_member = [member_tombstones(group_id, member_id) for member_id in ids]
     return [
-        *(held for held, _, _ in by_member),
-        *(target for _, target, _ in by_member),
-        ConsumerTargetEpoch(ConsumerGroupTargetAssignmentMetadataKey(group_id), None),
-        *(metadata for _, _, metadata in by_member),
-        *(pattern_tombstone(group_id, pattern) for pattern in group.patterns),
-        partition_metadata_tombstone(group_id),
-        ConsumerGroupEpoch(ConsumerGroupMetadataKey(group_id), None),
+        *(ROLES.current.tombstone(group_id, member_id) for member_id in ids),
+        *(ROLES.target.tombstone(group_id, member_id) for member_id in ids),
+        ROLES.target_epoch.tombstone(group_id),
+        *(ROLES.metadata.tombstone(group_id, member_id) for member_id in ids),
+        *(RegularExpression.tombstone(group_id, pattern) for pattern in group.patterns),
+        PartitionMetadata.tombstone(group_id),
+        ROLES.epoch.tombstone(group_id),
     ]

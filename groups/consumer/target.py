@@ -6,22 +6,16 @@ from collections.abc import Collection, Iterable
 
 from kwire.cluster.metadata.image import ClusterImage
 from kwire.codecs.messages.coordinator.consumer_group_target_assignment_member import (
-    ConsumerGroupTargetAssignmentMemberKey,
     ConsumerGroupTargetAssignmentMemberValue,
     TopicPartition,
 )
-from kwire.codecs.messages.coordinator.consumer_group_target_assignment_metadata import (
-    ConsumerGroupTargetAssignmentMetadataKey,
-    ConsumerGroupTargetAssignmentMetadataValue,
-)
-from kwire.groups.assigning import topic_ids
+from kwire.groups.assigned.target import topic_ids
 from kwire.groups.assignment import Assignment, MemberSpec, in_java_order
 from kwire.groups.consumer.assignors import range as range_assignor
 from kwire.groups.consumer.assignors import uniform
 from kwire.groups.consumer.assignors.spec import ConsumerGroupSpec
 from kwire.groups.consumer.group import ConsumerGroup
 from kwire.groups.consumer.member import ConsumerMember
-from kwire.groups.consumer.records import ConsumerTargetAssignment, ConsumerTargetEpoch
 from kwire.groups.java import HashTable, string_hash
 
 ASSIGNORS = {uniform.NAME: uniform.assign, range_assignor.NAME: range_assignor.assign}
@@ -54,7 +48,7 @@ def _spec(group: ConsumerGroup, member: ConsumerMember, image: ClusterImage) -> 
         member.member_id,
         member.instance_id,
         topic_ids(group.topic_names_by(member), image),
-        group.target_of(member.member_id, member.instance_id),
+        group.static_target_of(member.member_id, member.instance_id),
     )
 
 
@@ -77,17 +71,8 @@ def preferred_assignor(members: Iterable[ConsumerMember]) -> str | None:
     return max(HashTable(string_hash, votes), key=lambda name: votes[name], default=None)
 
 
-def record(group_id: str, member_id: str, assignment: Assignment) -> ConsumerTargetAssignment:
-    return ConsumerTargetAssignment(
-        ConsumerGroupTargetAssignmentMemberKey(group_id, member_id),
-        ConsumerGroupTargetAssignmentMemberValue(
-            [TopicPartition(topic_id, list(these)) for topic_id, these in assignment.items()]
-        ),
-    )
-
-
-def epoch_record(group_id: str, epoch: int, now_ms: int) -> ConsumerTargetEpoch:
-    return ConsumerTargetEpoch(
-        ConsumerGroupTargetAssignmentMetadataKey(group_id),
-        ConsumerGroupTargetAssignmentMetadataValue(epoch, now_ms),
+def value(target: Assignment) -> ConsumerGroupTargetAssignmentMemberValue:
+    """The value of the record of one member's target."""
+    return ConsumerGroupTargetAssignmentMemberValue(
+        [TopicPartition(topic_id, list(these)) for topic_id, these in target.items()]
     )

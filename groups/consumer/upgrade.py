@@ -8,23 +8,26 @@ rejoin.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from kwire.cluster.metadata.image import ClusterImage
+from kwire.cluster.metadata.refusal import Refusal
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.coordinator.consumer_group_member_metadata import (
     ClassicMemberMetadata,
     ClassicProtocol,
 )
 from kwire.codecs.primitives import DecodeError
+from kwire.groups.assigned.following import follow
 from kwire.groups.classic.decision import join_error, sync_error
 from kwire.groups.classic.group import ClassicGroup, ClassicMember
 from kwire.groups.classic.records import group_tombstone
 from kwire.groups.classic.timers import JoinTimer, SyncTimer
-from kwire.groups.consumer import embedded, target
-from kwire.groups.consumer.decision import ConsumerDecision, ConsumerRefusal, epoch_record
-from kwire.groups.consumer.following import ConsumerGroupRecord, follow
+from kwire.groups.consumer import embedded
+from kwire.groups.consumer.decision import ConsumerDecision
 from kwire.groups.consumer.member import ConsumerMember
 from kwire.groups.limits import MigrationPolicy
+from kwire.groups.record_format import KeyedRecord
 
 NO_TIME = 0
 """Time of the target: the classic leader computed it, so the next computation is not delayed."""
@@ -34,11 +37,11 @@ class _Impossible(Exception):
     """The members cannot be members of a consumer group; the message says why."""
 
 
-def upgrade(decision: ConsumerDecision, classic: ClassicGroup) -> ConsumerRefusal | None:
-    """Convert `classic` into the decision's group, which is new.  Returns why not, else None."""
+def upgrade(decision: ConsumerDecision, classic: ClassicGroup) -> None:
+    """Convert `classic` into the decision's group, which is new.  Raises Refusal."""
     if classic.check_delete() is ErrorCode.NONE:  # an empty group can always be replaced
         _end(decision, classic)
-        return None
+        return
     why = _why_not(decision, classic)
     if why is None:
         try:
@@ -50,11 +53,10 @@ def upgrade(decision: ConsumerDecision, classic: ClassicGroup) -> ConsumerRefusa
         message = (
             f"Cannot upgrade classic group {classic.group_id} to consumer group because {why}."
         )
-        return ConsumerRefusal(ErrorCode.GROUP_ID_NOT_FOUND, message)
+        raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, message)
     decision.note(f"to the consumer protocol, with {len(members)} members")
     _end(decision, classic)
     _begin(decision, classic.generation_id, members)
-    return None
 
 
 def _why_not(decision: ConsumerDecision, classic: ClassicGroup) -> str | None:
@@ -135,14 +137,11 @@ def _begin(decision: ConsumerDecision, epoch: int, members: Iterable[ConsumerMem
     group, group_id = decision.group, decision.group_id
     names = frozenset[str]().union(*(member.topic_names for member in members))
     targets = {member.member_id: _target(member) for member in members}
-    records: list[ConsumerGroupRecord] = [
+    records: list[KeyedRecord[Any, Any]] = [
         *(member.to_metadata(group_id) for member in members),
-        epoch_record(group_id, epoch, decision.metadata_hash(names)),
-        *(
-            target.record(group_id, member_id, assignment)
-            for member_id, assignment in targets.items()
-        ),
-        target.epoch_record(group_id, epoch, NO_TIME),
+        decision.epoch_record(epoch, decision.metadata_hash(names)),
+        *(decision.target_record(*target) for target in targets.items()),
+        decision.target_epoch_record(epoch, NO_TIME),
         *(member.to_assignment(group_id) for member in members),
     ]
     for record in records:

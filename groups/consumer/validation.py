@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kwire.cluster.metadata.refusal import Refusal
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from kwire.groups.consumer.decision import ConsumerRefusal
-from kwire.groups.consumer.member import (
+from kwire.groups.assigned.member import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
     LEAVE_FOR_A_WHILE_EPOCH,
@@ -19,14 +19,14 @@ MEMBERS_NAME_THEMSELVES_SINCE = 1
 
 def refused(
     request: ConsumerGroupHeartbeatRequest, api_version: int, assignors: Sequence[str]
-) -> ConsumerRefusal | None:
+) -> Refusal | None:
     """The refusal of an invalid request, else None.  `assignors`: `group.consumer.assignors`."""
     message = _empty(request, api_version) or _of_epoch(request)
     if message is not None:
-        return ConsumerRefusal(ErrorCode.INVALID_REQUEST, message)
+        return Refusal(ErrorCode.INVALID_REQUEST, message)
     name = request.server_assignor
     if name is not None and name not in assignors:
-        return ConsumerRefusal(
+        return Refusal(
             ErrorCode.UNSUPPORTED_ASSIGNOR,
             f"ServerAssignor {name} is not supported. Supported assignors: {', '.join(assignors)}.",
         )

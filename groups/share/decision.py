@@ -2,45 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from kwire.codecs.errors import ErrorCode
-from kwire.codecs.messages.coordinator.share_group_current_member_assignment import (
-    ShareGroupCurrentMemberAssignmentKey,
-)
-from kwire.codecs.messages.coordinator.share_group_member_metadata import (
-    ShareGroupMemberMetadataKey,
-)
-from kwire.codecs.messages.coordinator.share_group_metadata import (
-    ShareGroupMetadataKey,
-    ShareGroupMetadataValue,
-)
-from kwire.codecs.messages.coordinator.share_group_target_assignment_member import (
-    ShareGroupTargetAssignmentMemberKey,
-)
 from kwire.codecs.messages.share_group_heartbeat import ShareGroupHeartbeatResponse
-from kwire.groups.assigning import AssigningDecision
-from kwire.groups.share.group import ShareGroup, topic_names_of
+from kwire.groups.assigned.decision import AssignedDecision
+from kwire.groups.assigned.target import is_same
+from kwire.groups.assignment import Assignment
+from kwire.groups.share import target
+from kwire.groups.share.group import ShareGroup
 from kwire.groups.share.initializing import NOTHING, StateTopicPartitions
 from kwire.groups.share.member import ShareGroupMember
-from kwire.groups.share.records import (
-    ShareCurrentAssignment,
-    ShareGroupEpoch,
-    ShareMemberMetadata,
-    ShareTargetAssignment,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class ShareRefusal:
-    """The error of a refused heartbeat, with Apache Kafka's message."""
-
-    error: ErrorCode
-    message: str | None
-
-    def response(self) -> ShareGroupHeartbeatResponse:
-        return ShareGroupHeartbeatResponse(error_code=self.error, error_message=self.message)
+from kwire.groups.share.records import ROLES
+from kwire.groups.surroundings import ShareSettings
 
 
 class ShareInitialization(NamedTuple):
@@ -58,25 +32,27 @@ class ShareHeartbeatReply(NamedTuple):
     initialization: ShareInitialization | None = None
 
 
-class ShareDecision(AssigningDecision[ShareGroup]):
-    """A decision about a share group; it collects records and timers, and changes nothing."""
-
-    __slots__ = ()
+class ShareDecision(AssignedDecision[ShareGroup, ShareGroupMember, Assignment]):
+    """It collects records and timers, and changes nothing."""
 
     NOUN = "share group"
+    ROLES = ROLES
 
-    # -- sessions
+    def read_settings(self) -> ShareSettings:
+        return self.surroundings.share_settings(self.group_id)
 
-    def expect_heartbeat(self, member_id: str) -> None:
-        """Restart the member's session; the member is removed if it sends nothing in that time."""
-        settings = self.surroundings.share_settings(self.group_id)
-        self.begin_session(member_id, settings.session_timeout_ms)
+    # -- the target assignment
 
-    # -- the epoch
+    def assign(self, members: Mapping[str, ShareGroupMember]) -> Mapping[str, Assignment]:
+        return target.compute(self.group, members.values(), self.surroundings.image)
 
-    def epoch_record(self, epoch: int, metadata_hash: int) -> ShareGroupEpoch:
-        value = ShareGroupMetadataValue(epoch, metadata_hash)
-        return ShareGroupEpoch(ShareGroupMetadataKey(self.group_id), value)
+    @staticmethod
+    def is_unchanged(before: Assignment | None, after: Assignment) -> bool:
+        return before is not None and is_same(before, after)
+
+    target_value = staticmethod(target.value)
+
+    # -- the state that the share coordinator stores
 
     def initialize(self, topic_names: frozenset[str], epoch: int) -> ShareInitialization | None:
         """The initialization of partitions whose state does not exist yet, or None."""
@@ -87,17 +63,3 @@ class ShareDecision(AssigningDecision[ShareGroup]):
             return None
         self.append(group.state_topics.with_request(topics, self.now_ms).to_record(group.group_id))
         return ShareInitialization(group.group_id, epoch, topics)
-
-    # -- leaving
-
-    def fence(self, removed: ShareGroupMember) -> None:
-        """Remove a member; the next epoch assigns its partitions to others."""
-        group_id, member_id = self.group.group_id, removed.member_id
-        self.append(
-            ShareCurrentAssignment(ShareGroupCurrentMemberAssignmentKey(group_id, member_id), None),
-            ShareTargetAssignment(ShareGroupTargetAssignmentMemberKey(group_id, member_id), None),
-            ShareMemberMetadata(ShareGroupMemberMetadataKey(group_id, member_id), None),
-        )
-        self.end_session(member_id)
-        left = (member for member in self.group.members.values() if member is not removed)
-        self.next_epoch(self.metadata_hash(topic_names_of(left)))

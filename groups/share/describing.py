@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from kwire.cluster.metadata.image import ClusterImage
-from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.share_group_describe import (
     Assignment,
     DescribedGroup,
@@ -13,15 +12,6 @@ from kwire.codecs.messages.share_group_describe import (
 from kwire.groups.share.assignor import NAME
 from kwire.groups.share.group import ShareGroup
 from kwire.groups.share.member import ShareGroupMember
-
-
-def not_found(group_id: str, *, exists: bool) -> DescribedGroup:
-    what = "is not a share group" if exists else "not found"
-    return DescribedGroup(
-        group_id=group_id,
-        error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-        error_message=f"Group {group_id} {what}.",
-    )
 
 
 def described(group: ShareGroup, image: ClusterImage) -> DescribedGroup:

@@ -1,47 +1,45 @@
 """A share group: the state that its records hold.
 
-- `epoch` rises with each change of the members, of their subscriptions, of the subscribed topics,
-  and of the partitions that may be read.
-- `target` is the target assignment, computed for `target_epoch`, which follows the epoch.
-
-All of it is durable.  A decision changes nothing here; only `kwire.groups.share.kind` does, when it
-applies records.  After a load, sessions start again.
+Besides what kwire.groups.assigned.group has, it has the partitions for which the share coordinator
+stores state.  A share group has no committed offsets.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import ClassVar
 
 from kwire.codecs.errors import ErrorCode
-from kwire.codecs.messages.list_groups import ListedGroup
 from kwire.codecs.messages.offset_commit import OffsetCommitRequest
 from kwire.codecs.messages.offset_fetch import OffsetFetchRequestGroup
 from kwire.codecs.messages.txn_offset_commit import TxnOffsetCommitRequest
-from kwire.groups.assignment import Assignment
+from kwire.groups.assigned.group import AssignedGroup, AssignedGroupState
+from kwire.groups.assigned.target import read_partitions
+from kwire.groups.assignment import NOTHING, Assignment
 from kwire.groups.share.initializing import NO_STATE_TOPICS, StateTopics
 from kwire.groups.share.member import ShareGroupMember
+from kwire.groups.share.records import StatePartitions
 
 SHARE_TYPE = "share"
-EMPTY, STABLE = "Empty", "Stable"
-
-FIRST_EPOCH = 1
-"""Epoch of a group before its first subscription; 0 is the epoch of a member that joins."""
 
 
 @dataclass(slots=True)
-class ShareGroup:
-    """See the module.  Dicts keep the order in which members joined."""
+class ShareGroup(AssignedGroup[ShareGroupMember, Assignment]):
+    """See the module."""
 
-    group_id: str
-    epoch: int = FIRST_EPOCH
-    metadata_hash: int = 0
-    members: dict[str, ShareGroupMember] = field(default_factory=dict)
-    target_epoch: int = FIRST_EPOCH
-    target_timestamp_ms: int = 0
-    """Time of the last computation of the target; 0: never."""
-    target: dict[str, Assignment] = field(default_factory=dict)
     state_topics: StateTopics = NO_STATE_TOPICS
+
+    type_name: ClassVar[str] = SHARE_TYPE
+    member_class = ShareGroupMember
+    NO_TARGET = NOTHING
+
+    # -- changes by records
+
+    read_target = staticmethod(read_partitions)
+
+    def follow_own(self, record: StatePartitions) -> None:
+        self.state_topics = StateTopics.of(record)
 
     # -- subscriptions
 
@@ -64,23 +62,15 @@ class ShareGroup:
             if initialized.names[topic_id] in names
         )
 
+    def is_subscribed_to(self, topic: str) -> bool:
+        return topic in self.topic_names
+
     # -- the interface of any group (kwire.groups.group)
 
     @property
-    def type_name(self) -> str:
-        return SHARE_TYPE
-
-    @property
-    def state_name(self) -> str:
-        return STABLE if self.members else EMPTY
-
-    def listed(self) -> ListedGroup:
-        return ListedGroup(
-            group_id=self.group_id,
-            protocol_type=SHARE_TYPE,
-            group_state=self.state_name,
-            group_type=SHARE_TYPE,
-        )
+    def state(self) -> AssignedGroupState:
+        """EMPTY or STABLE: members take over their targets at once."""
+        return AssignedGroupState.STABLE if self.members else AssignedGroupState.EMPTY
 
     def check_commit(self, request: OffsetCommitRequest, api_version: int) -> ErrorCode:
         """Refuse OffsetCommit: share groups have no committed offsets."""
@@ -98,22 +88,13 @@ class ShareGroup:
     def check_offset_delete(self) -> ErrorCode:
         return ErrorCode.GROUP_ID_NOT_FOUND
 
-    def check_delete(self) -> ErrorCode:
-        return ErrorCode.NON_EMPTY_GROUP if self.members else ErrorCode.NONE
-
     @property
     def may_become_classic(self) -> bool:
         return False
 
-    def is_subscribed_to(self, topic: str) -> bool:
-        return topic in self.topic_names
-
     @property
     def offsets_may_expire(self) -> bool:
         return False
-
-    def retention_start_ms(self, commit_timestamp_ms: int) -> int:
-        return commit_timestamp_ms
 
     @property
     def is_deleted_without_offsets(self) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from kwire.codecs.messages.coordinator.share_group_current_member_assignment import (
     ShareGroupCurrentMemberAssignmentKey,
@@ -17,46 +18,36 @@ from kwire.codecs.messages.coordinator.share_group_member_metadata import (
     ShareGroupMemberMetadataKey,
     ShareGroupMemberMetadataValue,
 )
-from kwire.groups.assigning import assignment_of
-from kwire.groups.assignment import Assignment
+from kwire.groups.assigned.heartbeat import HeartbeatCaller
+from kwire.groups.assigned.member import AssignedMember, given, state_numbers
+from kwire.groups.assigned.target import assignment_of
+from kwire.groups.assignment import NOTHING, Assignment
 from kwire.groups.share.records import ShareCurrentAssignment, ShareMemberMetadata
-
-JOIN_EPOCH = 0
-LEAVE_EPOCH = -1
-STABLE = 0
-"""The only state of a member, as its record stores it."""
 
 
 @dataclass(frozen=True)
-class ShareGroupMember:
-    """See the module.  Immutable: a change makes a new one."""
+class ShareGroupMember(AssignedMember[Assignment]):
+    """See the module."""
 
-    member_id: str
-    rack_id: str | None = None
-    client_id: str = ""
-    client_host: str = ""
-    """As ShareGroupDescribe shows it, with Java's leading slash."""
     topic_names: frozenset[str] = frozenset()
-    epoch: int = 0
-    previous_epoch: int = -1
     assigned: Assignment = field(default_factory=dict)
+    revoking: Assignment = field(default_factory=dict)
+
+    NOTHING: ClassVar[Assignment] = NOTHING
+    STATE_NUMBERS = state_numbers(0)
 
     # -- metadata
 
     def updated_by(
-        self,
-        rack_id: str | None,
-        topic_names: Sequence[str] | None,
-        client_id: str,
-        client_host: str,
+        self, rack_id: str | None, topic_names: Sequence[str] | None, caller: HeartbeatCaller
     ) -> ShareGroupMember:
         """The member after a heartbeat: fields that the request leaves out stay unchanged."""
         return replace(
             self,
-            rack_id=self.rack_id if rack_id is None else rack_id,
+            rack_id=given(rack_id, self.rack_id),
             topic_names=self.topic_names if topic_names is None else frozenset(topic_names),
-            client_id=client_id,
-            client_host=client_host,
+            client_id=caller.client_id,
+            client_host=caller.client_host,
         )
 
     def to_metadata(self, group_id: str) -> ShareMemberMetadata:
@@ -71,9 +62,8 @@ class ShareGroupMember:
         )
 
     def with_metadata(self, value: ShareGroupMemberMetadataValue) -> ShareGroupMember:
-        return self.updated_by(
-            value.rack_id, value.subscribed_topic_names, value.client_id, value.client_host
-        )
+        caller = HeartbeatCaller(value.client_id, value.client_host)
+        return self.updated_by(value.rack_id, value.subscribed_topic_names, caller)
 
     # -- partitions
 
@@ -89,7 +79,7 @@ class ShareGroupMember:
             ShareGroupCurrentMemberAssignmentValue(
                 member_epoch=self.epoch,
                 previous_member_epoch=self.previous_epoch,
-                state=STABLE,
+                state=self.state_number,
                 assigned_partitions=[
                     TopicPartitions(topic_id, list(these))
                     for topic_id, these in self.assigned.items()
@@ -104,7 +94,3 @@ class ShareGroupMember:
             previous_epoch=value.previous_member_epoch,
             assigned=assignment_of(value.assigned_partitions),
         )
-
-    def without_assignment(self) -> ShareGroupMember:
-        """The member after the tombstone of its current assignment."""
-        return replace(self, epoch=-1, previous_epoch=-1, assigned={})

@@ -38,58 +38,57 @@ from kwire.codecs.messages.coordinator.share_group_target_assignment_metadata im
     ShareGroupTargetAssignmentMetadataKey,
     ShareGroupTargetAssignmentMetadataValue,
 )
+from kwire.groups.assigned.records import (
+    CurrentAssignment,
+    GroupEpoch,
+    MemberMetadata,
+    RecordRoles,
+    TargetAssignment,
+    TargetEpoch,
+)
 from kwire.groups.record_format import KeyedRecord
 
 
-class ShareMemberMetadata(KeyedRecord[ShareGroupMemberMetadataKey, ShareGroupMemberMetadataValue]):
+class ShareMemberMetadata(
+    MemberMetadata[ShareGroupMemberMetadataKey, ShareGroupMemberMetadataValue]
+):
     TYPE = 10
-    KEY = ShareGroupMemberMetadataKey
-    VALUE = ShareGroupMemberMetadataValue
 
 
-class ShareGroupEpoch(KeyedRecord[ShareGroupMetadataKey, ShareGroupMetadataValue]):
+class ShareGroupEpoch(GroupEpoch[ShareGroupMetadataKey, ShareGroupMetadataValue]):
     TYPE = 11
-    KEY = ShareGroupMetadataKey
-    VALUE = ShareGroupMetadataValue
 
 
 class ShareTargetEpoch(
-    KeyedRecord[ShareGroupTargetAssignmentMetadataKey, ShareGroupTargetAssignmentMetadataValue]
+    TargetEpoch[ShareGroupTargetAssignmentMetadataKey, ShareGroupTargetAssignmentMetadataValue]
 ):
     TYPE = 12
-    KEY = ShareGroupTargetAssignmentMetadataKey
-    VALUE = ShareGroupTargetAssignmentMetadataValue
 
 
 class ShareTargetAssignment(
-    KeyedRecord[ShareGroupTargetAssignmentMemberKey, ShareGroupTargetAssignmentMemberValue]
+    TargetAssignment[ShareGroupTargetAssignmentMemberKey, ShareGroupTargetAssignmentMemberValue]
 ):
     TYPE = 13
-    KEY = ShareGroupTargetAssignmentMemberKey
-    VALUE = ShareGroupTargetAssignmentMemberValue
 
 
 class ShareCurrentAssignment(
-    KeyedRecord[ShareGroupCurrentMemberAssignmentKey, ShareGroupCurrentMemberAssignmentValue]
+    CurrentAssignment[ShareGroupCurrentMemberAssignmentKey, ShareGroupCurrentMemberAssignmentValue]
 ):
     TYPE = 14
-    KEY = ShareGroupCurrentMemberAssignmentKey
-    VALUE = ShareGroupCurrentMemberAssignmentValue
 
 
 class StatePartitions(
     KeyedRecord[ShareGroupStatePartitionMetadataKey, ShareGroupStatePartitionMetadataValue]
 ):
     TYPE = 15
-    KEY = ShareGroupStatePartitionMetadataKey
-    VALUE = ShareGroupStatePartitionMetadataValue
 
 
-RECORDS: tuple[type[KeyedRecord[Any, Any]], ...] = (
-    ShareMemberMetadata,
+ROLES = RecordRoles(
     ShareGroupEpoch,
+    ShareMemberMetadata,
     ShareTargetEpoch,
     ShareTargetAssignment,
     ShareCurrentAssignment,
-    StatePartitions,
 )
+
+RECORDS: tuple[type[KeyedRecord[Any, Any]], ...] = (*ROLES, StatePartitions)

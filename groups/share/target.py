@@ -6,20 +6,14 @@ from collections.abc import Collection
 
 from kwire.cluster.metadata.image import ClusterImage
 from kwire.codecs.messages.coordinator.share_group_target_assignment_member import (
-    ShareGroupTargetAssignmentMemberKey,
     ShareGroupTargetAssignmentMemberValue,
     TopicPartition,
 )
-from kwire.codecs.messages.coordinator.share_group_target_assignment_metadata import (
-    ShareGroupTargetAssignmentMetadataKey,
-    ShareGroupTargetAssignmentMetadataValue,
-)
-from kwire.groups.assigning import topic_ids
+from kwire.groups.assigned.target import topic_ids
 from kwire.groups.assignment import Assignment, MemberSpec, in_java_order
 from kwire.groups.share import assignor
 from kwire.groups.share.group import ShareGroup
 from kwire.groups.share.member import ShareGroupMember
-from kwire.groups.share.records import ShareTargetAssignment, ShareTargetEpoch
 
 
 def compute(
@@ -40,8 +34,8 @@ def compute(
 
 
 def _spec(group: ShareGroup, member: ShareGroupMember, image: ClusterImage) -> MemberSpec:
-    last = group.target.get(member.member_id, {})
-    return MemberSpec(member.member_id, None, topic_ids(member.topic_names, image), last)
+    ids = topic_ids(member.topic_names, image)
+    return MemberSpec(member.member_id, None, ids, group.target_of(member.member_id))
 
 
 def _readable(group: ShareGroup, topic_id: bytes, image: ClusterImage) -> list[int]:
@@ -59,17 +53,8 @@ def within(assignment: Assignment, names: Collection[str], image: ClusterImage) 
     }
 
 
-def record(group_id: str, member_id: str, assignment: Assignment) -> ShareTargetAssignment:
-    return ShareTargetAssignment(
-        ShareGroupTargetAssignmentMemberKey(group_id, member_id),
-        ShareGroupTargetAssignmentMemberValue(
-            [TopicPartition(topic_id, list(these)) for topic_id, these in assignment.items()]
-        ),
-    )
-
-
-def epoch_record(group_id: str, epoch: int, now_ms: int) -> ShareTargetEpoch:
-    return ShareTargetEpoch(
-        ShareGroupTargetAssignmentMetadataKey(group_id),
-        ShareGroupTargetAssignmentMetadataValue(epoch, now_ms),
+def value(target: Assignment) -> ShareGroupTargetAssignmentMemberValue:
+    """The value of the record of one member's target."""
+    return ShareGroupTargetAssignmentMemberValue(
+        [TopicPartition(topic_id, list(these)) for topic_id, these in target.items()]
     )

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from kwire.cluster.metadata.refusal import Refusal
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
-from kwire.groups.share.decision import ShareRefusal
-from kwire.groups.share.member import JOIN_EPOCH, LEAVE_EPOCH
+from kwire.groups.assigned.member import JOIN_EPOCH, LEAVE_EPOCH
 
 MEMBER_ID_CHARACTERS_MAX = 36
 """Length of a UUID as Java prints it; Apache Kafka's clients send 22 characters of base64."""
 
 
-def refused(request: ShareGroupHeartbeatRequest) -> ShareRefusal | None:
+def refused(request: ShareGroupHeartbeatRequest) -> Refusal | None:
     if not 0 < len(request.member_id) <= MEMBER_ID_CHARACTERS_MAX:
-        return ShareRefusal(ErrorCode.INVALID_REQUEST, None)
+        return Refusal(ErrorCode.INVALID_REQUEST)
     message = _invalid(request)
-    return None if message is None else ShareRefusal(ErrorCode.INVALID_REQUEST, message)
+    return None if message is None else Refusal(ErrorCode.INVALID_REQUEST, message)
 
 
 def _invalid(request: ShareGroupHeartbeatRequest) -> str | None:

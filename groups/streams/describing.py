@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.streams_group_describe import (
     Assignment,
     DescribedGroup,
@@ -18,15 +17,6 @@ from kwire.groups.streams.configuring import ConfiguredTopology
 from kwire.groups.streams.group import StreamsGroup
 from kwire.groups.streams.member import StreamsMember
 from kwire.groups.streams.tasks import TaskSets, listed
-
-
-def not_found(group_id: str, *, exists: bool) -> DescribedGroup:
-    what = "is not a streams group" if exists else "not found"
-    return DescribedGroup(
-        group_id=group_id,
-        error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-        error_message=f"Group {group_id} {what}.",
-    )
 
 
 def described(group: StreamsGroup, configured: ConfiguredTopology | None) -> DescribedGroup:

@@ -1,44 +1,28 @@
 """A streams group: the state that its records hold.
 
-- `epoch` rises with each change of the members and their metadata, of the topology and its topics
-  (`metadata_hash`), and of the settings for the assignment.
-- `target` is the target assignment, computed for `target_epoch`, which follows the epoch.
-- Each member moves to its target on its own (kwire.groups.streams.reconciliation).
-
-All of it is durable, except the `session`.  A decision changes nothing here; only
-`kwire.groups.streams.kind` does, when it applies records.  After a load, timeouts start again.
+Besides what kwire.groups.assigned.group has, it has the topology of the application and the owners
+of each task.  The settings for the assignment are part of what its epoch depends on.  All of it is
+durable, except the `session`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from enum import Enum
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
-from kwire.codecs.messages.list_groups import ListedGroup
+from kwire.codecs.messages.coordinator.streams_group_metadata import StreamsGroupMetadataValue
+from kwire.codecs.messages.coordinator.streams_group_target_assignment_member import (
+    StreamsGroupTargetAssignmentMemberValue,
+)
+from kwire.groups.assigned.committing import CommitPartition, CommittingGroup
 from kwire.groups.group import Group
-from kwire.groups.member_epochs import CommitPartition, MemberEpochs
 from kwire.groups.streams.member import StreamsMember
-from kwire.groups.streams.tasks import NO_TASKS, TaskSets
+from kwire.groups.streams.records import TopologyRecord
+from kwire.groups.streams.tasks import NO_TASKS, TaskSets, tasks_of
 from kwire.groups.streams.topology import Topology
 
 STREAMS_TYPE = "streams"
-
-FIRST_EPOCH = 1
-"""Epoch of a new group; 0 is the epoch of a member that joins."""
-
-
-class StreamsState(Enum):
-    """Values are the names that ListGroups and StreamsGroupDescribe print."""
-
-    EMPTY = "Empty"
-    NOT_READY = "NotReady"
-    """The topology has a problem with its topics."""
-    ASSIGNING = "Assigning"
-    """The target assignment for the group's epoch is not computed yet."""
-    RECONCILING = "Reconciling"
-    STABLE = "Stable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,52 +57,41 @@ Owners = dict[tuple[str, int], set[str]]
 
 
 @dataclass(slots=True)
-class StreamsGroup(MemberEpochs[StreamsMember]):
-    """See the module.  Dicts keep the order in which members joined."""
+class StreamsGroup(CommittingGroup[StreamsMember, TaskSets]):
+    """See the module."""
 
-    group_id: str
-    epoch: int = FIRST_EPOCH
-    metadata_hash: int = 0
     validated_topology_epoch: int = 0
     """Epoch of the topology that has no problem with its topics; -1: none."""
     assignment_configs: Mapping[str, str] = field(default_factory=dict)
     """The settings of the last assignment."""
     topology: Topology | None = None
-    members: dict[str, StreamsMember] = field(default_factory=dict)
-    target_epoch: int = FIRST_EPOCH
-    target_timestamp_ms: int = 0
-    """Time of the last computation of the target; 0: never."""
-    target: dict[str, TaskSets] = field(default_factory=dict)
     active_owners: Owners = field(default_factory=dict)
     followers: Owners = field(default_factory=dict)
     """Owners of standby and warm-up tasks."""
     session: StreamsSession = StreamsSession()
 
+    type_name: ClassVar[str] = STREAMS_TYPE
+    member_class = StreamsMember
+    NO_TARGET = NO_TASKS
+
     # -- changes by records
 
-    def put(self, member: StreamsMember) -> None:
-        """Add a member, or replace the one with the same id."""
-        before = self.members.get(member.member_id)
-        if before is not None:
-            self._release(before)
-        self.members[member.member_id] = member
+    def index(self, member: StreamsMember) -> None:
         for owners, task in self._places(member):
             owners.setdefault(task, set()).add(member.member_id)
 
-    def remove(self, member_id: str) -> None:
-        member = self.members.pop(member_id, None)
-        if member is not None:
-            self._release(member)
-        if not self.members:
-            self.session = replace(self.session, shutdown_by=None)
-
-    def _release(self, member: StreamsMember) -> None:
+    def unindex(self, member: StreamsMember) -> None:
         for owners, task in self._places(member):
             held_by = owners.get(task)
             if held_by is not None:
                 held_by.discard(member.member_id)
                 if not held_by:
                     del owners[task]
+
+    def remove(self, member_id: str) -> None:
+        CommittingGroup.remove(self, member_id)
+        if not self.members:
+            self.session = replace(self.session, shutdown_by=None)
 
     def _places(self, member: StreamsMember) -> Iterable[tuple[Owners, tuple[str, int]]]:
         for held in (member.assigned, member.revoking):
@@ -131,10 +104,24 @@ class StreamsGroup(MemberEpochs[StreamsMember]):
                     for partition in partitions:
                         yield owners, (subtopology, partition)
 
-    # -- tasks
+    def follow_epoch(self, value: StreamsGroupMetadataValue) -> None:
+        CommittingGroup.follow_epoch(self, value)
+        self.validated_topology_epoch = value.validated_topology_epoch
+        configs = value.last_assignment_configs or ()
+        self.assignment_configs = {config.key: config.value for config in configs}
 
-    def target_of(self, member_id: str) -> TaskSets:
-        return self.target.get(member_id, NO_TASKS)
+    @staticmethod
+    def read_target(value: StreamsGroupTargetAssignmentMemberValue) -> TaskSets:
+        return TaskSets(
+            tasks_of(value.active_tasks),
+            tasks_of(value.standby_tasks),
+            tasks_of(value.warmup_tasks),
+        )
+
+    def follow_own(self, record: TopologyRecord) -> None:
+        self.topology = None if record.value is None else Topology(record.value)
+
+    # -- tasks
 
     def active_process(self, task: tuple[str, int]) -> str | None:
         """Id of the process in which the task is active, or None."""
@@ -147,40 +134,18 @@ class StreamsGroup(MemberEpochs[StreamsMember]):
     def _processes(self, owners: Owners, task: tuple[str, int]) -> set[str]:
         return {self.members[member_id].process_id for member_id in owners.get(task, ())}
 
-    # -- the interface of any group (kwire.groups.group)
+    # -- the topology
 
     @property
-    def type_name(self) -> str:
-        return STREAMS_TYPE
-
-    @property
-    def is_valid(self) -> bool:
+    def is_ready(self) -> bool:
         """Whether the current topology has no problem with its topics."""
         topology = self.topology
         return topology is not None and topology.epoch == self.validated_topology_epoch
 
-    @property
-    def state(self) -> StreamsState:
-        if not self.members:
-            return StreamsState.EMPTY
-        if not self.is_valid:
-            return StreamsState.NOT_READY
-        if self.epoch > self.target_epoch:
-            return StreamsState.ASSIGNING
-        reconciled = all(m.reconciled_to(self.target_epoch) for m in self.members.values())
-        return StreamsState.STABLE if reconciled else StreamsState.RECONCILING
-
-    @property
-    def state_name(self) -> str:
-        return self.state.value
-
-    def listed(self) -> ListedGroup:
-        return ListedGroup(
-            group_id=self.group_id,
-            protocol_type=STREAMS_TYPE,
-            group_state=self.state_name,
-            group_type=STREAMS_TYPE,
-        )
+    def is_subscribed_to(self, topic: str) -> bool:
+        if not self.members or self.topology is None:
+            return False
+        return topic in self.topology.subtopology_of_source
 
     def assigned_since_epoch(self, member: StreamsMember, partition: CommitPartition) -> int | None:
         """The epoch in which the active task that reads the partition was assigned."""
@@ -192,8 +157,3 @@ class StreamsGroup(MemberEpochs[StreamsMember]):
             if subtopology is None
             else member.assignment_epoch(subtopology, partition.partition)
         )
-
-    def is_subscribed_to(self, topic: str) -> bool:
-        if not self.members or self.topology is None:
-            return False
-        return topic in self.topology.subtopology_of_source

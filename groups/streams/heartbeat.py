@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from kwire.cluster.metadata.refusal import Refusal
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.streams_group_heartbeat import (
     Status,
@@ -20,121 +21,54 @@ from kwire.codecs.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatResponse,
     TaskIds,
 )
-from kwire.groups.effects import GroupEffects, Ticket
+from kwire.groups.assigned.heartbeat import AssignedHeartbeat, HeartbeatCaller
+from kwire.groups.assigned.member import JOIN_EPOCH
+from kwire.groups.assigned.target import MemberTarget
 from kwire.groups.streams.configuring import ConfiguredTopology, StatusCode
-from kwire.groups.streams.decision import (
-    StreamsDecision,
-    StreamsHeartbeatReply,
-    StreamsPlan,
-    StreamsRefusal,
-)
+from kwire.groups.streams.decision import StreamsDecision, StreamsHeartbeatReply, StreamsPlan
 from kwire.groups.streams.endpoints import partitions_by_endpoint
 from kwire.groups.streams.group import StreamsGroup, StreamsSession
-from kwire.groups.streams.member import JOIN_EPOCH, StreamsMember, StreamsMemberState
-from kwire.groups.streams.reconciliation import StreamsReconciliation, StreamsTarget
+from kwire.groups.streams.member import StreamsMember
+from kwire.groups.streams.reconciliation import StreamsReconciliation
 from kwire.groups.streams.target import STANDBY_REPLICAS
 from kwire.groups.streams.tasks import TaskSets, listed, tasks_of
 from kwire.groups.streams.timers import InitialDelayTimer
 from kwire.groups.streams.topology import InvalidTopology, Topology, topology_of
 
-REJOIN = "The member must abandon all its partitions and rejoin."
-
 NO_TOPOLOGY_EPOCH = -1
 """Validated topology epoch of a group whose topology has a problem."""
 
 
-class _Refused(Exception):
-    """The heartbeat is refused with `refusal`."""
-
-    def __init__(self, error: ErrorCode, message: str | None) -> None:
-        super().__init__(message)
-        self.refusal = StreamsRefusal(error, message)
-
-
-class StreamsHeartbeat:
+class StreamsHeartbeat(
+    AssignedHeartbeat[StreamsDecision, StreamsGroupHeartbeatRequest, StreamsMember]
+):
     """The decision about one heartbeat of a member that does not leave."""
+
+    group: StreamsGroup
 
     def __init__(
         self,
         decision: StreamsDecision,
         request: StreamsGroupHeartbeatRequest,
-        client_id: str,
-        client_host: str,
-        *,
-        is_new: bool,
+        caller: HeartbeatCaller,
     ) -> None:
-        """`is_new`: this heartbeat creates the group."""
-        self._decision = decision
-        self._group = decision.group
-        self._request = request
-        self._client = client_id, client_host
-        self._is_new = is_new
+        super().__init__(decision, request, caller)
         self._session = decision.group.session
         self._statuses: list[Status] = []
-
-    def decide(self, ticket: Ticket) -> GroupEffects:
-        """The effects of the heartbeat.  The reply is a StreamsHeartbeatReply."""
-        try:
-            reply = self._beat(self._find_or_create())
-        except _Refused as refused:
-            return GroupEffects.reply(ticket, StreamsHeartbeatReply(refused.refusal.response()))
-        except InvalidTopology as invalid:
-            refusal = StreamsRefusal(ErrorCode.STREAMS_INVALID_TOPOLOGY, str(invalid))
-            return GroupEffects.reply(ticket, StreamsHeartbeatReply(refusal.response()))
-        self._decision.effects.replies.append((ticket, reply))
-        return self._decision.effects
 
     def _add_status(self, code: StatusCode, detail: str) -> None:
         self._statuses.append(Status(code, detail))
 
-    # -- identify the member
+    # -- what the member owns
 
-    def _find_or_create(self) -> StreamsMember:
-        group, member_id = self._group, self._request.member_id
-        if self._request.member_epoch == JOIN_EPOCH:
-            self._check_room()
-            member = group.members.get(member_id)
-            if member is None:
-                self._decision.note(f"member {member_id} joins")
-            return member or StreamsMember(member_id)
-        member = group.members.get(member_id)
-        if member is None:
-            refusal = unknown_member(member_id, group)
-            raise _Refused(refusal.error, refusal.message)
-        self._check_epoch(member)
-        return member
-
-    def _check_room(self) -> None:
-        """Raise _Refused if the group is full; a rejoining member counts as a new one."""
-        size_max = self._decision.limits.group_streams_max_size
-        if len(self._group.members) >= size_max:
-            raise _Refused(
-                ErrorCode.GROUP_MAX_SIZE_REACHED,
-                f"The streams group has reached its maximum capacity of {size_max} members.",
-            )
-
-    def _check_epoch(self, member: StreamsMember) -> None:
-        """Raise _Refused if the request's epoch is not the member's."""
-        received, epoch = self._request.member_epoch, member.epoch
-        if received == epoch:
-            return
-        if received < epoch and received == member.previous_epoch and self._owns_no_more(member):
-            return  # the response with the new epoch was lost
-        than = "greater" if received > epoch else "smaller"
-        raise _Refused(
-            ErrorCode.FENCED_MEMBER_EPOCH,
-            f"The streams group member has a {than} member epoch ({received}) than the one known "
-            f"by the group coordinator ({epoch}). {REJOIN}",
-        )
-
-    def _owns_no_more(self, member: StreamsMember) -> bool:
-        """Whether the request lists owned tasks, and all of them are assigned to the member."""
+    def owns_no_more(self, member: StreamsMember) -> bool:
+        """Whether the request lists owned tasks, and the member has all of them."""
         owned = self._owned()
         return owned is not None and member.assigned.has_all(owned)
 
     def _owned(self) -> TaskSets | None:
         """The owned tasks in the request, or None if it has no list."""
-        request = self._request
+        request = self.request
         if request.active_tasks is None:
             return None
         return TaskSets(
@@ -145,21 +79,30 @@ class StreamsHeartbeat:
 
     # -- decide
 
+    def decide(self) -> StreamsHeartbeatReply:
+        if self.request.member_epoch == JOIN_EPOCH:  # a member that rejoins counts as a new one
+            self.check_room(self.decision.limits.group_streams_max_size, member_id=None)
+        try:
+            return self._beat(self.find_or_create())
+        except InvalidTopology as invalid:
+            raise Refusal(ErrorCode.STREAMS_INVALID_TOPOLOGY, str(invalid)) from None
+
     def _beat(self, member: StreamsMember) -> StreamsHeartbeatReply:
-        group, decision = self._group, self._decision
-        updated = member.updated_by(self._request, *self._client)
+        decision, group_id = self.decision, self.group.group_id
+        updated = member.updated_by(self.request, self.caller)
         if updated != member:
-            decision.append(updated.to_metadata(group.group_id))
+            decision.append(updated.to_metadata(group_id))
         topology = self._topology()
         self._report_stale_topology(updated)
-        configured = decision.configure(topology)
+        image = decision.surroundings.image
+        configured = decision.configurations.of_group(group_id, topology, image)
         if configured.is_ready:
             self._check_tasks(configured)
-        plan = self._plan(topology, configured, begin=updated != member)
-        reconciled = self._reconcile(updated, self._target(updated, plan))
-        decision.expect_heartbeat(updated.member_id)
+        epoch = self._epoch(topology, configured, begin=updated != member)
+        reconciled = self._reconcile(updated, self._target(updated, epoch))
+        decision.expect_heartbeat(updated)
         response = self._response(member, reconciled, configured)
-        if self._is_new:
+        if decision.is_new:
             session = StreamsSession(is_delayed=self._session.is_delayed)
         else:
             session = replace(self._session, is_configured=configured.is_ready)
@@ -168,20 +111,20 @@ class StreamsHeartbeat:
 
     def _topology(self) -> Topology:
         """The group's topology, which the first member that joins sets."""
-        current, sent = self._group.topology, self._request.topology
+        current, sent = self.group.topology, self.request.topology
         if sent is None:
             assert current is not None, "a group with members has a topology"
             return current
         new = topology_of(sent)
         if current is None:
-            self._decision.append(new.to_record(self._group.group_id))
+            self.decision.append(new.to_record(self.group.group_id))
             return new
         if current.epoch <= new.epoch and not current.is_same_as(new):
-            raise _Refused(ErrorCode.INVALID_REQUEST, "Topology updates are not supported yet.")
+            raise Refusal(ErrorCode.INVALID_REQUEST, "Topology updates are not supported yet.")
         return current
 
     def _report_stale_topology(self, member: StreamsMember) -> None:
-        current = self._group.topology
+        current = self.group.topology
         if current is not None and member.topology_epoch < current.epoch:
             self._add_status(
                 StatusCode.STALE_TOPOLOGY,
@@ -190,76 +133,67 @@ class StreamsHeartbeat:
             )
 
     def _check_tasks(self, configured: ConfiguredTopology) -> None:
-        """Raise _Refused if an owned task does not exist in the topology."""
+        """Raise Refusal if an owned task does not exist in the topology."""
         owned = self._owned() or TaskSets()
         for tasks in (owned.active, owned.standby, owned.warmup):
             for subtopology_id, partitions in tasks.items():
                 subtopology = configured.subtopologies.get(subtopology_id)
                 if subtopology is None:
                     detail = f"Subtopology {subtopology_id} does not exist in the topology."
-                    raise _Refused(ErrorCode.INVALID_REQUEST, detail)
+                    raise Refusal(ErrorCode.INVALID_REQUEST, detail)
                 _check_partitions(subtopology_id, partitions, subtopology.task_count)
 
     # -- the group
 
-    def _plan(
-        self, topology: Topology, configured: ConfiguredTopology, *, begin: bool
-    ) -> StreamsPlan:
-        """The input of the assignment; the next epoch begins if it differs from the last one."""
-        group, decision = self._group, self._decision
+    def _epoch(self, topology: Topology, configured: ConfiguredTopology, *, begin: bool) -> int:
+        """The group's epoch after the heartbeat: the next one if the assignment depends on
+        something that has changed."""
+        group, decision = self.group, self.decision
         metadata_hash = decision.metadata_hash(topology.required_topics)
         validated = topology.epoch if configured.is_ready else NO_TOPOLOGY_EPOCH
-        settings = decision.surroundings.streams_settings(group.group_id)
-        configs = {STANDBY_REPLICAS: str(settings.num_standby_replicas)}
+        configs = {STANDBY_REPLICAS: str(decision.settings.num_standby_replicas)}
+        decision.plan = StreamsPlan(configured, configs)
         new = metadata_hash, validated, configs
         last = group.metadata_hash, group.validated_topology_epoch, group.assignment_configs
         epoch = group.epoch
         if begin or group.topology is None or new != last:
             epoch = decision.next_epoch_of(metadata_hash, validated, configs)
-        if not group.members and settings.initial_rebalance_delay_ms > 0:
-            self._delay(settings.initial_rebalance_delay_ms)
-        return StreamsPlan(epoch, configured, configs)
+        delay_ms = decision.settings.initial_rebalance_delay_ms
+        if not group.members and delay_ms > 0:
+            self._delay(delay_ms)
+        return epoch
 
     def _delay(self, delay_ms: int) -> None:
         """Start the delay of the first assignment, unless it has started already."""
         if not self._session.is_delayed:
-            self._decision.set_timer(InitialDelayTimer(self._group.group_id), delay_ms)
+            self.decision.set_timer(InitialDelayTimer(self.group.group_id), delay_ms)
             self._session = replace(self._session, is_delayed=True)
 
-    def _target(self, updated: StreamsMember, plan: StreamsPlan) -> StreamsTarget:
+    def _target(self, updated: StreamsMember, epoch: int) -> MemberTarget[TaskSets]:
         """The member's target; a new target assignment of the group is computed if it is due."""
-        group, decision = self._group, self._decision
+        decision = self.decision
         if self._session.is_delayed:
             why = "Assignment delayed due to the configured initial rebalance delay."
             self._add_status(StatusCode.ASSIGNMENT_DELAYED, why)
             return decision.no_target()
-        if group.target_epoch >= plan.epoch:
-            return decision.last_target(updated.member_id)
-        if decision.is_put_off():
+        if self.group.target_epoch < epoch and decision.is_target_delayed():
             why = "Assignment delayed due to the configured assignment interval."
             self._add_status(StatusCode.ASSIGNMENT_DELAYED, why)
-            return decision.last_target(updated.member_id)
-        members = {**group.members, updated.member_id: updated}
-        tasks = decision.compute_target(members, plan)
-        return StreamsTarget(plan.epoch, tasks[updated.member_id])
+        return decision.target(updated, epoch)
 
-    def _reconcile(self, updated: StreamsMember, goal: StreamsTarget) -> StreamsMember:
+    def _reconcile(self, updated: StreamsMember, goal: MemberTarget[TaskSets]) -> StreamsMember:
         if updated.reconciled_to(goal.epoch):
             return updated
-        decision = self._decision
-        reconciled = StreamsReconciliation(updated, goal, self._owned(), self._group).step()
+        reconciled = StreamsReconciliation(updated, goal, self._owned(), self.group).step()
         if reconciled is None:
-            raise _Refused(
+            raise Refusal(
                 ErrorCode.FENCED_MEMBER_EPOCH,
                 "The streams group member is in a unknown state. The member must abandon all its "
                 "tasks and rejoin.",
             )
         if reconciled != updated:
-            decision.append(reconciled.to_assignment(self._group.group_id))
-            if reconciled.state is StreamsMemberState.UNREVOKED_TASKS:
-                decision.expect_revocation(reconciled)
-            else:
-                decision.end_revocation(reconciled.member_id)
+            self.decision.append(reconciled.to_assignment(self.group.group_id))
+            self.decision.await_revocation(reconciled)
         return reconciled
 
     # -- the response
@@ -267,15 +201,13 @@ class StreamsHeartbeat:
     def _response(
         self, before: StreamsMember, now: StreamsMember, configured: ConfiguredTopology
     ) -> StreamsGroupHeartbeatResponse:
-        group, decision = self._group, self._decision
-        settings = decision.surroundings.streams_settings(group.group_id)
         response = StreamsGroupHeartbeatResponse(
             member_id=now.member_id,
             member_epoch=now.epoch,
-            heartbeat_interval_ms=settings.heartbeat_interval_ms,
+            heartbeat_interval_ms=self.decision.settings.heartbeat_interval_ms,
             status=self._statuses,
         )
-        if self._request.member_epoch == JOIN_EPOCH or before.assigned != now.assigned:
+        if self.request.member_epoch == JOIN_EPOCH or before.assigned != now.assigned:
             self._add_tasks(response, now)
         self._add_endpoints(response, now, configured)
         if configured.problem is not None:
@@ -303,20 +235,20 @@ class StreamsHeartbeat:
         The response of a group's first heartbeat has no endpoint epoch.
         """
         epoch = self._session.endpoint_epoch
-        if epoch != self._request.endpoint_information_epoch:
-            image = self._decision.surroundings.image
-            others = {k: v for k, v in self._group.members.items() if k != member.member_id}
+        if epoch != self.request.endpoint_information_epoch:
+            image = self.decision.surroundings.image
+            others = {k: v for k, v in self.group.members.items() if k != member.member_id}
             members = (*others.values(), member)
             response.partitions_by_user_endpoint = partitions_by_endpoint(
                 members, configured, image
             )
-        if not self._is_new:
+        if not self.decision.is_new:
             response.endpoint_information_epoch = epoch
 
     def _report_shutdown(self) -> None:
         """Add the status of a requested shutdown; the first request is recorded."""
-        if self._request.shutdown_application and self._session.shutdown_by is None:
-            self._session = replace(self._session, shutdown_by=self._request.member_id)
+        if self.request.shutdown_application and self._session.shutdown_by is None:
+            self._session = replace(self._session, shutdown_by=self.request.member_id)
         who = self._session.shutdown_by
         if who is not None:
             self._add_status(
@@ -329,29 +261,8 @@ class StreamsHeartbeat:
 def _check_partitions(subtopology: str, partitions: Iterable[int], task_count: int) -> None:
     for partition in sorted(partitions):
         if not 0 <= partition < task_count:
-            raise _Refused(
+            raise Refusal(
                 ErrorCode.INVALID_REQUEST,
                 f"Task {partition} for subtopology {subtopology} is invalid. Number of tasks for "
                 f"this subtopology: {task_count}",
             )
-
-
-def leave(
-    decision: StreamsDecision, request: StreamsGroupHeartbeatRequest, ticket: Ticket
-) -> GroupEffects:
-    group, member_id = decision.group, request.member_id
-    if member_id not in group.members:
-        refusal = unknown_member(member_id, group)
-        return GroupEffects.reply(ticket, StreamsHeartbeatReply(refusal.response()))
-    decision.note(f"member {member_id} leaves")
-    if request.shutdown_application and group.session.shutdown_by is None:
-        decision.set_session(replace(group.session, shutdown_by=member_id))
-    decision.fence(member_id)
-    response = StreamsGroupHeartbeatResponse(member_id=member_id, member_epoch=request.member_epoch)
-    decision.effects.replies.append((ticket, StreamsHeartbeatReply(response)))
-    return decision.effects
-
-
-def unknown_member(member_id: str, group: StreamsGroup) -> StreamsRefusal:
-    message = f"Member {member_id} is not a member of group {group.group_id}."
-    return StreamsRefusal(ErrorCode.UNKNOWN_MEMBER_ID, message)

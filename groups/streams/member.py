@@ -1,21 +1,10 @@
-"""A member of a streams group (a thread of the application): its metadata and its tasks.
-
-state              meaning
------------------  -------------------------------------------------------------------------
-STABLE             it has all tasks of its target
-UNREVOKED_TASKS    it must give up tasks before it moves to the next epoch; it has done so when a
-                   heartbeat does not list them as owned any more
-UNRELEASED_TASKS   it is in the new epoch, and waits for tasks that other members, perhaps of its
-                   own process, still hold
-UNKNOWN            a newer broker wrote a state that is unknown here
-"""
+"""A member of a streams group (a thread of the application): its metadata and its tasks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from enum import IntEnum
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from kwire.codecs.messages.coordinator import streams_group_member_metadata as metadata
 from kwire.codecs.messages.coordinator.streams_group_current_member_assignment import (
@@ -28,6 +17,14 @@ from kwire.codecs.messages.coordinator.streams_group_member_metadata import (
     StreamsGroupMemberMetadataValue,
 )
 from kwire.codecs.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+from kwire.groups.assigned.heartbeat import HeartbeatCaller
+from kwire.groups.assigned.member import (
+    NO_REBALANCE_TIMEOUT,
+    AssignedMember,
+    given,
+    state_numbers,
+    with_epochs,
+)
 from kwire.groups.streams.records import StreamsCurrentAssignment, StreamsMemberMetadata
 from kwire.groups.streams.tasks import (
     NOTHING_HELD,
@@ -36,20 +33,6 @@ from kwire.groups.streams.tasks import (
     listed,
     tasks_of,
 )
-
-JOIN_EPOCH = 0
-LEAVE_EPOCH = -1
-LEAVE_FOR_A_WHILE_EPOCH = -2
-NO_REBALANCE_TIMEOUT = -1
-
-
-class StreamsMemberState(IntEnum):
-    """See the module; the values are those of the record."""
-
-    STABLE = 1
-    UNREVOKED_TASKS = 2
-    UNRELEASED_TASKS = 3
-    UNKNOWN = 127
 
 
 class StreamsEndpoint(NamedTuple):
@@ -60,29 +43,19 @@ class StreamsEndpoint(NamedTuple):
 
 
 @dataclass(frozen=True)
-class StreamsMember:
-    """See the module.  Immutable: a change makes a new one."""
+class StreamsMember(AssignedMember[HeldTasks]):
+    """See the module."""
 
-    member_id: str
-    instance_id: str | None = None
-    rack_id: str | None = None
-    client_id: str = ""
-    client_host: str = ""
-    """As StreamsGroupDescribe shows it, with Java's leading slash."""
-    rebalance_timeout_ms: int = NO_REBALANCE_TIMEOUT
     topology_epoch: int = -1
     process_id: str = ""
     endpoint: StreamsEndpoint | None = None
     client_tags: Mapping[str, str] = field(default_factory=dict)
-    epoch: int = 0
     previous_epoch: int = 0
-    state: StreamsMemberState = StreamsMemberState.STABLE
     assigned: HeldTasks = NOTHING_HELD
     revoking: HeldTasks = NOTHING_HELD
-    """Tasks that the member must give up."""
 
-    def reconciled_to(self, epoch: int) -> bool:
-        return self.state is StreamsMemberState.STABLE and self.epoch == epoch
+    NOTHING: ClassVar[HeldTasks] = NOTHING_HELD
+    STATE_NUMBERS = state_numbers(1)
 
     def assignment_epoch(self, subtopology: str, partition: int) -> int | None:
         """The epoch in which a held active task was assigned; None if it is not held."""
@@ -92,21 +65,21 @@ class StreamsMember:
     # -- metadata
 
     def updated_by(
-        self, request: StreamsGroupHeartbeatRequest, client_id: str, client_host: str
+        self, request: StreamsGroupHeartbeatRequest, caller: HeartbeatCaller
     ) -> StreamsMember:
         """The member after a heartbeat: fields that the request leaves out stay unchanged."""
         timeout_ms, topology = request.rebalance_timeout_ms, request.topology
         endpoint, tags = request.user_endpoint, request.client_tags
         return replace(
             self,
-            rack_id=self.rack_id if request.rack_id is None else request.rack_id,
-            client_id=client_id,
-            client_host=client_host,
+            rack_id=given(request.rack_id, self.rack_id),
+            client_id=caller.client_id,
+            client_host=caller.client_host,
             rebalance_timeout_ms=self.rebalance_timeout_ms
             if timeout_ms == NO_REBALANCE_TIMEOUT
             else timeout_ms,
             topology_epoch=self.topology_epoch if topology is None else topology.epoch,
-            process_id=self.process_id if request.process_id is None else request.process_id,
+            process_id=given(request.process_id, self.process_id),
             endpoint=self.endpoint
             if endpoint is None
             else StreamsEndpoint(endpoint.host, endpoint.port),
@@ -154,7 +127,7 @@ class StreamsMember:
             StreamsGroupCurrentMemberAssignmentValue(
                 member_epoch=self.epoch,
                 previous_member_epoch=self.previous_epoch,
-                state=self.state,
+                state=self.state_number,
                 active_tasks=_listed_since(assigned.active),
                 standby_tasks=listed(assigned.standby, TaskIds),
                 warmup_tasks=listed(assigned.warmup, TaskIds),
@@ -166,12 +139,11 @@ class StreamsMember:
 
     def with_assignment(self, value: StreamsGroupCurrentMemberAssignmentValue) -> StreamsMember:
         epoch = value.member_epoch
-        known = value.state in StreamsMemberState.__members__.values()
         return replace(
             self,
             epoch=epoch,
             previous_epoch=value.previous_member_epoch,
-            state=StreamsMemberState(value.state) if known else StreamsMemberState.UNKNOWN,
+            state=self.state_of(value.state),
             assigned=HeldTasks(
                 _since(value.active_tasks, epoch),
                 tasks_of(value.standby_tasks),
@@ -184,12 +156,6 @@ class StreamsMember:
             ),
         )
 
-    def without_assignment(self) -> StreamsMember:
-        """The member after the tombstone of its current assignment."""
-        return replace(
-            self, epoch=-1, previous_epoch=-1, assigned=NOTHING_HELD, revoking=NOTHING_HELD
-        )
-
 
 def _listed_since(tasks: TasksSince) -> list[TaskIds]:
     return [
@@ -200,12 +166,7 @@ def _listed_since(tasks: TasksSince) -> list[TaskIds]:
 
 
 def _since(listed: Iterable[TaskIds], member_epoch: int) -> TasksSince:
-    """The tasks in a record.  Brokers before 4.3 wrote no epochs of tasks: the member epoch is used
-    then."""
-    held: dict[str, Mapping[int, int]] = {}
-    for ids in listed:
-        epochs = ids.assignment_epochs
-        if epochs is None or len(epochs) != len(ids.partitions):
-            epochs = [member_epoch] * len(ids.partitions)
-        held[ids.subtopology_id] = dict(zip(ids.partitions, epochs, strict=True))
-    return held
+    return {
+        ids.subtopology_id: with_epochs(ids.partitions, ids.assignment_epochs, member_epoch)
+        for ids in listed
+    }

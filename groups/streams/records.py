@@ -39,58 +39,57 @@ from kwire.codecs.messages.coordinator.streams_group_topology import (
     StreamsGroupTopologyKey,
     StreamsGroupTopologyValue,
 )
+from kwire.groups.assigned.records import (
+    CurrentAssignment,
+    GroupEpoch,
+    MemberMetadata,
+    RecordRoles,
+    TargetAssignment,
+    TargetEpoch,
+)
 from kwire.groups.record_format import KeyedRecord
 
 
-class StreamsGroupEpoch(KeyedRecord[StreamsGroupMetadataKey, StreamsGroupMetadataValue]):
+class StreamsGroupEpoch(GroupEpoch[StreamsGroupMetadataKey, StreamsGroupMetadataValue]):
     TYPE = 17
-    KEY = StreamsGroupMetadataKey
-    VALUE = StreamsGroupMetadataValue
 
 
 class StreamsMemberMetadata(
-    KeyedRecord[StreamsGroupMemberMetadataKey, StreamsGroupMemberMetadataValue]
+    MemberMetadata[StreamsGroupMemberMetadataKey, StreamsGroupMemberMetadataValue]
 ):
     TYPE = 19
-    KEY = StreamsGroupMemberMetadataKey
-    VALUE = StreamsGroupMemberMetadataValue
 
 
 class StreamsTargetEpoch(
-    KeyedRecord[StreamsGroupTargetAssignmentMetadataKey, StreamsGroupTargetAssignmentMetadataValue]
+    TargetEpoch[StreamsGroupTargetAssignmentMetadataKey, StreamsGroupTargetAssignmentMetadataValue]
 ):
     TYPE = 20
-    KEY = StreamsGroupTargetAssignmentMetadataKey
-    VALUE = StreamsGroupTargetAssignmentMetadataValue
 
 
 class StreamsTargetAssignment(
-    KeyedRecord[StreamsGroupTargetAssignmentMemberKey, StreamsGroupTargetAssignmentMemberValue]
+    TargetAssignment[StreamsGroupTargetAssignmentMemberKey, StreamsGroupTargetAssignmentMemberValue]
 ):
     TYPE = 21
-    KEY = StreamsGroupTargetAssignmentMemberKey
-    VALUE = StreamsGroupTargetAssignmentMemberValue
 
 
 class StreamsCurrentAssignment(
-    KeyedRecord[StreamsGroupCurrentMemberAssignmentKey, StreamsGroupCurrentMemberAssignmentValue]
+    CurrentAssignment[
+        StreamsGroupCurrentMemberAssignmentKey, StreamsGroupCurrentMemberAssignmentValue
+    ]
 ):
     TYPE = 22
-    KEY = StreamsGroupCurrentMemberAssignmentKey
-    VALUE = StreamsGroupCurrentMemberAssignmentValue
 
 
 class TopologyRecord(KeyedRecord[StreamsGroupTopologyKey, StreamsGroupTopologyValue]):
     TYPE = 23
-    KEY = StreamsGroupTopologyKey
-    VALUE = StreamsGroupTopologyValue
 
 
-RECORDS: tuple[type[KeyedRecord[Any, Any]], ...] = (
+ROLES = RecordRoles(
     StreamsGroupEpoch,
     StreamsMemberMetadata,
     StreamsTargetEpoch,
     StreamsTargetAssignment,
     StreamsCurrentAssignment,
-    TopologyRecord,
 )
+
+RECORDS: tuple[type[KeyedRecord[Any, Any]], ...] = (*ROLES, TopologyRecord)

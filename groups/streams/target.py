@@ -5,13 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from kwire.codecs.messages.coordinator.streams_group_target_assignment_member import (
-    StreamsGroupTargetAssignmentMemberKey,
     StreamsGroupTargetAssignmentMemberValue,
     TaskIds,
-)
-from kwire.codecs.messages.coordinator.streams_group_target_assignment_metadata import (
-    StreamsGroupTargetAssignmentMetadataKey,
-    StreamsGroupTargetAssignmentMetadataValue,
 )
 from kwire.groups.java import HashTable, string_hash
 from kwire.groups.streams.assignor import (
@@ -23,7 +18,6 @@ from kwire.groups.streams.assignor import (
 from kwire.groups.streams.configuring import ConfiguredTopology
 from kwire.groups.streams.group import StreamsGroup
 from kwire.groups.streams.member import StreamsMember
-from kwire.groups.streams.records import StreamsTargetAssignment, StreamsTargetEpoch
 from kwire.groups.streams.tasks import NO_TASKS, TaskSets, listed
 
 STANDBY_REPLICAS = "num.standby.replicas"
@@ -56,19 +50,10 @@ def compute(
     return assign(StreamsGroupSpec(specs, subtopologies, int(configs.get(STANDBY_REPLICAS, 0))))
 
 
-def record(group_id: str, member_id: str, tasks: TaskSets) -> StreamsTargetAssignment:
-    return StreamsTargetAssignment(
-        StreamsGroupTargetAssignmentMemberKey(group_id, member_id),
-        StreamsGroupTargetAssignmentMemberValue(
-            listed(tasks.active, TaskIds),
-            listed(tasks.standby, TaskIds),
-            listed(tasks.warmup, TaskIds),
-        ),
-    )
-
-
-def epoch_record(group_id: str, epoch: int, now_ms: int) -> StreamsTargetEpoch:
-    return StreamsTargetEpoch(
-        StreamsGroupTargetAssignmentMetadataKey(group_id),
-        StreamsGroupTargetAssignmentMetadataValue(epoch, now_ms),
+def value(target: TaskSets) -> StreamsGroupTargetAssignmentMemberValue:
+    """The value of the record of one member's target."""
+    return StreamsGroupTargetAssignmentMemberValue(
+        listed(target.active, TaskIds),
+        listed(target.standby, TaskIds),
+        listed(target.warmup, TaskIds),
     )

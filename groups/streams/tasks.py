@@ -37,9 +37,8 @@ class TaskSets:
     standby: Tasks = field(default_factory=dict)
     warmup: Tasks = field(default_factory=dict)
 
-    @property
-    def is_empty(self) -> bool:
-        return not (self.active or self.standby or self.warmup)
+    def __bool__(self) -> bool:
+        return bool(self.active or self.standby or self.warmup)
 
 
 @dataclass(frozen=True)
@@ -50,9 +49,8 @@ class HeldTasks:
     standby: Tasks = field(default_factory=dict)
     warmup: Tasks = field(default_factory=dict)
 
-    @property
-    def is_empty(self) -> bool:
-        return not (self.active or self.standby or self.warmup)
+    def __bool__(self) -> bool:
+        return bool(self.active or self.standby or self.warmup)
 
     def has_any(self, owned: TaskSets) -> bool:
         pairs = (

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from kwire.cluster.metadata.refusal import Refusal
 from kwire.cluster.metadata.topic_names import INTERNAL_TOPICS, why_invalid
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, Topology
-from kwire.groups.streams.decision import StreamsRefusal
-from kwire.groups.streams.member import (
+from kwire.groups.assigned.member import (
     JOIN_EPOCH,
     LEAVE_FOR_A_WHILE_EPOCH,
     NO_REBALANCE_TIMEOUT,
@@ -29,7 +29,7 @@ def topics_of(topology: Topology | None) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def refused_topics(topology: Topology | None) -> StreamsRefusal | None:
+def refused_topics(topology: Topology | None) -> Refusal | None:
     """The refusal of a topology with internal or invalid topic names, else None."""
     names = topics_of(topology)
     internal = ",".join(name for name in names if name in INTERNAL_TOPICS)
@@ -37,23 +37,23 @@ def refused_topics(topology: Topology | None) -> StreamsRefusal | None:
         message = (
             f"Use of Kafka internal topics {internal} in a Kafka Streams topology is prohibited."
         )
-        return StreamsRefusal(ErrorCode.STREAMS_INVALID_TOPOLOGY, message)
+        return Refusal(ErrorCode.STREAMS_INVALID_TOPOLOGY, message)
     invalid = ",".join(name for name in names if why_invalid(name) is not None)
     if invalid or "" in names:
         message = f"Topic names {invalid} are not valid topic names."
-        return StreamsRefusal(ErrorCode.STREAMS_INVALID_TOPOLOGY, message)
+        return Refusal(ErrorCode.STREAMS_INVALID_TOPOLOGY, message)
     return None
 
 
-def refused(request: StreamsGroupHeartbeatRequest) -> StreamsRefusal | None:
+def refused(request: StreamsGroupHeartbeatRequest) -> Refusal | None:
     """The refusal of an invalid request, else None."""
     message = _unsupported(request) or _empty(request) or _of_epoch(request)
     if message is None and request.member_epoch == JOIN_EPOCH:
         changelog = _counted_changelog(request)
         if changelog is not None:
-            return StreamsRefusal(ErrorCode.STREAMS_INVALID_TOPOLOGY, changelog)
+            return Refusal(ErrorCode.STREAMS_INVALID_TOPOLOGY, changelog)
     message = message or _of_tasks(request)
-    return None if message is None else StreamsRefusal(ErrorCode.INVALID_REQUEST, message)
+    return None if message is None else Refusal(ErrorCode.INVALID_REQUEST, message)
 
 
 def _unsupported(request: StreamsGroupHeartbeatRequest) -> str | None:

@@ -30,6 +30,7 @@ from typing import Any
 import pytest
 
 from kwire.cluster.metadata.image import BrokerImage, ClusterImage
+from kwire.cluster.metadata.refusal import Refusal
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages import streams_group_heartbeat as streams
@@ -44,11 +45,12 @@ from kwire.conformance.group_script import GroupScript
 from kwire.coordinators.contract.driver import AnyEffects
 from kwire.coordinators.contract.effects import TimerKey
 from kwire.coordinators.contract.machine import MachineRecord
+from kwire.groups.assigned.heartbeat import HeartbeatCaller
+from kwire.groups.assigned.kind import AssignedKind
 from kwire.groups.classic.group import ClassicGroup
 from kwire.groups.classic.state import ClassicState
 from kwire.groups.classic.timers import InitialJoinTimer, JoinTimer, SyncTimer
 from kwire.groups.consumer import validation as of_consumers
-from kwire.groups.consumer.decision import ConsumerCaller
 from kwire.groups.consumer.records import PartitionMetadata
 from kwire.groups.consumer.timers import ClassicJoinTimer, ClassicSyncTimer, PatternTimer
 from kwire.groups.effects import GroupEffects
@@ -59,6 +61,7 @@ from kwire.groups.share.decision import ShareInitialization
 from kwire.groups.share.offsets import OffsetDeletion
 from kwire.groups.streams import target
 from kwire.groups.streams import validation as of_streams
+from kwire.groups.streams.records import StreamsTargetAssignment
 from kwire.groups.streams.timers import InitialDelayTimer
 from kwire.groups.surroundings import FixedSurroundings
 from kwire.groups.timers import RebalanceTimer, SessionTimer
@@ -261,7 +264,8 @@ class ToldScript:
         group: Any = self.simulation.machine.groups[GROUP_ID]
         if "warmup" in given:
             wanted = replace(group.target[words[0]], warmup=tasks_by_id(given["warmup"]))
-            self._write(target.record(GROUP_ID, words[0], wanted))
+            planned = target.value(wanted)
+            self._write(StreamsTargetAssignment.of(GROUP_ID, words[0], value=planned))
             return
         record = group.members[words[0]].to_assignment(GROUP_ID)
         record.value.state = int(given.get("state", record.value.state))
@@ -303,33 +307,43 @@ class ToldScript:
             self.epochs[f"{fields['group_id']}/{member}"] = max(response.member_epoch, 0)
         return [f"{member}: {self._say(response)}"]
 
+    def _refused(
+        self,
+        member: str,
+        fields: dict[str, Any],
+        kind: AssignedKind[Any, Any, Any, Any],
+        refusal: Refusal,
+    ) -> list[str]:
+        """What the handler answers if a request is invalid."""
+        reply = kind.reply(error_code=refusal.error, error_message=refusal.message)
+        return self._heard(member, fields, reply)
+
     def _consumer(self, words: list[str], given: Words) -> list[str]:
         member, version = words[0], int(given.pop("v", 1))
         may_describe = None if "may" not in given else Named(listed(given.pop("may")))
         client_id, host = given.pop("client", member), given.pop("host", "/host")
-        caller = ConsumerCaller(client_id, host, may_describe)
+        caller = HeartbeatCaller(client_id, host, may_describe)
         fields = self._fields("consumer", words, given)
         request = ConsumerGroupHeartbeatRequest(**fields)
         refusal = of_consumers.refused(request, version, ASSIGNORS)
         if refusal is not None:
-            return self._heard(member, fields, refusal.response())
+            return self._refused(member, fields, self.simulation.machine.consumer, refusal)
         ticket, simulation = Waiting(), self.simulation
-        effects = simulation.machine.consumer.heartbeat(
-            request, caller, f"new-{member}", ticket, simulation.now_ms
-        )
+        request.member_id = request.member_id or f"new-{member}"
+        effects = simulation.machine.consumer.heartbeat(request, caller, ticket, simulation.now_ms)
         simulation.carry_out(effects, ticket)
         return self._heard(member, fields, ticket.reply)
 
     def _share(self, words: list[str], given: Words) -> list[str]:
         member = words[0]
-        caller = given.pop("client", member), given.pop("host", "/host")
+        caller = HeartbeatCaller(given.pop("client", member), given.pop("host", "/host"))
         fields = self._fields("share", words, given)
         request = ShareGroupHeartbeatRequest(**fields)
         refusal = of_shares.refused(request)
         if refusal is not None:
-            return self._heard(member, fields, refusal.response())
+            return self._refused(member, fields, self.simulation.machine.share, refusal)
         ticket, simulation = Waiting(), self.simulation
-        effects = simulation.machine.share.heartbeat(request, *caller, ticket, simulation.now_ms)
+        effects = simulation.machine.share.heartbeat(request, caller, ticket, simulation.now_ms)
         simulation.carry_out(effects, ticket)
         lines = self._heard(member, fields, ticket.reply)
         initialization = getattr(ticket.reply, "initialization", None)
@@ -342,14 +356,14 @@ class ToldScript:
 
     def _streams(self, words: list[str], given: Words) -> list[str]:
         member = words[0]
-        caller = given.pop("client", member), given.pop("host", "/host")
+        caller = HeartbeatCaller(given.pop("client", member), given.pop("host", "/host"))
         fields = self._fields("streams", words, given)
         request = streams.StreamsGroupHeartbeatRequest(**fields)
         refusal = of_streams.refused_topics(request.topology) or of_streams.refused(request)
         if refusal is not None:
-            return self._heard(member, fields, refusal.response())
+            return self._refused(member, fields, self.simulation.machine.streams, refusal)
         ticket, simulation = Waiting(), self.simulation
-        effects = simulation.machine.streams.heartbeat(request, *caller, ticket, simulation.now_ms)
+        effects = simulation.machine.streams.heartbeat(request, caller, ticket, simulation.now_ms)
         simulation.carry_out(effects, ticket)
         lines = self._heard(member, fields, ticket.reply)
         to_create = getattr(ticket.reply, "to_create", {})

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 import trio
@@ -65,7 +66,7 @@ if TYPE_CHECKING:
     from kwire.codecs.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
     from kwire.coordinators.contract.effects import Ticket
     from kwire.coordinators.runtime.streams_topics import StreamsTopics
-    from kwire.groups.consumer.decision import ConsumerCaller
+    from kwire.groups.assigned.heartbeat import HeartbeatCaller
     from kwire.groups.share.decision import ShareHeartbeatReply
     from kwire.groups.share.initializing import StateTopicPartitions
     from kwire.groups.streams.decision import StreamsHeartbeatReply
@@ -245,14 +246,15 @@ class GroupCoordinator:
         )
 
     def consumer_group_heartbeat(
-        self, request: ConsumerGroupHeartbeatRequest, caller: ConsumerCaller
+        self, request: ConsumerGroupHeartbeatRequest, caller: HeartbeatCaller
     ) -> ConsumerGroupHeartbeatResponse | Promise[ConsumerGroupHeartbeatResponse]:
         """Handle a request that has been validated."""
-        new_member_id = "" if request.member_id else new_kafka_uuid()
+        if not request.member_id:  # v0: the coordinator chooses the id of a member that joins
+            request = replace(request, member_id=new_kafka_uuid())
         return self.runtime.submit(
             self.partition_for(request.group_id),
             lambda machine, ticket, now_ms: machine.consumer.heartbeat(
-                request, caller, new_member_id, ticket, now_ms
+                request, caller, ticket, now_ms
             ),
             lambda error: ConsumerGroupHeartbeatResponse(error_code=error),
         )
@@ -260,17 +262,18 @@ class GroupCoordinator:
     # -- share groups
 
     def share_group_heartbeat(
-        self, request: ShareGroupHeartbeatRequest, client_id: str, client_host: str
+        self, request: ShareGroupHeartbeatRequest, caller: HeartbeatCaller
     ) -> ShareHeartbeatReply | Promise[ShareHeartbeatReply]:
         """Handle a request that has been validated."""
-        from kwire.groups.share.decision import ShareHeartbeatReply, ShareRefusal
+        from kwire.codecs.messages.share_group_heartbeat import ShareGroupHeartbeatResponse
+        from kwire.groups.share.decision import ShareHeartbeatReply
 
         return self.runtime.submit(
             self.partition_for(request.group_id),
             lambda machine, ticket, now_ms: machine.share.heartbeat(
-                request, client_id, client_host, ticket, now_ms
+                request, caller, ticket, now_ms
             ),
-            lambda error: ShareHeartbeatReply(ShareRefusal(error, None).response()),
+            lambda error: ShareHeartbeatReply(ShareGroupHeartbeatResponse(error_code=error)),
         )
 
     def share_initialized(
@@ -312,17 +315,18 @@ class GroupCoordinator:
     # -- streams groups
 
     def streams_group_heartbeat(
-        self, request: StreamsGroupHeartbeatRequest, client_id: str, client_host: str
+        self, request: StreamsGroupHeartbeatRequest, caller: HeartbeatCaller
     ) -> StreamsHeartbeatReply | Promise[StreamsHeartbeatReply]:
         """Handle a request that has been validated."""
-        from kwire.groups.streams.decision import StreamsHeartbeatReply, StreamsRefusal
+        from kwire.codecs.messages.streams_group_heartbeat import StreamsGroupHeartbeatResponse
+        from kwire.groups.streams.decision import StreamsHeartbeatReply
 
         return self.runtime.submit(
             self.partition_for(request.group_id),
             lambda machine, ticket, now_ms: machine.streams.heartbeat(
-                request, client_id, client_host, ticket, now_ms
+                request, caller, ticket, now_ms
             ),
-            lambda error: StreamsHeartbeatReply(StreamsRefusal(error, None).response()),
+            lambda error: StreamsHeartbeatReply(StreamsGroupHeartbeatResponse(error_code=error)),
         )
 
     def streams_topics(

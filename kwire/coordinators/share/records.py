@@ -26,14 +26,10 @@ class ShareKey(NamedTuple):
 
 class ShareStateSnapshot(KeyedRecord[ShareSnapshotKey, ShareSnapshotValue]):
     TYPE = 0
-    KEY = ShareSnapshotKey
-    VALUE = ShareSnapshotValue
 
 
 class ShareStateUpdate(KeyedRecord[ShareUpdateKey, ShareUpdateValue]):
     TYPE = 1
-    KEY = ShareUpdateKey
-    VALUE = ShareUpdateValue
 
 
 RECORDS: dict[int, type[ShareStateSnapshot | ShareStateUpdate]] = {

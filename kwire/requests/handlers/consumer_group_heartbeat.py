@@ -26,7 +26,7 @@ from kwire.codecs.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from kwire.groups.consumer.decision import ConsumerCaller
+from kwire.groups.assigned.heartbeat import HeartbeatCaller
 from kwire.groups.consumer.validation import refused
 from kwire.requests.context import Context
 from kwire.requests.guards.base import Access, Proceed, Response
@@ -52,8 +52,10 @@ def handle(
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     refusal = refused(request, context.api_version, broker.config.group_consumer_assignors)
     if refusal is not None:
-        return refusal.response()
-    caller = ConsumerCaller(
+        return ConsumerGroupHeartbeatResponse(
+            error_code=refusal.error, error_message=refusal.message
+        )
+    caller = HeartbeatCaller(
         context.client_id or "", f"/{context.client_host}", context.may_describe
     )
     reply = broker.coordinators.groups.consumer_group_heartbeat(request, caller)

@@ -23,6 +23,7 @@ from kwire.codecs.messages.share_group_heartbeat import (
     ShareGroupHeartbeatResponse,
 )
 from kwire.coordinators.runtime.promise import then
+from kwire.groups.assigned.heartbeat import HeartbeatCaller
 from kwire.groups.share.decision import ShareHeartbeatReply
 from kwire.groups.share.validation import refused
 from kwire.requests.context import Context
@@ -46,10 +47,9 @@ def handle(
         return ShareGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     refusal = refused(request)
     if refusal is not None:
-        return refusal.response()
-    reply = broker.coordinators.groups.share_group_heartbeat(
-        request, context.client_id or "", f"/{context.client_host}"
-    )
+        return ShareGroupHeartbeatResponse(error_code=refusal.error, error_message=refusal.message)
+    caller = HeartbeatCaller(context.client_id or "", f"/{context.client_host}")
+    reply = broker.coordinators.groups.share_group_heartbeat(request, caller)
     return then(reply, lambda heartbeat_reply: _response(broker, heartbeat_reply))
 
 

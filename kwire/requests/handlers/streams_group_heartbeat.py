@@ -26,6 +26,7 @@ from kwire.codecs.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatResponse,
 )
 from kwire.coordinators.runtime.promise import then
+from kwire.groups.assigned.heartbeat import HeartbeatCaller
 from kwire.groups.streams.configuring import StatusCode
 from kwire.groups.streams.decision import StreamsHeartbeatReply
 from kwire.groups.streams.validation import refused, refused_topics, topics_of
@@ -54,10 +55,11 @@ def handle(
         return StreamsGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     refusal = refused_topics(request.topology) or refused(request)
     if refusal is not None:
-        return refusal.response()
-    reply = broker.coordinators.groups.streams_group_heartbeat(
-        request, context.client_id or "", f"/{context.client_host}"
-    )
+        return StreamsGroupHeartbeatResponse(
+            error_code=refusal.error, error_message=refusal.message
+        )
+    caller = HeartbeatCaller(context.client_id or "", f"/{context.client_host}")
+    reply = broker.coordinators.groups.streams_group_heartbeat(request, caller)
     may_create = context.may_create
     return then(reply, lambda heartbeat_reply: _response(broker, heartbeat_reply, may_create))
 

@@ -14,7 +14,7 @@ from kwire.codecs.messages.consumer_group_heartbeat import (
     TopicPartitions,
 )
 from kwire.coordinators.contract.machine import MachineRecord
-from kwire.groups.consumer.decision import ConsumerCaller
+from kwire.groups.assigned.heartbeat import HeartbeatCaller
 from kwire.groups.consumer.group import ConsumerGroup
 from kwire.groups.limits import GroupLimits
 from kwire.groups.machine import GroupMachine
@@ -23,7 +23,7 @@ from tests.coordinators.contract.simulation import Simulation
 
 GROUP_ID = "g"
 REBALANCE_TIMEOUT_MS = 60_000
-CALLER = ConsumerCaller("client", "/127.0.0.1")
+CALLER = HeartbeatCaller("client", "/127.0.0.1")
 
 Place = tuple[bytes, int]
 
@@ -116,13 +116,12 @@ class ConsumerSimulation(Simulation[GroupMachine, MachineRecord]):
         new_member_id: str = "new",
         **fields: Any,  # noqa: ANN401 - of the request
     ) -> ConsumerGroupHeartbeatResponse:
+        fields["member_id"] = fields.get("member_id") or new_member_id
         request = ConsumerGroupHeartbeatRequest(group_id=GROUP_ID, **fields)
         ticket: Waiting[ConsumerGroupHeartbeatResponse] = Waiting(
             lambda error: ConsumerGroupHeartbeatResponse(error_code=error)
         )
-        effects = self.machine.consumer.heartbeat(
-            request, CALLER, new_member_id, ticket, self.now_ms
-        )
+        effects = self.machine.consumer.heartbeat(request, CALLER, ticket, self.now_ms)
         self.carry_out(effects, ticket)
         assert ticket.response is not None
         return ticket.response

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kwire.codecs.errors import ErrorCode
+from kwire.groups.assigned.member import MemberState
 from kwire.groups.consumer.group import ConsumerGroup
-from kwire.groups.consumer.member import ConsumerMemberState
 from kwire.groups.surroundings import ConsumerSettings
 from tests.groups.consumer.simulation import REBALANCE_TIMEOUT_MS, Client, ConsumerSimulation
 
@@ -30,7 +30,7 @@ def joined(simulation: ConsumerSimulation, name: str, instance_id: str | None = 
     return client
 
 
-def state_of(client: Client) -> ConsumerMemberState:
+def state_of(client: Client) -> MemberState:
     return group_in(client.simulation).members[client.member_id].state
 
 
@@ -46,19 +46,19 @@ def test_partitions_move_after_their_owner_has_given_them_up() -> None:
     assert (second.epoch, second.owned, state_of(second)) == (
         3,
         frozenset(),
-        ConsumerMemberState.UNRELEASED_PARTITIONS,
+        MemberState.UNRELEASED,
     )
     first.beat()
     assert (first.epoch, len(first.told), state_of(first)) == (
         2,
         2,
-        ConsumerMemberState.UNREVOKED_PARTITIONS,
+        MemberState.UNREVOKED,
     )
     second.beat()
     assert not second.told, "the first still owns all"
     first.move()
     first.beat()
-    assert (first.epoch, state_of(first)) == (3, ConsumerMemberState.STABLE)
+    assert (first.epoch, state_of(first)) == (3, MemberState.STABLE)
     second.beat()
     assert len(second.told) == 2
     assert not second.told & first.owned

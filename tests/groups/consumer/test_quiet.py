@@ -12,13 +12,14 @@ from kwire.codecs.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
 )
 from kwire.codecs.messages.coordinator.consumer_group_member_metadata import ClassicMemberMetadata
-from kwire.groups.consumer.decision import ConsumerCaller
+from kwire.groups.assigned.heartbeat import HeartbeatCaller
+from kwire.groups.assigned.member import MemberState
 from kwire.groups.consumer.heartbeat import ConsumerHeartbeat
-from kwire.groups.consumer.member import ConsumerMember, ConsumerMemberState
+from kwire.groups.consumer.member import ConsumerMember
 from kwire.groups.surroundings import ConsumerSettings
 from tests.groups.consumer.simulation import GROUP_ID, ConsumerSimulation, Waiting
 
-CALLER = ConsumerCaller("c", "/h")
+CALLER = HeartbeatCaller("c", "/h")
 
 
 class Considered(Exception):
@@ -42,13 +43,13 @@ def refused(_: ConsumerHeartbeat, __: ConsumerMember) -> ConsumerGroupHeartbeatR
 def beat(
     simulation: ConsumerSimulation,
     epoch: int = 2,
-    caller: ConsumerCaller = CALLER,
+    caller: HeartbeatCaller = CALLER,
     **said: Any,  # noqa: ANN401 - fields of many types
 ) -> ConsumerGroupHeartbeatResponse:
     ticket: Waiting[ConsumerGroupHeartbeatResponse] = Waiting()
     request = ConsumerGroupHeartbeatRequest(GROUP_ID, "m", epoch, **said)
     heartbeat = simulation.machine.consumer.heartbeat
-    simulation.carry_out(heartbeat(request, caller, "", ticket, simulation.now_ms))
+    simulation.carry_out(heartbeat(request, caller, ticket, simulation.now_ms))
     assert ticket.response is not None
     return ticket.response
 
@@ -68,8 +69,8 @@ def test_quiet_heartbeat_gets_no_assignment(simulation: ConsumerSimulation) -> N
         {"rebalance_timeout_ms": 1},
         {"server_assignor": "uniform"},
         {"rack_id": "r"},
-        {"caller": ConsumerCaller("other", "/h")},
-        {"caller": ConsumerCaller("c", "/other")},
+        {"caller": HeartbeatCaller("other", "/h")},
+        {"caller": HeartbeatCaller("c", "/other")},
     ],
     ids="-".join,
 )
@@ -103,7 +104,7 @@ def test_heartbeat_after_any_change_of_the_group_is_decided_in_full(
 @pytest.mark.parametrize(
     "changed",
     [
-        {"state": ConsumerMemberState.UNRELEASED_PARTITIONS},
+        {"state": MemberState.UNRELEASED},
         {"classic": ClassicMemberMetadata(1, [])},
     ],
     ids="-".join,

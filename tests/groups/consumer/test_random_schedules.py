@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from kwire.codecs.errors import ErrorCode
-from kwire.groups.consumer.group import ConsumerState
+from kwire.groups.assigned.group import AssignedGroupState
 from kwire.groups.effects import GroupEffects
 from kwire.groups.limits import GroupLimits
 from kwire.groups.machine import GroupMachine
@@ -168,7 +168,7 @@ class Schedule(RuleBasedStateMachine):
         members = [client for client in self.clients if client.is_in]
         if group is None:
             return
-        assert group.state is (ConsumerState.STABLE if members else ConsumerState.EMPTY)
+        assert group.state is (AssignedGroupState.STABLE if members else AssignedGroupState.EMPTY)
         assert group.members.keys() == {client.member_id for client in members}, members
         image = simulation.surroundings.image
         wanted = {

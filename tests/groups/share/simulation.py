@@ -12,6 +12,7 @@ from kwire.codecs.messages.share_group_heartbeat import (
     ShareGroupHeartbeatResponse,
 )
 from kwire.coordinators.contract.machine import MachineRecord
+from kwire.groups.assigned.heartbeat import HeartbeatCaller
 from kwire.groups.limits import GroupLimits
 from kwire.groups.machine import GroupMachine
 from kwire.groups.share.decision import ShareHeartbeatReply, ShareInitialization
@@ -21,6 +22,7 @@ from tests.coordinators.contract.simulation import Simulation
 from tests.groups.images import deleted, put
 
 GROUP_ID = "g"
+CALLER = HeartbeatCaller("client", "/host")
 AT_ONCE = ShareSettings(assignment_interval_ms=0)
 
 
@@ -88,7 +90,7 @@ class ShareSimulation(Simulation[GroupMachine, MachineRecord]):
     def heartbeat(self, **fields: Any) -> ShareGroupHeartbeatResponse:  # noqa: ANN401 - its
         request = ShareGroupHeartbeatRequest(group_id=GROUP_ID, **fields)
         ticket = Waiting()
-        effects = self.machine.share.heartbeat(request, "client", "/host", ticket, self.now_ms)
+        effects = self.machine.share.heartbeat(request, CALLER, ticket, self.now_ms)
         self.carry_out(effects, ticket)
         assert ticket.reply is not None
         if ticket.reply.initialization is not None:

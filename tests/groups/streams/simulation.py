@@ -17,6 +17,7 @@ from kwire.codecs.messages.streams_group_heartbeat import (
     Topology,
 )
 from kwire.coordinators.contract.machine import MachineRecord
+from kwire.groups.assigned.heartbeat import HeartbeatCaller
 from kwire.groups.limits import GroupLimits
 from kwire.groups.machine import GroupMachine
 from kwire.groups.streams.decision import StreamsHeartbeatReply
@@ -27,6 +28,7 @@ from tests.coordinators.contract.simulation import Simulation
 from tests.groups.images import deleted, put
 
 GROUP_ID = "g"
+CALLER = HeartbeatCaller("client", "/host")
 AT_ONCE = StreamsSettings(assignment_interval_ms=0, initial_rebalance_delay_ms=0)
 CHANGELOG, REPARTITION = "g-store-changelog", "g-count-repartition"
 
@@ -120,7 +122,7 @@ class StreamsSimulation(Simulation[GroupMachine, MachineRecord]):
     def heartbeat(self, **fields: Any) -> StreamsHeartbeatReply:  # noqa: ANN401 - its
         request = StreamsGroupHeartbeatRequest(**{"group_id": GROUP_ID, **fields})
         ticket = Waiting()
-        effects = self.machine.streams.heartbeat(request, "client", "/host", ticket, self.now_ms)
+        effects = self.machine.streams.heartbeat(request, CALLER, ticket, self.now_ms)
         self.carry_out(effects, ticket)
         reply: StreamsHeartbeatReply = ticket.reply
         assert reply is not None

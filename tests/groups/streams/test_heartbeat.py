@@ -6,9 +6,9 @@ import pytest
 
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.streams_group_heartbeat import Endpoint, Topology
+from kwire.groups.assigned.group import AssignedGroupState
 from kwire.groups.limits import GroupLimits
 from kwire.groups.streams.configuring import StatusCode
-from kwire.groups.streams.group import StreamsState
 from kwire.groups.streams.records import (
     StreamsCurrentAssignment,
     StreamsGroupEpoch,
@@ -84,13 +84,13 @@ def test_second_member_gets_half_of_the_tasks() -> None:
     first, second = Client(simulation, "a"), Client(simulation, "b")
     first.beat()
     assert first.active == {("0", 0), ("0", 1), ("1", 0), ("1", 1)}
-    assert simulation.there.state is StreamsState.STABLE
+    assert simulation.there.state is AssignedGroupState.STABLE
     second.beat()
     assert not second.active, "the other has not given up anything yet"
     settle(first, second)
     assert len(first.active) == len(second.active) == 2
     assert not first.active & second.active
-    assert simulation.there.state is StreamsState.STABLE
+    assert simulation.there.state is AssignedGroupState.STABLE
 
 
 def test_heartbeat_without_owned_tasks_revokes_nothing() -> None:
@@ -103,7 +103,7 @@ def test_heartbeat_without_owned_tasks_revokes_nothing() -> None:
         assert first.beat(mute=True).response.active_tasks is None
         second.beat()
     assert not second.active
-    assert simulation.there.state is StreamsState.RECONCILING
+    assert simulation.there.state is AssignedGroupState.RECONCILING
 
 
 def test_member_that_does_not_revoke_in_time_is_removed() -> None:
@@ -141,7 +141,7 @@ def test_missing_source_topics_are_reported() -> None:
     client.beat()
     assert client.statuses == [StatusCode.MISSING_SOURCE_TOPICS]
     assert (client.last.status or [])[0].status_detail == "Source topics t are missing."
-    assert simulation.there.state is StreamsState.NOT_READY
+    assert simulation.there.state is AssignedGroupState.NOT_READY
     assert not client.active
 
 

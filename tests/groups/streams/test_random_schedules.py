@@ -18,10 +18,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from kwire.codecs.errors import ErrorCode
+from kwire.groups.assigned.group import AssignedGroupState
 from kwire.groups.effects import GroupEffects
 from kwire.groups.limits import GroupLimits
 from kwire.groups.machine import GroupMachine
-from kwire.groups.streams.group import StreamsGroup, StreamsSession, StreamsState
+from kwire.groups.streams.group import StreamsGroup, StreamsSession
 from kwire.groups.surroundings import StreamsSettings, Surroundings
 from tests.groups.streams.simulation import (
     CHANGELOG,
@@ -195,7 +196,7 @@ class Schedule(RuleBasedStateMachine):
         group = self.simulation.there
         members = [client for client in self.clients if client.is_in]
         assert group.members.keys() == {client.member_id for client in members}
-        assert group.state is StreamsState.STABLE, group
+        assert group.state is AssignedGroupState.STABLE, group
         active = Counter(task for client in members for task in client.active)
         assert active == {(name, p): 1 for name in ("0", "1") for p in range(3)}
         standby = Counter(task for client in members for task in client.standby)

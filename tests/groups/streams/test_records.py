@@ -19,12 +19,12 @@ from kwire.codecs.messages.coordinator.streams_group_target_assignment_member im
     TaskIds as TargetTaskIds,
 )
 from kwire.coordinators.contract.machine import MachineRecord
+from kwire.groups.assigned.following import follow
 from kwire.groups.limits import GroupLimits
 from kwire.groups.machine import GroupMachine
 from kwire.groups.record_format import VERSION
 from kwire.groups.records import STREAMS_GROUP, decode
 from kwire.groups.streams import target
-from kwire.groups.streams.following import follow
 from kwire.groups.streams.group import StreamsGroup
 from kwire.groups.streams.records import (
     RECORDS,
@@ -33,6 +33,7 @@ from kwire.groups.streams.records import (
     StreamsTargetAssignment,
     TopologyRecord,
 )
+from kwire.groups.streams.tasks import TaskSets
 
 LINES = (Path(__file__).parent / "data" / "records-4.3.1.txt").read_text().splitlines()
 BY_TYPE = {record.TYPE: record for record in RECORDS}
@@ -62,7 +63,7 @@ def test_group_writes_the_records_that_it_read(line: str) -> None:
             again = group.members[key.member_id].to_assignment(key.group_id)
         case StreamsTargetAssignment(key=key):
             group = following(key.group_id, record)
-            again = target.record(key.group_id, key.member_id, group.target[key.member_id])
+            again = recorded_target(key.group_id, key.member_id, group.target[key.member_id])
         case TopologyRecord(key=key):
             topology = following(key.group_id, record).topology
             assert topology is not None
@@ -89,7 +90,11 @@ def test_warm_up_tasks_in_records_are_applied() -> None:
     )
     held = following("g", goal).target["m"]
     assert held.warmup == {"c": frozenset({2})}
-    assert target.record("g", "m", held) == goal
+    assert recorded_target("g", "m", held) == goal
+
+
+def recorded_target(group_id: str, member_id: str, tasks: TaskSets) -> StreamsTargetAssignment:
+    return StreamsTargetAssignment.of(group_id, member_id, value=target.value(tasks))
 
 
 def following(

@@ -1,10 +1,10 @@
-"""Edge cases of kwire.groups.assigning."""
+"""Edge cases of kwire.groups.assigned.target."""
 
 from __future__ import annotations
 
 import pytest
 
-from kwire.groups.assigning import is_same, may_be_computed
+from kwire.groups.assigned.target import is_same, may_be_computed
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 
 from kwire.codecs.messages.coordinator.group_metadata import GroupMetadataKey, GroupMetadataValue
 from kwire.coordinators.contract.machine import MachineRecord
+from kwire.groups.assigned.following import follow
 from kwire.groups.classic.records import GroupMetadata
-from kwire.groups.consumer.following import follow
 from kwire.groups.consumer.group import ConsumerGroup
 from kwire.groups.consumer.member import ConsumerMember
 from kwire.groups.limits import GroupLimits
@@ -18,7 +18,7 @@ from kwire.groups.machine import GroupMachine
 from kwire.groups.record_format import VERSION
 from kwire.groups.records import decode
 
-FOLDER = Path(__file__).parent
+FOLDER = Path(__file__).parent.parent
 
 
 def read(key: bytes, value: bytes | None) -> MachineRecord:
@@ -83,6 +83,22 @@ def test_tombstone_creates_no_group(kind: str) -> None:
     for key, _ in records(kind):
         machine.apply(read(key, None))
     assert not machine.groups
+
+
+@pytest.mark.parametrize(("kind", "record_type"), [("consumer", 6), ("share", 12), ("streams", 20)])
+def test_target_epoch_is_minus_1_after_its_tombstone(kind: str, record_type: int) -> None:
+    machine = GroupMachine(GroupLimits())
+    deleted = set()
+    for key, value in records(kind):
+        machine.apply(read(key, value))
+    for key, _ in records(kind):
+        if VERSION.unpack_from(key)[0] == record_type:
+            tombstone: Any = read(key, None)
+            deleted.add(tombstone.key.group_id)
+            machine.apply(tombstone)
+    groups: list[Any] = [machine.groups[group_id] for group_id in deleted]
+    assert groups
+    assert all((group.target_epoch, group.target_timestamp_ms) == (-1, 0) for group in groups)
 
 
 def test_instance_id_belongs_to_the_last_member_that_used_it() -> None:

@@ -1,28 +1,21 @@
-"""Checks of commits and fetches in groups whose members have epochs.
+"""An assigned group that commits offsets: a consumer or a streams group.
 
-Used by consumer groups (KIP-848) and streams groups (KIP-1071).
+A member may commit and fetch offsets if it sends its member epoch.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple
 
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.offset_commit import OffsetCommitRequest
 from kwire.codecs.messages.offset_fetch import OffsetFetchRequestGroup
 from kwire.codecs.messages.txn_offset_commit import TxnOffsetCommitRequest
+from kwire.groups.assigned.group import AssignedGroup, M, T
 
 MEMBER_EPOCHS_SINCE = 9  # OffsetCommit
-
-
-class MemberOfEpoch(Protocol):
-    @property
-    def epoch(self) -> int: ...
-
-
-M = TypeVar("M", bound=MemberOfEpoch)
 
 
 class CommitPartition(NamedTuple):
@@ -33,11 +26,10 @@ class CommitPartition(NamedTuple):
     partition: int
 
 
-class MemberEpochs(ABC, Generic[M]):
-    """See the module.  Implements part of `kwire.groups.group.Group`."""
+class CommittingGroup(AssignedGroup[M, T]):
+    """See the module."""
 
     __slots__ = ()
-    members: dict[str, M]
 
     @abstractmethod
     def assigned_since_epoch(self, member: M, partition: CommitPartition) -> int | None:
@@ -121,9 +113,6 @@ class MemberEpochs(ABC, Generic[M]):
     def check_offset_delete(self) -> ErrorCode:
         return ErrorCode.NONE
 
-    def check_delete(self) -> ErrorCode:
-        return ErrorCode.NON_EMPTY_GROUP if self.members else ErrorCode.NONE
-
     @property
     def may_become_classic(self) -> bool:
         return not self.members
@@ -131,9 +120,6 @@ class MemberEpochs(ABC, Generic[M]):
     @property
     def offsets_may_expire(self) -> bool:
         return True
-
-    def retention_start_ms(self, commit_timestamp_ms: int) -> int:
-        return commit_timestamp_ms
 
     @property
     def is_deleted_without_offsets(self) -> bool:
