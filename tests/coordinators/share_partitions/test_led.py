@@ -17,7 +17,12 @@ from kwire.coordinators.share.machine import DONE, ShareStateAnswer
 from kwire.coordinators.share.partition import AcknowledgedBatch, ShareLimits
 from kwire.coordinators.share.records import ShareKey
 from kwire.coordinators.share.state import ShareState, ShareStateWrite
-from kwire.coordinators.share_partitions.led import RETRY_MS, Leadership, LedPartition
+from kwire.coordinators.share_partitions.led import (
+    RETRY_MS,
+    Leadership,
+    LedPartition,
+    begin_offset,
+)
 from kwire.coordinators.share_partitions.limits import ShareDeliverySettings
 from kwire.coordinators.share_partitions.states import ShareStates
 from kwire.storage.partitions.partition import Partition
@@ -120,6 +125,7 @@ def test_expiry_is_repeated_after_a_failed_write(reading: Reading) -> None:
     reading.coordinator.answers = [away(), away()]
     reading.clock.move_to(LOCK_MS)
     reading.clock.move_to(LOCK_MS + RETRY_MS - 1)
+    assert len(reading.coordinator.written) == 1, "not repeated before the pause is over"
     assert reading.acquire("other") == []
     told = reading.waiter.told
     for attempt in (1, 2):
@@ -216,3 +222,32 @@ def test_stop_before_an_answer_sets_no_timer(reading: Reading) -> None:
     arrive()
     reading.clock.move_to(10 * LOCK_MS)
     assert len(reading.coordinator.written) == 1
+
+
+@pytest.mark.parametrize(
+    ("duration", "duration_ms"),
+    [
+        ("P2D", 172_800_000),
+        ("PT3H", 10_800_000),
+        ("PT4M", 240_000),
+        ("PT1.5S", 1_500),
+        ("P1DT2H3M4.25S", 93_784_250),
+    ],
+)
+def test_group_that_resets_by_duration_begins_that_long_ago(
+    duration: str, duration_ms: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`share.auto.offset.reset=by_duration:...` (KIP-1113)."""
+    now_ms, asked_ms = 1_700_000_000_000, []
+
+    def offset_for(log: object, timestamp_ms: int) -> Any:  # noqa: ANN401 - a TimestampOffset
+        asked_ms.append(timestamp_ms)
+        return SimpleNamespace(offset=7) if len(asked_ms) == 1 else None
+
+    monkeypatch.setattr("kwire.coordinators.share_partitions.led.offset_for_timestamp", offset_for)
+    partition: Any = SimpleNamespace(log=None, log_start_offset=3, high_watermark=10)
+    reset = f"by_duration:{duration}"
+    settings = ShareDeliverySettings(SETTINGS.limits, reset, committed_only=False)
+    assert begin_offset(ShareState(0, 1), partition, settings, now_ms) == 7
+    assert begin_offset(ShareState(0, 1), partition, settings, now_ms) == 10, "no record since"
+    assert asked_ms == [now_ms - duration_ms] * 2

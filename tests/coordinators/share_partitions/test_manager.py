@@ -1,0 +1,178 @@
+"""The share partitions of a broker: when they are dropped, and the errors of missing ones."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.read_share_group_state import (
+    PartitionResult,
+    ReadShareGroupStateResponse,
+    ReadStateResult,
+)
+from kwire.coordinators.share.questions import ReadState
+from kwire.coordinators.share.records import ShareKey
+from kwire.coordinators.share.session import ShareSession
+from kwire.coordinators.share_partitions.acknowledging import are_valid
+from kwire.coordinators.share_partitions.manager import ShareManager
+from kwire.coordinators.share_partitions.remote_states import REQUEST_FORMS, _answers
+from kwire.coordinators.share_partitions.stating import is_empty_request
+
+KNOWN, UNKNOWN = b"k" * 16, b"u" * 16
+
+
+class Led:
+    """A share partition that counts what it is asked."""
+
+    is_current = True
+
+    def __init__(self, key: ShareKey, partition: object) -> None:
+        self.key = key
+        self.partition = partition
+        self.is_stopped = False
+        self.released: list[str] = []
+
+    def stop(self) -> None:
+        self.is_stopped = True
+
+    def release(self, member_id: str) -> None:
+        self.released.append(member_id)
+
+
+class Managed:
+    """A manager with share partitions of two groups."""
+
+    def __init__(self) -> None:
+        partition = object()
+        metadata = SimpleNamespace(topic_name=lambda topic_id: "t" if topic_id == KNOWN else None)
+        hosted = SimpleNamespace(get=lambda name, index: partition if index == 0 else None)
+        node: Any = SimpleNamespace(settings=None, metadata=metadata, hosted=hosted)
+        self.manager = ShareManager.__new__(ShareManager)
+        self.manager._node = node
+        self.sessions: dict[tuple[str, str], ShareSession] = {}
+        self.manager.sessions = cast("Any", self)
+        self.led = {group: Led(ShareKey(group, KNOWN, 0), partition) for group in ("a", "b")}
+        self.manager._led = {led.key: cast("Any", led) for led in self.led.values()}
+
+    # -- the parts of ShareSessions
+
+    def begin(self, group_id: str, member_id: str) -> ShareSession:
+        session: Any = SimpleNamespace(places=[(KNOWN, 0)])
+        self.sessions[group_id, member_id] = session
+        return cast("ShareSession", session)
+
+    def is_current(self, member: tuple[str, str], session: ShareSession) -> bool:
+        return self.sessions.get(member) is session
+
+    def end(self, member: tuple[str, str]) -> None:
+        del self.sessions[member]
+
+    def of_group(self, group_id: str) -> list[ShareSession]:
+        return [session for key, session in self.sessions.items() if key[0] == group_id]
+
+
+def test_share_partitions_of_a_group_are_dropped_with_its_last_session() -> None:
+    managed = Managed()
+    first, second = managed.begin("a", "m"), managed.begin("a", "n")
+    managed.begin("b", "m")
+    managed.manager.disconnected(("a", "m"), first)
+    assert (managed.led["a"].released, managed.led["a"].is_stopped) == (["m"], False)
+    managed.manager.disconnected(("a", "n"), second)
+    assert (managed.led["a"].released, managed.led["a"].is_stopped) == (["m", "n"], True)
+    assert list(managed.manager._led) == [managed.led["b"].key]
+    assert (managed.led["b"].released, managed.led["b"].is_stopped) == ([], False)
+
+
+def test_end_of_an_earlier_connection_releases_nothing() -> None:
+    managed = Managed()
+    earlier = managed.begin("a", "m")
+    managed.begin("a", "m")
+    managed.manager.disconnected(("a", "m"), earlier)
+    assert (managed.led["a"].released, managed.led["a"].is_stopped) == ([], False)
+
+
+def test_missing_partition_of_a_known_topic_and_an_unknown_topic_have_different_errors() -> None:
+    manager = Managed().manager
+    assert manager.error_for_missing((KNOWN, 9)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert manager.error_for_missing((UNKNOWN, 0)) is ErrorCode.UNKNOWN_TOPIC_ID
+    assert manager.hosts((KNOWN, 0))
+    assert not manager.hosts((KNOWN, 9))
+    assert not manager.hosts((UNKNOWN, 0))
+
+
+def test_answer_of_another_broker_has_its_error_and_message() -> None:
+    results = [
+        PartitionResult(0, ErrorCode.FENCED_LEADER_EPOCH, "too old"),
+        PartitionResult(1, ErrorCode.NONE, None, state_epoch=3, start_offset=5),
+    ]
+    response = ReadShareGroupStateResponse([ReadStateResult(KNOWN, results)])
+    answers = _answers(REQUEST_FORMS[ReadState], "g", response)
+    refused, read = (answers[ShareKey("g", KNOWN, index)] for index in range(2))
+    assert refused == (ErrorCode.FENCED_LEADER_EPOCH, "too old", None)
+    assert (read.error, read.message) == (ErrorCode.NONE, None)
+    assert read.state is not None
+    assert (read.state.state_epoch, read.state.start_offset) == (3, 5)
+
+
+def topics(*partitions: int) -> Any:  # noqa: ANN401 - topics with so many partitions each
+    return [
+        SimpleNamespace(topic_id=KNOWN, partitions=[SimpleNamespace(partition=0)] * count)
+        for count in partitions
+    ]
+
+
+@pytest.mark.parametrize(
+    ("group_id", "partitions", "is_empty"),
+    [("g", (1, 2), False), ("", (1,), True), ("g", (), True), ("g", (1, 0), True)],
+    ids=["complete", "without a group", "without topics", "a topic without partitions"],
+)
+def test_request_is_empty_if_any_part_of_it_is_missing(
+    group_id: str, partitions: tuple[int, ...], is_empty: bool
+) -> None:
+    assert is_empty_request(group_id, topics(*partitions)) is is_empty
+
+
+@pytest.mark.parametrize(
+    ("batches", "valid"),
+    [
+        ([(0, 5, [1]), (6, 7, [1, 2])], True),
+        ([(0, 5, [1]), (5, 6, [1])], True),
+        ([(0, 5, [1]), (4, 6, [1])], False),
+        ([(3, 2, [1])], False),
+        ([(0, 1, [1, 1, 1])], False),
+        ([(0, 0, [])], False),
+        ([(0, 0, [-1])], False),
+    ],
+    ids=[
+        "in order",
+        "begins at the last offset",
+        "overlaps",
+        "ends before it begins",
+        "too many types",
+        "no type",
+        "an unknown type",
+    ],
+)
+def test_acknowledgements_are_valid_in_offset_order_with_known_types(
+    batches: list[tuple[int, int, list[int]]], valid: bool
+) -> None:
+    given: Any = [
+        SimpleNamespace(first_offset=first, last_offset=last, acknowledge_types=types)
+        for first, last, types in batches
+    ]
+    assert are_valid(given, 1, renews=False) is valid
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "renews", "valid"),
+    [(3, 1, False, True), (4, 1, True, False), (4, 2, True, True), (4, 2, False, False)],
+    ids=["reject", "renew in version 1", "renew", "renew without IsRenewAck"],
+)
+def test_renewal_needs_version_2_and_its_flag(
+    kind: int, version: int, renews: bool, valid: bool
+) -> None:
+    given: Any = [SimpleNamespace(first_offset=0, last_offset=0, acknowledge_types=[kind])]
+    assert are_valid(given, version, renews=renews) is valid
