@@ -14,6 +14,7 @@ from kwire.coordinators.share.partition import (
     ShareLimits,
     SharePartition,
     Transition,
+    _last_to_keep,
 )
 from kwire.coordinators.share.state import ShareState
 
@@ -271,3 +272,8 @@ def test_often_released_records_are_delivered_in_portions(
         partition.settle(partition.acknowledge("a", [said], NOW_MS, limits), succeeded=True)
     assert found == portions
     assert partition.start_offset == 6
+
+
+@pytest.mark.parametrize(("end", "last"), [(1, 4), (5, 4), (6, 9), (10, 9), (12, 9)])
+def test_records_in_flight_end_with_the_batch_that_reaches_the_limit(end: int, last: int) -> None:
+    assert _last_to_keep([(0, 4), (5, 9)], end) == last
