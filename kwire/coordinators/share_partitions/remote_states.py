@@ -39,7 +39,7 @@ from kwire.coordinators.share.questions import (
 from kwire.coordinators.share.records import ShareKey
 from kwire.coordinators.share.state import ShareState, batches_of
 
-log = logging.getLogger("kwire.sharing.remote_states")
+log = logging.getLogger("kwire.share_groups")
 
 PARTITIONS_MAX = 1_000
 """Partitions in one network request; the coordinator needs about 10 ms for them."""

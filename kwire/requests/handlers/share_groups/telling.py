@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kwire.broker.broker import Broker
     from kwire.groups.share.decision import ShareInitialization
 
-log = logging.getLogger("kwire.sharing.telling")
+log = logging.getLogger("kwire.share_groups")
 
 FORGOTTEN = frozenset({ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
 """Answers of the share coordinator after which it has no state of a partition."""
