@@ -5,7 +5,7 @@ Imported with the first request of a share group's member.  Reading order:
     limits           the settings of a share group
     states           requests to share coordinators, with retries
     remote_states    the same requests to other brokers
-    stating          handles a client's request to the share coordinator, partition by partition
+    state_requests   handles a client's request to the share coordinator, partition by partition
     led              one share partition that is led here
     manager          all share partitions that are led here, and their members' sessions
     acknowledging    handles acknowledgements in ShareAcknowledge and ShareFetch

@@ -40,7 +40,7 @@ def handle(
 
 
 async def _delete_with_states(broker: Broker, group_ids: list[str]) -> DeleteGroupsResponse:
-    from kwire.requests.handlers.share_groups.telling import forget
+    from kwire.requests.handlers.share_groups.group_state import forget
 
     errors = []
     for group_id in group_ids:

@@ -22,7 +22,7 @@ from kwire.codecs.messages.delete_share_group_state import (
     PartitionResult,
 )
 from kwire.coordinators.share.machine import ShareStateAnswer
-from kwire.coordinators.share_partitions.stating import is_empty_request, submit_each
+from kwire.coordinators.share_partitions.state_requests import is_empty_request, submit_each
 from kwire.requests.context import Context
 from kwire.requests.guards.share_states import brokers_only
 from kwire.requests.route import Right, Route

@@ -55,7 +55,7 @@ def handle(
 
 def _response(broker: Broker, reply: ShareHeartbeatReply) -> ShareGroupHeartbeatResponse:
     if reply.initialization is not None:
-        from kwire.requests.handlers.share_groups.telling import initialize
+        from kwire.requests.handlers.share_groups.group_state import initialize
 
         broker.coordinators.groups.start_soon(initialize, broker, reply.initialization)
     return reply.response

@@ -27,7 +27,7 @@ from kwire.codecs.messages.write_share_group_state import (
 )
 from kwire.coordinators.share.machine import ShareStateAnswer
 from kwire.coordinators.share.state import ShareStateWrite, batches_of
-from kwire.coordinators.share_partitions.stating import is_empty_request, submit_each
+from kwire.coordinators.share_partitions.state_requests import is_empty_request, submit_each
 from kwire.requests.context import Context
 from kwire.requests.guards.share_states import brokers_only
 from kwire.requests.route import Right, Route

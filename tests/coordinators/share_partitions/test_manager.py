@@ -19,7 +19,7 @@ from kwire.coordinators.share.session import ShareSession
 from kwire.coordinators.share_partitions.acknowledging import are_valid
 from kwire.coordinators.share_partitions.manager import ShareManager
 from kwire.coordinators.share_partitions.remote_states import REQUEST_FORMS, _answers
-from kwire.coordinators.share_partitions.stating import is_empty_request
+from kwire.coordinators.share_partitions.state_requests import is_empty_request
 
 KNOWN, UNKNOWN = b"k" * 16, b"u" * 16
 

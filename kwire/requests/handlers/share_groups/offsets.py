@@ -14,7 +14,7 @@ from kwire.coordinators.share.machine import EMPTY_STATE, ShareStateAnswer
 from kwire.coordinators.share.records import ShareKey
 from kwire.coordinators.share_partitions.states import of_each
 from kwire.groups.share.offsets import RequestedOffsets
-from kwire.requests.handlers.share_groups.telling import keys_of
+from kwire.requests.handlers.share_groups.group_state import keys_of
 
 if TYPE_CHECKING:
     from kwire.broker.broker import Broker
