@@ -224,12 +224,10 @@ class ReplicaManager:
         return ErrorCode.NONE
 
     def _note_failed(self, key: Key, error: ErrorCode) -> None:
-        """Note that LeaderAndIsr failed: the next one may name the same leader epoch.
+        """Note that LeaderAndIsr failed.
 
         A storage error without a failed log directory is a shortage, which may pass.
         """
-        if self._hosted.get(*key) is not None:
-            self._stepped_down.add(key)
         if error == ErrorCode.KAFKA_STORAGE_ERROR and not self._host.logs.offline_dirs:
             self._reported_offline.add(key)
             self._shortage_found.set()
@@ -324,9 +322,8 @@ class ReplicaManager:
         if not state.delete_partition:
             self._note_stopped((topic, index))
             return ErrorCode.NONE
-        if partition is not None:
-            self._stepped_down.discard((topic, index))
-            self._reported_offline.discard((topic, index))
+        self._stepped_down.discard((topic, index))
+        self._reported_offline.discard((topic, index))
         self._hosted.drop(topic, index)
         return ErrorCode.NONE
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,11 @@ from kwire.codecs.messages.leader_and_isr import (
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
     LeaderAndIsrTopicState,
+)
+from kwire.codecs.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
 )
 from kwire.codecs.messages.offset_for_leader_epoch import (
     EpochEndOffset as EpochEnd,
@@ -57,6 +62,7 @@ TOPIC_ID = b"t" * 16
 LEADER = 2
 TRUNCATES_ON_FETCH, ASKS_FOR_EPOCHS = 17, 11
 """Versions of Fetch."""
+NO_SETTINGS: Mapping[str, str] = {}
 
 
 def batch(offset: int, leader_epoch: int, value: bytes = b"v") -> bytes:
@@ -86,8 +92,11 @@ class FollowingStage:
         partition_epoch: int | None = None,
         controller_epoch: int | None = None,
         broker_epoch: int | None = None,
+        topic: str = TOPIC,
+        topic_id: bytes = TOPIC_ID,
+        is_new: bool = True,
     ) -> LeaderAndIsrResponse:
-        """Send LeaderAndIsr with the leader of each of these partitions."""
+        """Send LeaderAndIsr with the leader of each of these partitions of one topic."""
         states = [
             LeaderAndIsrPartitionState(
                 partition_index=index,
@@ -97,7 +106,7 @@ class FollowingStage:
                 isr=list(isr),
                 partition_epoch=epoch if partition_epoch is None else partition_epoch,
                 replicas=list(replicas),
-                is_new=True,
+                is_new=is_new,
             )
             for index, leader in leaders.items()
         ]
@@ -106,7 +115,7 @@ class FollowingStage:
                 controller_id=3,
                 controller_epoch=controller_epoch or self.controller_epoch,
                 broker_epoch=self.broker.epoch if broker_epoch is None else broker_epoch,
-                topic_states=[LeaderAndIsrTopicState(TOPIC, TOPIC_ID, states)],
+                topic_states=[LeaderAndIsrTopicState(topic, topic_id, states)],
             ),
             LeaderAndIsrRequest.MAX_VERSION,
         )
@@ -159,6 +168,17 @@ class FollowingStage:
         call.done.set()
         await wait_all_tasks_blocked()
 
+    async def pause_s(self) -> float:
+        """Seconds until the broker sends its leader a request; 0 if it has, at most 10."""
+        start = trio.current_time()
+        for _ in range(100):
+            await wait_all_tasks_blocked()
+            sent = [each.sent_s for each in self.network.calls if not each.done.is_set()]
+            if sent:
+                return round(max(0, min(sent) - start), 6)
+            await trio.sleep(0.1)
+        return 10
+
     # -- what there is
 
     def partition(self, index: int = 0) -> Partition:
@@ -200,11 +220,29 @@ def requested_partitions(call: Call) -> dict[int, FetchPartition]:
     return {each.partition: each for topic in call.request.topics for each in topic.partitions}
 
 
+async def filled(stage: FollowingStage, count: int, *, high_watermark: int = 0) -> None:
+    """Make both partitions follow broker 2 in epoch 1, with `count` records of it."""
+    stage.send_leader_and_isr({0: LEADER, 1: LEADER}, 1)
+    batches = [batch(offset, 1) for offset in range(count)]
+    both = [data(index, *batches, high_watermark=high_watermark) for index in (0, 1)]
+    call = await stage.next_request(FetchRequest)
+    await stage.answer(call, fetched(*both))
+    assert (stage.end(0), stage.end(1)) == (count, count)
+
+
+def log_offsets(index: int, offset: int) -> ListOffsetsResponse:
+    """A ListOffsets response with one offset."""
+    told = [ListOffsetsPartitionResponse(index, ErrorCode.NONE, offset=offset)]
+    return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(TOPIC, told)])
+
+
 @asynccontextmanager
-async def following(tmp_path: Path, version: int) -> AsyncIterator[FollowingStage]:
-    """Broker 1, which fetches from broker 2 in this version of Fetch."""
+async def following(
+    tmp_path: Path, version: int, settings: Mapping[str, str] = NO_SETTINGS
+) -> AsyncIterator[FollowingStage]:
+    """Broker 1 with these settings, which fetches from broker 2 in this version of Fetch."""
     network = Network()
-    broker = ReplicatingBroker(1, Laws(), tmp_path, network, {}, version)
+    broker = ReplicatingBroker(1, Laws(), tmp_path, network, settings, version)
     broker.start(100)
 
     async def unanswered(request: Message, version: int) -> Message | None:

@@ -137,14 +137,15 @@ async def test_leader_that_becomes_a_follower_answers_waiting_requests(
         assert told == [ErrorCode.NOT_LEADER_OR_FOLLOWER], "it is answered once"
 
 
-async def test_stopped_partition_is_no_longer_fetched(tmp_path: Path) -> None:
+@pytest.mark.parametrize("stopped", [0, 1])
+async def test_stopped_partition_is_no_longer_fetched(tmp_path: Path, stopped: int) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
         stage.send_leader_and_isr({0: LEADER, 1: LEADER}, 1)
         call = await stage.next_request(FetchRequest)
-        stage.send_stop_replica(1, 1, delete=False)
+        stage.send_stop_replica(stopped, 1, delete=False)
         await stage.answer(call, fetched(data(0, batch(0, 1)), data(1, batch(0, 1))))
-        assert (stage.end(0), stage.end(1)) == (1, 0)
-        assert requested_partitions(await stage.next_request(FetchRequest)).keys() == {0}
+        assert (stage.end(stopped), stage.end(1 - stopped)) == (0, 1)
+        assert requested_partitions(await stage.next_request(FetchRequest)).keys() == {1 - stopped}
 
 
 async def test_stop_replica_with_an_earlier_leader_epoch_is_refused(

@@ -48,6 +48,8 @@ class Call:
     is_there: bool = False
     """Whether it is with the one who is to answer."""
     failed: bool = False
+    sent_s: float = field(default_factory=trio.current_time)
+    """When it was sent, on trio's clock."""
     done: trio.Event = field(default_factory=trio.Event)
 
     def fail(self) -> None:

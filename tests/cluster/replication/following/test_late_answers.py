@@ -13,17 +13,11 @@ import trio.testing
 
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.fetch import FetchRequest
-from kwire.codecs.messages.list_offsets import (
-    ListOffsetsPartitionResponse,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopicResponse,
-)
+from kwire.codecs.messages.list_offsets import ListOffsetsRequest
 from kwire.codecs.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from tests.cluster.replication.following_stage import (
     ASKS_FOR_EPOCHS,
     LEADER,
-    TOPIC,
     TRUNCATES_ON_FETCH,
     FollowingStage,
     batch,
@@ -31,14 +25,11 @@ from tests.cluster.replication.following_stage import (
     diverging,
     epoch_ends,
     fetched,
+    filled,
     following,
+    log_offsets,
     requested_partitions,
 )
-
-
-def ends_of(index: int, offset: int) -> ListOffsetsResponse:
-    told = [ListOffsetsPartitionResponse(index, ErrorCode.NONE, offset=offset)]
-    return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(TOPIC, told)])
 
 
 async def begin_epoch(stage: FollowingStage, leaders: dict[int, int], epoch: int) -> None:
@@ -46,16 +37,6 @@ async def begin_epoch(stage: FollowingStage, leaders: dict[int, int], epoch: int
     call = await stage.next_request(FetchRequest)
     stage.send_leader_and_isr(leaders, epoch)
     await stage.answer(call, fetched())
-
-
-async def filled(stage: FollowingStage, count: int, *, high_watermark: int = 0) -> None:
-    """Make both partitions follow broker 2 in epoch 1, with `count` records of it."""
-    stage.send_leader_and_isr({0: LEADER, 1: LEADER}, 1)
-    batches = [batch(offset, 1) for offset in range(count)]
-    both = [data(index, *batches, high_watermark=high_watermark) for index in (0, 1)]
-    call = await stage.next_request(FetchRequest)
-    await stage.answer(call, fetched(*both))
-    assert (stage.end(0), stage.end(1)) == (count, count)
 
 
 async def lead_before_the_answer(stage: FollowingStage, ends: dict[int, tuple[int, int]]) -> None:
@@ -93,10 +74,10 @@ async def test_new_leader_ignores_a_late_log_start_answer(tmp_path: Path) -> Non
         call = await stage.next_request(FetchRequest)
         refused = data(1, error_code=ErrorCode.OFFSET_OUT_OF_RANGE, high_watermark=-1)
         await stage.answer(call, fetched(data(0), refused))
-        await stage.answer(await stage.next_request(ListOffsetsRequest), ends_of(1, 7))
+        await stage.answer(await stage.next_request(ListOffsetsRequest), log_offsets(1, 7))
         call = await stage.next_request(ListOffsetsRequest)
         stage.send_leader_and_isr({1: 1}, 2)
-        await stage.answer(call, ends_of(1, 9))
+        await stage.answer(call, log_offsets(1, 9))
         assert stage.partition(1).is_leader
         assert (stage.partition(1).log_start_offset, stage.end(1)) == (0, 3)
 
@@ -224,7 +205,7 @@ async def test_out_of_range_follower_asks_for_the_leaders_log_offsets(
         refused = data(0, error_code=ErrorCode.OFFSET_OUT_OF_RANGE, high_watermark=-1)
         await stage.answer(call, fetched(refused))
         for offset in (start, end):
-            await stage.answer(await stage.next_request(ListOffsetsRequest), ends_of(0, offset))
+            await stage.answer(await stage.next_request(ListOffsetsRequest), log_offsets(0, offset))
         assert (
             requested_partitions(await stage.next_request(FetchRequest))[0].fetch_offset == begins
         )
