@@ -143,7 +143,7 @@ class ReplicaFetcher:
 
     def remove(self, topic: str, index: int) -> None:
         """Stop fetching a partition; records in a pending response are dropped."""
-        self._followed.pop((topic, index), None)
+        del self._followed[topic, index]
         self._changed.set()
 
     def is_current(self, followed: FollowedPartition) -> bool:

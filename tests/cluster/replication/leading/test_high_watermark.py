@@ -206,3 +206,37 @@ def test_delete_records_does_not_wait_for_dead_replicas(tmp_path: Path) -> None:
     stage.partition.log.log_start_offset = 1
     stage.leading.fetched(stage.follower(2), 1, 1, 100)
     assert told == [(ErrorCode.NONE, 1)]
+
+
+class WaitingConsumer:
+    """A consumer's Fetch that waits: the bytes that it is told of, each time."""
+
+    def __init__(self) -> None:
+        self.told: list[int] = []
+
+    def data_arrived(self, size_bytes: int) -> None:
+        self.told.append(size_bytes)
+
+    def partition_changed(self) -> None:
+        raise AssertionError("nothing else changes")
+
+
+def test_waiting_consumer_is_told_how_many_bytes_were_committed(tmp_path: Path) -> None:
+    """Not of a follower's progress that commits nothing."""
+    stage = LeaderStage(tmp_path)
+    consumer = WaitingConsumer()
+    stage.partition.fetch_waiters.add(consumer)
+    for _ in range(3):
+        stage.append()
+    size_bytes = stage.partition.log.segments.active.size_bytes // 3
+    stage.fetch(2, 3)
+    stage.fetch(3, 0)
+    assert consumer.told == []
+    stage.fetch(3, 1)
+    stage.fetch(3, 3)
+    assert consumer.told == [size_bytes, 2 * size_bytes]
+    stage.append()
+    stage.fetch(2, 4)
+    assert consumer.told == [size_bytes, 2 * size_bytes]
+    stage.fetch(3, 4)
+    assert consumer.told == [size_bytes, 2 * size_bytes, size_bytes]
