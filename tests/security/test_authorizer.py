@@ -144,6 +144,31 @@ def test_removed_entry_no_longer_allows() -> None:
     assert not authorizer.ruling(*question).allowed
 
 
+@pytest.mark.parametrize("everyone", [False, True])
+def test_resource_with_any_entry_is_denied_by_default(everyone: bool) -> None:
+    """`allow.everyone.if.no.acl.found` is about resources without entries, for anybody."""
+    authorizer = AclAuthorizer(allow_everyone_if_no_acl_found=everyone)
+    named = ResourcePattern(ResourceType.TOPIC, PatternType.LITERAL, "a")
+    others = AccessControlEntry("User:b", "*", AclOperation.READ, AclPermissionType.ALLOW)
+    authorizer.follow({named: frozenset({others})})
+    question = ("User:a", "10.0.0.7", AclOperation.READ, ResourceType.TOPIC)
+    assert authorizer.ruling(*question, "a") == (False, "DefaultDeny")
+    without = (True, "DefaultAllow") if everyone else (False, "DefaultDeny")
+    assert authorizer.ruling(*question, "b") == without
+
+
+def test_decisions_depend_neither_on_the_order_of_lists_nor_on_earlier_questions(
+    rng: random.Random,
+) -> None:
+    for world in (draw(rng) for _ in range(60)):
+        backwards = world._replace(
+            acls=world.acls[::-1], questions=world.questions[::-1], any_of=world.any_of[::-1]
+        )
+        count = len(world.questions)
+        here, there = answers(world), answers(backwards)
+        assert (here[:count], here[count:]) == (there[:count][::-1], there[count:][::-1])
+
+
 def test_decision_time_does_not_grow_with_the_number_of_lists() -> None:
     """Each decision is about another name, so that the cache has none."""
 

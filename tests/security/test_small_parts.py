@@ -2,29 +2,48 @@
 
 from __future__ import annotations
 
+import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
+from email.message import Message
+from http.client import BadStatusLine
 from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from kwire.cluster.decisions.config_changes import ConfigChange
+from kwire.cluster.metadata.acls import AclOperation
 from kwire.cluster.metadata.image import ClusterImage
 from kwire.cluster.metadata.refusal import Refusal
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages import read_share_group_state as reading
 from kwire.requests.guards.share_states import brokers_only
+from kwire.security.acls import name_of
 from kwire.security.checkup.secrets import has_secrets
-from kwire.security.oauth.fetching import TIMEOUT_S, CannotFetch, ask, fetch, path_of
+from kwire.security.listener_tls import other_names
+from kwire.security.oauth.fetching import (
+    SIZE_BYTES_MAX,
+    TIMEOUT_S,
+    CannotFetch,
+    ask,
+    fetch,
+    path_of,
+)
+from kwire.security.operations import NOT_ASKED, tell_group_operations
 from kwire.security.sasl.client import client_exchange
 from kwire.security.sasl.exchange import SaslError
 from kwire.security.sasl.oauthbearer import UnsecuredRules
 from kwire.security.store_changes import refuse_bad_stores, to_be_looked_at
-from kwire.security.tls.making import DevelopmentAuthority, properties_text
-from kwire.security.tls.options import read_options
+from kwire.security.tls.making import DevelopmentAuthority, certificates_in, properties_text
+from kwire.security.tls.names import subject_name
+from kwire.security.tls.options import StoreSource, read_options
+from kwire.security.tls.stores import read_identities
 from kwire.settings import BrokerConfig, ConfigError, ConfigResourceType
 from kwire.settings.live import LiveSettings
 from tests.security.guards.standing import IDS, Handler, access
@@ -109,6 +128,43 @@ def test_file_url_is_read_from_the_file(tmp_path: Path) -> None:
         fetch((tmp_path / "none").as_uri())
 
 
+@pytest.mark.parametrize(
+    ("problem", "said"),
+    [
+        (OSError(104, "Connection reset by peer"), "Connection reset by peer"),
+        (OSError("no number"), "no number"),
+        (urllib.error.URLError("no host"), "no host"),
+        (BadStatusLine("HTTX"), "HTTX"),
+        (ValueError("unknown url type: 'x'"), "unknown url type: 'x'"),
+        (
+            urllib.error.HTTPError("https://h", 403, "Forbidden", Message(), None),
+            "it answers 403 Forbidden",
+        ),
+    ],
+)
+def test_failed_request_says_why_without_its_url(
+    monkeypatch: pytest.MonkeyPatch, problem: Exception, said: str
+) -> None:
+    def urlopen(request: urllib.request.Request, **options: object) -> BytesIO:
+        raise problem
+
+    monkeypatch.setattr(urllib.request, "urlopen", urlopen)
+    with pytest.raises(CannotFetch) as failure:
+        fetch("https://user:secret@h/keys")
+    assert str(failure.value) == said
+
+
+@pytest.mark.parametrize("extra", [0, 1])
+def test_answer_is_limited_in_size(monkeypatch: pytest.MonkeyPatch, extra: int) -> None:
+    body = bytes(SIZE_BYTES_MAX + extra)
+    monkeypatch.setattr(urllib.request, "urlopen", lambda request, **options: BytesIO(body))
+    if not extra:
+        assert fetch("https://h/keys") == body
+    else:
+        with pytest.raises(CannotFetch, match="it answers more than 524288 bytes"):
+            fetch("https://h/keys")
+
+
 # -- settings
 
 
@@ -150,6 +206,62 @@ def test_development_authority_creates_its_folder_and_parents(tmp_path: Path) ->
     assert made.path.parent == folder
     assert folder.stat().st_mode & 0o777 == 0o700
     assert DevelopmentAuthority(folder).path.read_bytes() == made.path.read_bytes()
+
+
+@pytest.mark.parametrize("p12", [False, True])
+def test_issued_certificate_has_the_settings_that_use_it(tmp_path: Path, p12: bool) -> None:
+    authority = DevelopmentAuthority(tmp_path)
+    issued = authority.broker("b", ["localhost", "::1"], p12=p12)
+    keystore = tmp_path / ("b.p12" if p12 else "b.pem")
+    settings = dict(issued.settings)
+    password = settings.pop("ssl.keystore.password", None)
+    assert (password is not None) == p12
+    assert settings == {
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(tmp_path / "ca.pem"),
+        "ssl.keystore.type": "PKCS12" if p12 else "PEM",
+        "ssl.keystore.location": str(keystore),
+    }
+    assert (tmp_path / "b.properties").read_text() == properties_text(issued.settings)
+    for secret in (keystore, tmp_path / "b.properties", tmp_path / "ca-key.pem"):
+        assert secret.stat().st_mode & 0o777 == 0o600
+    (identity,) = read_identities(
+        StoreSource("PKCS12" if p12 else "PEM", str(keystore), password), None
+    )
+    own, by = identity.chain
+    assert by == certificates_in(authority.path)[0]
+    assert other_names(own) == {"localhost", "::1"}
+    own.verify_directly_issued_by(by)
+
+
+def test_client_certificate_is_for_clients_alone_and_has_no_host(tmp_path: Path) -> None:
+    authority = DevelopmentAuthority(tmp_path)
+    for p12 in (False, True):
+        issued = authority.client("alice", 7, p12=p12)
+        assert issued.keystore == tmp_path / ("alice.p12" if p12 else "alice.pem")
+    authority.client("alice", 7)
+    own, by = certificates_in(tmp_path / "alice.pem")
+    assert subject_name(own.public_bytes(Encoding.DER)) == "CN=alice"
+    assert other_names(own) == set()
+    assert (own.not_valid_after_utc - own.not_valid_before_utc).days == 7
+    usages = own.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    assert list(usages) == [ExtendedKeyUsageOID.CLIENT_AUTH]
+    own.verify_directly_issued_by(by)
+
+
+def test_codes_of_kafka_have_names_and_others_are_unknown() -> None:
+    assert name_of(AclOperation, AclOperation.READ) == "READ"
+    assert name_of(AclOperation, 99) == "UNKNOWN"
+
+
+def test_operations_are_told_of_groups_without_an_error_to_clients_that_ask() -> None:
+    for asked, bits in ((True, 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11), (False, NOT_ASKED)):
+        groups = [
+            SimpleNamespace(error_code=error, authorized_operations=NOT_ASKED)
+            for error in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.NONE)
+        ]
+        tell_group_operations(groups, asked=asked)
+        assert [each.authorized_operations for each in groups] == [bits, NOT_ASKED, bits]
 
 
 # -- certificates that are set while the broker runs

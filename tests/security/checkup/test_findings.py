@@ -9,7 +9,7 @@ import pytest
 
 from kwire.security.authority import STANDARD
 from kwire.security.checkup import Grade, findings
-from kwire.security.tls.making import DevelopmentAuthority
+from kwire.security.tls.making import DevelopmentAuthority, certificates_in
 from kwire.settings import BrokerConfig
 
 NOW = datetime.datetime.now(datetime.UTC) + datetime.timedelta(hours=6)
@@ -156,3 +156,33 @@ def test_checkup_reports_zookeeper_without_acls(tmp_path: Path) -> None:
     given = {"listeners": "PLAINTEXT://localhost:9092", "zookeeper.connect": "zk:2181"}
     assert any("ZooKeeper" in says for _, says in found(given))
     assert not any("ZooKeeper" in says for _, says in found({**given, "zookeeper.set.acl": "true"}))
+
+
+@pytest.mark.parametrize(("client_auth", "says"), [("none", "User:admin"), ("required", None)])
+def test_checkup_knows_all_users_unless_certificates_name_some(
+    tmp_path: Path, client_auth: str, says: str | None
+) -> None:
+    """A super user that no listener knows may be one of the names in client certificates."""
+    settings = {
+        **sound(tmp_path),
+        "listeners": "SASL_SSL://127.0.0.1:9093,SSL://127.0.0.1:9094",
+        "advertised.listeners": "SASL_SSL://broker.example:9093,SSL://broker.example:9094",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.sasl_ssl.plain.sasl.jaas.config": f'{PLAIN_MODULE} user_bob="{LONG}";',
+        "ssl.client.auth": client_auth,
+    }
+    told = [words for grade, words in found(settings) if grade is BROKEN]
+    assert [f"{says} matches no client" in words for words in told] == (
+        [] if says is None else [True]
+    )
+
+
+@pytest.mark.parametrize(("microseconds", "says"), [(0, "expires in"), (1, "expired on")])
+def test_certificate_is_valid_to_the_end_of_its_last_moment(
+    tmp_path: Path, microseconds: int, says: str
+) -> None:
+    settings = sound(tmp_path)
+    own = certificates_in(tmp_path / "broker.pem")[0]
+    later = datetime.timedelta(microseconds=microseconds)
+    [(grade, words)] = found(settings, own.not_valid_after_utc + later)
+    assert (grade, says in words) == (BROKEN, True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import Any
 
@@ -69,3 +70,25 @@ def test_invalid_key_set_is_refused(data: bytes, said: str) -> None:
 def test_entries_that_are_not_keys_are_left_out() -> None:
     keys = [RSA, 7, {}, {"kty": ""}, {"kid": "nameless kind"}, OTHER]
     assert len(read_keys(json.dumps({"keys": keys}).encode())) == 2
+
+
+def octets(key: bytes) -> str:
+    return base64.urlsafe_b64encode(key).decode().rstrip("=")
+
+
+@pytest.mark.parametrize(("size_bytes", "is_found"), [(31, False), (32, True)])
+def test_shared_key_shorter_than_its_hash_verifies_nothing(size_bytes: int, is_found: bool) -> None:
+    key = {"kty": "oct", "kid": "shared", "k": octets(b"k" * size_bytes)}
+    assert found({"alg": "HS256"}, key) == ("shared" if is_found else None)
+
+
+@pytest.mark.parametrize(("bits", "is_found"), [(1024, False), (2048, True)])
+def test_rsa_key_below_2048_bits_verifies_nothing(bits: int, is_found: bool) -> None:
+    number = 2 ** (bits - 1) + 1
+    key = {
+        "kty": "RSA",
+        "kid": "rsa",
+        "n": octets(number.to_bytes(bits // 8, "big")),
+        "e": octets(b"\1\0\1"),
+    }
+    assert found({"alg": "RS256"}, key) == ("rsa" if is_found else None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import ssl
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from kwire.security.sasl.oauthbearer import (
     expires_ms_of,
     validate_unsecured,
 )
+from tests.security.tls.authority import Authority
 
 NOW_MS = 1_800_000_000_000
 URL = "sasl.oauthbearer.token.endpoint.url"
@@ -107,6 +109,17 @@ def test_token_endpoint_gets_the_clients_credentials(
     grant = {"grant_type": ["client_credentials"]}
     assert parse_qs(request.data.decode()) == grant | ({"scope": [scope]} if scope else {})
     assert server.tls == [None]
+
+
+def test_token_endpoint_is_trusted_by_the_stores_of_the_login_module(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = Server(monkeypatch, {"access_token": "a.b.c"})
+    trust = {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": Authority().pem}
+    assert token_of(SERVER, trust, NOW_MS) == "a.b.c"
+    [context] = server.tls
+    assert isinstance(context, ssl.SSLContext)
+    assert context.cert_store_stats()["x509_ca"] == 1
 
 
 @pytest.mark.parametrize("missing", ["id", "secret"])

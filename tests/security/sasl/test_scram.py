@@ -253,3 +253,56 @@ def test_invalid_credential_text_is_refused(text: str) -> None:
 
 def test_credential_repr_has_no_keys() -> None:
     assert repr(credential()) == "<Credential of 4096 iterations>"
+
+
+@pytest.mark.parametrize("answered", [False, True])
+def test_client_refuses_a_server_message_that_is_not_utf_8(answered: bool) -> None:
+    other = client()
+    other.first()
+    if answered:
+        other.respond(CHALLENGE)
+    with pytest.raises(SaslError, match=r"Invalid SCRAM server (first|final) message format"):
+        other.respond(b"\xff")
+
+
+@pytest.mark.parametrize("extension", ["tokenauth=true", "note=x,tokenauth=TRUE"])
+def test_delegation_token_authenticates_its_owner_until_it_expires(extension: str) -> None:
+    """The user name is the id of the token, and its password the HMAC."""
+    asked: list[tuple[str, bool]] = []
+
+    def find_token(user: str, by_token: bool) -> Account | None:
+        asked.append((user, by_token))
+        return Account(credential(), "owner", 1234)
+
+    it, other = server(find=find_token), client("token-id")
+    assert (it.expires_ms, it.by_token) == (None, False)
+    other._bare += f",{extension}"
+    token: bytes | None = other.first()
+    while token is not None:
+        token = other.respond(it.respond(token))
+    assert asked == [("token-id", True)]
+    assert (it.principal_name, it.expires_ms, it.by_token) == ("owner", 1234, True)
+
+
+@pytest.mark.parametrize("extension", ["tokenauth=no", "note=true", "tokenauths=true"])
+def test_other_extensions_do_not_ask_for_a_delegation_token(extension: str) -> None:
+    it = server()
+    it.respond(FIRST + f",{extension}".encode())
+    assert not it.by_token
+
+
+@pytest.mark.parametrize("final", [b",ext=x,p=", b",a=b,c=d,p="])
+def test_extensions_of_the_last_message_are_not_signed(final: bytes) -> None:
+    it = server()
+    it.respond(FIRST)
+    assert it.respond(UNPROVED + final + PROOF) == SIGNATURE
+
+
+def test_iterations_of_a_credential_reach_the_client() -> None:
+    it = server(find=lambda *_: Account(credential(iterations=5000), "user"))
+    other = client()
+    challenge = it.respond(other.first())
+    assert challenge.endswith(b",i=5000")
+    final = other.respond(challenge)
+    assert final is not None
+    assert other.respond(it.respond(final)) is None

@@ -9,7 +9,7 @@ import pytest
 from kwire.security.tls.ciphers import is_allowed, openssl_name
 from kwire.security.tls.context import client_context
 from kwire.security.tls.error import TlsError
-from kwire.security.tls.options import TlsOptions, read_options
+from kwire.security.tls.options import StoreSource, TlsOptions, read_options
 
 FILE = {"ssl.keystore.location": "/a", "ssl.keystore.password": "p"}
 INLINE = {
@@ -25,6 +25,48 @@ def test_tls_defaults_match_kafka() -> None:
     assert options == TlsOptions()
     assert options.enabled_protocols == ("TLSv1.2", "TLSv1.3")
     assert options.checks_host_name
+
+
+def test_each_tls_setting_is_read() -> None:
+    """Surrounding spaces and the case of types do not count."""
+    options = read_options(
+        {
+            "ssl.keystore.type": " pkcs12 ",
+            "ssl.keystore.location": " /keys ",
+            "ssl.keystore.password": "p",
+            "ssl.key.password": "k",
+            "ssl.truststore.type": "jks",
+            "ssl.truststore.location": "/trust",
+            "ssl.truststore.password": "t",
+            "ssl.client.auth": " Requested ",
+            "ssl.protocol": "TLSv1.2",
+            "ssl.enabled.protocols": "TLSv1.3, TLSv1.1",
+            "ssl.cipher.suites": "A, B,",
+            "ssl.endpoint.identification.algorithm": "",
+            "ssl.provider": "ignored",
+        }
+    )
+    assert options == TlsOptions(
+        keystore=StoreSource("PKCS12", "/keys", "p"),
+        truststore=StoreSource("JKS", "/trust", "t"),
+        key_password="k",
+        client_auth="requested",
+        protocol="TLSv1.2",
+        enabled_protocols=("TLSv1.3", "TLSv1.1"),
+        cipher_suites=("A", "B"),
+        checks_host_name=False,
+    )
+
+
+def test_pem_in_the_settings_is_read() -> None:
+    options = read_options({**INLINE, **TRUST, "ssl.key.password": "k"})
+    assert options.keystore == StoreSource("PEM", key="k", certificates="c")
+    assert options.truststore == StoreSource("PEM", certificates="c")
+    assert options.key_password == "k"
+    file = read_options({"ssl.keystore.type": "PEM", "ssl.keystore.location": "/a"})
+    assert file.keystore == StoreSource("PEM", "/a")
+    trust = read_options({"ssl.truststore.location": "/a"})
+    assert trust.truststore == StoreSource("JKS", "/a")
 
 
 @pytest.mark.parametrize(
@@ -110,3 +152,22 @@ def test_outdated_tls_versions_are_refused() -> None:
     with pytest.raises(TlsError, match=r"none of TLSv1.1 is served"):
         context("", "TLSv1.1")
     assert context("", "TLSv1.1,TLSv1.2").maximum_version is ssl.TLSVersion.TLSv1_2
+
+
+@pytest.mark.skipif(
+    hasattr(ssl.SSLContext, "set_ciphersuites"), reason="this Python can disable it"
+)
+def test_suites_of_tls_1_3_without_the_strongest_are_refused() -> None:
+    """OpenSSL would agree on the strongest all the same."""
+    with pytest.raises(TlsError, match=f"must include {TLS_1_3[0]}, because Python before 3.15"):
+        context(TLS_1_3[1])
+    assert context(",".join(TLS_1_3)).minimum_version is ssl.TLSVersion.TLSv1_3
+
+
+def test_unknown_protocol_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(TlsError) as refused:
+        read_options({"ssl.protocol": "TLSv9"})
+    assert str(refused.value) == (
+        "TLSv9 SSLContext not available: it must be one of TLSv1, TLSv1.1, TLSv1.2, TLSv1.3, TLS, "
+        "SSL, SSLv3, SSLv2, SSLv2Hello"
+    )

@@ -9,9 +9,14 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from kwire.security.tls.context import client_context, server_context
 from kwire.security.tls.error import TlsError
-from kwire.security.tls.jks import read_jks
+from kwire.security.tls.jks import JCEKS_MAGIC, MAGIC, KeystoreEntry, read_jks
 from kwire.security.tls.options import StoreSource, read_options
-from kwire.security.tls.stores import read_identities, read_trusted
+from kwire.security.tls.stores import (
+    pem_of_identity,
+    pem_of_trusted,
+    read_identities,
+    read_trusted,
+)
 from tests.security.tls.authority import PASSWORD, Authority, pem
 
 DATA = Path(__file__).with_name("data")
@@ -161,3 +166,95 @@ def test_store_repr_has_no_secrets() -> None:
     shown = repr(options)
     assert PASSWORD not in shown
     assert KEY_PASSWORD not in shown
+
+
+def test_identity_and_trusted_certificates_are_written_as_pem(
+    authority: Authority, tmp_path: Path
+) -> None:
+    """A key without encryption, and each certificate right after the one before."""
+    own = authority.issue()
+    store = StoreSource("PKCS12", str(own.write_p12(tmp_path / "own.p12")), PASSWORD)
+    assert pem_of_identity(store, None) == (own.key_pem(), own.chain_pem)
+    assert pem_of_trusted(store) == own.chain_pem
+    assert pem_of_trusted(StoreSource("PEM", certificates=authority.pem)) == authority.pem
+
+
+@pytest.mark.parametrize(
+    ("store", "name"),
+    [
+        (StoreSource("PEM", key="x", certificates="x"), "the inline keystore: it has 0 private"),
+        (StoreSource("PEM", "/none"), "ssl.keystore.location=/none: Failed to load it: No such"),
+    ],
+)
+def test_problem_of_a_keystore_names_it(store: StoreSource, name: str) -> None:
+    with pytest.raises(TlsError) as problem:
+        read_identities(store, None)
+    assert str(problem.value).startswith(name)
+
+
+def test_problem_of_a_truststore_names_it(tmp_path: Path) -> None:
+    path = tmp_path / "keys"
+    for store, name in (
+        (StoreSource("PEM", certificates="x"), "the inline truststore: there is no certificate"),
+        (StoreSource("JKS", str(path)), f"ssl.truststore.location={path}: Failed to load it"),
+    ):
+        with pytest.raises(TlsError) as problem:
+            read_trusted(store)
+        assert str(problem.value).startswith(name)
+
+
+def jks(*entries: bytes, version: int = 2, count: int | None = None) -> bytes:
+    """A keystore with a wrong hash, which counts only with a password."""
+    number = len(entries) if count is None else count
+    head = MAGIC + version.to_bytes(4, "big") + number.to_bytes(4, "big")
+    return head + b"".join(entries) + bytes(20)
+
+
+def jks_entry(tag: int, *, version: int = 2, alias: bytes = b"alias") -> bytes:
+    """A trusted certificate, or what another tag makes of it."""
+    kind = b"\0\5X.509" if version == 2 else b""
+    name = len(alias).to_bytes(2, "big") + alias
+    certificate = b"certificate"
+    sized = len(certificate).to_bytes(4, "big") + certificate
+    return tag.to_bytes(4, "big") + name + bytes(8) + kind + sized
+
+
+def test_jks_entry_may_have_an_empty_alias() -> None:
+    [entry] = read_jks(jks(jks_entry(2, alias=b"")), None)
+    assert entry == KeystoreEntry("", None, (b"certificate",))
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_trusted_certificates_of_both_versions_of_jks_are_read(version: int) -> None:
+    """Version 1 has no type of certificate."""
+    data = jks(*(jks_entry(2, version=version) for _ in range(2)), version=version)
+    assert read_jks(data, None) == [KeystoreEntry("alias", None, (b"certificate",))] * 2
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"\0" + jks()[1:], "Invalid keystore format"),
+        (jks(version=0), "Invalid keystore format"),
+        (jks(version=3), "Invalid keystore format"),
+        (jks(jks_entry(3)), "cut short or damaged"),
+        (jks(jks_entry(2), count=2), "cut short or damaged"),
+        (jks(jks_entry(2)[:-15] + (-1).to_bytes(4, "big", signed=True)), "cut short or damaged"),
+    ],
+)
+def test_invalid_jks_is_refused(data: bytes, why: str) -> None:
+    with pytest.raises(TlsError, match=why):
+        read_jks(data, None)
+
+
+def test_wrong_password_of_a_jks_is_refused_but_none_skips_the_check() -> None:
+    with pytest.raises(TlsError, match="tampered with, or password was incorrect"):
+        read_jks(jks(jks_entry(2)), "")
+    assert len(read_jks(jks(jks_entry(2)), None)) == 1
+
+
+def test_jceks_keystore_is_refused_with_a_way_out(tmp_path: Path) -> None:
+    path = tmp_path / "keys.jceks"
+    path.write_bytes(JCEKS_MAGIC + bytes(40))
+    with pytest.raises(TlsError, match="convert it to PKCS12 with keytool -importkeystore"):
+        read_trusted(StoreSource("JKS", str(path), PASSWORD))
