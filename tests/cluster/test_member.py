@@ -1,19 +1,27 @@
-"""A member whose session ends again before it has registered anew."""
+"""A member of a cluster: its sessions, what it takes from the store, and how it leaves."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+import pytest
 import trio
 import trio.testing
 
 from kwire.cluster.membership.member import ClusterMember
 from kwire.cluster.metadata.changes import Change
+from kwire.cluster.metadata.delta import ClusterDelta
 from kwire.cluster.metadata.image import BrokerImage, ClusterImage, ResourceKey
 from kwire.cluster.stores.contract import SessionLost, StoreEvent, Watcher
 from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.controlled_shutdown import (
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+)
 from kwire.codecs.messages.update_metadata import UpdateMetadataRequest
+from kwire.codecs.primitives import Message
+from kwire.settings import ConfigResourceType
 from tests.inside import running_broker
 
 
@@ -68,7 +76,7 @@ class Store:
         return range(count)
 
     def watch(self, watcher: Watcher) -> None:
-        pass
+        self.watcher = watcher
 
     def close(self) -> None:
         pass
@@ -99,4 +107,51 @@ async def test_session_lost_before_the_registration_is_not_handled_again(
         answer = broker.membership.replication.update_metadata(request)
         assert answer.error_code == ErrorCode.STALE_BROKER_EPOCH
         assert store.image.brokers[broker.node_id].epoch == 4
+        nursery.cancel_scope.cancel()
+
+
+class Controller:
+    """A peer that answers every ControlledShutdown."""
+
+    def __init__(self) -> None:
+        self.requests: list[Message] = []
+
+    async def call(self, request: Message) -> ControlledShutdownResponse:
+        self.requests.append(request)
+        return ControlledShutdownResponse()
+
+
+@pytest.mark.parametrize("is_alone", [True, False])
+async def test_leaving_member_asks_the_controller_if_others_could_take_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_alone: bool
+) -> None:
+    async with running_broker(tmp_path) as broker, trio.open_nursery() as nursery:
+        store, controller = Store(), Controller()
+        member = ClusterMember(broker.node, store, nursery, broker.give_up)
+        await member.join()
+        monkeypatch.setattr(member._host, "controller", lambda: controller)
+        image = store.image if is_alone else store.image.with_broker(BrokerImage(77, ()))
+        store.watcher(image, ClusterDelta())
+        await member.leave()
+        asked = ControlledShutdownRequest(broker.node_id, 1)
+        assert controller.requests == ([] if is_alone else [asked])
+        nursery.cancel_scope.cancel()
+
+
+async def test_configs_that_the_member_has_already_change_nothing(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker, trio.open_nursery() as nursery:
+        store = Store()
+        member = ClusterMember(broker.node, store, nursery, broker.give_up)
+        await member.join()
+        key = ConfigResourceType.TOPIC, "t"
+        store.image = store.image.with_configs(*key, {"retention.ms": "5"})
+        await member.read_configs([key])
+        image = member.image
+        assert image.configs_of(*key) == {"retention.ms": "5"}
+        await member.read_configs([key])
+        assert member.image is image
+        store.image = store.image.with_configs(*key, {})
+        await member.read_configs([key])
+        assert member.image.configs_of(*key) == {}
+        assert member.image.version == image.version + 1
         nursery.cancel_scope.cancel()

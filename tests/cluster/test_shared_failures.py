@@ -22,7 +22,8 @@ from kwire.cluster.metadata.changes import (
 from kwire.cluster.metadata.image import NO_CONTROLLER, ClusterImage
 from kwire.cluster.stores.contract import StoreError
 from kwire.cluster.stores.local import LocalStore
-from kwire.cluster.stores.shared.lines import encoded
+from kwire.cluster.stores.shared.lines import JsonObject, encoded
+from kwire.cluster.stores.shared.server import listen
 from kwire.cluster.stores.shared.store import SharedStore
 from kwire.log.directory.files import Files
 from tests.cluster.observing import PATIENCE_S, broker
@@ -204,3 +205,69 @@ async def test_task_that_is_cancelled_with_its_connection_ends_without_an_error(
         with pytest.raises(StoreError, match="has ended"):
             await store.register(broker(1))
         nursery.cancel_scope.cancel()
+
+
+# -- requests and lines of another version
+
+
+class ScriptedHolder:
+    """The holder's end of a connection: sends an empty snapshot, then what the test says."""
+
+    def __init__(self, path: Path) -> None:
+        self.listening = listen(path)
+
+    async def run(self, task_status: trio.TaskStatus[None]) -> None:
+        with trio.socket.from_stdlib_socket(self.listening) as accepting:
+            task_status.started()
+            accepted, _ = await accepting.accept()
+            async with trio.SocketStream(accepted) as self.stream:
+                await self.say({"begin": {"cluster_id": "c", "lines": 1}})
+                await self.say({"changes": [], "version": 1})
+                await trio.sleep_forever()
+
+    async def say(self, message: JsonObject) -> None:
+        await self.stream.send_all(encoded(message))
+
+
+async def test_line_of_an_unknown_kind_answers_no_request(tmp_path: Path) -> None:
+    """A later version of the holder may send events that this version lacks."""
+    scripted = ScriptedHolder(tmp_path / "s")
+    async with trio.open_nursery() as nursery:
+        await nursery.start(scripted.run)
+        store = await SharedStore.connect(tmp_path / "s", nursery)
+        elected: list[bool] = []
+
+        async def campaign() -> None:
+            elected.append(await store.campaign())
+
+        nursery.start_soon(campaign)
+        await trio.testing.wait_all_tasks_blocked()
+        await scripted.say({"event": "of a later version", "elected": False})
+        await scripted.say({"id": 7, "elected": False})
+        await scripted.say({"id": 1, "elected": True})
+        with trio.fail_after(PATIENCE_S):
+            while not elected:
+                await trio.lowlevel.checkpoint()
+        assert elected == [True]
+        nursery.cancel_scope.cancel()
+
+
+async def test_request_of_a_later_version_gets_an_error_that_names_it(tmp_path: Path) -> None:
+    async with holding(tmp_path) as holder:
+        store = await holder.connect()
+        with pytest.raises(StoreError) as told:
+            await store._ask({"ask": "later"})
+        assert str(told.value) == "a broker sent a request 'later' that this version lacks"
+        await store.register(broker(1))
+        with pytest.raises(StoreError, match=r"^broker 1 sent a request 'later' that"):
+            await store._ask({"ask": "later"})
+
+
+async def test_broker_campaigns_only_after_it_has_registered(tmp_path: Path) -> None:
+    async with holding(tmp_path) as holder:
+        store = await holder.connect()
+        for request in (store.campaign, store.log_dir_failed):
+            with pytest.raises(StoreError, match=r"^this request needs a registered broker$"):
+                await request()
+        await store.register(broker(1))
+        assert await store.campaign()

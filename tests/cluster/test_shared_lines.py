@@ -78,3 +78,11 @@ async def test_line_above_the_size_limit_is_a_store_error(monkeypatch: pytest.Mo
     with pytest.raises(StoreError, match="longer than 100 bytes"):
         await read([b"x" * 60, b"x" * 60])
     assert await read([b'{"a":"' + b"x" * 60, b"x" * 30 + b'"}\n']) == [{"a": "x" * 90}]
+    unfinished = b'{"a":"' + b"x" * 94
+    assert len(unfinished) == 100
+    assert await read([unfinished, b'"}\n']) == [{"a": "x" * 94}]
+
+
+def test_line_is_json_without_spaces_in_utf_8() -> None:
+    """A snapshot has thousands of lines."""
+    assert encoded({"id": 1, "text": ["é", "\n"]}) == '{"id":1,"text":["é","\\n"]}\n'.encode()
