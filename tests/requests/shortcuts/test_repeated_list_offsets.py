@@ -120,14 +120,16 @@ async def test_repeated_requests_in_one_packet_each_get_a_response(tmp_path: Pat
             assert reply.topics[0].partitions[0].offset == (0 if request is begins else 1)
 
 
+@pytest.mark.parametrize("version", [4, 9])
 async def test_repeated_request_is_not_decoded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
 ) -> None:
+    """From the first version on whose responses have a leader epoch."""
     async with broker_with_topic(tmp_path) as broker:
         client = await RawClient.connect(broker)
         ask_both = [question(0, timestamp=EARLIEST), question(0)]
         for request in ask_both:
-            await told(client, request, 9)
+            await told(client, request, version)
         calls = 0
         thorough = list_offsets._answer
 
@@ -139,7 +141,7 @@ async def test_repeated_request_is_not_decoded(
         monkeypatch.setattr(list_offsets, "_answer", counted)
         for end in range(3):
             for request, offset in zip(ask_both, (0, end), strict=True):
-                assert [each.offset for each in await told(client, request, 9)] == [offset]
+                assert [each.offset for each in await told(client, request, version)] == [offset]
             append(broker)
         assert calls == 0
 

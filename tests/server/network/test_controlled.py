@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
+import trio
 from confluent_kafka import Producer
 
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.heartbeat import HeartbeatResponse
+from kwire.codecs.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from kwire.server.network.watching import watch
+from kwire.server.server import serve
+from kwire.settings import load
 from kwire.testing import BrokerProcess, Faults, free_port
 from kwire.testing.control import ControlClient
+from kwire.testing.hooks.control.api import HttpRequest, answer
+from kwire.testing.hooks.control.service import Control
+from kwire.testing.hooks.tracing.traces import TracedRequest
+from tests.inside import RawClient
 from tests.security.tls.authority import Authority
 
 IMPORTED = """
@@ -80,3 +94,100 @@ def test_faults_are_injected_into_tls_connections(tmp_path: Path) -> None:
         producer.produce("t", "v")
         assert producer.flush(120) == 0
         fault.assert_happened(times=1)
+
+
+async def ask_control(control: Control, method: str, target: str, body: object = None) -> Any:  # noqa: ANN401 - JSON
+    """The answer of the control to a request, as if it came over HTTP."""
+    text = b"" if body is None else json.dumps(body).encode()
+    request = HttpRequest(method, target, "localhost:9", "application/json", text)
+    reply = await answer(control, request)
+    assert reply.status < 300, reply
+    return reply.body
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("has_fault", [False, True])
+@pytest.mark.parametrize("has_trace", [False, True])
+async def test_fault_and_trace_work_with_each_other_and_alone(
+    tmp_path: Path, has_fault: bool, has_trace: bool
+) -> None:
+    control, stop = Control(0), trio.Event()
+    config = load(None, {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(tmp_path)})
+    async with trio.open_nursery() as nursery:
+        broker = await nursery.start(partial(serve, control=control), config, stop)
+        if has_fault:
+            rule = {"api": "ListGroups", "error": "COORDINATOR_NOT_AVAILABLE"}
+            await ask_control(control, "POST", "/faults", rule)
+        if has_trace:
+            await ask_control(control, "POST", "/traces", {"api": "ListGroups"})
+        client = await RawClient.connect(broker)
+        told = await client.ask(ListGroupsRequest(), 4, ListGroupsResponse)
+        error = ErrorCode.COORDINATOR_NOT_AVAILABLE if has_fault else ErrorCode.NONE
+        assert told.error_code == error
+        if has_trace:
+            [event] = (await ask_control(control, "GET", "/traces/1"))["events"]
+            assert (event["api"], event["errors"]) == ("ListGroups", [error.name] * has_fault)
+            assert event.get("fault") == (1 if has_fault else None)
+        stop.set()
+
+
+# -- what a trace is told of a request's response
+
+
+RESPONSE = HeartbeatResponse()
+
+
+class Seen:
+    """Records what is reported of one request."""
+
+    def __init__(self) -> None:
+        self.reports: list[object] = []
+
+    def answered(self, response: object) -> None:
+        self.reports.append(response)
+
+    def over(self, **more: object) -> None:
+        self.reports.append(more)
+
+
+def traced(seen: Seen) -> TracedRequest:
+    return cast(TracedRequest, seen)
+
+
+class Defect(Exception):
+    """Stands for a defect of a handler."""
+
+
+def fail() -> Any:  # noqa: ANN401 - a handler's result
+    raise Defect
+
+
+@pytest.mark.parametrize("response", [RESPONSE, None])
+async def test_response_is_reported_when_it_is_there(response: HeartbeatResponse | None) -> None:
+    """None: a request without a response."""
+    seen = Seen()
+    assert watch(traced(seen), lambda: cast(Any, response)) is response
+    assert seen.reports == [response]
+
+    async def later() -> HeartbeatResponse | None:
+        return response
+
+    pending = cast(Any, watch(traced(seen), later))
+    assert seen.reports == [response]
+    assert await pending is response
+    assert seen.reports == [response, response]
+
+
+async def test_defect_of_a_handler_is_reported_and_raised() -> None:
+    seen = Seen()
+    with pytest.raises(Defect):
+        watch(traced(seen), fail)
+    assert seen.reports == [{"ending": "error"}]
+
+    async def later() -> HeartbeatResponse:
+        return cast(HeartbeatResponse, fail())
+
+    pending = cast(Any, watch(traced(seen), later))
+    with pytest.raises(Defect):
+        await pending
+    assert seen.reports == [{"ending": "error"}] * 2
