@@ -11,10 +11,10 @@ from kwire.conformance.wire.cases.build import filled_topic
 from kwire.conformance.wire.cases.share_group import (
     ACCEPT,
     acknowledge,
-    assigned,
     fetch,
-    group_of,
     heartbeat,
+    join_until_assigned,
+    new_group,
 )
 from kwire.conformance.wire.stage import Stage
 from tests.cli.conftest import Kwire
@@ -31,8 +31,8 @@ def stage(bootstrap: str) -> Iterator[Stage]:
 
 
 def test_a_share_group_is_listed_described_reset_and_deleted(stage: Stage, kwire: Kwire) -> None:
-    group, topic = group_of(stage), filled_topic(stage)
-    epoch = assigned(stage, group, "m-1", topic)
+    group, topic = new_group(stage), filled_topic(stage)
+    epoch = join_until_assigned(stage, group, "m-1", topic)
     stage.send(fetch(group, "m-1", 0, topic))
     for number, last in enumerate((1, 3), 1):
         stage.send(acknowledge(group, "m-1", number, topic, (last - 1, last, [ACCEPT])))

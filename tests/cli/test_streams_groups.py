@@ -9,11 +9,11 @@ import pytest
 
 from kwire.conformance.wire.cases.build import batch, commit, fill
 from kwire.conformance.wire.cases.streams_group import (
-    assigned,
     counting,
-    group_of,
     heartbeat,
     join,
+    join_until_assigned,
+    new_group,
 )
 from kwire.conformance.wire.stage import Stage
 from tests.cli.conftest import Kwire
@@ -30,9 +30,9 @@ def stage(bootstrap: str, unique: str) -> Iterator[Stage]:
 
 
 def test_a_streams_group_is_listed_described_reset_and_deleted(stage: Stage, kwire: Kwire) -> None:
-    topic, group = stage.topic(partitions=2), group_of(stage)
+    topic, group = stage.topic(partitions=2), new_group(stage)
     fill(stage, topic, batch(stage, b"one"), batch(stage, b"two"))
-    epoch = assigned(stage, join(group, "m-1", counting(stage, topic)))
+    epoch = join_until_assigned(stage, join(group, "m-1", counting(stage, topic)))
     stage.ask(commit(group, topic, 1, member_id="m-1", generation=epoch))
     listed = json.loads(kwire("groups", "list", "--type", "streams", "--json").stdout)
     assert {"group": group, "type": "streams", "state": "Stable", "protocol": "streams"} in listed

@@ -21,10 +21,10 @@ from kwire.conformance.behaviour.scenario import Scenarios
 from kwire.conformance.behaviour.stage import ScenarioStage
 from kwire.conformance.wire.cases.build import (
     commit,
-    emptied,
+    create_empty_group,
+    create_stable_group,
     join,
-    joined,
-    stable,
+    join_first_member,
     sync,
     unknown_topic,
 )
@@ -64,7 +64,7 @@ def member_id_required(stage: ScenarioStage) -> None:
 def static_member_comes_back(stage: ScenarioStage) -> None:
     """A static member that restarts gets a new id and causes no rebalance."""
     group = stage.name("g")
-    before = stable(stage, group, instance="i")
+    before = create_stable_group(stage, group, instance="i")
     old, generation = before.member_id, before.generation_id
     described(stage, group)
     back = stage.send(join(group, instance="i"))
@@ -89,7 +89,7 @@ def static_member_comes_back(stage: ScenarioStage) -> None:
 def static_member_with_other_protocols(stage: ScenarioStage) -> None:
     """A static leader that restarts with another subscription causes a rebalance."""
     group = stage.name("g")
-    stable(stage, group, instance="i")
+    create_stable_group(stage, group, instance="i")
     stage.send(join(group, instance="i", protocols=(("range", b"y"),)))
     described(stage, group)
     stage.send(join(group, instance="i", protocols=(("other", b"y"),)))
@@ -100,7 +100,7 @@ def static_member_with_other_protocols(stage: ScenarioStage) -> None:
 def static_member_is_removed(stage: ScenarioStage) -> None:
     """An administrator removes a member by its instance id, or by member id and instance id."""
     group = stage.name("g")
-    member = stable(stage, group, instance="i")
+    member = create_stable_group(stage, group, instance="i")
     for who in (
         ("", "nobody"),
         ("wrong", "i"),
@@ -118,7 +118,7 @@ def static_member_is_removed(stage: ScenarioStage) -> None:
 def empty_assignment(stage: ScenarioStage) -> None:
     """A member without an assignment gets empty bytes."""
     group = stage.name("g")
-    member = joined(stage, group)
+    member = join_first_member(stage, group)
     request = sync(group, member.member_id, member.generation_id)
     request.assignments = []
     for version in (0, 3, 4, 5):
@@ -134,7 +134,7 @@ def empty_assignment(stage: ScenarioStage) -> None:
 def second_member_joins(stage: ScenarioStage) -> None:
     """A second member that joins causes one rebalance and no more."""
     group = stage.name("g")
-    first = stable(stage, group)
+    first = create_stable_group(stage, group)
     second = stage.send(join(group), on="second")
     stage.begin(join(group, second.member_id, protocols=(("range", b"y"),)), on="second")
     stage.until("rebalancing", lambda: _state(stage, group) == "PreparingRebalance")
@@ -188,7 +188,7 @@ def five_join_at_once(stage: ScenarioStage) -> None:
 def the_late_are_dropped(stage: ScenarioStage) -> None:
     """A member that does not rejoin within the rebalance timeout is removed."""
     group = stage.name("g")
-    first = stable(stage, group, rebalance_ms=700)
+    first = create_stable_group(stage, group, rebalance_ms=700)
     second = stage.ask(join(group, rebalance_ms=700)).member_id
     with stage.lasts("the rebalance timeout", 0.6, 5.0):
         stage.send(join(group, second, rebalance_ms=700), on="second")
@@ -210,7 +210,7 @@ def _members(stage: ScenarioStage, group: str) -> int:
 def leaves(stage: ScenarioStage) -> None:
     """A member that left is unknown; the group is empty after the last one."""
     group = stage.name("g")
-    member = stable(stage, group)
+    member = create_stable_group(stage, group)
     stage.send(leave(group, (member.member_id, None), ("nobody", None)))
     described(stage, group)
     stage.send(beat(group, member.member_id, 1))
@@ -232,8 +232,8 @@ def sessions_expire(stage: ScenarioStage) -> None:
 def a_silent_member_is_dropped(stage: ScenarioStage) -> None:
     """A member without heartbeats is removed after its session timeout."""
     group, other = stage.name("silent"), stage.name("beats")
-    silent = stable(stage, group, session_ms=6000)
-    beats = stable(stage, other, session_ms=6000)
+    silent = create_stable_group(stage, group, session_ms=6000)
+    beats = create_stable_group(stage, other, session_ms=6000)
     with stage.lasts("the session timeout", 5.5, 9.0):
         while _state(stage, group) == "Stable":
             stage.ask(beat(other, beats.member_id, beats.generation_id))
@@ -247,7 +247,7 @@ def a_silent_member_is_dropped(stage: ScenarioStage) -> None:
 def hangs_up_while_joining(stage: ScenarioStage) -> None:
     """A member whose connection closes during its join remains a member."""
     group = stage.name("g")
-    first = stable(stage, group)
+    first = create_stable_group(stage, group)
     second = stage.ask(join(group)).member_id
     stage.begin(join(group, second), on="second")
     stage.until("rebalancing", lambda: _state(stage, group) == "PreparingRebalance")
@@ -263,7 +263,7 @@ def hangs_up_while_joining(stage: ScenarioStage) -> None:
 def a_leader_that_never_syncs(stage: ScenarioStage) -> None:
     """Followers wait for the leader's SyncGroup; the wait ends when the leader leaves."""
     group = stage.name("g")
-    leader = joined(stage, group)
+    leader = join_first_member(stage, group)
     second = stage.ask(join(group)).member_id
     stage.begin(join(group, second), on="second")
     stage.until("rebalancing", lambda: _state(stage, group) == "PreparingRebalance")
@@ -281,7 +281,11 @@ def a_leader_that_never_syncs(stage: ScenarioStage) -> None:
 @scenario()
 def wrong_generations(stage: ScenarioStage) -> None:
     """Requests with a wrong generation, member or protocol, in each state of the group."""
-    for state, make in (("stable", stable), ("syncing", joined), ("empty", emptied)):
+    for state, make in (
+        ("stable", create_stable_group),
+        ("syncing", join_first_member),
+        ("empty", create_empty_group),
+    ):
         group = stage.name(state)
         member = make(stage, group)
         topic = stage.topic(state)
@@ -307,7 +311,7 @@ def protocols_in_common(stage: ScenarioStage) -> None:
     """The group's protocol is one that all members support, chosen by their votes."""
     group = stage.name("g")
     abc = (("a", b"1"), ("b", b"2"), ("c", b"3"))
-    first = joined(stage, group, protocols=abc)
+    first = join_first_member(stage, group, protocols=abc)
     second = stage.ask(join(group, protocols=(("c", b"4"), ("b", b"5")))).member_id
     stage.begin(join(group, second, protocols=(("c", b"4"), ("b", b"5"))), on="second")
     stage.until("rebalancing", lambda: _state(stage, group) == "PreparingRebalance")
@@ -368,7 +372,7 @@ def offsets_are_deleted(stage: ScenarioStage) -> None:
     stage.send(request)
     described(stage, group)
     stage.send(commit(group, topic))
-    member = stable(stage, group)
+    member = create_stable_group(stage, group)
     stage.send(request)
     stage.send(DeleteGroupsRequest([group]))
     stage.send(leave(group, (member.member_id, None)))
@@ -385,7 +389,7 @@ def simple_commit_to_a_live_group(stage: ScenarioStage) -> None:
     """A commit without a member is accepted only by an empty group."""
     topic = stage.topic()
     group = stage.name("g")
-    member = stable(stage, group)
+    member = create_stable_group(stage, group)
     stage.send(commit(group, topic))
     stage.send(commit(group, topic, member_id=member.member_id, generation=1))
     stage.send(leave(group, (member.member_id, None)))
@@ -398,8 +402,8 @@ def simple_commit_to_a_live_group(stage: ScenarioStage) -> None:
 def listed_and_described(stage: ScenarioStage) -> None:
     """ListGroups filters by state and type; an unknown group is described as dead."""
     live, empty, simple = (stage.name(name) for name in ("live", "empty", "simple"))
-    stable(stage, live)
-    emptied(stage, empty)
+    create_stable_group(stage, live)
+    create_empty_group(stage, empty)
     stage.send(commit(simple, stage.topic()))
     for states, types in (
         ([], []),

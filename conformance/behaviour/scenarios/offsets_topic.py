@@ -15,8 +15,8 @@ from kwire.conformance.wire.broker import CaseTopic
 from kwire.conformance.wire.cases.build import (
     batch,
     commit,
+    create_stable_group,
     produce,
-    stable,
 )
 
 scenario = Scenarios("offsets_topic")
@@ -42,7 +42,7 @@ def written_to_the_offsets_topic(stage: ScenarioStage) -> None:
     offsets = CaseTopic(OFFSETS_TOPIC, metadata.topic_id, len(metadata.partitions))
     partition = (java_hash(group) & 0x7FFFFFFF) % offsets.partitions
     start = offset_of(stage, offsets, LATEST, partition)
-    member = stable(stage, group)
+    member = create_stable_group(stage, group)
     stage.send(commit(group, topic, 5, member_id=member.member_id, generation=1, leader_epoch=0))
     leaving = [MemberIdentity(member.member_id)]
     stage.send(LeaveGroupRequest(group_id=group, members=leaving))

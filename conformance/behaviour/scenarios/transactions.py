@@ -29,15 +29,20 @@ from kwire.conformance.behaviour.scenarios.offsets_topic import OFFSETS_TOPIC, j
 from kwire.conformance.behaviour.stage import ScenarioStage
 from kwire.conformance.wire.broker import CaseTopic
 from kwire.conformance.wire.cases.build import batch, commit, fetch, fill
-from kwire.conformance.wire.cases.txn import CaseProducer, completed, ended, initialized
+from kwire.conformance.wire.cases.txn import (
+    CaseProducer,
+    create_producer,
+    end_transaction,
+    wait_until_ended,
+)
 from kwire.conformance.wire.cases.txn_data import (
     add_group,
+    append_batch,
     marker,
     txn_batch,
     txn_commit,
     txn_produce,
     write_markers,
-    written,
 )
 
 scenario = Scenarios("transactions")
@@ -69,26 +74,26 @@ def listed(topic: CaseTopic, timestamp: int, isolation: int) -> ListOffsetsReque
 
 def crossed(stage: ScenarioStage, topic: CaseTopic) -> Iterator[int]:
     """Interleave the transactions of three producers with plain records; yields after each step."""
-    one, two, three = (initialized(stage, suffix) for suffix in ("one", "two", "three"))
-    written(stage, one, topic, 0, b"1a", b"1b")
+    one, two, three = (create_producer(stage, suffix) for suffix in ("one", "two", "three"))
+    append_batch(stage, one, topic, 0, b"1a", b"1b")
     yield 1
     fill(stage, topic, batch(stage, b"plain"))
     yield 2
-    written(stage, two, topic, 0, b"2a")
+    append_batch(stage, two, topic, 0, b"2a")
     yield 3
-    written(stage, one, topic, 2, b"1c")
+    append_batch(stage, one, topic, 2, b"1c")
     yield 4
-    ended(stage, two, commit=False)
+    end_transaction(stage, two, commit=False)
     yield 5
-    written(stage, three, topic, 0, b"3a", b"3b")
+    append_batch(stage, three, topic, 0, b"3a", b"3b")
     yield 6
-    ended(stage, one)
+    end_transaction(stage, one)
     yield 7
-    written(stage, two, topic, 1, b"2b")
+    append_batch(stage, two, topic, 1, b"2b")
     yield 8
-    ended(stage, three, commit=False)
+    end_transaction(stage, three, commit=False)
     yield 9
-    ended(stage, two)
+    end_transaction(stage, two)
     yield 10
 
 
@@ -145,13 +150,13 @@ def aborted_over_segments(stage: ScenarioStage) -> None:
     """Aborted transactions over several segments."""
     topic = stage.topic(configs={"segment.bytes": SMALL_SEGMENT})
     value = bytes(600_000)
-    one, two = (initialized(stage, suffix) for suffix in ("one", "two"))
+    one, two = (create_producer(stage, suffix) for suffix in ("one", "two"))
     for sequence in range(3):
-        written(stage, one, topic, sequence, value)
-        written(stage, two, topic, sequence, value)
-    ended(stage, one, commit=False)
-    written(stage, two, topic, 3, value)
-    ended(stage, two, commit=False)
+        append_batch(stage, one, topic, sequence, value)
+        append_batch(stage, two, topic, sequence, value)
+    end_transaction(stage, one, commit=False)
+    append_batch(stage, two, topic, 3, value)
+    end_transaction(stage, two, commit=False)
     fill(stage, topic, batch(stage, b"end"))
     for offset in range(offset_of(stage, topic, LATEST) + 1):
         for size in (1, 1 << 20):
@@ -167,14 +172,14 @@ def aborted_over_segments(stage: ScenarioStage) -> None:
 @scenario()
 def waiting_for_the_end(stage: ScenarioStage) -> None:
     """A waiting read_committed fetch ends when the marker is written, not with the records."""
-    topic, producer = stage.topic(), initialized(stage)
+    topic, producer = stage.topic(), create_producer(stage)
     waits = fetch(topic, 0, isolation_level=COMMITTED, max_wait_ms=8000, min_bytes=1)
     stage.begin(waits, on="reader")
-    written(stage, producer, topic)
-    ended(stage, producer)
+    append_batch(stage, producer, topic)
+    end_transaction(stage, producer)
     with stage.lasts("the answer", 0, 4):
         stage.end("reader")
-    written(stage, producer, topic, 1)
+    append_batch(stage, producer, topic, 1)
     with stage.lasts("nothing to read", 0.25, 4):
         stage.send(
             fetch(topic, 2, isolation_level=COMMITTED, max_wait_ms=300, min_bytes=1), on="reader"
@@ -184,39 +189,39 @@ def waiting_for_the_end(stage: ScenarioStage) -> None:
 @scenario()
 def sessions_are_told_of_the_end(stage: ScenarioStage) -> None:
     """A fetch session of a read_committed consumer during and after a transaction."""
-    topic, producer = stage.topic(), initialized(stage)
-    written(stage, producer, topic)
+    topic, producer = stage.topic(), create_producer(stage)
+    append_batch(stage, producer, topic)
     first = stage.ask(one_of_session(0, 0, fetch(topic, 0, isolation_level=COMMITTED)))
     for epoch in (1, 2):
         request = fetch(topic, 0, isolation_level=COMMITTED)
         stage.send(one_of_session(first.session_id, epoch, request))
         if epoch == 1:
-            ended(stage, producer, commit=False)
+            end_transaction(stage, producer, commit=False)
 
 
 @scenario()
 def log_starts_within_a_transaction(stage: ScenarioStage) -> None:
     """DeleteRecords removes the first records of an open transaction, which then ends."""
-    topic, producer = stage.topic(), initialized(stage)
+    topic, producer = stage.topic(), create_producer(stage)
     for sequence in range(3):  # within a batch, Apache Kafka goes back to its first offset
-        written(stage, producer, topic, sequence)
+        append_batch(stage, producer, topic, sequence)
     for offset in (1, 3):
         stage.send(delete_records(topic, offset))
         look(stage, topic, offset)
-    written(stage, producer, topic, 3)
+    append_batch(stage, producer, topic, 3)
     look(stage, topic, 3)
-    ended(stage, producer, commit=False)
+    end_transaction(stage, producer, commit=False)
     look(stage, topic, 3)
 
 
 @scenario()
 def duplicates_within_a_transaction(stage: ScenarioStage) -> None:
     """Duplicate and out-of-order batches of a transaction, before and after its end."""
-    topic, producer = stage.topic(), initialized(stage)
+    topic, producer = stage.topic(), create_producer(stage)
     name = producer.transactional_id
     for sequence in (0, 1, 0, 1, 3, 2, 2):
         stage.send(txn_produce(name, topic, {0: txn_batch(stage, producer, sequence)}))
-    ended(stage, producer)
+    end_transaction(stage, producer)
     for sequence in (2, 0, 4, 3):
         stage.send(txn_produce(name, topic, {0: txn_batch(stage, producer, sequence)}))
     look(stage, topic)
@@ -225,23 +230,23 @@ def duplicates_within_a_transaction(stage: ScenarioStage) -> None:
 @scenario()
 def hanging_transaction(stage: ScenarioStage) -> None:
     """An administrator's markers end a hanging transaction (KIP-664); its producer continues."""
-    topic, producer = stage.topic(), initialized(stage)
-    written(stage, producer, topic)
+    topic, producer = stage.topic(), create_producer(stage)
+    append_batch(stage, producer, topic)
     look(stage, topic)
     stage.send(write_markers(marker(producer, {topic.name: [0]}, commit=False)))
     look(stage, topic)
-    written(stage, producer, topic, 1)
-    ended(stage, producer)
+    append_batch(stage, producer, topic, 1)
+    end_transaction(stage, producer)
     look(stage, topic)
 
 
 @scenario()
 def fenced_by_a_new_start(stage: ScenarioStage) -> None:
     """A producer that restarts aborts the open transaction of its predecessor and fences it."""
-    topic, old = stage.topic(), initialized(stage)
-    written(stage, old, topic)
-    new = initialized(stage)
-    completed(stage, new)
+    topic, old = stage.topic(), create_producer(stage)
+    append_batch(stage, old, topic)
+    new = create_producer(stage)
+    wait_until_ended(stage, new)
     look(stage, topic)
     for producer in (old, new):
         records = txn_batch(stage, producer, 0 if producer is new else 1)
@@ -257,13 +262,13 @@ def offsets_of_a_transaction(stage: ScenarioStage) -> None:
     """With requireStable, offsets of an open transaction are reported as unstable."""
     topic, group = stage.topic(partitions=3), stage.name("g")
     stage.send(commit(group, topic, 1))
-    producer = initialized(stage)
+    producer = create_producer(stage)
     for committing in (True, False):
         add_group(stage, producer, group)
         for partition, offset in ((0, 10 + committing), (1, 20 + committing)):
             stage.send(txn_commit(producer, group, topic, offset, partition=partition))
         fetch_offsets(stage, group, topic)
-        ended(stage, producer, commit=committing)
+        end_transaction(stage, producer, commit=committing)
         fetch_offsets(stage, group, topic)
 
 
@@ -276,7 +281,7 @@ def fetch_offsets(stage: ScenarioStage, group: str, topic: CaseTopic) -> None:
 @scenario()
 def written_by_transactions(stage: ScenarioStage) -> None:
     """The records and the marker of a transaction in __consumer_offsets."""
-    topic, group, producer = stage.topic(), stage.name("g"), initialized(stage)
+    topic, group, producer = stage.topic(), stage.name("g"), create_producer(stage)
     metadata_request = MetadataRequest(topics=[MetadataRequestTopic(name=OFFSETS_TOPIC)])
     metadata = stage.ask(metadata_request).topics[0]
     offsets = CaseTopic(OFFSETS_TOPIC, metadata.topic_id, len(metadata.partitions))
@@ -284,7 +289,7 @@ def written_by_transactions(stage: ScenarioStage) -> None:
     start = offset_of(stage, offsets, LATEST, partition)
     add_group(stage, producer, group)
     stage.send(txn_commit(producer, group, topic, 7, metadata="note"))
-    ended(stage, producer)
+    end_transaction(stage, producer)
     for kind, key, value in _of_producer(read(stage, offsets, start, partition), producer):
         stage.note(kind, key.replace(stage.prefix.encode(), b"~").hex())
         if kind != OFFSET:

@@ -7,7 +7,12 @@ from kwire.codecs.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kwire.codecs.messages.describe_transactions import DescribeTransactionsRequest
 from kwire.conformance.access.requests import GROUP, TRANSACTION
 from kwire.conformance.wire.case import Cases
-from kwire.conformance.wire.cases.txn import CaseProducer, begun, ended, initialized
+from kwire.conformance.wire.cases.txn import (
+    CaseProducer,
+    begin_transaction,
+    create_producer,
+    end_transaction,
+)
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.ADD_OFFSETS_TO_TXN)
@@ -25,7 +30,7 @@ def ask(producer: CaseProducer, group_id: str) -> AddOffsetsToTxnRequest:
 
 @case("groups")
 def groups(stage: Stage) -> None:
-    producer = initialized(stage)
+    producer = create_producer(stage)
     for group_id in ("g", "g", "another", "", "\u00e9 x"):
         stage.send(ask(producer, group_id))
     stage.send(DescribeTransactionsRequest([producer.transactional_id]))
@@ -33,16 +38,16 @@ def groups(stage: Stage) -> None:
 
 @case("in a transaction, and after it")
 def in_transaction(stage: Stage) -> None:
-    producer = begun(stage, "txn", stage.topic())
+    producer = begin_transaction(stage, "txn", stage.topic())
     stage.send(ask(producer, "g"))
-    ended(stage, producer, commit=False)
+    end_transaction(stage, producer, commit=False)
     stage.send(ask(producer, "g"))
     stage.send(DescribeTransactionsRequest([producer.transactional_id]))
 
 
 @case("other producers")
 def others(stage: Stage) -> None:
-    producer = initialized(stage)
+    producer = create_producer(stage)
     for other in (
         producer.other(epoch=1),
         producer.other(epoch=-1),

@@ -14,12 +14,12 @@ from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.txn import (
     CLIENTS,
     add,
-    begun,
-    completed,
+    begin_transaction,
+    broker_transaction,
+    create_producer,
     end,
-    ended,
-    initialized,
-    of_broker,
+    end_transaction,
+    wait_until_ended,
 )
 from kwire.conformance.wire.stage import Stage
 
@@ -40,7 +40,7 @@ BROKERS = CLIENTS + 1
 @case("partitions that are new and partitions that are there", until=CLIENTS)
 def new(stage: Stage) -> None:
     topic = stage.topic(partitions=3)
-    producer = initialized(stage)
+    producer = create_producer(stage)
     for partitions in ([0, 1], [0, 1], [1, 2], [2, 2]):
         stage.send(add(producer, {topic.name: partitions}))
     stage.send(DescribeTransactionsRequest([producer.transactional_id]))
@@ -49,7 +49,7 @@ def new(stage: Stage) -> None:
 @case("no partitions", until=CLIENTS)
 def none(stage: Stage) -> None:
     topic = stage.topic()
-    producer = initialized(stage)
+    producer = create_producer(stage)
     stage.send(add(producer, {topic.name: []}))
     stage.send(DescribeTransactionsRequest([producer.transactional_id]))
     stage.send(add(producer, {}))
@@ -59,7 +59,7 @@ def none(stage: Stage) -> None:
 @case("partitions that do not exist", until=CLIENTS)
 def unknown(stage: Stage) -> None:
     topic = stage.topic(partitions=2)
-    producer = initialized(stage)
+    producer = create_producer(stage)
     for partitions in (
         {topic.name: [0, 2]},
         {topic.name: [-1]},
@@ -74,7 +74,7 @@ def unknown(stage: Stage) -> None:
 @case("partitions of internal topics", until=CLIENTS)
 def internal(stage: Stage) -> None:
     topic = stage.topic()
-    producer = initialized(stage)
+    producer = create_producer(stage)
     for name in ("__consumer_offsets", "__transaction_state", "__share_group_state"):
         stage.send(add(producer, {name: [0], topic.name: [0]}))
     stage.send(add(producer, {"__consumer_offsets": [0], stage.name("no-such-topic"): [0]}))
@@ -83,8 +83,8 @@ def internal(stage: Stage) -> None:
 @case("other producers", until=CLIENTS)
 def others(stage: Stage) -> None:
     topic = stage.topic()
-    initialized(stage)
-    producer = initialized(stage)
+    create_producer(stage)
+    producer = create_producer(stage)
     for other in (
         producer.other(epoch=1),
         producer.other(epoch=-1),
@@ -101,9 +101,9 @@ def others(stage: Stage) -> None:
 @case("after each end", until=CLIENTS)
 def after_ends(stage: Stage) -> None:
     topic = stage.topic(partitions=2)
-    producer = begun(stage, "txn", topic)
+    producer = begin_transaction(stage, "txn", topic)
     for commit in (True, False):
-        ended(stage, producer, commit=commit)
+        end_transaction(stage, producer, commit=commit)
         stage.send(add(producer, {topic.name: [1]}))
         stage.send(DescribeTransactionsRequest([producer.transactional_id]))
 
@@ -111,14 +111,14 @@ def after_ends(stage: Stage) -> None:
 @case("several transactions", since=BROKERS)
 def several(stage: Stage) -> None:
     topic = stage.topic(partitions=3)
-    first, second, third = (begun(stage, name, topic) for name in "abc")
+    first, second, third = (begin_transaction(stage, name, topic) for name in "abc")
     stage.send(
         AddPartitionsToTxnRequest(
             [
-                of_broker(first, {topic.name: [0, 2]}),
-                of_broker(second, {topic.name: [1]}, verify_only=True),
-                of_broker(first.named(stage.name("nobody")), {topic.name: [0]}),
-                of_broker(third.other(epoch=1), {topic.name: [0]}),
+                broker_transaction(first, {topic.name: [0, 2]}),
+                broker_transaction(second, {topic.name: [1]}, verify_only=True),
+                broker_transaction(first.named(stage.name("nobody")), {topic.name: [0]}),
+                broker_transaction(third.other(epoch=1), {topic.name: [0]}),
             ]
         )
     )
@@ -129,42 +129,44 @@ def several(stage: Stage) -> None:
 @case("verification", since=BROKERS)
 def verification(stage: Stage) -> None:
     topic, other = stage.topic(partitions=2), stage.topic("other")
-    producer = begun(stage, "txn", topic)
+    producer = begin_transaction(stage, "txn", topic)
     for transaction in (
-        of_broker(producer, {topic.name: [0, 1], other.name: [0]}, verify_only=True),
-        of_broker(producer, {topic.name: [0, 9]}, verify_only=True),
-        of_broker(producer, {stage.name("no-such-topic"): [0]}, verify_only=True),
-        of_broker(producer, {topic.name: []}, verify_only=True),
-        of_broker(producer, {}, verify_only=True),
-        of_broker(producer.other(epoch=1), {topic.name: [0]}, verify_only=True),
-        of_broker(producer.other(epoch=-1), {topic.name: [0]}, verify_only=True),
-        of_broker(producer.other(producer_id=1000), {topic.name: [0]}, verify_only=True),
-        of_broker(producer.named(stage.name("nobody")), {topic.name: [0]}, verify_only=True),
-        of_broker(producer.named(""), {topic.name: [0]}, verify_only=True),
+        broker_transaction(producer, {topic.name: [0, 1], other.name: [0]}, verify_only=True),
+        broker_transaction(producer, {topic.name: [0, 9]}, verify_only=True),
+        broker_transaction(producer, {stage.name("no-such-topic"): [0]}, verify_only=True),
+        broker_transaction(producer, {topic.name: []}, verify_only=True),
+        broker_transaction(producer, {}, verify_only=True),
+        broker_transaction(producer.other(epoch=1), {topic.name: [0]}, verify_only=True),
+        broker_transaction(producer.other(epoch=-1), {topic.name: [0]}, verify_only=True),
+        broker_transaction(producer.other(producer_id=1000), {topic.name: [0]}, verify_only=True),
+        broker_transaction(
+            producer.named(stage.name("nobody")), {topic.name: [0]}, verify_only=True
+        ),
+        broker_transaction(producer.named(""), {topic.name: [0]}, verify_only=True),
     ):
         stage.send(AddPartitionsToTxnRequest([transaction]))
-    ended(stage, producer)
-    transaction = of_broker(producer, {topic.name: [0]}, verify_only=True)
+    end_transaction(stage, producer)
+    transaction = broker_transaction(producer, {topic.name: [0]}, verify_only=True)
     stage.send(AddPartitionsToTxnRequest([transaction]))
 
 
 @case("adding as a broker", since=BROKERS)
 def as_broker(stage: Stage) -> None:
     topic = stage.topic(partitions=2)
-    producer = initialized(stage)
+    producer = create_producer(stage)
     for transaction in (
-        of_broker(producer.named(""), {topic.name: [0]}),
-        of_broker(producer, {topic.name: [0, 7]}),
-        of_broker(producer, {}),
-        of_broker(producer, {topic.name: [], stage.name("no-such-topic"): []}),
-        of_broker(producer, {topic.name: [], stage.name("no-such-topic"): [0]}),
-        of_broker(producer, {topic.name: [0]}),
-        of_broker(producer, {topic.name: [0, 1]}),
+        broker_transaction(producer.named(""), {topic.name: [0]}),
+        broker_transaction(producer, {topic.name: [0, 7]}),
+        broker_transaction(producer, {}),
+        broker_transaction(producer, {topic.name: [], stage.name("no-such-topic"): []}),
+        broker_transaction(producer, {topic.name: [], stage.name("no-such-topic"): [0]}),
+        broker_transaction(producer, {topic.name: [0]}),
+        broker_transaction(producer, {topic.name: [0, 1]}),
     ):
         stage.send(AddPartitionsToTxnRequest([transaction]))
     stage.send(DescribeTransactionsRequest([producer.transactional_id]))
     stage.send(end(producer, commit=True), 5)
-    completed(stage, producer)
+    wait_until_ended(stage, producer)
     for epoch in (0, 1, 2):
-        transaction = of_broker(producer.other(epoch=epoch), {topic.name: [0]})
+        transaction = broker_transaction(producer.other(epoch=epoch), {topic.name: [0]})
         stage.send(AddPartitionsToTxnRequest([transaction]))

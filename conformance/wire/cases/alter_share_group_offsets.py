@@ -11,9 +11,14 @@ from kwire.codecs.messages.alter_share_group_offsets import (
 from kwire.codecs.messages.share_group_describe import ShareGroupDescribeRequest
 from kwire.conformance.access.requests import GROUP, INDEX, MISSING
 from kwire.conformance.wire.case import Cases
-from kwire.conformance.wire.cases.build import stable
-from kwire.conformance.wire.cases.share_group import assigned, fetch, group_of
-from kwire.conformance.wire.cases.share_offsets import alter, describe, read_once, reading
+from kwire.conformance.wire.cases.build import create_stable_group
+from kwire.conformance.wire.cases.share_group import fetch, join_until_assigned, new_group
+from kwire.conformance.wire.cases.share_offsets import (
+    alter,
+    create_empty_reader,
+    create_reader,
+    describe,
+)
 from kwire.conformance.wire.cases.share_state import summary
 from kwire.conformance.wire.stage import Stage
 
@@ -33,7 +38,7 @@ def access_request(version: int, topic_id: bytes) -> AlterShareGroupOffsetsReque
 
 @case("a group without members")
 def empty(stage: Stage) -> None:
-    group, topic = read_once(stage)
+    group, topic = create_empty_reader(stage)
     stage.send(ShareGroupDescribeRequest([group]))
     for offset in (3, 0, 500, -1, -5):
         stage.send(alter(group, (topic.name, [(0, offset)])))
@@ -41,13 +46,13 @@ def empty(stage: Stage) -> None:
     stage.send(ShareGroupDescribeRequest([group]))
     stage.send(alter(group, (topic.name, [(0, 2)])))
     stage.send(summary(group, topic.id))
-    assigned(stage, group, "later", topic)
+    join_until_assigned(stage, group, "later", topic)
     stage.send(fetch(group, "later", 0, topic))
 
 
 @case("topics that it has not read, and partitions that are not there")
 def unread(stage: Stage) -> None:
-    group, topic = read_once(stage)
+    group, topic = create_empty_reader(stage)
     other = stage.topic("other", partitions=2)
     stage.await_cluster_changes()
     stage.send(alter(group, (other.name, [(1, 7), (2, 7)])))
@@ -60,7 +65,7 @@ def unread(stage: Stage) -> None:
 
 @case("a group with members")
 def members(stage: Stage) -> None:
-    group, topic = reading(stage)
+    group, topic = create_reader(stage)
     stage.send(alter(group, (topic.name, [(0, 1)])))
     stage.send(alter(group, (stage.name("none"), [(0, 1)]), (topic.name, [(0, 1)])))
 
@@ -69,8 +74,8 @@ def members(stage: Stage) -> None:
 def others(stage: Stage) -> None:
     topic = stage.topic()
     stage.await_cluster_changes()
-    stable(stage, stage.name("c"))
-    for group in (stage.name("none"), stage.name("c"), "", group_of(stage)):
+    create_stable_group(stage, stage.name("c"))
+    for group in (stage.name("none"), stage.name("c"), "", new_group(stage)):
         stage.send(alter(group))
         stage.send(ShareGroupDescribeRequest([group]))
         stage.send(alter(group, (topic.name, [(0, 1)])))
@@ -81,14 +86,14 @@ def others(stage: Stage) -> None:
 
 @case("a partition below 0")
 def negative(stage: Stage) -> None:
-    group, topic = read_once(stage)
+    group, topic = create_empty_reader(stage)
     stage.send(alter(group, (topic.name, [(0, 1), (-1, 1)])))
     stage.send(describe(group))
 
 
 @case("a topic and a partition twice")
 def twice(stage: Stage) -> None:
-    group, topic = read_once(stage)
+    group, topic = create_empty_reader(stage)
     stage.send(alter(group, (topic.name, [(0, 1), (0, 2)])))
     stage.send(describe(group))
     stage.send(alter(group, (topic.name, [(0, 3)]), (topic.name, [(0, 4), (1, 5)])))

@@ -171,7 +171,7 @@ def sync(
     )
 
 
-def joined(stage: Stage, group_id: str, **options: Any) -> JoinGroupResponse:  # noqa: ANN401 - join's
+def join_first_member(stage: Stage, group_id: str, **options: Any) -> JoinGroupResponse:  # noqa: ANN401 - join's
     """Set-up: the group's only member has joined; the group waits for its SyncGroup."""
     version = 4  # the last version without instance ids; it requires a member id
     if options.get("instance"):
@@ -185,21 +185,21 @@ def joined(stage: Stage, group_id: str, **options: Any) -> JoinGroupResponse:  #
     raise NotReady(f"join {group_id}: {ErrorCode(reply.error_code).name}")
 
 
-def stable(stage: Stage, group_id: str, **options: Any) -> JoinGroupResponse:  # noqa: ANN401 - join's
+def create_stable_group(stage: Stage, group_id: str, **options: Any) -> JoinGroupResponse:  # noqa: ANN401 - join's
     """Set-up: a stable group with one member."""
-    member = joined(stage, group_id, **options)
+    member = join_first_member(stage, group_id, **options)
     reply = stage.ask(sync(group_id, member.member_id, member.generation_id), 3)
     if reply.error_code:
         raise NotReady(f"sync {group_id}: {ErrorCode(reply.error_code).name}")
     return member
 
 
-def rebalancing(stage: Stage, group_id: str, on: str) -> JoinGroupResponse:
+def start_rebalance(stage: Stage, group_id: str, on: str) -> JoinGroupResponse:
     """Set-up: a stable group whose member must rejoin, because a second one is joining.
 
     The second member's join is pending on connection `on`.  Returns the first member.
     """
-    member = stable(stage, group_id)
+    member = create_stable_group(stage, group_id)
     second: JoinGroupResponse = stage.ask(join(group_id), 4)
     stage.begin(join(group_id, second.member_id), 4, on=on)
     while stage.ask(DescribeGroupsRequest([group_id])).groups[0].group_state == "Stable":
@@ -207,9 +207,9 @@ def rebalancing(stage: Stage, group_id: str, on: str) -> JoinGroupResponse:
     return member
 
 
-def emptied(stage: Stage, group_id: str) -> JoinGroupResponse:
+def create_empty_group(stage: Stage, group_id: str) -> JoinGroupResponse:
     """Set-up: a group whose only member has left."""
-    member = stable(stage, group_id)
+    member = create_stable_group(stage, group_id)
     leaving = [MemberIdentity(member.member_id)]
     stage.ask(LeaveGroupRequest(group_id=group_id, members=leaving))
     return member

@@ -22,7 +22,7 @@ GROUP_RESOURCE = 32
 PATTERN_TIMEOUT_S = 120
 
 
-def group_of(stage: Stage, suffix: str = "g") -> str:
+def new_group(stage: Stage, suffix: str = "g") -> str:
     """Return a group that computes its target assignment without a minimum interval."""
     return _configured(stage, [suffix])[suffix]
 
@@ -68,30 +68,30 @@ def owning(topic: CaseTopic, *partitions: int) -> TopicPartitions:
     return TopicPartitions(topic.id, list(partitions))
 
 
-def handing_over(stage: Stage, group: str, topic: CaseTopic) -> None:
+def start_handover(stage: Stage, group: str, topic: CaseTopic) -> None:
     """The first member has all three partitions and must revoke one for the second."""
     stage.ask(join(group, "first", topic))
     stage.ask(join(group, "second", topic))
     stage.ask(heartbeat(group, "first", 2, owning(topic, 0, 1, 2)))
 
 
-def handed_over(stage: Stage, group: str, topic: CaseTopic) -> None:
+def finish_handover(stage: Stage, group: str, topic: CaseTopic) -> None:
     """Of three partitions the first member has two since epoch 2, the second one since epoch 3."""
-    handing_over(stage, group, topic)
+    start_handover(stage, group, topic)
     stage.ask(heartbeat(group, "first", 2, owning(topic, 0, 1)))
     stage.ask(heartbeat(group, "second", 3))
 
 
-def left(stage: Stage, group: str, topic: CaseTopic) -> None:
+def create_abandoned_group(stage: Stage, group: str, topic: CaseTopic) -> None:
     """The only member has left."""
     stage.ask(join(group, "first", topic))
     stage.ask(heartbeat(group, "first", -1))
 
 
-_STATES = {"handing": handing_over, "handed": handed_over, "left": left}
+_STATES = {"handing": start_handover, "handed": finish_handover, "left": create_abandoned_group}
 
 
-def in_each_state(stage: Stage, topic: CaseTopic) -> dict[str, str]:
+def groups_in_each_state(stage: Stage, topic: CaseTopic) -> dict[str, str]:
     """Return groups by state: `handing` is reconciling, `handed` is stable, `left` is empty."""
     groups = _configured(stage, _STATES)
     for suffix, make in _STATES.items():

@@ -8,13 +8,13 @@ from kwire.codecs.messages.describe_groups import DescribeGroupsRequest
 from kwire.codecs.messages.list_groups import ListGroupsRequest
 from kwire.conformance.access.requests import GROUP
 from kwire.conformance.wire.case import Cases
-from kwire.conformance.wire.cases.build import stable
+from kwire.conformance.wire.cases.build import create_stable_group
 from kwire.conformance.wire.cases.consumer_group import (
-    group_of,
-    handing_over,
     heartbeat,
     join,
+    new_group,
     owning,
+    start_handover,
 )
 from kwire.conformance.wire.stage import Stage
 
@@ -27,11 +27,11 @@ def access_request(version: int, topic_id: bytes) -> ConsumerGroupDescribeReques
 
 @case("each state")
 def states(stage: Stage) -> None:
-    topic, group = stage.topic(partitions=3), group_of(stage)
+    topic, group = stage.topic(partitions=3), new_group(stage)
     request = ConsumerGroupDescribeRequest([group])
     stage.ask(join(group, "first", topic, rack_id="r", server_assignor="range"))
     stage.send(request)
-    handing_over(stage, group, topic)
+    start_handover(stage, group, topic)
     stage.send(request)
     stage.ask(heartbeat(group, "first", 2, owning(topic, 0)))
     stage.send(request)
@@ -47,7 +47,7 @@ def states(stage: Stage) -> None:
 
 @case("a static member that is away")
 def away(stage: Stage) -> None:
-    topic, group = stage.topic(partitions=2), group_of(stage)
+    topic, group = stage.topic(partitions=2), new_group(stage)
     stage.ask(join(group, "m", topic, instance_id="i"))
     stage.ask(heartbeat(group, "m", -2, instance_id="i"))
     stage.send(ConsumerGroupDescribeRequest([group]))
@@ -55,14 +55,14 @@ def away(stage: Stage) -> None:
 
 @case("operations")
 def operations(stage: Stage) -> None:
-    group = group_of(stage)
+    group = new_group(stage)
     stage.ask(join(group, "m", "nowhere"))
     stage.send(ConsumerGroupDescribeRequest([group, stage.name("none")], True))
 
 
 @case("a classic group")
 def classic(stage: Stage) -> None:
-    stable(stage, stage.name("g"))
+    create_stable_group(stage, stage.name("g"))
     stage.send(ConsumerGroupDescribeRequest([stage.name("g")]))
 
 

@@ -8,13 +8,13 @@ from kwire.codecs.messages.consumer_group_heartbeat import ConsumerGroupHeartbea
 from kwire.conformance.access.requests import GROUP, TOPIC
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases import migration
-from kwire.conformance.wire.cases.build import commit, emptied, filled_topic
+from kwire.conformance.wire.cases.build import commit, create_empty_group, filled_topic
 from kwire.conformance.wire.cases.consumer_group import (
-    group_of,
-    handing_over,
     heartbeat,
     join,
+    new_group,
     owning,
+    start_handover,
     until_assigned,
 )
 from kwire.conformance.wire.stage import Stage
@@ -31,7 +31,7 @@ case.include(migration.case)
 
 @case("one member")
 def alone(stage: Stage) -> None:
-    topic, group = stage.topic(partitions=3), group_of(stage)
+    topic, group = stage.topic(partitions=3), new_group(stage)
     stage.send(join(group, "m", topic))
     stage.send(heartbeat(group, "m", 2, owning(topic, 0, 1, 2)))
     stage.send(heartbeat(group, "m", 2, topic_partitions=None))
@@ -45,7 +45,7 @@ def alone(stage: Stage) -> None:
 
 @case("epochs that are not the member's")
 def epochs(stage: Stage) -> None:
-    topic, group = stage.topic(partitions=2), group_of(stage)
+    topic, group = stage.topic(partitions=2), new_group(stage)
     stage.ask(join(group, "m", topic))
     for epoch in (3, 5):
         stage.send(heartbeat(group, "m", epoch, owning(topic, 0, 1)))
@@ -59,7 +59,7 @@ def epochs(stage: Stage) -> None:
 
 @case("partitions that go from one member to another")
 def reconciling(stage: Stage) -> None:
-    topic, group = stage.topic(partitions=3), group_of(stage)
+    topic, group = stage.topic(partitions=3), new_group(stage)
     stage.send(join(group, "first", topic))
     stage.send(join(group, "second", topic))
     stage.send(heartbeat(group, "second", 3))
@@ -75,15 +75,15 @@ def reconciling(stage: Stage) -> None:
 
 @case("a member that leaves while it is to give up")
 def leaving_in_between(stage: Stage) -> None:
-    topic, group = stage.topic(partitions=3), group_of(stage)
-    handing_over(stage, group, topic)
+    topic, group = stage.topic(partitions=3), new_group(stage)
+    start_handover(stage, group, topic)
     stage.send(heartbeat(group, "first", -1))
     stage.send(heartbeat(group, "second", 3))
 
 
 @case("other topics than before")
 def subscriptions(stage: Stage) -> None:
-    topic, group = stage.topic(partitions=2), group_of(stage)
+    topic, group = stage.topic(partitions=2), new_group(stage)
     other = stage.topic("other", 1)
     stage.send(join(group, "m", topic, "gone"))
     names = [topic.name, other.name]
@@ -97,7 +97,7 @@ def subscriptions(stage: Stage) -> None:
 
 @case("members with different topics and an assignor of their own")
 def different(stage: Stage) -> None:
-    one, two, group = stage.topic("one", 4), stage.topic("two", 2), group_of(stage)
+    one, two, group = stage.topic("one", 4), stage.topic("two", 2), new_group(stage)
     stage.send(join(group, "a", one, two, server_assignor="range"))
     stage.send(join(group, "b", two, server_assignor="range"))
     stage.send(join(group, "c", one, server_assignor="uniform"))
@@ -108,7 +108,7 @@ def different(stage: Stage) -> None:
 
 @case("static members")
 def static(stage: Stage) -> None:
-    topic, group = stage.topic(partitions=2), group_of(stage)
+    topic, group = stage.topic(partitions=2), new_group(stage)
     stage.send(join(group, "a", topic, instance_id="i"))
     stage.send(join(group, "b", topic, instance_id="i"))
     stage.send(heartbeat(group, "b", 2, instance_id="i"))
@@ -124,7 +124,7 @@ def static(stage: Stage) -> None:
 
 @case("a pattern", since=1)
 def pattern(stage: Stage) -> None:
-    topic, group = stage.topic("match", 2), group_of(stage)
+    topic, group = stage.topic("match", 2), new_group(stage)
     regex = f"{topic.name[:-5]}ma.*"
     fields = {"subscribed_topic_names": None, "subscribed_topic_regex": regex}
     stage.send(join(group, "m", **fields))
@@ -135,7 +135,7 @@ def pattern(stage: Stage) -> None:
 
 @case("patterns that are none", since=1)
 def bad_patterns(stage: Stage) -> None:
-    group = group_of(stage)
+    group = new_group(stage)
     for regex in ("(a", "[", "a**", ""):
         fields = {"subscribed_topic_names": None, "subscribed_topic_regex": regex}
         stage.send(join(group, "m", **fields))
@@ -143,12 +143,12 @@ def bad_patterns(stage: Stage) -> None:
 
 @case("in the place of a classic group")
 def classic(stage: Stage) -> None:
-    topic, other, group = stage.topic(), stage.topic("u"), group_of(stage)
-    emptied(stage, group)
+    topic, other, group = stage.topic(), stage.topic("u"), new_group(stage)
+    create_empty_group(stage, group)
     stage.send(heartbeat(group, "m", 2))
     stage.send(heartbeat(group, "m", -1))
     stage.send(join(group, "m", topic))
-    simple = group_of(stage, "simple")
+    simple = new_group(stage, "simple")
     stage.ask(commit(simple, filled_topic(stage)))
     stage.send(join(simple, "m", other))
 

@@ -9,13 +9,13 @@ from kwire.conformance.access.requests import GROUP
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.build import (
     commit,
-    emptied,
+    create_empty_group,
+    create_stable_group,
     filled_topic,
     join,
-    joined,
-    stable,
+    join_first_member,
 )
-from kwire.conformance.wire.cases.consumer_group import in_each_state
+from kwire.conformance.wire.cases.consumer_group import groups_in_each_state
 from kwire.conformance.wire.cases.consumer_group import join as join_consumer
 from kwire.conformance.wire.cases.offset_fetch import ask as ask_offsets
 from kwire.conformance.wire.stage import Stage
@@ -30,9 +30,9 @@ def access_request(version: int, topic_id: bytes) -> DeleteGroupsRequest:
 @case("each state, twice")
 def states(stage: Stage) -> None:
     names = [stage.name(f"g{number}") for number in range(5)]
-    stable(stage, names[0])
-    joined(stage, names[1])
-    emptied(stage, names[2])
+    create_stable_group(stage, names[0])
+    join_first_member(stage, names[1])
+    create_empty_group(stage, names[2])
     stage.ask(commit(names[3], filled_topic(stage)))
     stage.ask(join(names[4]), 4)
     for _ in range(2):
@@ -45,14 +45,14 @@ def states(stage: Stage) -> None:
 def several(stage: Stage) -> None:
     names = [stage.name(f"g{number}") for number in range(3)]
     stage.ask(commit(names[0], filled_topic(stage)))
-    stable(stage, names[1])
+    create_stable_group(stage, names[1])
     stage.send(DeleteGroupsRequest(names))
 
 
 @case("consumer groups in each state")
 def consumer(stage: Stage) -> None:
     topic = stage.topic(partitions=3)
-    names = list(in_each_state(stage, topic).values())
+    names = list(groups_in_each_state(stage, topic).values())
     stage.ask(commit(names[-1], topic))
     stage.send(DeleteGroupsRequest(names))
     stage.send(ask_offsets(names[-1], None), 8)

@@ -10,9 +10,20 @@ from kwire.codecs.messages.delete_share_group_offsets import (
 from kwire.codecs.messages.share_group_describe import ShareGroupDescribeRequest
 from kwire.conformance.access.requests import GROUP, MISSING
 from kwire.conformance.wire.case import Cases
-from kwire.conformance.wire.cases.build import stable
-from kwire.conformance.wire.cases.share_group import assigned, fetch, group_of, heartbeat
-from kwire.conformance.wire.cases.share_offsets import alter, delete, describe, read_once, reading
+from kwire.conformance.wire.cases.build import create_stable_group
+from kwire.conformance.wire.cases.share_group import (
+    fetch,
+    heartbeat,
+    join_until_assigned,
+    new_group,
+)
+from kwire.conformance.wire.cases.share_offsets import (
+    alter,
+    create_empty_reader,
+    create_reader,
+    delete,
+    describe,
+)
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.DELETE_SHARE_GROUP_OFFSETS)
@@ -24,20 +35,20 @@ def access_request(version: int, topic_id: bytes) -> DeleteShareGroupOffsetsRequ
 
 @case("a group without members")
 def empty(stage: Stage) -> None:
-    group, topic = read_once(stage)
+    group, topic = create_empty_reader(stage)
     stage.ask(alter(group, (topic.name, [(0, 3)])))
     stage.send(delete(group, topic.name))
     stage.send(describe(group))
     stage.send(describe(group, (topic.name, [0])))
     stage.send(delete(group, topic.name))
     stage.send(ShareGroupDescribeRequest([group]))
-    assigned(stage, group, "later", topic)
+    join_until_assigned(stage, group, "later", topic)
     stage.send(fetch(group, "later", 0, topic))
 
 
 @case("topics that it has not read, or that are not there")
 def unread(stage: Stage) -> None:
-    group, topic = read_once(stage)
+    group, topic = create_empty_reader(stage)
     other = stage.topic("other")
     stage.await_cluster_changes()
     stage.send(delete(group, stage.name("none"), topic.name, other.name))
@@ -47,14 +58,14 @@ def unread(stage: Stage) -> None:
 
 @case("a topic twice")
 def twice(stage: Stage) -> None:
-    group, topic = read_once(stage)
+    group, topic = create_empty_reader(stage)
     stage.send(delete(group, topic.name, topic.name))
 
 
 @case("a topic that is gone")
 def delete_and_wait(stage: Stage) -> None:
-    group, topic = group_of(stage), stage.topic()
-    assigned(stage, group, "m", topic)
+    group, topic = new_group(stage), stage.topic()
+    join_until_assigned(stage, group, "m", topic)
     stage.ask(heartbeat(group, "m", -1))
     stage.delete_and_wait(topic)
     stage.await_cluster_changes()
@@ -64,7 +75,7 @@ def delete_and_wait(stage: Stage) -> None:
 
 @case("a group with members")
 def members(stage: Stage) -> None:
-    group, topic = reading(stage)
+    group, topic = create_reader(stage)
     stage.send(delete(group, topic.name))
     stage.send(delete(group, stage.name("none")))
     stage.ask(heartbeat(group, "m", -1))
@@ -75,7 +86,7 @@ def members(stage: Stage) -> None:
 def others(stage: Stage) -> None:
     topic = stage.topic()
     stage.await_cluster_changes()
-    stable(stage, stage.name("c"))
-    for group in (stage.name("none"), stage.name("c"), "", group_of(stage)):
+    create_stable_group(stage, stage.name("c"))
+    for group in (stage.name("none"), stage.name("c"), "", new_group(stage)):
         stage.send(delete(group, topic.name))
         stage.send(delete(group))

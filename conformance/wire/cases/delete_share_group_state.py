@@ -11,11 +11,11 @@ from kwire.codecs.messages.delete_share_group_state import (
 from kwire.conformance.access.requests import GROUP, INDEX
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.share_state import (
-    begun,
     delete,
     initialize,
     read,
     send_invalid_partitions,
+    start_reading,
     summary,
     write,
 )
@@ -33,7 +33,7 @@ case("what cannot be")(send_invalid_partitions)
 
 @case("and it begins anew, with earlier epochs")
 def begins_anew(stage: Stage) -> None:
-    group, topic = begun(stage, 5)
+    group, topic = start_reading(stage, 5)
     stage.send(write(group, topic.id, epoch=5, leader_epoch=3))
     stage.send(delete(group, topic.id, 1, 0, 0))
     stage.send(delete(group, topic.id))

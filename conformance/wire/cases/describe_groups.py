@@ -8,14 +8,14 @@ from kwire.conformance.access.requests import GROUP
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.build import (
     commit,
-    emptied,
+    create_empty_group,
+    create_stable_group,
     filled_topic,
     join,
-    joined,
-    rebalancing,
-    stable,
+    join_first_member,
+    start_rebalance,
 )
-from kwire.conformance.wire.cases.consumer_group import in_each_state
+from kwire.conformance.wire.cases.consumer_group import groups_in_each_state
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.DESCRIBE_GROUPS)
@@ -28,9 +28,9 @@ def access_request(version: int, topic_id: bytes) -> DescribeGroupsRequest:
 @case("each state")
 def states(stage: Stage) -> None:
     names = [stage.name(f"g{number}") for number in range(5)]
-    stable(stage, names[0])
-    joined(stage, names[1])
-    emptied(stage, names[2])
+    create_stable_group(stage, names[0])
+    join_first_member(stage, names[1])
+    create_empty_group(stage, names[2])
     stage.ask(commit(names[3], filled_topic(stage)))
     stage.ask(join(names[4]), 4)  # has received its member id, but has not joined yet
     for name in names:
@@ -41,7 +41,7 @@ def states(stage: Stage) -> None:
 @case("while members join")
 def while_joining(stage: Stage) -> None:
     group = stage.name("g")
-    member = rebalancing(stage, group, "second")
+    member = start_rebalance(stage, group, "second")
     stage.send(DescribeGroupsRequest([group]))
     stage.ask(join(group, member.member_id), 4)
     stage.end("second")
@@ -49,20 +49,20 @@ def while_joining(stage: Stage) -> None:
 
 @case("a static member", since=4)
 def static(stage: Stage) -> None:
-    stable(stage, stage.name("g"), instance=stage.name("i"))
+    create_stable_group(stage, stage.name("g"), instance=stage.name("i"))
     stage.send(DescribeGroupsRequest([stage.name("g")]))
 
 
 @case("authorized operations", since=3)
 def operations(stage: Stage) -> None:
-    stable(stage, stage.name("g"))
+    create_stable_group(stage, stage.name("g"))
     stage.send(DescribeGroupsRequest([stage.name("g"), stage.name("none")], True))
 
 
 @case("consumer groups in each state")
 def consumer(stage: Stage) -> None:
     topic = stage.topic(partitions=3)
-    for group in in_each_state(stage, topic).values():
+    for group in groups_in_each_state(stage, topic).values():
         stage.send(DescribeGroupsRequest([group], True))
 
 

@@ -10,9 +10,9 @@ from kwire.codecs.messages.describe_share_group_offsets import (
 )
 from kwire.conformance.access.requests import GROUP, INDEX, MISSING
 from kwire.conformance.wire.case import Cases
-from kwire.conformance.wire.cases.build import stable
-from kwire.conformance.wire.cases.share_group import acknowledge, group_of
-from kwire.conformance.wire.cases.share_offsets import describe, read_once, reading
+from kwire.conformance.wire.cases.build import create_stable_group
+from kwire.conformance.wire.cases.share_group import acknowledge, new_group
+from kwire.conformance.wire.cases.share_offsets import create_empty_reader, create_reader, describe
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS)
@@ -33,7 +33,7 @@ ACCEPT, RELEASE = 1, 2
 
 @case("before anything is read")
 def unread(stage: Stage) -> None:
-    group, topic = read_once(stage)
+    group, topic = create_empty_reader(stage)
     stage.send(describe(group))
     stage.send(describe(group, (topic.name, [0, 1])))
     stage.send(describe(group, (stage.name("none"), [0]), (topic.name, [0, 9, -1])))
@@ -45,7 +45,7 @@ def unread(stage: Stage) -> None:
 
 @case("records in hands, done with, and given back")
 def read(stage: Stage) -> None:
-    group, topic = reading(stage)
+    group, topic = create_reader(stage)
     stage.send(describe(group, (topic.name, [0])))
     for epoch, acknowledgement in enumerate(
         ((0, 1, [ACCEPT]), (4, 5, [ACCEPT]), (2, 2, [RELEASE]), (2, 3, [ACCEPT])), 1
@@ -58,15 +58,15 @@ def read(stage: Stage) -> None:
 def others(stage: Stage) -> None:
     topic = stage.topic()
     stage.await_cluster_changes()
-    stable(stage, stage.name("c"))
-    for group in (stage.name("none"), stage.name("c"), "", group_of(stage)):
+    create_stable_group(stage, stage.name("c"))
+    for group in (stage.name("none"), stage.name("c"), "", new_group(stage)):
         stage.send(describe(group))
         stage.send(describe(group, (topic.name, [0])))
 
 
 @case("several groups, and one without topics")
 def several(stage: Stage) -> None:
-    group, topic = read_once(stage)
+    group, topic = create_empty_reader(stage)
     request = describe(group, (topic.name, [0]))
     request.groups.append(DescribeShareGroupOffsetsRequestGroup(group, []))
     request.groups += describe(stage.name("none")).groups

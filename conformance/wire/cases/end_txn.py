@@ -7,7 +7,13 @@ from kwire.codecs.messages.describe_transactions import DescribeTransactionsRequ
 from kwire.codecs.messages.end_txn import EndTxnRequest
 from kwire.conformance.access.requests import TRANSACTION
 from kwire.conformance.wire.case import Cases
-from kwire.conformance.wire.cases.txn import add, begun, completed, end, initialized
+from kwire.conformance.wire.cases.txn import (
+    add,
+    begin_transaction,
+    create_producer,
+    end,
+    wait_until_ended,
+)
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.END_TXN)
@@ -22,13 +28,13 @@ BUMP_SINCE = 5
 
 def _end_and_ask_again(stage: Stage, *, commit: bool) -> None:
     topic = stage.topic(partitions=2)
-    producer = begun(stage, "txn", topic)
+    producer = begin_transaction(stage, "txn", topic)
     stage.send(end(producer, commit=commit))
-    completed(stage, producer)
+    wait_until_ended(stage, producer)
     stage.send(DescribeTransactionsRequest([producer.transactional_id]))
     for again in (commit, not commit):
         stage.send(end(producer, commit=again))
-        completed(stage, producer)
+        wait_until_ended(stage, producer)
     stage.send(DescribeTransactionsRequest([producer.transactional_id]))
 
 
@@ -44,30 +50,30 @@ def abort_again(stage: Stage) -> None:
 
 @case("nothing was added")
 def nothing(stage: Stage) -> None:
-    producer = initialized(stage)
+    producer = create_producer(stage)
     for commit in (True, False):
         stage.send(end(producer, commit=commit))
-        completed(stage, producer)
+        wait_until_ended(stage, producer)
     stage.send(DescribeTransactionsRequest([producer.transactional_id]))
 
 
 @case("one transaction after the other", until=BUMP_SINCE - 1)
 def in_turn(stage: Stage) -> None:
     topic = stage.topic(partitions=2)
-    producer = begun(stage, "txn", topic)
+    producer = begin_transaction(stage, "txn", topic)
     for commit in (True, False, False, True):
         stage.send(end(producer, commit=commit))
-        completed(stage, producer)
+        wait_until_ended(stage, producer)
         stage.send(add(producer, {topic.name: [0]}), 3)
 
 
 @case("one transaction after the other, each in its epoch", since=BUMP_SINCE)
 def in_turn_with_bump(stage: Stage) -> None:
     topic = stage.topic(partitions=2)
-    producer = begun(stage, "txn", topic)
+    producer = begin_transaction(stage, "txn", topic)
     for commit in (True, False, False, True):
         stage.send(end(producer, commit=commit))
-        completed(stage, producer)
+        wait_until_ended(stage, producer)
         producer = producer.other(epoch=1)
         stage.send(add(producer, {topic.name: [0]}), 3)
         stage.send(end(producer.other(epoch=-1), commit=commit))
@@ -75,18 +81,18 @@ def in_turn_with_bump(stage: Stage) -> None:
 
 @case("an abort that cannot know whether anything was added", since=BUMP_SINCE)
 def abort_after_end(stage: Stage) -> None:
-    producer = begun(stage, "txn", stage.topic())
+    producer = begin_transaction(stage, "txn", stage.topic())
     stage.send(end(producer, commit=True))
-    completed(stage, producer)
+    wait_until_ended(stage, producer)
     for commit in (True, False):
         stage.send(end(producer.other(epoch=1), commit=commit))
-        completed(stage, producer)
+        wait_until_ended(stage, producer)
     stage.send(DescribeTransactionsRequest([producer.transactional_id]))
 
 
 @case("other producers")
 def others(stage: Stage) -> None:
-    producer = begun(stage, "txn", stage.topic())
+    producer = begin_transaction(stage, "txn", stage.topic())
     for commit in (True, False):
         for other in (
             producer.other(epoch=1),

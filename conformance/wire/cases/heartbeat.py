@@ -9,18 +9,18 @@ from kwire.conformance.access.requests import GROUP
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.build import (
     commit,
-    emptied,
+    create_empty_group,
+    create_stable_group,
     filled_topic,
     join,
-    joined,
-    rebalancing,
-    stable,
+    join_first_member,
+    start_rebalance,
     sync,
 )
-from kwire.conformance.wire.cases.consumer_group import group_of, owning
 from kwire.conformance.wire.cases.consumer_group import heartbeat as consumer_heartbeat
 from kwire.conformance.wire.cases.consumer_group import join as join_consumer
-from kwire.conformance.wire.cases.migration import classic_join, mixed
+from kwire.conformance.wire.cases.consumer_group import new_group, owning
+from kwire.conformance.wire.cases.migration import classic_join, create_mixed_group
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.HEARTBEAT)
@@ -33,7 +33,7 @@ def access_request(version: int, topic_id: bytes) -> HeartbeatRequest:
 @case("a stable group")
 def member_of_stable(stage: Stage) -> None:
     group = stage.name("g")
-    member = stable(stage, group)
+    member = create_stable_group(stage, group)
     for generation in (1, 0, 2, -1):
         stage.send(HeartbeatRequest(group, generation, member.member_id))
     stage.send(HeartbeatRequest(group, 1, "nobody"))
@@ -43,7 +43,7 @@ def member_of_stable(stage: Stage) -> None:
 @case("a group that awaits its assignment")
 def awaiting(stage: Stage) -> None:
     group = stage.name("g")
-    member = joined(stage, group)
+    member = join_first_member(stage, group)
     for generation in (1, 2):
         stage.send(HeartbeatRequest(group, generation, member.member_id))
 
@@ -51,7 +51,7 @@ def awaiting(stage: Stage) -> None:
 @case("while others join")
 def while_joining(stage: Stage) -> None:
     group = stage.name("g")
-    member = rebalancing(stage, group, "second")
+    member = start_rebalance(stage, group, "second")
     stage.send(HeartbeatRequest(group, 1, member.member_id))
     stage.ask(join(group, member.member_id), 4)
     stage.end("second")
@@ -60,7 +60,7 @@ def while_joining(stage: Stage) -> None:
 @case("after another member has left")
 def left(stage: Stage) -> None:
     group = stage.name("g")
-    member = rebalancing(stage, group, "second")
+    member = start_rebalance(stage, group, "second")
     stage.begin(join(group, member.member_id), 4, on="first")
     second = stage.end("second")
     stage.end("first")
@@ -73,7 +73,7 @@ def left(stage: Stage) -> None:
 @case("an empty group")
 def empty(stage: Stage) -> None:
     group = stage.name("g")
-    member = emptied(stage, group)
+    member = create_empty_group(stage, group)
     stage.send(HeartbeatRequest(group, 1, member.member_id))
 
 
@@ -87,7 +87,7 @@ def offsets_only(stage: Stage) -> None:
 @case("a member that has not joined yet")
 def pending(stage: Stage) -> None:
     group = stage.name("g")
-    stable(stage, group)
+    create_stable_group(stage, group)
     second = stage.ask(join(group), 4)
     stage.send(HeartbeatRequest(group, 1, second.member_id))
 
@@ -95,9 +95,9 @@ def pending(stage: Stage) -> None:
 @case("static: the instance and another's", since=3)
 def static(stage: Stage) -> None:
     group, instance = stage.name("g"), stage.name("i")
-    member = stable(stage, group)
+    member = create_stable_group(stage, group)
     other = stage.name("h")
-    fixed = joined(stage, other, instance=instance)
+    fixed = join_first_member(stage, other, instance=instance)
     stage.send(HeartbeatRequest(group, 1, member.member_id, instance))
     for name in (instance, "other", None):
         stage.send(HeartbeatRequest(other, 1, fixed.member_id, name))
@@ -106,8 +106,8 @@ def static(stage: Stage) -> None:
 
 @case("a consumer group with members of both kinds")
 def consumer_group(stage: Stage) -> None:
-    topic, group = stage.topic(partitions=3), group_of(stage)
-    mixed(stage, group, topic)
+    topic, group = stage.topic(partitions=3), new_group(stage)
+    create_mixed_group(stage, group, topic)
     for member_id, generation in (("c", 3), ("c", 2), ("c", 4), ("m", 3), ("nobody", 3), ("", 3)):
         stage.send(HeartbeatRequest(group, generation, member_id))
     stage.ask(join_consumer(group, "n", topic))
@@ -119,7 +119,7 @@ def consumer_group(stage: Stage) -> None:
 
 @case("a classic member that waits for what others have")
 def unreleased(stage: Stage) -> None:
-    topic, group = stage.topic(partitions=3), group_of(stage)
+    topic, group = stage.topic(partitions=3), new_group(stage)
     stage.ask(join_consumer(group, "m", topic))
     stage.ask(classic_join(group, "c", topic), 3)
     stage.send(HeartbeatRequest(group, 3, "c"))
@@ -131,7 +131,7 @@ def unreleased(stage: Stage) -> None:
 
 @case("a static member of a consumer group", since=3)
 def static_in_consumer_group(stage: Stage) -> None:
-    topic, group = stage.topic(partitions=3), group_of(stage)
+    topic, group = stage.topic(partitions=3), new_group(stage)
     stage.ask(join_consumer(group, "m", topic))
     member_id = stage.ask(classic_join(group, "", topic, instance="i"), 5).member_id
     for name, instance in ((member_id, "i"), ("nobody", "i"), (member_id, "j"), (member_id, None)):

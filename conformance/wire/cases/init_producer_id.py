@@ -6,7 +6,13 @@ from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.messages.init_producer_id import InitProducerIdRequest
 from kwire.conformance.access.requests import TRANSACTION
 from kwire.conformance.wire.case import Cases
-from kwire.conformance.wire.cases.txn import TIMEOUT_MS, begun, completed, ended, initialized
+from kwire.conformance.wire.cases.txn import (
+    TIMEOUT_MS,
+    begin_transaction,
+    create_producer,
+    end_transaction,
+    wait_until_ended,
+)
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.INIT_PRODUCER_ID)
@@ -32,14 +38,14 @@ def held(stage: Stage) -> None:
 
 @case("a transactional id again and again")
 def again(stage: Stage) -> None:
-    producer = initialized(stage)
+    producer = create_producer(stage)
     for timeout_ms in (TIMEOUT_MS, 1, 900_000):
         stage.send(InitProducerIdRequest(producer.transactional_id, timeout_ms))
 
 
 @case("a transactional producer that goes on", since=3)
 def goes_on(stage: Stage) -> None:
-    producer = initialized(stage)
+    producer = create_producer(stage)
     name = producer.transactional_id
     mine, epoch = producer.producer_id, producer.epoch
     for expected in (
@@ -64,16 +70,16 @@ def goes_on(stage: Stage) -> None:
 
 @case("a transaction that is open")
 def open_transaction(stage: Stage) -> None:
-    producer = begun(stage, "txn", stage.topic())
+    producer = begin_transaction(stage, "txn", stage.topic())
     for _ in range(2):
         stage.send(InitProducerIdRequest(producer.transactional_id, TIMEOUT_MS))
-        completed(stage, producer)
+        wait_until_ended(stage, producer)
 
 
 @case("a transaction that has ended")
 def ended_transaction(stage: Stage) -> None:
-    producer = begun(stage, "txn", stage.topic())
-    ended(stage, producer)
+    producer = begin_transaction(stage, "txn", stage.topic())
+    end_transaction(stage, producer)
     for _ in range(2):
         stage.send(InitProducerIdRequest(producer.transactional_id, TIMEOUT_MS))
 

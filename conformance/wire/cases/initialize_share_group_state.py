@@ -13,8 +13,8 @@ from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.share_state import (
     AVAILABLE,
     initialize,
+    new_group_and_topic,
     read,
-    reader,
     send_invalid_partitions,
     state_topic,
     summary,
@@ -37,7 +37,7 @@ case("what cannot be")(send_invalid_partitions)
 @case("again, and with other epochs")
 def again(stage: Stage) -> None:
     state_topic(stage)
-    group, topic = reader(stage, 3)
+    group, topic = new_group_and_topic(stage, 3)
     for epoch, start in ((3, -1), (3, 7), (2, 9), (5, 4), (-1, 2), (0, 1)):
         stage.send(initialize(group, topic.id, epoch, start))
         stage.send(read(group, topic.id))
@@ -47,7 +47,7 @@ def again(stage: Stage) -> None:
 @case("several partitions at once, one of them twice")
 def several(stage: Stage) -> None:
     state_topic(stage)
-    group, topic = reader(stage, 3)
+    group, topic = new_group_and_topic(stage, 3)
     stage.send(initialize(group, topic.id, 1, 0, 2, 0, 2, 5))
     stage.send(summary(group, topic.id, 0, 0, 1, 2))
 
@@ -55,7 +55,7 @@ def several(stage: Stage) -> None:
 @case("what was written goes")
 def anew(stage: Stage) -> None:
     state_topic(stage)
-    group, topic = reader(stage)
+    group, topic = new_group_and_topic(stage)
     stage.send(initialize(group, topic.id))
     stage.send(write(group, topic.id, (0, 4, AVAILABLE, 1), leader_epoch=4, complete=2))
     stage.send(initialize(group, topic.id, 2, 3))

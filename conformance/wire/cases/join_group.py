@@ -8,16 +8,16 @@ from kwire.conformance.access.requests import GROUP
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.build import (
     commit,
-    emptied,
+    create_empty_group,
+    create_stable_group,
     filled_topic,
     join,
-    joined,
-    stable,
+    join_first_member,
     sync,
 )
-from kwire.conformance.wire.cases.consumer_group import group_of
 from kwire.conformance.wire.cases.consumer_group import join as join_consumer
-from kwire.conformance.wire.cases.migration import classic_join, mixed
+from kwire.conformance.wire.cases.consumer_group import new_group
+from kwire.conformance.wire.cases.migration import classic_join, create_mixed_group
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.JOIN_GROUP)
@@ -39,7 +39,7 @@ def alone(stage: Stage) -> None:
 @case("again, stable, unchanged and changed")
 def again(stage: Stage) -> None:
     group = stage.name("g")
-    member = stable(stage, group)
+    member = create_stable_group(stage, group)
     stage.send(join(group, member.member_id))
     stage.send(join(group, member.member_id, protocols=(("range", b"y"),)))
 
@@ -47,7 +47,7 @@ def again(stage: Stage) -> None:
 @case("again, while the group awaits the assignment")
 def awaiting(stage: Stage) -> None:
     group = stage.name("g")
-    member = joined(stage, group)
+    member = join_first_member(stage, group)
     stage.send(join(group, member.member_id))
     stage.send(join(group, member.member_id, protocols=(("range", b"y"), ("other", b"z"))))
 
@@ -55,7 +55,7 @@ def awaiting(stage: Stage) -> None:
 @case("two members", since=4)
 def two(stage: Stage) -> None:
     group = stage.name("g")
-    first = stable(stage, group)
+    first = create_stable_group(stage, group)
     second = stage.send(join(group))
     stage.begin(join(group, second.member_id, protocols=(("range", b"s"),)), on="second")
     stage.send(join(group, first.member_id), on="first")
@@ -65,7 +65,7 @@ def two(stage: Stage) -> None:
 @case("a second member whose protocols do not fit")
 def misfit(stage: Stage) -> None:
     group = stage.name("g")
-    stable(stage, group)
+    create_stable_group(stage, group)
     stage.send(join(group, protocols=(("other", b"x"),)))
     stage.send(join(group, protocol_type="connect"))
     stage.send(join(group, "nobody", protocols=(("other", b"x"),)))
@@ -86,7 +86,7 @@ def static(stage: Stage) -> None:
 @case("after all have left")
 def after(stage: Stage) -> None:
     group = stage.name("g")
-    member = emptied(stage, group)
+    member = create_empty_group(stage, group)
     stage.send(join(group, member.member_id))
     first = stage.send(join(group, protocol_type="other", protocols=(("p", b""),)))
     if first.error_code:
@@ -123,8 +123,8 @@ def same_protocol(stage: Stage) -> None:
 
 @case("a consumer group with members of both kinds")
 def consumer_group(stage: Stage) -> None:
-    topic, other, group = stage.topic(partitions=3), stage.topic("other", 1), group_of(stage)
-    mixed(stage, group, topic)
+    topic, other, group = stage.topic(partitions=3), stage.topic("other", 1), new_group(stage)
+    create_mixed_group(stage, group, topic)
     stage.send(classic_join(group, "c", topic, owned=(2,)))
     stage.send(classic_join(group, "c", topic, other, owned=(2,), version=3, rack="r"))
     stage.send(classic_join(group, "c", topic, names=("sticky", "range"), version=0))
@@ -141,14 +141,14 @@ def consumer_group(stage: Stage) -> None:
 
 @case("a subscription to a consumer group that cannot be read")
 def malformed_in_consumer_group(stage: Stage) -> None:
-    topic, group = stage.topic(), group_of(stage)
+    topic, group = stage.topic(), new_group(stage)
     stage.ask(join_consumer(group, "m", topic))
     stage.send(join(group, "c", protocols=(("range", b"\0"),)))
 
 
 @case("static members of a consumer group", since=5)
 def static_in_consumer_group(stage: Stage) -> None:
-    topic, group = stage.topic(partitions=3), group_of(stage)
+    topic, group = stage.topic(partitions=3), new_group(stage)
     stage.ask(join_consumer(group, "m", topic))
     first = stage.send(classic_join(group, "", topic, instance="i"))
     stage.note_member_id(first.member_id)

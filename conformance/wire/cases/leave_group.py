@@ -8,15 +8,15 @@ from kwire.conformance.access.requests import GROUP
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.build import (
     commit,
-    emptied,
+    create_empty_group,
+    create_stable_group,
     filled_topic,
     join,
-    joined,
-    stable,
+    join_first_member,
 )
-from kwire.conformance.wire.cases.consumer_group import group_of
 from kwire.conformance.wire.cases.consumer_group import join as join_consumer
-from kwire.conformance.wire.cases.migration import classic_join, mixed
+from kwire.conformance.wire.cases.consumer_group import new_group
+from kwire.conformance.wire.cases.migration import classic_join, create_mixed_group
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.LEAVE_GROUP)
@@ -38,7 +38,7 @@ def leave(stage: Stage, group_id: str, *members: tuple[str, str | None]) -> Leav
 @case("the only member, twice")
 def only(stage: Stage) -> None:
     group = stage.name("g")
-    member = stable(stage, group)
+    member = create_stable_group(stage, group)
     for _ in range(2):
         stage.send(leave(stage, group, (member.member_id, None)))
 
@@ -46,7 +46,7 @@ def only(stage: Stage) -> None:
 @case("while the group awaits its assignment")
 def awaiting(stage: Stage) -> None:
     group = stage.name("g")
-    member = joined(stage, group)
+    member = join_first_member(stage, group)
     stage.send(leave(stage, group, (member.member_id, None)))
 
 
@@ -61,7 +61,7 @@ def pending(stage: Stage) -> None:
 @case("nobody's id")
 def nobody(stage: Stage) -> None:
     group = stage.name("g")
-    stable(stage, group)
+    create_stable_group(stage, group)
     for name in ("nobody", ""):
         stage.send(leave(stage, group, (name, None)))
 
@@ -69,7 +69,7 @@ def nobody(stage: Stage) -> None:
 @case("an empty group")
 def empty(stage: Stage) -> None:
     group = stage.name("g")
-    member = emptied(stage, group)
+    member = create_empty_group(stage, group)
     stage.send(leave(stage, group, (member.member_id, None)))
 
 
@@ -83,7 +83,7 @@ def offsets_only(stage: Stage) -> None:
 @case("several at once", since=3)
 def several(stage: Stage) -> None:
     group, instance = stage.name("g"), stage.name("i")
-    member = stable(stage, group, instance=instance)
+    member = create_stable_group(stage, group, instance=instance)
     stage.send(
         leave(stage, group, ("nobody", None), ("", "other"), ("", instance), ("nobody", instance))
     )
@@ -93,7 +93,7 @@ def several(stage: Stage) -> None:
 @case("static: another's id", since=3)
 def fenced(stage: Stage) -> None:
     group, instance = stage.name("g"), stage.name("i")
-    member = stable(stage, group, instance=instance)
+    member = create_stable_group(stage, group, instance=instance)
     stage.send(leave(stage, group, ("nobody", instance)))
     stage.send(leave(stage, group, (member.member_id, "other")))
     stage.send(leave(stage, group, (member.member_id, None)))
@@ -103,14 +103,14 @@ def fenced(stage: Stage) -> None:
 def no_members(stage: Stage) -> None:
     group = stage.name("g")
     stage.send(leave(stage, group))
-    stable(stage, group)
+    create_stable_group(stage, group)
     stage.send(leave(stage, group))
 
 
 @case("a consumer group with members of both kinds")
 def consumer_group(stage: Stage) -> None:
-    topic, group = stage.topic(partitions=3), group_of(stage)
-    mixed(stage, group, topic)
+    topic, group = stage.topic(partitions=3), new_group(stage)
+    create_mixed_group(stage, group, topic)
     for member_id in ("nobody", "", "c", "c"):
         stage.send(leave(stage, group, (member_id, None)))
     stage.ask(classic_join(group, "d", topic), 3)
@@ -120,7 +120,7 @@ def consumer_group(stage: Stage) -> None:
 
 @case("several members of a consumer group", since=3)
 def several_of_consumer_group(stage: Stage) -> None:
-    topic, group = stage.topic(partitions=3), group_of(stage)
+    topic, group = stage.topic(partitions=3), new_group(stage)
     for name in "mn":
         stage.ask(join_consumer(group, name, topic, instance_id=f"i{name}"))
     first = stage.ask(classic_join(group, "", topic, instance="ic"), 5).member_id

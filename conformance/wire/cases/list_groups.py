@@ -7,13 +7,13 @@ from kwire.codecs.messages.list_groups import ListGroupsRequest
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.build import (
     commit,
-    emptied,
+    create_empty_group,
+    create_stable_group,
     filled_topic,
     join,
-    joined,
-    stable,
+    join_first_member,
 )
-from kwire.conformance.wire.cases.consumer_group import in_each_state
+from kwire.conformance.wire.cases.consumer_group import groups_in_each_state
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.LIST_GROUPS)
@@ -24,12 +24,12 @@ def access_request(version: int, topic_id: bytes) -> ListGroupsRequest:
 
 
 def _groups(stage: Stage) -> None:
-    stable(stage, stage.name("stable"))
-    joined(stage, stage.name("awaiting"))
-    emptied(stage, stage.name("empty"))
+    create_stable_group(stage, stage.name("stable"))
+    join_first_member(stage, stage.name("awaiting"))
+    create_empty_group(stage, stage.name("empty"))
     stage.ask(commit(stage.name("offsets"), filled_topic(stage)))
     stage.ask(join(stage.name("pending")), 4)
-    stable(stage, stage.name("connect"), protocol_type="connect")
+    create_stable_group(stage, stage.name("connect"), protocol_type="connect")
 
 
 @case("all")
@@ -63,7 +63,7 @@ def by_type(stage: Stage) -> None:
 @case("consumer groups in each state")
 def consumer(stage: Stage) -> None:
     topic = stage.topic(partitions=3)
-    in_each_state(stage, topic)
+    groups_in_each_state(stage, topic)
     stage.send(ListGroupsRequest())
     if stage.version < 4:
         return

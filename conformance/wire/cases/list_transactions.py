@@ -5,7 +5,12 @@ from __future__ import annotations
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.messages.list_transactions import ListTransactionsRequest
 from kwire.conformance.wire.case import Cases
-from kwire.conformance.wire.cases.txn import CaseProducer, begun, ended, initialized
+from kwire.conformance.wire.cases.txn import (
+    CaseProducer,
+    begin_transaction,
+    create_producer,
+    end_transaction,
+)
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.LIST_TRANSACTIONS)
@@ -20,10 +25,10 @@ LONG_MS = 3_600_000
 
 def _populate(stage: Stage) -> list[CaseProducer]:
     topic = stage.topic()
-    producers = [initialized(stage, "empty"), begun(stage, "open", topic)]
+    producers = [create_producer(stage, "empty"), begin_transaction(stage, "open", topic)]
     for commit in (True, False):
-        producers.append(begun(stage, f"ended-{commit}", topic))
-        ended(stage, producers[-1], commit=commit)
+        producers.append(begin_transaction(stage, f"ended-{commit}", topic))
+        end_transaction(stage, producers[-1], commit=commit)
     return producers
 
 

@@ -24,7 +24,7 @@ from kwire.conformance.wire.broker import CaseTopic
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases import build
 from kwire.conformance.wire.cases.build import commit
-from kwire.conformance.wire.cases.consumer_group import group_of, heartbeat, join, owning
+from kwire.conformance.wire.cases.consumer_group import heartbeat, join, new_group, owning
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.CONSUMER_GROUP_HEARTBEAT)
@@ -84,13 +84,13 @@ def classic_group(
 ) -> JoinGroupResponse:
     """Set-up: a stable classic group whose only member has these partitions."""
     protocols = (("range", subscription(topic)),)
-    member = build.joined(stage, group, protocols=protocols, instance=instance)
+    member = build.join_first_member(stage, group, protocols=protocols, instance=instance)
     data = assignment(topic, *partitions)
     stage.ask(build.sync(group, member.member_id, member.generation_id, data), 3)
     return member
 
 
-def mixed(stage: Stage, group: str, topic: CaseTopic) -> None:
+def create_mixed_group(stage: Stage, group: str, topic: CaseTopic) -> None:
     """Set-up: a consumer group of "m", which uses the consumer protocol, and "c", which does not.
 
     Of three partitions "m" has two since epoch 2 and "c" has one since epoch 3.
@@ -110,7 +110,7 @@ def _look(stage: Stage, group: str) -> None:
 
 @case("a classic group is upgraded, and both members settle")
 def upgraded(stage: Stage) -> None:
-    topic, group = stage.topic(partitions=3), group_of(stage)
+    topic, group = stage.topic(partitions=3), new_group(stage)
     member = classic_group(stage, group, topic, 0, 1, 2).member_id
     stage.ask(commit(group, topic, member_id=member, generation=1), 8)
     stage.send(join(group, "m", topic))
@@ -131,7 +131,7 @@ def upgraded(stage: Stage) -> None:
 
 @case("a classic group is upgraded by a member that wants other topics, and leaves it again")
 def other_topics(stage: Stage) -> None:
-    topic, other, group = stage.topic(partitions=2), stage.topic("other", 1), group_of(stage)
+    topic, other, group = stage.topic(partitions=2), stage.topic("other", 1), new_group(stage)
     member = classic_group(stage, group, topic, 0, 1).member_id
     stage.send(join(group, "m", other))
     stage.send(HeartbeatRequest(group, 1, member))
@@ -157,7 +157,7 @@ def refused(stage: Stage) -> None:
         ("user-data", {"protocols": protocols}, assignment(topic, 0, user_data=b"u")),
     ):
         group = stage.name(suffix)
-        member = build.joined(stage, group, **options)
+        member = build.join_first_member(stage, group, **options)
         stage.ask(build.sync(group, member.member_id, 1, data), 3)
         stage.send(join(group, "m", topic))
         stage.send(heartbeat(group, "m", 2))
@@ -167,7 +167,7 @@ def refused(stage: Stage) -> None:
 @case("a classic group is upgraded while its members join, and while they wait to be told")
 def while_joining(stage: Stage) -> None:
     topic, other = stage.topic(), stage.topic("other")
-    group = group_of(stage, "joining")
+    group = new_group(stage, "joining")
     member = classic_group(stage, group, topic, 0).member_id
     stage.begin(classic_join(group, member, topic), JOINS_AT, on="leader")
     stage.ask(heartbeat(group, "nobody", 5))
@@ -178,16 +178,16 @@ def while_joining(stage: Stage) -> None:
         pass  # each iteration is one request to the broker
     stage.send(join(group, "m", other))
     stage.end("second")
-    group = group_of(stage, "syncing")
-    build.joined(stage, group, protocols=(("range", subscription(topic)),))
+    group = new_group(stage, "syncing")
+    build.join_first_member(stage, group, protocols=(("range", subscription(topic)),))
     stage.send(join(group, "m", other))
     stage.send(ConsumerGroupDescribeRequest([group]))
 
 
 @case("the last member of the consumer protocol leaves")
 def downgraded(stage: Stage) -> None:
-    topic, group = stage.topic(partitions=3), group_of(stage)
-    mixed(stage, group, topic)
+    topic, group = stage.topic(partitions=3), new_group(stage)
+    create_mixed_group(stage, group, topic)
     _look(stage, group)
     stage.send(heartbeat(group, "m", -1))
     _look(stage, group)
@@ -203,7 +203,7 @@ def downgraded(stage: Stage) -> None:
 
 @case("the last member of the consumer protocol is removed by an administrator")
 def removed(stage: Stage) -> None:
-    topic, group = stage.topic(partitions=3), group_of(stage)
+    topic, group = stage.topic(partitions=3), new_group(stage)
     stage.ask(join(group, "m", topic, instance_id="i"))
     stage.ask(classic_join(group, "c", topic), JOINS_AT)
     stage.send(LeaveGroupRequest(group, members=[MemberIdentity("", "i")]))
@@ -213,7 +213,7 @@ def removed(stage: Stage) -> None:
 
 @case("a static member comes back with the other protocol, and with the first again")
 def static(stage: Stage) -> None:
-    topic, group = stage.topic(partitions=2), group_of(stage)
+    topic, group = stage.topic(partitions=2), new_group(stage)
     first = classic_group(stage, group, topic, 0, 1, instance="i").member_id
     stage.send(join(group, "m", topic, instance_id="i"))
     _look(stage, group)
@@ -229,7 +229,7 @@ def static(stage: Stage) -> None:
 
 @case("a static member comes back with the classic protocol and other topics")
 def static_with_other_topics(stage: Stage) -> None:
-    topic, other, group = stage.topic(partitions=2), stage.topic("other", 1), group_of(stage)
+    topic, other, group = stage.topic(partitions=2), stage.topic("other", 1), new_group(stage)
     stage.ask(join(group, "m", topic, instance_id="i"))
     stage.ask(classic_join(group, "c", topic, instance="j"), JOINS_AT)
     again = stage.send(classic_join(group, "", topic, other, instance="i"), JOINS_AT)
@@ -241,7 +241,7 @@ def static_with_other_topics(stage: Stage) -> None:
 
 @case("a static member of the consumer protocol leaves for a while and comes back classic")
 def static_away(stage: Stage) -> None:
-    topic, group = stage.topic(partitions=2), group_of(stage)
+    topic, group = stage.topic(partitions=2), new_group(stage)
     stage.ask(join(group, "other", topic))
     stage.ask(join(group, "m", topic, instance_id="i"))
     stage.ask(heartbeat(group, "m", -2, instance_id="i"))

@@ -13,20 +13,20 @@ from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases import streams_group
 from kwire.conformance.wire.cases.build import (
     commit,
-    emptied,
+    create_empty_group,
+    create_stable_group,
     filled_topic,
-    joined,
+    join_first_member,
     no_topic,
-    stable,
     unknown_topic,
 )
 from kwire.conformance.wire.cases.consumer_group import (
     WORDS,
-    group_of,
-    handed_over,
+    finish_handover,
+    groups_in_each_state,
     heartbeat,
-    in_each_state,
     join,
+    new_group,
 )
 from kwire.conformance.wire.cases.offset_fetch import ask as ask_offsets
 from kwire.conformance.wire.stage import Stage
@@ -69,7 +69,11 @@ def epoch(stage: Stage) -> None:
 def members(stage: Stage) -> None:
     topic = filled_topic(stage)
     awaiting, settled, left = (stage.name(name) for name in ("awaiting", "stable", "left"))
-    for group, prepare in ((awaiting, joined), (settled, stable), (left, emptied)):
+    for group, prepare in (
+        (awaiting, join_first_member),
+        (settled, create_stable_group),
+        (left, create_empty_group),
+    ):
         member = prepare(stage, group)
         for generation in (1, 0, 2, -1):
             stage.send(commit(group, topic, member_id=member.member_id, generation=generation))
@@ -80,7 +84,7 @@ def members(stage: Stage) -> None:
 @case("static: the instance and another's", since=7)
 def static(stage: Stage) -> None:
     group, instance, topic = stage.name("g"), stage.name("i"), filled_topic(stage)
-    member = stable(stage, group, instance=instance)
+    member = create_stable_group(stage, group, instance=instance)
     for name in (instance, "other", None):
         stage.send(
             commit(group, topic, member_id=member.member_id, generation=1, group_instance_id=name)
@@ -91,7 +95,7 @@ def static(stage: Stage) -> None:
 @case("by members of a consumer group, in each epoch")
 def consumer_members(stage: Stage) -> None:
     topic = stage.topic(partitions=3)
-    for group in in_each_state(stage, topic).values():
+    for group in groups_in_each_state(stage, topic).values():
         for member_id, epoch in WORDS:
             for partition in (0, 2):
                 stage.send(
@@ -102,8 +106,8 @@ def consumer_members(stage: Stage) -> None:
 
 @case("by a member of a consumer group, several partitions and one that is not its own")
 def consumer_partitions(stage: Stage) -> None:
-    topic, other, group = stage.topic(partitions=3), stage.topic("other", 1), group_of(stage)
-    handed_over(stage, group, topic)
+    topic, other, group = stage.topic(partitions=3), stage.topic("other", 1), new_group(stage)
+    finish_handover(stage, group, topic)
     for epoch in (3, 2):
         request = commit(group, topic, member_id="first", generation=epoch)
         request.topics[0].partitions += commit(group, topic, partition=1).topics[0].partitions
@@ -118,8 +122,8 @@ def consumer_partitions(stage: Stage) -> None:
 @case("by members of a streams group, in each epoch")
 def streams_members(stage: Stage) -> None:
     topic, other = stage.topic(partitions=3), stage.topic("other")
-    group = streams_group.group_of(stage)
-    streams_group.handed_over(stage, group, topic)
+    group = streams_group.new_group(stage)
+    streams_group.finish_handover(stage, group, topic)
     for member_id, epoch in (*streams_group.WORDS, ("", -1)):
         for partition in (0, 1, 2):
             stage.send(
@@ -127,7 +131,7 @@ def streams_members(stage: Stage) -> None:
             )
         stage.send(commit(group, other, member_id=member_id, generation=epoch))
     stage.send(ask_offsets(group, topic, 0, 1, 2), 8)
-    empty = streams_group.group_of(stage, "empty")
+    empty = streams_group.new_group(stage, "empty")
     stage.ask(streams_group.join(empty, "m", streams_group.copying("gone")))
     stage.ask(streams_group.heartbeat(empty, "m", -1))
     for member_id, epoch in (("", -1), ("m", 2)):
@@ -136,7 +140,7 @@ def streams_members(stage: Stage) -> None:
 
 @case("by a static member of a consumer group", since=7)
 def consumer_static(stage: Stage) -> None:
-    topic, group = stage.topic(partitions=1), group_of(stage)
+    topic, group = stage.topic(partitions=1), new_group(stage)
     stage.ask(join(group, "m", topic, instance_id="i"))
     for member_id, name in (("m", "i"), ("m", "other"), ("m", None), ("nobody", "i"), ("", "i")):
         request = commit(group, topic, member_id=member_id, generation=2)

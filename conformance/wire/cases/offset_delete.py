@@ -16,17 +16,17 @@ from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases import streams_group
 from kwire.conformance.wire.cases.build import (
     commit,
-    emptied,
+    create_empty_group,
+    create_stable_group,
     filled_topic,
-    stable,
     unknown_topic,
 )
 from kwire.conformance.wire.cases.consumer_group import (
     MEMBERS,
-    group_of,
+    groups_in_each_state,
     heartbeat,
-    in_each_state,
     join,
+    new_group,
     until_assigned,
 )
 from kwire.conformance.wire.cases.offset_fetch import ask as ask_offsets
@@ -70,7 +70,7 @@ def members(stage: Stage) -> None:
         (subscribed, {"protocols": (("range", subscription),)}),
         (stage.name("connect"), {"protocol_type": "connect"}),
     ):
-        member = stable(stage, group, **options)
+        member = create_stable_group(stage, group, **options)
         stage.ask(commit(group, topic, 5, member_id=member.member_id, generation=1), 2)
         stage.send(delete(group, topic, 0))
 
@@ -78,14 +78,14 @@ def members(stage: Stage) -> None:
 @case("an empty group")
 def empty(stage: Stage) -> None:
     group = stage.name("g")
-    emptied(stage, group)
+    create_empty_group(stage, group)
     stage.send(delete(group, filled_topic(stage), 0))
 
 
 @case("a consumer group in each state")
 def consumer(stage: Stage) -> None:
     topic, other = stage.topic(partitions=3), stage.topic("other", 1)
-    for suffix, group in in_each_state(stage, topic).items():
+    for suffix, group in groups_in_each_state(stage, topic).items():
         member_id, epoch = MEMBERS[suffix]
         for target in (topic, other):
             stage.ask(commit(group, target, member_id=member_id, generation=epoch))
@@ -98,8 +98,8 @@ def consumer(stage: Stage) -> None:
 @case("a streams group with members, and without")
 def streams(stage: Stage) -> None:
     topic, other = stage.topic(partitions=2), stage.topic("other", 1)
-    group = streams_group.group_of(stage)
-    streams_group.handed_over(stage, group, topic)
+    group = streams_group.new_group(stage)
+    streams_group.finish_handover(stage, group, topic)
     for target in (topic, other):
         stage.ask(commit(group, target, member_id="first", generation=3))
         stage.send(delete(group, target, 0, 9))
@@ -111,7 +111,7 @@ def streams(stage: Stage) -> None:
 
 @case("topics that the members of a consumer group were subscribed to, and by a pattern")
 def unsubscribed(stage: Stage) -> None:
-    topic, other, group = stage.topic(partitions=1), stage.topic("other", 1), group_of(stage)
+    topic, other, group = stage.topic(partitions=1), stage.topic("other", 1), new_group(stage)
     for target in (topic, other):
         stage.ask(commit(group, target))
     stage.ask(join(group, "m", topic, other))

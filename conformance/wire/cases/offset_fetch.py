@@ -15,18 +15,18 @@ from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases import streams_group
 from kwire.conformance.wire.cases.build import (
     commit,
-    emptied,
+    create_empty_group,
+    create_stable_group,
     filled_topic,
     no_topic,
-    stable,
     unknown_topic,
 )
 from kwire.conformance.wire.cases.consumer_group import (
     MEMBERS,
     WORDS,
-    group_of,
-    handed_over,
-    in_each_state,
+    finish_handover,
+    groups_in_each_state,
+    new_group,
 )
 from kwire.conformance.wire.stage import NotApplicable, Stage
 
@@ -90,8 +90,8 @@ def deleted(stage: Stage) -> None:
 def states(stage: Stage) -> None:
     topic = filled_topic(stage)
     settled, left = stage.name("stable"), stage.name("left")
-    stable(stage, settled)
-    emptied(stage, left)
+    create_stable_group(stage, settled)
+    create_empty_group(stage, left)
     for group in (settled, left):
         stage.send(either(stage, group, topic, 0))
 
@@ -119,7 +119,7 @@ def several(stage: Stage) -> None:
 @case("as a member", since=9)
 def as_member(stage: Stage) -> None:
     group, topic = stage.name("g"), filled_topic(stage)
-    member = stable(stage, group)
+    member = create_stable_group(stage, group)
     for name, epoch in ((member.member_id, 1), (member.member_id, 5), ("nobody", 1), (None, 3)):
         request = ask(group, topic, 0)
         request.groups[0].member_id, request.groups[0].member_epoch = name, epoch
@@ -129,7 +129,7 @@ def as_member(stage: Stage) -> None:
 @case("of a consumer group")
 def consumer(stage: Stage) -> None:
     topic = stage.topic(partitions=3)
-    for suffix, group in in_each_state(stage, topic).items():
+    for suffix, group in groups_in_each_state(stage, topic).items():
         member_id, epoch = MEMBERS[suffix]
         stage.ask(commit(group, topic, member_id=member_id, generation=epoch))
         stage.send(either(stage, group, topic, 0, 1))
@@ -138,7 +138,7 @@ def consumer(stage: Stage) -> None:
 @case("as a member of a consumer group", since=9)
 def as_consumer_member(stage: Stage) -> None:
     topic = stage.topic(partitions=3)
-    for group in in_each_state(stage, topic).values():
+    for group in groups_in_each_state(stage, topic).values():
         for name, epoch in (*WORDS, (None, -1)):
             request = ask(group, topic, 0)
             request.groups[0].member_id, request.groups[0].member_epoch = name, epoch
@@ -151,8 +151,8 @@ def as_consumer_member(stage: Stage) -> None:
 
 @case("as a member of a streams group", since=9)
 def as_streams_member(stage: Stage) -> None:
-    topic, group = stage.topic(partitions=3), streams_group.group_of(stage)
-    streams_group.handed_over(stage, group, topic)
+    topic, group = stage.topic(partitions=3), streams_group.new_group(stage)
+    streams_group.finish_handover(stage, group, topic)
     stage.ask(commit(group, topic, member_id="first", generation=3))
     for name, epoch in (*streams_group.WORDS, (None, -1)):
         request = ask(group, topic, 0)
@@ -162,8 +162,8 @@ def as_streams_member(stage: Stage) -> None:
 
 @case("as nobody, with an epoch, of a consumer group", since=9)
 def as_nobody(stage: Stage) -> None:
-    topic, group = stage.topic(partitions=3), group_of(stage)
-    handed_over(stage, group, topic)
+    topic, group = stage.topic(partitions=3), new_group(stage)
+    finish_handover(stage, group, topic)
     request = ask(group, topic, 0)
     request.groups[0].member_id, request.groups[0].member_epoch = None, 3
     stage.send(request)

@@ -14,9 +14,9 @@ from kwire.conformance.wire.cases.share_state import (
     ACKNOWLEDGED,
     ARCHIVED,
     AVAILABLE,
-    begun,
     read,
     send_invalid_partitions,
+    start_reading,
     summary,
     write,
 )
@@ -34,7 +34,7 @@ case("what cannot be")(send_invalid_partitions)
 
 @case("what was written, and who may")
 def epochs(stage: Stage) -> None:
-    group, topic = begun(stage)
+    group, topic = start_reading(stage)
     stage.send(read(group, topic.id))
     for leader_epoch in (2, 1, 2, -1, 3):
         stage.send(read(group, topic.id, leader_epoch))

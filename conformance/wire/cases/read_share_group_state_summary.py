@@ -12,9 +12,9 @@ from kwire.conformance.access.requests import GROUP, INDEX
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.share_state import (
     ACKNOWLEDGED,
-    begun,
     read,
     send_invalid_partitions,
+    start_reading,
     summary,
     write,
 )
@@ -34,7 +34,7 @@ case("what cannot be")(send_invalid_partitions)
 
 @case("whatever the leader's epoch")
 def epochs(stage: Stage) -> None:
-    group, topic = begun(stage, 2, 5)
+    group, topic = start_reading(stage, 2, 5)
     stage.send(summary(group, topic.id, 0, 0, 1))
     stage.send(
         write(

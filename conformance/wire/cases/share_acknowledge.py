@@ -20,9 +20,9 @@ from kwire.conformance.wire.cases.share_group import (
     RELEASE,
     RENEW,
     acknowledge,
-    assigned,
     fetch,
-    group_of,
+    join_until_assigned,
+    new_group,
 )
 from kwire.conformance.wire.stage import Stage
 
@@ -35,8 +35,8 @@ def access_request(version: int, topic_id: bytes) -> ShareAcknowledgeRequest:
 
 def reading(stage: Stage, **settings: str) -> tuple[str, CaseTopic]:
     """Set-up: the member `a` has fetched the records of a filled topic."""
-    group, topic = group_of(stage, **settings), filled_topic(stage)
-    assigned(stage, group, "a", topic)
+    group, topic = new_group(stage, **settings), filled_topic(stage)
+    join_until_assigned(stage, group, "a", topic)
     stage.ask(fetch(group, "a", 0, topic))
     return group, topic
 

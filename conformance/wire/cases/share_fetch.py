@@ -14,9 +14,9 @@ from kwire.conformance.wire.cases.share_group import (
     RELEASE,
     RENEW,
     acknowledge,
-    assigned,
     fetch,
-    group_of,
+    join_until_assigned,
+    new_group,
 )
 from kwire.conformance.wire.stage import Stage
 
@@ -32,8 +32,8 @@ def access_request(version: int, topic_id: bytes) -> ShareFetchRequest:
 
 @case("a record is for one member")
 def once(stage: Stage) -> None:
-    group, topic = group_of(stage), filled_topic(stage)
-    assigned(stage, group, "a", topic)
+    group, topic = new_group(stage), filled_topic(stage)
+    join_until_assigned(stage, group, "a", topic)
     stage.send(fetch(group, "a", 0, topic))
     stage.send(fetch(group, "a", 1))
     stage.send(fetch(group, "b", 0, topic))
@@ -42,8 +42,8 @@ def once(stage: Stage) -> None:
 
 @case("sessions")
 def sessions(stage: Stage) -> None:
-    group, topic = group_of(stage), stage.topic()
-    assigned(stage, group, "a", topic)
+    group, topic = new_group(stage), stage.topic()
+    join_until_assigned(stage, group, "a", topic)
     stage.send(fetch(group, "a", 1, topic))
     stage.send(fetch(group, "a", -1, topic))
     stage.send(fetch(group, "a", 0, topic, (0, 0, [1])))
@@ -57,8 +57,8 @@ def sessions(stage: Stage) -> None:
 
 @case("who ends its session gives back what it has")
 def given_back(stage: Stage) -> None:
-    group, topic = group_of(stage), filled_topic(stage)
-    assigned(stage, group, "a", topic)
+    group, topic = new_group(stage), filled_topic(stage)
+    join_until_assigned(stage, group, "a", topic)
     stage.send(fetch(group, "a", 0, topic))
     stage.send(fetch(group, "a", -1))
     stage.send(fetch(group, "b", 0, topic))
@@ -66,8 +66,8 @@ def given_back(stage: Stage) -> None:
 
 @case("who is cut off gives back what it has")
 def cut_off(stage: Stage) -> None:
-    group, topic = group_of(stage), filled_topic(stage)
-    assigned(stage, group, "a", topic)
+    group, topic = new_group(stage), filled_topic(stage)
+    join_until_assigned(stage, group, "a", topic)
     stage.send(fetch(group, "a", 0, topic), on="a")
     stage.close_connection("a")
     stage.send(fetch(group, "b", 0, topic, max_wait_ms=LONG_MS))
@@ -75,8 +75,8 @@ def cut_off(stage: Stage) -> None:
 
 @case("what is said on the way")
 def said(stage: Stage) -> None:
-    group, topic = group_of(stage), filled_topic(stage)
-    assigned(stage, group, "a", topic)
+    group, topic = new_group(stage), filled_topic(stage)
+    join_until_assigned(stage, group, "a", topic)
     stage.send(fetch(group, "a", 0, topic, max_records=1))
     stage.send(fetch(group, "a", 1, topic, (0, 1, [ACCEPT]), max_records=1))
     stage.send(fetch(group, "a", 2, topic, (500, 500, [ACCEPT]), max_records=0))
@@ -86,8 +86,8 @@ def said(stage: Stage) -> None:
 
 @case("locks that are renewed", since=2)
 def renewed(stage: Stage) -> None:
-    group, topic = group_of(stage), filled_topic(stage)
-    assigned(stage, group, "a", topic)
+    group, topic = new_group(stage), filled_topic(stage)
+    join_until_assigned(stage, group, "a", topic)
     stage.send(fetch(group, "a", 0, topic, max_records=1))
     renew = (0, 1, [RENEW])
     stage.send(fetch(group, "a", 1, topic, renew, is_renew_ack=True))
@@ -99,8 +99,8 @@ def renewed(stage: Stage) -> None:
 
 @case("no more records than asked for", since=2)
 def strict(stage: Stage) -> None:
-    group, topic = group_of(stage), filled_topic(stage)
-    assigned(stage, group, "a", topic)
+    group, topic = new_group(stage), filled_topic(stage)
+    join_until_assigned(stage, group, "a", topic)
     stage.send(fetch(group, "a", 0, topic, max_records=4, share_acquire_mode=1))
     stage.send(fetch(group, "a", 1, max_records=1, share_acquire_mode=1))
     stage.send(fetch(group, "a", 2, max_records=1, share_acquire_mode=1))
@@ -108,15 +108,15 @@ def strict(stage: Stage) -> None:
 
 @case("records told of in runs")
 def runs(stage: Stage) -> None:
-    group, topic = group_of(stage), filled_topic(stage)
-    assigned(stage, group, "a", topic)
+    group, topic = new_group(stage), filled_topic(stage)
+    join_until_assigned(stage, group, "a", topic)
     stage.send(fetch(group, "a", 0, topic, batch_size=2))
 
 
 @case("partitions that come and go")
 def places(stage: Stage) -> None:
-    group, topic = group_of(stage), filled_topic(stage)
-    assigned(stage, group, "a", topic)
+    group, topic = new_group(stage), filled_topic(stage)
+    join_until_assigned(stage, group, "a", topic)
     stage.send(fetch(group, "a", 0, topic))
     request = fetch(group, "a", 1, topic, max_wait_ms=0)
     request.topics[0].partitions.append(FetchPartition(NO_PARTITION))
@@ -129,7 +129,7 @@ def places(stage: Stage) -> None:
 
 @case("a group that never had a heartbeat")
 def unheard_of(stage: Stage) -> None:
-    group, topic = group_of(stage), filled_topic(stage)
+    group, topic = new_group(stage), filled_topic(stage)
     stage.send(fetch(group, "a", 0, topic))
     stage.send(fetch(group, "a", 1))
     stage.send(acknowledge(group, "a", 2, topic, (0, 0, [ACCEPT])))
@@ -137,8 +137,8 @@ def unheard_of(stage: Stage) -> None:
 
 @case("a topic id that there is not")
 def unknown_topic(stage: Stage) -> None:
-    group, topic = group_of(stage), stage.topic()
-    assigned(stage, group, "a", topic)
+    group, topic = new_group(stage), stage.topic()
+    join_until_assigned(stage, group, "a", topic)
     unknown = CaseTopic("none", b"no such topic id", 1)
     request = fetch(group, "a", 0, unknown)
     stage.send(request)
@@ -154,8 +154,8 @@ def unknown_topic(stage: Stage) -> None:
 
 @case("a reply that waits, and one that does not")
 def waits(stage: Stage) -> None:
-    group, topic = group_of(stage), filled_topic(stage)
-    assigned(stage, group, "a", topic)
+    group, topic = new_group(stage), filled_topic(stage)
+    join_until_assigned(stage, group, "a", topic)
     stage.send(fetch(group, "a", 0, topic, min_bytes=10_000))
     stage.send(fetch(group, "a", 1, min_bytes=1))
     stage.send(fetch(group, "a", 2, min_bytes=0, max_wait_ms=60_000))
@@ -163,9 +163,9 @@ def waits(stage: Stage) -> None:
 
 @case("records that were delivered often enough")
 def archived(stage: Stage) -> None:
-    group = group_of(stage, share_delivery_count_limit="2")
+    group = new_group(stage, share_delivery_count_limit="2")
     topic = filled_topic(stage)
-    assigned(stage, group, "a", topic)
+    join_until_assigned(stage, group, "a", topic)
     for epoch in (0, 2, 4, 6):
         stage.send(fetch(group, "a", epoch, None if epoch else topic, max_records=1))
         stage.send(acknowledge(group, "a", epoch + 1, topic, (0, 0, [RELEASE])))
@@ -174,8 +174,8 @@ def archived(stage: Stage) -> None:
 @case("records that nobody can work on")
 def suspected(stage: Stage) -> None:
     """Records that are released repeatedly are delivered in smaller and smaller batches."""
-    group, topic = group_of(stage), filled_topic(stage)
-    assigned(stage, group, "a", topic)
+    group, topic = new_group(stage), filled_topic(stage)
+    join_until_assigned(stage, group, "a", topic)
     epoch = 0
     while True:
         response = stage.send(fetch(group, "a", epoch, None if epoch else topic))
@@ -192,11 +192,11 @@ def suspected(stage: Stage) -> None:
 
 @case("as many on their way as there may be")
 def full(stage: Stage) -> None:
-    group = group_of(stage, share_partition_max_record_locks="100")
+    group = new_group(stage, share_partition_max_record_locks="100")
     topic = stage.topic()
     batches = [batch(stage, *(b"%d" % n for n in range(60))) for _ in range(3)]
     fill(stage, topic, *batches)
-    assigned(stage, group, "a", topic)
+    join_until_assigned(stage, group, "a", topic)
     for epoch in range(3):
         stage.send(fetch(group, "a", epoch, None if epoch else topic, max_records=1))
     stage.send(fetch(group, "b", 0, topic))
@@ -215,11 +215,11 @@ def strict_room(stage: Stage) -> None:
 
 
 def _share_room(stage: Stage, *members: str, acquire_mode: int = 0) -> None:
-    group = group_of(stage, share_partition_max_record_locks="100")
+    group = new_group(stage, share_partition_max_record_locks="100")
     topic = stage.topic()
     fill(stage, topic, *[batch(stage, *(b"%d" % n for n in range(25))) for _ in range(8)])
     for member in members:
-        assigned(stage, group, member, topic)
+        join_until_assigned(stage, group, member, topic)
     for member in members:
         stage.send(fetch(group, member, 0, topic, max_records=60, share_acquire_mode=acquire_mode))
     back = (10, 19, [RELEASE])

@@ -32,7 +32,7 @@ GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
 OTHER_PARTITION, NO_PARTITION = 1, 9
 
 
-def group_of(stage: Stage, suffix: str = "g", **settings: str) -> str:
+def new_group(stage: Stage, suffix: str = "g", **settings: str) -> str:
     """Return a group that reads from the first record and assigns without a minimum interval."""
     name = stage.name(suffix)
     values = {**SETTINGS, **{key.replace("_", "."): value for key, value in settings.items()}}
@@ -53,7 +53,7 @@ def join(group: str, member: str, *topics: CaseTopic | str) -> ShareGroupHeartbe
     return heartbeat(group, member, 0, names)
 
 
-def assigned(stage: Stage, group: str, member: str, topic: CaseTopic) -> int:
+def join_until_assigned(stage: Stage, group: str, member: str, topic: CaseTopic) -> int:
     """Set-up: a member that has an assignment; returns its epoch."""
     response: ShareGroupHeartbeatResponse = stage.ask(join(group, member, topic))
     until = time.monotonic() + ASSIGNED_TIMEOUT_S

@@ -9,9 +9,9 @@ from kwire.codecs.messages.list_groups import ListGroupsRequest
 from kwire.codecs.messages.share_group_describe import ShareGroupDescribeRequest
 from kwire.conformance.access.requests import GROUP
 from kwire.conformance.wire.case import Cases
-from kwire.conformance.wire.cases.build import stable
+from kwire.conformance.wire.cases.build import create_stable_group
 from kwire.conformance.wire.cases.consumer_group import join as join_consumer_group
-from kwire.conformance.wire.cases.share_group import assigned, group_of, heartbeat, join
+from kwire.conformance.wire.cases.share_group import heartbeat, join, join_until_assigned, new_group
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.SHARE_GROUP_DESCRIBE)
@@ -23,9 +23,9 @@ def access_request(version: int, topic_id: bytes) -> ShareGroupDescribeRequest:
 
 @case("each state")
 def states(stage: Stage) -> None:
-    group, topic = group_of(stage), stage.topic(partitions=2)
+    group, topic = new_group(stage), stage.topic(partitions=2)
     request = ShareGroupDescribeRequest([group], True)
-    assigned(stage, group, "first", topic)
+    join_until_assigned(stage, group, "first", topic)
     stage.send(request)
     stage.ask(join(group, "second", topic, "gone"))
     stage.send(request)
@@ -38,11 +38,11 @@ def states(stage: Stage) -> None:
     stage.send(request)
     stage.send(DeleteGroupsRequest([group]))
     stage.send(request)
-    assigned(stage, group, "again", topic)
+    join_until_assigned(stage, group, "again", topic)
 
 
 @case("groups that are not there, or of another kind")
 def others(stage: Stage) -> None:
-    stable(stage, stage.name("g"))
+    create_stable_group(stage, stage.name("g"))
     stage.send(ShareGroupDescribeRequest([stage.name("g"), stage.name("none"), ""], True))
     stage.send(ShareGroupDescribeRequest([]))

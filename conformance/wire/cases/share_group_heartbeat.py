@@ -6,8 +6,8 @@ from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kwire.conformance.access.requests import GROUP, TOPIC
 from kwire.conformance.wire.case import Cases
-from kwire.conformance.wire.cases.build import stable
-from kwire.conformance.wire.cases.share_group import assigned, group_of, heartbeat, join
+from kwire.conformance.wire.cases.build import create_stable_group
+from kwire.conformance.wire.cases.share_group import heartbeat, join, join_until_assigned, new_group
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.SHARE_GROUP_HEARTBEAT)
@@ -19,8 +19,8 @@ def access_request(version: int, topic_id: bytes) -> ShareGroupHeartbeatRequest:
 
 @case("members that share partitions")
 def sharing(stage: Stage) -> None:
-    group, topic = group_of(stage), stage.topic()  # the assignment of several depends on its id
-    epoch = assigned(stage, group, "first", topic)
+    group, topic = new_group(stage), stage.topic()  # the assignment of several depends on its id
+    epoch = join_until_assigned(stage, group, "first", topic)
     stage.send(heartbeat(group, "first", epoch))
     stage.send(heartbeat(group, "first", epoch, [topic.name]))
     stage.send(join(group, "first", topic))
@@ -35,7 +35,7 @@ def sharing(stage: Stage) -> None:
 
 @case("epochs that are not the member's")
 def epochs(stage: Stage) -> None:
-    group = group_of(stage)
+    group = new_group(stage)
     stage.ask(join(group, "m", "gone"))
     stage.ask(join(group, "other", "gone"))
     for epoch in (2, 3, 1, 9, -2):
@@ -45,8 +45,8 @@ def epochs(stage: Stage) -> None:
 
 @case("other topics than before")
 def subscriptions(stage: Stage) -> None:
-    group, topic = group_of(stage), stage.topic(partitions=2)
-    epoch = assigned(stage, group, "m", topic)
+    group, topic = new_group(stage), stage.topic(partitions=2)
+    epoch = join_until_assigned(stage, group, "m", topic)
     stage.send(heartbeat(group, "m", epoch, ["gone"]))
     stage.send(heartbeat(group, "m", epoch, []))
 
@@ -54,7 +54,7 @@ def subscriptions(stage: Stage) -> None:
 @case("a group of another kind")
 def classic(stage: Stage) -> None:
     group = stage.name("g")
-    stable(stage, group)
+    create_stable_group(stage, group)
     stage.send(join(group, "m", "t"))
     stage.send(heartbeat(group, "m", 2))
     stage.send(heartbeat(group, "m", -1))

@@ -12,7 +12,12 @@ from kwire.codecs.messages.delete_share_group_offsets import DeleteShareGroupOff
 from kwire.codecs.messages.describe_share_group_offsets import DescribeShareGroupOffsetsRequest
 from kwire.conformance.wire.broker import CaseTopic
 from kwire.conformance.wire.cases.build import filled_topic
-from kwire.conformance.wire.cases.share_group import assigned, fetch, group_of, heartbeat
+from kwire.conformance.wire.cases.share_group import (
+    fetch,
+    heartbeat,
+    join_until_assigned,
+    new_group,
+)
 from kwire.conformance.wire.stage import Stage
 
 
@@ -54,17 +59,17 @@ def delete(group: str, *topics: str) -> DeleteShareGroupOffsetsRequest:
     )
 
 
-def read_once(stage: Stage) -> tuple[str, CaseTopic]:
+def create_empty_reader(stage: Stage) -> tuple[str, CaseTopic]:
     """Set-up: an empty group that has initialized a topic, and has not read any record yet."""
-    group, topic = group_of(stage), filled_topic(stage)
-    assigned(stage, group, "m", topic)
+    group, topic = new_group(stage), filled_topic(stage)
+    join_until_assigned(stage, group, "m", topic)
     stage.ask(heartbeat(group, "m", -1))
     return group, topic
 
 
-def reading(stage: Stage) -> tuple[str, CaseTopic]:
+def create_reader(stage: Stage) -> tuple[str, CaseTopic]:
     """Set-up: a group with a member that has acquired records."""
-    group, topic = group_of(stage), filled_topic(stage)
-    assigned(stage, group, "m", topic)
+    group, topic = new_group(stage), filled_topic(stage)
+    join_until_assigned(stage, group, "m", topic)
     stage.ask(fetch(group, "m", 0, topic))
     return group, topic

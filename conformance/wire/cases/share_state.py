@@ -19,7 +19,7 @@ from kwire.codecs.messages.read_share_group_state import ReadShareGroupStateRequ
 from kwire.codecs.messages.read_share_group_state_summary import ReadShareGroupStateSummaryRequest
 from kwire.codecs.messages.write_share_group_state import WriteShareGroupStateRequest
 from kwire.conformance.wire.broker import CaseTopic
-from kwire.conformance.wire.cases.share_group import assigned, group_of, heartbeat
+from kwire.conformance.wire.cases.share_group import heartbeat, join_until_assigned, new_group
 from kwire.conformance.wire.stage import Stage
 
 NOBODYS_TOPIC = b"\x07" * 16
@@ -31,12 +31,12 @@ StateBatch = tuple[int, int, int, int]
 
 def state_topic(stage: Stage) -> None:
     """Set-up: have `__share_group_state` created, by a group with an assignment."""
-    group, topic = group_of(stage, "maker"), stage.topic("made")
-    assigned(stage, group, "m", topic)
+    group, topic = new_group(stage, "maker"), stage.topic("made")
+    join_until_assigned(stage, group, "m", topic)
     stage.ask(heartbeat(group, "m", -1))
 
 
-def reader(stage: Stage, partitions: int = 1) -> tuple[str, CaseTopic]:
+def new_group_and_topic(stage: Stage, partitions: int = 1) -> tuple[str, CaseTopic]:
     """Return a group id, and a topic that the share coordinator knows."""
     topic = stage.topic(partitions=partitions)
     stage.await_cluster_changes()
@@ -132,7 +132,7 @@ def incomplete_requests(key: ApiKey, group: str, topic_id: bytes) -> list[Any]:
 def send_invalid_partitions(stage: Stage) -> None:
     """Send each key about partitions without a state, and about ones that cannot have a state."""
     state_topic(stage)
-    group, topic = reader(stage, 2)
+    group, topic = new_group_and_topic(stage, 2)
     make = REQUESTS[stage.api_key]
     for request in incomplete_requests(stage.api_key, group, topic.id):
         stage.send(request)
@@ -146,9 +146,9 @@ def send_invalid_partitions(stage: Stage) -> None:
         stage.send(make(group, topic_id, partition))
 
 
-def begun(stage: Stage, epoch: int = 1, start: int = 0) -> tuple[str, CaseTopic]:
+def start_reading(stage: Stage, epoch: int = 1, start: int = 0) -> tuple[str, CaseTopic]:
     """Set-up: a group that starts to read a partition."""
     state_topic(stage)
-    group, topic = reader(stage, 2)
+    group, topic = new_group_and_topic(stage, 2)
     stage.ask(initialize(group, topic.id, epoch, start))
     return group, topic

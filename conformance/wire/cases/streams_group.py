@@ -28,7 +28,7 @@ ASSIGNED_TIMEOUT_S = 120
 SETTINGS = {"streams.assignment.interval.ms": "0", "streams.initial.rebalance.delay.ms": "0"}
 
 
-def group_of(stage: Stage, suffix: str = "g", **settings: str) -> str:
+def new_group(stage: Stage, suffix: str = "g", **settings: str) -> str:
     """Return a group that computes its target assignment without delays."""
     name = stage.name(suffix)
     configure(stage, name, **SETTINGS, **{k.replace("_", "."): v for k, v in settings.items()})
@@ -122,7 +122,7 @@ WORDS = (("first", 3), ("first", 2), ("first", 1), ("first", 4), ("first", -1), 
 """Pairs of member and epoch to send to a group after `handed_over`."""
 
 
-def handed_over(stage: Stage, group: str, topic: CaseTopic) -> None:
+def finish_handover(stage: Stage, group: str, topic: CaseTopic) -> None:
     """Set-up: the first member had both tasks and has given one to the second."""
     stage.ask(join(group, "first", copying(topic)))
     stage.ask(join(group, "second", copying(topic)))
@@ -135,7 +135,7 @@ def handed_over(stage: Stage, group: str, topic: CaseTopic) -> None:
     stage.ask(heartbeat(group, "second", 3))
 
 
-def assigned(stage: Stage, request: StreamsGroupHeartbeatRequest) -> int:
+def join_until_assigned(stage: Stage, request: StreamsGroupHeartbeatRequest) -> int:
     """Send a join until the member has tasks; returns its epoch."""
     response: StreamsGroupHeartbeatResponse = stage.ask(request)
     until = time.monotonic() + ASSIGNED_TIMEOUT_S

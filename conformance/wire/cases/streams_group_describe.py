@@ -10,16 +10,16 @@ from kwire.codecs.messages.streams_group_describe import StreamsGroupDescribeReq
 from kwire.codecs.messages.streams_group_heartbeat import Endpoint, KeyValue
 from kwire.conformance.access.requests import GROUP
 from kwire.conformance.wire.case import Cases
-from kwire.conformance.wire.cases.build import joined, stable
+from kwire.conformance.wire.cases.build import create_stable_group, join_first_member
 from kwire.conformance.wire.cases.consumer_group import join as join_consumer_group
 from kwire.conformance.wire.cases.streams_group import (
-    assigned,
     configure,
     copying,
     counting,
-    group_of,
     heartbeat,
     join,
+    join_until_assigned,
+    new_group,
 )
 from kwire.conformance.wire.stage import Stage
 
@@ -32,11 +32,11 @@ def access_request(version: int, topic_id: bytes) -> StreamsGroupDescribeRequest
 
 @case("each state")
 def states(stage: Stage) -> None:
-    topic, group = stage.topic(partitions=2), group_of(stage)
+    topic, group = stage.topic(partitions=2), new_group(stage)
     request = StreamsGroupDescribeRequest([group], True)
     topology = counting(stage, topic)
     tags, endpoint = [KeyValue("zone", "a")], Endpoint("h", 1)
-    assigned(stage, join(group, "first", topology, client_tags=tags, rack_id="r"))
+    join_until_assigned(stage, join(group, "first", topology, client_tags=tags, rack_id="r"))
     stage.send(request)
     stage.ask(join(group, "second", topology, user_endpoint=endpoint))
     stage.send(request)
@@ -57,7 +57,7 @@ def states(stage: Stage) -> None:
 
 @case("a group whose topics are missing")
 def not_ready(stage: Stage) -> None:
-    group = group_of(stage)
+    group = new_group(stage)
     stage.ask(join(group, "m", copying("gone")))
     stage.send(StreamsGroupDescribeRequest([group]))
     stage.send(ListGroupsRequest(types_filter=["streams"]))
@@ -73,16 +73,16 @@ def assigning(stage: Stage) -> None:
 
 @case("a classic group that becomes one, and back")
 def converted(stage: Stage) -> None:
-    topic, group = stage.topic(), group_of(stage)
+    topic, group = stage.topic(), new_group(stage)
     stage.ask(join(group, "m", copying(topic)))
     stage.ask(heartbeat(group, "m", -1))
-    joined(stage, group)
+    join_first_member(stage, group)
     stage.send(DescribeGroupsRequest([group]))
     stage.send(StreamsGroupDescribeRequest([group]))
 
 
 @case("groups that are not there, or of another kind")
 def others(stage: Stage) -> None:
-    stable(stage, stage.name("g"))
+    create_stable_group(stage, stage.name("g"))
     stage.send(StreamsGroupDescribeRequest([stage.name("g"), stage.name("none"), ""], True))
     stage.send(StreamsGroupDescribeRequest([]))

@@ -16,16 +16,16 @@ from kwire.codecs.messages.streams_group_heartbeat import (
 )
 from kwire.conformance.access.requests import GROUP, TOPIC
 from kwire.conformance.wire.case import Cases
-from kwire.conformance.wire.cases.build import stable
+from kwire.conformance.wire.cases.build import create_stable_group
 from kwire.conformance.wire.cases.consumer_group import join as join_consumer_group
 from kwire.conformance.wire.cases.streams_group import (
-    assigned,
     configure,
     copying,
     counting,
-    group_of,
     heartbeat,
     join,
+    join_until_assigned,
+    new_group,
 )
 from kwire.conformance.wire.stage import Stage
 
@@ -49,7 +49,7 @@ def access_request(version: int, topic_id: bytes) -> StreamsGroupHeartbeatReques
 
 @case("tasks that move to another member")
 def moving(stage: Stage) -> None:
-    topic, group = stage.topic(partitions=2), group_of(stage)
+    topic, group = stage.topic(partitions=2), new_group(stage)
     topology = copying(topic)
     response = stage.send(join(group, "first", topology))
     stage.send(heartbeat(group, "first", response.member_epoch, ("0", [0, 1])))
@@ -71,19 +71,19 @@ def moving(stage: Stage) -> None:
 
 @case("internal topics that are made")
 def internal_topics(stage: Stage) -> None:
-    topic, group = stage.topic(partitions=2), group_of(stage)
+    topic, group = stage.topic(partitions=2), new_group(stage)
     request = join(group, "m", counting(stage, topic))
     stage.send(request)
-    epoch = assigned(stage, request)
+    epoch = join_until_assigned(stage, request)
     stage.send(heartbeat(group, "m", epoch, ("0", [0, 1]), ("1", [0, 1])))
     stage.send(join(group, "m", counting(stage, topic)))
 
 
 @case("standbys")
 def standbys(stage: Stage) -> None:
-    topic, group = stage.topic(partitions=1), group_of(stage)
+    topic, group = stage.topic(partitions=1), new_group(stage)
     topology = counting(stage, topic)
-    assigned(stage, join(group, "first", topology))
+    join_until_assigned(stage, join(group, "first", topology))
     response = stage.send(join(group, "second", topology))
     configure(stage, group, **{"streams.num.standby.replicas": "1"})
     response = stage.send(heartbeat(group, "second", response.member_epoch))
@@ -93,10 +93,10 @@ def standbys(stage: Stage) -> None:
 
 @case("source topics that are missing, and come")
 def missing_source_topics(stage: Stage) -> None:
-    group, name = group_of(stage), stage.name("t")
+    group, name = new_group(stage), stage.name("t")
     response = stage.send(join(group, "m", copying(name, "a-gone", "b-gone", "c-gone")))
     stage.send(heartbeat(group, "m", response.member_epoch))
-    other = group_of(stage, "h")
+    other = new_group(stage, "h")
     response = stage.send(join(other, "m", copying(name)))
     stage.topic()
     stage.await_cluster_changes()
@@ -105,7 +105,7 @@ def missing_source_topics(stage: Stage) -> None:
 
 @case("a source topic that grows")
 def growing(stage: Stage) -> None:
-    topic, group = stage.topic(partitions=1), group_of(stage)
+    topic, group = stage.topic(partitions=1), new_group(stage)
     response = stage.send(join(group, "m", copying(topic)))
     stage.delete_and_wait(topic)
     stage.await_cluster_changes()
@@ -119,16 +119,16 @@ def copartitioning(stage: Stage) -> None:
     first, second = stage.topic("one", 1), stage.topic("two", 2)
     topology = copying(first, second)
     topology.subtopologies[0].copartition_groups = [CopartitionGroup([0, 1])]
-    stage.send(join(group_of(stage), "m", topology))
+    stage.send(join(new_group(stage), "m", topology))
     changelog = stage.topic("log", 3)
     topology = copying(first)
     topology.subtopologies[0].state_changelog_topics = [TopicInfo(changelog.name)]
-    stage.send(join(group_of(stage, "h"), "m", topology))
+    stage.send(join(new_group(stage, "h"), "m", topology))
 
 
 @case("topologies that make no sense")
 def senseless(stage: Stage) -> None:
-    topic, group = stage.topic(), group_of(stage)
+    topic, group = stage.topic(), new_group(stage)
     r = [TopicInfo("r")]
     loop = Subtopology("0", repartition_sink_topics=["r"], repartition_source_topics=r)
     stage.send(join(group, "m", Topology(0, [loop])))
@@ -149,7 +149,7 @@ def senseless(stage: Stage) -> None:
 
 @case("topologies that differ")
 def topologies(stage: Stage) -> None:
-    topic, group = stage.topic(), group_of(stage)
+    topic, group = stage.topic(), new_group(stage)
     stage.send(join(group, "first", copying(topic, epoch=1)))
     stage.send(join(group, "other", copying(topic, "gone", epoch=1)))
     stage.send(join(group, "newer", copying(topic, epoch=2)))
@@ -181,7 +181,7 @@ def apart(stage: Stage) -> None:
 
 @case("epochs that are not the member's")
 def epochs(stage: Stage) -> None:
-    group = group_of(stage)
+    group = new_group(stage)
     stage.ask(join(group, "m", copying("gone")))
     stage.ask(join(group, "other", copying("gone")))
     for epoch in (2, 3, 1, 9, -2):
@@ -192,7 +192,7 @@ def epochs(stage: Stage) -> None:
 
 @case("tasks that cannot be")
 def wrong_tasks(stage: Stage) -> None:
-    topic, group = stage.topic(), group_of(stage)
+    topic, group = stage.topic(), new_group(stage)
     response = stage.send(join(group, "m", copying(topic)))
     stage.send(heartbeat(group, "m", response.member_epoch, ("0", [0, 7])))
     stage.send(heartbeat(group, "m", response.member_epoch, ("9", [0])))
@@ -205,7 +205,7 @@ def wrong_tasks(stage: Stage) -> None:
 
 @case("what a member says of itself")
 def metadata(stage: Stage) -> None:
-    topic, group = stage.topic(), group_of(stage)
+    topic, group = stage.topic(), new_group(stage)
     response = stage.send(join(group, "m", copying(topic)))
     tags = [KeyValue("zone", "a"), KeyValue("cluster", "b")]
     response = stage.send(
@@ -218,7 +218,7 @@ def metadata(stage: Stage) -> None:
 
 @case("endpoints")
 def endpoints(stage: Stage) -> None:
-    topic, group = stage.topic(partitions=2), group_of(stage)
+    topic, group = stage.topic(partitions=2), new_group(stage)
     first = stage.send(join(group, "first", copying(topic), user_endpoint=Endpoint("h", 1)))
     stage.send(
         heartbeat(
@@ -245,7 +245,7 @@ def endpoints(stage: Stage) -> None:
 
 @case("a shutdown of the application")
 def shutdown(stage: Stage) -> None:
-    topic, group = stage.topic(), group_of(stage)
+    topic, group = stage.topic(), new_group(stage)
     response = stage.send(join(group, "first", copying(topic)))
     stage.send(join(group, "second", copying(topic)))
     owned = "0", [0]
@@ -259,7 +259,7 @@ def shutdown(stage: Stage) -> None:
 
 @case("a shutdown by who leaves")
 def leaving(stage: Stage) -> None:
-    group = group_of(stage)
+    group = new_group(stage)
     stage.send(join(group, "m", copying("gone")))
     stage.send(heartbeat(group, "m", -1, shutdown_application=True))
     stage.send(join(group, "n", copying("gone")))
@@ -268,7 +268,7 @@ def leaving(stage: Stage) -> None:
 @case("a group of another kind")
 def classic(stage: Stage) -> None:
     group = stage.name("g")
-    stable(stage, group)
+    create_stable_group(stage, group)
     stage.send(join(group, "m", copying("t")))
     stage.send(heartbeat(group, "m", 2))
     stage.send(heartbeat(group, "m", -1))

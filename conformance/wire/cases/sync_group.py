@@ -8,17 +8,17 @@ from kwire.conformance.access.requests import GROUP
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.build import (
     commit,
-    emptied,
+    create_empty_group,
+    create_stable_group,
     filled_topic,
     join,
-    joined,
-    rebalancing,
-    stable,
+    join_first_member,
+    start_rebalance,
     sync,
 )
-from kwire.conformance.wire.cases.consumer_group import group_of
 from kwire.conformance.wire.cases.consumer_group import join as join_consumer
-from kwire.conformance.wire.cases.migration import classic_join, classic_sync, mixed
+from kwire.conformance.wire.cases.consumer_group import new_group
+from kwire.conformance.wire.cases.migration import classic_join, classic_sync, create_mixed_group
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.SYNC_GROUP)
@@ -31,7 +31,7 @@ def access_request(version: int, topic_id: bytes) -> SyncGroupRequest:
 @case("the leader, again, and with other words")
 def leader(stage: Stage) -> None:
     group = stage.name("g")
-    member = joined(stage, group)
+    member = join_first_member(stage, group)
     stage.send(sync(group, member.member_id))
     stage.send(sync(group, member.member_id, data=b"other"))
     stage.send(SyncGroupRequest(group, 1, member.member_id))
@@ -40,14 +40,14 @@ def leader(stage: Stage) -> None:
 @case("no assignment for its own")
 def unassigned(stage: Stage) -> None:
     group = stage.name("g")
-    member = joined(stage, group)
+    member = join_first_member(stage, group)
     stage.send(SyncGroupRequest(group, 1, member.member_id))
 
 
 @case("a wrong generation or member")
 def wrong(stage: Stage) -> None:
     group = stage.name("g")
-    member = stable(stage, group)
+    member = create_stable_group(stage, group)
     for generation in (0, 2, -1):
         stage.send(sync(group, member.member_id, generation))
     stage.send(sync(group, "nobody"))
@@ -57,7 +57,7 @@ def wrong(stage: Stage) -> None:
 @case("while others join")
 def while_joining(stage: Stage) -> None:
     group = stage.name("g")
-    member = rebalancing(stage, group, "second")
+    member = start_rebalance(stage, group, "second")
     stage.send(sync(group, member.member_id))
     stage.send(sync(group, member.member_id, 2))
     stage.ask(join(group, member.member_id), 4)
@@ -67,7 +67,7 @@ def while_joining(stage: Stage) -> None:
 @case("a follower waits for the leader")
 def follower(stage: Stage) -> None:
     group = stage.name("g")
-    member = rebalancing(stage, group, "second")
+    member = start_rebalance(stage, group, "second")
     stage.begin(join(group, member.member_id), 4, on="first")
     second = stage.end("second")
     stage.end("first")
@@ -81,7 +81,7 @@ def follower(stage: Stage) -> None:
 @case("an empty group")
 def empty(stage: Stage) -> None:
     group = stage.name("g")
-    member = emptied(stage, group)
+    member = create_empty_group(stage, group)
     stage.send(sync(group, member.member_id))
 
 
@@ -95,7 +95,7 @@ def offsets_only(stage: Stage) -> None:
 @case("static: the instance and another's", since=3)
 def static(stage: Stage) -> None:
     group, instance = stage.name("g"), stage.name("i")
-    member = joined(stage, group, instance=instance)
+    member = join_first_member(stage, group, instance=instance)
     for name in (instance, "other", None):
         stage.send(sync(group, member.member_id, group_instance_id=name))
     stage.send(sync(group, "nobody", group_instance_id=instance))
@@ -104,15 +104,15 @@ def static(stage: Stage) -> None:
 @case("protocol type and name", since=5)
 def protocol(stage: Stage) -> None:
     group = stage.name("g")
-    member = joined(stage, group)
+    member = join_first_member(stage, group)
     for kind, name in (("other", "range"), ("consumer", "other"), ("consumer", "range")):
         stage.send(sync(group, member.member_id, protocol_type=kind, protocol_name=name))
 
 
 @case("a consumer group with members of both kinds")
 def consumer_group(stage: Stage) -> None:
-    topic, group = stage.topic(partitions=3), group_of(stage)
-    mixed(stage, group, topic)
+    topic, group = stage.topic(partitions=3), new_group(stage)
+    create_mixed_group(stage, group, topic)
     for member_id, generation in (("c", 3), ("c", 2), ("c", 4), ("m", 3), ("nobody", 3), ("", 3)):
         stage.send(classic_sync(group, member_id, generation))
     if stage.version >= 5:
@@ -131,7 +131,7 @@ def consumer_group(stage: Stage) -> None:
 
 @case("a static member of a consumer group", since=3)
 def static_in_consumer_group(stage: Stage) -> None:
-    topic, group = stage.topic(partitions=3), group_of(stage)
+    topic, group = stage.topic(partitions=3), new_group(stage)
     stage.ask(join_consumer(group, "m", topic))
     member_id = stage.ask(classic_join(group, "", topic, instance="i"), 5).member_id
     for name, instance in ((member_id, "i"), ("nobody", "i"), (member_id, "j"), (member_id, None)):

@@ -14,7 +14,13 @@ from kwire.codecs.primitives import ZERO_UUID, Records
 from kwire.conformance.wire.broker import CaseTopic
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.build import batch, unknown_topic
-from kwire.conformance.wire.cases.txn import CaseProducer, begun, completed, ended, initialized
+from kwire.conformance.wire.cases.txn import (
+    CaseProducer,
+    begin_transaction,
+    create_producer,
+    end_transaction,
+    wait_until_ended,
+)
 from kwire.conformance.wire.cases.txn_data import txn_batch, txn_produce
 from kwire.conformance.wire.stage import Stage
 
@@ -28,7 +34,7 @@ IMPLICIT_SINCE = 12
 @case("transactional: partitions that are part of it, and others")
 def transactional(stage: Stage) -> None:
     topic, other = stage.topic("t", 3), stage.topic("u", 3)
-    producer = begun(stage, "txn", topic)
+    producer = begin_transaction(stage, "txn", topic)
     for sequence in (0, 1, 1, 3):
         batches = {index: txn_batch(stage, producer, sequence) for index in (0, 2, 7)}
         stage.send(txn_produce(producer.transactional_id, topic, {**batches, 1: batch(stage, b"")}))
@@ -38,7 +44,7 @@ def transactional(stage: Stage) -> None:
 
 @case("transactional: nothing was added")
 def transactional_first(stage: Stage) -> None:
-    topic, producer = stage.topic(partitions=3), initialized(stage)
+    topic, producer = stage.topic(partitions=3), create_producer(stage)
     for index, sequence in ((0, 0), (0, 1), (1, 5), (2, 2**31 - 1)):
         batches = {index: txn_batch(stage, producer, sequence)}
         stage.send(txn_produce(producer.transactional_id, topic, batches))
@@ -49,8 +55,8 @@ def transactional_first(stage: Stage) -> None:
 @case("transactional: other producers and ids")
 def transactional_others(stage: Stage) -> None:
     topic = stage.topic()
-    initialized(stage)
-    producer = begun(stage, "txn", topic)
+    create_producer(stage)
+    producer = begin_transaction(stage, "txn", topic)
     for name in (producer.transactional_id, stage.name("unknown"), "", None):
         for by, epoch in ((0, 1), (0, -1), (1000, 0)):
             one = producer.other(producer_id=by, epoch=epoch)
@@ -60,7 +66,7 @@ def transactional_others(stage: Stage) -> None:
 @case("transactional: once it has begun, the id does not matter")
 def transactional_id(stage: Stage) -> None:
     topic = stage.topic()
-    producer = begun(stage, "txn", topic)
+    producer = begin_transaction(stage, "txn", topic)
     names = (producer.transactional_id, stage.name("unknown"), "", None)
     for sequence, name in enumerate(names):
         stage.send(txn_produce(name, topic, {0: txn_batch(stage, producer, sequence)}))
@@ -68,7 +74,7 @@ def transactional_id(stage: Stage) -> None:
 
 @case("transactional: without an id the whole request is refused")
 def transactional_without_id(stage: Stage) -> None:
-    topic, producer = stage.topic(partitions=2), initialized(stage)
+    topic, producer = stage.topic(partitions=2), create_producer(stage)
     batches: dict[int, Records | None] = {
         0: txn_batch(stage, producer),
         1: batch(stage, b"plain"),
@@ -82,7 +88,7 @@ def transactional_without_id(stage: Stage) -> None:
 @case("transactional: an acks that does not exist")
 def transactional_acks(stage: Stage) -> None:
     topic = stage.topic()
-    producer = begun(stage, "txn", topic)
+    producer = begin_transaction(stage, "txn", topic)
     for acks in (2, -2, 1):
         records = txn_batch(stage, producer)
         stage.send(txn_produce(producer.transactional_id, topic, {0: records}, acks))
@@ -91,7 +97,7 @@ def transactional_acks(stage: Stage) -> None:
 @case("transactional: several producers in a request")
 def several_producers(stage: Stage) -> None:
     topic = stage.topic(partitions=3)
-    one, other = begun(stage, "one", topic), begun(stage, "other", topic)
+    one, other = begin_transaction(stage, "one", topic), begin_transaction(stage, "other", topic)
     for second in (other, one.other(epoch=1)):
         batches: dict[int, Records | None] = {
             0: txn_batch(stage, one),
@@ -107,7 +113,7 @@ def several_producers(stage: Stage) -> None:
 @case("transactional: outside of the transaction while it is open")
 def outside(stage: Stage) -> None:
     topic = stage.topic(partitions=2)
-    producer = begun(stage, "txn", topic)
+    producer = begin_transaction(stage, "txn", topic)
     for index in (1, 0):
         for sequence, inside in enumerate((index == 0, False, True)):
             records = txn_batch(stage, producer, sequence, transactional=inside)
@@ -117,7 +123,7 @@ def outside(stage: Stage) -> None:
 @case("transactional: without a producer, and control")
 def odd_transactional(stage: Stage) -> None:
     topic = stage.topic(partitions=3)
-    producer = begun(stage, "txn", topic)
+    producer = begin_transaction(stage, "txn", topic)
     nobody = CaseProducer("", -1, -1)
     batches: dict[int, Records | None] = {
         0: txn_batch(stage, nobody, -1),
@@ -131,10 +137,10 @@ def odd_transactional(stage: Stage) -> None:
 @case("transactional: after a new start of the producer")
 def fenced(stage: Stage) -> None:
     topic = stage.topic()
-    producer = begun(stage, "txn", topic)
+    producer = begin_transaction(stage, "txn", topic)
     stage.send(txn_produce(producer.transactional_id, topic, {0: txn_batch(stage, producer)}))
-    initialized(stage)
-    completed(stage, producer)
+    create_producer(stage)
+    wait_until_ended(stage, producer)
     for sequence in (0, 1):
         records = txn_batch(stage, producer, sequence)
         stage.send(txn_produce(producer.transactional_id, topic, {0: records}))
@@ -143,9 +149,9 @@ def fenced(stage: Stage) -> None:
 @case("transactional: after its end", until=ABORTABLE_AT)
 def after_its_end(stage: Stage) -> None:
     topic = stage.topic()
-    producer = begun(stage, "txn", topic)
+    producer = begin_transaction(stage, "txn", topic)
     stage.send(txn_produce(producer.transactional_id, topic, {0: txn_batch(stage, producer)}))
-    ended(stage, producer)
+    end_transaction(stage, producer)
     for sequence in (0, 1):
         records = txn_batch(stage, producer, sequence)
         stage.send(txn_produce(producer.transactional_id, topic, {0: records}))
@@ -154,17 +160,17 @@ def after_its_end(stage: Stage) -> None:
 @case("transactional: the next one, in the same epoch", since=IMPLICIT_SINCE)
 def next_one(stage: Stage) -> None:
     topic = stage.topic()
-    producer = begun(stage, "txn", topic)
+    producer = begin_transaction(stage, "txn", topic)
     for sequence, commit in enumerate((True, False)):
         records = txn_batch(stage, producer, sequence)
         stage.send(txn_produce(producer.transactional_id, topic, {0: records}))
-        ended(stage, producer, commit=commit)
+        end_transaction(stage, producer, commit=commit)
     stage.send(DescribeProducersRequest([TopicRequest(topic.name, [0])]))
 
 
 @case("transactional: to the groups' own topic", until=12)
 def transactional_internal(stage: Stage) -> None:
-    topic, producer = CaseTopic("__consumer_offsets", ZERO_UUID, 50), initialized(stage)
+    topic, producer = CaseTopic("__consumer_offsets", ZERO_UUID, 50), create_producer(stage)
     records = txn_batch(stage, producer, 0, b"a", keyed=True)
     stage.send(txn_produce(producer.transactional_id, topic, {0: records}))
 
@@ -172,7 +178,7 @@ def transactional_internal(stage: Stage) -> None:
 @case("transactional: compressed, too large, broken")
 def transactional_codecs(stage: Stage) -> None:
     topic = stage.topic(configs={"max.message.bytes": "1000"})
-    producer = begun(stage, "txn", topic)
+    producer = begin_transaction(stage, "txn", topic)
     broken = txn_batch(stage, producer, 0, b"a")
     broken[-1] ^= 1
     for records in (

@@ -43,7 +43,7 @@ class CaseProducer:
         return CaseProducer(transactional_id, self.producer_id, self.epoch)
 
 
-def initialized(stage: Stage, suffix: str = "txn") -> CaseProducer:
+def create_producer(stage: Stage, suffix: str = "txn") -> CaseProducer:
     """Set-up: a producer for this case, without an open transaction."""
     name = stage.name(suffix)
     producers: list[CaseProducer] = []
@@ -60,21 +60,21 @@ def initialized(stage: Stage, suffix: str = "txn") -> CaseProducer:
     return producers[0]
 
 
-def begun(stage: Stage, suffix: str = "txn", *topics: CaseTopic) -> CaseProducer:
+def begin_transaction(stage: Stage, suffix: str = "txn", *topics: CaseTopic) -> CaseProducer:
     """Set-up: a producer with all partitions of `topics` in its transaction."""
-    producer = initialized(stage, suffix)
+    producer = create_producer(stage, suffix)
     for topic in topics:
         stage.ask(add(producer, {topic.name: list(range(topic.partitions))}), CLIENTS)
     return producer
 
 
-def ended(stage: Stage, producer: CaseProducer, *, commit: bool = True) -> None:
+def end_transaction(stage: Stage, producer: CaseProducer, *, commit: bool = True) -> None:
     """Set-up: end the producer's transaction completely, without a new epoch."""
     stage.ask(end(producer, commit=commit), WITHOUT_BUMP)
-    completed(stage, producer)
+    wait_until_ended(stage, producer)
 
 
-def completed(stage: Stage, producer: CaseProducer) -> None:
+def wait_until_ended(stage: Stage, producer: CaseProducer) -> None:
     """Set-up: wait until a transaction that is ending has ended."""
 
     def ready() -> bool:
@@ -94,7 +94,7 @@ def add(producer: CaseProducer, partitions: dict[str, list[int]]) -> AddPartitio
     )
 
 
-def of_broker(
+def broker_transaction(
     producer: CaseProducer, partitions: dict[str, list[int]], *, verify_only: bool = False
 ) -> AddPartitionsToTxnTransaction:
     """Build one transaction of a request as brokers send it, from v4."""

@@ -62,7 +62,7 @@ def txn_produce(
     )
 
 
-def written(
+def append_batch(
     stage: Stage,
     producer: CaseProducer,
     topic: CaseTopic,

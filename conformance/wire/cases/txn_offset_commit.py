@@ -23,16 +23,16 @@ from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases import streams_group
 from kwire.conformance.wire.cases.build import (
     commit,
-    emptied,
+    create_empty_group,
+    create_stable_group,
     filled_topic,
-    joined,
+    join_first_member,
     no_topic,
-    stable,
     unknown_topic,
 )
-from kwire.conformance.wire.cases.consumer_group import WORDS, in_each_state
+from kwire.conformance.wire.cases.consumer_group import WORDS, groups_in_each_state
 from kwire.conformance.wire.cases.offset_fetch import ask as ask_offsets
-from kwire.conformance.wire.cases.txn import CaseProducer, ended, initialized
+from kwire.conformance.wire.cases.txn import CaseProducer, create_producer, end_transaction
 from kwire.conformance.wire.cases.txn_data import add_group, txn_commit
 from kwire.conformance.wire.stage import Stage
 
@@ -61,7 +61,7 @@ def _look(stage: Stage, group: str, topic: CaseTopic) -> None:
 
 def _started(stage: Stage, group: str) -> CaseProducer:
     """Return a producer with the group's offsets in its transaction."""
-    producer = initialized(stage)
+    producer = create_producer(stage)
     add_group(stage, producer, group)
     return producer
 
@@ -75,7 +75,7 @@ def _to_the_end(stage: Stage, *, by_commit: bool) -> None:
         _look(stage, group, topic)
     stage.send(txn_commit(producer, group, topic, 9, partition=1, metadata=""))
     _look(stage, group, topic)
-    ended(stage, producer, commit=by_commit)
+    end_transaction(stage, producer, commit=by_commit)
     _look(stage, group, topic)
 
 
@@ -95,13 +95,13 @@ def new_group(stage: Stage) -> None:
     producer = _started(stage, group)
     stage.send(txn_commit(producer, group, topic))
     _look(stage, group, topic)
-    ended(stage, producer, commit=False)
+    end_transaction(stage, producer, commit=False)
     _look(stage, group, topic)
 
 
 @case("not part of the transaction")
 def not_added(stage: Stage) -> None:
-    producer = initialized(stage)
+    producer = create_producer(stage)
     stage.send(txn_commit(producer, stage.name("g"), filled_topic(stage)))
     _look(stage, stage.name("g"), filled_topic(stage))
 
@@ -109,7 +109,7 @@ def not_added(stage: Stage) -> None:
 @case("producers that are others")
 def others(stage: Stage) -> None:
     group, topic = stage.name("g"), filled_topic(stage)
-    initialized(stage)
+    create_producer(stage)
     producer = _started(stage, group)
     for one in (
         producer.other(epoch=1),
@@ -136,7 +136,7 @@ def after_the_end(stage: Stage) -> None:
     group, topic = stage.name("g"), filled_topic(stage)
     producer = _started(stage, group)
     stage.send(txn_commit(producer, group, topic))
-    ended(stage, producer)
+    end_transaction(stage, producer)
     stage.send(txn_commit(producer, group, topic, 7))
     _look(stage, group, topic)
 
@@ -144,8 +144,12 @@ def after_the_end(stage: Stage) -> None:
 @case("by a member, in each state", since=MEMBERS_SINCE)
 def members(stage: Stage) -> None:
     topic = filled_topic(stage)
-    states: dict[str, Callable[..., object]] = {"awaits": joined, "stable": stable, "left": emptied}
-    producer = initialized(stage)
+    states: dict[str, Callable[..., object]] = {
+        "awaits": join_first_member,
+        "stable": create_stable_group,
+        "left": create_empty_group,
+    }
+    producer = create_producer(stage)
     for suffix, make in states.items():
         group = stage.name(suffix)
         member = make(stage, group)
@@ -167,7 +171,7 @@ def members(stage: Stage) -> None:
 @case("static: the instance and another's", since=MEMBERS_SINCE)
 def static(stage: Stage) -> None:
     group, instance, topic = stage.name("g"), stage.name("i"), filled_topic(stage)
-    member = stable(stage, group, instance=instance)
+    member = create_stable_group(stage, group, instance=instance)
     producer = _started(stage, group)
     for member_id, generation, name in (
         (member.member_id, 1, instance),
@@ -202,8 +206,8 @@ def no_group(stage: Stage) -> None:
 @case("by members of a consumer group, in each epoch", since=MEMBERS_SINCE)
 def consumer_members(stage: Stage) -> None:
     topic = stage.topic(partitions=3)
-    producer = initialized(stage)
-    for group in in_each_state(stage, topic).values():
+    producer = create_producer(stage)
+    for group in groups_in_each_state(stage, topic).values():
         add_group(stage, producer, group)
         for name, epoch in WORDS:
             for partition in (0, 2):
@@ -221,9 +225,9 @@ def consumer_members(stage: Stage) -> None:
 
 @case("by members of a streams group, in each epoch", since=MEMBERS_SINCE)
 def streams_members(stage: Stage) -> None:
-    topic, group = stage.topic(partitions=2), streams_group.group_of(stage)
-    streams_group.handed_over(stage, group, topic)
-    producer = initialized(stage)
+    topic, group = stage.topic(partitions=2), streams_group.new_group(stage)
+    streams_group.finish_handover(stage, group, topic)
+    producer = create_producer(stage)
     add_group(stage, producer, group)
     for name, epoch in streams_group.WORDS:
         for partition in (0, 1):
@@ -237,12 +241,12 @@ def streams_members(stage: Stage) -> None:
 @case("by nobody, to a consumer group", until=MEMBERS_SINCE - 1)
 def consumer_group(stage: Stage) -> None:
     topic = stage.topic(partitions=3)
-    for suffix, group in in_each_state(stage, topic).items():
-        producer = initialized(stage, suffix)
+    for suffix, group in groups_in_each_state(stage, topic).items():
+        producer = create_producer(stage, suffix)
         add_group(stage, producer, group)
         stage.send(txn_commit(producer, group, topic))
         _look(stage, group, topic)
-        ended(stage, producer)
+        end_transaction(stage, producer)
         _look(stage, group, topic)
 
 
@@ -274,7 +278,7 @@ def twice(stage: Stage) -> None:
     request = txn_commit(producer, group, topic, 1)
     request.topics[0].partitions += txn_commit(producer, group, topic, 2).topics[0].partitions
     stage.send(request)
-    ended(stage, producer)
+    end_transaction(stage, producer)
     _look(stage, group, topic)
 
 
@@ -288,7 +292,7 @@ def _crossed(stage: Stage, *plain: int | None, by_commit: bool = True) -> None:
         else:
             stage.send(commit(group, topic, offset), 8)
     _look(stage, group, topic)
-    ended(stage, producer, commit=by_commit)
+    end_transaction(stage, producer, commit=by_commit)
     _look(stage, group, topic)
 
 
@@ -317,12 +321,12 @@ def two_transactions(stage: Stage) -> None:
     topic = filled_topic(stage)
     for suffix, order in (("first", (0, 1)), ("last", (1, 0))):
         group = stage.name(suffix)
-        producers = [initialized(stage, f"{suffix}{number}") for number in range(2)]
+        producers = [create_producer(stage, f"{suffix}{number}") for number in range(2)]
         for number, producer in enumerate(producers):
             add_group(stage, producer, group)
             stage.send(txn_commit(producer, group, topic, 10 + number))
         for number in order:
-            ended(stage, producers[number])
+            end_transaction(stage, producers[number])
             _look(stage, group, topic)
 
 
@@ -335,7 +339,7 @@ def deleted(stage: Stage) -> None:
     entries = [OffsetDeleteRequestPartition(0), OffsetDeleteRequestPartition(9)]
     stage.send(OffsetDeleteRequest(group, [OffsetDeleteRequestTopic(topic.name, entries)]))
     _look(stage, group, topic)
-    ended(stage, producer)
+    end_transaction(stage, producer)
     _look(stage, group, topic)
 
 
@@ -347,13 +351,13 @@ def group_deleted(stage: Stage) -> None:
     stage.send(DeleteGroupsRequest([group]))
     _look(stage, group, topic)
     stage.send(txn_commit(producer, group, topic, 8))
-    ended(stage, producer)
+    end_transaction(stage, producer)
     _look(stage, group, topic)
 
 
 @case("no topics, no group")
 def empty(stage: Stage) -> None:
-    topic, producer = filled_topic(stage), initialized(stage)
+    topic, producer = filled_topic(stage), create_producer(stage)
     add_group(stage, producer, stage.name("g"))
     request = txn_commit(producer, stage.name("g"), topic)
     request.topics[0].partitions.clear()

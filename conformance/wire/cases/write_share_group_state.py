@@ -14,9 +14,9 @@ from kwire.conformance.wire.cases.share_state import (
     ACKNOWLEDGED,
     ARCHIVED,
     AVAILABLE,
-    begun,
     read,
     send_invalid_partitions,
+    start_reading,
     summary,
     write,
 )
@@ -34,7 +34,7 @@ case("what cannot be")(send_invalid_partitions)
 
 @case("epochs of the group and of the leader")
 def epochs(stage: Stage) -> None:
-    group, topic = begun(stage, 3)
+    group, topic = start_reading(stage, 3)
     for epoch, leader_epoch in ((3, 5), (2, 5), (3, 4), (4, 5), (3, 6), (-1, -1), (3, 5)):
         stage.send(write(group, topic.id, epoch=epoch, leader_epoch=leader_epoch))
         stage.send(summary(group, topic.id))
@@ -42,7 +42,7 @@ def epochs(stage: Stage) -> None:
 
 @case("batches that overlap, and a start that moves")
 def batches(stage: Stage) -> None:
-    group, topic = begun(stage, 1, 10)
+    group, topic = start_reading(stage, 1, 10)
     for start, batches in (
         (10, [(10, 19, AVAILABLE, 1), (12, 14, ACKNOWLEDGED, 1), (18, 25, ARCHIVED, 2)]),
         (13, [(13, 13, AVAILABLE, 3)]),
@@ -58,7 +58,7 @@ def batches(stage: Stage) -> None:
 
 @case("batches that cannot be")
 def odd(stage: Stage) -> None:
-    group, topic = begun(stage)
+    group, topic = start_reading(stage)
     for state_batch in ((5, 4, AVAILABLE, 1), (-3, -1, AVAILABLE, 1), (0, 1, 9, 1), (0, 1, 1, -2)):
         stage.send(write(group, topic.id, state_batch, start=0))
         stage.send(read(group, topic.id))

@@ -17,8 +17,8 @@ from kwire.codecs.messages.write_txn_markers import (
 from kwire.conformance.access.requests import INDEX, TOPIC
 from kwire.conformance.wire.broker import CaseTopic
 from kwire.conformance.wire.case import Cases
-from kwire.conformance.wire.cases.txn import CaseProducer, initialized
-from kwire.conformance.wire.cases.txn_data import marker, write_markers, written
+from kwire.conformance.wire.cases.txn import CaseProducer, create_producer
+from kwire.conformance.wire.cases.txn_data import append_batch, marker, write_markers
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.WRITE_TXN_MARKERS)
@@ -45,13 +45,13 @@ def _look(stage: Stage, topic: CaseTopic) -> None:
 
 def _again(stage: Stage, suffix: str = "txn") -> CaseProducer:
     """Return a producer that has been initialized twice, so that a lower epoch exists."""
-    initialized(stage, suffix)
-    return initialized(stage, suffix)
+    create_producer(stage, suffix)
+    return create_producer(stage, suffix)
 
 
 @case("nothing was written")
 def nothing(stage: Stage) -> None:
-    topic, producer = stage.topic(), initialized(stage)
+    topic, producer = stage.topic(), create_producer(stage)
     for commit in (True, False):
         stage.send(write_markers(marker(producer, {topic.name: [0]}, commit=commit)))
         _look(stage, topic)
@@ -59,9 +59,9 @@ def nothing(stage: Stage) -> None:
 
 @case("a transaction that is open")
 def open_transaction(stage: Stage) -> None:
-    topic, producer = stage.topic(partitions=2), initialized(stage)
+    topic, producer = stage.topic(partitions=2), create_producer(stage)
     for sequence, commit in enumerate((True, False)):
-        written(stage, producer, topic, sequence)
+        append_batch(stage, producer, topic, sequence)
         _look(stage, topic)
         stage.send(write_markers(marker(producer, {topic.name: [1, 0]}, commit=commit)))
         _look(stage, topic)
@@ -70,7 +70,7 @@ def open_transaction(stage: Stage) -> None:
 @case("epochs of the producer")
 def epochs(stage: Stage) -> None:
     topic, producer = stage.topic(), _again(stage)
-    written(stage, producer, topic)
+    append_batch(stage, producer, topic)
     for by in (-1, 0, 1, 0, 5, 4):
         stage.send(write_markers(marker(producer.other(epoch=by), {topic.name: [0]})))
         _look(stage, topic)
@@ -78,7 +78,7 @@ def epochs(stage: Stage) -> None:
 
 @case("epochs of the coordinator")
 def coordinator_epochs(stage: Stage) -> None:
-    topic, producer = stage.topic(), initialized(stage)
+    topic, producer = stage.topic(), create_producer(stage)
     for epoch in (3, 3, 2, 4, -1, 0, 5):
         one = marker(producer, {topic.name: [0]}, coordinator_epoch=epoch)
         stage.send(write_markers(one))
@@ -99,7 +99,7 @@ def versions(stage: Stage) -> None:
     """From version 2 on, a marker with the epoch of the open transaction is too old to end it."""
     topic, producer = stage.topic(), _again(stage)
     for sequence, version in enumerate((0, 1, 2, 3, 127, -1, -128)):
-        written(stage, producer, topic, sequence)
+        append_batch(stage, producer, topic, sequence)
         stage.send(write_markers(marker(producer, {topic.name: [0]}, version=version)))
         _look(stage, topic)
         stage.send(write_markers(marker(producer, {topic.name: [0]})))
@@ -114,7 +114,7 @@ def versions(stage: Stage) -> None:
 
 @case("topics and partitions that are not there")
 def unknown(stage: Stage) -> None:
-    topic, producer = stage.topic(partitions=2), initialized(stage)
+    topic, producer = stage.topic(partitions=2), create_producer(stage)
     entries = {topic.name: [0, 2, 1, -1], stage.name("none"): [0], "": [0], "a b": [3]}
     stage.send(write_markers(marker(producer, entries)))
     stage.send(write_markers(marker(producer, {topic.name: [9]})))
@@ -124,7 +124,7 @@ def unknown(stage: Stage) -> None:
 @case("many markers")
 def many(stage: Stage) -> None:
     topic = stage.topic(partitions=3)
-    one, other = initialized(stage, "one"), initialized(stage, "other")
+    one, other = create_producer(stage, "one"), create_producer(stage, "other")
     stage.send(
         write_markers(
             marker(one, {topic.name: [0]}),
@@ -138,8 +138,8 @@ def many(stage: Stage) -> None:
 
 @case("a marker twice")
 def twice(stage: Stage) -> None:
-    topic, producer = stage.topic(), initialized(stage)
-    written(stage, producer, topic)
+    topic, producer = stage.topic(), create_producer(stage)
+    append_batch(stage, producer, topic)
     first = marker(producer, {topic.name: [0]}, commit=False)
     stage.send(write_markers(first, marker(producer, {topic.name: [0]})))
     _look(stage, topic)
@@ -147,7 +147,7 @@ def twice(stage: Stage) -> None:
 
 @case("a topic twice")
 def topic_twice(stage: Stage) -> None:
-    topic, producer = stage.topic(partitions=2), initialized(stage)
+    topic, producer = stage.topic(partitions=2), create_producer(stage)
     one = marker(producer, {topic.name: [0]})
     one.topics.append(WritableTxnMarkerTopic(topic.name, [1]))
     stage.send(write_markers(one))
@@ -156,7 +156,7 @@ def topic_twice(stage: Stage) -> None:
 
 @case("a partition twice")
 def partition_twice(stage: Stage) -> None:
-    topic, producer = stage.topic(), initialized(stage)
+    topic, producer = stage.topic(), create_producer(stage)
     stage.send(write_markers(marker(producer, {topic.name: [0, 0]})))
 
 
@@ -183,9 +183,9 @@ def internal(stage: Stage) -> None:
 case.requests(
     {
         "no markers": lambda stage: write_markers(),
-        "no topics": lambda stage: write_markers(marker(initialized(stage), {})),
+        "no topics": lambda stage: write_markers(marker(create_producer(stage), {})),
         "no partitions": lambda stage: write_markers(
-            marker(initialized(stage), {stage.topic().name: []})
+            marker(create_producer(stage), {stage.topic().name: []})
         ),
     }
 )

@@ -10,11 +10,11 @@ import pytest
 
 from kwire.conformance.wire.cases.build import batch, commit, fill
 from kwire.conformance.wire.cases.streams_group import (
-    assigned,
     counting,
-    group_of,
     heartbeat,
     join,
+    join_until_assigned,
+    new_group,
 )
 from kwire.conformance.wire.stage import Stage
 from tests.streams_stage import stage_on
@@ -54,9 +54,9 @@ def row(text: str, *words: object) -> str:
 
 
 def test_streams_group_is_listed_described_reset_and_deleted(stage: Stage, tool: Tool) -> None:
-    topic, group = stage.topic(partitions=2), group_of(stage)
+    topic, group = stage.topic(partitions=2), new_group(stage)
     fill(stage, topic, batch(stage, b"one"), batch(stage, b"two"))
-    epoch = assigned(stage, join(group, "member", counting(stage, topic)))
+    epoch = join_until_assigned(stage, join(group, "member", counting(stage, topic)))
     for partition in (0, 1):
         stage.ask(
             commit(group, topic, 1, partition=partition, member_id="member", generation=epoch)

@@ -20,12 +20,12 @@ from kwire.codecs.messages.streams_group_describe import (
 from kwire.codecs.messages.streams_group_heartbeat import StreamsGroupHeartbeatResponse
 from kwire.conformance.wire.broker import TRANSIENT
 from kwire.conformance.wire.cases.streams_group import (
-    assigned,
     copying,
     counting,
-    group_of,
     heartbeat,
     join,
+    join_until_assigned,
+    new_group,
 )
 from kwire.conformance.wire.stage import SETUP, Stage
 from kwire.testing import BrokerProcess, SharedClusterProcess
@@ -52,8 +52,8 @@ def described(stage: Stage, group: str) -> DescribedGroup:
 
 
 def test_coordinator_creates_the_internal_topics_of_a_topology(stage: Stage) -> None:
-    topic, group = stage.topic(partitions=3), group_of(stage)
-    assigned(stage, join(group, "m", counting(stage, topic)))
+    topic, group = stage.topic(partitions=3), new_group(stage)
+    join_until_assigned(stage, join(group, "m", counting(stage, topic)))
     changelog = DescribeConfigsResource(TOPIC_RESOURCE, stage.name("changelog"), ["cleanup.policy"])
     answer = stage.ask(DescribeConfigsRequest([changelog]))
     assert answer.results[0].configs[0].value == "compact"
@@ -67,7 +67,7 @@ def test_coordinator_creates_the_internal_topics_of_a_topology(stage: Stage) -> 
 
 
 def test_heartbeat_reports_why_an_internal_topic_was_not_created(stage: Stage) -> None:
-    topic, group = stage.topic(), group_of(stage)
+    topic, group = stage.topic(), new_group(stage)
     topology = counting(stage, topic)
     topology.subtopologies[1].state_changelog_topics[0].replication_factor = 9
     told: StreamsGroupHeartbeatResponse = stage.ask(join(group, "m", topology))
@@ -80,8 +80,8 @@ def test_heartbeat_reports_why_an_internal_topic_was_not_created(stage: Stage) -
 
 def test_streams_group_continues_after_a_restart(broker: BrokerProcess, unique: str) -> None:
     before = stage_on(broker.bootstrap, unique)
-    topic, group = before.topic(partitions=2), group_of(before)
-    epoch = assigned(before, join(group, "m", copying(topic)))
+    topic, group = before.topic(partitions=2), new_group(before)
+    epoch = join_until_assigned(before, join(group, "m", copying(topic)))
     was = described(before, group)
     before.close_connection(SETUP)
     broker.kill()
@@ -116,7 +116,7 @@ def coordinator_of(group: str, addresses: list[str]) -> str:
             request = join(group, "m", counting(stage, "words"))
             mine = stage.ask(request).error_code not in {*TRANSIENT, ErrorCode.NOT_COORDINATOR}
             if mine:
-                assigned(stage, request)
+                join_until_assigned(stage, request)
             stage.close_connection(SETUP)
             if mine:
                 return address

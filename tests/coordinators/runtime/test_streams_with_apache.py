@@ -12,7 +12,12 @@ from kwire.codecs.messages.streams_group_describe import (
     StreamsGroupDescribeRequest,
 )
 from kwire.conformance.apache_kafka import ApacheKafka
-from kwire.conformance.wire.cases.streams_group import assigned, counting, heartbeat, join
+from kwire.conformance.wire.cases.streams_group import (
+    counting,
+    heartbeat,
+    join,
+    join_until_assigned,
+)
 from kwire.conformance.wire.stage import SETUP, Stage
 from kwire.testing import BrokerProcess
 from tests.clients.waiting import eventually
@@ -49,7 +54,7 @@ def test_streams_group_moves_from_apache_kafka_to_kwire_and_back(
     with node:
         stage = stage_on(node.bootstrap, PREFIX)
         topology = counting(stage, stage.topic(partitions=2))
-        epoch = assigned(stage, join(GROUP, "first", topology))
+        epoch = join_until_assigned(stage, join(GROUP, "first", topology))
         stage.ask(join(GROUP, "second", topology))
         by_apache = described(stage, "first", epoch)
         stage.close_connection(SETUP)

@@ -21,9 +21,9 @@ from kwire.conformance.wire.cases.build import batch, fill, filled_topic
 from kwire.conformance.wire.cases.share_group import (
     ACCEPT,
     acknowledge,
-    assigned,
     fetch,
-    group_of,
+    join_until_assigned,
+    new_group,
 )
 from kwire.conformance.wire.stage import Stage
 from kwire.testing import BrokerProcess
@@ -52,8 +52,8 @@ def acquired(response: ShareFetchResponse) -> list[tuple[int, int, int]]:
 
 
 def test_records_are_released_when_the_connection_closes(stage: Stage) -> None:
-    group, topic = group_of(stage), filled_topic(stage)
-    assigned(stage, group, "a", topic)
+    group, topic = new_group(stage), filled_topic(stage)
+    join_until_assigned(stage, group, "a", topic)
     assert acquired(stage.send(fetch(group, "a", 0, topic), on="a")) == [(0, 5, 1)]
     stage.begin(fetch(group, "b", 0, topic, max_wait_ms=LONG_MS), on="b")
     stage.close_connection("a")
@@ -63,8 +63,8 @@ def test_records_are_released_when_the_connection_closes(stage: Stage) -> None:
 
 
 def test_session_continued_on_another_connection_outlives_the_first(stage: Stage) -> None:
-    group, topic = group_of(stage), filled_topic(stage)
-    assigned(stage, group, "a", topic)
+    group, topic = new_group(stage), filled_topic(stage)
+    join_until_assigned(stage, group, "a", topic)
     stage.send(fetch(group, "a", 0, topic), on="a")
     stage.send(fetch(group, "a", 0, topic, max_wait_ms=0), on="later")
     stage.close_connection("a")
@@ -76,8 +76,8 @@ def test_session_continued_on_another_connection_outlives_the_first(stage: Stage
 
 
 def test_unread_group_is_loaded_again_from_its_coordinator(stage: Stage) -> None:
-    group, topic = group_of(stage), filled_topic(stage)
-    assigned(stage, group, "a", topic)
+    group, topic = new_group(stage), filled_topic(stage)
+    join_until_assigned(stage, group, "a", topic)
     stage.send(fetch(group, "a", 0, topic), on="a")
     stage.send(acknowledge(group, "a", 1, topic, (0, 3, [ACCEPT])), on="a")
     stage.send(acknowledge(group, "a", -1, None), on="a")
@@ -88,8 +88,8 @@ def test_unread_group_is_loaded_again_from_its_coordinator(stage: Stage) -> None
 
 
 def test_share_fetch_waits_for_min_bytes(stage: Stage) -> None:
-    group, topic = group_of(stage), stage.topic()
-    assigned(stage, group, "a", topic)
+    group, topic = new_group(stage), stage.topic()
+    join_until_assigned(stage, group, "a", topic)
     asked = fetch(group, "a", 0, topic, max_wait_ms=LONG_MS, min_bytes=2_000)
     stage.begin(asked, on="a")
     for _ in range(3):
@@ -114,11 +114,11 @@ def test_first_share_fetch_has_as_many_partitions_as_min_bytes_needs(
     Its threads race: of 15 groups each, asked for 1 byte, 14 had a part of the partitions first (p0
     alone 8 times); for 0 bytes 15 had p0 alone; for 200, 14 had p0 and p1; for 10,000 all had all.
     """
-    group = group_of(stage, f"g{min_bytes}")
+    group = new_group(stage, f"g{min_bytes}")
     topic = stage.topic(f"four{min_bytes}", 4)
     for partition in range(4):
         fill(stage, topic, batch(stage, b"x" * 50), partition=partition)
-    assigned(stage, group, "a", topic)
+    join_until_assigned(stage, group, "a", topic)
     request = fetch(group, "a", 0, topic, max_wait_ms=300, min_bytes=min_bytes)
     request.topics[0].partitions = [FetchPartition(partition) for partition in range(4)]
     answers = []
@@ -138,8 +138,8 @@ def partitions_acquired(response: ShareFetchResponse) -> list[int]:
 
 def test_share_fetch_waits_while_its_topic_was_deleted_and_created_again(stage: Stage) -> None:
     """As on Apache Kafka 4.3.1, which answers at once while there is no topic of that name."""
-    group, topic = group_of(stage), stage.topic("deleted")
-    assigned(stage, group, "a", topic)
+    group, topic = new_group(stage), stage.topic("deleted")
+    join_until_assigned(stage, group, "a", topic)
     assert not acquired(stage.send(fetch(group, "a", 0, topic, max_wait_ms=0)))
     stage.delete_and_wait(topic)
     at_once = fetch(group, "a", 1, max_wait_ms=LONG_MS)
@@ -158,8 +158,8 @@ def test_share_fetch_waits_while_its_topic_was_deleted_and_created_again(stage: 
 
 def test_waiting_share_fetch_continues_when_its_topic_is_deleted(stage: Stage) -> None:
     """Apache Kafka 4.3.1 answers without an error after the wait, and the next fetch with one."""
-    group, topic = group_of(stage), stage.topic("deleted-meanwhile")
-    assigned(stage, group, "a", topic)
+    group, topic = new_group(stage), stage.topic("deleted-meanwhile")
+    join_until_assigned(stage, group, "a", topic)
     assert not acquired(stage.send(fetch(group, "a", 0, topic, max_wait_ms=0)))
     began = time.monotonic()
     stage.begin(fetch(group, "a", 1, max_wait_ms=600))
@@ -207,8 +207,8 @@ def test_share_fetch_beyond_the_session_limit_fails_after_the_wait(
 ) -> None:
     broker = broker_factory({"group.share.max.share.sessions": "1"})
     stage = stage_on(broker.bootstrap)
-    group, topic = group_of(stage), filled_topic(stage)
-    assigned(stage, group, "a", topic)
+    group, topic = new_group(stage), filled_topic(stage)
+    join_until_assigned(stage, group, "a", topic)
     assert acquired(stage.send(fetch(group, "a", 0, topic), on="a"))
     began = time.monotonic()
     refused = stage.send(fetch(group, "b", 0, topic, max_wait_ms=500), on="b")

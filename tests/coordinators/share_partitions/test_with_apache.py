@@ -26,10 +26,10 @@ from kwire.conformance.wire.cases.share_group import (
     ACCEPT,
     RELEASE,
     acknowledge,
-    assigned,
     fetch,
-    group_of,
     heartbeat,
+    join_until_assigned,
+    new_group,
 )
 from kwire.conformance.wire.cases.share_offsets import describe
 from kwire.conformance.wire.stage import Stage
@@ -100,8 +100,8 @@ def known(stage: Stage, group: str) -> dict[str, Any]:
 
 def read_in_part(stage: Stage) -> tuple[str, CaseTopic]:
     """Of six records two are done with, two were given back, one was done with behind those."""
-    group, topic = group_of(stage), filled_topic(stage)
-    assigned(stage, group, "m", topic)
+    group, topic = new_group(stage), filled_topic(stage)
+    join_until_assigned(stage, group, "m", topic)
     assert acquired(stage, group, topic) == [(0, 5, 1)]
     say(stage, group, topic, (0, 1, ACCEPT), (2, 3, RELEASE), (4, 4, ACCEPT))
     return group, topic
@@ -177,7 +177,7 @@ def test_share_group_moves_from_apache_kafka_to_kwire_and_back(
     try:
         with on(broker.bootstrap) as stage:
             eventually(lambda: known(stage, group), by_apache)
-            assigned(stage, group, "m", topic)
+            join_until_assigned(stage, group, "m", topic)
             given = acquired(stage, group, topic)
             assert given == [(2, 3, 2), (5, 5, 2)]
             say(stage, group, topic, (2, 2, ACCEPT), (3, 3, RELEASE))
@@ -186,5 +186,5 @@ def test_share_group_moves_from_apache_kafka_to_kwire_and_back(
         finish(broker)
     with node, on(node.bootstrap) as stage:
         eventually(lambda: known(stage, group), by_kwire)
-        assigned(stage, group, "m", topic)
+        join_until_assigned(stage, group, "m", topic)
         assert acquired(stage, group, topic) == [(3, 3, 3), (5, 5, 3)]
