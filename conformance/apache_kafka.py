@@ -164,11 +164,13 @@ def _download(version: str, target: Path) -> None:
 def _logging(version: str) -> str:
     """The option that sends Apache Kafka's logging to stderr; stdout is a tool's result."""
     if int(version.split(".")[0]) >= 4:
-        return f"-Dlog4j2.configurationFile={_cached('log4j2.xml', LOG4J_XML)}"
-    return f"-Dlog4j.configuration=file:{_cached('log4j.properties', RELOAD4J_PROPERTIES)}"
+        return f"-Dlog4j2.configurationFile={_write_cached_file('log4j2.xml', LOG4J_XML)}"
+    return (
+        f"-Dlog4j.configuration=file:{_write_cached_file('log4j.properties', RELOAD4J_PROPERTIES)}"
+    )
 
 
-def _cached(name: str, content: str) -> Path:
+def _write_cached_file(name: str, content: str) -> Path:
     path = cache_dir() / name
     if not path.is_file() or path.read_text() != content:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -132,7 +132,7 @@ class TransactionScript:
                 transactional_id, producer_id, epoch, verify, named
             )
             request = AddPartitionsToTxnRequest(transactions=[transaction])
-        return _added(self._ask(ApiKey.ADD_PARTITIONS_TO_TXN, 5, arguments, request))
+        return _describe_errors(self._ask(ApiKey.ADD_PARTITIONS_TO_TXN, 5, arguments, request))
 
     def _offsets(self, words: list[str], arguments: Arguments) -> Iterator[str]:
         name, group_id = words
@@ -224,7 +224,7 @@ class TransactionScript:
         return f"{text} {self._name(response.producer_id)}:{response.producer_epoch}"
 
 
-def _added(response: AnyMessage) -> str:
+def _describe_errors(response: AnyMessage) -> str:
     """The error of all partitions, or one error for each if they differ."""
     if response.error_code:
         return "all: " + ErrorCode(response.error_code).name

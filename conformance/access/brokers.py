@@ -49,7 +49,7 @@ def settings(plain: int, sasl: int) -> dict[str, str]:
     }
 
 
-def _of_a_controller(given: dict[str, str], port: int) -> dict[str, str]:
+def _controller_settings(given: dict[str, str], port: int) -> dict[str, str]:
     """The settings of Apache Kafka with a controller, whose own requests are the super user's."""
     return given | {
         "listeners": f"{given['listeners']},CONTROLLER://{HOST}:{port}",
@@ -64,7 +64,7 @@ def _of_a_controller(given: dict[str, str], port: int) -> dict[str, str]:
     }
 
 
-def _of_a_cluster(given: dict[str, str]) -> dict[str, str]:
+def _cluster_settings(given: dict[str, str]) -> dict[str, str]:
     """The settings of a broker on ZooKeeper, of kwire and Apache Kafka alike."""
     return given | {
         "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
@@ -85,7 +85,7 @@ def kwire(directory: Path) -> Iterator[tuple[Address, Address]]:
 # The addresses are those of the listeners without and with SASL, here and below.
 def apache(directory: Path) -> Iterator[tuple[Address, Address]]:
     plain, sasl = free_port(), free_port()
-    given = _of_a_controller(settings(plain, sasl), free_port())
+    given = _controller_settings(settings(plain, sasl), free_port())
     plugins = [telemetry_receiver.jar()]
     given |= telemetry_receiver.SETTINGS
     with ApacheKafka(directory, port=plain, settings=given, plugins=plugins):
@@ -95,7 +95,7 @@ def apache(directory: Path) -> Iterator[tuple[Address, Address]]:
 @contextmanager
 def kwire_on_zookeeper(directory: Path, connect: str) -> Iterator[tuple[Address, Address]]:
     plain, sasl = free_port(), free_port()
-    given = _of_a_cluster(settings(plain, sasl))
+    given = _cluster_settings(settings(plain, sasl))
     given |= {"broker.id": str(BROKER_ID), "zookeeper.connect": connect}
     with BrokerProcess(directory, given, port=plain):
         _wait_until_controller(plain)
@@ -106,7 +106,7 @@ def kwire_on_zookeeper(directory: Path, connect: str) -> Iterator[tuple[Address,
 def apache_on_zookeeper(directory: Path, connect: str) -> Iterator[tuple[Address, Address]]:
     """A broker of the last version of Apache Kafka that supports ZooKeeper."""
     plain, sasl = free_port(), free_port()
-    given = _of_a_cluster(settings(plain, sasl))
+    given = _cluster_settings(settings(plain, sasl))
     with ZooKeeperBroker(directory, connect, BROKER_ID, port=plain, settings=given):
         _wait_until_controller(plain)
         yield (HOST, plain), (HOST, sasl)

@@ -57,7 +57,7 @@ def play(stage: AccessStage) -> SceneAnswers:
     for version in (*_BY_NAME, *_BY_ID):
         for step, told in _Session(stage, version).play():
             yield f"fetch v{version}: {step}", told
-    yield from _parked(stage)
+    yield from _waiting_fetch(stage)
     yield from _member(stage)
     yield from _member_of_kip_848(stage)
     yield from _transaction(stage)
@@ -114,7 +114,7 @@ class _Session:
         return access_lines(outcome, self._names)
 
 
-def _parked(stage: AccessStage) -> SceneAnswers:
+def _waiting_fetch(stage: AccessStage) -> SceneAnswers:
     """A Fetch that waits while the right is revoked still returns the records that arrive."""
     may_read = rule(READER, TOPIC, LOST_TOPIC, "READ")
     stage.add_acls(may_read)

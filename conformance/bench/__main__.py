@@ -20,7 +20,7 @@ from kwire.conformance.bench import (
     spark,
     steady,
 )
-from kwire.conformance.bench.against import compared
+from kwire.conformance.bench.against import compare_rows
 from kwire.conformance.bench.brokers import (
     Apache,
     BenchBroker,
@@ -34,7 +34,7 @@ from kwire.conformance.bench.frames import RequestFailed
 from kwire.conformance.bench.measure import Bench, Series, fresh_pair, touch_memory
 from kwire.conformance.bench.report import Section
 from kwire.conformance.bench.rows import FIRST_SECONDS, ROWS
-from kwire.conformance.bench.sizes import SIZES, measured
+from kwire.conformance.bench.sizes import SIZES, measure_series
 from kwire.conformance.bench.stock import STOCK
 from kwire.conformance.bench.transactions import TRANSACTION_ROWS
 from kwire.conformance.java import JavaMissing
@@ -132,7 +132,7 @@ def main(
         if against:
             rows = [row for row in ROWS if plan.has(row.key)]
             with console.status("starting") as status:
-                section = compared(rows, against, root, seconds, rounds, status.update)
+                section = compare_rows(rows, against, root, seconds, rounds, status.update)
             report.print_section(console, section, against)
             return
         ours = External(Kwire.name, _address(bootstrap)) if bootstrap else Kwire(root / "kwire")
@@ -192,7 +192,7 @@ def measure(
             "Each broker is started for this alone and measured once; another process sends it one"
             " tiny record after another meanwhile, whose longest wait is how long it was held."
         )
-        rows = measured(sizes, lambda: fresh_pair(root / "sizes", names), say)
+        rows = measure_series(sizes, lambda: fresh_pair(root / "sizes", names), say)
         sections.append(Section("Sizes", note, rows))
     return sections
 

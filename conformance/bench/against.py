@@ -61,7 +61,7 @@ def export_sources(commit: str, packages: Path) -> None:
         shutil.move(tree / folder, packages.joinpath(*name.split(".")))
 
 
-def compared(
+def compare_rows(
     rows: Sequence[Row], commit: str, root: Path, seconds: float, rounds: int, say: Progress
 ) -> Section:
     """All rows, in turns."""

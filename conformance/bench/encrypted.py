@@ -99,7 +99,9 @@ ROWS: tuple[Row, ...] = (
 )
 
 
-def measured(row: Row, brokers: list[BenchBroker], rounds: int, seconds: float) -> list[Series]:
+def measure_series(
+    row: Row, brokers: list[BenchBroker], rounds: int, seconds: float
+) -> list[Series]:
     """The series of a row; after a warm-up, the brokers take turns (A B, B A, ...)."""
     all_series = [Series(row.key, row.title, figure, figure.target) for figure in row.figures]
     for number in range(rounds + 1):
@@ -148,7 +150,7 @@ def main(rounds: int, seconds: float, only: tuple[str, ...], output: Path | None
         with running(*brokers):
             for row in ROWS:
                 if not only or row.key in only:
-                    series += measured(row, brokers, rounds, seconds)
+                    series += measure_series(row, brokers, rounds, seconds)
                     console.print(f"{row.title}: {_medians(series[-1])}")
     new_section = section(rounds, seconds, series)
     report.print_section(console, new_section, Apache.name)

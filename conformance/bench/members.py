@@ -282,7 +282,7 @@ class SimulatedClassicMember(SimulatedMember):
     def _joining(self) -> JoinGroupRequest:
         owned = [OwnedTopic(self.crowd.topic, sorted(self.has))]
         subscription = ConsumerProtocolSubscription([self.crowd.topic], owned_partitions=owned)
-        metadata = _versioned(subscription)
+        metadata = _encode_versioned(subscription)
         return JoinGroupRequest(
             self.crowd.group_id,
             SESSION_TIMEOUT_MS,
@@ -315,10 +315,10 @@ class SimulatedClassicMember(SimulatedMember):
     def _assignments(
         self, members: Sequence[JoinGroupResponseMember]
     ) -> list[SyncGroupRequestAssignment]:
-        owned = {member.member_id: _owned(member.metadata) for member in members}
+        owned = {member.member_id: _decode_owned(member.metadata) for member in members}
         if not self.keeps:
             owned = dict.fromkeys(owned, frozenset())
-        assigned = balanced(owned, self.crowd.partitions)
+        assigned = assign_evenly(owned, self.crowd.partitions)
         if self.keeps:  # a partition of another member is assigned after that has given it up
             owners = {index: name for name, indexes in owned.items() for index in indexes}
             assigned = {
@@ -389,7 +389,9 @@ class SimulatedConsumerMember(SimulatedMember):
         return changed
 
 
-def balanced(owned: Mapping[str, frozenset[int]], partitions: int) -> dict[str, frozenset[int]]:
+def assign_evenly(
+    owned: Mapping[str, frozenset[int]], partitions: int
+) -> dict[str, frozenset[int]]:
     """An even assignment of all partitions in which members keep theirs as far as possible."""
     least, more = divmod(partitions, len(owned))
     assigned: dict[str, list[int]] = {}
@@ -407,14 +409,14 @@ def balanced(owned: Mapping[str, frozenset[int]], partitions: int) -> dict[str, 
     return {name: frozenset(indexes) for name, indexes in assigned.items()}
 
 
-def _versioned(message: ConsumerProtocolSubscription | ConsumerProtocolAssignment) -> bytes:
+def _encode_versioned(message: ConsumerProtocolSubscription | ConsumerProtocolAssignment) -> bytes:
     return SUBSCRIPTION_VERSION.to_bytes(2) + message.encode(SUBSCRIPTION_VERSION)
 
 
 def _assignment(topic: str, partitions: Iterable[int]) -> bytes:
-    return _versioned(ConsumerProtocolAssignment([AssignedTopic(topic, sorted(partitions))]))
+    return _encode_versioned(ConsumerProtocolAssignment([AssignedTopic(topic, sorted(partitions))]))
 
 
-def _owned(metadata: bytes) -> frozenset[int]:
+def _decode_owned(metadata: bytes) -> frozenset[int]:
     subscription = ConsumerProtocolSubscription.decode(metadata, SUBSCRIPTION_VERSION, 2)
     return frozenset(index for topic in subscription.owned_partitions for index in topic.partitions)

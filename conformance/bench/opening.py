@@ -119,7 +119,7 @@ def clean_stop(root: Path, partitions: int, turns: int) -> None:
     )
 
 
-def killed(root: Path, partitions: int, gigabytes: float, turns: int) -> None:
+def measure_after_kill(root: Path, partitions: int, gigabytes: float, turns: int) -> None:
     """Measure both brokers' start on the data that Apache Kafka has after kill -9."""
     node = ApacheKafka(root / "apache", jvm=SERVER_JVM)
     rounds = max(1, round(gigabytes * 1e9 / partitions / BATCH_BYTES))
@@ -176,7 +176,7 @@ def main() -> None:
         if given.clean:
             clean_stop(Path(folder), given.clean, given.turns)
         if given.killed:
-            killed(Path(folder), given.killed, given.gigabytes, given.turns)
+            measure_after_kill(Path(folder), given.killed, given.gigabytes, given.turns)
 
 
 if __name__ == "__main__":

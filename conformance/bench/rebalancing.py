@@ -138,7 +138,7 @@ def topic_id_of(bootstrap: str, topic: str) -> bytes:
             return urlsafe_b64decode(f"{described.topic_id}==")
 
 
-def measured(
+def measure_series(
     protocol: str, brokers: Sequence[BenchBroker], rounds: int, members: int, partitions: int
 ) -> list[Series]:
     """The series of a protocol; the brokers take turns (A B, B A, ...)."""
@@ -192,7 +192,7 @@ def main(
             for broker in brokers:
                 broker.restart(SETTINGS)
             for protocol in only or PROTOCOLS:
-                all_series += measured(protocol, brokers, rounds, members, partitions)
+                all_series += measure_series(protocol, brokers, rounds, members, partitions)
                 for series in all_series[-len(FIGURES) :]:
                     medians = (
                         f"{name} {median(values):,.2f}" for name, values in series.values.items()

@@ -41,7 +41,7 @@ def cells(series: Series, peer: str) -> list[str]:
         _ratios(series.ratios(OURS, peer)),
         _value(series, FLOOR),
         _share(series.ratios(OURS, FLOOR)),
-        _wanted(series),
+        _target(series),
         "" if met is None else "yes" if met else "NO",
     ]
 
@@ -74,7 +74,7 @@ def _share(ratios: Sequence[float]) -> str:
     return f"{median(ratios):.0%}" if ratios else ""
 
 
-def _wanted(series: Series) -> str:
+def _target(series: Series) -> str:
     if series.limit is not None:
         return f"≤ {series.limit:g} {series.figure.unit}"
     return f"≥ {series.target:g} x" if series.target is not None else ""
@@ -113,16 +113,16 @@ def _section_text(section: Section, peer: str) -> str:
 
 def put_section(document: str, section: Section, peer: str) -> str:
     """The report with this section, which replaces one with the same heading or is added."""
-    return _with(document, section.heading, _section_text(section, peer))
+    return _replace_section(document, section.heading, _section_text(section, peer))
 
 
 def keep_section(document: str, before: str, heading: str) -> str:
     """The report with the section of an earlier report under this heading, if that has it."""
     kept = _parts(before).get(heading)
-    return _with(document, heading, kept) if kept else document
+    return _replace_section(document, heading, kept) if kept else document
 
 
-def _with(document: str, heading: str, text: str) -> str:
+def _replace_section(document: str, heading: str, text: str) -> str:
     parts = _parts(document) | {heading: text}
     return "\n".join(parts.values())
 

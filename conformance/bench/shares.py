@@ -132,7 +132,7 @@ def measure(broker: BenchBroker, members: int, records: int) -> float:
     return rate_of(done.stdout)
 
 
-def measured(members: int, brokers: list[BenchBroker], rounds: int, records: int) -> Series:
+def measure_series(members: int, brokers: list[BenchBroker], rounds: int, records: int) -> Series:
     """The series of a number of members; the brokers take turns (A B, B A, ...)."""
     title = f"{members} member{'s' if members > 1 else ''}, {PARTITIONS} partitions"
     series = Series(f"share-{members}", title, FIGURE, FIGURE.target)
@@ -171,7 +171,7 @@ def main(rounds: int, records: int, only: tuple[int, ...], output: Path | None) 
         all_series = []
         with running(*brokers):
             for members in only or MEMBERS:
-                series = measured(members, brokers, rounds, records)
+                series = measure_series(members, brokers, rounds, records)
                 all_series.append(series)
                 medians = (f"{k} {median(v):,.0f}" for k, v in series.values.items())
                 console.print(f"{series.title}: {', '.join(medians)}")

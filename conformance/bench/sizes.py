@@ -334,7 +334,7 @@ SIZES = (
 )
 
 
-def measured(
+def measure_series(
     sizes: Sequence[SizeRow], fresh: Callable[[], Sequence[BenchBroker]], say: Callable[[str], None]
 ) -> list[Series]:
     """The series of each size, measured on each of the brokers that `fresh` creates."""

@@ -133,7 +133,7 @@ class BatchWrite(SparkWork):
     def turn(self, stage: SparkStage) -> float:
         topic = new_topic()
         stage.broker.create_topic(topic, PARTITIONS)
-        writer = _generated(stage.spark, stage.records).write.format("kafka")
+        writer = _generate_records(stage.spark, stage.records).write.format("kafka")
         writer = writer.options(**stage.options()).option("topic", topic)
         start = time.monotonic()
         writer.save()
@@ -147,7 +147,7 @@ class BatchWrite(SparkWork):
 WORKS: tuple[SparkWork, ...] = (BatchRead(), StreamRead(), BatchWrite())
 
 
-def _generated(spark: SparkSession, records: int) -> DataFrame:
+def _generate_records(spark: SparkSession, records: int) -> DataFrame:
     """Different values of 100 bytes, without keys."""
     return spark.range(records).selectExpr(f"lpad(cast(id as string), {VALUE_BYTES}, 'x') as value")
 

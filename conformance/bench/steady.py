@@ -173,7 +173,7 @@ def resident_mb(pid: int) -> float:
     return int(size[1]) * 1024 / 1e6 if size else 0.0
 
 
-def sampled(
+def sample_query(
     broker: BenchBroker, query: ObservedQuery, producer: multiprocessing.process.BaseProcess,
     acknowledged: Synchronized[int],
 ) -> Iterator[SteadySample]:  # fmt: skip
@@ -231,7 +231,7 @@ def run(
         )
         producer.start()
         try:
-            samples = list(sampled(broker, query, producer, acknowledged))
+            samples = list(sample_query(broker, query, producer, acknowledged))
         finally:
             producer.terminate()
             producer.join()

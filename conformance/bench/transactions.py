@@ -187,13 +187,13 @@ class RawProducer:
             return None
         reply, self._received = bytes(received[4:]), bytearray()
         if self._requests < self.work.requests:
-            return self._produced(reply)
-        return self._committed(reply)
+            return self._check_produced(reply)
+        return self._check_committed(reply)
 
-    def _produced(self, reply: bytes) -> bool:
+    def _check_produced(self, reply: bytes) -> bool:
         response = ProduceResponse.decode(reply, PRODUCE_VERSION, REPLY_HEADER_BYTES)
         errors = {result.error_code for result in response.responses[0].partition_responses}
-        if not self._succeeded("Produce", errors):
+        if not self._check_errors("Produce", errors):
             return False
         self._sequence += 1
         self._requests += 1
@@ -202,16 +202,16 @@ class RawProducer:
             self._requests = 0
         return True
 
-    def _committed(self, reply: bytes) -> bool:
+    def _check_committed(self, reply: bytes) -> bool:
         response = EndTxnResponse.decode(reply, END_VERSION, REPLY_HEADER_BYTES)
-        if not self._succeeded("EndTxn", {response.error_code}):
+        if not self._check_errors("EndTxn", {response.error_code}):
             return False
         self.producer_id, self.epoch = response.producer_id, response.producer_epoch
         self._sequence = self._requests = 0
         self.ended += 1
         return True
 
-    def _succeeded(self, what: str, errors: set[int]) -> bool:
+    def _check_errors(self, what: str, errors: set[int]) -> bool:
         if errors == {0}:
             return True
         if errors - RETRIABLE - {0}:

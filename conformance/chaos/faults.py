@@ -41,14 +41,14 @@ class BrokerNemesis:
         if fault.kind is BrokerFaultKind.DISK:
             arguments["disk"] = self._disk.name
         begun = self._recorder.invoke(NEMESIS, "fault", **arguments)
-        answer = self._died() or self._faults[fault.kind](self, fault) or {}
+        answer = self._exit_result() or self._faults[fault.kind](self, fault) or {}
         if self._subject.ended() is not None:
-            answer |= self._died() or {}
+            answer |= self._exit_result() or {}
         if self._subject.process is None:
             self._subject.start()
         self._recorder.end(begun, Type.OK, **answer)
 
-    def _died(self) -> Value | None:
+    def _exit_result(self) -> Value | None:
         """The result to record if the broker has ended by itself, else None; it can then be
         started."""
         status = self._subject.ended()
@@ -62,7 +62,7 @@ class BrokerNemesis:
         if fault.again_after_s is not None:
             self._subject.spawn()
             time.sleep(fault.again_after_s)
-            died = self._died()
+            died = self._exit_result()
             if died is not None:
                 return died | {"may_end": False}
             self._subject.kill()
@@ -85,11 +85,11 @@ class BrokerNemesis:
         return None
 
     def _restart(self, fault: BrokerFault) -> Value | None:
-        answer = self._stopped(may_end=False)
+        answer = self._stop(may_end=False)
         time.sleep(fault.duration_s)
         return answer
 
-    def _stopped(self, *, may_end: bool) -> Value | None:
+    def _stop(self, *, may_end: bool) -> Value | None:
         """Stop the broker; the result to record if its exit status is not an expected one."""
         status = self._subject.stop()
         if status in self._subject.stop_statuses:
@@ -112,11 +112,11 @@ class BrokerNemesis:
 
     def _starve(self, fault: BrokerFault, undo: Callable[[], None]) -> Value | None:
         time.sleep(fault.duration_s)
-        died = self._died()
+        died = self._exit_result()
         if died is None and fault.ended_by is BrokerFaultKind.KILL:
             self._subject.kill()
         elif died is None and fault.ended_by is BrokerFaultKind.RESTART:
-            died = self._stopped(may_end=True)  # it may report that it could not save everything
+            died = self._stop(may_end=True)  # it may report that it could not save everything
         undo()
         return died
 

@@ -81,7 +81,9 @@ class History:
         ends = {event.op: event for event in self.events if event.type is not Type.INVOKE}
         for event in self.events:
             if event.type is Type.INVOKE:
-                self._operations.setdefault(event.f, []).append(_joined(event, ends.get(event.op)))
+                self._operations.setdefault(event.f, []).append(
+                    _join_events(event, ends.get(event.op))
+                )
 
     @classmethod
     def read(cls, *paths: Path) -> History:
@@ -100,7 +102,7 @@ class History:
             yield from operations
 
 
-def _joined(begin: Event, end: Event | None) -> HistoryOperation:
+def _join_events(begin: Event, end: Event | None) -> HistoryOperation:
     if end is None:
         return HistoryOperation(
             begin.process, begin.f, Type.INFO, begin.time_ns, None, begin.value, {"error": "no end"}
@@ -114,10 +116,10 @@ def _events_in(path: Path) -> Iterator[Event]:
     with path.open() as lines:
         for line in lines:
             if line.endswith("\n"):
-                yield _parsed(json.loads(line))
+                yield _parse_event(json.loads(line))
 
 
-def _parsed(line: Value) -> Event:
+def _parse_event(line: Value) -> Event:
     named = (line.pop(name) for name in ("time_ns", "process", "type", "f", "op"))
     time_ns, process, kind, f, op = named
     return Event(time_ns, process, Type(kind), f, op, line)

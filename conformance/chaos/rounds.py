@@ -67,7 +67,7 @@ def run(plan: BrokerPlan, make_subject: MakeSubject, directory: Path) -> RoundVe
     """
     start = time.monotonic()
     recorder = Recorder(directory / HISTORY_FILE)
-    with disk_at(_created(directory / "data")) as disk:
+    with disk_at(_create_directory(directory / "data")) as disk:
         settings = {**SETTINGS, **plan.broker_settings, **WORKLOADS[plan.workload].broker_settings}
         subject = make_subject(directory, settings)
         try:
@@ -83,7 +83,7 @@ def run(plan: BrokerPlan, make_subject: MakeSubject, directory: Path) -> RoundVe
         return _verdict(plan, disk.name, history, workload, time.monotonic() - start)
 
 
-def _created(directory: Path) -> Path:
+def _create_directory(directory: Path) -> Path:
     directory.mkdir(parents=True)
     return directory
 
@@ -100,8 +100,8 @@ def load(workload: Workload, stage: WorkloadStage, inject_faults: Callable[[], N
     """Run the clients during the faults; returns when all clients have ended."""
     with stage.linked() as link:
         patiently(stage, "prepare", lambda: workload.prepare(link) or True)
-        with at_work(workload.readers()):
-            with at_work(workload.writers()):
+        with run_clients(workload.readers()):
+            with run_clients(workload.writers()):
                 end = time.monotonic() + stage.plan.load_s
                 inject_faults()
                 time.sleep(max(end - time.monotonic(), 0.0))
@@ -143,7 +143,7 @@ def patiently(
 
 
 @contextmanager
-def at_work(clients: list[WorkloadClient]) -> Iterator[None]:
+def run_clients(clients: list[WorkloadClient]) -> Iterator[None]:
     """Run each client in a thread; an exception of a client is raised here.
 
     An exception of the block itself takes precedence over its consequences: clients of a broker

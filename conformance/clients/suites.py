@@ -103,14 +103,16 @@ class ClientSuite:
             raise NotRun(f"{self.name}: `run` ended with status {status}\n{output}".rstrip())
         try:
             outcomes = parse(results.read_text())
-            allowed = self._passed(against) if against else AllowList.read(self.allow_file).tests
+            allowed = (
+                self._read_passed(against) if against else AllowList.read(self.allow_file).tests
+            )
         except BadFile as error:
             raise NotRun(f"{self.name}: {error}") from error
         if tests:
             allowed &= outcomes.keys()
         return SuiteComparison(self.name, outcomes, allowed, seconds, log)
 
-    def _passed(self, results: Path) -> frozenset[str]:
+    def _read_passed(self, results: Path) -> frozenset[str]:
         """The tests that passed in a results file. Raises BadFile."""
         outcomes = parse(results.read_text())
         return frozenset(test for test, outcome in outcomes.items() if outcome is SuiteOutcome.PASS)

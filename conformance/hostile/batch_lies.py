@@ -83,7 +83,7 @@ RECORDS: Mapping[str, bytes] = {
 """Payloads of a batch whose header says that it has two records."""
 
 
-def _of_payload(payload: bytes) -> Lie:
+def _lie_about_payload(payload: bytes) -> Lie:
     return lambda now_ms: batch(payload, now_ms)
 
 
@@ -154,7 +154,7 @@ def _wrong_crc(now_ms: int) -> bytearray:
     return wrong
 
 
-def _flipped(payload: bytes, position: int) -> bytes:
+def _flip_byte(payload: bytes, position: int) -> bytes:
     return payload[:position] + bytes([payload[position] ^ 0x40]) + payload[position + 1 :]
 
 
@@ -190,9 +190,9 @@ def _codec_lies() -> Iterator[tuple[str, Lie]]:
             "twice": packed + packed,
             "empty": b"",
             "of nothing": compress(codec, b""),
-            "a bit in its header": _flipped(packed, 1),
-            "a bit in the middle": _flipped(packed, len(packed) // 2),
-            "a bit at its end": _flipped(packed, len(packed) - 2),
+            "a bit in its header": _flip_byte(packed, 1),
+            "a bit in the middle": _flip_byte(packed, len(packed) // 2),
+            "a bit at its end": _flip_byte(packed, len(packed) - 2),
             "a third record": compress(codec, SOUND + record(2)),
             "a record less": compress(codec, record(0)),
             "bytes behind the records": compress(codec, SOUND + b"\0\0\0"),
@@ -205,16 +205,19 @@ def _codec_lies() -> Iterator[tuple[str, Lie]]:
             ),
         }
         for name, payload in payloads.items():
-            yield f"{codec.name.lower()}: {name}", partial(_packed, payload=payload, codec=codec)
+            yield (
+                f"{codec.name.lower()}: {name}",
+                partial(_compressed_batch, payload=payload, codec=codec),
+            )
         other = Compression.ZSTD if codec is Compression.GZIP else Compression.GZIP
         yield (
             f"{codec.name.lower()}: another codec",
-            partial(_packed, payload=compress(other, SOUND), codec=codec),
+            partial(_compressed_batch, payload=compress(other, SOUND), codec=codec),
         )
         yield f"{codec.name.lower()}: 3 MB of zeros", partial(_bomb, codec=codec)
 
 
-def _packed(now_ms: int, payload: bytes, codec: Compression) -> bytearray:
+def _compressed_batch(now_ms: int, payload: bytes, codec: Compression) -> bytearray:
     return batch(payload, now_ms, codec=codec)
 
 
@@ -293,7 +296,7 @@ def _old_messages() -> Iterator[tuple[str, Lie]]:
         yield f"format {magic}: two", partial(_two_messages, magic=magic)
         for codec in (Compression.GZIP, Compression.SNAPPY, Compression.LZ4):
             name = f"format {magic}: wrapped by {codec.name.lower()}"
-            yield name, partial(_wrapped, magic=magic, codec=codec)
+            yield name, partial(_wrap_message, magic=magic, codec=codec)
 
 
 def _message(now_ms: int, magic: int, claims: Mapping[str, Any]) -> bytes:
@@ -304,12 +307,12 @@ def _two_messages(now_ms: int, magic: int) -> bytes:
     return message(magic, first_ms=now_ms) + message(magic, first_ms=now_ms, offset=1)
 
 
-def _wrapped(now_ms: int, magic: int, codec: Compression) -> bytes:
+def _wrap_message(now_ms: int, magic: int, codec: Compression) -> bytes:
     return message_set(magic, now_ms, codec)
 
 
 LIES: Mapping[str, Lie] = {
-    **{f"record: {name}": _of_payload(payload) for name, payload in RECORDS.items()},
+    **{f"record: {name}": _lie_about_payload(payload) for name, payload in RECORDS.items()},
     **{f"header: {name}": lie for name, lie in HEADERS.items()},
     **{f"many records: {name}": lie for name, lie in LARGE.items()},
     **dict(_codec_lies()),

@@ -207,7 +207,7 @@ def _sizes(stage: HostileStage, sound: bytes) -> None:
         stage.deliver([spoiled], [sent_request_of(spoiled)], half_close=True)
 
 
-def _announced(stage: HostileStage, sound: bytes) -> None:
+def _send_announced_size(stage: HostileStage, sound: bytes) -> None:
     """A large size within the limit with few bytes behind it: the broker waits until we close."""
     announced = pack(">i", 104_857_600) + sound[4:]
     stage.deliver([announced], [], half_close=True)
@@ -220,5 +220,5 @@ DELIVERIES: Mapping[str, Callable[[HostileStage, bytes], None]] = {
     "five at once": _many_at_once,
     "one cut short behind it": _sound_then_cut,
     "sizes that lie": _sizes,
-    "announced and not sent": _announced,
+    "announced and not sent": _send_announced_size,
 }

@@ -41,7 +41,7 @@ class Attack:
     hangs_up: bool = False
 
 
-def _framed(kind: str, body: bytes | bytearray) -> Attack:
+def _frame_attack(kind: str, body: bytes | bytearray) -> Attack:
     """A frame with a correct size and the given content."""
     return Attack(kind, [pack(">i", len(body)) + bytes(body)])
 
@@ -51,13 +51,13 @@ def flip_bits(rng: random.Random, frame: bytes) -> Attack:
     body = bytearray(frame[_SIZE_BYTES:])
     for _ in range(rng.choice((1, 1, 2, 8))):
         body[rng.randrange(len(body))] ^= 1 << rng.randrange(8)
-    return _framed("flipped bits", body)
+    return _frame_attack("flipped bits", body)
 
 
 def truncate(rng: random.Random, frame: bytes) -> Attack:
     """Remove the end; the size is adjusted."""
     body = frame[_SIZE_BYTES:]
-    return _framed("truncated", body[: rng.randrange(len(body))])
+    return _frame_attack("truncated", body[: rng.randrange(len(body))])
 
 
 def replace_number(rng: random.Random, frame: bytes) -> Attack:
@@ -66,7 +66,7 @@ def replace_number(rng: random.Random, frame: bytes) -> Attack:
     number = rng.choice(_BOUNDARIES)
     position = rng.randrange(len(body))
     body[position : position + len(number)] = number
-    return _framed("lying number", body)
+    return _frame_attack("lying number", body)
 
 
 def replace_varint(rng: random.Random, frame: bytes) -> Attack:
@@ -74,7 +74,7 @@ def replace_varint(rng: random.Random, frame: bytes) -> Attack:
     body = bytearray(frame[_SIZE_BYTES:])
     position = rng.randrange(len(body))
     body[position : position + 1] = rng.choice(_VARINT_BOUNDARIES)
-    return _framed("lying varint", body)
+    return _frame_attack("lying varint", body)
 
 
 def shift(rng: random.Random, frame: bytes) -> Attack:
@@ -85,12 +85,12 @@ def shift(rng: random.Random, frame: bytes) -> Attack:
         del body[position : position + rng.randrange(1, 9)]
     else:
         body[position:position] = rng.randbytes(rng.randrange(1, 9))
-    return _framed("shifted bytes", body)
+    return _frame_attack("shifted bytes", body)
 
 
 def randomise_body(rng: random.Random, frame: bytes) -> Attack:
     """Keep API key and version, and replace the rest by random bytes."""
-    return _framed("noise after the key", frame[4:8] + rng.randbytes(rng.randrange(200)))
+    return _frame_attack("noise after the key", frame[4:8] + rng.randbytes(rng.randrange(200)))
 
 
 def noise(rng: random.Random, _frame: bytes) -> Attack:
@@ -104,7 +104,7 @@ def change_version(rng: random.Random, frame: bytes) -> Attack:
     body = bytearray(frame[_SIZE_BYTES:])
     version = rng.choice((-1, 0, 1, 5, 9, 12, 17, 99, 32767, -32768))
     pack_into(">h", body, 2, version)
-    return _framed("wrong version", body)
+    return _frame_attack("wrong version", body)
 
 
 def change_key(rng: random.Random, frame: bytes) -> Attack:
@@ -112,7 +112,7 @@ def change_key(rng: random.Random, frame: bytes) -> Attack:
     body = bytearray(frame[_SIZE_BYTES:])
     key = rng.choice((-1, rng.randrange(100), rng.randrange(100), 1000, 32767))
     pack_into(">h", body, 0, key)
-    return _framed("wrong key", body)
+    return _frame_attack("wrong key", body)
 
 
 def cut_off(rng: random.Random, frame: bytes) -> Attack:

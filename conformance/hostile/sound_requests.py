@@ -134,8 +134,8 @@ from kwire.conformance.wire.cases.share_offsets import alter as alter_share_offs
 from kwire.conformance.wire.cases.share_offsets import delete as delete_share_offsets
 from kwire.conformance.wire.cases.share_offsets import describe as describe_share_offsets
 from kwire.conformance.wire.cases.share_state import REQUESTS as SHARE_STATE_REQUESTS
+from kwire.conformance.wire.cases.streams_group import complete_topology
 from kwire.conformance.wire.cases.streams_group import join as join_streams_group
-from kwire.conformance.wire.cases.streams_group import settled
 from kwire.conformance.wire.stage import Stage
 
 Make = Callable[[Stage, CaseTopic, int], Message]
@@ -253,7 +253,7 @@ SOUND_REQUESTS: Mapping[ApiKey, Make] = {
         stage.name("g"), topic.name
     ),
     ApiKey.STREAMS_GROUP_HEARTBEAT: lambda stage, topic, version: join_streams_group(
-        stage.name("g"), "m-1", settled(topic)
+        stage.name("g"), "m-1", complete_topology(topic)
     ),
     ApiKey.STREAMS_GROUP_DESCRIBE: lambda stage, topic, version: StreamsGroupDescribeRequest(
         [stage.name("g")]

@@ -133,7 +133,7 @@ def server(
     with _starting:
         running = _servers.get(version)
         if running is None or not running.is_running:
-            classes = _compiled(libs, cache_dir)
+            classes = _compile(libs, cache_dir)
             if classes is None:
                 return None
             if running is None:
@@ -143,7 +143,7 @@ def server(
 
 
 @cache
-def _compiled(libs: Path, cache_dir: Path) -> Path | None:
+def _compile(libs: Path, cache_dir: Path) -> Path | None:
     """Return the folder of the program, compiled once."""
     number = zlib.crc32(SOURCE.read_bytes() + str(libs).encode())
     folder = cache_dir / f"tool-server-{number:08x}"

@@ -39,7 +39,7 @@ UNCOMPILED: Final = "PYTHONDONTWRITEBYTECODE"
 """If this variable is set, each start compiles kwire; usually pip does when it installs it."""
 
 
-def measured(rounds: int, resets: int) -> list[Series]:
+def measure_series(rounds: int, resets: int) -> list[Series]:
     """Start a broker `rounds` times, and reset each one `resets` times."""
     start, reset = "start", "reset"
     started = Series(start, "start", WALL, None, START_LIMIT_MS)
@@ -102,7 +102,7 @@ def main(rounds: int, resets: int, output: Path) -> None:
         f" {TEST_S:g} s after the one before, as many at once."
         " `python -m kwire.conformance.suite.fresh` repeats it."
     )
-    section = report.Section(HEADING, note, measured(rounds, resets))
+    section = report.Section(HEADING, note, measure_series(rounds, resets))
     report.print_section(console, section, Apache.name)
     before = output.read_text() if output.exists() else ""
     output.write_text(report.put_section(before, section, Apache.name))

@@ -36,7 +36,7 @@ def test_tls_row_is_measured_and_reported(
 ) -> None:
     monkeypatch.setattr(encrypted, "WARM_S", 0.05)
     monkeypatch.setattr(rows, "HOT_BYTES", 4 * rows.FETCH_BYTES)  # written again for each turn
-    (series,) = encrypted.measured(row, [broker], rounds=2, seconds=0.05)
+    (series,) = encrypted.measure_series(row, [broker], rounds=2, seconds=0.05)
     assert len(series.values["kwire"]) == 2
     assert min(series.values["kwire"]) > 0
     section = encrypted.section(2, 0.05, [series])

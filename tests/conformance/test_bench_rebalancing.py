@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kwire.conformance.bench import rebalancing, report
 from kwire.conformance.bench.brokers import Kwire, running
-from kwire.conformance.bench.members import balanced
+from kwire.conformance.bench.members import assign_evenly
 
 
 @given(st.integers(1, 9), st.lists(st.integers(0, 9), max_size=30))
@@ -20,7 +20,7 @@ def test_balanced_assignment_keeps_owned_partitions(members: int, owners: list[i
         str(number): frozenset(index for index in range(partitions) if owners[index] == number)
         for number in range(members)
     }
-    dealt = balanced(owned, partitions)
+    dealt = assign_evenly(owned, partitions)
     assert sorted(index for indexes in dealt.values() for index in indexes) == list(
         range(partitions)
     )
@@ -39,7 +39,7 @@ def test_protocol_is_measured_and_reported(tmp_path: Path, monkeypatch: pytest.M
     with running(broker):
         broker.restart(rebalancing.SETTINGS)
         for protocol in rebalancing.PROTOCOLS:
-            series += rebalancing.measured(protocol, [broker], 1, members=10, partitions=25)
+            series += rebalancing.measure_series(protocol, [broker], 1, members=10, partitions=25)
     assert len(series) == len(rebalancing.PROTOCOLS) * len(rebalancing.FIGURES)
     assert min(figures.values["kwire"][0] for figures in series) > 0
     text = report.put_section("# A report\n", rebalancing.section(1, series), "Apache Kafka")

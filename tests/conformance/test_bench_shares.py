@@ -32,7 +32,7 @@ def test_program_without_a_final_report_has_no_rate() -> None:
 def test_share_members_read_all_records(tmp_path: Path) -> None:
     broker = Kwire(tmp_path / "kwire")
     with running(broker):
-        series = shares.measured(2, [broker], rounds=1, records=20_000)
+        series = shares.measure_series(2, [broker], rounds=1, records=20_000)
     assert min(series.values["kwire"]) > 0
     section = shares.section(1, 20_000, [series])
     assert "2 members, 6 partitions" in report.put_section("# A report\n", section, "Apache Kafka")

@@ -49,7 +49,7 @@ class Book:
         self.series += [
             _of("failover", LOSS, "each", "s", 1.0),
             _of("failover", LOSS, "worst", "s", 1.0),
-            Failures("shutdown", SHUTDOWN, _failed(), None, limit=0),
+            Failures("shutdown", SHUTDOWN, _failed_figure(), None, limit=0),
             _of("shutdown", SHUTDOWN, "longest", "ms"),
             _of("shutdown", SHUTDOWN, "stop", "s"),
             Series("catch-up", "an empty follower catches up", Figure("bytes", "MB/s"), 1.0),
@@ -111,7 +111,7 @@ def memory(when: str, pss_mb: float, rss_mb: float) -> Figures:
     return {f"{when}, {kind}": value for kind, value in zip(KINDS, (pss_mb, rss_mb), strict=True)}
 
 
-def _failed() -> Figure:
+def _failed_figure() -> Figure:
     return Figure("failed", "records", more_is_better=False)
 
 

@@ -15,10 +15,10 @@ SHOWN_MAX = 5
 
 def violations(history: History, checks: Sequence[Check]) -> list[Violation]:
     """The violations that the checks find: a few of each kind, and the number of the others."""
-    return [violation for check in checks for violation in _shortened(list(check(history)))]
+    return [violation for check in checks for violation in _limit_violations(list(check(history)))]
 
 
-def _shortened(all_violations: list[Violation]) -> Iterable[Violation]:
+def _limit_violations(all_violations: list[Violation]) -> Iterable[Violation]:
     kinds = dict.fromkeys(violation.kind for violation in all_violations)
     for kind in kinds:
         same = [violation for violation in all_violations if violation.kind == kind]

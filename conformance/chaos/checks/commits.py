@@ -53,10 +53,10 @@ def committed_offsets_never_go_back(history: History) -> Iterator[Violation]:
         if commit.ok and commit.ended_ns is not None:
             for partition, offset in commit.arguments["offsets"]:
                 known[commit.arguments["group"], partition].append((commit.ended_ns, offset))
-    for look in _told(history):
+    for look in _committed_offsets(history):
         known[look.group, look.partition].append((look.told_ns, look.offset))
     floors = {key: RunningMaximum(values) for key, values in known.items()}
-    for look in (*_told(history), *_begun(history)):
+    for look in (*_committed_offsets(history), *_first_offsets(history)):
         steps = floors.get((look.group, look.partition))
         floor = steps.before(look.asked_ns, 0) if steps else 0
         if look.offset < floor:
@@ -75,7 +75,7 @@ def committed_offsets_were_processed(history: History) -> Iterator[Violation]:
             # later.
             read[poll.arguments["group"], partition].append((poll.invoked_ns, offset + 1))
     processed = {key: RunningMaximum(values) for key, values in read.items()}
-    for look in _told(history):
+    for look in _committed_offsets(history):
         steps = processed.get((look.group, look.partition))
         done = steps.before(look.told_ns, 0) if steps else 0
         if look.offset > done:
@@ -93,7 +93,7 @@ def refused_commits_do_not_show(history: History) -> Iterator[Violation]:
         if commit.type is not Type.FAIL:
             for partition, offset in commit.arguments["offsets"]:
                 asked[commit.arguments["group"], partition].add(offset)
-    for look in _told(history):
+    for look in _committed_offsets(history):
         if look.offset not in asked[look.group, look.partition]:
             yield Violation(
                 "commit from nowhere",
@@ -101,7 +101,7 @@ def refused_commits_do_not_show(history: History) -> Iterator[Violation]:
             )
 
 
-def _told(history: History) -> Iterator[Look]:
+def _committed_offsets(history: History) -> Iterator[Look]:
     for look in history.operations("committed"):
         if look.ok and look.ended_ns is not None:
             for partition, offset in look.result["offsets"]:
@@ -109,7 +109,7 @@ def _told(history: History) -> Iterator[Look]:
                 yield Look(group, partition, offset, look.invoked_ns, look.ended_ns, look.process)
 
 
-def _begun(history: History) -> Iterator[Look]:
+def _first_offsets(history: History) -> Iterator[Look]:
     """The first offset that a member read of each partition after its assignment."""
     assigned: dict[tuple[str, str], tuple[int, str]] = {}
     for event in history.events:

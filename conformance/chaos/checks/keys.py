@@ -55,7 +55,7 @@ def last_values_are_there(history: History) -> Iterator[Violation]:
         if not newest:
             if not any(put.arguments["tombstone"] for put in (last, *later)):
                 yield Violation("lost", f"{_name(key)}: {_number(last)}, acknowledged at {offset}")
-        elif not _explained(newest[-1], last, later):
+        elif not _is_explained(newest[-1], last, later):
             yield Violation(
                 "resurrected" if last.arguments["tombstone"] else "lost",
                 f"{_name(key)}: {_number(last)} was acknowledged last, at {offset};"
@@ -63,7 +63,7 @@ def last_values_are_there(history: History) -> Iterator[Violation]:
             )
 
 
-def _explained(newest: Entry, last: HistoryOperation, later: list[HistoryOperation]) -> bool:
+def _is_explained(newest: Entry, last: HistoryOperation, later: list[HistoryOperation]) -> bool:
     """Whether a key's newest record is its last acknowledged one, or a later one."""
     offset, number = newest
     at = last.result["offset"]

@@ -42,7 +42,7 @@ def acknowledged_records_are_there(history: History) -> Iterator[Violation]:
     logs = final_logs(history)
     at = {p: {offset: (who, n) for offset, who, n in log} for p, log in logs.items()}
     present = {p: {(who, n) for _, who, n in log} for p, log in logs.items()}
-    for produce in _of_read_logs(history):
+    for produce in _read_logs(history):
         if not produce.ok:
             continue
         partition, number = produce.arguments["partition"], produce.arguments["number"]
@@ -60,7 +60,7 @@ def acknowledged_records_are_there(history: History) -> Iterator[Violation]:
 
 def refused_records_are_not_there(history: History) -> Iterator[Violation]:
     present = {p: {(who, n) for _, who, n in log} for p, log in final_logs(history).items()}
-    for produce in _of_read_logs(history):
+    for produce in _read_logs(history):
         partition, record = (
             produce.arguments["partition"],
             (produce.process, produce.arguments["number"]),
@@ -155,7 +155,7 @@ def _ends_below_floors(
                 )
 
 
-def _of_read_logs(history: History) -> list[HistoryOperation]:
+def _read_logs(history: History) -> list[HistoryOperation]:
     logs = final_logs(history)
     return [each for each in history.operations("produce") if each.arguments["partition"] in logs]
 

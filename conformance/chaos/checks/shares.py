@@ -38,7 +38,7 @@ def nothing_is_done_with_twice(history: History) -> Iterator[Violation]:
     A member that was paused may acknowledge a delivery after others have had a later one. If the
     record is before the start offset by then, Apache Kafka confirms every acknowledgement.
     """
-    for place, ends in _ended(history).items():
+    for place, ends in _ended_records(history).items():
         for end in ends[1:]:
             if end.delivery >= ends[0].delivery:
                 first = f"{ends[0].what} of delivery {ends[0].delivery}"
@@ -48,7 +48,7 @@ def nothing_is_done_with_twice(history: History) -> Iterator[Violation]:
 def what_is_done_with_is_not_delivered(history: History) -> Iterator[Violation]:
     """A record is not delivered again after its end; a paused member may show an earlier
     delivery."""
-    ended = _ended(history)
+    ended = _ended_records(history)
     for deliver in history.operations("deliver"):
         for partition, offset, count in deliver.result["records"]:
             place = deliver.arguments["group"], partition, offset
@@ -73,7 +73,7 @@ def deliveries_keep_their_limit(history: History) -> Iterator[Violation]:
 def every_record_comes_to_its_end(history: History) -> Iterator[Violation]:
     """Each record ends, may have ended, or was delivered as often as the limit allows."""
     logs = final_logs(history)
-    tried, counts = _tried(history), _deliveries(history)
+    tried, counts = _attempted_records(history), _deliveries(history)
     for end in history.operations("share_end"):
         group, limit = end.arguments["group"], end.arguments["limit"]
         for partition, lag in end.result.get("partitions", ()):
@@ -87,7 +87,7 @@ def every_record_comes_to_its_end(history: History) -> Iterator[Violation]:
                     yield Violation("lost to all", f"{place}: {times} deliveries, no end")
 
 
-def _ended(history: History) -> dict[Place, list[RecordEnd]]:
+def _ended_records(history: History) -> dict[Place, list[RecordEnd]]:
     ends_of: dict[Place, list[RecordEnd]] = defaultdict(list)
     for acknowledge in history.operations("acknowledge"):
         if acknowledge.ok and acknowledge.ended_ns is not None:
@@ -99,7 +99,7 @@ def _ended(history: History) -> dict[Place, list[RecordEnd]]:
     return {place: sorted(ends) for place, ends in ends_of.items()}
 
 
-def _tried(history: History) -> set[Place]:
+def _attempted_records(history: History) -> set[Place]:
     """Records that may have ended; the member that ended them may have been killed."""
     return {
         (acknowledge.arguments["group"], acknowledge.arguments["partition"], offset)

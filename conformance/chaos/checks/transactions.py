@@ -40,7 +40,7 @@ class Resolved(NamedTuple):
     open: list[TransactionLogEntry]
 
 
-def resolved(entries: list[TransactionLogEntry]) -> Resolved:
+def resolve_transactions(entries: list[TransactionLogEntry]) -> Resolved:
     """Sort a log's records by the next marker of their producer; plain records are committed."""
     committed, aborted = [entry for entry in entries if entry.kind == "plain"], []
     open_: dict[int, list[TransactionLogEntry]] = defaultdict(list)
@@ -68,7 +68,7 @@ def transaction_logs(history: History) -> dict[str, list[TransactionLogEntry]]:
 
 def committed_records(history: History) -> dict[str, list[TransactionLogEntry]]:
     """The committed records of each log, in the order of offsets."""
-    return {p: resolved(log).committed for p, log in transaction_logs(history).items()}
+    return {p: resolve_transactions(log).committed for p, log in transaction_logs(history).items()}
 
 
 def transactions_end(history: History) -> Iterator[Violation]:
@@ -86,7 +86,7 @@ def transactions_end(history: History) -> Iterator[Violation]:
                 f" watermark is {read.result['end']}",
             )
     for partition, log in transaction_logs(history).items():
-        for entry in resolved(log).open[:1]:
+        for entry in resolve_transactions(log).open[:1]:
             yield Violation("open", f"{partition}: {entry.name} at {entry.offset} has no marker")
 
 
@@ -127,7 +127,7 @@ def readers_see_what_is_committed(history: History) -> Iterator[Violation]:
 def _reading(records: list[Read], log: list[TransactionLogEntry]) -> Iterator[tuple[str, str]]:
     """What is wrong with the records that a reader got: (kind, text) of each violation."""
     present = {(entry.offset, entry.name) for entry in log}
-    committed = {(entry.offset, entry.name) for entry in resolved(log).committed}
+    committed = {(entry.offset, entry.name) for entry in resolve_transactions(log).committed}
     for record in records:
         if record not in committed:
             yield ("dirty read" if record in present else "read differs"), f"{record}"

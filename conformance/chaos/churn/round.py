@@ -24,7 +24,7 @@ from kwire.conformance.chaos.churn.member import SHARE
 from kwire.conformance.chaos.churn.plan import STREAMS, ChurnEvent, ChurnEventKind, moves
 from kwire.conformance.chaos.churn.streams import COUNTS, WORDS, CountReader, Program, WordWriter
 from kwire.conformance.chaos.history import JUDGE, NEMESIS, History, Recorder, Type, Value
-from kwire.conformance.chaos.rounds import HISTORY_FILE, at_work, patiently
+from kwire.conformance.chaos.rounds import HISTORY_FILE, patiently, run_clients
 from kwire.conformance.chaos.wire import LATEST, Link
 from kwire.conformance.chaos.workloads.group_reader import begin_group
 from kwire.conformance.chaos.workloads.producers import CountingProducer
@@ -121,8 +121,8 @@ def _verdict(history: History, seconds: float) -> ChurnVerdict:
     for what in ("join", "leave", "kill", "pause"):
         happened[f"{what}s"] = len(history.operations(f"{what}_member"))
     happened["records"] = sum(produce.ok for produce in history.operations("produce"))
-    happened["read"] = _given(history, "poll")
-    happened["shared"] = _given(history, "deliver")
+    happened["read"] = _count_given(history, "poll")
+    happened["shared"] = _count_given(history, "deliver")
     happened["counts"] = sum(
         len(counts) for look in history.operations("counted")
         for counts in look.result["updates"].values()
@@ -130,7 +130,7 @@ def _verdict(history: History, seconds: float) -> ChurnVerdict:
     return ChurnVerdict(len(outcomes), outcomes.count(False), seconds, found_violations, happened)
 
 
-def _given(history: History, f: str) -> int:
+def _count_given(history: History, f: str) -> int:
     operations = history.operations(f)
     return sum(len(operation.result.get("records", ())) for operation in operations)
 
@@ -150,11 +150,11 @@ class _Round:
     def play(self, moves_least: int) -> None:
         stage = self._stage
         with stage.linked() as link:
-            patiently(stage, "prepare", lambda: self._prepared(link))
+            patiently(stage, "prepare", lambda: self._prepare(link))
             for kind in (*self._kinds,) * LEAST:
                 self._fleet.join(kind)
-            with at_work(self._lookers()):
-                with at_work(self._writers()):
+            with run_clients(self._lookers()):
+                with run_clients(self._writers()):
                     self._churn(moves_least)
                 self._fleet.resume_all()
                 patiently(
@@ -164,7 +164,7 @@ class _Round:
                     lambda: self._progress(link),
                 )
                 self._fleet.end()
-            patiently(stage, "conclude", lambda: self._concluded(link))
+            patiently(stage, "conclude", lambda: self._conclude(link))
         self._brokers.end(stage)
 
     def _writers(self) -> list[WorkloadClient]:
@@ -182,7 +182,7 @@ class _Round:
     def _counting(self) -> bool:
         return STREAMS in self._kinds
 
-    def _prepared(self, link: Link) -> bool:
+    def _prepare(self, link: Link) -> bool:
         topics = link.topics()
         for topic in (TOPIC, *((WORDS, COUNTS) if self._counting else ())):
             if topic not in topics:
@@ -237,11 +237,11 @@ class _Round:
         ends = link.offsets(TOPIC, self._partitions, LATEST)
         return (
             all(link.committed(each, TOPIC, self._partitions) == ends for each in self._groups)
-            and (SHARE not in self._kinds or self._shared(link))
+            and (SHARE not in self._kinds or self._is_shared(link))
             and (not self._counting or self._counts.seen >= self._words(link))
         )
 
-    def _shared(self, link: Link) -> bool:
+    def _is_shared(self, link: Link) -> bool:
         lags = share_lags(link, SHARE, TOPIC)
         return len(lags) == len(self._partitions) and not any(lags.values())
 
@@ -253,7 +253,7 @@ class _Round:
         lags = share_lags(link, SHARE, TOPIC) if SHARE in self._kinds else {}
         return offsets, lags, self._counts.seen
 
-    def _concluded(self, link: Link) -> bool:
+    def _conclude(self, link: Link) -> bool:
         recorder = self._stage.recorder
         link.forget()
         for index in self._partitions:

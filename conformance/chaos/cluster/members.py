@@ -62,7 +62,7 @@ def on_zookeeper(
     cluster = ClusterProcess(
         directory, ground.zookeeper.connect(chroot), len(hosts), settings, hosts=hosts
     )
-    with _started(cluster) as disks:
+    with _start_members(cluster) as disks:
         yield Members(cluster, disks, clocks)
 
 
@@ -73,12 +73,12 @@ def on_one_machine(directory: Path, brokers: int, settings: Mapping[str, str]) -
     cluster = SharedClusterProcess(
         directory, brokers, settings, launcher=clock.launcher, cuttable=True
     )
-    with _started(cluster) as disks:
+    with _start_members(cluster) as disks:
         yield Members(cluster, disks, dict.fromkeys(cluster.brokers, clock))
 
 
 @contextmanager
-def _started(cluster: ClusterProcess | SharedClusterProcess) -> Iterator[Mapping[int, Disk]]:
+def _start_members(cluster: ClusterProcess | SharedClusterProcess) -> Iterator[Mapping[int, Disk]]:
     with ExitStack() as stack:
         disks = {}
         for number, broker in cluster.brokers.items():

@@ -101,9 +101,9 @@ class ClusterNemesis:
             return
         extra_s = self._session_s if fault.kind is ClusterFaultKind.EXPIRE else 0.0
         due = time.monotonic() + fault.duration_s + extra_s
-        heapq.heappush(self._pending, (due, next(self._order), self._noted(undo, begun)))
+        heapq.heappush(self._pending, (due, next(self._order), self._record_undo(undo, begun)))
 
-    def _noted(self, undo: Undo, begun: Event) -> Undo:
+    def _record_undo(self, undo: Undo, begun: Event) -> Undo:
         def end() -> None:
             undo()
             self._recorder.end(begun, Type.OK)
@@ -203,12 +203,12 @@ class ClusterNemesis:
         return undo
 
     def _pause(self, fault: ClusterFault, victim: int) -> Undo | None:
-        return self._paused(str(victim), self._brokers[victim])
+        return self._pause_process(str(victim), self._brokers[victim])
 
     def _pause_zookeeper(self, fault: ClusterFault, victim: int) -> Undo | None:
-        return self._paused(ZOOKEEPER, self._ground.zookeeper)
+        return self._pause_process(ZOOKEEPER, self._ground.zookeeper)
 
-    def _paused(self, name: str, process: Broker | ZooKeeperProcess) -> Undo | None:
+    def _pause_process(self, name: str, process: Broker | ZooKeeperProcess) -> Undo | None:
         if process.ended is not None or not self._reserve(name):
             return None
         process.pause()

@@ -109,10 +109,10 @@ class Chain(Workload):
         recorder = self.stage.recorder
         read_logs(link, recorder, self._topics, _record_name)
         for source, _, group in LINKS:
-            work = partial(self._committed, link, source, group)
+            work = partial(self._read_committed, link, source, group)
             attempt(recorder, JUDGE, "committed", work, group=group)
 
-    def _committed(self, link: Link, source: str, group: str) -> Value:
+    def _read_committed(self, link: Link, source: str, group: str) -> Value:
         committed = link.committed(group, source, self._topics[source])
         return {"offsets": [(f"{source}-{p}", offset) for p, offset in committed.items()]}
 

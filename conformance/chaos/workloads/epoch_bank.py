@@ -67,9 +67,9 @@ class EpochBank(Bank):
         super().conclude(link)
         for number in range(TELLERS_MAX):
             group = f"teller-{number}"
-            work = partial(self._committed, link, group)
+            work = partial(self._read_committed, link, group)
             attempt(self.stage.recorder, JUDGE, "committed", work, group=group)
 
-    def _committed(self, link: Link, group: str) -> Value:
+    def _read_committed(self, link: Link, group: str) -> Value:
         committed = link.committed(group, TOPIC, [0])
         return {"offsets": [(f"{TOPIC}-{p}", offset) for p, offset in committed.items()]}

@@ -125,7 +125,7 @@ class EpochProducer:
         self._unsent.clear()
         if self._batches:
             self._known = True
-            self._persist(timeout, self._produce_request, self._produced)
+            self._persist(timeout, self._produce_request, self._check_produced)
         return 0
 
     def commit_offset(self, group: str, topic: str, offset: int, timeout: float = CALL_S) -> None:
@@ -193,7 +193,7 @@ class EpochProducer:
         ]
         return ProduceRequest(self._id, -1, BROKER_TIMEOUT_MS, data)
 
-    def _produced(self, reply: Any) -> Iterable[int]:  # noqa: ANN401 - a ProduceResponse
+    def _check_produced(self, reply: Any) -> Iterable[int]:  # noqa: ANN401 - a ProduceResponse
         for topic in reply.responses:
             for answer in topic.partition_responses:
                 if answer.error_code in DONE:

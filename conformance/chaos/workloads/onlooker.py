@@ -34,15 +34,19 @@ class Onlooker(WorkloadClient):
 
     def _look(self, link: Link) -> None:
         self._operation("ends", lambda: {"offsets": self._ends(link)})
-        self._operation("committed", lambda: {"offsets": self._committed(link)}, group=self._group)
+        self._operation(
+            "committed", lambda: {"offsets": self._read_committed(link)}, group=self._group
+        )
 
     def _ends(self, link: Link) -> list[tuple[str, int]]:
-        return self._named(link.offsets(self._topic, self._partitions, LATEST))
+        return self._with_partition_names(link.offsets(self._topic, self._partitions, LATEST))
 
-    def _committed(self, link: Link) -> list[tuple[str, int]]:
-        return self._named(link.committed(self._group, self._topic, self._partitions))
+    def _read_committed(self, link: Link) -> list[tuple[str, int]]:
+        return self._with_partition_names(
+            link.committed(self._group, self._topic, self._partitions)
+        )
 
-    def _named(self, offsets: dict[int, int]) -> list[tuple[str, int]]:
+    def _with_partition_names(self, offsets: dict[int, int]) -> list[tuple[str, int]]:
         return [(f"{self._topic}-{partition}", offset) for partition, offset in offsets.items()]
 
     def _make(self, link: Link, topic: str) -> None:

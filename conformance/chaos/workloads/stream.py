@@ -79,11 +79,11 @@ class Stream(Workload):
         for partition in self._partitions:
             work = partial(read_log, link, TOPIC, partition)
             attempt(recorder, JUDGE, "read_log", work, partition=f"{TOPIC}-{partition}")
-        committed = partial(self._committed, link)
+        committed = partial(self._read_committed, link)
         attempt(recorder, JUDGE, "committed", committed, group=GROUP)
         attempt(recorder, JUDGE, "topics", partial(_served_topics, link))
 
-    def _committed(self, link: Link) -> Value:
+    def _read_committed(self, link: Link) -> Value:
         committed = link.committed(GROUP, TOPIC, self._partitions)
         return {"offsets": [(f"{TOPIC}-{p}", offset) for p, offset in committed.items()]}
 

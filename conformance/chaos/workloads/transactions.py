@@ -10,7 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException
 
-from kwire.conformance.chaos.checks.transactions import TransactionLogEntry, resolved
+from kwire.conformance.chaos.checks.transactions import TransactionLogEntry, resolve_transactions
 from kwire.conformance.chaos.history import JUDGE, Event, Recorder, Type, Value
 from kwire.conformance.chaos.plan import RoundPlan, stream_of
 from kwire.conformance.chaos.wire import EARLIEST, LATEST, Link, LogRecord
@@ -190,14 +190,14 @@ class Transactor(Generic[P]):
                 self._abort()
                 return Type.FAIL, "aborted on purpose"
         except BufferError as failure:
-            return self._failed(str(failure), commit_sent=commit_sent)
+            return self._abort_after(str(failure), commit_sent=commit_sent)
         except (KafkaException, SystemError) as failure:
             error = error_of(failure)
         if error is None:
             return Type.OK, ""
-        return self._failed(error, commit_sent=commit_sent)
+        return self._abort_after(error, commit_sent=commit_sent)
 
-    def _failed(self, error: KafkaError | str, *, commit_sent: bool) -> tuple[Type, str]:
+    def _abort_after(self, error: KafkaError | str, *, commit_sent: bool) -> tuple[Type, str]:
         """Abort after an error; an abort that succeeds shows that nothing was committed."""
         text = error if isinstance(error, str) else error.name()
         fatal = not isinstance(error, str) and error.fatal()
@@ -326,4 +326,6 @@ def _entries(records: Iterable[LogRecord], partition: str, name: Name) -> list[T
 def records_behind(link: Link, topic: str, partition: int, offset: int, name: Name) -> int:
     """How many records a reader of committed records at `offset` has not read yet."""
     end = link.offsets(topic, [partition], LATEST, stable=True)[partition]
-    return len(resolved(entries_of(link, topic, partition, offset, end, name)).committed)
+    return len(
+        resolve_transactions(entries_of(link, topic, partition, offset, end, name)).committed
+    )

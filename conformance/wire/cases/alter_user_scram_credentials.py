@@ -39,7 +39,7 @@ def _set(
     )
 
 
-def _removed(mechanism: int = SHA_256, name: str = "none") -> MakeRequest:
+def _removal(mechanism: int = SHA_256, name: str = "none") -> MakeRequest:
     return lambda stage: AlterUserScramCredentialsRequest(
         [ScramCredentialDeletion(stage.name() if name == "none" else name, mechanism)]
     )
@@ -53,9 +53,9 @@ case.requests(
         "too few iterations": _set(iterations=4095),
         "too many iterations": _set(iterations=16_385),
         "nobody's": _set(name=""),
-        "removing what is not there": _removed(),
-        "removing an unknown mechanism": _removed(mechanism=9),
-        "removing nobody's": _removed(name=""),
+        "removing what is not there": _removal(),
+        "removing an unknown mechanism": _removal(mechanism=9),
+        "removing nobody's": _removal(name=""),
     }
 )
 

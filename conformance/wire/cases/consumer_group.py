@@ -24,10 +24,10 @@ PATTERN_TIMEOUT_S = 120
 
 def new_group(stage: Stage, suffix: str = "g") -> str:
     """Return a group that computes its target assignment without a minimum interval."""
-    return _configured(stage, [suffix])[suffix]
+    return _configure_groups(stage, [suffix])[suffix]
 
 
-def _configured(stage: Stage, suffixes: Iterable[str]) -> dict[str, str]:
+def _configure_groups(stage: Stage, suffixes: Iterable[str]) -> dict[str, str]:
     names = {suffix: stage.name(suffix) for suffix in suffixes}
     config = AlterableConfig("consumer.assignment.interval.ms", 0, "0")
     resources = [AlterConfigsResource(GROUP_RESOURCE, name, [config]) for name in names.values()]
@@ -93,7 +93,7 @@ _STATES = {"handing": start_handover, "handed": finish_handover, "left": create_
 
 def groups_in_each_state(stage: Stage, topic: CaseTopic) -> dict[str, str]:
     """Return groups by state: `handing` is reconciling, `handed` is stable, `left` is empty."""
-    groups = _configured(stage, _STATES)
+    groups = _configure_groups(stage, _STATES)
     for suffix, make in _STATES.items():
         make(stage, groups[suffix], topic)
     return groups

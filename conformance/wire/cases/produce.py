@@ -203,7 +203,7 @@ def wrapping(stage: Stage) -> None:
         stage.send(produce(topic, records, acks=-1))
 
 
-def _spoiled(name: str, position: int, data: bytes, *, sealed: bool = False) -> None:
+def _add_header_case(name: str, position: int, data: bytes, *, sealed: bool = False) -> None:
     """A batch whose header has `data` at `position`; `sealed` makes its checksum fit."""
 
     @case(f"batch header: {name}")
@@ -218,37 +218,37 @@ def _spoiled(name: str, position: int, data: bytes, *, sealed: bool = False) -> 
             stage.send(fetch(topic))
 
 
-_spoiled("length above the bytes there are", 8, b"\x00\x00\x7f\xff")
-_spoiled("length below the least", 8, b"\x00\x00\x00\x05")
-_spoiled("negative length", 8, b"\xff\xff\xff\xff")
-_spoiled("magic 3", 16, b"\x03")
-_spoiled("negative magic", 16, b"\xff")
-_spoiled("magic 1", 16, b"\x01")
-_spoiled("magic 0", 16, b"\x00")
-_spoiled("a leader epoch", 12, pack(">i", 5))
-_spoiled("log append time", 21, b"\x00\x08", sealed=True)
-_spoiled("transactional, no producer", 21, b"\x00\x10", sealed=True)
-_spoiled("control", 21, b"\x00\x20", sealed=True)
-_spoiled("delete horizon", 21, b"\x00\x40", sealed=True)
-_spoiled("attributes that mean nothing", 21, b"\x7f\x80", sealed=True)
-_spoiled("a compression that does not exist", 21, b"\x00\x05", sealed=True)
-_spoiled("compressed, it says", 21, b"\x00\x01", sealed=True)
-_spoiled("last offset delta above the count", 23, pack(">i", 2), sealed=True)
-_spoiled("last offset delta below the count", 23, pack(">i", 0), sealed=True)
-_spoiled("negative last offset delta", 23, pack(">i", -1), sealed=True)
-_spoiled("another base timestamp", 27, pack(">q", 1_000_000_000_000), sealed=True)
-_spoiled("no base timestamp", 27, pack(">q", -1), sealed=True)
-_spoiled("another highest timestamp", 35, pack(">q", 7), sealed=True)
-_spoiled("a highest timestamp far ahead", 35, pack(">q", 1 << 50), sealed=True)
-_spoiled("a producer without an epoch", 43, pack(">qhi", 77, -1, 0), sealed=True)
-_spoiled("a producer without a sequence", 43, pack(">qhi", 77, 0, -1), sealed=True)
-_spoiled("an epoch without a producer", 43, pack(">qhi", -1, 3, 0), sealed=True)
-_spoiled("a negative producer", 43, pack(">qhi", -9, 0, 0), sealed=True)
-_spoiled("a producer that nobody handed out", 43, pack(">qhi", 1 << 60, 0, 0), sealed=True)
-_spoiled("more records than there are", 57, pack(">i", 3), sealed=True)
-_spoiled("fewer records than there are", 57, pack(">i", 1), sealed=True)
-_spoiled("no records", 57, pack(">i", 0), sealed=True)
-_spoiled("a negative number of records", 57, pack(">i", -1), sealed=True)
+_add_header_case("length above the bytes there are", 8, b"\x00\x00\x7f\xff")
+_add_header_case("length below the least", 8, b"\x00\x00\x00\x05")
+_add_header_case("negative length", 8, b"\xff\xff\xff\xff")
+_add_header_case("magic 3", 16, b"\x03")
+_add_header_case("negative magic", 16, b"\xff")
+_add_header_case("magic 1", 16, b"\x01")
+_add_header_case("magic 0", 16, b"\x00")
+_add_header_case("a leader epoch", 12, pack(">i", 5))
+_add_header_case("log append time", 21, b"\x00\x08", sealed=True)
+_add_header_case("transactional, no producer", 21, b"\x00\x10", sealed=True)
+_add_header_case("control", 21, b"\x00\x20", sealed=True)
+_add_header_case("delete horizon", 21, b"\x00\x40", sealed=True)
+_add_header_case("attributes that mean nothing", 21, b"\x7f\x80", sealed=True)
+_add_header_case("a compression that does not exist", 21, b"\x00\x05", sealed=True)
+_add_header_case("compressed, it says", 21, b"\x00\x01", sealed=True)
+_add_header_case("last offset delta above the count", 23, pack(">i", 2), sealed=True)
+_add_header_case("last offset delta below the count", 23, pack(">i", 0), sealed=True)
+_add_header_case("negative last offset delta", 23, pack(">i", -1), sealed=True)
+_add_header_case("another base timestamp", 27, pack(">q", 1_000_000_000_000), sealed=True)
+_add_header_case("no base timestamp", 27, pack(">q", -1), sealed=True)
+_add_header_case("another highest timestamp", 35, pack(">q", 7), sealed=True)
+_add_header_case("a highest timestamp far ahead", 35, pack(">q", 1 << 50), sealed=True)
+_add_header_case("a producer without an epoch", 43, pack(">qhi", 77, -1, 0), sealed=True)
+_add_header_case("a producer without a sequence", 43, pack(">qhi", 77, 0, -1), sealed=True)
+_add_header_case("an epoch without a producer", 43, pack(">qhi", -1, 3, 0), sealed=True)
+_add_header_case("a negative producer", 43, pack(">qhi", -9, 0, 0), sealed=True)
+_add_header_case("a producer that nobody handed out", 43, pack(">qhi", 1 << 60, 0, 0), sealed=True)
+_add_header_case("more records than there are", 57, pack(">i", 3), sealed=True)
+_add_header_case("fewer records than there are", 57, pack(">i", 1), sealed=True)
+_add_header_case("no records", 57, pack(">i", 0), sealed=True)
+_add_header_case("a negative number of records", 57, pack(">i", -1), sealed=True)
 
 
 @case("to the groups' own topic", until=12)
@@ -290,7 +290,7 @@ def legacy(stage: Stage) -> None:
     stage.send(fetch(topic))
 
 
-_spoiled("wrong checksum", 17, b"\x12\x34\x56\x78")
+_add_header_case("wrong checksum", 17, b"\x12\x34\x56\x78")
 
 
 @case("a control batch")

@@ -64,7 +64,7 @@ def counting(stage: Stage, *topics: CaseTopic | str, epoch: int = 0) -> Topology
     return Topology(epoch, [*reading.subtopologies, stateful])
 
 
-def settled(topic: CaseTopic) -> Topology:
+def complete_topology(topic: CaseTopic) -> Topology:
     """Return a topology that uses every field with one existing topic, so that none is created."""
     compact = [KeyValue("cleanup.policy", "compact")]
     first = Subtopology(

@@ -59,7 +59,7 @@ def _look(stage: Stage, group: str, topic: CaseTopic) -> None:
         stage.send(request, OFFSETS_AT)
 
 
-def _started(stage: Stage, group: str) -> CaseProducer:
+def _start_transaction(stage: Stage, group: str) -> CaseProducer:
     """Return a producer with the group's offsets in its transaction."""
     producer = create_producer(stage)
     add_group(stage, producer, group)
@@ -69,7 +69,7 @@ def _started(stage: Stage, group: str) -> CaseProducer:
 def _to_the_end(stage: Stage, *, by_commit: bool) -> None:
     group, topic = stage.name("g"), filled_topic(stage)
     stage.send(commit(group, topic, 2), 8)
-    producer = _started(stage, group)
+    producer = _start_transaction(stage, group)
     for offset, metadata in ((3, "three"), (4, None)):
         stage.send(txn_commit(producer, group, topic, offset, metadata=metadata))
         _look(stage, group, topic)
@@ -92,7 +92,7 @@ def aborted(stage: Stage) -> None:
 @case("a group that nobody has heard of")
 def new_group(stage: Stage) -> None:
     group, topic = stage.name("g"), filled_topic(stage)
-    producer = _started(stage, group)
+    producer = _start_transaction(stage, group)
     stage.send(txn_commit(producer, group, topic))
     _look(stage, group, topic)
     end_transaction(stage, producer, commit=False)
@@ -110,7 +110,7 @@ def not_added(stage: Stage) -> None:
 def others(stage: Stage) -> None:
     group, topic = stage.name("g"), filled_topic(stage)
     create_producer(stage)
-    producer = _started(stage, group)
+    producer = _start_transaction(stage, group)
     for one in (
         producer.other(epoch=1),
         producer.other(epoch=-1),
@@ -126,7 +126,7 @@ def others(stage: Stage) -> None:
 @case("once it is known in the partition, the id does not matter")
 def known(stage: Stage) -> None:
     group, topic = stage.name("g"), filled_topic(stage)
-    producer = _started(stage, group)
+    producer = _start_transaction(stage, group)
     for one in (producer, producer.named(stage.name("unknown")), producer.named("")):
         stage.send(txn_commit(one, group, topic))
 
@@ -134,7 +134,7 @@ def known(stage: Stage) -> None:
 @case("after the end of the transaction", until=4)
 def after_the_end(stage: Stage) -> None:
     group, topic = stage.name("g"), filled_topic(stage)
-    producer = _started(stage, group)
+    producer = _start_transaction(stage, group)
     stage.send(txn_commit(producer, group, topic))
     end_transaction(stage, producer)
     stage.send(txn_commit(producer, group, topic, 7))
@@ -172,7 +172,7 @@ def members(stage: Stage) -> None:
 def static(stage: Stage) -> None:
     group, instance, topic = stage.name("g"), stage.name("i"), filled_topic(stage)
     member = create_stable_group(stage, group, instance=instance)
-    producer = _started(stage, group)
+    producer = _start_transaction(stage, group)
     for member_id, generation, name in (
         (member.member_id, 1, instance),
         (member.member_id, 1, "other"),
@@ -195,7 +195,7 @@ def static(stage: Stage) -> None:
 @case("a member of a group that is not there", since=MEMBERS_SINCE)
 def no_group(stage: Stage) -> None:
     group, topic = stage.name("g"), filled_topic(stage)
-    producer = _started(stage, group)
+    producer = _start_transaction(stage, group)
     for member_id, generation in (("m", 1), ("", 0), ("m", -1)):
         request = txn_commit(producer, group, topic, member_id=member_id, generation_id=generation)
         stage.send(request)
@@ -253,7 +253,7 @@ def consumer_group(stage: Stage) -> None:
 @case("long words with the offset")
 def metadata(stage: Stage) -> None:
     group, topic = stage.name("g"), filled_topic(stage)
-    producer = _started(stage, group)
+    producer = _start_transaction(stage, group)
     for size in (4096, 4097):
         stage.send(txn_commit(producer, group, topic, metadata="m" * size))
 
@@ -261,7 +261,7 @@ def metadata(stage: Stage) -> None:
 @case("topics and partitions that are not there")
 def unknown(stage: Stage) -> None:
     group, topic = stage.name("g"), filled_topic(stage)
-    producer = _started(stage, group)
+    producer = _start_transaction(stage, group)
     request = txn_commit(producer, group, topic)
     for other, partition in ((unknown_topic(stage), 0), (topic, 9), (no_topic(), 0)):
         request.topics += txn_commit(producer, group, other, partition=partition).topics
@@ -274,7 +274,7 @@ def unknown(stage: Stage) -> None:
 @case("the same partition twice")
 def twice(stage: Stage) -> None:
     group, topic = stage.name("g"), filled_topic(stage)
-    producer = _started(stage, group)
+    producer = _start_transaction(stage, group)
     request = txn_commit(producer, group, topic, 1)
     request.topics[0].partitions += txn_commit(producer, group, topic, 2).topics[0].partitions
     stage.send(request)
@@ -282,10 +282,10 @@ def twice(stage: Stage) -> None:
     _look(stage, group, topic)
 
 
-def _crossed(stage: Stage, *plain: int | None, by_commit: bool = True) -> None:
+def _mix_commits(stage: Stage, *plain: int | None, by_commit: bool = True) -> None:
     """Commit these offsets outside the transaction (None: in it), then end the transaction."""
     group, topic = stage.name("g"), filled_topic(stage)
-    producer = _started(stage, group)
+    producer = _start_transaction(stage, group)
     for number, offset in enumerate(plain):
         if offset is None:
             stage.send(txn_commit(producer, group, topic, 100 + number))
@@ -298,22 +298,22 @@ def _crossed(stage: Stage, *plain: int | None, by_commit: bool = True) -> None:
 
 @case("a plain commit before")
 def plain_before(stage: Stage) -> None:
-    _crossed(stage, 7, None)
+    _mix_commits(stage, 7, None)
 
 
 @case("a plain commit after it wins")
 def plain_after(stage: Stage) -> None:
-    _crossed(stage, None, 7)
+    _mix_commits(stage, None, 7)
 
 
 @case("a plain commit in between")
 def plain_between(stage: Stage) -> None:
-    _crossed(stage, None, 7, None)
+    _mix_commits(stage, None, 7, None)
 
 
 @case("a plain commit, and an abort")
 def plain_and_abort(stage: Stage) -> None:
-    _crossed(stage, None, 7, by_commit=False)
+    _mix_commits(stage, None, 7, by_commit=False)
 
 
 @case("two transactions: who wrote last wins")
@@ -333,7 +333,7 @@ def two_transactions(stage: Stage) -> None:
 @case("the offset is deleted before the end")
 def deleted(stage: Stage) -> None:
     group, topic = stage.name("g"), filled_topic(stage)
-    producer = _started(stage, group)
+    producer = _start_transaction(stage, group)
     for partition in (0, 1):
         stage.send(txn_commit(producer, group, topic, partition=partition))
     entries = [OffsetDeleteRequestPartition(0), OffsetDeleteRequestPartition(9)]
@@ -346,7 +346,7 @@ def deleted(stage: Stage) -> None:
 @case("the group is deleted before the end")
 def group_deleted(stage: Stage) -> None:
     group, topic = stage.name("g"), filled_topic(stage)
-    producer = _started(stage, group)
+    producer = _start_transaction(stage, group)
     stage.send(txn_commit(producer, group, topic))
     stage.send(DeleteGroupsRequest([group]))
     _look(stage, group, topic)

@@ -20,7 +20,7 @@ DOWNGRADES = (SAFE_DOWNGRADE, UNSAFE_DOWNGRADE)
 LATEST = {TRANSACTIONS: 2, METADATA: 30}
 
 
-def updated(*levels: tuple[str, int]) -> UpdateFeaturesRequest:
+def upgrade_request(*levels: tuple[str, int]) -> UpdateFeaturesRequest:
     """Request upgrades, in all versions; the broker has the latest level of both features."""
     return UpdateFeaturesRequest(
         feature_updates=[
@@ -29,7 +29,7 @@ def updated(*levels: tuple[str, int]) -> UpdateFeaturesRequest:
     )
 
 
-def validated(*updates: tuple[str, int, int]) -> UpdateFeaturesRequest:
+def validation_request(*updates: tuple[str, int, int]) -> UpdateFeaturesRequest:
     """Validate updates, each given as feature, level and type of upgrade."""
     entries = [
         FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=kind)
@@ -41,42 +41,42 @@ def validated(*updates: tuple[str, int, int]) -> UpdateFeaturesRequest:
 @case("levels that they have")
 def as_it_is(stage: Stage) -> None:
     for name, level in LATEST.items():
-        stage.send(updated((name, level)))
-    stage.send(updated(*LATEST.items()))
-    stage.send(updated((TRANSACTIONS, 2), (TRANSACTIONS, 2)))
+        stage.send(upgrade_request((name, level)))
+    stage.send(upgrade_request(*LATEST.items()))
+    stage.send(upgrade_request((TRANSACTIONS, 2), (TRANSACTIONS, 2)))
 
 
 @case("levels that are too high, too low or none")
 def out_of_range(stage: Stage) -> None:
     for level in (3, 32_767, -1, -32_768):
-        stage.send(updated((TRANSACTIONS, level)))
+        stage.send(upgrade_request((TRANSACTIONS, level)))
     for level in (31, 6, 1, 0, -1):
-        stage.send(updated((METADATA, level)))
+        stage.send(upgrade_request((METADATA, level)))
 
 
 @case("lower levels, as an upgrade")
 def downwards(stage: Stage) -> None:
     for name, level in ((TRANSACTIONS, 1), (TRANSACTIONS, 0), (METADATA, 29), (METADATA, 7)):
-        stage.send(updated((name, level)))
+        stage.send(upgrade_request((name, level)))
 
 
 @case("features that there are not")
 def unknown(stage: Stage) -> None:
     for name in ("nothing.version", ""):
         for level in (2, 1, 0, -1):
-            stage.send(updated((name, level)))
+            stage.send(upgrade_request((name, level)))
 
 
 @case("one that can be and one that cannot")
 def some_of_them(stage: Stage) -> None:
-    stage.send(updated((TRANSACTIONS, 2), ("nothing.version", 1)))
-    stage.send(updated(("nothing.version", 1), (TRANSACTIONS, 2)))
-    stage.send(updated((METADATA, 29), (TRANSACTIONS, 1)))
+    stage.send(upgrade_request((TRANSACTIONS, 2), ("nothing.version", 1)))
+    stage.send(upgrade_request(("nothing.version", 1), (TRANSACTIONS, 2)))
+    stage.send(upgrade_request((METADATA, 29), (TRANSACTIONS, 1)))
 
 
 @case("nothing at all")
 def nothing(stage: Stage) -> None:
-    stage.send(updated())
+    stage.send(upgrade_request())
 
 
 @case("a downgrade is allowed, by the first version", until=0)
@@ -92,24 +92,26 @@ def allowed(stage: Stage) -> None:
 def downgrades(stage: Stage) -> None:
     for kind in DOWNGRADES:
         for level in (2, 1, 0, -1, 3):
-            stage.send(validated((TRANSACTIONS, level, kind)))
+            stage.send(validation_request((TRANSACTIONS, level, kind)))
         for level in (30, 29, 20, 7, 6, 0, 31):
-            stage.send(validated((METADATA, level, kind)))
+            stage.send(validation_request((METADATA, level, kind)))
         for level in (0, 1):
-            stage.send(validated(("nothing.version", level, kind)))
+            stage.send(validation_request(("nothing.version", level, kind)))
 
 
 @case("several, only validated", since=1)
 def several(stage: Stage) -> None:
-    stage.send(validated((TRANSACTIONS, 1, SAFE_DOWNGRADE), (METADATA, 30, UPGRADE)))
-    stage.send(validated((TRANSACTIONS, 1, SAFE_DOWNGRADE), (METADATA, 29, SAFE_DOWNGRADE)))
-    stage.send(validated((TRANSACTIONS, 1, UPGRADE), ("nothing.version", 1, UPGRADE)))
+    stage.send(validation_request((TRANSACTIONS, 1, SAFE_DOWNGRADE), (METADATA, 30, UPGRADE)))
+    stage.send(
+        validation_request((TRANSACTIONS, 1, SAFE_DOWNGRADE), (METADATA, 29, SAFE_DOWNGRADE))
+    )
+    stage.send(validation_request((TRANSACTIONS, 1, UPGRADE), ("nothing.version", 1, UPGRADE)))
 
 
 @case("types of upgrade that there are not", since=1)
 def types(stage: Stage) -> None:
     for kind in (UNKNOWN_TYPE, 4, 127, -1):
         for name, level in ((TRANSACTIONS, 1), (TRANSACTIONS, 2), (TRANSACTIONS, 9), (METADATA, 9)):
-            stage.send(validated((name, level, kind)))
-        stage.send(validated(("nothing.version", 0, kind)))
-        stage.send(validated((TRANSACTIONS, -1, kind)))
+            stage.send(validation_request((name, level, kind)))
+        stage.send(validation_request(("nothing.version", 0, kind)))
+        stage.send(validation_request((TRANSACTIONS, -1, kind)))

@@ -177,8 +177,8 @@ def test_error_of_the_round_is_raised_rather_than_client_hangs(
     monkeypatch.setattr(rounds, "CLIENT_END_S", 0.01)
     with closing(Recorder(tmp_path / "history.jsonl")) as recorder:
         endless = Endless("endless", WorkloadStage(round_plan(1, 1), (), recorder))
-        with pytest.raises(BrokerStartError, match="no reply"), rounds.at_work([endless]):
+        with pytest.raises(BrokerStartError, match="no reply"), rounds.run_clients([endless]):
             raise BrokerStartError("no reply within 300 s")
-        with pytest.raises(rounds.ClientHangs, match="endless"), rounds.at_work([endless]):
+        with pytest.raises(rounds.ClientHangs, match="endless"), rounds.run_clients([endless]):
             pass
         endless.over.set()

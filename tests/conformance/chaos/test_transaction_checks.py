@@ -8,7 +8,7 @@ import pytest
 
 from kwire.conformance.chaos.checks import Check, violations
 from kwire.conformance.chaos.checks.bank import OFFSET_CHECKS, quiet_looks
-from kwire.conformance.chaos.checks.transactions import TransactionLogEntry, resolved
+from kwire.conformance.chaos.checks.transactions import TransactionLogEntry, resolve_transactions
 from kwire.conformance.chaos.history import Type, Value
 from kwire.conformance.chaos.workloads.bank import Bank
 from kwire.conformance.chaos.workloads.chain import Chain
@@ -248,7 +248,9 @@ def test_transfers_in_another_order_than_the_tellers_are_a_violation() -> None:
 
 def test_marker_ends_only_the_transaction_of_its_producer() -> None:
     log = [data(0, "a", 1), data(1, "b", 2), marker(2, "abort", 1), marker(3, "commit", 2)]
-    records = resolved([TransactionLogEntry(*entry) for entry in [*log, data(4, "c", 1)]])
+    records = resolve_transactions(
+        [TransactionLogEntry(*entry) for entry in [*log, data(4, "c", 1)]]
+    )
     names = [[entry.name for entry in entries] for entries in records]
     assert names == [["b"], ["a"], ["c"]]
 

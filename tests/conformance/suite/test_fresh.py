@@ -11,7 +11,7 @@ from kwire.conformance.suite import fresh
 
 @pytest.mark.slow
 def test_fresh_measures_every_figure() -> None:
-    series = fresh.measured(rounds=1, resets=2)
+    series = fresh.measure_series(rounds=1, resets=2)
     counts = [len(measured_series.values[Kwire.name]) for measured_series in series]
     assert counts == [3, 1, 2, 2, 1]
     # A reset's processor time is the difference of two lives: of two resets it may be nothing.
