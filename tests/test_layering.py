@@ -189,6 +189,7 @@ def import_name(path: Path) -> str:
     return ".".join((package, *(part for part in rest if part != "__init__")))
 
 
+@cache
 def owner(module: str) -> str:
     """The room that an imported name belongs to; empty where it is not of kwire."""
     return max((room for room in ROOMS if is_in(module, room)), key=len, default="")
@@ -220,12 +221,16 @@ def _imports(path: Path) -> tuple[set[str], set[str]]:
             found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             found.add("a relative import")
-        elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+        elif isinstance(node, ast.If) and is_for_type_checking(node.test):
             waiting += ((child, True) for child in node.body)
             waiting += ((child, is_for_types) for child in node.orelse)
         elif not isinstance(node, ast.expr):  # in which no import can be
             waiting += ((child, is_for_types) for child in ast.iter_child_nodes(node))
     return always, for_types
+
+
+def is_for_type_checking(test: ast.expr) -> bool:
+    return isinstance(test, ast.Name) and test.id == "TYPE_CHECKING"
 
 
 def distributions(requirements: list[str]) -> set[str]:

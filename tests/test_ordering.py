@@ -74,10 +74,10 @@ def collected(*arguments: str) -> list[str]:
 
 @pytest.mark.slow
 def test_folders_are_run_in_the_order_of_the_seed_and_named_files_as_they_are_named() -> None:
-    one, other = (collected("tests/groups", f"--seed={seed}") for seed in (1, 2))
+    one, other = (collected("tests/txn", f"--seed={seed}") for seed in (1, 2))
     assert one != other
     assert sorted(one) == sorted(other)
-    named = ["tests/test_tidy.py", "tests/groups/test_records.py", "tests/groups/test_offsets.py"]
+    named = ["tests/test_tidy.py", "tests/txn/test_records.py", "tests/txn/test_answers.py"]
     assert collected(*named) == named
 
 

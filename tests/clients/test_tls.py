@@ -197,6 +197,7 @@ def test_kwire_commands_report_wrong_tls_settings(
     assert PASSWORD not in done.stderr
 
 
+@pytest.mark.long
 def test_java_tools_write_and_read_through_tls(
     secured: Secured, unique: str, java_class: JavaClass, tmp_path: Path
 ) -> None:

@@ -27,6 +27,7 @@ RECORDS, LATER = 2_000, 2
 JavaClass = Callable[..., CompletedProcess[str]]
 
 
+@pytest.mark.long
 def test_console_share_consumer_prints_each_record_once(
     bootstrap: str, java_class: JavaClass, unique: str
 ) -> None:

@@ -83,11 +83,15 @@ def listeners(_broker_id: int, port: int) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("login", "third"),
     [
-        ("certificate", APACHE),
         ("PLAIN", KWIRE),
         *(
             pytest.param(*each, marks=pytest.mark.long)
-            for each in (("certificate", KWIRE), ("PLAIN", APACHE), ("OAUTHBEARER", APACHE))
+            for each in (
+                ("certificate", APACHE),
+                ("certificate", KWIRE),
+                ("PLAIN", APACHE),
+                ("OAUTHBEARER", APACHE),
+            )
         ),
     ],
 )
