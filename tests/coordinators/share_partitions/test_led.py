@@ -251,3 +251,17 @@ def test_group_that_resets_by_duration_begins_that_long_ago(
     assert begin_offset(ShareState(0, 1), partition, settings, now_ms) == 7
     assert begin_offset(ShareState(0, 1), partition, settings, now_ms) == 10, "no record since"
     assert asked_ms == [now_ms - duration_ms] * 2
+
+
+@pytest.mark.parametrize(
+    ("start_offset", "reset", "begins_at"),
+    [(-1, "earliest", 3), (-1, "latest", 10), (2, "latest", 3), (5, "latest", 5)],
+    ids=["earliest", "latest", "before the log", "stored"],
+)
+def test_group_begins_at_its_start_offset_or_where_its_reset_says(
+    start_offset: int, reset: str, begins_at: int
+) -> None:
+    partition: Any = SimpleNamespace(log=None, log_start_offset=3, high_watermark=10)
+    settings = ShareDeliverySettings(SETTINGS.limits, reset, committed_only=False)
+    state = ShareState(0, 1, start_offset=start_offset)
+    assert begin_offset(state, partition, settings, 0) == begins_at

@@ -6,20 +6,27 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+import trio
 
 from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages import write_share_group_state
 from kwire.codecs.messages.read_share_group_state import (
     PartitionResult,
     ReadShareGroupStateResponse,
     ReadStateResult,
 )
-from kwire.coordinators.share.questions import ReadState
+from kwire.codecs.messages.write_share_group_state import WriteShareGroupStateResponse
+from kwire.coordinators.share.questions import ReadState, WriteState
 from kwire.coordinators.share.records import ShareKey
 from kwire.coordinators.share.session import ShareSession
+from kwire.coordinators.share.state import ShareStateWrite
 from kwire.coordinators.share_partitions.acknowledging import are_valid
+from kwire.coordinators.share_partitions.limits import ShareSettingsCache
 from kwire.coordinators.share_partitions.manager import ShareManager
-from kwire.coordinators.share_partitions.remote_states import REQUEST_FORMS, _answers
+from kwire.coordinators.share_partitions.remote_states import REQUEST_FORMS, RemoteStates, _answers
 from kwire.coordinators.share_partitions.state_requests import is_empty_request
+from kwire.settings import BrokerConfig
+from kwire.settings.resources import ConfigResourceType
 
 KNOWN, UNKNOWN = b"k" * 16, b"u" * 16
 
@@ -115,6 +122,51 @@ def test_answer_of_another_broker_has_its_error_and_message() -> None:
     assert (read.error, read.message) == (ErrorCode.NONE, None)
     assert read.state is not None
     assert (read.state.state_epoch, read.state.start_offset) == (3, 5)
+
+
+async def test_requests_about_one_share_partition_are_sent_one_after_another() -> None:
+    """A response names the partition only, so a message has one request about it."""
+    sent: list[Any] = []
+
+    async def call(request: Any) -> WriteShareGroupStateResponse:  # noqa: ANN401 - any request
+        sent.append(request)
+        await trio.lowlevel.checkpoint()
+        results = [
+            write_share_group_state.PartitionResult(0),
+            write_share_group_state.PartitionResult(1),
+        ]
+        return WriteShareGroupStateResponse(
+            [write_share_group_state.WriteStateResult(KNOWN, results)]
+        )
+
+    peers: Any = SimpleNamespace(peer=lambda broker_id, role: SimpleNamespace(call=call))
+    written = ShareStateWrite(1, 1, 0, 0, [])
+    async with trio.open_nursery() as nursery:
+        remote = RemoteStates(peers, nursery)
+        promises = [
+            remote.ask(7, WriteState(ShareKey("g", KNOWN, index), written)) for index in (0, 0, 1)
+        ]
+        answers = [await promise.wait() for promise in promises]
+    assert [answer.error for answer in answers] == [ErrorCode.NONE] * 3
+    asked = [[part.partition for part in request.topics[0].partitions] for request in sent]
+    assert asked == [[0, 1], [0]]
+
+
+def test_delivery_settings_are_made_again_only_when_a_setting_has_changed() -> None:
+    overrides = {"share.record.lock.duration.ms": "20000"}
+    node: Any = SimpleNamespace(config=BrokerConfig({"node.id": "1"}))
+    of_groups = {(ConfigResourceType.GROUP, "g"): overrides}
+    metadata: Any = SimpleNamespace(image=SimpleNamespace(configs=of_groups))
+    settings = ShareSettingsCache(node, metadata)
+    first = settings.of("g")
+    assert first.limits.lock_ms == 20_000
+    assert settings.of("g") is first
+    of_groups[ConfigResourceType.GROUP, "g"] = {"share.record.lock.duration.ms": "30000"}
+    assert settings.of("g").limits.lock_ms == 30_000
+    second = settings.of("g")
+    node.config = BrokerConfig({"node.id": "1", "group.share.delivery.count.limit": "7"})
+    assert settings.of("g") is not second
+    assert settings.of("g").limits.max_deliveries == 7
 
 
 def topics(*partitions: int) -> Any:  # noqa: ANN401 - topics with so many partitions each

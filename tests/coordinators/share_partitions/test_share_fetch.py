@@ -34,8 +34,8 @@ MAX_WAIT_MS = 5_000
 class World:
     """Two partitions of a topic, their share partitions, and the fetches of one member."""
 
-    def __init__(self, *, committed_only: bool = False) -> None:
-        self.settings = ShareDeliverySettings(ShareLimits(), "earliest", committed_only)
+    def __init__(self, limits: ShareLimits | None = None, *, committed_only: bool = False) -> None:
+        self.settings = ShareDeliverySettings(limits or ShareLimits(), "earliest", committed_only)
         self.logs = [DataLog(), DataLog()]
         self.partitions = [DataPartition(log, NODE) for log in self.logs]
         for partition in self.partitions:
@@ -200,6 +200,75 @@ async def test_fetch_is_answered_as_soon_as_a_state_has_been_read(
         answers = await world.fetch()
     assert offsets(answers[1]) == [(0, RECORDS - 1)]
     assert math.isclose(trio.current_time() - begun_s, 1)
+
+
+async def test_fetch_counts_no_bytes_of_a_partition_that_may_not_be_acquired(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Partition 0 has as many records in flight as it may have, so only partition 1 counts."""
+    world = World(ShareLimits(max_record_locks=RECORDS))
+    for index in range(2):
+        world.open(index)
+    world.logs[0].append(RECORDS)
+    assert list(await world.fetch()) == [0]
+    world.logs[0].append(RECORDS)
+    world.logs[1].append(RECORDS)
+    size_bytes = len(world.logs[1].batches[0][1])
+    begun_s = trio.current_time()
+    assert list(await world.fetch(min_bytes=size_bytes + 1)) == [1]
+    assert math.isclose(trio.current_time() - begun_s, MAX_WAIT_MS / 1000)
+
+
+async def test_waiting_fetch_is_answered_when_another_broker_becomes_the_leader(
+    world: World, autojump_clock: trio.testing.MockClock
+) -> None:
+    async def move() -> None:
+        await trio.sleep(1)
+        world.partitions[0].follow(7, 9, 9)
+
+    begun_s = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(move)
+        answers = await world.fetch()
+    assert answers[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert math.isclose(trio.current_time() - begun_s, 1)
+
+
+async def test_waiting_fetch_waits_on_when_the_topic_is_deleted(
+    world: World, autojump_clock: trio.testing.MockClock
+) -> None:
+    async def delete() -> None:
+        await trio.sleep(1)
+        world.metadata.topic_name = lambda topic_id: None
+        world.partitions[0].follow(-1, 9, 9)
+
+    begun_s = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(delete)
+        assert await world.fetch() == {}
+    assert math.isclose(trio.current_time() - begun_s, MAX_WAIT_MS / 1000)
+
+
+async def test_aborted_records_are_cut_out_of_what_is_acquired(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(committed_only=True)
+    for index in range(2):
+        world.open(index)
+    for records in (2, 2, 2, 1, 3):
+        world.logs[0].append(records)
+    monkeypatch.setattr(DataPartition, "log", None, raising=False)
+    monkeypatch.setattr(
+        "kwire.requests.handlers.fetching.share_fetch.aborted_in", lambda log, region: []
+    )
+    monkeypatch.setattr(
+        "kwire.requests.handlers.fetching.share_fetch._aborted",
+        lambda headers, transactions: [(2, 3), (6, 6)],
+    )
+    answers = await world.fetch()
+    assert offsets(answers[0]) == [(0, 1), (4, 5), (7, 9)]
+    runs = [(run.first, run.last, run.delivery.is_terminal) for run in world.led[0].records._runs]
+    assert [(first, last) for first, last, is_done in runs if is_done] == [(2, 3), (6, 6)]
 
 
 def batch(base_offset: int, records: int, producer_id: int = -1) -> bytes:
