@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kwire.settings.broker import SYNONYMS as BROKER_SYNONYMS
 from kwire.settings.broker import BrokerConfig
 from kwire.settings.client_metrics_settings import ClientMetricsSettings
 from kwire.settings.definition import Settings, UpdateMode
@@ -113,5 +114,8 @@ def test_setting_has_the_sentence_of_the_broker_setting_that_means_the_same(
 
 
 def test_broker_setting_without_a_sentence_has_none() -> None:
-    assert sentence_of(ConfigResourceType.BROKER, "background.threads") == ""
-    assert sentence_of(ConfigResourceType.BROKER, "no.such.setting") == ""
+    inherited = {name for names in BROKER_SYNONYMS.values() for name in names}
+    without = {each.name for each in BrokerConfig.DEFINITIONS.values() if not each.doc} - inherited
+    assert without
+    for name in (*without, "no.such.setting"):
+        assert sentence_of(ConfigResourceType.BROKER, name) == ""
