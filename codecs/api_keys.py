@@ -7,7 +7,7 @@ from enum import IntEnum
 
 
 class ApiKey(IntEnum):
-    """An API of the protocol; 4 to 7 are those of a cluster in ZooKeeper mode."""
+    """An API of the protocol.  4 to 7 are only used in clusters on ZooKeeper."""
 
     PRODUCE = 0
     FETCH = 1
@@ -104,7 +104,7 @@ class ApiKey(IntEnum):
     DELETE_SHARE_GROUP_OFFSETS = 92
 
 
-# The first version whose messages are flexible, where there is one.
+# The first flexible version of each API that has one.
 _FLEXIBLE_SINCE = {
     0: 9,
     1: 12,
@@ -198,18 +198,18 @@ _FLEXIBLE_SINCE = {
     91: 0,
     92: 0,
 }
-_NEVER = 1 << 15  # above any version
+_NEVER = 1 << 15  # above all versions
 
 
 def request_header_version(key: int, version: int) -> int:
-    """Version of the header before a request; 1 for an API key that is not known."""
+    """The version of a request's header; 1 for an unknown API key."""
     if key == ApiKey.CONTROLLED_SHUTDOWN and version == 0:
-        return 0  # older than the client id in the header
+        return 0  # the header without a client id
     return 2 if version >= _FLEXIBLE_SINCE.get(key, _NEVER) else 1
 
 
 def response_header_version(key: int, version: int) -> int:
-    """Version of the header before a response; 0 for an API key that is not known."""
+    """The version of a response's header; 0 for an unknown API key."""
     if key == ApiKey.API_VERSIONS:
-        return 0  # the client does not know yet which versions the broker has (KIP-511)
+        return 0  # the client does not know the broker's versions yet (KIP-511)
     return 1 if version >= _FLEXIBLE_SINCE.get(key, _NEVER) else 0

@@ -47,12 +47,12 @@ def build(
     last_offset: int | None = None,
     delete_horizon_ms: int | None = None,
 ) -> bytearray:
-    """One batch of `records`, of which there must be at least one unless `last_offset` is given.
+    """One batch of `records`.  Without `last_offset` there must be at least one record.
 
-    The records get consecutive offsets from `base_offset` on, whatever theirs say, unless
-    `keep_offsets`: then theirs must ascend from `base_offset` on, and may leave gaps. `last_offset`
-    keeps the range of a batch that compaction took its last records from. `max_timestamp` is the
-    highest of the records' unless given: with LOG_APPEND_TIME it is the time that readers see.
+    The records get consecutive offsets from `base_offset` on.  With `keep_offsets` they keep their
+    own offsets, which must ascend from `base_offset` on and may have gaps.  `last_offset` keeps the
+    offset range of a batch whose last records were removed by compaction.  `max_timestamp` is by
+    default the largest one of the records; with LOG_APPEND_TIME it is the time that readers see.
     `delete_horizon_ms` becomes the base timestamp and sets its flag (KIP-534).
     """
     batch = list(records)
@@ -110,7 +110,7 @@ def recompress(
 
 
 def _sealed(payload: Buffer, base_offset: int, *fields: int) -> bytearray:
-    """The batch of a header and what follows it: `fields` are those behind the batch's length."""
+    """The batch of a header and its payload.  `fields` are the header's fields after the length."""
     out = bytearray(HEADER_SIZE)
     HEADER.pack_into(out, 0, base_offset, HEADER_SIZE - LOG_OVERHEAD + len(payload), *fields)
     out += payload
@@ -119,14 +119,14 @@ def _sealed(payload: Buffer, base_offset: int, *fields: int) -> bytearray:
 
 
 def seal(batch: bytearray, pos: int = 0) -> None:
-    """Writes the CRC of the batch of magic 2 that runs from `pos` to the end of `batch`."""
+    """Write the CRC of the batch of magic 2 from `pos` to the end of `batch`."""
     with memoryview(batch) as view:
         crc = crc32c.crc32c(view[pos + CRC_END :])
     CRC.pack_into(batch, pos + CRC_POS, crc)
 
 
 def _encode(batch: list[Record], deltas: Iterable[int], base_timestamp: int) -> bytearray:
-    """The records, each after its size, uncompressed."""
+    """The uncompressed records, each with its size before it."""
     out = bytearray()
     short = VARINTS
     shorts = len(short)

@@ -1,4 +1,4 @@
-"""Where the fields of a record batch's header stand; the only statement of it.
+"""The layout of a record batch's header.  It is stated only here.
 
 Magic 2, big-endian, 61 bytes, then the records (compressed as a whole, or not):
 
@@ -17,7 +17,7 @@ Magic 2, big-endian, 61 bytes, then the records (compressed as a whole, or not):
     i base_sequence
     i records_count
 
-Length and magic stand at the same place in messages of magic 0 and 1, which are their own batches.
+Messages of magic 0 and 1 have length and magic at the same positions; each is a batch by itself.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LOG_OVERHEAD = 12
 """Size of base_offset and length, which `length` does not count."""
 MAGIC = 2
 LEGACY_LENGTHS_MIN = (14, 22)
-"""Of messages, by their magic: LegacyRecord.RECORD_OVERHEAD_V0 and _V1."""
+"""The least lengths of messages of magic 0 and 1: LegacyRecord.RECORD_OVERHEAD_V0 and _V1."""
 
 BASE_OFFSET = Struct(">q")
 START = Struct(">qii")
@@ -42,10 +42,10 @@ LEADER_EPOCH, LEADER_EPOCH_POS = Struct(">i"), 12
 MAGIC_POS = 16
 CRC, CRC_POS = Struct(">I"), 17
 CRC_END = 21
-"""What the CRC covers starts here."""
+"""The CRC covers the bytes from here on."""
 ATTRIBUTES, ATTRIBUTES_POS = Struct(">h"), 21
 FLAGS_POS = 22
-"""The low byte of the attributes, which has all that are defined."""
+"""The low byte of the attributes, which has all defined flags."""
 BASE_TIMESTAMP_POS = 27
 MAX_TIMESTAMP, MAX_TIMESTAMP_POS = Struct(">q"), 35
 PRODUCER, PRODUCER_POS = Struct(">qhi"), 43
@@ -59,4 +59,4 @@ CONTROL_FLAG = 0x20
 DELETE_HORIZON_FLAG = 0x40
 
 SEQUENCE_RANGE = 1 << 31
-"""Sequence numbers are int32 from 0 on, and start again at 0."""
+"""Sequence numbers are int32 from 0 on, and wrap to 0."""

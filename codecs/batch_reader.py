@@ -1,12 +1,12 @@
 """Reads the records of a batch of magic 2, with the checks of Apache Kafka's DefaultRecord.
 
-A record, after its size; all integers but the first are zig-zag varints:
+A record, which follows its size.  All integers but the first are zig-zag varints:
 
     int8 attributes (unused) | timestamp delta | offset delta | key size, key | value size, value
     | headers count | (key size, key | value size, value)*
 
-A size below 0 is null. Deltas are added as Java adds int64, and not compared with the header: a
-consumer must read whatever a broker stored.
+A negative size means null.  Deltas are added like int64 in Java, with wrap-around.  They are not
+compared with the header, because a consumer must read everything that a broker stored.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _INT64_MIN = -(1 << 63)
 _SHORT_DELTA_MAX = 8192  # a varint of at most two bytes is within -8192..8191
 
 SHORT_BATCH_RECORDS_MAX = 8
-"""Up to here the sizes of a plain batch's records are added up: a microsecond at most."""
+"""In uncompressed batches of at most so many records, sizes are added up: a microsecond at most."""
 _RECORD_SIZE_BYTES_MIN = 7  # its size, attributes, two deltas, no key, no value, no headers
-_RECORDS_PER_BYTE_MAX = 64  # in compressed bytes; beyond it only gzip and zstd of nothing but zeros
+_RECORDS_PER_BYTE_MAX = 64  # in compressed bytes; only gzip and zstd of zeros have more
 
 
 def inner_bytes(
     data: Buffer, pos: int, header: BatchHeader, size_bytes_max: int = INFLATED_SIZE_BYTES_MAX
 ) -> bytes:
-    """The records of the batch at `pos`, inflated."""
+    """The decompressed records of the batch at `pos`."""
     end = pos + header.size_bytes
     if end > len(data):
         raise CorruptBatch(f"a batch of {header.size_bytes} bytes is cut short")
@@ -47,8 +47,8 @@ def inner_bytes(
 def is_plausible(data: Buffer, header: BatchHeader) -> bool:
     """Whether the batch at the start of `data` can hold as many records as its header says.
 
-    True is no proof: only the sizes of the records of a short plain batch are looked at, and of
-    others how many there can be at all. False is a doubt that reading the records settles.
+    It checks the sizes of the records in a short uncompressed batch, and only the possible number
+    of records in others.  So True is no proof.  After False, the records have to be read to decide.
     """
     payload_bytes = header.length + LOG_OVERHEAD - HEADER_SIZE
     if header.attributes & CODEC_MASK:
@@ -59,7 +59,7 @@ def is_plausible(data: Buffer, header: BatchHeader) -> bool:
 
 
 def _sizes_fill(data: Buffer, pos: int, end: int, count: int) -> bool:
-    """Whether `count` records, going by their sizes alone, fill the bytes from `pos` to `end`."""
+    """Whether `count` records fill the bytes from `pos` to `end`, by their sizes only."""
     try:
         for _ in range(count):
             if (byte := data[pos]) < 128:
@@ -76,7 +76,7 @@ def _sizes_fill(data: Buffer, pos: int, end: int, count: int) -> bool:
 
 
 def iter_records(inner: bytes, header: BatchHeader) -> Iterator[Record]:
-    """The records in `inner`, which is all that a batch with this header holds, inflated."""
+    """The records in `inner`, the decompressed content of a batch with this header."""
     if header.records_count < 0:
         raise CorruptBatch(f"a batch cannot hold {header.records_count} records")
     if header.timestamp_type == TimestampType.LOG_APPEND_TIME:
@@ -91,7 +91,7 @@ def _stamped(records: Iterator[Record], timestamp: int) -> Iterator[Record]:
 
 
 def _iter_records(inner: bytes, header: BatchHeader) -> Iterator[Record]:  # noqa: C901 - see below
-    """One loop, with varints of one and two bytes in line: calls for each would halve its speed."""
+    """One loop that decodes short varints inline, because calls would halve its speed."""
     base_offset = header.base_offset
     base_timestamp = header.base_timestamp
     last = _last_byte_below(header)
@@ -155,14 +155,17 @@ def _iter_records(inner: bytes, header: BatchHeader) -> Iterator[Record]:  # noq
 
 
 def _last_byte_below(header: BatchHeader) -> int:
-    """Below which a byte ends a short delta: 0 if adding one could leave int64."""
+    """The bound below which a byte is the last one of a delta, for the fast path.
+
+    It is 0 if adding a short delta could overflow int64; then no delta takes the fast path.
+    """
     low, high = _INT64_MIN + _SHORT_DELTA_MAX, _INT64_MAX - _SHORT_DELTA_MAX
     safe = low <= header.base_offset <= high and low <= header.base_timestamp <= high
     return 128 if safe else 0
 
 
 def _int64(value: int) -> int:
-    """`value` wrapped around as Java does."""
+    """`value` wrapped around to int64 as in Java."""
     return (value - _INT64_MIN) % (1 << 64) + _INT64_MIN
 
 

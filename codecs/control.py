@@ -31,7 +31,7 @@ _NUMBERS = Struct(">qqqh")  # first and largest timestamp, producer id, epoch
 
 _TEMPLATES_KEPT = 64
 _templates: dict[tuple[ControlType, int], bytes] = {}
-"""The built markers, by type and coordinator epoch, of which a broker sees few."""
+"""The built markers by type and coordinator epoch.  A broker sees few different ones."""
 
 
 class ControlType(IntEnum):

@@ -200,6 +200,14 @@ def put_error(response: object, error: ErrorCode) -> bool:
     return True
 
 
+def as_error_code(code: int) -> ErrorCode:
+    """The error code by its number; an unknown one, of a newer broker, is UNKNOWN_SERVER_ERROR."""
+    try:
+        return ErrorCode(code)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+
+
 def error_name(code: int) -> str:
     """The name of an error code, or the number of an unknown one."""
     return ErrorCode(code).name if code in ErrorCode._value2member_map_ else str(code)

@@ -1,9 +1,9 @@
-"""Messages as JSON, in the form of Apache Kafka's own JsonConverter classes.
+"""Messages as JSON, in the form of Apache Kafka's JsonConverter classes.
 
-Field names are camelCase; bytes and records are base64, uuids Kafka's URL-safe base64 without
-padding. What a version lacks is absent, and so is a tagged field at its default; every other field
-is mandatory. A field that the version lacks is taken when it is given: encoding then drops it or
-refuses it, as it does in Kafka.
+Field names are camelCase.  Bytes and records are base64; uuids are Kafka's URL-safe base64 without
+padding.  Fields that the version lacks and tagged fields at their defaults are left out.  Every
+other field is mandatory.  If JSON has a field that the version lacks, encoding drops it or refuses
+it, as in Kafka.
 
 This form is for people and tests, not for speed: it interprets the schema.
 """
@@ -35,11 +35,11 @@ _RANGES = {
 
 
 class JsonFormError(ValueError):
-    """The JSON is not that of the message; the text names the field and what is wrong."""
+    """The JSON does not fit the message.  The text names the field and the fault."""
 
 
 def to_json(message: primitives.Message, version: int) -> dict[str, Json]:
-    """A message as JSON of a version. Raises EncodeError where encoding would."""
+    """A message as JSON of a version.  Raises EncodeError if encoding does."""
     name = type(message).__name__
     if version not in _schema(name)[0].versions:
         raise primitives.EncodeError(f"{name} has no version {version}")
@@ -47,8 +47,9 @@ def to_json(message: primitives.Message, version: int) -> dict[str, Json]:
 
 
 def from_json(name: str, json: Json, version: int) -> primitives.Message:
-    """The message of that name in the schema. Raises KeyError for a name that is not there, and
-    JsonFormError.
+    """The message of that name in the schema.
+
+    Raises KeyError for an unknown name, and JsonFormError.
     """
     schema = _schema(name)[0]
     if version not in schema.versions:

@@ -1,11 +1,11 @@
-"""Reads messages of magic 0 and 1, which segments from before Kafka 0.11 still hold.
+"""Reads messages of magic 0 and 1, which old segments from before Kafka 0.11 have.
 
     q offset | i length | I crc (CRC-32 of the rest) | b magic | b attributes
     | q timestamp (magic 1) | i key size, key | i value size, value
 
-A compressed message wraps a set of messages in its value and stands under the offset of the last
-of them. Inside, offsets are absolute in magic 0 and count from 0 in magic 1. The rules are those of
-AbstractLegacyRecordBatch, and inner CRCs are checked as a consumer with check.crcs does.
+A compressed message wraps a set of messages in its value, and has the offset of the last of them.
+Inner offsets are absolute in magic 0 and count from 0 in magic 1.  The rules are those of
+AbstractLegacyRecordBatch.  Inner CRCs are checked, as by a consumer with check.crcs.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _UINT32 = Struct("<I")
 def iter_legacy_records(
     data: Buffer, pos: int, header: BatchHeader, size_bytes_max: int
 ) -> Iterator[Record]:
-    """The records of the message of magic 0 or 1 at `pos`: itself, or those that it wraps."""
+    """The records of the message of magic 0 or 1 at `pos`: the message, or those that it wraps."""
     end = pos + header.size_bytes
     if end > len(data):
         raise CorruptBatch(f"a message of {header.size_bytes} bytes is cut short")
@@ -63,8 +63,8 @@ def iter_legacy_records(
 
 
 def _inner_base_offset(header: BatchHeader, last_inner_offset: int) -> int:
-    """What to add to the offsets of wrapped messages."""
-    # Some versions of librdkafka produced wrappers under offset 0: their offsets stay as they are.
+    """The number to add to the offsets of wrapped messages."""
+    # Some versions of librdkafka gave wrappers the offset 0.  Then inner offsets stay unchanged.
     if header.magic == 0 or header.base_offset == 0:
         return 0
     if header.base_offset < last_inner_offset:
@@ -86,7 +86,7 @@ def _inflate(value: bytes | None, header: BatchHeader, size_bytes_max: int) -> b
 
 
 def _iter_messages(inner: bytes) -> Iterator[Record]:
-    """The messages of an inflated set. One cut short ends the set, as in Java."""
+    """The messages of a decompressed set.  A message that is cut short ends the set, as in Java."""
     pos = 0
     while len(inner) - pos >= _ENTRY.size:
         offset, length = _ENTRY.unpack_from(inner, pos)
@@ -134,10 +134,10 @@ def _read_bytes(message: bytes, pos: int) -> tuple[bytes | None, int]:
 
 
 def _mend_lz4_header(frame: bytes) -> bytes:
-    """`frame` with the header checksum that it should have.
+    """`frame` with a correct header checksum.
 
-    KAFKA-3160: with magic 0 clients computed it over the magic number too, and other
-    implementations did not, so that it cannot be checked.
+    KAFKA-3160: with magic 0, some clients included the magic number in the checksum and others did
+    not, so the checksum cannot be checked.
     """
     if len(frame) <= _LZ4_DESCRIPTOR_POS:
         return frame
@@ -152,7 +152,7 @@ def _mend_lz4_header(frame: bytes) -> bytes:
 
 
 def _xxh32_short(data: bytes) -> int:
-    """XXH32 with seed 0 of less than 16 bytes, which an lz4 frame descriptor always is."""
+    """XXH32 with seed 0 of less than 16 bytes; an lz4 frame descriptor is always shorter."""
     assert len(data) < 16
     mask = 0xFFFFFFFF
     value = 374761393 + len(data)

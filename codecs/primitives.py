@@ -48,7 +48,7 @@ Records: TypeAlias = bytes | bytearray | memoryview | Region
 class Frame(bytearray):
     """An outgoing frame: bytes that grow by `+=`, and `regions`, payloads that were not copied in.
 
-    A region is `(position, records)`: on the wire `records` stand before the byte at `position`.
+    A region is `(position, records)`: on the wire, `records` come before the byte at `position`.
     """
 
     __slots__ = ("regions",)
@@ -64,7 +64,7 @@ class Frame(bytearray):
         return len(self) + sum(records_size(records) for _, records in self.regions)
 
     def tobytes(self) -> bytes:
-        """The wire form in one piece, regions read in."""
+        """The bytes on the wire, including the content of regions."""
         if not self.regions:
             return bytes(self)
         pieces: list[Buffer] = []
@@ -78,7 +78,7 @@ class Frame(bytearray):
 
 
 def records_size(records: Records) -> int:
-    """Size in bytes of what a `records` field may hold."""
+    """The size of a value of a `records` field in bytes."""
     return len(records) if isinstance(records, _BUFFERS) else records.size_bytes
 
 
@@ -154,7 +154,7 @@ class Message(Struct):
         return DecodeError(f"{cls.__name__} version {version}: {what}")
 
     def write(self, out: Frame, version: int) -> None:
-        """Append the message to `out`. After an EncodeError `out` is as it was."""
+        """Append the message to `out`.  After an EncodeError, `out` is unchanged."""
         writer = self.WRITERS.get(version)
         if writer is None:
             raise EncodeError(f"{self.__class__.__name__} has no version {version}")
@@ -167,7 +167,7 @@ class Message(Struct):
             raise EncodeError(f"{self.__class__.__name__} version {version}: {error}") from error
 
     def encode(self, version: int) -> bytes:
-        """The message as bytes, regions read in."""
+        """The message as bytes, including the content of regions."""
         out = Frame()
         self.write(out, version)
         return out.tobytes()
@@ -179,7 +179,7 @@ class Message(Struct):
 def _replace_like_java(error: UnicodeError) -> tuple[str, int]:
     """Malformed UTF-8 becomes U+FFFD as in Java's `new String(bytes, UTF_8)`.
 
-    The two differ in an encoded surrogate (ED A0..BF xx): Java takes it for one mistake.
+    Python and Java differ for an encoded surrogate (ED A0..BF xx), which is one mistake in Java.
     """
     if not isinstance(error, UnicodeDecodeError):
         raise error
@@ -200,7 +200,7 @@ stdlib_codecs.register_error(UTF8_ERRORS, _replace_like_java)
 def varint_tail(data: Buffer, pos: int, first: int) -> tuple[int, int]:
     """The unsigned varint whose first byte, at `pos - 1`, was `first` (0x80 or more).
 
-    It has at most 5 bytes; the value is what Java makes of them, an int32 (so it may be negative).
+    It has at most 5 bytes.  The value is an int32 as in Java, so it may be negative.
     """
     value = first & 0x7F
     for shift in (7, 14, 21):
@@ -221,7 +221,7 @@ def length_tail(data: Buffer, pos: int, first: int) -> tuple[int, int]:
     value, pos = varint_tail(data, pos, first)
     if value >= 0:
         return value, pos
-    # Java subtracts 1 with wrap-around: only the least int32 is a length then, the others null
+    # Java subtracts 1 with wrap-around, so only the least int32 is a length; the others mean null.
     return (1 << 31 if value == -(1 << 31) else 0), pos
 
 
@@ -308,6 +308,7 @@ read_int64s = _int_array_reader("q")
 
 
 def read_uuids(data: Buffer, pos: int, end: int, count: int) -> tuple[list[bytes], int]:
+    """`count` uuids of 16 bytes each."""
     stop = pos + count * 16
     if not pos <= stop <= end:
         raise bad_count("uuids", count, end - pos)
@@ -365,7 +366,7 @@ def put_varint(out: bytearray, value: int) -> None:
 
 
 def put_string_length(out: bytearray, length: int) -> None:
-    """Append the compact length (length + 1) of a string that is too long for a one-byte one."""
+    """Append the compact length (length + 1) of a string, if it takes more than one byte."""
     if length > STRING_SIZE_MAX + 1:
         raise EncodeError(f"a string of {length - 1} bytes")
     put_varint(out, length)
@@ -428,6 +429,7 @@ put_int64s = _int_array_writer("q")
 
 
 def put_uuids(out: bytearray, uuids: Sequence[bytes]) -> None:
+    """Append uuids of 16 bytes each."""
     for uuid in uuids:
         if len(uuid) != 16:
             raise EncodeError(f"a uuid of {len(uuid)} bytes")

@@ -1,7 +1,7 @@
-"""Reads the keys of a batch's records, and where their values are: most of them nobody wants.
+"""Reads the keys of a batch's records, and the positions of their values.
 
-Whoever replays a log of which only the last record of a key counts looks at each key, and decodes
-few values.  See `batch_reader` for the layout.
+In a replay of a compacted topic, only the last record of a key counts.  So the replay reads every
+key, and decodes few values.  See `batch_reader` for the layout.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ from kwire.codecs.record import CorruptBatch
 from kwire.codecs.varint import ZIGZAG, read_varint
 
 NULL = 1
-"""The varint of size -1, which stands for no key or no value."""
+"""The varint of size -1, which means that the key or value is null."""
 
 
 def scan(data: bytes, pos: int, end: int, count: int) -> list[tuple[bytes | None, int]]:
-    """The key of each of the `count` records that fill `data[pos:end]`, and where its value is.
+    """The key and value position of each of the `count` records that fill `data[pos:end]`.
 
-    That is the position of the value's size; see `value_at`.  CorruptBatch if they do not fill it.
+    The position is that of the value's size; see `value_at`.  Raises CorruptBatch if the records do
+    not fill the bytes.
     """
-    found: list[tuple[bytes | None, int]] = []
+    keys: list[tuple[bytes | None, int]] = []
     zigzag = ZIGZAG
     try:
         for _ in range(count):
@@ -45,17 +46,17 @@ def scan(data: bytes, pos: int, end: int, count: int) -> list[tuple[bytes | None
             at = pos + size if size >= 0 else pos
             if not pos <= at < record_end <= end:
                 raise CorruptBatch(f"a key of {size} bytes leaves its record")
-            found.append((data[pos:at] if size >= 0 else None, at))
+            keys.append((data[pos:at] if size >= 0 else None, at))
             pos = record_end
     except IndexError:
         raise CorruptBatch("a batch ends within a record") from None
     if pos != end:
         raise CorruptBatch(f"{count} records do not fill their batch")
-    return found
+    return keys
 
 
 def value_at(data: bytes, at: int) -> bytes | None:
-    """The value whose size is at `at`.  CorruptBatch if the bytes end within it."""
+    """The value whose size is at `at`.  Raises CorruptBatch if the bytes end within it."""
     try:
         size, pos = read_varint(data, at)
     except IndexError:

@@ -1,7 +1,7 @@
-"""The notation of `codecs/schema/*.txt`: what every message looks like in every version.
+"""Parses the notation of `codecs/schema/*.txt`, which describes all versions of every message.
 
-One file states one API key (its request and its response), one record type of an internal topic
-(its key and its value) or one other data message::
+One file describes one API key (its request and response), one record type of an internal topic (its
+key and value) or one other data message::
 
     # Produce: API key 0
 
@@ -12,23 +12,24 @@ One file states one API key (its request and its response), one record type of a
             ...
         NodeEndpoints: []NodeEndpoint, 10+, tag 0
 
-A message opens with its kind (request, response, key, value, metadata, header or data), its number
-(API key or record type; header and data messages have none), its name, the versions it has and the
-first version whose strings, arrays and bytes are compact and whose structs end with tagged fields.
+The first line of a message has its kind (request, response, key, value, metadata, header or data),
+its number (API key or record type; header and data messages have none), its name, its versions, and
+the first flexible version.  In flexible versions, strings, arrays and bytes are compact, and
+structs end with tagged fields.
 
-A field is `Name: type`, then what differs from the rule, separated by commas:
+A field is `Name: type`, followed by its exceptions from the rule, separated by commas:
 
-- `= value`, the default. Without it: 0, false, "", an empty array, empty bytes, a struct of
-  defaults, and null for `records`.
-- `12+`, `3-12` or `4`, the versions that have the field. Without it: those of what encloses it.
-- `tag 0`: in these versions it is the tagged field of that number.
-- `ignorable`: a version without the field drops its value; otherwise such a value is an error.
+- `= value` is the default.  Without it, the default is 0, false, "", an empty array, empty bytes, a
+  struct of defaults, or null for `records`.
+- `12+`, `3-12` or `4` are the versions that have the field; by default those of its struct.
+- `tag 0`: in these versions, it is the tagged field of that number.
+- `ignorable`: a version without the field drops its value.  Otherwise such a value is an error.
 - `rigid`: not compact, even in a flexible version.
 
 A type is bool, int8, int16, uint16, int32, uint32, int64, float64, uuid, string, bytes, records, a
-struct's name, or one of these in an array (`[]int32`). `?` says that null is allowed, `?7+` that it
-is from version 7 on. The fields of a struct are indented under the field that uses it first, or
-under a line `struct Name` when several fields share it. `#` opens a comment.
+struct's name, or an array of one of these (`[]int32`).  `?` allows null, and `?7+` allows it from
+version 7 on.  The fields of a struct are indented under the first field that uses it, or under a
+line `struct Name` if several fields share it.  `#` starts a comment.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ _VERSIONS = re.compile(r"(\d+)(?:(\+)|-(\d+))?$")
 
 
 class SchemaError(ValueError):
-    """A schema file breaks the notation; the text names the file, the line and what is wrong."""
+    """A schema file breaks the notation.  The text names the file, the line and the fault."""
 
 
 class VersionRange(NamedTuple):
@@ -130,8 +131,10 @@ class MessageSchema:
 
 
 class ClassNames:
-    """The class of each struct of a file: its name, but where two messages mean different structs
-    by one name, their kinds go in front (`RequestTopicData`, `ResponseTopicData`).
+    """The class names of the structs of a file.
+
+    A class has the struct's name.  If two messages have different structs of one name, the kind of
+    the message is put before it (`RequestTopicData`, `ResponseTopicData`).
     """
 
     def __init__(self, messages: list[MessageSchema]) -> None:
@@ -151,8 +154,10 @@ class ClassNames:
 
 
 def snake_case(name: str) -> str:
-    """`PartitionIndex` -> `partition_index`; a run of capitals is one word (`KRaftVersion` ->
-    `kraft_version`), as in Apache Kafka's own generator.
+    """The name in snake case: `partition_index` for `PartitionIndex`.
+
+    A run of capitals is one word, as in Apache Kafka's generator: `kraft_version` for
+    `KRaftVersion`.
     """
     return re.sub(r"(?<=[^A-Z])([A-Z])", r"_\1", name).lower()
 
@@ -229,7 +234,7 @@ def _message(line: _Line) -> MessageSchema:
 def _add_members(
     message: MessageSchema, struct: StructSchema, line: _Line, base: VersionRange
 ) -> None:
-    """Add what is indented under `line` to `struct`: fields, and structs of the message."""
+    """Add the lines under `line`: fields to `struct`, and structs to the message."""
     for child in line.children:
         if child.text.startswith("struct "):
             shared = _new_struct(message, child, child.text.removeprefix("struct "))

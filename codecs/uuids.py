@@ -6,14 +6,14 @@ import base64
 from collections.abc import Callable
 
 _RESERVED = 100
-"""Kafka keeps the first hundred for itself: zero, the metadata topic, lost directories."""
+"""Kafka reserves the first hundred ids, such as zero, the metadata topic and lost directories."""
 
 
 def random_uuid(draw: Callable[[int], bytes]) -> bytes:
     """A new id from `draw(n)`, which gives n random bytes (os.urandom).
 
-    As Kafka's Uuid.randomUuid: of version 4, never one of the reserved, and its text never opens
-    with a dash, which command-line tools would take for an option.
+    Like Kafka's Uuid.randomUuid, it has version 4 and is not a reserved id.  Its text does not
+    start with a dash, because command-line tools would take it for an option.
     """
     while True:
         made = bytearray(draw(16))
@@ -24,12 +24,12 @@ def random_uuid(draw: Callable[[int], bytes]) -> bytes:
 
 
 def uuid_text(value: bytes | bytearray) -> str:
-    """A uuid as Kafka prints it: URL-safe base64 without padding, 22 characters."""
+    """A uuid in Kafka's text form: URL-safe base64 without padding, 22 characters."""
     return base64.urlsafe_b64encode(value)[:22].decode("ascii")
 
 
 def uuid_bytes(text: str) -> bytes:
-    """The uuid that `uuid_text` printed.  Raises ValueError."""
+    """The uuid of a text from `uuid_text`.  Raises ValueError."""
     try:
         value = base64.b64decode(text + "==", altchars=b"-_", validate=True)
     except ValueError as problem:

@@ -1,10 +1,10 @@
-"""Whether a disk is full or nearly full, by its size and what is left of it (KIP-827).
+"""Whether a disk is full or nearly full, by its size and its free bytes (KIP-827).
 
-Full: less than a batch of `message.max.bytes` (1 MiB) is left, so that appends are refused.
-Nearly full: less than a twentieth is left, and less than ten segments of a gibibyte.  A twentieth
-is what file systems reserve for the same reason (ext4, by default); of a large disk it would be
-weeks of records, and ten segments are what a busy broker begins within the hour that somebody
-needs to make room.
+Full means that less than a batch of `message.max.bytes` (1 MiB) is free, so appends are refused.
+Nearly full means that less than a twentieth is free, and less than ten segments of a gibibyte.
+File systems reserve a twentieth for the same reason (ext4, by default).  On a large disk, that
+would be room for weeks of records; a busy broker fills ten segments in about an hour, the time that
+somebody needs to make room.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ FULL_BELOW_BYTES: Final = 1024 * 1024
 NEARLY_FULL_BELOW_SHARE: Final = 0.05
 NEARLY_FULL_BELOW_BYTES: Final = 10 * 1024**3
 UNKNOWN: Final = -1
-"""What DescribeLogDirs says before v4, and of a directory that is offline."""
+"""The size in DescribeLogDirs before v4, and of an offline directory."""
 
 
 class Fullness(enum.Enum):
@@ -38,7 +38,7 @@ class Volume(NamedTuple):
 
 
 def fullness(total_bytes: int, usable_bytes: int) -> Fullness:
-    """ROOMY, too, where a size is UNKNOWN."""
+    """The fullness of a disk.  It is ROOMY if a size is UNKNOWN."""
     if total_bytes < 0 or usable_bytes < 0:
         return Fullness.ROOMY
     if usable_bytes < FULL_BELOW_BYTES:

@@ -1,4 +1,4 @@
-"""Write the modules of all messages, or with `--check` say which differ (exit status 1)."""
+"""Writes the modules of all messages; with `--check`, lists those that differ (exit status 1)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROOT = Path(kwire.codecs.__file__).parent
 
 
 def generated_files() -> dict[Path, str]:
-    """The text of every generated file, by its path below `codecs/`."""
+    """The text of every generated file by its path below `codecs/`."""
     files = {name: load(name) for name in schema_names()}
     texts = {Path("messages", f"{name}.py"): module_text(name, files[name]) for name in files}
     texts[Path("messages/__init__.py")] = registry_text(files)
@@ -28,7 +28,7 @@ def generated_files() -> dict[Path, str]:
 
 
 def differing_files() -> list[str]:
-    """What is wrong with the files on disk, a sentence each."""
+    """The faults of the files on disk, one sentence each."""
     texts = generated_files()
     faults = []
     for path, text in sorted(texts.items()):

@@ -1,4 +1,4 @@
-"""One module of messages: the classes of a schema file, and what reads and writes them."""
+"""Generates one module of messages: the classes of a schema file, with readers and writers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _title(messages: list[MessageSchema]) -> str:
 
 
 class _Module:
-    """Collects what the bodies ask for; functions of the same text are one function."""
+    """Collects the imports and functions that bodies use.  Equal functions are emitted once."""
 
     def __init__(self, messages: list[MessageSchema]) -> None:
         self.messages = messages
@@ -104,7 +104,7 @@ class _Module:
     def _define(
         self, role: str, struct: StructSchema, version: int, signature: str, body: str
     ) -> str:
-        """Define a function, or find the one of the same text made for an earlier version."""
+        """Define a function, or return the equal function of an earlier version."""
         text = f"{signature}:\n{body}"
         if text in self._by_text:
             return self._by_text[text]
@@ -123,7 +123,7 @@ class _Module:
     def _add_class(
         self, out: CodeSource, message: MessageSchema, struct: StructSchema, done: set[str]
     ) -> None:
-        """Add the class of a struct after those of its fields, which defaults may need."""
+        """Add the class of a struct after those of its fields, because defaults may need them."""
         name = self.names.of(struct)
         if name in done:
             return
@@ -185,7 +185,7 @@ class _Module:
             out.add(f"{line}  # {comment}")
 
     def add_tables(self, out: CodeSource) -> None:
-        """Add the functions of all versions of each message, by version."""
+        """Add the tables of each message: its functions by version."""
         for message in self.messages:
             versions = message.versions.all()
             name = self.names.of(message.body)
@@ -233,7 +233,7 @@ class _Module:
             out.add(f'_pack_{format_name(codes)} = Layout(">{codes}").pack')
 
     def _check_names(self) -> None:
-        """No class may hide what the module imports."""
+        """Raise an error if a class has the name of an imported object."""
         classes = {
             self.names.of(struct)
             for message in self.messages
@@ -244,7 +244,7 @@ class _Module:
 
 
 def _definition(start: str, signature: str, body: str) -> str:
-    """The text of a function, its parameters on a line of their own when its head is too long."""
+    """The text of a function.  Parameters get a line of their own if its first line is too long."""
     head = f"{start}{signature}:"
     if len(head) > LINE_MAX:
         parameters, _, result = signature[1:].partition(") ->")

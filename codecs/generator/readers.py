@@ -1,8 +1,8 @@
-"""Functions that read a struct in one layout.
+"""Generates functions that read a struct in one layout.
 
-A reader is straight-line code: fixed-size fields up to and including the next length are taken by
-one `unpack_from`, then comes what the length is for. The count of tagged fields, nearly always 0,
-is taken with the fields before it.
+A reader is straight-line code: one `unpack_from` reads the fixed-size fields up to the next length,
+and then the value of that length is read.  The count of tagged fields, nearly always 0, is read
+with the fields before it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from kwire.codecs.generator.types import (
 )
 from kwire.codecs.schema_notation import ClassNames, Field, MessageSchema, StructSchema, snake_case
 
-# Names that a reader uses for itself: a field of that name is read into another variable.
+# Variables of a reader.  A field with such a name is read into a variable of another name.
 _RESERVED = frozenset({"data", "pos", "end", "count", "items", "n", "stop", "tags", "tag", "size"})
 
 
 class Module(Protocol):
-    """What a function body asks of the module under construction."""
+    """The interface between a function body and the module that is being generated."""
 
     names: ClassNames
 
@@ -43,8 +43,9 @@ class Module(Protocol):
 def reader_body(
     module: Module, message: MessageSchema, struct: StructSchema, version: int, many: bool
 ) -> str:
-    """The body of `(data, pos, end) -> (struct, pos)`, or with `many` of `(data, pos, end, count)
-    -> (list of structs, pos)`.
+    """The body of a function `(data, pos, end) -> (struct, pos)`.
+
+    With `many`, the function is `(data, pos, end, count) -> (list of structs, pos)`.
     """
     name = module.names.of(struct)
     reader = _Reader(module, message, struct, version)
@@ -53,7 +54,7 @@ def reader_body(
         arguments = reader.read_struct()
         source.call(f"return {name}(", arguments, "), pos")
         return source.text()
-    # an empty struct takes a byte's room, as in Kafka: else a count alone could take all memory
+    # An empty struct counts as a byte, as in Kafka.  Otherwise a count alone could use up memory.
     least = max(1, size_min(message, struct, version))
     needed = "count" if least == 1 else f"count * {least}"
     with source.block(f"if not 0 <= {needed} <= end - pos:"):
@@ -79,7 +80,7 @@ class _Reader:
         self.pending: list[tuple[str, str]] = []  # format and variable of fixed-size values
 
     def read_struct(self) -> list[str]:
-        """Read all fields; the arguments of the constructor."""
+        """Emit the reading of all fields.  Returns the arguments of the constructor."""
         present = [field for field in self.struct.fields if self.version in field.versions]
         for field in present:
             if field.tag is None:
@@ -124,7 +125,7 @@ class _Reader:
         self.source.add(f"pos += {format_size(codes)}")
 
     def _read(self, field: Field, declared: bool) -> None:
-        """Read one field; `declared`: its variable has its type already."""
+        """Emit the reading of one field.  `declared` says that its variable has a type already."""
         compact = self.flexible and not field.rigid
         if field.is_array:
             self._read_length("B" if compact else "i", "length_tail")
@@ -191,7 +192,7 @@ class _Reader:
                 self.source.add(line)
 
     def _read_sized(self, field: Field, compact: bool, declared: bool) -> None:
-        """Read a string, bytes or records of the length `n`."""
+        """Emit the reading of a string, bytes or records of the length `n`."""
         source = self.source
         length = "n - 1" if compact else "n"
         fault = f"{self.module.use('bad_length')}({self._label(field)}, {length}, end - pos)"
@@ -216,8 +217,10 @@ class _Reader:
             source.add("pos = stop")
 
     def _read_tags(self, tagged: list[Field]) -> None:
-        """Read `tags` tagged fields. Kafka takes them in any order, the last of two of one tag, and
-        trusts a known tag's own form rather than the size stated for it.
+        """Emit the reading of `tags` tagged fields.
+
+        Kafka accepts them in any order, and uses the last of two with the same tag.  The size of a
+        known tag is not checked against its content.
         """
         source, use = self.source, self.module.use
         if not tagged and not any(field.tag is not None for field in self.struct.fields):

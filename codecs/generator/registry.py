@@ -1,4 +1,4 @@
-"""The files that list all messages: `messages/__init__.py` and `api_keys.py`."""
+"""Generates the files that list all messages: `messages/__init__.py` and `api_keys.py`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from kwire.codecs.generator.module import BANNER
 from kwire.codecs.schema_notation import MessageSchema, snake_case
 
 _REGISTRY = '''\
-"""All messages of the protocol, a module for each API key or record type, imported lazily."""
+"""All messages of the protocol, in a module per API key or record type, imported at first use."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ MODULES = {{
 API_NAMES = {{
 {names}
 }}
-"""How Kafka calls each API: what stands before Request and Response in its messages' names."""
+"""Kafka's name of each API: the names of its messages without Request and Response."""
 
 
 def message_class(name: str) -> type[Message]:
-    """The class of a message by its name in the schema. Raises KeyError when there is none."""
-    found: type[Message] = getattr(import_module(f"{{__name__}}.{{MODULES[name]}}"), name)
-    return found
+    """The class of a message by its name in the schema.  Raises KeyError for an unknown name."""
+    message: type[Message] = getattr(import_module(f"{{__name__}}.{{MODULES[name]}}"), name)
+    return message
 
 
 @cache
 def request_class(api_key: int) -> type[Message]:
-    """The request of an API key. Raises KeyError when there is none."""
+    """The request class of an API key.  Raises KeyError for an unknown key."""
     return message_class(f"{{API_NAMES[api_key]}}Request")
 
 
 @cache
 def response_class(api_key: int) -> type[Message]:
-    """The response of an API key. Raises KeyError when there is none."""
+    """The response class of an API key.  Raises KeyError for an unknown key."""
     return message_class(f"{{API_NAMES[api_key]}}Response")
 '''
 
@@ -53,29 +53,29 @@ from enum import IntEnum
 
 
 class ApiKey(IntEnum):
-    """An API of the protocol; 4 to 7 are those of a cluster in ZooKeeper mode."""
+    """An API of the protocol.  4 to 7 are only used in clusters on ZooKeeper."""
 
 {members}
 
 
-# The first version whose messages are flexible, where there is one.
+# The first flexible version of each API that has one.
 _FLEXIBLE_SINCE = {{
 {flexible}
 }}
-_NEVER = 1 << 15  # above any version
+_NEVER = 1 << 15  # above all versions
 
 
 def request_header_version(key: int, version: int) -> int:
-    """Version of the header before a request; 1 for an API key that is not known."""
+    """The version of a request's header; 1 for an unknown API key."""
     if key == ApiKey.CONTROLLED_SHUTDOWN and version == 0:
-        return 0  # older than the client id in the header
+        return 0  # the header without a client id
     return 2 if version >= _FLEXIBLE_SINCE.get(key, _NEVER) else 1
 
 
 def response_header_version(key: int, version: int) -> int:
-    """Version of the header before a response; 0 for an API key that is not known."""
+    """The version of a response's header; 0 for an unknown API key."""
     if key == ApiKey.API_VERSIONS:
-        return 0  # the client does not know yet which versions the broker has (KIP-511)
+        return 0  # the client does not know the broker's versions yet (KIP-511)
     return 1 if version >= _FLEXIBLE_SINCE.get(key, _NEVER) else 0
 '''
 

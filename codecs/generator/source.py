@@ -1,4 +1,4 @@
-"""Python source text under construction."""
+"""Builds Python source text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LINE_MAX = 100
 
 
 class CodeSource:
-    """Lines of Python at a current indentation."""
+    """Lines of Python code with a current indentation."""
 
     def __init__(self, indent: int = 0) -> None:
         self.lines: list[str] = []
@@ -21,15 +21,16 @@ class CodeSource:
 
     @contextmanager
     def block(self, line: str) -> Iterator[None]:
-        """`line` ends with a colon; what is added inside stands under it."""
+        """Add `line`, which ends with a colon, and indent the lines that are added in the block."""
         self.add(line)
         self.indent += 1
         yield
         self.indent -= 1
 
     def call(self, before: str, arguments: Sequence[str], after: str) -> None:
-        """`before` ends and `after` starts with a bracket; arguments go on lines of their own when
-        the whole is too long for one.
+        """Add a call.  `before` ends and `after` starts with a bracket.
+
+        Arguments get lines of their own if the call is too long for one line.
         """
         line = f"{before}{', '.join(arguments)}{after}"
         if 4 * self.indent + len(line) <= LINE_MAX:
@@ -42,7 +43,7 @@ class CodeSource:
         self.add(after)
 
     def fill(self, words: Iterable[str]) -> None:
-        """Words in as few lines as possible."""
+        """Add words in as few lines as possible."""
         line = ""
         for word in words:
             if line and 4 * self.indent + len(line) + 1 + len(word) > LINE_MAX:
@@ -58,7 +59,7 @@ class CodeSource:
 
 
 def format_name(codes: str) -> str:
-    """A `struct` format as part of a name."""
+    """A `struct` format in a form that can be part of a name."""
     return codes.replace("?", "t")
 
 

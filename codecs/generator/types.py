@@ -1,4 +1,4 @@
-"""What a field of the schema is in Python: its type, its default and its size on the wire."""
+"""The Python type, default and size on the wire of a field of the schema."""
 
 from __future__ import annotations
 
@@ -28,8 +28,10 @@ _PYTHON_TYPES = {
 
 
 def has_none_for_default(field: Field) -> bool:
-    """A tagged struct that cannot be null is None at its default, which is not sent: to build a
-    struct of defaults for each of a hundred partitions would cost more than all their other fields.
+    """Whether the Python default of a field is None although the field cannot be null.
+
+    This holds for tagged structs, which are not sent at their defaults.  A struct of defaults for
+    each of a hundred partitions would cost more than all their other fields.
     """
     return (
         field.struct is not None
@@ -46,7 +48,7 @@ def element_type(field: Field, names: ClassNames) -> str:
 
 
 def is_optional(field: Field) -> bool:
-    """None is among the values of the field's Python type."""
+    """Whether the field's Python type includes None."""
     return (
         field.nullable is not None
         or has_none_for_default(field)
@@ -55,7 +57,7 @@ def is_optional(field: Field) -> bool:
 
 
 def python_type(field: Field, names: ClassNames) -> str:
-    """The type of the attribute."""
+    """The type of the field's attribute."""
     name = element_type(field, names)
     if field.is_array:
         name = f"list[{name}]"
@@ -63,7 +65,7 @@ def python_type(field: Field, names: ClassNames) -> str:
 
 
 def default_value(field: Field, names: ClassNames) -> str:
-    """The default as an expression that makes a new object each time."""
+    """The default as an expression that creates a new object each time."""
     if field.default == "null" or has_none_for_default(field):
         return "None"
     if field.is_array:
@@ -86,7 +88,7 @@ def _literal(field: Field) -> str:
 
 
 def is_set(field: Field, value: str, names: ClassNames) -> str:
-    """The condition, on the expression `value`, that the field is not at its default."""
+    """The condition that the expression `value` is not the field's default."""
     default = default_value(field, names)
     if has_none_for_default(field):
         return f"{value} is not None and {value} != {element_type(field, names)}()"
@@ -100,7 +102,7 @@ def is_set(field: Field, value: str, names: ClassNames) -> str:
 
 
 def size_min(message: MessageSchema, struct: StructSchema, version: int) -> int:
-    """The least number of bytes of a struct on the wire."""
+    """The smallest size of a struct on the wire in bytes."""
     compact = message.is_flexible(version)
     size = 1 if compact else 0
     for field in struct.fields:

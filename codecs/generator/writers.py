@@ -1,4 +1,4 @@
-"""Functions that write a struct in one layout: the mirror image of `readers.py`."""
+"""Generates functions that write a struct in one layout, the counterpart of `readers.py`."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class _Writer:
         return f'"{self.struct.name}.{field.attribute}"'
 
     def _write_tags_or_zero(self, tagged: list[Field]) -> None:
-        """Tagged fields are rare: a function of their own writes them when any is set."""
+        """Emit the call of a separate function that writes tagged fields, which are rarely set."""
         fixed = self.pending
         writer = self.module.tags_writer(self.message, self.struct, self.version)
         self._add_if(tagged)
@@ -89,7 +89,7 @@ class _Writer:
             self._flush()
 
     def _add_if(self, fields: list[Field]) -> None:
-        """Emit the line that opens a block for when any of the fields is not at its default."""
+        """Emit the first line of a block that runs if any of the fields is not at its default."""
         conditions = [
             is_set(field, f"item.{field.attribute}", self.module.names) for field in fields
         ]
@@ -121,7 +121,7 @@ class _Writer:
             source.indent += 1
             source.add("body = Frame()")
             self.out = "body"
-            if default_value(field, self.module.names) == "None":  # then what is set is not None
+            if default_value(field, self.module.names) == "None":  # then a set value is not None
                 self._write_present(field, f"item.{field.attribute}", not field.rigid)
             else:
                 self._write(field)

@@ -52,7 +52,7 @@ def marker_at(data: bytes, at: int, header: BatchHeader) -> tuple[EndTxnMarker |
 
 
 class BatchFilter:
-    """Filters the batches of one round; they must come in order, from the log's start on."""
+    """Filters the batches of one round, which must be passed in order from the log's start on."""
 
     def __init__(
         self, task: CleaningTask, offsets: OffsetMap, transactions: CleanedTransactions
@@ -138,9 +138,10 @@ class BatchFilter:
         return batch_edit.reduced(header, inner, kept)
 
     def _by_offset(self, data: bytes, at: int, header: BatchHeader) -> Bytes | None:
-        """Without a look at keys; None if the batch does not number its records one by one.
+        """The filtered batch, by offsets only; None if the offsets of the batch have gaps.
 
-        One that only seems to, which no broker takes, is kept whole: nobody can tell its offsets.
+        If the number of records fits, but not their deltas, the batch is kept whole, because its
+        offsets are unknown.  No broker accepts such a batch.
         """
         base_offset = header.base_offset
         live = self._offsets.live(base_offset, header.last_offset)

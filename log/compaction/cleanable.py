@@ -70,8 +70,8 @@ def _first_dirty(log: Log) -> int:
 def _first_uncleanable(log: Log, first_dirty: int, high_watermark: int, now_ms: int) -> int:
     """The first offset that is unstable, not on disk, in the active segment, or too young.
 
-    Kafka does not ask for durability.  Here segments behind a gap that are not yet known to be on
-    disk are dropped by recovery, so that a log is compacted only where that is settled.
+    Kafka does not require durability.  kwire's recovery drops segments above a gap unless they are
+    known to be on disk, so only durable segments are compacted.
     """
     limits = [high_watermark, log.recovery_point, log.segments.active.base_offset]
     if log.first_unstable_offset is not None:

@@ -1,8 +1,8 @@
 """Reads only those parts of records that the cleaner needs, from batches of magic 2.
 
-Two loops over the same bytes: one for the keys alone, which sees every record that was written
-since the last cleaning and is most of the time a cleaning takes; one for whole records, where a
-batch is written anew.  See `codecs/batch_reader.py` for the layout.
+There are two loops over the same bytes.  One reads only keys; it reads every record since the last
+cleaning and takes most of the time of a cleaning.  The other reads whole records of batches that
+are rewritten.  See `codecs/batch_reader.py` for the layout.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from kwire.codecs.varint import VARINTS, ZIGZAG, read_varint, read_varlong, vari
 KEY_BYTES_MAX = 23
 """Longer keys are replaced by a hash, so that a key takes at most 64 bytes of memory."""
 
-_HASH_BYTES = 24  # cannot be a key that is kept as it is; two keys share it by chance of 2^-96
+_HASH_BYTES = (
+    24  # longer than any key that is kept unhashed; a collision has a probability of 2^-96
+)
 _NULL = 1  # the varint -1, a size that means null
 
 
@@ -37,8 +39,9 @@ def short_key(key: bytes) -> bytes:
 def scan_keys(data: bytes, pos: int, end: int, header: BatchHeader) -> BatchKeys:
     """The keys of the records in `data[pos:end]`; records without a key are left out.
 
-    Where there are as many records as offsets, the n-th record is taken to have the n-th offset: a
-    broker has checked that, and `picked` does again.  CorruptBatch if the records do not fill it.
+    If there are as many records as offsets, the n-th record is assumed to have the n-th offset.
+    The broker has checked that, and `picked` checks it again.  Raises CorruptBatch if the records
+    do not fill the bytes.
     """
     count = header.records_count
     found = None
@@ -151,9 +154,10 @@ def entries(data: bytes, pos: int, end: int, count: int) -> list[ScannedRecord]:
 
 
 def _plain_entry(data: bytes, start: int, delta: int) -> ScannedRecord | None:
-    """The record at `start` without its key, the quick way, if it has this delta and short varints.
+    """The fast path for the record at `start`, without its key; None if it does not apply.
 
-    That it has a value is taken for granted: `picked` is not asked about batches with tombstones.
+    It applies to a record with this delta and short varints.  The record is assumed to have a
+    value, because `picked` is not called for batches with tombstones.
     """
     if (byte := data[start]) < 128:
         pos = start + 1

@@ -72,7 +72,7 @@ class CleaningSource:
     def batches(self, base_offset: int) -> Iterator[tuple[bytes, int, BatchHeader]]:
         """Each batch of a segment: bytes with the whole batch, its position in them, its header.
 
-        FileNotFoundError if the segment has gone, CorruptBatch if it holds something else.
+        FileNotFoundError if the segment was removed, CorruptBatch if it has other content.
         """
         file = self._files.open_existing(self.path(base_offset))
         size_bytes = self._sizes[base_offset]

@@ -1,4 +1,4 @@
-"""Replaces segments by their cleaned segment, in steps after each of which a crash does no harm.
+"""Replaces segments by their cleaned segment, in steps; a crash after any step is harmless.
 
     0  *.cleaned beside the log, on disk     a crash here: they are removed
     1  .cleaned -> .swap, log file first     in the middle: removed, the old segments are there
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 class Swap:
     """The replacement of `sources` by one cleaned segment.
 
-    `log.cancel_swap` is its `cancel` between `begin` and `complete`: whoever removes segments from
-    the log meanwhile calls that first.
+    Between `begin` and `complete`, `log.cancel_swap` is its `cancel`.  Code that removes segments
+    from the log in that time calls it first.
     """
 
     log: Log
@@ -52,7 +52,7 @@ class Swap:
     def complete(self, now_ms: int) -> Segment:
         """Do steps 3 and 4; returns the new segment of the log.
 
-        OSError leaves the log between the two: only opening it anew helps.
+        After an OSError the log is between the two steps and has to be opened again.
         """
         log = self.log
         log.cancel_swap = None

@@ -66,7 +66,7 @@ class GroupCleaned:
 class PassDone:
     """The pass is done, with all keys from `first_offset` on; the other numbers are logged.
 
-    If that is behind the task's `first_dirty`, another pass must go on from there.
+    If that is above the task's `first_dirty`, another pass must continue from there.
     """
 
     first_offset: int

@@ -39,7 +39,7 @@ class CleanedTransactions:
 
     @property
     def has_open(self) -> bool:
-        """Whether an aborted transaction may continue behind the batches that were read."""
+        """Whether an aborted transaction may continue after the batches that were read."""
         return bool(self._ongoing or self._coming)
 
     def _begin(self, offset: int) -> None:

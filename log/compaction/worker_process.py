@@ -64,7 +64,7 @@ class WorkerProcess:
         process.wait()
         assert process.stdin is not None
         assert process.stdout is not None
-        with suppress(BrokenPipeError):  # what was on its way is not wanted any more
+        with suppress(BrokenPipeError):  # the unsent answer is not needed any more
             process.stdin.close()
         process.stdout.close()
 

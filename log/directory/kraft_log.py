@@ -1,8 +1,8 @@
 """Appends records to `__cluster_metadata-0`, the KRaft metadata log of a stopped node.
 
-What is there after a stop is committed where this node is the only voter: at its next start it is
-elected in a new epoch, and nobody has another log that would win.  With other voters it may not be
-done: their log has the same offsets, and what is appended here would be cut off again.
+If this node is the only voter, appended records count as committed: at its next start Apache Kafka
+elects this node in a new epoch, and there is no other log.  With other voters, appends are not
+allowed: the other logs have the same offsets, so the appended records would be truncated.
 """
 
 from __future__ import annotations
@@ -24,14 +24,17 @@ if TYPE_CHECKING:
     from kwire.log.directory.files import Files
 
 BATCH_BYTES_MAX = 8 * 1024 * 1024
-"""Of a batch: KafkaRaftClient.MAX_BATCH_SIZE_BYTES.  A batch is applied whole or not at all."""
+"""The maximum size of a batch: KafkaRaftClient.MAX_BATCH_SIZE_BYTES.  A batch is atomic."""
 _RECORD_OVERHEAD_BYTES = 32
 _TOPIC = "__cluster_metadata"
 _OPEN_FILES_MAX = 8
 
 
 class KraftLog:
-    """The log in `folder`, open for appending; a torn end is cut first.  OSError, LogError."""
+    """The log in `folder`, open for appends.  A torn end is cut first.
+
+    Raises OSError and LogError.
+    """
 
     def __init__(self, folder: Path, files: Files, config: LogConfig, now_ms: int) -> None:
         settings = SharedLogSettings(files, OpenFiles(_OPEN_FILES_MAX))
@@ -61,4 +64,5 @@ class KraftLog:
         )
 
     def close(self) -> None:
+        """Close the log as in a clean stop."""
         self._log.close()

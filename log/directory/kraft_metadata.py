@@ -1,8 +1,8 @@
 """Reads topics, configs and access rules from `__cluster_metadata-0`, a KRaft node's metadata log.
 
-Apache Kafka keeps it beside the partitions unless `metadata.log.dir` names another place.  A newer
-`<end offset>-<epoch>.checkpoint` holds everything before its end offset; the segments go on from
-there.  Beside them `quorum-state` tells who votes, where the log itself (KIP-853) does not.
+Apache Kafka keeps it in the log directory unless `metadata.log.dir` names another folder.  The
+newest `<end offset>-<epoch>.checkpoint` has everything below its end offset; the segments continue
+from there.  `quorum-state` names the voters if the log itself does not (KIP-853).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ TOPIC = 2
 
 _CHECKPOINT = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 _VOTERS_KEY = bytes((0, 0, 0, 6))
-"""Version and type of the control record that names the voters."""
+"""The key of the control record that names the voters: its version and type."""
 _NO_LEADER_CHANGE = -2
 
 QuotaEntity = tuple[tuple[str, str | None], ...]
@@ -74,49 +74,52 @@ class KraftMetadata:
     """The metadata of the cluster in the log, without the registrations of live nodes."""
 
     topics: dict[str, bytes] = field(default_factory=dict)
-    """Name to id."""
+    """The id of each topic by name."""
     partitions: dict[bytes, dict[int, KraftPartition]] = field(default_factory=dict)
-    """Topic id to its partitions."""
+    """The partitions of each topic by topic id."""
     removed: set[bytes] = field(default_factory=set)
     """Ids of topics that were deleted since the newest checkpoint."""
     configs: dict[tuple[int, str], dict[str, str]] = field(default_factory=dict)
-    """(resource type, resource name) to what is set on it."""
+    """The configs of each resource by (type, name)."""
     leftovers: dict[str, dict[str, str]] = field(default_factory=dict)
-    """Topic to what was set on a deleted one of its name: Apache Kafka 4.3.1 forgets that at once,
-    and gives it to the new one when it reads both records in one go, at its next start."""
+    """The configs of deleted topics by name.  Apache Kafka 4.3.1 drops them at once.  But if it
+    reads records of the old and of a new topic together at a start, the new topic gets them."""
     features: dict[str, int] = field(default_factory=dict)
-    """Name to level, `metadata.version` among them."""
+    """The level of each feature by name, including `metadata.version`."""
     voters: set[int] = field(default_factory=set)
     """The node ids of the voters."""
     next_producer_id: int = 0
     acls: dict[bytes, AccessControlEntryRecord] = field(default_factory=dict)
-    """By their ids: who may do what."""
+    """The ACL entries by id."""
     credentials: dict[tuple[str, int], UserScramCredentialRecord] = field(default_factory=dict)
-    """By user and number of the mechanism: what is logged in by."""
+    """The SCRAM credentials by user and number of the mechanism."""
     tokens: dict[str, DelegationTokenRecord] = field(default_factory=dict)
-    """By their ids."""
+    """The delegation tokens by id."""
     quotas: dict[QuotaEntity, dict[str, float]] = field(default_factory=dict)
-    """What is set on users, client ids and addresses: values by the names of quotas."""
+    """The quotas of users, client ids and IP addresses: values by the names of quotas."""
     broker_epochs: dict[int, int] = field(default_factory=dict)
-    """Node id to the epoch of its last registration."""
+    """The broker epoch of the last registration by node id."""
     _names: dict[bytes, str] = field(default_factory=dict)
-    _pending: list[Message | Registration] | None = None  # of a transaction that has not ended
+    _pending: list[Message | Registration] | None = None  # records of an open transaction
 
     def note(self, kind: int, record: Message | Registration | None) -> None:
-        """An entry of the log; `record` is None for a type that says nothing here."""
+        """Apply a record, or hold it back until its transaction ends.
+
+        `record` is None for a type that is not used here.
+        """
         if kind == kraft_records.BEGIN:
             self._pending = []
         elif kind in (kraft_records.END, kraft_records.ABORT):
             pending, self._pending = self._pending or [], None
-            for each in pending if kind == kraft_records.END else ():
-                self.apply(each)
+            for held_back in pending if kind == kraft_records.END else ():
+                self.apply(held_back)
         elif record is not None and self._pending is not None:
             self._pending.append(record)
         elif record is not None:
             self.apply(record)
 
     def apply(self, record: Message | Registration) -> None:
-        """A record of the log, in its order.  LookupError if it speaks of what is not there."""
+        """Apply a record.  Raises LookupError if it refers to an unknown topic or partition."""
         if isinstance(record, ConfigRecord):
             self._set_config(record)
         elif isinstance(record, TopicRecord):
@@ -159,7 +162,7 @@ class KraftMetadata:
             self._apply_of_access(record)
 
     def _set_quota(self, record: ClientQuotaRecord) -> None:
-        entity = tuple(sorted((each.entity_type, each.entity_name) for each in record.entity))
+        entity = tuple(sorted((part.entity_type, part.entity_name) for part in record.entity))
         values = self.quotas.setdefault(entity, {})
         if record.remove:
             values.pop(record.key, None)
@@ -214,23 +217,23 @@ def _change(state: KraftPartition, record: PartitionChangeRecord) -> None:
 
 
 def read(folder: Path, files: Files) -> KraftMetadata:
-    """The metadata in the log in `folder`.
+    """The metadata of the log in `folder`.
 
-    OSError if it cannot be read.  Where it is damaged, what comes before that counts: a warning
-    tells.
+    Raises OSError.  If the log is damaged, the metadata are those before the damage, and a
+    warning is logged.
     """
-    found = KraftMetadata(voters=_voters(folder))
+    metadata = KraftMetadata(voters=_voters(folder))
     for path, start in _parts(folder):
         try:
-            _read_part(path, start, files, found)
+            _read_part(path, start, files, metadata)
         except (CorruptBatch, DecodeError, LookupError, StructError) as error:
-            _logger.warning("%s is read up to what cannot be understood: %r", path, error)
+            _logger.warning("%s is damaged and is read up to the damage: %r", path, error)
             break
-    return found
+    return metadata
 
 
 def fingerprint(folder: Path) -> str:
-    """The state of the log that changes with every append: its files and their sizes."""
+    """A text that changes with every append: the names and sizes of the log's files."""
     with os.scandir(folder) as entries:
         sizes = sorted(
             (entry.name, entry.stat().st_size)
@@ -241,20 +244,19 @@ def fingerprint(folder: Path) -> str:
 
 
 def _voters(folder: Path) -> set[int]:
-    """Those that `quorum-state` names; version 1 of it names none, as the log does."""
+    """The voters in `quorum-state`.  Its version 1 names none, because the log names them."""
     try:
         state = json.loads((folder / QUORUM_STATE).read_bytes())
         return {int(voter["voterId"]) for voter in state.get("currentVoters", ())}
     except FileNotFoundError:
         return set()
     except (ValueError, TypeError, LookupError, AttributeError) as error:
-        _logger.warning("%s cannot be understood: %r", folder / QUORUM_STATE, error)
+        _logger.warning("%s is ignored because it is damaged: %r", folder / QUORUM_STATE, error)
         return set()
 
 
 def _parts(folder: Path) -> Iterator[tuple[Path, int]]:
-    """The newest checkpoint and the segments that go on behind it, each with where it is read
-    from."""
+    """The newest checkpoint and the segments after it, each with the offset to read from."""
     listed = sorted(os.listdir(folder))
     snapshots = [name for name in listed if _CHECKPOINT.fullmatch(name)]
     bases = [name for name in listed if name.endswith(names.LOG)]
@@ -264,13 +266,13 @@ def _parts(folder: Path) -> Iterator[tuple[Path, int]]:
     yield from ((folder / name, start) for name in earlier[-1:] + bases[len(earlier) :])
 
 
-def _read_part(path: Path, start: int, files: Files, found: KraftMetadata) -> None:
+def _read_part(path: Path, start: int, files: Files, metadata: KraftMetadata) -> None:
     file = OpenFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
     for _, header, batch in scan.batches(files, file, 0, files.size(file)):
         if header.last_offset < start:
             continue
         for record in records(batch):
             if header.is_control:
-                found.note_control(record)
+                metadata.note_control(record)
             elif record.offset >= start and record.value is not None:
-                found.note(*kraft_records.decode(record.value))
+                metadata.note(*kraft_records.decode(record.value))

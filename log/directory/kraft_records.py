@@ -1,4 +1,4 @@
-"""The values of `__cluster_metadata-0`'s records.
+"""The format of record values in `__cluster_metadata-0`.
 
 unsigned varint     frame version, 1
 unsigned varint     record type
@@ -32,7 +32,7 @@ from kwire.codecs.primitives import DecodeError, Message, varint_tail
 
 REGISTER_BROKER = 0
 BEGIN, END, ABORT = 23, 24, 25
-"""Records between the first and the last count for nothing (KIP-866)."""
+"""The types of records that begin, end and abort a metadata transaction (KIP-866)."""
 
 _FRAME_VERSION = 1
 _KINDS: dict[int, type[Message]] = {
@@ -60,16 +60,16 @@ _REGISTRATION_SINCE_V2 = Struct(">i17xq").unpack_from
 
 
 class Registration(NamedTuple):
-    """RegisterBrokerRecord, of which this much is asked for: its fixed beginning."""
+    """The fields at the fixed beginning of a RegisterBrokerRecord; the others are not used."""
 
     broker_id: int
     broker_epoch: int
 
 
 def decode(value: bytes) -> tuple[int, Message | Registration | None]:
-    """The type, and the record if it is one that is asked for here.
+    """The type of a record, and the record, or None if its type is not used here.
 
-    DecodeError, IndexError, struct.error.
+    Raises DecodeError, IndexError or struct.error.
     """
     frame_version, pos = _unsigned(value, 0)
     if frame_version != _FRAME_VERSION:
@@ -84,7 +84,7 @@ def decode(value: bytes) -> tuple[int, Message | Registration | None]:
 
 
 def encode(record: Message, version: int) -> bytes:
-    """What `decode` reads; types and versions are below 128, so each is one byte."""
+    """The value of a record, which `decode` reads.  Types and versions below 128 take one byte."""
     assert record.API_KEY is not None, record
     return bytes((_FRAME_VERSION, record.API_KEY, version)) + record.encode(version)
 

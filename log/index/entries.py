@@ -1,13 +1,13 @@
 """The base of the offset index and the time index: a sorted file of fixed-size entries.
 
-On disk an index is nothing but its entries, without a header or a checksum.  Kafka allocates
-`segment.index.bytes` for the active segment's and cuts the file to its true size when the segment
-is rolled or the broker stops; this one writes exact sizes always, which Kafka reads as well.
+On disk, an index has only its entries, without a header or a checksum.  Kafka allocates
+`segment.index.bytes` for the active segment's index, and cuts the file to its true size when the
+segment is rolled or the broker stops.  kwire always writes exact sizes, which Kafka can read.
 
 Entries of the active segment are kept in memory and written when the segment is rolled, flushed
-or closed: after a kill they are rebuilt from the log, as Kafka's are.  Since a file has no
-checksum, users of an index check what an entry says against the batch it points to (see
-`segment.py`) and rebuild it when that does not hold.
+or closed.  After a kill they are rebuilt from the log, as in Kafka.  A file has no checksum, so
+users of an index compare an entry with the batch that it points to (see `segment.py`), and rebuild
+the index if they differ.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 class Index:
-    """Sorted entries of a fixed size in a file; they are in memory while they are used.
+    """Sorted entries of a fixed size in a file, which are in memory while they are used.
 
-    `key` is the number an entry is found by; sub-classes say where in the entry it is.
+    `key` is the number by which an entry is found; sub-classes give its position in the entry.
     """
 
     __slots__ = ("_data", "_files", "_key", "_path", "_saved", "base_offset", "entry")
@@ -31,10 +31,10 @@ class Index:
     def __init__(
         self, path: Path | str, base_offset: int, files: Files, entry: Struct, key: Struct
     ) -> None:
-        self._path = str(path)  # a Path is several times as large, and most are never looked at
+        self._path = str(path)  # a Path takes several times the memory, and most are never used
         self.base_offset = base_offset
         self.entry = entry
-        self._key = key  # unpacks the key alone from the start of an entry
+        self._key = key  # unpacks the key at the start of an entry
         self._files = files
         self._data: bytearray | None = None  # None: not read yet
         self._saved = 0  # bytes of _data that the file holds
@@ -52,8 +52,8 @@ class Index:
     def data(self) -> bytearray:
         """All entries; read on first use.
 
-        A torn last entry is left out, and so are the zeros behind the last one that Kafka leaves
-        in the file of an active segment when it is killed.
+        A torn last entry is left out, and so are the zeros after the last entry that a killed Kafka
+        leaves in the file of its active segment.
         """
         data = self._data
         if data is None:

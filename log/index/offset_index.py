@@ -43,19 +43,19 @@ class OffsetIndex(Index):
         return self.base_offset + relative, position
 
     def lookup(self, offset: int) -> tuple[int, int]:
-        """The last entry at or before `offset`; (base offset, 0) when there is none."""
+        """The last entry at or before `offset`, or (base offset, 0) if there is none."""
         number = self.floor(offset - self.base_offset)
         return (self.base_offset, 0) if number < 0 else self.at(number)
 
     def last(self) -> tuple[int, int]:
-        """(offset, position) of the last entry; (base offset, 0) when there is none."""
+        """(offset, position) of the last entry, or (base offset, 0) if there is none."""
         count = self.count
         return self.at(count - 1) if count else (self.base_offset, 0)
 
     def upper_bound(self, position: int, size_bytes: int) -> int | None:
-        """An offset behind all batches in `size_bytes` from `position`; None if no entry is behind.
+        """An offset above all batches in `size_bytes` from `position`, or None if no entry follows.
 
-        It is the offset of the first entry at or behind the end, so it errs on the large side.
+        It is the offset of the first entry at or after their end, so it may be too large.
         """
         end = position + size_bytes
         low, high = 0, self.count

@@ -3,10 +3,10 @@
 Entry, 12 bytes, big endian (Kafka's TimeIndex):
 
     timestamp        int64   largest timestamp in the segment up to here, ms
-    relative offset  int32   last offset of the batch that has it, less the base offset
+    relative offset  int32   last offset of the batch with this timestamp, minus the base offset
 
 Timestamps and offsets both grow from entry to entry.  The last entry of a rolled segment is its
-largest timestamp, by which retention and time look-ups choose segments.
+largest timestamp; retention and timestamp lookups choose segments by it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TIMESTAMP = Struct(">q")
 
 
 class TimeIndex(Index):
-    """Timestamp -> offset, of one segment."""
+    """The offsets of the growing timestamps of one segment."""
 
     __slots__ = ()
 
@@ -45,12 +45,12 @@ class TimeIndex(Index):
         return timestamp, self.base_offset + relative
 
     def lookup(self, timestamp: int) -> tuple[int, int]:
-        """The last entry at or before `timestamp`; (-1, base offset) when there is none."""
+        """The last entry at or before `timestamp`, or (-1, base offset) if there is none."""
         number = self.floor(timestamp)
         return (-1, self.base_offset) if number < 0 else self.at(number)
 
     def last(self) -> tuple[int, int]:
-        """(timestamp, offset) of the last entry; (-1, base offset) when there is none."""
+        """(timestamp, offset) of the last entry, or (-1, base offset) if there is none."""
         count = self.count
         return self.at(count - 1) if count else (-1, self.base_offset)
 

@@ -9,7 +9,7 @@ Entry, 34 bytes, big endian (Kafka's AbortedTxn):
     last stable offset  int64   when the marker was written: the first offset of another transaction
                                 still open then, or the offset after the marker
 
-The file exists only where a transaction was aborted.
+The file exists only if a transaction was aborted.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ VERSION = 0
 
 
 class AbortedTxn(NamedTuple):
-    """One aborted transaction; `last_offset` is its marker's."""
+    """One aborted transaction.  `last_offset` is the offset of its marker."""
 
     producer_id: int
     first_offset: int
@@ -122,7 +122,7 @@ class TxnIndex:
     def truncate_to(self, offset: int) -> None:
         """Remove the entries whose marker is at or after `offset`.
 
-        The log is cut already, so a full disk refuses nothing here, as in `append`.
+        The log is cut already, so a full disk is no error here, as in `append`.
         """
         kept = [entry for entry in self.entries if entry.last_offset < offset]
         if len(kept) != len(self.entries):

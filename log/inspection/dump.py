@@ -30,15 +30,15 @@ from kwire.log.recovery import scan
 
 Entry = dict[str, Any]
 OfRecord = Callable[[Record], Entry]
-"""What to say of a record's key and value."""
+"""Makes the entry of a record from its key and value."""
 
 _FILES = Files()
 
 
 def entries(path: Path, of_record: OfRecord | None = None) -> Iterator[Entry]:
-    """The file's entries in order; records too (behind their batch) if `of_record` is given.
+    """The entries of a file in order; with `of_record`, also each batch's records after the batch.
 
-    Raises CorruptFile for a file that is of no kind known here, or cannot be read to its end.
+    Raises CorruptFile if the file is of an unknown kind or damaged.
     """
     if path.suffix == names.LOG:
         return _batches(path, of_record)

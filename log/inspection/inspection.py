@@ -48,10 +48,10 @@ class LogProblem(NamedTuple):
 
 
 class Inspector:
-    """Checks one partition's segments in order; `problems` grows, the counters tell how much."""
+    """Checks the segments of partitions; collects `problems` and counts what it has checked."""
 
     def __init__(self, *, deep: bool = True) -> None:
-        """`deep` decodes every record, instead of trusting batches with a valid CRC."""
+        """With `deep`, every record is decoded; otherwise batches with a valid CRC are trusted."""
         self.problems: list[LogProblem] = []
         self.segments = self.batches = self.records = self.size_bytes = 0
         self._deep = deep
@@ -81,11 +81,11 @@ class Inspector:
         if self._epochs and self._next_offset >= 0 and self._epochs[-1][1] > self._next_offset:
             epoch, offset = self._epochs[-1]
             where = directory / checkpoints.LEADER_EPOCHS
-            self.note(where, f"epoch {epoch}", f"begins at {offset}, behind the end of the log")
+            self.note(where, f"epoch {epoch}", f"begins at {offset}, above the log end offset")
 
     @property
     def end_offset(self) -> int:
-        """Behind the last batch of the folder looked at last; -1 if it has none."""
+        """The log end offset of the last checked folder, or -1 if it has no batches."""
         return self._next_offset
 
     def _read_epochs(self, path: Path) -> list[tuple[int, int]] | None:
@@ -195,15 +195,17 @@ class Inspector:
         try:
             marker = marker_of(batch, header)
         except CorruptBatch:
-            return None  # told by `_check_records`
+            return None  # `_check_records` reports it
         completed = self._producers.note(header, header.base_offset, marker)
         return None if completed is None else self._producers.complete(completed)
 
     def _check_aborted(
         self, path: Path, base_offset: int, aborted: list[AbortedTxn], knows_start: bool
     ) -> None:
-        """The transaction index against the markers; what began before our first segment is
-        believed."""
+        """Compare the transaction index with the markers.
+
+        Entries of transactions that began before the first checked segment are trusted.
+        """
         exists = path.exists()
         index = TxnIndex(path, base_offset, _FILES, exists=exists)
         if not index.valid():
@@ -245,14 +247,14 @@ class Inspector:
         for (topic, partition), offset in offsets.items():
             end = ends.get((topic, partition))
             if end is not None and offset > end:
-                what = f"{offset} is behind the end of the log, {end}"
+                what = f"{offset} is above the log end offset, {end}"
                 self.note(path, f"{topic}-{partition}", what)
 
 
 def partition_folders(directory: Path) -> list[Path]:
     """The folders of partitions in a log directory, without deleted ones.
 
-    A folder with a meta.properties is no partition's: it is another log directory, of `broker-N`.
+    A folder with a meta.properties is another log directory (`broker-N`) and not a partition's.
     """
     return [
         path
@@ -284,18 +286,18 @@ class _OffsetEntries:
             if points_to > position:
                 return
             if points_to < position:
-                self._tell(f"points to position {points_to}, where no batch starts")
+                self._report(f"points to position {points_to}, where no batch starts")
             elif offset < header.base_offset:
-                self._tell(f"offset {offset} is before that of its batch, {header.base_offset}")
+                self._report(f"offset {offset} is before that of its batch, {header.base_offset}")
             self._number += 1
 
     def end(self) -> None:
-        """What is left points behind the last batch."""
+        """Report entries that point after the last batch."""
         if self._number < self._index.count:
             _, points_to = self._index.at(self._number)
-            self._tell(f"points to position {points_to}, behind the last batch")
+            self._report(f"points to position {points_to}, after the last batch")
 
-    def _tell(self, what: str) -> None:
+    def _report(self, what: str) -> None:
         self._inspector.note(self._path, f"entry {self._number}", what)
 
 
@@ -322,14 +324,14 @@ class _TimeEntries:
             if offset > header.last_offset:
                 return
             if timestamp != self._largest:
-                self._tell(f"{timestamp}, but the largest up to {offset} is {self._largest}")
+                self._report(f"{timestamp}, but the largest up to {offset} is {self._largest}")
             self._number += 1
 
     def end(self) -> None:
-        """What is left lies behind the last batch."""
+        """Report entries with offsets after the last batch."""
         if self._number < self._index.count:
             _, offset = self._index.at(self._number)
-            self._tell(f"offset {offset} is behind the last batch")
+            self._report(f"offset {offset} is after the last batch")
 
-    def _tell(self, what: str) -> None:
+    def _report(self, what: str) -> None:
         self._inspector.note(self._path, f"entry {self._number}", what)

@@ -1,4 +1,4 @@
-"""Bytes that are no batch: CorruptBatch and nothing else, whatever they are."""
+"""Bytes that are no batch raise CorruptBatch and no other error."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def reads_or_is_corrupt(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_a_batch_cut_short_anywhere_is_corrupt(name: str) -> None:
+def test_batch_cut_short_is_corrupt(name: str) -> None:
     batch = SAMPLES[name]
     [(_, whole), *_] = iter_batches(batch)
     for end in range(whole.size_bytes):
@@ -86,7 +86,7 @@ def test_a_batch_cut_short_anywhere_is_corrupt(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_any_changed_bit_is_seen_by_the_crc(name: str) -> None:
+def test_crc_detects_every_changed_bit(name: str) -> None:
     batch = SAMPLES[name]
     [(_, whole), *_] = iter_batches(batch)
     start = 17 if whole.magic == 2 else 12
@@ -98,8 +98,8 @@ def test_any_changed_bit_is_seen_by_the_crc(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_any_changed_byte_is_a_batch_or_corrupt(name: str) -> None:
-    """Behind the header, where only the readers of records and codecs look, and within it."""
+def test_changed_byte_is_read_or_raises_corrupt_batch(name: str) -> None:
+    """The CRC is not checked, so the readers of header, records and codecs see the changed byte."""
     rng = random.Random(name)
     batch = SAMPLES[name]
     for pos in range(len(batch)):
@@ -109,7 +109,7 @@ def test_any_changed_byte_is_a_batch_or_corrupt(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_many_changes_are_a_batch_or_corrupt(name: str) -> None:
+def test_many_changed_bytes_are_read_or_raise_corrupt_batch(name: str) -> None:
     rng = random.Random(name)
     batch = SAMPLES[name]
     for _ in range(300):
@@ -129,12 +129,12 @@ def test_many_changes_are_a_batch_or_corrupt(name: str) -> None:
 
 
 @given(data=st.binary(max_size=300))
-def test_any_bytes_are_a_batch_or_corrupt(data: bytes) -> None:
+def test_arbitrary_bytes_are_read_or_raise_corrupt_batch(data: bytes) -> None:
     reads_or_is_corrupt(data)
 
 
 @given(inner=st.binary(max_size=80), count=st.integers(-3, 5), codec=st.sampled_from(Compression))
-def test_any_inner_bytes_are_records_or_corrupt(
+def test_arbitrary_record_bytes_are_read_or_raise_corrupt_batch(
     inner: bytes, count: int, codec: Compression
 ) -> None:
     reads_or_is_corrupt(with_inner(inner, count, codec))
@@ -179,34 +179,34 @@ INNER = {
 
 
 @pytest.mark.parametrize("name", INNER)
-def test_records_that_lie_are_named(name: str) -> None:
+def test_error_names_the_wrong_length_or_count_of_a_record(name: str) -> None:
     inner, count, message = INNER[name]
     with pytest.raises(CorruptBatch, match=message):
         list(records(with_inner(inner, count)))
 
 
-def test_sizes_below_zero_are_null() -> None:
+def test_negative_sizes_are_null() -> None:
     """As in Java, where any negative size is; -1 is what writers use."""
     inner = bytes.fromhex("0c 00 00 00 03 05 00")
     assert list(records(with_inner(inner, 1))) == [Record(0, 0, None, None)]
 
 
 @pytest.mark.parametrize("length", [-1, 0, 13, 48])
-def test_lengths_below_the_header_are_corrupt(length: int) -> None:
+def test_batch_length_below_the_header_size_is_corrupt(length: int) -> None:
     batch = bytearray(SAMPLES["v2-NONE"])
     pack_into(">i", batch, 8, length)
     with pytest.raises(CorruptBatch, match=f"length {length} cannot"):
         list(iter_batches(batch))
 
 
-def test_magics_from_the_future_are_corrupt() -> None:
+def test_unknown_magic_is_corrupt() -> None:
     batch = bytearray(SAMPLES["v2-NONE"])
     batch[16] = 3
     with pytest.raises(CorruptBatch, match="unknown magic 3"):
         read_header(batch)
 
 
-def test_codecs_from_the_future_are_corrupt() -> None:
+def test_unknown_codec_is_corrupt() -> None:
     for codec in (5, 6, 7):
         batch = bytearray(SAMPLES["v2-NONE"])
         batch[22] = codec
@@ -214,31 +214,31 @@ def test_codecs_from_the_future_are_corrupt() -> None:
             records(batch)
 
 
-def test_a_wrapper_in_a_wrapper_is_corrupt() -> None:
+def test_nested_wrapper_message_is_corrupt() -> None:
     inner = legacy(1, Compression.GZIP)
     with pytest.raises(CorruptBatch, match="codec 1"):
         list(records(wrapped(inner)))
 
 
-def test_an_empty_wrapper_is_corrupt() -> None:
+def test_wrapper_without_messages_is_corrupt() -> None:
     with pytest.raises(CorruptBatch, match="wraps no message"):
         list(records(wrapped(b"")))
 
 
-def test_a_wrapper_below_its_inner_offsets_is_corrupt() -> None:
+def test_wrapper_offset_below_its_inner_offsets_is_corrupt() -> None:
     inner = bytearray(legacy(1, Compression.NONE))
     with pytest.raises(CorruptBatch, match="at offset 1 holds offset 2"):
         list(records(wrapped(bytes(inner), offset=1)))
 
 
-def test_a_wrapper_at_offset_0_keeps_inner_offsets() -> None:
+def test_wrapper_at_offset_0_keeps_the_inner_offsets() -> None:
     """Some versions of librdkafka sent that, and Kafka allows it."""
     inner = legacy(1, Compression.NONE)
     assert [r.offset for r in records(wrapped(inner, offset=0))] == [0, 1, 2]
     assert [r.offset for r in records(wrapped(inner, offset=9))] == [7, 8, 9]
 
 
-def test_inner_messages_have_crcs_too() -> None:
+def test_crc_of_an_inner_message_is_checked() -> None:
     inner = bytearray(legacy(1, Compression.NONE))
     inner[-1] ^= 1
     with pytest.raises(CorruptBatch, match="CRC of the wrapped message at offset 2"):
@@ -260,10 +260,10 @@ def wrapped(inner: bytes, offset: int = 2) -> bytes:
         (b"\0\0\0\1", b"\xff\xff\0\0\0\0"),
     ],
 )
-def test_markers_that_are_cut_short_are_corrupt(key: bytes | None, value: bytes | None) -> None:
+def test_marker_cut_short_is_corrupt(key: bytes | None, value: bytes | None) -> None:
     with pytest.raises(CorruptBatch, match=r"cut short|has version -1"):
         read_marker(Record(0, 0, key, value))
 
 
-def test_control_records_of_other_types_are_no_markers() -> None:
+def test_control_record_of_another_type_is_no_marker() -> None:
     assert read_marker(Record(0, 0, b"\0\0\0\2", b"")) is None

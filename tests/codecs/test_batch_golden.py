@@ -1,4 +1,4 @@
-"""Batches that Apache Kafka and its clients wrote, read and written anew.
+"""Batches that Apache Kafka and its clients wrote are read, and written with the same bytes.
 
 golden/batches.tsv comes from golden/WriteBatches.java (`java -cp "<Kafka's libs>/*" <file>`).
 golden/clients.tsv holds what an Apache Kafka 4.3.1 broker stored of three clients' records:
@@ -61,7 +61,7 @@ def with_timestamps(expected: list[Record], timestamp: int) -> list[Record]:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_reads_every_codec_of_java(codec: str) -> None:
+def test_java_batch_of_every_codec_is_read(codec: str) -> None:
     batch = BATCHES[f"v2-few-{codec}"]
     header = read_header(batch)
     check_crc(batch, 0, header)
@@ -78,13 +78,13 @@ def test_reads_every_codec_of_java(codec: str) -> None:
     ("name", "codec"),
     [("gzip", "gzip"), ("snappy", "snappy"), ("lz4", "lz4"), ("lz4-12", "lz4"), ("zstd", "zstd")],
 )
-def test_reads_several_blocks_of_java(name: str, codec: str) -> None:
+def test_java_batch_of_several_compressed_blocks_is_read(name: str, codec: str) -> None:
     batch = BATCHES[f"v2-many-{name}"]
     assert read_header(batch).compression == CODECS[codec]
     assert list(records(batch)) == MANY
 
 
-def test_writes_records_as_java_does() -> None:
+def test_uncompressed_batch_has_the_bytes_of_java() -> None:
     built = build(FEW, base_offset=42, partition_leader_epoch=7)
     assert bytes(built) == BATCHES["v2-few-none"]
     producer = partial(
@@ -105,8 +105,8 @@ def test_writes_records_as_java_does() -> None:
 
 
 @pytest.mark.parametrize("codec", [name for name in CODECS if name != "none"])
-def test_frames_compressed_records_as_java_does(codec: str) -> None:
-    """The frame's start is Java's and so is what is in it; between, libraries may differ."""
+def test_compressed_batch_has_the_frame_and_content_of_java(codec: str) -> None:
+    """The frame's header and the content are those of Java. Compressed bytes may differ."""
     golden = BATCHES[f"v2-many-{codec}"]
     built = build(MANY, partition_leader_epoch=7, compression=CODECS[codec])
     same = {"gzip": 10, "snappy": 16, "lz4": 7, "zstd": 6}[codec]
@@ -119,7 +119,7 @@ def test_frames_compressed_records_as_java_does(codec: str) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_recompress_keeps_all_but_the_codec(codec: str) -> None:
+def test_recompress_changes_only_the_codec(codec: str) -> None:
     batch = recompress(BATCHES["v2-few-gzip"], CODECS[codec])
     header = read_header(batch)
     check_crc(batch, 0, header)
@@ -129,7 +129,7 @@ def test_recompress_keeps_all_but_the_codec(codec: str) -> None:
         assert bytes(batch) == BATCHES["v2-few-none"]
 
 
-def test_log_append_time_is_that_of_all_records() -> None:
+def test_records_of_a_log_append_time_batch_have_its_timestamp() -> None:
     batch = BATCHES["v2-log-append-time"]
     assert read_header(batch).timestamp_type == TimestampType.LOG_APPEND_TIME
     assert list(records(batch)) == with_timestamps(FEW, APPEND_TIME)
@@ -142,7 +142,7 @@ def test_sequence_numbers_start_again_after_the_largest() -> None:
 
 
 @pytest.mark.parametrize("kind", list(ControlType))
-def test_markers_are_those_of_java(kind: ControlType) -> None:
+def test_marker_has_the_bytes_of_java(kind: ControlType) -> None:
     batch = BATCHES[kind.name.lower()]
     header = read_header(batch)
     check_crc(batch, 0, header)
@@ -163,7 +163,7 @@ def test_markers_are_those_of_java(kind: ControlType) -> None:
 
 
 @pytest.mark.parametrize("name", LEGACY)
-def test_reads_messages_of_magic_0_and_1(name: str) -> None:
+def test_messages_of_magic_0_and_1_are_read(name: str) -> None:
     batch = BATCHES[name]
     found: list[Record] = []
     for pos, header in iter_batches(batch):
@@ -192,7 +192,7 @@ def test_batches_of_other_clients_are_read(client: str, codec: str) -> None:
     assert [record.value for record in found] == expected
 
 
-def test_reads_transactions_as_kafka_stores_them() -> None:
+def test_stored_transactions_of_librdkafka_are_read() -> None:
     stored = CLIENTS["librdkafka-transactions"]
     found = []
     for pos, header in iter_batches(stored):

@@ -1,4 +1,4 @@
-"""golden/batches.tsv is what Apache Kafka's writer makes of golden/WriteBatches.java today."""
+"""golden/batches.tsv is what golden/WriteBatches.java writes with the present Apache Kafka."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GOLDEN = Path(__file__).parent / "golden"
 @pytest.mark.java
 @pytest.mark.slow
 @pytest.mark.long
-def test_golden_batches_are_those_of_java() -> None:
+def test_golden_batches_equal_those_of_java() -> None:
     classpath = f"{apache_kafka.libs()}/*"
     command = [str(java.executable()), "-cp", classpath, str(GOLDEN / "WriteBatches.java")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)

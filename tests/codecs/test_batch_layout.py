@@ -1,4 +1,4 @@
-"""The places of single fields and the header as a whole say the same."""
+"""The positions of single fields agree with the struct of the whole header."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ BYTES = layout.HEADER.pack(*SAID)
         ),
     ],
 )
-def test_a_field_stands_where_the_header_has_it(
+def test_position_of_a_field_agrees_with_the_header(
     struct: Struct, pos: int, fields: tuple[int, ...]
 ) -> None:
     assert struct.unpack_from(BYTES, pos) == fields
 
 
-def test_the_length_counts_what_follows_it() -> None:
+def test_batch_length_counts_the_bytes_after_it() -> None:
     assert layout.LENGTH_POS + layout.LENGTH.size == layout.LOG_OVERHEAD
     assert len(BYTES) == layout.HEADER_SIZE == 61

@@ -1,4 +1,4 @@
-"""What is written is read again, by this reader and by kafka-python's."""
+"""Written batches are read unchanged by kwire and by kafka-python."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def levels(codec: Compression) -> st.SearchStrategy[int | None]:
     base_offset=st.integers(0, 1 << 62),
     codec_level=st.sampled_from(Compression).flatmap(lambda c: st.tuples(st.just(c), levels(c))),
 )
-def test_built_batches_are_read_again(
+def test_built_batch_is_read_as_written(
     written: list[Record], base_offset: int, codec_level: tuple[Compression, int | None]
 ) -> None:
     codec, level = codec_level
@@ -69,7 +69,9 @@ def test_built_batches_are_read_again(
 
 @pytest.mark.slow
 @given(written=RECORDS, codec=st.sampled_from(Compression))
-def test_kafka_python_reads_the_same(written: list[Record], codec: Compression) -> None:
+def test_kafka_python_reads_a_built_batch_as_written(
+    written: list[Record], codec: Compression
+) -> None:
     batch = bytes(build(written, base_offset=5, compression=codec))
     theirs = DefaultRecordBatch(batch)
     assert theirs.validate_crc()
@@ -82,7 +84,7 @@ def test_kafka_python_reads_the_same(written: list[Record], codec: Compression) 
     magic=st.sampled_from([0, 1]),
     codec=st.sampled_from([Compression.NONE, Compression.GZIP, Compression.SNAPPY]),
 )
-def test_reads_messages_that_kafka_python_wrote(
+def test_messages_of_kafka_python_are_read(
     written: list[Record], magic: int, codec: Compression
 ) -> None:
     builder = LegacyRecordBatchBuilder(magic=magic, compression_type=codec, batch_size=1 << 20)
@@ -116,7 +118,7 @@ def test_recompress_changes_no_record(
 
 
 @given(value=st.binary(max_size=40))
-def test_header_keys_that_are_not_utf_8_keep_their_bytes(value: bytes) -> None:
+def test_header_key_that_is_not_utf_8_keeps_its_bytes(value: bytes) -> None:
     key = value.decode("utf-8", "surrogateescape")
     batch = build([Record(0, 0, None, None, [(key, None)])])
     [record] = records(batch)
@@ -146,7 +148,7 @@ def test_compaction_keeps_offsets_and_the_range_of_a_batch() -> None:
     assert list(records(batch)) == kept
 
 
-def test_a_batch_may_have_lost_all_its_records() -> None:
+def test_batch_without_records_keeps_its_offsets() -> None:
     batch = build([], base_offset=10, last_offset=19, max_timestamp=77)
     header = read_header(batch)
     assert (header.base_offset, header.last_offset, header.records_count) == (10, 19, 0)
@@ -171,7 +173,7 @@ def test_deltas_wrap_around_as_in_java(extreme: int) -> None:
     assert [r.offset for r in records(body)] == [extreme, wrapped]
 
 
-def test_types_of_timestamps_and_flags() -> None:
+def test_timestamp_type_and_flags_are_read_as_written() -> None:
     header = read_header(
         build(
             [Record(0, 5, None, b"")],

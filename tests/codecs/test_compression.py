@@ -1,4 +1,4 @@
-"""Codecs: what other writers may send, what no writer may, and bombs."""
+"""Compression codecs: streams of other writers, damaged streams, and bombs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def zstd_frame(plain: bytes, write_checksum: bool = False) -> bytes:
 
 @pytest.mark.parametrize("codec", list(Compression))
 @pytest.mark.parametrize("size_bytes", [0, 1, 32 * 1024, 32 * 1024 + 1, 600_000])
-def test_inflates_what_it_deflates(codec: Compression, size_bytes: int) -> None:
+def test_compressed_bytes_are_decompressed_unchanged(codec: Compression, size_bytes: int) -> None:
     plain = (TEXT * (size_bytes // len(TEXT) + 1))[:size_bytes]
     for data in (plain, bytearray(plain), memoryview(plain)):
         packed = compress(codec, data)
@@ -48,7 +48,7 @@ def test_inflates_what_it_deflates(codec: Compression, size_bytes: int) -> None:
         pytest.param(Compression.ZSTD, marks=pytest.mark.slow),  # level 22 has tables of 650 MB
     ],
 )
-def test_levels_of_the_configs_are_taken_and_others_refused(codec: Compression) -> None:
+def test_compression_levels_outside_kafkas_bounds_are_refused(codec: Compression) -> None:
     low, high = LEVEL_BOUNDS[codec]
     for level in (low, (low + high) // 2, high):
         assert decompress(codec, compress(codec, TEXT, level)) == TEXT
@@ -57,7 +57,7 @@ def test_levels_of_the_configs_are_taken_and_others_refused(codec: Compression) 
             compress(codec, TEXT, level)
 
 
-def test_a_level_of_lz4_other_than_the_default_compresses_harder() -> None:
+def test_lz4_level_8_compresses_better_than_the_default() -> None:
     words = random.Random(2).choices([b"alpha", b"beta", b"gamma", b"delta"], k=20_000)
     plain = b" ".join(words)
     assert len(compress(Compression.LZ4, plain, 8)) < len(compress(Compression.LZ4, plain, 9))
@@ -100,7 +100,7 @@ STREAMS = {
 
 
 @pytest.mark.parametrize("name", STREAMS)
-def test_inflates_what_other_writers_send(name: str) -> None:
+def test_streams_of_other_writers_are_decompressed(name: str) -> None:
     codec, packed, plain = STREAMS[name]
     assert decompress(codec, packed) == plain
 
@@ -149,25 +149,27 @@ def test_decompression_error_names_the_codec_and_reason(name: str) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_stream_cut_short_anywhere_is_corrupt(codec: Compression) -> None:
+def test_stream_cut_short_is_corrupt(codec: Compression) -> None:
     plain = TEXT + random.Random(3).randbytes(300)
     packed = compress(codec, plain)
     for end in range(len(packed)):
         if codec == Compression.SNAPPY and end == len(XERIAL):
-            continue  # a stream without blocks is a stream
+            continue  # a stream without blocks is complete
         with pytest.raises(CorruptBatch):
             decompress(codec, packed[:end])
 
 
 @given(codec=st.sampled_from(CODECS), data=st.binary(max_size=200), framed=st.booleans())
-def test_any_bytes_are_a_stream_or_corrupt(codec: Compression, data: bytes, framed: bool) -> None:
+def test_arbitrary_bytes_are_decompressed_or_raise_corrupt_batch(
+    codec: Compression, data: bytes, framed: bool
+) -> None:
     packed = compress(codec, b"")[:6] + data if framed else data
     with suppress(CorruptBatch):
         decompress(codec, packed, 1 << 20)
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_any_changed_byte_is_a_stream_or_corrupt(codec: Compression) -> None:
+def test_changed_bytes_are_decompressed_or_raise_corrupt_batch(codec: Compression) -> None:
     rng = random.Random(codec)
     packed = compress(codec, TEXT)
     for _ in range(2000):
@@ -188,7 +190,7 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("name", BOMBS)
-def test_a_bomb_takes_no_more_memory_than_its_bound(name: str) -> None:
+def test_bomb_takes_no_more_memory_than_the_size_limit(name: str) -> None:
     codec, packed = BOMBS[name]
     size_bytes_max = 1_000_000
     with pytest.raises(CorruptBatch, match="inflates to more than"):
@@ -206,13 +208,13 @@ def test_a_bomb_takes_no_more_memory_than_its_bound(name: str) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_the_bound_itself_is_allowed(codec: Compression) -> None:
+def test_size_limit_itself_is_allowed(codec: Compression) -> None:
     packed = compress(codec, ZEROS[:1_000_000])
     assert len(decompress(codec, packed, 1_000_000)) == 1_000_000
     with pytest.raises(CorruptBatch, match="more than"):
         decompress(codec, packed, 999_999)
 
 
-def test_the_bound_holds_without_a_codec_too() -> None:
+def test_size_limit_applies_without_a_codec_too() -> None:
     with pytest.raises(CorruptBatch, match="more than 3 bytes"):
         decompress(Compression.NONE, b"four", 3)

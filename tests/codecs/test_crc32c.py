@@ -1,4 +1,4 @@
-"""CRC-32C by the compiled part of its library alone."""
+"""CRC-32C by the compiled module of the library, without its package."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from kwire.codecs import crc32c
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_crc32c_is_that_of_the_library(kind: type) -> None:
+def test_crc32c_equals_that_of_the_library(kind: type) -> None:
     data = b"123456789"
     assert crc32c.crc32c(kind(data)) == package.crc32c(data) == 0xE3069283  # RFC 3720's example
 
 
-def test_a_package_without_its_compiled_part_is_taken_whole(
+def test_package_without_compiled_module_is_used_as_a_whole(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(crc32c, "_COMPILED", "_not_there")

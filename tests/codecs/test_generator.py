@@ -1,4 +1,4 @@
-"""The generated files are what the generator writes, and the notation names its faults."""
+"""The generated files are up to date, and the schema parser names each fault."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_all_schemas_are_valid() -> None:
     assert len({message.name for message in messages}) == 267
 
 
-def test_snake_case() -> None:
+def test_camel_case_names_become_snake_case() -> None:
     names = ["PartitionIndex", "V3AndBelowTopics", "KRaftVersion", "memberId", "ISR"]
     assert [snake_case(name) for name in names] == [
         "partition_index",

@@ -104,7 +104,9 @@ def check(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str) -> tupl
     return status, capsys.readouterr().out.splitlines()
 
 
-def test_a_file_without_faults(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_of_a_file_without_faults_exits_with_0(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     text = f"{changed()}\n\n{changed()}\n"
     assert check(tmp_path, capsys, text) == (0, ["2 of 2"])
     assert check(tmp_path, capsys, "") == (0, ["0 of 0"])
@@ -142,7 +144,9 @@ def test_check_names_a_line_that_differs(
     assert output[1] == "2 of 3"
 
 
-def test_a_file_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_of_an_unreadable_file_exits_with_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([str(tmp_path / "none")]) == 2
     assert "cannot be read" in capsys.readouterr().err
     (tmp_path / "torn.gz").write_bytes(b"\x1f\x8b\x08")

@@ -1,4 +1,4 @@
-"""The interface of the messages: versions, errors, frames, regions, tagged fields, registry."""
+"""Messages: versions, errors, frames, regions, tagged fields, and the registry."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class FileRegion:
 # ---- decoding
 
 
-def test_records_are_a_slice_of_the_buffer() -> None:
+def test_decoded_records_are_a_view_of_the_buffer() -> None:
     buffer = bytearray(produce(b"abc").encode(9))
     records = ProduceRequest.decode(buffer, 9).topic_data[0].partition_data[0].records
     assert isinstance(records, memoryview)
@@ -66,7 +66,7 @@ def test_records_are_a_slice_of_the_buffer() -> None:
     assert buffer.count(b"zbc") == 1
 
 
-def test_bytes_behind_the_message_are_ignored() -> None:
+def test_bytes_after_the_message_are_ignored() -> None:
     message = produce(b"abc")
     assert ProduceRequest.decode(message.encode(9) + b"more", 9) == message
 
@@ -79,7 +79,7 @@ def test_unknown_version_is_refused(version: int) -> None:
         produce(None).encode(version)
 
 
-def test_the_error_names_message_version_and_field() -> None:
+def test_decode_error_names_message_version_and_field() -> None:
     data = produce(b"abc").encode(9)
     with pytest.raises(
         DecodeError, match=r"ProduceRequest version 9: TopicProduceData\.name has 99 bytes, 13 a"
@@ -114,7 +114,7 @@ def test_unknown_tags_are_skipped_and_known_ones_may_repeat() -> None:
     assert decoded.encode(15) == plain[:-1] + b"\x01\x00\x02\x02b"
 
 
-def test_a_tag_of_a_later_version_is_refused() -> None:
+def test_tag_of_a_later_version_is_refused() -> None:
     plain = FetchRequest().encode(14)
     tag = b"\x01" + b"\x01\x0d" + bytes(13)
     with pytest.raises(DecodeError, match="no tag 1 in this version"):
@@ -168,7 +168,7 @@ def test_value_out_of_range_is_refused(version: int) -> None:
         FetchRequest(max_wait_ms=1 << 31).encode(version + 9)
 
 
-def test_a_failed_write_leaves_the_frame_as_it_was() -> None:
+def test_failed_write_leaves_the_frame_unchanged() -> None:
     out = Frame()
     produce(bytes(RECORDS_COPY_MAX + 1)).write(out, 9)
     before, regions = bytes(out), list(out.regions)
@@ -215,7 +215,7 @@ def test_tagged_structs_are_sent_unless_they_are_at_their_defaults() -> None:
     assert FetchResponse.decode(sent.encode(12), 12) == sent
 
 
-def test_null_and_empty_differ_in_a_tagged_struct_that_may_be_null() -> None:
+def test_nullable_tagged_struct_may_be_null_or_default() -> None:
     value = ConsumerGroupMemberMetadataValue()
     assert value.classic_member_metadata == ClassicMemberMetadata()
     assert value.encode(0)[-1:] == b"\0"
@@ -227,7 +227,7 @@ def test_null_and_empty_differ_in_a_tagged_struct_that_may_be_null() -> None:
 # ---- headers, registry, names
 
 
-def test_the_client_id_in_a_header_is_never_compact() -> None:
+def test_client_id_in_a_header_is_not_compact() -> None:
     header = RequestHeader(18, 4, 7, "me")
     assert header.encode(1) == bytes.fromhex("0012 0004 00000007 0002") + b"me"
     assert header.encode(2) == header.encode(1) + b"\0"
@@ -236,7 +236,7 @@ def test_the_client_id_in_a_header_is_never_compact() -> None:
     assert ResponseHeader(7).encode(1) == ResponseHeader(7).encode(0) + b"\0"
 
 
-def test_header_versions() -> None:
+def test_header_version_follows_api_key_and_version() -> None:
     assert [request_header_version(ApiKey.PRODUCE, version) for version in (8, 9)] == [1, 2]
     assert [response_header_version(ApiKey.PRODUCE, version) for version in (8, 9)] == [0, 1]
     assert request_header_version(ApiKey.API_VERSIONS, 3) == 2
@@ -268,7 +268,7 @@ def test_every_api_key_has_a_request_and_a_response() -> None:
         message_class("NoSuchMessage")
 
 
-def test_other_messages() -> None:
+def test_records_and_shared_struct_names_are_messages_too() -> None:
     assert OffsetCommitKey.API_KEY == 1  # the record type in front of the key
     assert EndTxnMarker.API_KEY is None
     assert {RequestTopicData.__name__, ResponseTopicData.__name__} == {
@@ -277,7 +277,7 @@ def test_other_messages() -> None:
     }
 
 
-def test_equality_and_repr() -> None:
+def test_messages_are_equal_by_fields_and_not_hashable() -> None:
     assert EndTxnMarker(3) == EndTxnMarker(3) != EndTxnMarker(4)
     assert EndTxnMarker(3) != ResponseHeader(3)
     assert repr(EndTxnMarker(3)) == "EndTxnMarker(coordinator_epoch=3)"
@@ -285,7 +285,7 @@ def test_equality_and_repr() -> None:
         hash(EndTxnMarker(3))
 
 
-def test_messages_are_imported_when_they_are_used() -> None:
+def test_message_modules_are_imported_at_first_use() -> None:
     code = """
 import sys
 import kwire.codecs, kwire.codecs.api_keys, kwire.codecs.errors, kwire.codecs.messages
@@ -297,7 +297,7 @@ assert [name for name in sys.modules if name.startswith(prefix)] == [prefix + "p
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_error_codes() -> None:
+def test_error_code_says_whether_it_is_retriable() -> None:
     assert ErrorCode(-1) is ErrorCode.UNKNOWN_SERVER_ERROR
     assert not ErrorCode.NONE.retriable
     assert ErrorCode.NOT_LEADER_OR_FOLLOWER.retriable

@@ -1,4 +1,4 @@
-"""Messages against what Apache Kafka makes of the same values and the same bytes.
+"""Messages are encoded and decoded as by Apache Kafka, from recorded values and bytes.
 
 data/vectors.jsonl.gz: values and bytes, from Apache Kafka 4.3.1 and for ZooKeeper mode 3.9.2.
 data/edges.jsonl.gz: the same with values at the edges of their types, and
@@ -26,14 +26,14 @@ RECORDS = {"records", "recordsSizeInBytes", "unalignedRecords", "unalignedRecord
 
 
 @pytest.mark.slow
-def test_all_vectors() -> None:
+def test_recorded_messages_of_apache_kafka_are_read_and_written() -> None:
     faults, count = check_file(DATA / "vectors.jsonl.gz")
     assert not faults
     assert count == 2220
 
 
 @pytest.mark.slow
-def test_values_at_the_edges() -> None:
+def test_recorded_extreme_values_of_apache_kafka_are_read_and_written() -> None:
     faults, count = check_file(DATA / "edges.jsonl.gz")
     assert not faults
     assert count == 689
@@ -46,7 +46,7 @@ def without_records(json: Json) -> Json:
 
 
 @pytest.mark.slow
-def test_damaged_messages_are_read_or_refused_as_kafka_does() -> None:
+def test_damaged_messages_are_read_or_refused_as_by_apache_kafka() -> None:
     refused = 0
     with gzip.open(DATA / "damaged.jsonl.gz") as file:
         for line in file:

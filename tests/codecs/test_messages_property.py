@@ -1,4 +1,4 @@
-"""Every message at every version: what is written is read again, and no bytes do harm."""
+"""Every message at every version is read as written, and damaged bytes raise DecodeError."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def message_strategy(name: str, version: int) -> st.SearchStrategy[primitives.Me
 @pytest.mark.parametrize("name", sorted(MODULES))
 @settings(max_examples=3)
 @given(data=st.data())
-def test_round_trip_at_every_version(name: str, data: st.DataObject) -> None:
+def test_message_of_every_version_is_read_as_written(name: str, data: st.DataObject) -> None:
     cls = message_class(name)
     for version in range(cls.MIN_VERSION, cls.MAX_VERSION + 1):
         message = data.draw(message_strategy(name, version), label=f"version {version}")
@@ -127,7 +127,7 @@ KRAFT_RECORDS = {
 """Read from Apache Kafka's metadata log, by tests/log/interchange."""
 
 
-def test_a_sample_for_every_version() -> None:
+def test_recorded_samples_cover_every_version() -> None:
     versions = {(name, version) for name, version, _ in samples()}
     assert (
         versions
@@ -138,7 +138,7 @@ def test_a_sample_for_every_version() -> None:
 
 
 @pytest.mark.slow
-def test_truncated_at_every_byte() -> None:
+def test_message_truncated_at_any_byte_raises_decode_error() -> None:
     for name, version, data in samples():
         cls = message_class(name)
         view = memoryview(data)
@@ -190,7 +190,7 @@ BIG = [b"\x7f\xff\xff\xff", b"\x0f\xff\xff\xff", b"\xff\xff\xff\xff\x07", b"\xff
 
 @pytest.mark.slow
 @pytest.mark.parametrize("api", ["Produce", "Fetch", "Metadata", "OffsetFetch", "JoinGroup"])
-def test_a_lying_count_takes_no_memory(api: str) -> None:
+def test_false_count_allocates_no_memory(api: str) -> None:
     tracemalloc.start()
     try:
         for name, version, data in samples():

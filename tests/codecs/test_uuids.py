@@ -1,4 +1,4 @@
-"""Kafka's form of a uuid."""
+"""Kafka's text form of a uuid."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from kwire.codecs.uuids import random_uuid, uuid_bytes, uuid_text
 
 
-def test_uuid_text_round_trips() -> None:
+def test_uuid_text_is_parsed_as_written() -> None:
     assert uuid_text(bytes(16)) == "AAAAAAAAAAAAAAAAAAAAAA"
     assert uuid_text(b"\xfb\xff" * 8) == "-__7__v_-__7__v_-__7_w"
     for _ in range(200):
@@ -23,7 +23,7 @@ def test_invalid_uuid_text_is_refused(text: str) -> None:
         uuid_bytes(text)
 
 
-def test_a_random_one_is_of_version_4_and_never_opens_with_a_dash() -> None:
+def test_random_uuid_has_version_4_and_no_leading_dash() -> None:
     drawn = iter([b"\xfb" * 16, b"\x00" * 16, b"\xff" * 16])
     assert uuid_text(b"\xfb" * 16).startswith("-")
     made = random_uuid(lambda size: next(drawn))

@@ -1,4 +1,4 @@
-"""Varints at the edges of their sizes and types, as ByteUtils of Apache Kafka has them."""
+"""Varints at the limits of their sizes and types, as in Apache Kafka's ByteUtils."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KNOWN_LONG = {2**63 - 1: "feffffffffffffffff01", -(2**63): "ffffffffffffffffff01
 
 
 @pytest.mark.parametrize("value", KNOWN)
-def test_known_encodings(value: int) -> None:
+def test_varint_has_the_encoding_of_apache_kafka(value: int) -> None:
     encoded = bytes.fromhex(KNOWN[value])
     assert varint(value) == encoded
     assert read_varint(encoded, 0) == (value, len(encoded))
@@ -35,21 +35,21 @@ def test_known_encodings(value: int) -> None:
 
 
 @pytest.mark.parametrize("value", KNOWN_LONG)
-def test_known_long_encodings(value: int) -> None:
+def test_varlong_has_the_encoding_of_apache_kafka(value: int) -> None:
     encoded = bytes.fromhex(KNOWN_LONG[value])
     assert varint(value) == encoded
     assert read_varlong(encoded, 0) == (value, len(encoded))
 
 
 @given(value=st.integers(-(1 << 63), (1 << 63) - 1))
-def test_longs_are_read_as_written(value: int) -> None:
+def test_varlong_is_read_as_written(value: int) -> None:
     encoded = varint(value)
     assert read_varlong(encoded, 0) == (value, len(encoded))
     with pytest.raises(IndexError):
         read_varlong(encoded[:-1], 0)
 
 
-def test_tables_hold_what_the_functions_say() -> None:
+def test_varint_tables_agree_with_the_functions() -> None:
     assert [read_varint(bytes([byte]), 0)[0] for byte in range(128)] == list(ZIGZAG)
     assert [read_varint(data, 0)[0] for data in VARINTS] == list(range(1024))
 

@@ -1,4 +1,4 @@
-"""XXH3 as hash4j has it, which Apache Kafka 4.3.1 hashes with."""
+"""XXH3 has the values of hash4j, the library that Apache Kafka 4.3.1 uses."""
 
 from __future__ import annotations
 
@@ -41,5 +41,5 @@ HASHES = {
 
 
 @pytest.mark.parametrize(("size", "expected"), HASHES.items())
-def test_of_each_form(size: int, expected: int) -> None:
+def test_xxh3_of_each_input_size_equals_hash4j(size: int, expected: int) -> None:
     assert xxh3_64(bytes((7 * position + 3) % 256 for position in range(size))) == expected

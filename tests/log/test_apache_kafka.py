@@ -1,4 +1,4 @@
-"""Apache Kafka 4.3.1 reads what kwire writes, and goes on with it; and the other way round."""
+"""Apache Kafka 4.3.1 opens and continues logs of kwire, and kwire those of Apache Kafka."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ COMPLAINTS = re.compile(r"ismatch|isvalid: false|orrupt|Exception|out of order|E
 
 
 @pytest.mark.parametrize("stopped", [True, False], ids=["stopped", "in use"])
-def test_dump_log_segments_has_no_complaint(
+def test_dump_log_segments_finds_no_fault_in_a_log_of_kwire(
     stopped: bool, java_class: JavaClass, open_log: OpenLog, make_batch: MakeBatch, log_dir: Path
 ) -> None:
     log = open_log(CONFIG)
@@ -131,7 +131,7 @@ def new_topic(bootstrap: str, name: str) -> None:
     created.result(120)
 
 
-def test_a_log_goes_to_apache_kafka_and_comes_back(
+def test_log_continues_in_apache_kafka_and_then_in_kwire(
     node: ApacheKafka, open_log: OpenLog, make_batch: MakeBatch, read_all: ReadAll, tmp_path: Path
 ) -> None:
     node.start()
@@ -142,7 +142,7 @@ def test_a_log_goes_to_apache_kafka_and_comes_back(
     assert topic_id is not None
     shutil.rmtree(theirs)
     theirs.mkdir()
-    now_ms = time.time_ns() // 1_000_000  # Apache Kafka would take older producers for expired
+    now_ms = time.time_ns() // 1_000_000  # Apache Kafka would expire older producers
     log = open_log(CONFIG, directory=theirs, topic_id=topic_id, now_ms=now_ms)
     fill(log, make_batch, now_ms)
     wanted = [(record.offset, record.value) for record in read_all(log)]

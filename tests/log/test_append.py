@@ -1,4 +1,4 @@
-"""Appending as the leader: offsets, epochs, what is written into the batch, and what comes back."""
+"""Appends of a leader: offsets, epochs, the bytes written into the batch, and the results."""
 
 from __future__ import annotations
 

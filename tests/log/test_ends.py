@@ -1,4 +1,4 @@
-"""What moves a log's ends: retention, DeleteRecords, truncation, and what a follower is sent."""
+"""The start and end of a log move by retention, DeleteRecords, truncation and replication."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class TestRetention:
         assert self.retain(log, NOW_MS + 10**6, high_watermark=11, retention_ms=0) == 2
         assert log.log_start_offset == 8
 
-    def test_by_size(self, log: Log) -> None:
+    def test_retention_bytes_removes_the_oldest_segments(self, log: Log) -> None:
         one = log.segments.first.size_bytes
         assert self.retain(log, NOW_MS, retention_bytes=log.segments.size_bytes - one + 1) == 0
         assert self.retain(log, NOW_MS, retention_bytes=log.segments.size_bytes - one) == 1
@@ -150,10 +150,10 @@ class TestDeleteRecords:
         log.update_config(log_config(cleanup_policy=frozenset({"compact", "delete"})))
         assert delete_records(log, 1, 14) == 1
 
-    def test_a_transaction_that_ended_before_the_start_holds_nobody_up(
+    def test_transaction_that_ended_before_the_log_start_is_stable(
         self, open_log: OpenLog, append: Append
     ) -> None:
-        """Its marker may not be replicated yet; who is sent from there on needs not know."""
+        """Its marker may not be replicated yet, but readers from the log start need no marker."""
         log = open_log()
         append(log, producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
         abort = control_batch(
@@ -162,7 +162,7 @@ class TestDeleteRecords:
         log.append(abort, leader_epoch=0, now_ms=NOW_MS, origin=Origin.COORDINATOR)
         append(log)
         log.increment_log_start_offset(1)
-        assert log.first_unstable_offset == 1, "the marker is still to come"
+        assert log.first_unstable_offset == 1, "the marker is above the log start"
         log.increment_log_start_offset(2)
         assert log.first_unstable_offset is None
 
@@ -187,7 +187,7 @@ class TestTruncation:
         assert again.epochs.entries[-1] == (7, offset)
         assert max_timestamp_offset(again) == (NOW_MS + 99, offset, 7)
 
-    def test_truncation_behind_the_log_end_changes_nothing(self, log: Log) -> None:
+    def test_truncation_at_the_log_end_changes_nothing(self, log: Log) -> None:
         log.assign_epoch(9, 14)
         assert not truncate_to(log, 14, NOW_MS)
         assert log.log_end_offset == 14
@@ -200,10 +200,10 @@ class TestTruncation:
         assert (log.log_start_offset, log.log_end_offset, bases(log)) == (2, 2, [2])
 
     @pytest.mark.parametrize(("start", "offset"), [(6, 5), (6, 4), (6, 6), (5, 8)])
-    def test_truncation_lowers_a_log_start_behind_the_end(
+    def test_truncation_lowers_a_log_start_above_the_new_end(
         self, log: Log, start: int, offset: int
     ) -> None:
-        """Records were deleted up to `start`; the segments of before are there still."""
+        """DeleteRecords moved the start to `start`; the old segments still exist."""
         delete_records(log, start, 14)
         truncate_to(log, offset, NOW_MS)
         assert (log.log_start_offset, log.log_end_offset) == (min(start, offset), offset)
@@ -237,7 +237,7 @@ class TestTruncation:
         assert {e.producer_id: e.last_sequence for e in log.producers.entries.values()} == {1: 1}
         assert append(log, producer_id=1, producer_epoch=0, base_sequence=2).first_offset == 2
 
-    def test_what_was_compacted_is_what_is_left_of_it(self, log: Log) -> None:
+    def test_truncation_lowers_the_first_dirty_offset(self, log: Log) -> None:
         log.first_dirty_offset = 9
         truncate_to(log, 11, NOW_MS)
         assert log.first_dirty_offset == 9
@@ -246,7 +246,7 @@ class TestTruncation:
 
     @pytest.mark.parametrize("cuts", [1, 2, 3])
     def test_flush_from_before_a_truncation_does_not_count(self, log: Log, cuts: int) -> None:
-        """However often the log was cut before."""
+        """The number of earlier truncations does not matter."""
         for end in range(cuts, 1, -1):
             truncate_to(log, 10 + end, NOW_MS)
         flush = log.prepare_flush()

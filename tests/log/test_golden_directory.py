@@ -1,4 +1,4 @@
-"""A partition that Apache Kafka 4.3.1 wrote and stopped cleanly (tests/log/data/apache-4.3.1).
+"""A partition that Apache Kafka 4.3.1 wrote and closed (tests/log/data/apache-4.3.1).
 
 Three segments (internal.segment.bytes=1200, index.interval.bytes=100): an idempotent producer
 (1000), a batch of each codec, and transactions of producers 1001 and 1002 that overlap: two
@@ -82,7 +82,7 @@ def test_producer_snapshots_equal_those_of_apache_kafka(log: Log, golden: Path) 
     assert found == wanted
 
 
-def test_producers(log: Log) -> None:
+def test_producers_of_apache_kafkas_log_are_read(log: Log) -> None:
     found = {
         entry.producer_id: (entry.epoch, entry.last_sequence, entry.last_offset)
         for entry in log.producers.entries.values()
@@ -93,7 +93,7 @@ def test_producers(log: Log) -> None:
     assert log.producers.entries[1002].last_timestamp == 1795253615061
 
 
-def test_aborted_transactions(log: Log) -> None:
+def test_aborted_transactions_of_apache_kafkas_log_are_listed(log: Log) -> None:
     assert aborted_transactions(log, 0, 33) == [(1001, 23), (1002, 22)]
     assert aborted_transactions(log, 25, 33) == [(1002, 22)]
     assert aborted_transactions(log, 30, 33) == []
@@ -103,7 +103,7 @@ def test_aborted_transactions(log: Log) -> None:
     ]
 
 
-def test_the_open_transaction_is_unstable(log: Log) -> None:
+def test_open_transaction_of_apache_kafkas_log_is_unstable(log: Log) -> None:
     log.high_watermark_advanced(33)
     assert log.first_unstable_offset == 32
 
@@ -122,23 +122,25 @@ def test_the_open_transaction_is_unstable(log: Log) -> None:
         (1795253615051, 29, 1795253615061),
     ],
 )
-def test_time_look_ups(log: Log, timestamp: int, offset: int, at: int) -> None:
+def test_timestamp_lookup_in_apache_kafkas_log_finds_its_offset(
+    log: Log, timestamp: int, offset: int, at: int
+) -> None:
     found = offset_for_timestamp(log, timestamp)
     assert found is not None
     assert (found.offset, found.timestamp, found.leader_epoch) == (offset, at, 0)
 
 
-def test_the_largest_timestamp(log: Log) -> None:
+def test_largest_timestamp_of_apache_kafkas_log_is_found(log: Log) -> None:
     found = max_timestamp_offset(log)
     assert found is not None
     assert (found.offset, found.timestamp) == (29, 1795253615061)
     assert offset_for_timestamp(log, 1795253615062) is None
 
 
-def test_replicating_it_makes_the_same_files(
+def test_follower_of_apache_kafkas_log_writes_the_same_files(
     open_log: OpenLog, log_dir: Path, golden: Path
 ) -> None:
-    """Fed batch by batch to a follower, the log rolls and indexes where Apache Kafka did."""
+    """The follower gets one batch at a time, and rolls and indexes where Apache Kafka did."""
     follower = open_log(CONFIG)
     for path in sorted(golden.glob("*.log")):
         data = path.read_bytes()

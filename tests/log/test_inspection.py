@@ -1,4 +1,4 @@
-"""What `kwire log verify` and `dump` say: nothing of a sound directory, the place of each fault."""
+"""`kwire log verify` reports each fault with its place, and `dump` prints every kind of file."""
 
 from __future__ import annotations
 

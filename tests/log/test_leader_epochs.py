@@ -1,4 +1,4 @@
-"""The leader epochs of a log, by themselves: where each began and ended, and what a cut leaves."""
+"""The cache of leader epochs: where epochs begin and end, and what a truncation leaves."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def cache(folder: Path, entries: Entries) -> LeaderEpochCache:
         (7, UNKNOWN),
     ],
 )
-def test_epoch_ends_where_the_next_one_begins_and_the_last_with_the_log(
+def test_epoch_ends_at_the_start_of_the_next_or_at_the_log_end(
     tmp_path: Path, epoch: int, end: tuple[int, int]
 ) -> None:
     assert cache(tmp_path, THREE).end_offset_for(epoch, END) == end
 
 
 @pytest.mark.parametrize("epoch", [-1, 0, 4])
-def test_log_without_epochs_knows_no_end_of_any(tmp_path: Path, epoch: int) -> None:
+def test_end_of_an_epoch_is_unknown_without_entries(tmp_path: Path, epoch: int) -> None:
     assert cache(tmp_path, []).end_offset_for(epoch, END) == UNKNOWN
 
 
@@ -57,7 +57,7 @@ def test_epoch_of_an_offset_is_the_last_that_began_at_or_before_it(tmp_path: Pat
     ("offset", "left"),
     [(12, 3), (10, 3), (9, 2), (8, 2), (6, 2), (5, 1), (1, 1), (0, 0)],
 )
-def test_cut_of_the_end_removes_epochs_that_began_at_or_after_it(
+def test_truncation_removes_epochs_that_began_at_or_after_it(
     tmp_path: Path, offset: int, left: int
 ) -> None:
     epochs = cache(tmp_path, THREE)
@@ -80,7 +80,7 @@ def test_cut_of_the_end_removes_epochs_that_began_at_or_after_it(
         (12, [(6, 12)]),
     ],
 )
-def test_cut_of_the_start_removes_epochs_that_ended_at_or_before_it(
+def test_moved_log_start_removes_epochs_that_ended_before_it(
     tmp_path: Path, offset: int, left: Entries
 ) -> None:
     epochs = cache(tmp_path, THREE)
@@ -91,7 +91,7 @@ def test_cut_of_the_start_removes_epochs_that_ended_at_or_before_it(
     assert epochs.end_offset_for(first - 1, END) == (first - 1, left[0][1])
 
 
-def test_cut_of_the_start_before_all_that_is_known_changes_nothing(tmp_path: Path) -> None:
+def test_log_start_before_the_first_entry_changes_nothing(tmp_path: Path) -> None:
     epochs = cache(tmp_path, [(3, 5), (6, 9)])
     epochs.truncate_from_start(4)
     assert epochs.entries == [(3, 5), (6, 9)]
@@ -111,7 +111,7 @@ def test_cut_of_the_start_before_all_that_is_known_changes_nothing(tmp_path: Pat
         (7, 0, [(7, 0)]),
     ],
 )
-def test_epoch_that_begins_removes_what_contradicts_it(
+def test_new_epoch_removes_contradicting_entries(
     tmp_path: Path, epoch: int, offset: int, left: Entries
 ) -> None:
     epochs = cache(tmp_path, THREE)
@@ -119,7 +119,7 @@ def test_epoch_that_begins_removes_what_contradicts_it(
     assert (epochs.entries, epochs.latest_epoch) == (left, left[-1][0])
 
 
-def test_file_holds_additions_at_once_and_removals_with_the_next_flush(tmp_path: Path) -> None:
+def test_file_has_new_epochs_at_once_and_removals_after_a_flush(tmp_path: Path) -> None:
     epochs = cache(tmp_path, THREE[:2])
     epochs.assign(*THREE[2])
 
@@ -130,7 +130,7 @@ def test_file_holds_additions_at_once_and_removals_with_the_next_flush(tmp_path:
 
     assert kept() == (THREE, 6)
     epochs.truncate_from_end(9)
-    assert kept() == (THREE, 6), "it is cut off again when the log is loaded"
+    assert kept() == (THREE, 6), "loading the log removes the entry again"
     epochs.flush()
     assert kept() == (THREE[:2], 3)
     epochs.clear()

@@ -1,4 +1,4 @@
-"""Which batches are written without a look at their records: nearly all that clients send."""
+"""Batches that need no look at their records are appended without validation of each record."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ OF_A_PRODUCER = made(NOW_MS, producer_id=0, producer_epoch=0, base_sequence=0)
         (ONE, log_config(compression_type="gzip"), False),
     ],
 )
-def test_plain_batches_are_those_that_validate_keeps(
+def test_batch_is_plain_if_validation_would_not_change_it(
     batch: bytearray, config: LogConfig, plain: bool
 ) -> None:
     plainly = configured(config)
     assert plainly.holds(batch, len(batch), read_header(batch), NOW_MS) is plain
-    assert not plainly.holds(batch, len(batch) + 1, read_header(batch), NOW_MS), "and more behind"
+    assert not plainly.holds(batch, len(batch) + 1, read_header(batch), NOW_MS), "more bytes follow"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`preallocate`: a segment's file has its full size while it is written, and its own afterwards."""
+"""With `preallocate`, the active segment's file has its full size until the segment is rolled."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def log(open_log: OpenLog, append: Append) -> Log:
     return log
 
 
-def test_the_active_segment_has_its_full_size(log: Log, log_dir: Path) -> None:
+def test_active_segment_has_its_full_size(log: Log, log_dir: Path) -> None:
     first, last = held(log)
     assert 0 < last < first <= 1000
     assert sizes(log_dir) == [first, 1000]
@@ -77,7 +77,7 @@ def test_recovery_cuts_the_zeros_of_a_preallocated_segment(
     assert len(read_all(again)) == again.log_end_offset
 
 
-def test_zeros_after_a_stop_that_was_not_clean_after_all(
+def test_zeros_of_a_segment_are_cut_despite_a_false_clean_marker(
     log: Log, log_dir: Path, open_log: OpenLog
 ) -> None:
     """A power cut took the cut of the file, and left the marker of the stop."""

@@ -1,4 +1,4 @@
-"""What a flush or a clean stop has promised is there after a power cut that takes all the rest."""
+"""What a flush or a clean stop made durable survives a power cut that loses everything else."""
 
 from __future__ import annotations
 
@@ -64,10 +64,10 @@ def abort(log: Log) -> None:
     log.append(marker, leader_epoch=0, now_ms=NOW_MS, origin=Origin.COORDINATOR)
 
 
-def test_the_indexes_of_a_segment_that_was_rolled_after_its_last_flush(
+def test_indexes_of_a_segment_rolled_after_its_last_flush_are_durable(
     disk: CrashingDisk,
 ) -> None:
-    """With `flush.messages` 1 every segment is: nobody but its own log file was flushed before."""
+    """With `flush.messages` 1, every segment is one; only its log file was flushed before."""
     manager = opened(disk)
     log = manager.create("t", TOPIC_ID, 0, EACH_APPEND)
     append(log, transactional=True)
@@ -82,7 +82,7 @@ def test_the_indexes_of_a_segment_that_was_rolled_after_its_last_flush(
 
 
 def test_flush_that_overtakes_an_earlier_one_is_complete(disk: CrashingDisk) -> None:
-    """A job waits for its thread while `flush.messages` is served: each makes all of it durable."""
+    """A job waits for its thread while `flush.messages` flushes: each flush is complete."""
     manager = opened(disk)
     log = manager.create("t", TOPIC_ID, 0)
     append(log)
@@ -97,8 +97,8 @@ def test_flush_that_overtakes_an_earlier_one_is_complete(disk: CrashingDisk) -> 
     assert again.producers.entries[7].next_sequence == 2
 
 
-def test_a_partition_that_was_made_by_a_process_that_was_killed(disk: CrashingDisk) -> None:
-    """Its folder, `partition.metadata` and epochs come with its first flush all the same."""
+def test_folder_of_a_killed_process_is_durable_after_the_next_flush(disk: CrashingDisk) -> None:
+    """The flush makes the folder, `partition.metadata` and the epochs durable too."""
     manager = opened(disk)
     append(manager.create("t", TOPIC_ID, 0))
     kill(manager)
@@ -108,8 +108,8 @@ def test_a_partition_that_was_made_by_a_process_that_was_killed(disk: CrashingDi
     assert (again.log_end_offset, again.topic_id) == (1, TOPIC_ID)
 
 
-def test_a_partition_whose_files_are_gone(disk: CrashingDisk) -> None:
-    """What is made in their place comes with the next flush, as that of a new one does."""
+def test_files_that_replace_lost_ones_are_durable_after_a_flush(disk: CrashingDisk) -> None:
+    """The next flush makes them durable, as it does for a new partition."""
     manager = opened(disk)
     log = manager.create("t", TOPIC_ID, 0)
     append(log)
@@ -128,7 +128,7 @@ def test_a_partition_whose_files_are_gone(disk: CrashingDisk) -> None:
     assert (again.log_end_offset, again.topic_id) == (2, TOPIC_ID)
 
 
-def test_a_clean_stop_leaves_producers_and_indexes_that_no_flush_had(disk: CrashingDisk) -> None:
+def test_clean_stop_makes_producers_and_indexes_durable(disk: CrashingDisk) -> None:
     manager = opened(disk)
     log = manager.create("t", TOPIC_ID, 0, EACH_APPEND)
     append(log, transactional=True)
@@ -143,10 +143,10 @@ def test_a_clean_stop_leaves_producers_and_indexes_that_no_flush_had(disk: Crash
 
 
 @pytest.mark.slow
-def test_a_stop_that_says_it_was_clean_has_written_what_the_next_start_goes_by(
+def test_stop_with_a_clean_marker_has_durable_checkpoints(
     tmp_path: Path,
 ) -> None:
-    """The power goes at each step of a stop: where the marker is left, so are its checkpoints."""
+    """The power fails at each step of a stop: if the marker survives, so do the checkpoints."""
     marked = steps = 0
     while True:
         root = tmp_path / str(steps)
@@ -180,8 +180,8 @@ def test_a_stop_that_says_it_was_clean_has_written_what_the_next_start_goes_by(
     assert marked == 0, "nothing comes after the marker"
 
 
-def test_a_checkpoint_that_is_cut_within_its_last_number() -> None:
-    """`0 12` would pass for `0 1`."""
+def test_checkpoint_cut_within_its_last_number_is_corrupt() -> None:
+    """Otherwise `0 12` would be read as `0 1`."""
     whole = checkpoints.encode_epochs([(0, 0), (3, 12)])
     for size in range(1, len(whole)):
         with pytest.raises(CorruptFile):

@@ -1,4 +1,4 @@
-"""Batches whose records are read, and those that are written anew, in all mixes of what matters."""
+"""Batches whose records are read or rewritten, in all combinations of configs."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ def compressible() -> list[Record]:
 @pytest.mark.parametrize("transactional", [False, True])
 @pytest.mark.parametrize("stamps", [False, True])
 @pytest.mark.parametrize(("given", "stored"), [*itertools.product(NAMES, NAMES)])
-def test_in_the_topics_codec(
+def test_batch_is_rewritten_in_the_topics_codec(
     open_log: OpenLog, given: Compression, stored: Compression, stamps: bool, transactional: bool
 ) -> None:
-    """All is as it came but for the codec, and the time where the topic says so."""
+    """Only the codec changes, and the timestamps if the topic has LogAppendTime."""
     log = open_log(
         log_config(
             compression_type=NAMES[stored],
@@ -91,7 +91,7 @@ def test_in_the_topics_codec(
         (Compression.ZSTD, "zstd", (-50, 9)),
     ],
 )
-def test_at_the_topics_level(
+def test_batch_is_compressed_at_the_topics_level(
     open_log: OpenLog, codec: Compression, name: str, levels: tuple[int, int]
 ) -> None:
     config = {"compression_type": name}
@@ -117,7 +117,7 @@ def test_batch_in_the_topics_codec_is_not_decompressed(open_log: OpenLog) -> Non
 
 
 @pytest.mark.parametrize("stamps", ["CreateTime", "LogAppendTime"])
-def test_markers_stay_plain(open_log: OpenLog, stamps: str) -> None:
+def test_marker_is_not_compressed(open_log: OpenLog, stamps: str) -> None:
     log = open_log(log_config(compression_type="zstd", message_timestamp_type=stamps))
     marker = control_batch(ControlType.ABORT, 0, producer_id=3, producer_epoch=0, timestamp=NOW_MS)
     log.append(marker, leader_epoch=0, now_ms=LATER_MS, origin=Origin.COORDINATOR)
@@ -127,7 +127,7 @@ def test_markers_stay_plain(open_log: OpenLog, stamps: str) -> None:
 
 
 @pytest.mark.parametrize("more", [-1, 0])
-def test_how_large_it_may_become(open_log: OpenLog, more: int) -> None:
+def test_rewritten_batch_above_max_message_bytes_is_refused(open_log: OpenLog, more: int) -> None:
     sent = build(compressible(), compression=Compression.ZSTD)
     grown = len(build(compressible()))
     log = open_log(log_config(compression_type="uncompressed", max_message_bytes=grown + more))
@@ -144,10 +144,10 @@ AWAY_MS = (-BOUND_MS - 1, -BOUND_MS, -1, 0, BOUND_MS, BOUND_MS + 1)
 @pytest.mark.parametrize(
     ("codec", "compacted"), [("producer", True), ("gzip", True), ("gzip", False)]
 )
-def test_which_records_are_named(open_log: OpenLog, codec: str, compacted: bool) -> None:
-    """Those that are too old or too new, and on a compacted topic those without a key.
+def test_refusal_names_each_invalid_record(open_log: OpenLog, codec: str, compacted: bool) -> None:
+    """Records that are too old or too new, and in a compacted topic records without a key.
 
-    All are read there, and where they are written anew.
+    A compacted topic and a rewrite require a look at all records.
     """
     log = open_log(
         log_config(

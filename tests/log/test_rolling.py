@@ -1,4 +1,4 @@
-"""When a new segment begins (Kafka's LogSegment.shouldRoll)."""
+"""A new segment begins by the rules of Apache Kafka (LogSegment.shouldRoll)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def bases(log: Log) -> list[int]:
     return [segment.base_offset for segment in log.segments]
 
 
-def test_by_size(open_log: OpenLog, append: Append) -> None:
+def test_log_rolls_by_size(open_log: OpenLog, append: Append) -> None:
     log = open_log(log_config(segment_bytes=300))
     size = append(log).size_bytes
     for _ in range(8):
@@ -65,7 +65,7 @@ def test_log_rolls_by_the_clock_without_timestamps(open_log: OpenLog, append: Ap
     assert bases(log) == [0, 2]
 
 
-def test_a_reopened_segment_keeps_its_age(open_log: OpenLog, append: Append) -> None:
+def test_reopened_segment_keeps_its_age(open_log: OpenLog, append: Append) -> None:
     log = open_log(log_config(segment_ms=AGE_MS))
     append(log, timestamp=NOW_MS - AGE_MS)
     log.close()
@@ -74,7 +74,7 @@ def test_a_reopened_segment_keeps_its_age(open_log: OpenLog, append: Append) -> 
     assert bases(log) == [0, 1]
 
 
-def test_a_reopened_segment_without_timestamps_is_as_old_as_its_opening(
+def test_age_of_a_reopened_segment_without_timestamps_starts_at_0(
     open_log: OpenLog, append: Append
 ) -> None:
     config = log_config(segment_ms=AGE_MS)
@@ -93,8 +93,8 @@ def test_log_rolls_when_an_index_is_full(open_log: OpenLog, append: Append) -> N
     assert bases(log) == [0, 2, 4, 6, 8]
 
 
-def test_an_offset_index_is_never_larger_than_it_may_be(open_log: OpenLog, append: Append) -> None:
-    """Where timestamps stand still it is the one that grows."""
+def test_offset_index_keeps_to_its_maximum_size(open_log: OpenLog, append: Append) -> None:
+    """With constant timestamps, only the offset index grows."""
     log = open_log(log_config(segment_index_bytes=60, index_interval_bytes=0))
     for _ in range(40):
         append(log)
@@ -113,11 +113,11 @@ def test_log_rolls_before_an_offset_too_large_for_the_index(
 
 @pytest.mark.parametrize("leads", [True, False])
 @pytest.mark.parametrize(("end", "rolled"), [(2**31 - 2, []), (2**31 - 1, [2**31 - 1])])
-def test_by_the_last_offset_of_a_batch(
+def test_log_rolls_if_the_last_offset_of_a_batch_does_not_fit_the_index(
     open_log: OpenLog, append: Append, make_batch: MakeBatch, read_all: ReadAll,
     leads: bool, end: int, rolled: list[int],
 ) -> None:  # fmt: skip
-    """The first of a batch's offsets may be one that an index can hold, and the last one not."""
+    """The first offset of the batch may fit into the index while the last one does not."""
     log = open_log(log_config(index_interval_bytes=0))
     for base in (0, end - 1):
         batch = make_batch(base_offset=base, partition_leader_epoch=0)
@@ -128,16 +128,16 @@ def test_by_the_last_offset_of_a_batch(
         batch = make_batch(2, base_offset=end, partition_leader_epoch=0)
         append_as_follower(log, batch, leader_epoch=0, now_ms=NOW_MS)
     assert bases(log) == [0, *rolled]
-    found = open_log(log_config(index_interval_bytes=0))  # recovery goes by the same rule
+    found = open_log(log_config(index_interval_bytes=0))  # recovery uses the same rule
     for each in (log, found):
         assert [record.offset for record in read_all(each)] == [0, end - 1, end, end + 1]
         assert [record.offset for record in read_all(each, end + 1)] == [end + 1]
 
 
-def test_a_follower_whose_first_batch_is_far_from_where_it_begins(
+def test_follower_appends_a_first_batch_far_from_the_base_offset(
     open_log: OpenLog, make_batch: MakeBatch, read_all: ReadAll
 ) -> None:
-    """All before it may have been compacted away."""
+    """Compaction may have removed all earlier batches."""
     config = log_config(cleanup_policy=frozenset({"compact"}), index_interval_bytes=0)
     log = open_log(config)
     for base in (2**31 + 5, 2**31 + 6, 2**31 + 7):
@@ -148,7 +148,9 @@ def test_a_follower_whose_first_batch_is_far_from_where_it_begins(
         assert [record.offset for record in read_all(each, 2**31 + 7)] == [2**31 + 7]
 
 
-def test_altered_segment_ms_holds_for_the_segment_in_use(open_log: OpenLog, append: Append) -> None:
+def test_changed_segment_ms_applies_to_the_active_segment(
+    open_log: OpenLog, append: Append
+) -> None:
     log = open_log()
     append(log)
     log.update_config(log_config(segment_ms=10))
@@ -156,7 +158,9 @@ def test_altered_segment_ms_holds_for_the_segment_in_use(open_log: OpenLog, appe
     assert bases(log) == [0, 1]
 
 
-def test_jitter_rolls_earlier_by_no_more_than_it_says(open_log: OpenLog, append: Append) -> None:
+def test_segment_jitter_ms_rolls_earlier_by_at_most_its_value(
+    open_log: OpenLog, append: Append
+) -> None:
     config = log_config(segment_ms=AGE_MS, segment_jitter_ms=AGE_MS // 2)
     log = open_log(config)
     append(log, timestamp=NOW_MS)
@@ -169,7 +173,7 @@ def test_jitter_rolls_earlier_by_no_more_than_it_says(open_log: OpenLog, append:
     assert bases(log) == [0, 2, 3]
 
 
-def test_an_idle_segment_is_rolled_by_upkeep(open_log: OpenLog, append: Append) -> None:
+def test_upkeep_rolls_an_idle_segment(open_log: OpenLog, append: Append) -> None:
     log = open_log(log_config(segment_ms=AGE_MS))
     assert not log.rolling.roll_if_due(log.log_end_offset, NOW_MS + 10 * AGE_MS), (
         "an empty segment is left alone"
@@ -180,7 +184,7 @@ def test_an_idle_segment_is_rolled_by_upkeep(open_log: OpenLog, append: Append) 
     assert bases(log) == [0, 1]
 
 
-def test_an_idle_segment_without_timestamps_ages_by_the_clock(
+def test_idle_segment_without_timestamps_rolls_by_the_clock(
     open_log: OpenLog, append: Append
 ) -> None:
     log = open_log(log_config(segment_ms=AGE_MS))
@@ -193,7 +197,7 @@ def test_an_idle_segment_without_timestamps_ages_by_the_clock(
         assert bases(log)[-1] == base
 
 
-def test_a_rolled_segments_files_are_final(
+def test_files_of_a_rolled_segment_have_their_final_size(
     open_log: OpenLog, append: Append, log_dir: Path
 ) -> None:
     log = open_log(log_config(segment_bytes=300, index_interval_bytes=1))
@@ -207,7 +211,7 @@ def test_a_rolled_segments_files_are_final(
 
 
 @pytest.mark.parametrize("times", [1, 2])
-def test_rolling_an_empty_segment_does_nothing(open_log: OpenLog, times: int) -> None:
+def test_roll_of_an_empty_log_changes_nothing(open_log: OpenLog, times: int) -> None:
     log = open_log()
     for _ in range(times):
         log.roll(NOW_MS)
@@ -215,8 +219,10 @@ def test_rolling_an_empty_segment_does_nothing(open_log: OpenLog, times: int) ->
 
 
 @pytest.mark.parametrize("kept", [0, 1])
-def test_the_age_of_a_segment_that_was_cut(open_log: OpenLog, append: Append, kept: int) -> None:
-    """One that lost all its records begins anew; where they have no timestamps the clock tells."""
+def test_truncation_resets_the_age_of_an_emptied_segment_only(
+    open_log: OpenLog, append: Append, kept: int
+) -> None:
+    """The records have no timestamps, so the clock gives the age."""
     log = open_log(log_config(segment_ms=AGE_MS))
     for _ in range(2):
         append(log, timestamp=-1)

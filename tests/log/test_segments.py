@@ -1,4 +1,4 @@
-"""Segments found by offset, beside a plain sorted list of them."""
+"""Segments are found by offset as in a plain sorted list."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def check(segments: Segments, known: dict[int, Segment]) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_what_is_there(seed: int) -> None:
+def test_segment_lookups_equal_those_of_a_dict(seed: int) -> None:
     chance = random.Random(seed)
 
     def made(base: int) -> Segment:
@@ -69,8 +69,10 @@ def test_what_is_there(seed: int) -> None:
         check(segments, known)
 
 
-def test_the_batch_at_an_offset_or_the_next_one(open_log: OpenLog, make_batch: MakeBatch) -> None:
-    """As compaction leaves them: with gaps, some of them between segments."""
+def test_batch_at_returns_the_batch_at_or_after_an_offset(
+    open_log: OpenLog, make_batch: MakeBatch
+) -> None:
+    """As after compaction, the log has gaps within and between segments."""
     log = open_log(log_config(index_interval_bytes=0))
     spans = [(3, 4), (5, 9), (12, 12), (20, 22), (30, 31)]
     for number, (first, last) in enumerate(spans):

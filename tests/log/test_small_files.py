@@ -1,4 +1,4 @@
-"""Checkpoints, identities and snapshots: the bytes that Apache Kafka writes, and damaged ones."""
+"""Checkpoints, identity files and snapshots have Apache Kafka's bytes; damage is detected."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ APACHE_SNAPSHOT = Path(__file__).parent / "data" / "apache-4.3.1" / "00000000000
 INT16, INT32, INT64 = 2**15 - 1, 2**31 - 1, 2**63 - 1
 
 
-def test_checkpoint_format(tmp_path: Path) -> None:
+def test_checkpoint_file_has_kafkas_format(tmp_path: Path) -> None:
     path = tmp_path / "recovery-point-offset-checkpoint"
     checkpoints.write_offsets(Files(), path, {("a-topic", 0): 5, ("b", 12): 2**40})
     assert path.read_text() == "0\n2\na-topic 0 5\nb 12 1099511627776\n"
@@ -33,7 +33,7 @@ def test_checkpoint_format(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
 
 
-def test_no_checkpoint_and_an_empty_one(tmp_path: Path) -> None:
+def test_missing_and_empty_checkpoints_have_no_offsets(tmp_path: Path) -> None:
     path = tmp_path / "replication-offset-checkpoint"
     assert checkpoints.read_offsets(Files(), path) == {}
     path.write_bytes(b"")  # as Apache Kafka makes them at its start
@@ -45,7 +45,7 @@ def test_no_checkpoint_and_an_empty_one(tmp_path: Path) -> None:
     ["\n", "0\n", "1\n0\n", "0\n1\n", "0\n0\na 0 1\n", "0\n1\na 0\n", "0\n1\na 0 b\n", "0\n-1\n",
      "0\n1\na 0 1 2\n", "x\ny\n", "\x00\n\x00", "\ufffe"],
 )  # fmt: skip
-def test_a_damaged_checkpoint_is_told(tmp_path: Path, content: str) -> None:
+def test_damaged_checkpoint_raises_corrupt_file(tmp_path: Path, content: str) -> None:
     path = tmp_path / "checkpoint"
     path.write_text(content)
     with pytest.raises(CorruptFile):
@@ -53,7 +53,7 @@ def test_a_damaged_checkpoint_is_told(tmp_path: Path, content: str) -> None:
 
 
 @given(st.binary(max_size=40))
-def test_any_bytes_are_a_checkpoint_or_told(data: bytes) -> None:
+def test_arbitrary_checkpoint_bytes_are_decoded_or_raise_corrupt_file(data: bytes) -> None:
     for fields in (2, 3):
         try:
             decoded = checkpoints.decode(data, fields)
@@ -62,7 +62,7 @@ def test_any_bytes_are_a_checkpoint_or_told(data: bytes) -> None:
         assert all(len(entry) == fields for entry in decoded)
 
 
-def test_snapshot_of_apache_kafka() -> None:
+def test_snapshot_of_apache_kafka_is_read_and_written_unchanged() -> None:
     data = APACHE_SNAPSHOT.read_bytes()
     entries = decode(data)
     assert [
@@ -73,7 +73,7 @@ def test_snapshot_of_apache_kafka() -> None:
     assert encode(entries) == data
 
 
-def test_every_damaged_byte_of_a_snapshot_is_told() -> None:
+def test_damaged_byte_of_a_snapshot_raises_corrupt_file() -> None:
     data = APACHE_SNAPSHOT.read_bytes()
     for at in range(len(data)):
         with pytest.raises(CorruptFile):
@@ -103,7 +103,7 @@ producers = st.builds(
 
 
 @given(st.lists(producers, unique_by=lambda entry: entry.producer_id))
-def test_snapshots_round_trip(entries: list[ProducerEntry]) -> None:
+def test_snapshot_entries_are_read_as_written(entries: list[ProducerEntry]) -> None:
     found = {entry.producer_id: entry for entry in decode(encode(entries))}
     assert found.keys() == {entry.producer_id for entry in entries}
     for entry in entries:
@@ -116,7 +116,7 @@ def test_snapshots_round_trip(entries: list[ProducerEntry]) -> None:
         assert again.next_sequence == entry.next_sequence < SEQUENCE_RANGE
 
 
-def test_partition_metadata_format(tmp_path: Path) -> None:
+def test_partition_metadata_has_kafkas_format(tmp_path: Path) -> None:
     topic_id = uuid_bytes("shFfnxmkSmmhZ4xv91SX-w")
     partition_metadata.write(Files(), tmp_path, topic_id)
     text = (tmp_path / "partition.metadata").read_text()
@@ -126,7 +126,7 @@ def test_partition_metadata_format(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "AAAA", "!" * 22, "A" * 23])
-def test_no_uuid(text: str) -> None:
+def test_text_that_is_no_uuid_raises_value_error(text: str) -> None:
     with pytest.raises(ValueError, match="not a uuid"):
         uuid_bytes(text)
 
@@ -140,7 +140,7 @@ cluster.id=AAAAAAAAQACEAgAAAAAAAA
 """
 
 
-def test_meta_properties_of_apache_kafka(tmp_path: Path) -> None:
+def test_meta_properties_of_apache_kafka_are_read(tmp_path: Path) -> None:
     path = tmp_path / "meta.properties"
     path.write_text(KRAFT)
     found = meta_properties.read(Files(), tmp_path)
@@ -166,7 +166,7 @@ def test_meta_properties_of_apache_kafka(tmp_path: Path) -> None:
         "",
     ],
 )
-def test_meta_properties_that_cannot_be_understood(tmp_path: Path, text: str) -> None:
+def test_invalid_meta_properties_raise_log_dir_error(tmp_path: Path, text: str) -> None:
     (tmp_path / "meta.properties").write_text(text)
     with pytest.raises(LogDirError, match="cannot be understood"):
         meta_properties.read(Files(), tmp_path)
@@ -196,20 +196,28 @@ class TestLeaderEpochs:
             (8, (-1, -1)),
         ],
     )
-    def test_end_offsets(self, cache: LeaderEpochCache, epoch: int, found: tuple[int, int]) -> None:
+    def test_end_offset_of_an_epoch_follows_from_the_next_epoch(
+        self, cache: LeaderEpochCache, epoch: int, found: tuple[int, int]
+    ) -> None:
         assert cache.end_offset_for(epoch, 50) == found
 
-    def test_epoch_of_an_offset(self, cache: LeaderEpochCache) -> None:
+    def test_epoch_of_an_offset_is_unknown_below_the_log_start(
+        self, cache: LeaderEpochCache
+    ) -> None:
         assert [cache.epoch_for(offset) for offset in (0, 9, 10, 29, 30, 99)] == [2, 2, 5, 5, 7, 7]
         cache.truncate_from_start(12)
         assert cache.epoch_for(11) is None
         assert cache.epoch_for(12) == 5
 
-    def test_the_same_again_changes_nothing(self, cache: LeaderEpochCache) -> None:
+    def test_assigning_the_latest_epoch_again_changes_nothing(
+        self, cache: LeaderEpochCache
+    ) -> None:
         cache.assign(7, 40)
         assert cache.entries == [(2, 0), (5, 10), (7, 30)]
 
-    def test_what_contradicts_a_new_entry_goes(self, cache: LeaderEpochCache) -> None:
+    def test_assigning_an_epoch_removes_contradicting_entries(
+        self, cache: LeaderEpochCache
+    ) -> None:
         cache.assign(6, 20)
         assert cache.entries == [(2, 0), (5, 10), (6, 20)]
         cache.assign(8, 5)
@@ -226,20 +234,22 @@ class TestLeaderEpochs:
             (99, [(7, 99)]),
         ],
     )
-    def test_cut_from_the_start(
+    def test_truncation_from_the_start_keeps_epochs_in_use(
         self, cache: LeaderEpochCache, start: int, left: list[tuple[int, int]]
     ) -> None:
         cache.truncate_from_start(start)
         assert cache.entries == left
 
-    def test_cut_from_the_end(self, cache: LeaderEpochCache) -> None:
+    def test_truncation_from_the_end_removes_later_epochs(self, cache: LeaderEpochCache) -> None:
         cache.truncate_from_end(10)
         assert (cache.entries, cache.latest_epoch) == ([(2, 0)], 2)
         cache.clear()
         assert (cache.entries, cache.latest_epoch) == ([], -1)
         assert cache.end_offset_for(2, 50) == (-1, -1)
 
-    def test_the_file(self, cache: LeaderEpochCache, tmp_path: Path) -> None:
+    def test_leader_epoch_file_is_read_as_flushed(
+        self, cache: LeaderEpochCache, tmp_path: Path
+    ) -> None:
         path = tmp_path / "leader-epoch-checkpoint"
         assert path.read_text() == "0\n3\n2 0\n5 10\n7 30\n"
         cache.truncate_from_end(10)

@@ -1,4 +1,4 @@
-"""Of which batches the header settles everything: their records are not read, whatever they are."""
+"""Batches that are validated by the header alone, without reading their records."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def settled(count: int, first: int, largest: int) -> bool:
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_by_timestamps(count: int) -> None:
+def test_header_timestamps_decide_whether_records_are_read(count: int) -> None:
     plain = PlainBatches()
     plain.configure(BOUNDED)
     for first, largest in itertools.product(STAMPS, STAMPS):
@@ -66,14 +66,14 @@ def test_by_timestamps(count: int) -> None:
 @pytest.mark.parametrize(
     ("first", "largest"), [(-1, -1), (0, 0), (0, 5), (5, 0), (-5, -5), (-1, 0)]
 )
-def test_without_bounds(first: int, largest: int) -> None:
+def test_records_are_not_read_for_known_timestamps_without_bounds(first: int, largest: int) -> None:
     assert is_taken(unreadable(2, first, largest), DEFAULTS) == (
         (first, largest) in [(-1, -1), (0, 0), (0, 5)]
     )
 
 
-def test_by_what_the_topic_asks_for() -> None:
-    """Keys are in the records; where the broker sets the time, theirs do not matter."""
+def test_topic_configs_decide_whether_records_are_read() -> None:
+    """Compaction requires the keys. With LogAppendTime, the records' timestamps do not matter."""
     for first, largest in itertools.product(STAMPS, STAMPS):
         assert is_taken(unreadable(2, first, largest), LOG_APPEND_TIME)
     assert is_taken(unreadable(2, NOW_MS, NOW_MS), DEFAULTS)

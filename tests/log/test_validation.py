@@ -1,4 +1,4 @@
-"""What is refused, with the codes, record errors and log start offsets of Apache Kafka 4.3.1.
+"""Refused batches have the error codes, record errors and log start offsets of Apache Kafka 4.3.1.
 
 Each case was sent to Apache Kafka 4.3.1, which answered what stands here: with some refusals it
 tells the log start offset (TOLD), with others it does not.
@@ -277,10 +277,10 @@ def test_control_batches_are_accepted_from_coordinators_only(log_at_9: Log) -> N
     [(case.batch, case.config) for case in REFUSED] + [case[1:] for case in ACCEPTED],
     ids=[case.name for case in REFUSED] + [case[0] for case in ACCEPTED],
 )
-def test_both_ways_in_decide_the_same(
+def test_fast_and_thorough_validation_agree(
     batch: Callable[[], bytearray], config: LogConfig, open_log: OpenLog, log_dir: Path
 ) -> None:
-    """The quick way of `append` must never take what the thorough one refuses."""
+    """The fast path of `append` must not accept a batch that the thorough validation refuses."""
     answers: list[tuple[AppendResult | None, ErrorCode | None]] = []
     for quick in (True, False):
         shutil.rmtree(log_dir)

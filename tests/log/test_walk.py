@@ -1,4 +1,4 @@
-"""A walk of steps over a log: after each it tells what a plain list of batches tells.
+"""A random walk over a log: after each step, the log gives the answers of a plain list.
 
 And what the same files tell that are opened after a kill, or made anew by a scan, and what a
 follower tells that was sent the same bytes.
@@ -485,11 +485,11 @@ def _base(segment: Segment) -> int:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_a_log_tells_what_a_list_tells(
+def test_log_gives_the_answers_of_a_plain_list_after_random_steps(
     tmp_path: Path, seed: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     walk = Walk(tmp_path, seed)
     for _ in range(STEPS):
         walk.step()
     walk.check_others()
-    assert " index of " not in caplog.text, "one was taken for wrong"
+    assert " index of " not in caplog.text, "a correct index was rebuilt"

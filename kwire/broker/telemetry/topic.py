@@ -22,13 +22,12 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from kwire.client.errors import as_error_code
 from kwire.cluster.membership.committing import create_internal_topic
 from kwire.cluster.metadata.topic_names import TELEMETRY_TOPIC
 from kwire.cluster.peers.error import PeerError
 from kwire.codecs.batch_builder import build
 from kwire.codecs.compression import Compression
-from kwire.codecs.errors import ErrorCode
+from kwire.codecs.errors import ErrorCode, as_error_code
 from kwire.codecs.messages.produce import (
     PartitionProduceData,
     ProduceRequest,

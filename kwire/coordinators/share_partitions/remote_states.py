@@ -13,11 +13,10 @@ from typing import Any, NamedTuple
 
 import trio
 
-from kwire.client.errors import as_error_code
 from kwire.cluster.peers.error import PeerError
 from kwire.cluster.peers.gathering import RequestBatcher
 from kwire.cluster.peers.peers import Peers, Role
-from kwire.codecs.errors import ErrorCode
+from kwire.codecs.errors import ErrorCode, as_error_code
 from kwire.codecs.messages import (
     delete_share_group_state,
     initialize_share_group_state,

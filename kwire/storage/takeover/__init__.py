@@ -25,7 +25,7 @@ def is_needed(logs: LogManager, image: ClusterImage) -> bool:
     """Whether Apache Kafka has used the directories, or may have."""
     if metadata_folder(logs) is not None or is_zookeepers(logs):
         return True
-    return is_fresh(image) and any(each.folders() for each in logs.online_dirs)
+    return is_fresh(image) and any(directory.folders() for directory in logs.online_dirs)
 
 
 def is_new(logs: LogManager) -> bool:
@@ -33,7 +33,7 @@ def is_new(logs: LogManager) -> bool:
     return (
         metadata_folder(logs) is None
         and not is_zookeepers(logs)
-        and not any(each.folders() for each in logs.online_dirs)
+        and not any(directory.folders() for directory in logs.online_dirs)
     )
 
 
@@ -50,5 +50,5 @@ def is_zookeepers(logs: LogManager) -> bool:
 
 def metadata_folder(logs: LogManager) -> Path | None:
     """The folder of the KRaft metadata log, None if no directory has it."""
-    folders = (each.path / log_dir.KRAFT_METADATA for each in logs.online_dirs)
+    folders = (directory.path / log_dir.KRAFT_METADATA for directory in logs.online_dirs)
     return next((folder for folder in folders if folder.is_dir()), None)

@@ -96,7 +96,7 @@ def from_log(image: ClusterImage, kraft: KraftMetadata) -> Iterator[Changed]:
 def _description(key: ResourceKey, before: Mapping[str, str], after: Mapping[str, str]) -> str:
     """The names of the changed configs, for the log; it has no secrets."""
     differ = {name for name in {*before, *after} if before.get(name) != after.get(name)}
-    what = [*(["what it logs in by"] if differ & _NUMBERS.keys() else [])]
+    what = [*(["credentials"] if differ & _NUMBERS.keys() else [])]
     what += sorted(differ - _NUMBERS.keys())
     return f"{_shown(key)}: {', '.join(what)} changed"
 

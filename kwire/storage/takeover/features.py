@@ -64,6 +64,6 @@ def _levels_in(kraft: KraftMetadata) -> Mapping[str, int]:
 
 
 def _finalized(features: FinalizedFeatures) -> dict[str, int]:
-    """The levels that were asked for: a broker with such a log is alone, so nobody has to agree."""
+    """The requested levels.  A broker with such a log is alone, so no other broker has to agree."""
     alone = FinalizedFeatures(features.asked)
     return {name: alone.level(name) for name in SUPPORTED}

@@ -147,10 +147,10 @@ def _ids_of(
 
 
 def _acl(pattern: ResourcePattern, entry: AccessControlEntry) -> AccessControlEntryRecord:
-    """Kafka draws an id; here it is made of what it stands for, which is there once."""
-    said = "\0".join(str(int(p)) if isinstance(p, int) else p for p in (*pattern, *entry))
+    """The record of an entry.  Its id is a hash of the unique entry; Kafka's ids are random."""
+    content = "\0".join(str(int(p)) if isinstance(p, int) else p for p in (*pattern, *entry))
     return AccessControlEntryRecord(
-        md5(said.encode("utf-8", "surrogatepass"), usedforsecurity=False).digest(),
+        md5(content.encode("utf-8", "surrogatepass"), usedforsecurity=False).digest(),
         int(pattern.resource_type),
         pattern.name,
         int(pattern.pattern_type),
@@ -162,7 +162,7 @@ def _acl(pattern: ResourcePattern, entry: AccessControlEntry) -> AccessControlEn
 
 
 def producer_ids(replica: Replica, next_producer_id: int) -> Versioned:
-    """The ids below `next_producer_id` are somebody's."""
+    """The record that reserves all producer ids below `next_producer_id`."""
     return ProducerIdsRecord(replica.node_id, -1, next_producer_id), 0
 
 
@@ -201,7 +201,7 @@ def _partition(
 
 
 def lacking(kraft: KraftMetadata, image: ClusterImage, replica: Replica) -> Iterator[Change]:
-    """What would have to be done to the KRaft metadata to have everything that is in `image`."""
+    """The changes that make the KRaft metadata equal to `image`."""
     only = (replica.node_id,)
     for name, topic_id in kraft.topics.items():
         known = image.topics.get(name)
@@ -227,7 +227,7 @@ def lacking(kraft: KraftMetadata, image: ClusterImage, replica: Replica) -> Iter
 
 
 def acl_changes(before: Acls, after: Acls) -> Iterator[ChangeAcls]:
-    """What makes the one of the other."""
+    """The changes from one set of ACLs to another."""
     for pattern in sorted(before.keys() | after.keys()):
         had, has = before.get(pattern, NO_ENTRIES), after.get(pattern, NO_ENTRIES)
         if had != has:
@@ -237,14 +237,14 @@ def acl_changes(before: Acls, after: Acls) -> Iterator[ChangeAcls]:
 def _lacking_configs(kraft: KraftMetadata, image: ClusterImage) -> Iterable[Change]:
     for name, leftovers in kraft.leftovers.items():
         if name in image.topics and leftovers:
-            here = kraft.configs.get((TOPIC_RESOURCE, name), {})
-            yield SetConfigs(TOPIC_RESOURCE, name, {**leftovers, **here}, here)
+            present = kraft.configs.get((TOPIC_RESOURCE, name), {})
+            yield SetConfigs(TOPIC_RESOURCE, name, {**leftovers, **present}, present)
     for (kind, name), configs in image.configs.items():
         if kind not in WRITTEN:
             continue
         before = kraft.configs.get((int(kind), name), {})
         if kind == TOPIC_RESOURCE and name not in kraft.topics:
-            continue  # made with the topic
-        wanted = {**before, **configs}  # what kwire does not know stays
+            continue  # set when the topic is created
+        wanted = {**before, **configs}  # configs that kwire does not know stay
         if wanted != before:
             yield SetConfigs(kind, name, before, wanted)

@@ -1,7 +1,8 @@
-"""The KRaft metadata log of a directory, kept as Apache Kafka is to find it.
+"""Writes kwire's changes to the KRaft metadata log of a directory, for Apache Kafka.
 
-Each change is in that log before it is in kwire's own metadata, and before it is acknowledged: a
-kill leaves the KRaft metadata ahead, never behind, and the next start follows it.
+Each change is in that log before it is in kwire's own metadata, and before it is acknowledged.  So
+after a kill, the KRaft metadata may be ahead of kwire's, but never behind.  The next start applies
+the difference.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class KraftMirror:
-    """Writes to the log in `folder`.  OSError if it cannot be opened."""
+    """Writes to the log in `folder`.  Raises OSError if it cannot be opened."""
 
     def __init__(
         self, folder: Path, files: Files, replica: Replica, now_ms: Callable[[], int]
@@ -36,10 +37,10 @@ class KraftMirror:
         self._replica = replica
         self._now_ms = now_ms
         self._kraft: KraftMetadata | None = None
-        """What the log says, as long as that is known to be what kwire's metadata says, too."""
+        """The content of the log while it is known to agree with kwire's metadata, or else None."""
         self._written = KraftMetadata()
         try:
-            # Kafka's defaults: what this broker's topics go by is no matter of the metadata's.
+            # Kafka's defaults: this broker's defaults for topics do not apply to the metadata log.
             config = topic_log_config(BrokerConfig(), {})
             self._log = KraftLog(folder, files, config, now_ms())
         except LogError as error:
@@ -80,11 +81,12 @@ class KraftMirror:
             raise _os_error(error, "the KRaft metadata log takes no records") from error
 
     def close(self) -> None:
+        """Close the KRaft log."""
         self._log.close()
 
 
 def _os_error(error: LogError, what: str) -> OSError:
-    """The OSError behind a LogError, with its number: by it a shortage is told from a failure."""
+    """The OSError behind a LogError.  Its errno distinguishes a shortage from a disk failure."""
     cause = error.__cause__
     if isinstance(cause, OSError) and cause.errno is not None:
         return OSError(cause.errno, f"{what}: {cause.strerror}")

@@ -54,7 +54,7 @@ def from_kraft(
             yield from _partitions(topic, kraft.partitions[topic.id], node_id)
             yield from _configs(image, kraft, TOPIC_RESOURCE, name, known_configs)
         elif topic_id is not None:
-            says = f"topic {name} was deleted and made anew, with id {uuid_text(topic_id)}"
+            says = f"topic {name} was deleted and created again, with id {uuid_text(topic_id)}"
             yield MetadataFinding(says, DeleteTopic(name, topic.id))
         elif topic.id in kraft.removed or topic.id not in on_disk.get(name, {}).values():
             yield MetadataFinding(f"topic {name} was deleted", DeleteTopic(name, topic.id))
@@ -69,7 +69,7 @@ def from_kraft(
             yield from _configs(image, kraft, kind, name, known_configs)
     yield from _access(image, kraft)
     for which, levels in levels_from_log(image, kraft):
-        yield MetadataFinding(f"features are at other levels: {which}", levels)
+        yield MetadataFinding(f"feature levels changed: {which}", levels)
 
 
 def _access(image: ClusterImage, kraft: KraftMetadata) -> Iterator[MetadataFinding]:
@@ -77,8 +77,9 @@ def _access(image: ClusterImage, kraft: KraftMetadata) -> Iterator[MetadataFindi
     for changed in entities.from_log(image, kraft):
         yield MetadataFinding(changed.says, changed.change)
     for change in acl_changes(image.acls, acls_in(kraft)):
-        kind, _, on = change.pattern
-        yield MetadataFinding(f"who may access {ResourceType(kind).name} {on} changed", change)
+        kind, _, resource_name = change.pattern
+        says = f"the ACLs of {ResourceType(kind).name} {resource_name} changed"
+        yield MetadataFinding(says, change)
     for token in tokens.from_log(image, kraft):
         yield MetadataFinding(f"delegation token {token.token_id} changed", token)
 
@@ -89,7 +90,7 @@ def from_logs(
     """The changes that make the topic `known` agree with its logs (`found`), apart from epochs."""
     have = len(known.partitions)
     if found.id != known.id:
-        says = f"topic {known.name} was deleted and made anew, with id {uuid_text(found.id)}"
+        says = f"topic {known.name} was deleted and created again, with id {uuid_text(found.id)}"
         yield MetadataFinding(says, DeleteTopic(known.name, known.id))
         yield MetadataFinding(
             f"topic {known.name}, with {len(found.partitions)} partitions",
@@ -97,7 +98,7 @@ def from_logs(
         )
     elif len(found.partitions) > have:
         yield MetadataFinding(
-            f"topic {known.name} was grown from {have} to {len(found.partitions)} partitions",
+            f"topic {known.name} grew from {have} to {len(found.partitions)} partitions",
             AddPartitions(known.name, known.id, have, found.partitions[have:]),
         )
 
@@ -115,7 +116,7 @@ def _new(
     partitions = tuple(_led(node_id, states[index]) for index in range(len(states)))
     topic = TopicImage(name, topic_id, partitions)
     return MetadataFinding(
-        f"topic {name} was made, with {len(partitions)} partitions", CreateTopic(topic, configs)
+        f"topic {name} was created, with {len(partitions)} partitions", CreateTopic(topic, configs)
     )
 
 
@@ -137,7 +138,7 @@ def _partitions(
     more = [states[index] for index in sorted(states) if index >= have]
     if more:
         yield MetadataFinding(
-            f"topic {topic.name} was grown from {have} to {have + len(more)} partitions",
+            f"topic {topic.name} grew from {have} to {have + len(more)} partitions",
             AddPartitions(
                 topic.name, topic.id, have, tuple(_led(node_id, state) for state in more)
             ),

@@ -33,7 +33,7 @@ log = logging.getLogger("kwire.takeover")
 MARK = "kwire-takeover.json"
 """The file beside the metadata: {"format": 1, "kraft": the state of the KRaft metadata log when
 kwire stopped}."""
-TOLD_MAX = 20
+LOGGED_MAX = 20
 """The most changes that are logged one by one; the others are only counted."""
 
 
@@ -101,7 +101,7 @@ class Stay:
         return configs if kind == ConfigResourceType.BROKER and name in mine else None
 
     def _has_moved(self) -> bool:
-        """Whether somebody has appended to the KRaft metadata since kwire left it."""
+        """Whether the KRaft metadata log has changed since kwire stopped."""
         assert self._folder is not None
         return self._left() != kraft_metadata.fingerprint(self._folder)
 
@@ -121,28 +121,30 @@ class Stay:
 
     def _leave_mark(self) -> None:
         if self._folder is not None:
-            said = {"format": 1, "kraft": kraft_metadata.fingerprint(self._folder)}
-            self._logs.files.replace(self._mark, json.dumps(said).encode() + b"\n")
+            mark = {"format": 1, "kraft": kraft_metadata.fingerprint(self._folder)}
+            self._logs.files.replace(self._mark, json.dumps(mark).encode() + b"\n")
 
     async def _follow(
         self, store: LocalStore, image: ClusterImage, findings: Iterable[MetadataFinding]
     ) -> ClusterImage:
-        """Commit what was found, and say it."""
-        found = list(findings)
-        told = [each.says for each in found if not isinstance(each.change, AlterPartition)]
-        led = len(found) - len(told)
+        """Log the findings and commit their changes."""
+        findings = list(findings)
+        sentences = [
+            finding.says for finding in findings if not isinstance(finding.change, AlterPartition)
+        ]
+        led = len(findings) - len(sentences)
         since = "now taken over" if self._was_fresh else "since kwire last had these directories"
-        for says in told[:TOLD_MAX]:
-            log.warning("%s: %s", since, says)
-        if len(told) > TOLD_MAX:
-            log.warning("%s: %d more changes", since, len(told) - TOLD_MAX)
+        for sentence in sentences[:LOGGED_MAX]:
+            log.warning("%s: %s", since, sentence)
+        if len(sentences) > LOGGED_MAX:
+            log.warning("%s: %d more changes", since, len(sentences) - LOGGED_MAX)
         if led:
-            log.warning("%s: %d partitions were led, in later epochs", since, led)
-        changes = [finding.change for finding in found if finding.change is not None]
+            log.warning("%s: %d partitions were led in later epochs", since, led)
+        changes = [finding.change for finding in findings if finding.change is not None]
         return await store.commit(changes) if changes else image
 
     def _restore_strays(self, image: ClusterImage) -> None:
-        """Give folders that Apache Kafka has set aside their names back, if they are ours."""
+        """Rename stray folders of Apache Kafka back, if their topics are in the metadata."""
         for directory, path, topic, index in list(on_disk.strays(self._logs.online_dirs)):
             known = image.topics.get(topic)
             name = log_dir.partition_folder(topic, index)
@@ -151,10 +153,10 @@ class Stay:
                 directory.rename_folder(path, name)
                 log.warning("%s was set aside as %s: it is served again", name, path.name)
 
-    # -- what Apache Kafka is left
+    # -- writing for Apache Kafka
 
     def _may_write(self, kraft: KraftMetadata) -> bool:
-        """Whether the KRaft metadata log is this node's alone; says so if it is not."""
+        """Whether this node is alone in the KRaft metadata log; logs a warning if not."""
         me = self._config.node_id
         if kraft.voters != {me}:
             why = f"its voters are {sorted(kraft.voters)}"
@@ -167,9 +169,10 @@ class Stay:
         else:
             return True
         log.warning(
-            "the KRaft metadata log is not this node's alone (%s), so it cannot be written to: "
-            "Apache Kafka will not know of topics, partitions and settings that are made here, and "
-            "sets such folders aside as -stray. Copy them while kwire runs: kwire pipeline mirror",
+            "this node is not alone in the KRaft metadata log (%s), so kwire cannot write to it: "
+            "Apache Kafka will not have topics, partitions and configs that are created now, and "
+            "will set their folders aside as -stray. Copy them while kwire runs: "
+            "kwire pipeline mirror",
             why,
         )
         return False
@@ -183,10 +186,10 @@ class Stay:
         replica = Replica(self._config.node_id, directory_id)
         return KraftMirror(self._folder, self._logs.files, replica, self._now_ms)
 
-    # -- when the logs are open
+    # -- after the logs are opened
 
     def configs_of(self, image: ClusterImage, topic: str) -> Mapping[str, str]:
-        """The configs that a topic's logs are to be opened with."""
+        """The configs with which a topic's logs are opened."""
         if topic in image.topics or self._kraft is not None:
             return image.configs_of(TOPIC_RESOURCE, topic)
         if topic in INTERNAL_TOPICS:
@@ -195,34 +198,34 @@ class Stay:
         return {"cleanup.policy": "compact"} if topic in self._compacted else {}
 
     def trusted(self, image: ClusterImage) -> ClusterImage | None:
-        """The metadata that says which topic a log belongs to; None if the logs themselves say."""
+        """The metadata that decides which topic a log belongs to; None if the logs decide."""
         return None if self._follows_logs else image
 
     @property
     def _follows_logs(self) -> bool:
-        """Whether logs tell of topics: without ZooKeeper at the first start alone.
+        """Whether topics are taken from the logs: without ZooKeeper only at the first start.
 
-        After a kill what kwire was about to remove may still be there.
+        They are not after a kill, because kwire may have been removing folders.
         """
         if self._kraft is not None:
             return False
         return self._was_fresh or (self._is_zookeepers and self._was_clean)
 
     async def after_loading(self, store: LocalStore) -> ClusterImage:
-        """Follow the logs where they are ahead of all metadata."""
+        """Apply what only the logs have: later epochs, and topics.  Returns the image."""
         image = await store.load()
         try:
             return await self._after_loading(store, image)
         except OSError as error:
-            raise LogDirError(f"what the last owner left: {error}") from error
+            raise LogDirError(f"the logs of the last owner cannot be read: {error}") from error
 
     async def _after_loading(self, store: LocalStore, image: ClusterImage) -> ClusterImage:
         if self._kraft is None:
             if self._is_zookeepers:
                 log.warning(
-                    "Apache Kafka with ZooKeeper keeps its metadata there: it will not know of "
-                    "topics, partitions and settings that are made here. Copy them while kwire "
-                    "runs: kwire pipeline mirror"
+                    "Apache Kafka keeps its metadata in ZooKeeper: it will not have topics, "
+                    "partitions and configs that are created now. Copy them while kwire runs: "
+                    "kwire pipeline mirror"
                 )
             if self._follows_logs:
                 image = await self._follow(store, image, list(self._from_logs(image)))
@@ -238,9 +241,9 @@ class Stay:
         return image
 
     def _from_logs(self, image: ClusterImage) -> Iterable[MetadataFinding]:
-        """Topics that only their logs tell of."""
-        found = on_disk.by_topic(self._logs)
-        for name, partitions in found.items():
+        """The changes that make the topics of `image` agree with the logs."""
+        by_topic = on_disk.by_topic(self._logs)
+        for name, partitions in by_topic.items():
             known = image.topics.get(name)
             topic = on_disk.topic_of(name, partitions, self._config.node_id)
             if topic is None:
@@ -254,20 +257,20 @@ class Stay:
                 yield from reconciling.from_logs(known, topic, image)
         if not self._was_fresh and not self._logs.offline_dirs:
             for name, topic in image.topics.items():
-                if name not in found:
+                if name not in by_topic:
                     yield MetadataFinding(f"topic {name} was deleted", DeleteTopic(name, topic.id))
 
     def _newer_epochs(self, image: ClusterImage) -> Iterable[MetadataFinding]:
-        for (name, index), found in self._logs.logs.items():
+        for (name, index), partition_log in self._logs.logs.items():
             topic = image.topics.get(name)
             if topic is None or index >= len(topic.partitions):
                 continue
-            epoch = on_disk.newest_epoch(found)
+            epoch = on_disk.newest_epoch(partition_log)
             if epoch > topic.partitions[index].leader_epoch:
                 yield reconciling.newer_epoch(topic, index, epoch)
 
     def close(self) -> None:
-        """The stop: everything that was left is on the disk."""
+        """Close the KRaft log and write the mark, at the stop."""
         try:
             if self._mirror is not None:
                 self._mirror.close()

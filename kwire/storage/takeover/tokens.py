@@ -1,4 +1,4 @@
-"""Delegation tokens as the records of a KRaft metadata log have them: pure."""
+"""Delegation tokens in a KRaft metadata log, compared with kwire's (pure)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _keeps_tokens(kraft: KraftMetadata) -> bool:
 
 
 def tokens_in(kraft: KraftMetadata) -> dict[str, DelegationToken]:
-    """All tokens that the log says there are."""
+    """All tokens in the log by id."""
     return {
         record.token_id: DelegationToken(
             record.token_id,
@@ -37,13 +37,13 @@ def tokens_in(kraft: KraftMetadata) -> dict[str, DelegationToken]:
 
 
 def from_log(image: ClusterImage, kraft: KraftMetadata) -> Iterator[SetToken]:
-    """What makes the tokens of `image` those of the log, where it keeps any."""
+    """The changes that make the tokens of `image` those of the log, if its version has tokens."""
     if _keeps_tokens(kraft):
         yield from _between(dict(image.tokens.items()), tokens_in(kraft))
 
 
 def lacking_in_log(image: ClusterImage, kraft: KraftMetadata) -> Iterator[SetToken]:
-    """What makes the log's tokens those of `image`."""
+    """The changes that make the log's tokens those of `image`."""
     yield from _between(tokens_in(kraft), dict(image.tokens.items()))
 
 
@@ -58,7 +58,7 @@ def _between(
 def token_records(
     change: SetToken, kraft: KraftMetadata
 ) -> Iterator[DelegationTokenRecord | RemoveDelegationTokenRecord]:
-    """What a controller writes of a change to a token."""
+    """The records that a controller writes for a change of a token."""
     token = change.token
     if not _keeps_tokens(kraft):
         return

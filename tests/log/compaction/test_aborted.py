@@ -1,4 +1,4 @@
-"""Which aborted transactions the cleaner finds."""
+"""The cleaner finds all aborted transactions."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ ABORTED = Batch([(2, 5), (4, 5)], Compression.NONE, 1, transactional=True)
 
 
 @pytest.mark.parametrize("first_dirty", range(8))
-def test_cleaner_leaves_out_aborted_records_wherever_the_dirty_part_begins(
+def test_cleaner_removes_aborted_records_for_any_start_of_the_dirty_part(
     tmp_path: Path, first_dirty: int
 ) -> None:
-    """Also where it begins within a segment: the last cleaning ended there."""
+    """It may begin within a segment, because the last cleaning ended there."""
     log = open_log(tmp_path / "t-0")
     writer = Writer(log)
     writer.write([PLAIN, ABORTED, Roll(), PLAIN, End(1, commit=False), Roll(), PLAIN])

@@ -1,4 +1,4 @@
-"""Which log is cleaned, how far, and what becomes of a round that goes wrong."""
+"""The cleaner chooses logs and offsets by Kafka's rules, and survives failed rounds."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def contents(log: Log) -> list[tuple[int, bytes | None]]:
     return found
 
 
-def test_a_log_is_cleaned_and_the_checkpoint_written(
+def test_cleaning_a_log_writes_the_checkpoint(
     open_manager: OpenManager, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     manager = open_manager()
@@ -118,7 +118,7 @@ def test_a_log_is_cleaned_and_the_checkpoint_written(
     assert (tmp_path / "data" / "cleaner-offset-checkpoint").read_text() == "0\n0\n"
 
 
-def test_cleaner_takes_the_dirtiest_log_first_and_each_once(open_manager: OpenManager) -> None:
+def test_cleaner_takes_the_dirtiest_log_first_and_each_log_once(open_manager: OpenManager) -> None:
     manager = open_manager()
     logs = [manager.create("t", b"1" * 16, number) for number in range(3)]
     fill(logs[0])
@@ -204,7 +204,9 @@ def test_truncated_log_is_dirty_from_the_truncation_on(open_manager: OpenManager
     assert log.first_dirty_offset == log.log_end_offset
 
 
-def test_little_memory_takes_more_passes_and_leaves_the_same(open_manager: OpenManager) -> None:
+def test_cleaner_with_little_memory_needs_more_passes_for_the_same_result(
+    open_manager: OpenManager,
+) -> None:
     manager = open_manager()
     log, same = (manager.create("t", b"1" * 16, number) for number in range(2))
     for each in (log, same):
@@ -227,7 +229,7 @@ def test_little_memory_takes_more_passes_and_leaves_the_same(open_manager: OpenM
     assert contents(log) == contents(same)
 
 
-def test_the_map_takes_no_more_memory_than_it_may() -> None:
+def test_offset_map_keeps_to_its_memory_limit() -> None:
     limit = 20_000_000
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
@@ -247,10 +249,12 @@ def test_the_map_takes_no_more_memory_than_it_may() -> None:
     assert len(offsets) > limit / 200
 
 
-def test_long_keys_are_not_confused_with_what_stands_for_them() -> None:
+def test_long_key_is_not_confused_with_its_hash() -> None:
     key = b"x" * 100
     assert len(short_key(key)) == 24
-    assert short_key(short_key(key)) != short_key(key), "a key that is a hash is hashed again"
+    assert short_key(short_key(key)) != short_key(key), (
+        "a key that looks like a hash is hashed again"
+    )
     assert short_key(b"x" * 23) == b"x" * 23
 
 
@@ -315,7 +319,7 @@ def test_cleaner_leaves_a_corrupt_log_alone(open_manager: OpenManager) -> None:
     assert not list(log.dir.glob("*.cleaned"))
 
 
-def test_a_disk_that_fails_takes_its_directory_offline(open_manager: OpenManager) -> None:
+def test_disk_failure_in_a_worker_takes_the_directory_offline(open_manager: OpenManager) -> None:
     manager = open_manager()
     log = manager.create("t", b"1" * 16, 0)
     fill(log)
@@ -396,8 +400,10 @@ def test_cleaner_worker_process_and_thread_give_the_same_result(open_manager: Op
     idle.stop()
 
 
-def test_what_a_killed_worker_left_is_removed_first(open_manager: OpenManager) -> None:
-    """Or a crash in a later swap would be taken for one before it, and lose segments."""
+def test_files_of_a_killed_worker_are_removed_before_the_next_round(
+    open_manager: OpenManager,
+) -> None:
+    """Otherwise the recovery after a crash in a later swap would lose segments."""
     manager = open_manager()
     log = manager.create("t", b"1" * 16, 0)
     fill(log)
@@ -414,9 +420,7 @@ def test_what_a_killed_worker_left_is_removed_first(open_manager: OpenManager) -
     assert round_.done_to is not None
 
 
-def test_stop_during_a_cleaning_leaves_a_whole_log(
-    open_manager: OpenManager, tmp_path: Path
-) -> None:
+def test_stop_during_a_cleaning_loses_no_key(open_manager: OpenManager, tmp_path: Path) -> None:
     for after_jobs in range(1, 6):
         manager = open_manager()
         key = "t", after_jobs

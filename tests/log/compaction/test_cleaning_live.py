@@ -1,4 +1,4 @@
-"""A broker compacts its topics while it is written to and read from, killed and started again."""
+"""A broker compacts its topics under load, and after kills and restarts."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def content_of(path: Path) -> bytes:
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks into /proc")
-def test_a_topic_is_compacted_and_reads_the_same(broker_factory: BrokerFactory) -> None:
+def test_compacted_topic_keeps_the_last_value_of_each_key(broker_factory: BrokerFactory) -> None:
     broker = broker_factory(SETTINGS)
     create_topic(broker, "t")
     assert workers_of(broker) == [], "no process before there is something to clean"
@@ -136,7 +136,9 @@ def test_a_topic_is_compacted_and_reads_the_same(broker_factory: BrokerFactory) 
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks into /proc")
-def test_a_dead_worker_is_replaced_and_ends_with_the_broker(broker_factory: BrokerFactory) -> None:
+def test_killed_worker_is_replaced_and_the_new_one_ends_with_the_broker(
+    broker_factory: BrokerFactory,
+) -> None:
     slow = {"log.cleaner.io.max.bytes.per.second": "3000000"}
     broker = broker_factory(SETTINGS | slow)
     create_topic(broker, "t")
@@ -154,7 +156,7 @@ def test_a_dead_worker_is_replaced_and_ends_with_the_broker(broker_factory: Brok
     assert consume(broker, "t") == {b"%d" % (n % 50): n for n in range(9950, 10_000)}
 
 
-def test_committed_offsets_are_compacted(broker_factory: BrokerFactory) -> None:
+def test_committed_offsets_survive_compaction_and_a_restart(broker_factory: BrokerFactory) -> None:
     broker = broker_factory(
         SETTINGS
         | {"offsets.topic.num.partitions": "1", "offsets.topic.segment.bytes": "1048576"}
@@ -178,7 +180,7 @@ def test_committed_offsets_are_compacted(broker_factory: BrokerFactory) -> None:
     assert committed.offset == last
 
 
-def test_the_states_of_transactions_are_compacted(broker_factory: BrokerFactory) -> None:
+def test_transaction_states_survive_compaction_and_a_restart(broker_factory: BrokerFactory) -> None:
     broker = broker_factory(
         SETTINGS
         | {

@@ -1,4 +1,4 @@
-"""How far a log may be cleaned and whether it is due, as plain rules over its segments tell it."""
+"""The cleanable part of a log and whether it is due equal those of a plain model of the rules."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def said(log: Log, stamps: list[list[int]], high_watermark: int, now_ms: int) ->
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_what_may_be_cleaned(tmp_path: Path, seed: int) -> None:
+def test_cleanable_part_of_a_log_equals_that_of_the_model(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     log, stamps = drawn(chance, tmp_path / "t-0")
     end = log.log_end_offset

@@ -1,4 +1,4 @@
-"""What is left of one batch, as a plain list of records says, in all mixes of what matters."""
+"""The filter leaves the records of a batch that a plain list leaves, in all combinations."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def kept(
 
 
 @pytest.mark.parametrize("seed", range(150))
-def test_filter_leaves_the_records_of_a_plain_list(seed: int) -> None:
+def test_filter_leaves_the_records_that_a_plain_list_leaves(seed: int) -> None:
     chance = random.Random(seed)
     data = b"in front" + drawn(chance) + b"and behind"
     at = 8
@@ -193,7 +193,7 @@ def test_marker_is_removed_after_its_delete_horizon(after_ms: int, stays: bool) 
     assert bytes(again) == (left if stays else b"")
 
 
-def test_records_that_do_not_fill_their_batch() -> None:
+def test_records_shorter_or_longer_than_their_batch_are_corrupt() -> None:
     data = bytes(build([Record(at, 0, b"key", b"value") for at in range(3)]))
     header = read_header(data)
     for size in range(HEADER_SIZE, len(data)):
@@ -212,8 +212,8 @@ def test_records_that_do_not_fill_their_batch() -> None:
             scan_keys(short, 0, len(short), header._replace(records_count=1, last_offset_delta=0))
 
 
-def test_more_records_than_two_bytes_number() -> None:
-    """A delta of 64 takes two bytes, one of 8,192 three; what a byte ends with may be anything."""
+def test_keys_are_read_in_a_batch_of_8300_records() -> None:
+    """The offset delta 64 takes two bytes, and 8,192 takes three."""
     count = 8_300
     data = bytes(build([Record(at, 0, b"%d" % at, b"") for at in range(count)]))
     found = scan_keys(data, HEADER_SIZE, len(data), read_header(data))

@@ -1,4 +1,4 @@
-"""What the cleaner's parts promise one another, apart from what is left of a log in the end."""
+"""The cleaner's parts keep the contracts between them."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def test_cleaning_answer_is_encoded_in_one_line(answer: Answer) -> None:
 @pytest.mark.parametrize(
     ("deletes_stay", "kept"), [(True, [b"a", b"b", b"c", b"d"]), (False, [b"a", b"c", b"d"])]
 )
-def test_old_formats_tombstones_go_once_they_are_old(deletes_stay: bool, kept: list[bytes]) -> None:
-    """Those of the part that this pass is about; live records stay, whatever their age."""
+def test_old_tombstones_of_old_formats_are_removed(deletes_stay: bool, kept: list[bytes]) -> None:
+    """They are removed from the part that this pass cleans. Other records stay at any age."""
     first = [(b"a", b"1"), (b"b", None), (b"k", b"written again")]
     last = [(b"c", None), (b"d", b"2")]
     offsets = OffsetMap(10, TASK.map_bytes_max)
@@ -90,7 +90,7 @@ def test_old_formats_tombstones_go_once_they_are_old(deletes_stay: bool, kept: l
 
 
 @pytest.mark.parametrize("offsets", [[0, 1, 2], [0, 2, 9], [4]])
-def test_keys_are_found_with_their_offsets_wherever_records_are_gone(offsets: list[int]) -> None:
+def test_key_scan_returns_true_offsets_in_a_batch_with_gaps(offsets: list[int]) -> None:
     made = [Record(100 + offset, 0, b"k%d" % offset, b"v") for offset in offsets]
     data = bytes(build(made, base_offset=100, keep_offsets=True, last_offset=109))
     found = scan_keys(data, HEADER_SIZE, len(data), read_header(data))
@@ -113,7 +113,7 @@ def sized(gone: tuple[int, ...] = ()) -> tuple[list[Record], bytes]:
 
 
 @pytest.mark.parametrize("gone", [(), (7,), (0, 99)])
-def test_keys_of_any_size_are_found(gone: tuple[int, ...]) -> None:
+def test_key_scan_reads_keys_of_any_size(gone: tuple[int, ...]) -> None:
     made, data = sized(gone)
     found = scan_keys(data, HEADER_SIZE, len(data), read_header(data))
     assert found.keys == [short_key(record.key or b"") for record in made]
@@ -125,7 +125,7 @@ STEPS = [0, 1, 62, 63, 64, 65, 127, 128, 129, 8_191, 8_192, 2**20]
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_timestamps_of_any_distance_are_passed_over(sign: int) -> None:
+def test_key_scan_skips_timestamp_deltas_of_any_size(sign: int) -> None:
     """The first record's is what the others are counted from."""
     stamps = [10**12 + sign * step for step in STEPS]
     made = [
@@ -142,7 +142,7 @@ def test_timestamps_of_any_distance_are_passed_over(sign: int) -> None:
 
 
 @pytest.mark.parametrize("deltas", [[0], [99], [3, 4, 50], list(range(100))])
-def test_records_that_are_picked_are_those(deltas: list[int]) -> None:
+def test_picked_returns_the_records_at_the_given_deltas(deltas: list[int]) -> None:
     made, data = sized()
     found = picked(data, HEADER_SIZE, deltas)
     assert found is not None
@@ -152,7 +152,7 @@ def test_records_that_are_picked_are_those(deltas: list[int]) -> None:
     ]
 
 
-def test_none_is_picked_where_they_are_not_numbered_one_by_one() -> None:
+def test_picked_is_none_for_a_batch_with_gaps() -> None:
     for kept in ([Record(101, 0, b"k", b"v")], [Record(100 + at, 0, b"k", b"v") for at in (0, 2)]):
         data = bytes(build(kept, base_offset=100, keep_offsets=True, last_offset=102))
         assert picked(data, HEADER_SIZE, list(range(len(kept)))) is None
@@ -166,16 +166,16 @@ def test_none_is_picked_where_they_are_not_numbered_one_by_one() -> None:
         ((8 + 16) * 16 + 4 * (8 + 64), 3),
     ],
 )
-def test_a_map_has_room_for_the_table_that_it_grows_into(bytes_max: int, room: int) -> None:
-    """With a fourth key the table of 8 slots doubles, and both are there while it is copied."""
+def test_offset_map_counts_the_larger_table_when_it_grows(bytes_max: int, room: int) -> None:
+    """The fourth key doubles the table of 8 slots; both tables exist during the copy."""
     offsets = OffsetMap(10, bytes_max)
     assert offsets.has_room_for(10**9), "an empty one takes anything"
     offsets.add(BatchKeys([b"%023d" % 9], range(9, 10), has_nulls=False), 9, 0)
     assert [offsets.has_room_for(more) for more in range(room + 2)] == [True] * (room + 1) + [False]
 
 
-def test_a_marker_of_which_nothing_is_left_is_empty() -> None:
-    """However it ended its transaction; a control record of another kind ends none."""
+def test_marker_of_a_transaction_without_records_is_empty() -> None:
+    """This holds for commits and aborts. Control records of other types are no markers."""
     transactions = CleanedTransactions()
     for kind in (ControlType.ABORT, ControlType.COMMIT):
         batch = control_batch(kind, 0, producer_id=7, producer_epoch=0, timestamp=0)

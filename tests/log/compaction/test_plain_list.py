@@ -1,4 +1,4 @@
-"""A pass leaves the records that a plain list says, however its parts are laid out.
+"""A pass leaves the records that a plain list leaves, for any layout of segments and reads.
 
 Whatever is read at a time, however many keys fit into memory, wherever the dirty part begins.
 """
@@ -171,7 +171,7 @@ def later(largest: tuple[int, int], header: BatchHeader) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("seed", range(24))
-def test_what_a_pass_leaves(tmp_path: Path, seed: int) -> None:
+def test_pass_leaves_the_records_that_a_plain_list_leaves(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     config = replace(CONFIG, segment_bytes=chance.choice([500, 900]), index_interval_bytes=1)
     log = open_log(tmp_path / "t-0", config)

@@ -1,4 +1,4 @@
-"""The power goes at any moment while a log is cleaned: no last value is lost, none comes back.
+"""A power cut at any moment of a cleaning loses no last value and restores no older one.
 
 The disk forgets or reorders what was not fsynced (`CrashingDisk`): contents, and the renames by
 which a cleaned segment takes the place of those it was made from.
@@ -157,7 +157,9 @@ class History:
     "first_seed",
     [0, *(pytest.param(first, marks=pytest.mark.long) for first in (10, 20, 30))],
 )
-def test_no_key_is_lost_and_none_comes_back(first_seed: int, tmp_path: Path) -> None:
+def test_power_cut_loses_no_key_and_restores_no_deleted_key(
+    first_seed: int, tmp_path: Path
+) -> None:
     histories = []
     for seed in range(first_seed, first_seed + 10):
         base = tmp_path / str(seed)

@@ -1,4 +1,4 @@
-"""A cleaned segment is put in its place, or is not: never something between, whatever happens."""
+"""A swap of cleaned segments is complete or undone after any crash."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def steps_of(filled: Path, tmp_path: Path) -> int:
 
 
 @pytest.mark.slow
-def test_a_crash_at_every_step_leaves_the_log_whole(filled: Path, tmp_path: Path) -> None:
+def test_crash_at_every_step_of_a_swap_keeps_the_last_values(filled: Path, tmp_path: Path) -> None:
     steps = steps_of(filled, tmp_path)
     assert steps > 10
     sizes = set()
@@ -171,7 +171,9 @@ def test_a_crash_at_every_step_leaves_the_log_whole(filled: Path, tmp_path: Path
 
 
 @pytest.mark.slow
-def test_a_crash_while_the_loader_tidies_up_changes_nothing(filled: Path, tmp_path: Path) -> None:
+def test_crash_during_the_repair_of_a_swap_keeps_the_last_values(
+    filled: Path, tmp_path: Path
+) -> None:
     steps = steps_of(filled, tmp_path)
     expected = last_values(open_log(shutil.copytree(filled, tmp_path / "plain" / "t-0")))
     for step in range(1, steps, 4):
@@ -202,7 +204,7 @@ def test_reads_continue_in_replaced_segments(filled: Path) -> None:
     swap_in(swap)
     assert region.read() == before
     assert last_values(log) == expected
-    for offset in range(log.log_end_offset):  # also those that are gone
+    for offset in range(log.log_end_offset):  # also offsets of removed records
         found = log.read(offset, 1, max_offset=log.log_end_offset, min_one_batch=True)
         assert found is not None
         header = next(iter_batches(found.read()))[1]
@@ -244,7 +246,7 @@ def test_replaced_segments_are_removed_after_the_delay(filled: Path, delay_ms: i
     assert gone == {path.name for path in filled.glob("*.deleted")}
 
 
-def test_only_snapshots_of_segments_that_are_there_are_kept(filled: Path) -> None:
+def test_swap_removes_the_snapshots_of_removed_segments(filled: Path) -> None:
     log = open_log(filled)
     bases = {segment.base_offset for segment in log.segments}
     before = set(log.snapshots.offsets)

@@ -1,4 +1,4 @@
-"""Whose turn it is to be cleaned, and when again; what becomes of workers.  And how fast."""
+"""The cleaner's schedule: which log is next, pauses after failures, workers, and the I/O rate."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_log_created_after_a_deletion_does_not_inherit_the_retry_pause(manager: 
 
 
 @pytest.mark.parametrize("failure", [PASSING, Corrupt("made up"), OSError(errno.EIO, "made up")])
-def test_a_round_of_a_log_that_is_gone_counts_for_nothing(
+def test_failed_round_of_a_deleted_log_is_ignored(
     manager: LogManager, failure: OSError | Corrupt
 ) -> None:
     filthy(manager)
@@ -163,7 +163,7 @@ def test_a_round_of_a_log_that_is_gone_counts_for_nothing(
     assert turns.grab() is not None
 
 
-def test_what_is_written_down(manager: LogManager) -> None:
+def test_checkpoint_changes_only_after_a_finished_round(manager: LogManager) -> None:
     log = filthy(manager)
     turns = Turns(manager.cleaner)
     for failure, done_to in ((PASSING, None), (None, None), (None, 0)):
@@ -173,8 +173,10 @@ def test_what_is_written_down(manager: LogManager) -> None:
     assert manager.maintenance.cleaner_offsets_changed
 
 
-def test_what_cannot_be_read(manager: LogManager, disk: FailingDisk) -> None:
-    """Of a disk that fails all goes offline; else the others are cleaned."""
+def test_unreadable_log_is_skipped_and_a_failed_disk_goes_offline(
+    manager: LogManager, disk: FailingDisk
+) -> None:
+    """A failed disk takes all its logs offline. After other errors, the other logs are cleaned."""
     logs = [filthy(manager, number) for number in (1, 0)]
     late = log_config(
         cleanup_policy=CONFIG.cleanup_policy,
@@ -255,10 +257,10 @@ def test_stop_ends_all_cleaner_workers(manager: LogManager) -> None:
         (sys.float_info.max, [(0, 1 << 60), (0, 1 << 60)], [0, 0]),
     ],
 )
-def test_how_long_the_cleaner_waits(
+def test_throttle_pauses_until_the_rate_is_kept(
     rate: float, script: list[tuple[float, int]], pauses: list[float]
 ) -> None:
-    """Until what it has had is what it may have had since it last was behind; but for moments."""
+    """The rate counts from when the cleaner last was slower. Very short pauses are skipped."""
     now_s, began_s = 4096.0, 4096.0
     slept: list[float] = []
 
@@ -267,7 +269,7 @@ def test_how_long_the_cleaner_waits(
         slept.append(seconds)
         now_s += seconds
 
-    clock: Callable[[], float] = lambda: now_s  # noqa: E731 - of the time as it passes
+    clock: Callable[[], float] = lambda: now_s  # noqa: E731 - reads the time at each call
     throttle = Throttle(rate, clock, sleep)
     told = []
     for passed_s, size_bytes in script:

@@ -1,4 +1,4 @@
-"""What the cleaner makes of segments and batches of uneven kinds."""
+"""The cleaner with segments and batches of unequal sizes and formats."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def manager(tmp_path: Path) -> Iterator[LogManager]:
     manager.close()
 
 
-def test_segments_are_joined_as_far_as_one_holds_them(manager: LogManager) -> None:
-    """Their indexes are small, whatever their records take."""
+def test_segments_are_joined_up_to_the_index_size(manager: LogManager) -> None:
+    """The size of the indexes is the limit, not that of the records."""
     log = manager.create("t", b"1" * 16, 0)
     log.update_config(replace(CONFIG, segment_index_bytes=200))
     fill(log, keys=120)
@@ -51,8 +51,8 @@ def test_segments_are_joined_as_far_as_one_holds_them(manager: LogManager) -> No
     assert max(path.stat().st_size for each in cleaned for path in each.index_paths()) <= 200
 
 
-def test_records_without_a_key_go(manager: LogManager) -> None:
-    """From the time when the topic was not compacted; whole batches of them as well as some."""
+def test_cleaner_removes_records_without_a_key(manager: LogManager) -> None:
+    """They are from a time when the topic was not compacted: whole batches, and single records."""
     log = manager.create("t", b"1" * 16, 0)
     for keys in ([None] * 3, [b"a", None, b"b"], [None] * 3):
         made = [Record(0, NOW_MS, key, b"v" * 90, []) for key in keys]
@@ -63,7 +63,7 @@ def test_records_without_a_key_go(manager: LogManager) -> None:
     assert [key for _, key in contents(log)] == [b"a", b"b", b"k0", b"k1", b"k2"]
 
 
-def test_batches_of_any_sizes_are_read_backwards(manager: LogManager) -> None:
+def test_reading_backwards_returns_batches_of_any_size(manager: LogManager) -> None:
     log = manager.create("t", b"1" * 16, 0)
     for size in (10, 300, 1, 200):
         made = [Record(0, NOW_MS, b"k%d" % (size % 3), b"v" * size)]
@@ -86,7 +86,7 @@ def test_batches_of_any_sizes_are_read_backwards(manager: LogManager) -> None:
         ([0, 5, 9, 2**32], (5,), [[0, 5], [9]]),
     ],
 )
-def test_segments_are_joined_as_far_as_an_index_reaches(
+def test_segments_are_joined_up_to_the_offset_range_of_an_index(
     tmp_path: Path, bases: list[int], empty: tuple[int, ...], groups: list[list[int]]
 ) -> None:
     """From the first one's base to the last offset that the last one may hold; one of which
@@ -110,11 +110,11 @@ def test_segments_are_joined_as_far_as_an_index_reaches(
 
 @pytest.mark.parametrize("first_dirty", range(5))
 @pytest.mark.parametrize("retention_ms", [0, 1, 2])
-def test_which_deletions_of_old_formats_go(
+def test_tombstones_of_old_formats_expire_by_the_file_time(
     tmp_path: Path, first_dirty: int, retention_ms: int
 ) -> None:
-    """They know no time of their own: what counts is when the files were last changed, against the
-    last segment that has been cleaned before."""
+    """Old tombstones have no timestamp. The file's modification time counts, compared with that of
+    the last segment that was cleaned before."""
     folder = tmp_path / "t-0"
     folder.mkdir()
     changed_ms = [1_000, 1_003, 1_001, 1_002]
@@ -140,7 +140,7 @@ def test_which_deletions_of_old_formats_go(
     assert [each.offset for at, _ in iter_batches(data) for each in records(data, at)] == wanted
 
 
-def test_transactions_that_end_in_different_segments(tmp_path: Path) -> None:
+def test_cleaner_follows_transactions_across_segments(tmp_path: Path) -> None:
     """What was aborted in the first is named by the indexes of the second and the third."""
     log = open_log(tmp_path / "t-0", CONFIG)
     log.producers.verify_transactions = False
@@ -180,7 +180,7 @@ def test_transactions_that_end_in_different_segments(tmp_path: Path) -> None:
     assert kept == [b"a2", b"b1", b"b0"]
 
 
-def test_what_a_worker_is_told(manager: LogManager) -> None:
+def test_cleaning_task_has_the_logs_state_and_configs(manager: LogManager) -> None:
     config = replace(CONFIG, segment_index_bytes=5000, delete_retention_ms=77)
     log = manager.create("t", b"1" * 16, 0, config)
     for name, count in ((0, 1), (3, 2)):

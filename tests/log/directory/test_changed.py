@@ -1,4 +1,4 @@
-"""Upkeep looks at what has changed, and writes down what may say something else than before."""
+"""Upkeep visits changed logs only, and writes checkpoints that may have changed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CHANGES: dict[str, Callable[[Log, Append], object]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_what_has_not_changed_is_not_looked_at(
+def test_upkeep_visits_only_changed_logs(
     manager_of: MakeManager,
     clock: Clock,
     append: Append,
@@ -62,7 +62,7 @@ def test_what_has_not_changed_is_not_looked_at(
     assert set(seen) == {logs[1]}
 
 
-def test_what_has_been_flushed_is_written_down(
+def test_checkpoint_follows_a_flush_by_upkeep(
     manager_of: MakeManager, clock: Clock, append: Append, tmp_path: Path
 ) -> None:
     manager = manager_of()
@@ -74,7 +74,7 @@ def test_what_has_been_flushed_is_written_down(
     assert (tmp_path / "a" / "recovery-point-offset-checkpoint").read_text() == "0\n1\nt 0 7\n"
 
 
-def test_a_checkpoint_that_could_not_be_written_comes_again(
+def test_failed_checkpoint_is_written_in_the_next_round(
     manager_of: MakeManager, clock: Clock
 ) -> None:
     manager = manager_of()
@@ -86,7 +86,7 @@ def test_a_checkpoint_that_could_not_be_written_comes_again(
             job.finish()
 
 
-def test_a_checkpoint_that_is_being_written_comes_again(
+def test_checkpoint_changed_during_its_write_is_written_again(
     manager_of: MakeManager, clock: Clock, append: Append, tmp_path: Path
 ) -> None:
     manager = manager_of()

@@ -1,4 +1,4 @@
-"""`meta.properties`: whose log directories these are."""
+"""`meta.properties` names the broker and the cluster of a log directory."""
 
 from __future__ import annotations
 
@@ -107,7 +107,9 @@ def test_first_start_logs_no_warning(
     assert caplog.messages == []
 
 
-def test_with_zookeeper(manager_of: MakeManager, tmp_path: Path) -> None:
+def test_meta_properties_of_a_zookeeper_cluster_have_version_0(
+    manager_of: MakeManager, tmp_path: Path
+) -> None:
     manager_of().identify(4, CLUSTER, zookeeper=True)
     text = (tmp_path / "a" / "meta.properties").read_text()
     assert text == f"version=0\nbroker.id=4\ncluster.id={CLUSTER}\n"

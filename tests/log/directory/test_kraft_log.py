@@ -1,4 +1,4 @@
-"""What is appended to a metadata log of Apache Kafka's: what stands there, and in which batches."""
+"""Appends to a metadata log of Apache Kafka: the batches, offsets and epochs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def batches(folder: Path, segment: int = 0) -> list[tuple[BatchHeader, list[Reco
     return [(header, list(records(data, position))) for position, header in iter_batches(data)]
 
 
-def test_apache_kafkas_log_goes_on_in_the_epoch_of_its_last_leader(tmp_path: Path) -> None:
+def test_append_to_apache_kafkas_log_has_the_epoch_of_its_last_leader(tmp_path: Path) -> None:
     folder = Path(shutil.copytree(GOLDEN, tmp_path / "__cluster_metadata-0"))
     before = (folder / f"{49:020}.log").read_bytes()
     write(folder, [b"one", b"two"])
@@ -50,13 +50,13 @@ def test_apache_kafkas_log_goes_on_in_the_epoch_of_its_last_leader(tmp_path: Pat
     assert said == [(78, None, b"one", []), (79, None, b"two", []), (80, None, b"three", [])]
 
 
-def test_a_log_that_nobody_has_led_begins_with_the_first_epoch(tmp_path: Path) -> None:
+def test_append_to_an_empty_log_has_epoch_0(tmp_path: Path) -> None:
     write(tmp_path, [b"one"])
     ((header, _),) = batches(tmp_path)
     assert (header.base_offset, header.partition_leader_epoch) == (0, 0)
 
 
-def test_a_torn_end_is_cut_first(tmp_path: Path) -> None:
+def test_torn_end_is_cut_before_an_append(tmp_path: Path) -> None:
     write(tmp_path, [b"one"], [b"two"])
     path = tmp_path / f"{0:020}.log"
     path.write_bytes(path.read_bytes()[:-1])
@@ -67,20 +67,20 @@ def test_a_torn_end_is_cut_first(tmp_path: Path) -> None:
     ]
 
 
-def test_nothing_is_written_of_nothing(tmp_path: Path) -> None:
+def test_append_without_records_writes_nothing(tmp_path: Path) -> None:
     write(tmp_path, [], [b"one"], [])
     assert len(batches(tmp_path)) == 1
 
 
-def test_a_record_larger_than_a_topic_takes_by_default_is_written(tmp_path: Path) -> None:
-    """max.message.bytes is not for the metadata log, whose batches are as large as in Apache's."""
+def test_record_above_the_default_max_message_bytes_is_appended(tmp_path: Path) -> None:
+    """max.message.bytes does not apply; the metadata log has the batch size of Apache Kafka."""
     large = bytes(2 * DEFAULTS.max_message_bytes)
     write(tmp_path, [b"one", large])
     assert [record.value for _, found in batches(tmp_path) for record in found] == [b"one", large]
 
 
 @pytest.mark.parametrize("size_bytes", [0, 1, 40, 500, 1500])
-def test_many_records_are_in_batches_that_apache_kafka_takes(
+def test_many_records_are_split_into_batches_of_the_maximum_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size_bytes: int
 ) -> None:
     monkeypatch.setattr(kraft_log, "BATCH_BYTES_MAX", 4096)
@@ -95,10 +95,10 @@ def test_many_records_are_in_batches_that_apache_kafka_takes(
     assert [record.offset for record in written] == list(range(len(values)))
 
 
-def test_what_fits_into_half_a_batch_is_one(
+def test_records_up_to_half_the_maximum_are_one_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A batch is applied whole or not at all, and a change is to be."""
+    """A batch is atomic, and so has to be a change."""
     monkeypatch.setattr(kraft_log, "BATCH_BYTES_MAX", 4096)
     write(tmp_path, [bytes(168)] * 10)
     assert [len(found) for _, found in batches(tmp_path)] == [10]

@@ -1,4 +1,4 @@
-"""Metadata logs that Apache Kafka's controllers wrote, and the checkpoints that they made of them.
+"""Reading metadata logs and checkpoints of Apache Kafka's controllers.
 
 tests/log/data/kraft-4.3.1: a controller that also is broker 1, and broker 2 for a while, in a
 quorum that the log itself tells of (KIP-853), in two segments. kraft-3.9.2: one node at the level
@@ -66,7 +66,7 @@ def facts(found: KraftMetadata) -> dict[str, object]:
 
 
 @pytest.mark.parametrize(("version", "checkpoint"), CHECKPOINTS)
-def test_a_checkpoint_and_the_log_behind_it_say_what_the_whole_log_does(
+def test_checkpoint_with_the_rest_of_the_log_equals_the_whole_log(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, version: str, checkpoint: str
 ) -> None:
     older = [name for of, name in CHECKPOINTS if of == version and name <= checkpoint]
@@ -76,7 +76,7 @@ def test_a_checkpoint_and_the_log_behind_it_say_what_the_whole_log_does(
     assert not caplog.records
 
 
-def test_a_log_of_apache_kafka_is_understood() -> None:
+def test_metadata_log_of_apache_kafka_4_3_is_read() -> None:
     found = read(GOLDEN / "kraft-4.3.1")
     assert found.topics == {"first": FIRST, "both": BOTH, "third": THIRD}
     assert {topic: set(states) for topic, states in found.partitions.items()} == {
@@ -97,7 +97,7 @@ def test_a_log_of_apache_kafka_is_understood() -> None:
     assert found.broker_epochs == {1: 52, 2: 16}
 
 
-def test_an_older_log_of_apache_kafka_is_understood() -> None:
+def test_metadata_log_of_apache_kafka_3_9_is_read() -> None:
     found = read(GOLDEN / "kraft-3.9.2")
     assert set(found.topics) == {"first", "third"}
     assert found.features == {"metadata.version": 7}
@@ -108,7 +108,7 @@ def test_an_older_log_of_apache_kafka_is_understood() -> None:
     assert states == dict.fromkeys(range(3), KraftPartition(-1, 3, 3, (1,), (1,)))
 
 
-def test_what_was_deleted_since_the_checkpoint_is_known(tmp_path: Path) -> None:
+def test_topics_deleted_after_the_checkpoint_are_listed(tmp_path: Path) -> None:
     whole = read(copied(tmp_path / "whole", "4.3.1"))
     assert whole.removed == {SECOND, THIRD_BEFORE}
     assert whole.leftovers == {
@@ -119,7 +119,7 @@ def test_what_was_deleted_since_the_checkpoint_is_known(tmp_path: Path) -> None:
     assert later.removed == {THIRD_BEFORE}
 
 
-def test_each_change_of_a_partition_counts(tmp_path: Path) -> None:
+def test_every_partition_change_is_applied(tmp_path: Path) -> None:
     """both-0 loses a follower, is reassigned, is left by its leader, led, and left again."""
     folder = copied(tmp_path, "4.3.1")
     log = folder / f"{0:020}.log"
@@ -144,7 +144,7 @@ def _end_of(folder: Path, offset: int) -> int:
 
 
 @pytest.mark.parametrize("checkpoint", [49, 64])
-def test_what_lies_before_the_checkpoint_is_not_read(
+def test_log_before_the_checkpoint_is_not_read(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, checkpoint: int
 ) -> None:
     expected = facts(read(GOLDEN / "kraft-4.3.1"))
@@ -155,7 +155,7 @@ def test_what_lies_before_the_checkpoint_is_not_read(
     assert not caplog.records
 
 
-def test_what_comes_before_a_damage_counts(
+def test_records_before_a_damaged_batch_are_read(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder = copied(tmp_path, "4.3.1")
@@ -165,7 +165,7 @@ def test_what_comes_before_a_damage_counts(
     found = read(folder)
     assert set(found.topics) == {"first", "second", "both"}
     assert found.broker_epochs == {1: 13, 2: 16}
-    assert "is read up to what cannot be understood" in caplog.text
+    assert "is read up to the damage" in caplog.text
 
 
 # Transactions (KIP-866)
@@ -179,7 +179,7 @@ def topic(name: str) -> bytes:
     return kraft_records.encode(TopicRecord(name, name.encode() * 16), 0)
 
 
-def test_records_of_a_transaction_count_when_it_has_ended(tmp_path: Path) -> None:
+def test_records_of_a_transaction_are_applied_when_it_ends(tmp_path: Path) -> None:
     log = KraftLog(tmp_path, Files(), DEFAULTS, NOW_MS)
     log.append([topic("a"), BEGIN, topic("b"), ABORT, topic("c"), BEGIN, topic("d")], NOW_MS)
     assert set(read(tmp_path).topics) == {"a", "c"}
@@ -198,14 +198,16 @@ def test_records_of_a_transaction_count_when_it_has_ended(tmp_path: Path) -> Non
         ("01000300000001 00 5b4e1ca3422a467f93c7afb3a4dde42d 000000000000000b", (1, 11)),
     ],
 )
-def test_registrations_between_those_versions(written: str, expected: tuple[int, int]) -> None:
-    """As brokers of Apache Kafka 3.9.2 made them at the levels 3.4 and 3.7; the beginning."""
+def test_broker_registrations_of_intermediate_versions_are_read(
+    written: str, expected: tuple[int, int]
+) -> None:
+    """The first bytes of records of Apache Kafka 3.9.2 at the metadata versions 3.4 and 3.7."""
     kind, record = kraft_records.decode(bytes.fromhex(written) + bytes(20))
     assert kind == kraft_records.REGISTER_BROKER
     assert record == Registration(*expected)
 
 
-def test_numbers_of_more_than_a_byte() -> None:
+def test_varints_of_several_bytes_are_read() -> None:
     """Unsigned varints: types and versions may come to need two bytes, and may have them now."""
     plain = topic("a")
     long = bytes((0x81, 0, 0x80 | plain[1], 0, 0x80, 0)) + plain[3:]
@@ -217,23 +219,23 @@ def test_numbers_of_more_than_a_byte() -> None:
         kraft_records.decode(bytes((0x80, 1, 2, 0)))
 
 
-def test_a_type_that_says_nothing_here_is_passed_over() -> None:
+def test_record_of_an_unused_type_is_skipped() -> None:
     assert kraft_records.decode(bytes((1, 27, 0, 9, 9))) == (27, None)
 
 
 @pytest.mark.parametrize(
     "said", [b"{", b"[]", b'{"currentVoters": 5}', b'{"currentVoters": [{"voter": 1}]}']
 )
-def test_a_quorum_state_that_is_damaged_names_nobody(
+def test_damaged_quorum_state_has_no_voters(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, said: bytes
 ) -> None:
     folder = copied(tmp_path, "3.9.2")
     (folder / "quorum-state").write_bytes(said)
     assert read(folder).voters == set()
-    assert "quorum-state cannot be understood" in caplog.text
+    assert "quorum-state is ignored because it is damaged" in caplog.text
 
 
-def test_a_folder_without_quorum_state_names_nobody(tmp_path: Path) -> None:
+def test_folder_without_quorum_state_has_no_voters(tmp_path: Path) -> None:
     folder = copied(tmp_path, "3.9.2")
     (folder / "quorum-state").unlink()
     assert read(folder).voters == set()

@@ -1,4 +1,4 @@
-"""What a start makes of the folders and checkpoint lines it finds, each beside a plain rule."""
+"""A start treats folders and checkpoint lines as a plain model says."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def strays(directory: Path) -> int:
 
 @pytest.mark.parametrize("known", ["unknown", "no topic", "ours"])
 @pytest.mark.parametrize("ids", list(itertools.product(IDS, repeat=2)), ids="-".join)
-def test_two_folders_of_one_name(
+def test_one_of_two_folders_of_a_partition_is_served_by_topic_id(
     two_folders: Path, manager_of: MakeManager, ids: tuple[str, str], known: str
 ) -> None:
     for flushed in itertools.product([False, True], repeat=2):
@@ -120,7 +120,7 @@ LINES = {
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_each_log_has_its_own_lines(
+def test_each_log_is_loaded_with_its_own_checkpoint_lines(
     manager_of: MakeManager, append: Append, clock: Clock, tmp_path: Path, clean: bool
 ) -> None:
     """Of those that there are; what is said of logs that are not there is known to be outdated."""
@@ -180,10 +180,10 @@ def test_each_log_has_its_own_lines(
         assert b"gone" not in (tmp_path / "a" / name).read_bytes()
 
 
-def test_folders_of_all_kinds(
+def test_load_opens_keeps_and_removes_folders_by_their_names(
     manager_of: MakeManager, clock: Clock, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A partition's is opened, one that is deleted is removed when its time has come."""
+    """A partition's folder is opened; a deleted one is removed after its delay."""
     deleted = f"t-1.{'0' * 32}-delete"
     future = f"t-2.{'0' * 32}-future"
     stray = f"t-3.{'0' * 32}-stray"
@@ -236,7 +236,7 @@ def test_clean_stop_writes_marker_and_checkpoints(
         assert stopped == {"version": 0, "brokerEpoch": 77}
 
 
-def test_settings_of_producers_reach_every_log(manager_of: MakeManager) -> None:
+def test_producer_settings_apply_to_existing_and_new_logs(manager_of: MakeManager) -> None:
     manager: LogManager = manager_of()
     before = manager.create("t", TOPIC_ID, 0)
     manager.update_producers(expiration_ms=123, verify_transactions=False)

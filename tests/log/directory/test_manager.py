@@ -1,4 +1,4 @@
-"""The log directories of a broker."""
+"""The manager of a broker's log directories: loading, upkeep and failed disks."""
 
 from __future__ import annotations
 
@@ -72,10 +72,10 @@ def test_kill_leaves_no_clean_stop_marker(manager_of: MakeManager, append: Appen
     assert again.logs["t", 0].recovery_point == 0
 
 
-def test_start_after_a_kill_reads_only_behind_the_recovery_point(
+def test_start_after_a_kill_reads_only_above_the_recovery_point(
     manager_of: MakeManager, append: Append, clock: Clock
 ) -> None:
-    """It takes as long as what is behind the recovery point has bytes, not as the log has."""
+    """Its time depends on the bytes above the recovery point, not on the size of the log."""
     manager = manager_of()
     log = manager.create("t", TOPIC_ID, 0)
     append(log, 5)
@@ -178,7 +178,7 @@ def test_partition_in_two_directories_is_refused(
         again.load(*known)
 
 
-def test_folder_with_the_topics_id_is_served_of_two(
+def test_folder_with_the_topics_id_is_served_if_two_exist(
     manager_of: MakeManager, append: Append, tmp_path: Path
 ) -> None:
     manager = manager_of("a", "b")
@@ -220,7 +220,7 @@ def test_directory_named_twice_is_refused(tmp_path: Path) -> None:
         LogManager([tmp_path / "a", tmp_path / "b"], defaults=DEFAULTS)
 
 
-def test_folders_of_no_partition_are_left_alone(manager_of: MakeManager, tmp_path: Path) -> None:
+def test_folders_of_other_names_are_left_alone(manager_of: MakeManager, tmp_path: Path) -> None:
     others = ("lost+found", "__cluster_metadata-0", "a-b", "notes", "t-1x", "-0", "t-", "t-\u0661")
     for name in (*others, "a-0", "zz-7", "u-a.b-3"):
         (tmp_path / "a" / name).mkdir(parents=True)
@@ -267,7 +267,7 @@ def test_interrupted_deletion_continues_at_start(
 
 
 class TestUpkeep:
-    def test_checkpoints(
+    def test_maintenance_writes_checkpoints_at_their_intervals(
         self, manager_of: MakeManager, clock: Clock, append: Append, tmp_path: Path
     ) -> None:
         manager = manager_of()
@@ -282,7 +282,9 @@ class TestUpkeep:
         assert (tmp_path / "a" / "recovery-point-offset-checkpoint").read_text() == "0\n1\nt 0 7\n"
         assert (tmp_path / "a" / "log-start-offset-checkpoint").read_text() == "0\n0\n"
 
-    def test_retention(self, manager_of: MakeManager, clock: Clock, append: Append) -> None:
+    def test_maintenance_removes_expired_segments(
+        self, manager_of: MakeManager, clock: Clock, append: Append
+    ) -> None:
         manager = manager_of()
         log = manager.create("t", TOPIC_ID, 0, log_config(retention_ms=1000))
         append(log, 7)
@@ -311,7 +313,9 @@ class TestUpkeep:
         run_all(manager.maintain(clock.now_ms + 9_000))
         assert not list(log.dir.glob("*.deleted"))
 
-    def test_flush_ms(self, manager_of: MakeManager, clock: Clock, append: Append) -> None:
+    def test_maintenance_flushes_by_flush_ms(
+        self, manager_of: MakeManager, clock: Clock, append: Append
+    ) -> None:
         manager = manager_of()
         log = manager.create("t", TOPIC_ID, 0, log_config(flush_ms=100))
         append(log, 7)
@@ -322,7 +326,7 @@ class TestUpkeep:
         assert manager.maintain(clock.now_ms + 100) == [], "one flush of a log at a time"
         append(log, 1)
         run_all(jobs)
-        assert log.recovery_point == 7, "what came meanwhile is not durable"
+        assert log.recovery_point == 7, "the later append is not durable"
         run_all(manager.maintain(clock.now_ms + 200))
         assert log.recovery_point == 8
 
@@ -338,7 +342,7 @@ class TestUpkeep:
         assert not manager.offline_dirs
         manager.create("t", TOPIC_ID, 0, DEFAULTS)
 
-    def test_rolled_segment_is_flushed(
+    def test_maintenance_flushes_a_rolled_segment(
         self, manager_of: MakeManager, clock: Clock, append: Append
     ) -> None:
         manager = manager_of()
@@ -361,7 +365,7 @@ class TestUpkeep:
         run_all(manager.maintain(clock.now_ms + 86_400_000))
         assert not list(log.producers.entries.values())
 
-    def test_intervals_are_settings(self, tmp_path: Path, clock: Clock) -> None:
+    def test_maintenance_uses_the_configured_intervals(self, tmp_path: Path, clock: Clock) -> None:
         intervals = Intervals(replica_high_watermark_checkpoint_interval_ms=1)
         manager = LogManager([tmp_path / "a"], defaults=DEFAULTS, clock=clock, intervals=intervals)
         run_all(manager.maintain(clock.now_ms + 1))
@@ -387,7 +391,7 @@ class TestFailingDisk:
         return [log for log in manager.logs.values() if log.dir.parent.name == name]
 
     @pytest.mark.parametrize("call", ["pwrite", "short write"])
-    def test_writing(
+    def test_write_error_takes_the_directory_offline(
         self, manager: LogManager, disk: FailingDisk, append: Append, call: str,
         manager_of: MakeManager,
     ) -> None:  # fmt: skip
@@ -399,7 +403,9 @@ class TestFailingDisk:
         with pytest.raises(LogError) as caught:
             append(failed[0], 100)
         assert caught.value.error is ErrorCode.KAFKA_STORAGE_ERROR
-        assert failed[0].segments.active.path.stat().st_size == size, "the part that got there"
+        assert failed[0].segments.active.path.stat().st_size == size, (
+            "the partly written batch is cut"
+        )
         for log in failed:
             with pytest.raises(LogError, match="KAFKA_STORAGE_ERROR"):
                 append(log)
@@ -425,7 +431,9 @@ class TestFailingDisk:
                 append(log)
         assert told == [("a", 2)]
 
-    def test_reading(self, manager: LogManager, disk: FailingDisk, append: Append) -> None:
+    def test_read_error_takes_the_directory_offline(
+        self, manager: LogManager, disk: FailingDisk, append: Append
+    ) -> None:
         log = self.on(manager, "a")[0]
         for _ in range(3):
             append(log)
@@ -434,7 +442,7 @@ class TestFailingDisk:
             log.read(1, 100, max_offset=3, min_one_batch=True)
         assert [path.name for path in manager.offline_dirs] == ["a"]
 
-    def test_fsync(
+    def test_fsync_error_takes_the_directory_offline(
         self, manager: LogManager, disk: FailingDisk, append: Append, clock: Clock
     ) -> None:
         log = self.on(manager, "a")[0]
@@ -445,17 +453,19 @@ class TestFailingDisk:
         assert [path.name for path in manager.offline_dirs] == ["a"]
         assert log.recovery_point == 0
 
-    def test_flushing_every_message(
+    def test_append_that_cannot_be_flushed_is_refused(
         self, manager: LogManager, disk: FailingDisk, append: Append
     ) -> None:
-        """A batch that could not be made durable is not acknowledged."""
+        """`flush.messages` is 1, so the batch would have to be durable."""
         log = self.on(manager, "a")[0]
         log.update_config(log_config(flush_messages=1))
         disk.calls, disk.broken = ("fsync",), True
         with pytest.raises(LogError, match="KAFKA_STORAGE_ERROR"):
             append(log)
 
-    def test_rolling(self, manager: LogManager, disk: FailingDisk, append: Append) -> None:
+    def test_append_that_cannot_roll_the_log_is_refused(
+        self, manager: LogManager, disk: FailingDisk, append: Append
+    ) -> None:
         log = self.on(manager, "a")[0]
         append(log)
         log.update_config(log_config(segment_bytes=100))
@@ -475,7 +485,9 @@ class TestFailingDisk:
             manager.create("t", TOPIC_ID, 14)
         assert caught.value.error is ErrorCode.KAFKA_STORAGE_ERROR
 
-    def test_checkpoints(self, manager: LogManager, disk: FailingDisk) -> None:
+    def test_checkpoint_error_takes_the_directory_offline(
+        self, manager: LogManager, disk: FailingDisk
+    ) -> None:
         disk.calls, disk.broken = ("rename",), True
         run_all(manager.maintain(NOW_MS + 60_000))
         assert [path.name for path in manager.offline_dirs] == ["a"]

@@ -1,4 +1,4 @@
-"""A topic that is deleted and made anew, step by step; test_namesakes.py does it at random."""
+"""A topic that is deleted and created again, step by step (test_namesakes.py: at random)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def deleted(manager_of: MakeManager, append: Append) -> LogManager:
 
 
 @pytest.mark.parametrize("seconds", [0, 1])
-def test_has_nothing_of_the_one_before(
+def test_recreated_topic_has_no_offsets_of_the_deleted_one(
     seconds: int, deleted: LogManager, manager_of: MakeManager, append: Append
 ) -> None:
     if seconds:
@@ -54,7 +54,7 @@ def test_has_nothing_of_the_one_before(
     assert (log.recovery_point, log.first_dirty_offset) == (0, None)
 
 
-def test_made_after_the_next_start(
+def test_topic_recreated_after_a_restart_has_no_old_offsets(
     deleted: LogManager, manager_of: MakeManager, append: Append
 ) -> None:
     kill(deleted)
@@ -66,10 +66,10 @@ def test_made_after_the_next_start(
     assert (log.log_start_offset, log.log_end_offset) == (0, 9)
 
 
-def test_a_checkpoint_made_ready_before(
+def test_checkpoint_prepared_before_the_deletion_is_not_used(
     manager_of: MakeManager, append: Append, clock: Clock
 ) -> None:
-    """It is written by a thread, at any time."""
+    """A thread writes it at any time."""
     manager = manager_of()
     log = manager.create("t", TOPIC_ID, 0)
     append(log, 10)
@@ -85,15 +85,17 @@ def test_a_checkpoint_made_ready_before(
     assert (log.log_start_offset, log.recovery_point) == (0, 0)
 
 
-def test_nothing_is_written_for_a_name_that_is_new(deleted: LogManager, tmp_path: Path) -> None:
+def test_creation_of_a_new_topic_writes_no_checkpoint(deleted: LogManager, tmp_path: Path) -> None:
     """An fsync for each new partition would make topics slow to create."""
     deleted.create("u", OTHER_ID, 0)
     told = (tmp_path / "a" / "recovery-point-offset-checkpoint").read_text()
     assert told == "0\n1\nt 0 10\n"
 
 
-def test_its_disk_was_away(manager_of: MakeManager, append: Append, tmp_path: Path) -> None:
-    """The old folder is set aside when it is back; nobody has asked to remove it."""
+def test_folder_of_a_deleted_topic_on_a_returned_disk_is_set_aside(
+    manager_of: MakeManager, append: Append, tmp_path: Path
+) -> None:
+    """The old folder becomes a stray, because no request asked for its removal."""
     manager = manager_of("a", "b")
     append(manager.create("t", TOPIC_ID, 0), 10)
     manager.dirs.dir_failed(manager.online_dirs[0], OSError(5, "made up"))
@@ -107,7 +109,7 @@ def test_its_disk_was_away(manager_of: MakeManager, append: Append, tmp_path: Pa
     assert not (tmp_path / "a" / "t-0").exists()
 
 
-def test_a_folder_that_is_in_its_place(
+def test_foreign_folder_in_the_place_of_a_new_partition_is_set_aside(
     manager_of: MakeManager, append: Append, tmp_path: Path
 ) -> None:
     manager = manager_of()

@@ -1,4 +1,4 @@
-"""What a manager takes from its settings and its surroundings."""
+"""The manager's limits and settings."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from tests.log.directory.conftest import TOPIC_ID, MakeManager
     ("limit", "held"),
     [(64, 64), (129, 64), (130, 65), (1024, 512), (1 << 20, 1 << 19), (1 << 22, 1 << 19)],
 )
-def test_half_of_what_may_be_open_is_for_logs(
+def test_half_of_the_process_limit_of_open_files_is_for_logs(
     monkeypatch: pytest.MonkeyPatch, limit: int, held: int
 ) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda which: (limit, limit))
     assert open_files_max() == held
 
 
-def test_milliseconds_of_the_wall_clock() -> None:
+def test_default_clock_has_milliseconds_of_the_wall_clock() -> None:
     assert abs(wall_clock_ms() - time.time() * 1000) < 60_000
 
 
-def test_settings_of_producers_hold_for_logs_that_are_made_later(manager_of: MakeManager) -> None:
+def test_producer_settings_apply_to_logs_created_later(manager_of: MakeManager) -> None:
     manager = manager_of()
     before = manager.create("t", TOPIC_ID, 0)
     assert before.producers.verify_transactions
@@ -37,8 +37,8 @@ def test_settings_of_producers_hold_for_logs_that_are_made_later(manager_of: Mak
         assert (log.producers.expiration_ms, log.producers.verify_transactions) == (5, False)
 
 
-def test_a_new_partition_waits_for_no_disk(manager_of: MakeManager) -> None:
-    """Its first flush makes durable what there is of it."""
+def test_creation_of_a_partition_needs_no_fsync(manager_of: MakeManager) -> None:
+    """The first flush makes the new folder durable."""
 
     class Impatient(Files):
         def fsync(self, fd: int) -> None:  # type: ignore[override]  # a plain function there

@@ -1,4 +1,4 @@
-"""A disk that is full for a while, a process that may open no more files for a while.
+"""A disk that is full for a while, and a process that lacks file descriptors for a while.
 
 What finds no room is refused with KAFKA_STORAGE_ERROR and leaves no trace; everything else is
 served, and when there is room again all is as if nothing had been.
@@ -70,7 +70,7 @@ def file_names(log: Log) -> set[str]:
 
 
 @pytest.mark.parametrize("call", ["write", "rename"])
-def test_a_topic_id_is_adopted_when_there_is_room(
+def test_topic_id_is_adopted_once_the_disk_has_room(
     open_log: OpenLog, disk: FailingDisk, append: Append, call: str
 ) -> None:
     append(open_log(topic_id=bytes(16), files=disk))
@@ -112,7 +112,7 @@ def test_append_refused_on_a_full_disk_succeeds_later(
         (NO_DESCRIPTORS, "open", ".log"),
     ],
 )
-def test_a_segment_that_cannot_be_made_leaves_nothing(
+def test_segment_that_cannot_be_created_leaves_no_files(
     log: Log, disk: FailingDisk, append: Append, make_batch: MakeBatch, read_all: ReadAll,
     open_log: OpenLog, code: int, call: str, suffix: str,
 ) -> None:  # fmt: skip
@@ -133,7 +133,7 @@ def test_a_segment_that_cannot_be_made_leaves_nothing(
 def test_roll_is_refused_if_an_index_cannot_be_written(
     log: Log, disk: FailingDisk, append: Append, make_batch: MakeBatch, code: int, call: str
 ) -> None:
-    """The old segment's, as it is rolled; it goes on being the active one until it can be."""
+    """The old segment stays active until its index can be written."""
     end, batch = fill_segment(log, append, make_batch)
     disk.word = f"{0:020d}.timeindex"
     short_of(disk, code, call)
@@ -162,10 +162,10 @@ CHANGED = {
 
 
 @pytest.mark.parametrize("config", CHANGED.values(), ids=list(CHANGED))
-def test_a_batch_that_is_changed_for_its_topic_comes_back_as_it_was(
+def test_refused_batch_that_was_rewritten_for_its_topic_is_unchanged(
     open_log: OpenLog, disk: FailingDisk, make_batch: MakeBatch, config: LogConfig
 ) -> None:
-    """Produce's quick way hands what it was refused to the thorough one."""
+    """Produce's shortcut passes a refused batch on to the full handler."""
     log = open_log(config, files=disk)
     batch = make_batch(3, producer_id=7, producer_epoch=0, base_sequence=0)
     short_of(disk, FULL, "pwrite")
@@ -206,7 +206,7 @@ def test_flush_without_descriptors_is_complete_the_next_time(
     assert (log.snapshots.unsynced, log.recovery_point) == (set(), end + 1)
 
 
-def test_a_leader_epoch_is_written_as_soon_as_it_can_be(
+def test_leader_epoch_that_could_not_be_written_is_written_later(
     log: Log, disk: FailingDisk, append: Append, make_batch: MakeBatch
 ) -> None:
     append(log, leader_epoch=0)
@@ -221,14 +221,14 @@ def test_a_leader_epoch_is_written_as_soon_as_it_can_be(
 
 
 @pytest.mark.parametrize("call", ["pwrite", "rename"])
-def test_a_follower_has_no_batch_whose_producer_it_has_not_noted(
+def test_follower_has_no_batch_without_its_producer_state(
     log: Log, disk: FailingDisk, make_batch: MakeBatch, call: str
 ) -> None:
-    """Else the batch that its producer sends again would be there twice, once this log leads."""
+    """Otherwise, once this log leads, a retry of its producer would be appended twice."""
     first = make_batch(producer_id=5, base_sequence=0)
     log.append(first, leader_epoch=0, now_ms=NOW_MS)
     sent = b""
-    for number, epoch in ((1, 0), (2, 1), (3, 2)):  # what the leaders of three epochs have added
+    for number, epoch in ((1, 0), (2, 1), (3, 2)):  # appended by the leaders of three epochs
         batch = make_batch(producer_id=5, base_sequence=number)
         with_offset(batch, base_offset=number, leader_epoch=epoch)
         sent += batch
@@ -257,10 +257,10 @@ def with_offset(batch: bytearray, *, base_offset: int, leader_epoch: int) -> Non
 
 
 @pytest.mark.parametrize(("code", "call"), [(FULL, "pwrite"), (NO_DESCRIPTORS, "open")])
-def test_an_aborted_transaction_is_known_before_its_index_has_it(
+def test_aborted_transaction_is_listed_before_its_index_is_written(
     log: Log, disk: FailingDisk, append: Append, open_log: OpenLog, code: int, call: str
 ) -> None:
-    """Its marker is in the log, so nothing can be refused any more."""
+    """The marker is in the log already, so it cannot be refused."""
     append(log, 2, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
     disk.word = ".txnindex"
     short_of(disk, code, call)
@@ -322,7 +322,7 @@ def test_checkpoint_is_written_again_after_a_shortage(
     assert not manager.offline_dirs
 
 
-def test_a_deleted_partition_whose_new_name_cannot_be_fsynced(
+def test_deletion_succeeds_if_the_renamed_folder_cannot_be_fsynced(
     manager: LogManager, disk: FailingDisk
 ) -> None:
     manager.create("t", TOPIC_ID, 0)

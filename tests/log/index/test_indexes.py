@@ -1,4 +1,4 @@
-"""The three indexes' formats, look-ups, cuts, and what they do about what is in their files."""
+"""The three indexes: formats, lookups, truncation, and damaged files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def times(tmp_path: Path) -> TimeIndex:
     return index
 
 
-def test_offset_index_format(offsets: OffsetIndex) -> None:
+def test_offset_index_has_kafkas_format(offsets: OffsetIndex) -> None:
     assert offsets.save() is not None
     assert offsets.path.read_bytes() == struct.pack(">iiiiii", 3, 50, 10, 90, 11, 300)
 
@@ -52,12 +52,14 @@ def test_offset_index_format(offsets: OffsetIndex) -> None:
         (5000, (111, 300)),
     ],
 )
-def test_offset_look_up(offsets: OffsetIndex, offset: int, found: tuple[int, int]) -> None:
+def test_offset_lookup_returns_the_last_entry_at_or_before_it(
+    offsets: OffsetIndex, offset: int, found: tuple[int, int]
+) -> None:
     assert offsets.lookup(offset) == found
 
 
 @given(st.sets(st.integers(1, 200)), st.integers(0, 210))
-def test_offset_look_up_of_any(entries: set[int], sought: int) -> None:
+def test_offset_lookup_equals_that_of_a_list(entries: set[int], sought: int) -> None:
     index = OffsetIndex(Path("never-written"), BASE, Files())
     for entry in sorted(entries):
         index.append(BASE + entry, entry * 10)
@@ -69,20 +71,20 @@ def test_offset_look_up_of_any(entries: set[int], sought: int) -> None:
     assert index.last() == ((BASE + left[-1], left[-1] * 10) if left else (BASE, 0))
 
 
-def test_upper_bound(offsets: OffsetIndex) -> None:
+def test_upper_bound_is_the_first_entry_at_or_after_the_end(offsets: OffsetIndex) -> None:
     assert offsets.upper_bound(0, 50) == 103
     assert offsets.upper_bound(0, 51) == 110
     assert offsets.upper_bound(90, 210) == 111
     assert offsets.upper_bound(90, 211) is None
 
 
-def test_time_index_notes_only_what_grows(times: TimeIndex) -> None:
+def test_time_index_adds_only_larger_timestamps(times: TimeIndex) -> None:
     times.save()
     wanted = struct.pack(">qiqiqi", 1000, 3, 2000, 10, 3000, 40)
     assert times.path.read_bytes() == wanted
 
 
-def test_time_look_up(times: TimeIndex) -> None:
+def test_time_lookup_returns_the_last_entry_at_or_before_it(times: TimeIndex) -> None:
     assert times.lookup(999) == (-1, BASE)
     assert times.lookup(1000) == (1000, 103)
     assert times.lookup(2999) == (2000, 110)
@@ -93,7 +95,7 @@ def test_time_look_up(times: TimeIndex) -> None:
     assert times.last() == (-1, BASE)
 
 
-def test_saving_again_writes_what_is_new(offsets: OffsetIndex) -> None:
+def test_save_writes_only_new_entries(offsets: OffsetIndex) -> None:
     offsets.save()
     assert offsets.save() is None
     offsets.append(120, 400)
@@ -104,7 +106,9 @@ def test_saving_again_writes_what_is_new(offsets: OffsetIndex) -> None:
 
 
 @pytest.mark.parametrize("keep", [0, 103, 110, 111, 112])
-def test_a_cut_is_saved(offsets: OffsetIndex, keep: int) -> None:
+def test_save_after_a_truncation_writes_the_remaining_entries(
+    offsets: OffsetIndex, keep: int
+) -> None:
     offsets.save()
     offsets.truncate_to(keep)
     kept = offsets.count
@@ -125,10 +129,10 @@ def test_released_entries_are_read_again(offsets: OffsetIndex) -> None:
 
 
 @pytest.mark.parametrize("tail", [b"\0" * 800, b"\0" * 3, b"\1\2\3"])
-def test_what_a_killed_broker_leaves_behind_the_entries(
+def test_zeros_and_torn_entries_at_the_end_are_ignored(
     offsets: OffsetIndex, times: TimeIndex, tail: bytes
 ) -> None:
-    """Kafka allocates 10 MB of zeros beforehand; a torn entry may be there too."""
+    """Kafka preallocates 10 MB of zeros; a killed broker leaves them, and perhaps a torn entry."""
     for index in (offsets, times):
         index.save()
         before = index.path.read_bytes()
@@ -139,7 +143,7 @@ def test_what_a_killed_broker_leaves_behind_the_entries(
         assert index.path.read_bytes() == before
 
 
-def test_an_entry_that_ends_in_zeros_is_not_taken_for_padding(tmp_path: Path) -> None:
+def test_entry_that_ends_in_zeros_is_kept(tmp_path: Path) -> None:
     index = OffsetIndex(tmp_path / "index", 0, Files())
     index.append(5, 1 << 24)
     index.save()
@@ -147,9 +151,9 @@ def test_an_entry_that_ends_in_zeros_is_not_taken_for_padding(tmp_path: Path) ->
     assert index.last() == (5, 1 << 24)
 
 
-def test_transaction_index_format(tmp_path: Path) -> None:
+def test_transaction_index_has_kafkas_format(tmp_path: Path) -> None:
     index = TxnIndex(tmp_path / "x.txnindex", 0, Files())
-    assert not index.path.exists(), "the file is made with the first entry"
+    assert not index.path.exists(), "the first entry creates the file"
     index.append(AbortedTxn(7, 1, 5, 6))
     index.append(AbortedTxn(8, 3, 9, 2))
     wanted = struct.pack(">hqqqq", 0, 7, 1, 5, 6) + struct.pack(">hqqqq", 0, 8, 3, 9, 2)
@@ -159,7 +163,7 @@ def test_transaction_index_format(tmp_path: Path) -> None:
     assert again.valid()
 
 
-def test_transaction_index_ranges(tmp_path: Path) -> None:
+def test_collect_returns_the_aborted_transactions_of_a_range(tmp_path: Path) -> None:
     index = TxnIndex(tmp_path / "x.txnindex", 0, Files())
     first, second, third = (
         AbortedTxn(1, 0, 10, 11),
@@ -190,13 +194,13 @@ def test_transaction_index_ranges(tmp_path: Path) -> None:
         struct.pack(">hqqqq", 0, 7, -9, -1, 6),
     ],
 )
-def test_a_bad_transaction_index_is_told(tmp_path: Path, content: bytes) -> None:
+def test_damaged_transaction_index_is_invalid(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "x.txnindex"
     path.write_bytes(content)
     assert not TxnIndex(path, 0, Files(), exists=True).valid()
 
 
-def test_transactions_that_were_found_again_outlive_a_power_cut(tmp_path: Path) -> None:
+def test_rebuilt_transaction_index_survives_a_power_cut(tmp_path: Path) -> None:
     (tmp_path / "disk").mkdir()
     disk = CrashingDisk(tmp_path / "disk")
     index = TxnIndex(tmp_path / "disk" / "00000000000000000100.txnindex", BASE, disk)

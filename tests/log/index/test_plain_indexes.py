@@ -1,4 +1,4 @@
-"""The indexes beside plain lists, over drawn entries and all places near them."""
+"""Indexes of drawn entries give the answers of plain lists, at all places near the entries."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ SEEDS = range(6)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_a_region_ends_before(seed: int) -> None:
-    """The first entry at or behind its end; where there is none the next segment tells."""
+def test_upper_bound_equals_that_of_a_list(seed: int) -> None:
+    """The first entry at or after the end of the region, or None if the next segment has it."""
     chance = random.Random(seed)
     index = OffsetIndex(Path("never-written"), BASE, Files())
     positions = sorted(chance.sample(range(40), seed))
@@ -32,8 +32,8 @@ def test_what_a_region_ends_before(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_times_that_are_noted(seed: int, tmp_path: Path) -> None:
-    """Those that are larger than all before, of a batch behind the one before."""
+def test_time_index_equals_a_list_of_growing_timestamps(seed: int, tmp_path: Path) -> None:
+    """An entry needs a larger timestamp and a later offset than the entry before."""
     chance = random.Random(seed)
     index = TimeIndex(tmp_path / "x.timeindex", BASE, Files())
     noted: list[tuple[int, int]] = []
@@ -71,7 +71,7 @@ def drawn(chance: random.Random) -> list[AbortedTxn]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_transactions(seed: int, tmp_path: Path) -> None:
+def test_transaction_index_equals_a_list(seed: int, tmp_path: Path) -> None:
     entries = drawn(random.Random(seed))
     index = TxnIndex(tmp_path / "x.txnindex", BASE, Files())
     for entry in entries:
@@ -100,7 +100,9 @@ def is_right(entries: list[list[int]]) -> bool:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_is_wrong_with_a_transaction_index(seed: int, tmp_path: Path) -> None:
+def test_validity_of_a_transaction_index_equals_that_of_the_rules(
+    seed: int, tmp_path: Path
+) -> None:
     chance = random.Random(seed)
     path = tmp_path / "x.txnindex"
     right = [[0, *entry] for entry in drawn(chance)]
@@ -121,8 +123,8 @@ def test_what_is_wrong_with_a_transaction_index(seed: int, tmp_path: Path) -> No
         assert TxnIndex(path, BASE, Files(), exists=True).valid() == (size % ENTRY.size == 0)
 
 
-def test_what_is_given_back_is_read_again(tmp_path: Path) -> None:
-    """But not what is not in the file yet."""
+def test_released_transactions_are_read_again(tmp_path: Path) -> None:
+    """An entry that is not in the file yet stays in memory."""
     index = TxnIndex(tmp_path / "x.txnindex", BASE, Files())
     first, second = AbortedTxn(1, 100, 101, 102), AbortedTxn(2, 103, 104, 105)
     index.release()

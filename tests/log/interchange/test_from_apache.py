@@ -1,4 +1,4 @@
-"""A data directory of Apache Kafka 4.3.1, taken over: nothing of it is lost or changed.
+"""kwire takes over a data directory of Apache Kafka 4.3.1 without loss or change.
 
 KWIRE_INTERCHANGE_ROUNDS says how much there is in it.
 """
@@ -33,7 +33,7 @@ def taken_over(written: Path, tmp_path: Path) -> BrokerProcess:
 
 
 @pytest.mark.parametrize("how", ["stopped", "killed"])
-def test_everything_is_the_same_through_the_wire(
+def test_clients_see_the_same_data_after_the_takeover(
     how: str, by_apache: Written, tmp_path: Path
 ) -> None:
     broker = taken_over(getattr(by_apache, how), tmp_path)
@@ -42,7 +42,7 @@ def test_everything_is_the_same_through_the_wire(
         assert differences(by_apache.seen, observe(broker.bootstrap)) == []
     finally:
         finish(broker)
-    broker.start()  # now by its own metadata, after its own clean stop
+    broker.start()  # now with kwire's own metadata, after a clean stop of kwire
     try:
         assert differences(by_apache.seen, observe(broker.bootstrap)) == []
     finally:
@@ -51,12 +51,14 @@ def test_everything_is_the_same_through_the_wire(
 
 
 @pytest.mark.parametrize("how", ["stopped", "killed"])
-def test_verify_has_no_complaint(how: str, by_apache: Written) -> None:
+def test_verify_finds_no_fault_in_apache_kafkas_directory(how: str, by_apache: Written) -> None:
     assert verified(getattr(by_apache, how) / "data") == []
 
 
-def test_there_and_back_again(by_apache: Written, apache_kafka_libs: Path, tmp_path: Path) -> None:
-    """A node's own directory, taken over by kwire and written to, goes back to the node."""
+def test_node_continues_its_directory_after_kwire(
+    by_apache: Written, apache_kafka_libs: Path, tmp_path: Path
+) -> None:
+    """kwire takes over a node's directory and writes to it; then the node starts with it again."""
     root = Path(shutil.copytree(by_apache.stopped, tmp_path / "apache"))
     broker = BrokerProcess(tmp_path / "kwire", {"node.id": "1", **SETTINGS})
     broker.settings["log.dirs"] = str(root / "data")
@@ -77,16 +79,16 @@ def test_there_and_back_again(by_apache: Written, apache_kafka_libs: Path, tmp_p
     assert differences(without(seen, " epochs"), without(found, " epochs")) == []
 
 
-def test_new_producers_get_ids_that_nobody_had(by_apache: Written, tmp_path: Path) -> None:
+def test_new_producers_get_unused_producer_ids(by_apache: Written, tmp_path: Path) -> None:
     broker = taken_over(by_apache.stopped, tmp_path)
     with broker:
         assert new_producer_id(broker) > max(producer_ids(by_apache.seen))
 
 
-def test_without_a_metadata_log_nothing_is_lost_by_retention(
+def test_directory_without_metadata_log_loses_nothing_to_retention(
     by_apache: Written, tmp_path: Path
 ) -> None:
-    """As in ZooKeeper mode, where configs and producer ids are not in the directory."""
+    """In ZooKeeper mode, configs and producer ids are not in the directory."""
     broker = taken_over(by_apache.stopped, tmp_path)
     shutil.rmtree(broker.data_dir / "__cluster_metadata-0")
     with broker:

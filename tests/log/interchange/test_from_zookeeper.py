@@ -1,4 +1,4 @@
-"""A directory that Apache Kafka with ZooKeeper had for a while: kwire follows its logs."""
+"""kwire follows the logs of a directory that Apache Kafka with ZooKeeper used for a while."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.polling import until
 
 @pytest.mark.java
 @pytest.mark.long
-def test_what_was_done_there_is_followed(tmp_path: Path) -> None:
+def test_changes_by_apache_kafka_with_zookeeper_are_followed(tmp_path: Path) -> None:
     libs_or_skip(zookeeper_mode.VERSION)
     settings = {"node.id": "1", "auto.create.topics.enable": "false"}
     broker = BrokerProcess(tmp_path / "kwire", settings)

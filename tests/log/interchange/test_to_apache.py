@@ -1,4 +1,4 @@
-"""A data directory of kwire, in the hands of Apache Kafka: nothing of it is lost or changed.
+"""Apache Kafka takes over a data directory of kwire without loss or change.
 
 After a clean stop Apache Kafka scans nothing and complains of nothing.
 """
@@ -63,7 +63,9 @@ def ours(by_kwire: Ours, tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.long
 @pytest.mark.java
 @pytest.mark.slow
-def test_zookeeper_mode_takes_it_as_it_is(by_kwire: Ours, ours: Path, tmp_path: Path) -> None:
+def test_zookeeper_mode_serves_kwires_directory_unchanged(
+    by_kwire: Ours, ours: Path, tmp_path: Path
+) -> None:
     libs_or_skip(zookeeper_mode.VERSION)
     nodes = zookeeper_mode.take_metadata(ours)
     with zookeeper_mode.running(ours, nodes, tmp_path / "apache") as bootstrap:
@@ -74,10 +76,10 @@ def test_zookeeper_mode_takes_it_as_it_is(by_kwire: Ours, ours: Path, tmp_path: 
     assert differences(by_kwire.seen, found) == []
 
 
-def test_kraft_mode_takes_its_partitions(
+def test_kraft_mode_serves_kwires_partitions(
     by_kwire: Ours, ours: Path, apache_kafka_libs: Path, tmp_path: Path
 ) -> None:
-    """The topics are made in Apache Kafka's metadata log first, so they have its ids."""
+    """Apache Kafka creates the topics in its metadata log first, so they have its ids."""
     node = ApacheKafka(tmp_path / "apache", settings=SETTINGS, log_level="INFO")
     with node:
         Filling(node.bootstrap, 0).create_topics(INTERNAL_TOPICS)

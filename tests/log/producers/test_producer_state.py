@@ -176,7 +176,9 @@ def test_idle_producer_expires(producer: Producer, open_log: OpenLog) -> None:
     assert list(producer.log.producers.entries.values())
     producer.log.producers.remove_expired(NOW_MS + EXPIRATION_MS)
     assert not list(producer.log.producers.entries.values())
-    assert producer.send(5).first_offset == 1  # not known any more: any sequence is taken
+    assert (
+        producer.send(5).first_offset == 1
+    )  # an expired producer may begin with any sequence number
     producer.log.close()
     late = open_log(clean=True, now_ms=NOW_MS + EXPIRATION_MS)
     assert not list(late.producers.entries.values())
@@ -287,7 +289,7 @@ class TestVerification:
     def log(self, open_log: OpenLog) -> Log:
         return open_log(DEFAULTS, verify_transactions=True)
 
-    def test_unverified(self, producer: Producer) -> None:
+    def test_transactional_batch_without_verification_is_refused(self, producer: Producer) -> None:
         assert producer.refused(0, transactional=True) is ErrorCode.INVALID_TXN_STATE
 
     def prove(
@@ -309,7 +311,7 @@ class TestVerification:
         state.remove_expired(NOW_MS + 5 + EXPIRATION_MS)
         assert state.verifications == {}
 
-    def test_once_is_enough(self, producer: Producer) -> None:
+    def test_transaction_needs_one_verification_only(self, producer: Producer) -> None:
         producer.proof = self.prove(producer)
         assert producer.send(0, transactional=True).first_offset == 0
         producer.proof = None

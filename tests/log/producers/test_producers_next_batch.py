@@ -1,4 +1,4 @@
-"""A producer's plainly next batch is noted by a shorter way, which must come to the same."""
+"""The shortcut for a producer's next batch in sequence has the result of the full check."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def draw(rng: random.Random, log: Log) -> tuple[bytearray, Origin]:
 
 @pytest.mark.parametrize("verified", [False, True])
 @pytest.mark.parametrize("round_number", range(6))
-def test_both_ways_come_to_the_same(
+def test_shortcut_for_the_next_batch_has_the_result_of_the_full_check(
     logs: tuple[Log, Log], rng: random.Random, round_number: int, verified: bool
 ) -> None:
     refused = 0
@@ -117,4 +117,4 @@ def test_both_ways_come_to_the_same(
         assert answers[0] == answers[1]
         assert state(logs[0]) == state(logs[1])
         refused += isinstance(answers[0], int)
-    assert 0 < refused < 50, "most of what is drawn is taken"
+    assert 0 < refused < 50, "most drawn batches are accepted"

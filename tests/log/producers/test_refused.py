@@ -1,4 +1,4 @@
-"""What producers had on its way when there was no room for one of their batches.
+"""Batches that follow one which was refused for lack of disk space.
 
 All of it comes again, in order.  To say of any of it that it is out of order would have clients
 take a new epoch, by which what they have sent to other partitions is known no longer.
@@ -67,10 +67,10 @@ def producer(open_log: OpenLog, make_batch: MakeBatch) -> Producer:
 
 @pytest.mark.parametrize("begun", [True, False], ids=["known", "unknown"])
 @pytest.mark.parametrize("room", [True, False], ids=["room again", "no room yet"])
-def test_batch_behind_a_refused_one_is_refused_until_it_is_written(
+def test_batch_after_a_refused_one_is_refused_until_that_is_written(
     producer: Producer, read_all: ReadAll, begun: bool, room: bool
 ) -> None:
-    """A producer that is not known may begin anywhere: it would begin in the midst."""
+    """An unknown producer may begin with any sequence, so it would skip the refused batch."""
     assert not begun or not producer.send(0)
     first = 1 if begun else 0
     assert producer.send(first, room=False) is NO_ROOM
@@ -82,16 +82,16 @@ def test_batch_behind_a_refused_one_is_refused_until_it_is_written(
     assert producer.send(first + 4) is OUT_OF_ORDER
 
 
-def test_batch_behind_a_refused_first_batch_of_an_epoch_is_refused(producer: Producer) -> None:
+def test_batch_after_a_refused_first_batch_of_an_epoch_is_refused(producer: Producer) -> None:
     producer.send(0)
     assert producer.send(0, epoch=1, room=False) is NO_ROOM
     assert producer.send(1, epoch=1) is NO_ROOM
-    assert producer.send(1) is ErrorCode.NONE, "the epoch before is not concerned"
+    assert producer.send(1) is ErrorCode.NONE, "the earlier epoch is not affected"
     assert producer.send(0, epoch=1) is ErrorCode.NONE
     assert producer.send(1, epoch=1) is ErrorCode.NONE
 
 
-def test_batch_behind_a_refused_one_is_recognized_across_the_wrap(producer: Producer) -> None:
+def test_batch_after_a_refused_one_is_refused_across_the_wrap(producer: Producer) -> None:
     producer.send(LAST - 1)
     assert producer.send(LAST, room=False) is NO_ROOM
     assert producer.send(0) is NO_ROOM
@@ -99,8 +99,8 @@ def test_batch_behind_a_refused_one_is_recognized_across_the_wrap(producer: Prod
     assert producer.send(0) is ErrorCode.NONE
 
 
-def test_batch_behind_a_refused_transactional_batch_is_refused(producer: Producer) -> None:
-    """The batch that its coordinator vouched for has to be its first."""
+def test_batch_after_a_refused_transactional_batch_is_refused(producer: Producer) -> None:
+    """The batch that the coordinator verified has to be the first."""
     producers = producer.log.producers
     producers.verify_transactions = producer.transactional = True
     producer.proof = producers.start_verification(7, 0, 0, supports_epoch_bump=True, now_ms=NOW_MS)
@@ -151,10 +151,10 @@ EPOCH = 5
     ("ahead", "behind"),
     [(0, False), (1, True), (2, True), (HALF - 1, True), (HALF, False), (-2, False), (-1, False)],
 )
-def test_batch_is_behind_a_refused_one_by_its_sequence_number(
+def test_batch_follows_a_refused_one_by_its_sequence_number(
     make_batch: MakeBatch, sequence: int, ahead: int, behind: bool
 ) -> None:
-    """Sequences go round: what is up to half of them ahead is behind it, all else before."""
+    """Sequence numbers wrap: a batch follows if it is ahead by up to half of the range."""
     refused = RefusedBatch(EPOCH, sequence, NOW_MS)
     sent = read_header(make_batch(producer_id=7, producer_epoch=EPOCH, base_sequence=0))
     header = sent._replace(base_sequence=(sequence + ahead) % 2**31)

@@ -1,4 +1,4 @@
-"""Which answer a batch gets of a producer's state, by a plain list of the rules, in all mixes."""
+"""The answers of the producer state equal a plain list of the rules, in all combinations."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def with_entry(known: tuple[int, list[WrittenBatch], int] | None) -> ProducerSta
 
 
 @pytest.mark.parametrize("known", KNOWN)
-def test_a_batch(make_batch: MakeBatch, known: str) -> None:
+def test_check_of_a_batch_follows_the_plain_rules(make_batch: MakeBatch, known: str) -> None:
     plain = header_of(make_batch)
     producers = with_entry(KNOWN[known])
     entry = producers.entries.get(NAME)
@@ -128,8 +128,8 @@ def test_a_batch(make_batch: MakeBatch, known: str) -> None:
 
 
 @pytest.mark.parametrize("known", KNOWN)
-def test_a_marker(make_batch: MakeBatch, known: str) -> None:
-    """Of an older epoch, or of version 2 and the same one while something is open: it is late."""
+def test_check_of_a_marker_follows_the_plain_rules(make_batch: MakeBatch, known: str) -> None:
+    """A marker is stale with an older epoch, or at version 2 with that of an open transaction."""
     producers = with_entry(KNOWN[known])
     entry = producers.entries.get(NAME)
     last_epoch, coordinator = (-1, -1) if entry is None else (entry.epoch, 1)

@@ -1,4 +1,4 @@
-"""Which producer snapshots a log keeps, writes and begins with, beside plain sets."""
+"""The producer snapshots that a log keeps, writes and loads equal those of plain sets."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def snapshots(tmp_path: Path) -> ProducerSnapshots:
 def test_snapshot_is_taken_once_for_each_new_end_offset(
     snapshots: ProducerSnapshots, tmp_path: Path
 ) -> None:
-    """And not again, nor before one that there is."""
+    """No snapshot is taken again, or below an existing one."""
     assert there(tmp_path) == snapshots.offsets == snapshots.unsynced == {0, 3, 5, 9}
     snapshots.synced({0, 9})
     for offset in (9, 8):

@@ -1,4 +1,4 @@
-"""A transaction index read from disk: what is right stays, what is not is made anew."""
+"""A correct transaction index is kept when it is read; a wrong one is rebuilt."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_transaction_index_is_rebuilt_from_any_snapshot(
     assert told(open_log(CONFIG, clean=True)) == ABORTED
 
 
-def test_transaction_aborted_behind_the_region_is_not_listed(
+def test_transaction_aborted_after_the_region_is_not_listed(
     open_log: OpenLog, append: Append
 ) -> None:
     log = open_log(log_config(index_interval_bytes=0))
@@ -157,10 +157,10 @@ HELD = AbortedTxn(1, 0, 4, 5)
         AbortedTxn(1, 0, 4, 3),  # stable up to what is not there
     ],
 )
-def test_beside_a_marker_and_a_hole(
+def test_wrong_index_is_rebuilt_beside_a_marker_and_a_gap(
     open_log: OpenLog, make_batch: MakeBatch, caplog: pytest.LogCaptureFixture, told: AbortedTxn
 ) -> None:
-    """As a leader that has been compacted may send it: offset 3 has gone."""
+    """A compacted leader may send this log: offset 3 is missing."""
     log = open_log()
     for name in (1, 2):
         sent = make_batch(

@@ -1,4 +1,4 @@
-"""What a look-up would wait for is asked of the disk, and no more: by a thread, beforehand."""
+"""Before a lookup, a thread reads the pages that the lookup needs and that are not in memory."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_cold_lookup_is_skipped_if_residency_is_unknown(
     log.segments.first.release()
     cold = log.reader.cold_lookup(77)
     assert cold is not None
-    cold.read_in()  # whoever reads then is told
+    cold.read_in()  # an error here is left to the read that follows
 
 
 def test_piece_of_a_region_has_its_position_in_the_file(

@@ -1,4 +1,4 @@
-"""What a look-up reads of a long segment: a few kilobytes around what it finds, wherever that is.
+"""A lookup in a long segment reads a few kilobytes around its result, at any position.
 
 The answers would be the same without indexes, and without places that are remembered.
 """
@@ -104,7 +104,7 @@ def test_offset_lookup_reads_little(again: Callable[[], Log], disk: Counting, pl
         assert log.read(place, 10**6, max_offset=BATCHES, min_one_batch=True) is not None
 
     assert disk.read_by(read) < LITTLE_BYTES
-    assert disk.read_by(read) == 0, "where it is is remembered"
+    assert disk.read_by(read) == 0, "the position is remembered"
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -118,7 +118,7 @@ def test_max_offset_lookup_reads_little(
         assert found is None or found.size_bytes
 
     assert disk.read_by(read) < 2 * LITTLE_BYTES
-    assert disk.read_by(read) == 0, "where it is is remembered"
+    assert disk.read_by(read) == 0, "the position is remembered"
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -170,7 +170,7 @@ def test_truncation_near_the_end_reads_little(
 def test_appends_and_waiting_reads_read_nothing(
     open_log: OpenLog, append: Append, disk: Counting
 ) -> None:
-    """Nothing is read where batches are written one after another, and waited for at the end."""
+    """A reader at the log end needs no read from disk while batches are appended."""
     log = open_log(log_config(segment_bytes=20_000), files=disk)
     for number in range(100):
         append(log, size=900, timestamp=NOW_MS + number)
@@ -185,7 +185,7 @@ def test_appends_and_waiting_reads_read_nothing(
 def test_epoch_rebuild_skips_segments_of_one_epoch(
     open_log: OpenLog, append: Append, disk: Counting, log_dir: Path
 ) -> None:
-    """Where the epochs are lost, those in which none begins are not walked."""
+    """If the epochs file is lost, segments in which no epoch begins are not scanned."""
     config = log_config(segment_bytes=50_000)
     log = open_log(config, files=disk)
     for number in range(400):

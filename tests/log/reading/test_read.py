@@ -1,4 +1,4 @@
-"""Which bytes a Fetch gets: Kafka's slice of one segment."""
+"""A read returns the region of one segment that Apache Kafka would send."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_read_before_the_log_start_is_out_of_range(log: Log) -> None:
 def test_read_returns_nothing_from_max_offset_on(
     log: Log, max_offset: int, found: list[int]
 ) -> None:
-    for _ in range(2):  # the second time the place is remembered
+    for _ in range(2):  # the second read uses the remembered position
         assert offsets(log, 0, max_offset=max_offset) == found
 
 
@@ -197,7 +197,7 @@ def test_read_up_to_an_offset_in_a_gap_between_segments(
     assert offsets(log, 0, max_offset=5) == [0, 1]
     assert offsets(log, 1, max_offset=10) == [1]
     assert offsets(log, 10, max_offset=11) == [10]
-    for _ in range(2):  # the second time the place is remembered
+    for _ in range(2):  # the second read uses the remembered position
         assert log.read(5, 1 << 20, max_offset=8, min_one_batch=True) is None
 
 
@@ -216,7 +216,7 @@ def test_disk_error_in_a_timestamp_lookup_is_a_storage_error(
 
 
 def test_largest_timestamp_is_found_in_any_segment(open_log: OpenLog, append: Append) -> None:
-    """Also before segments of older records, and before one that is empty."""
+    """Segments with older records and an empty segment may follow."""
     log = open_log()
     assert max_timestamp_offset(log) is None
     for number, timestamp in enumerate([5, 3, 9, 9, 2], 1):
@@ -255,7 +255,7 @@ class Pieces(Files):
         return Files.pread(fd, min(size, 7), pos)
 
 
-def test_reads_in_steps_return_all_batches(tmp_path: Path) -> None:
+def test_read_exactly_joins_short_reads(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(bytes(range(20)))
     file = Pieces().open(path)

@@ -1,4 +1,4 @@
-"""What is in memory is told from what is not, and can be brought there."""
+"""`is_resident` says whether a range of a file is in memory, and `read_in` brings it there."""
 
 from __future__ import annotations
 

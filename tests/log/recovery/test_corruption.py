@@ -1,7 +1,7 @@
-"""One damaged byte, or one byte too few, anywhere: what is opened is what was there.
+"""One damaged or missing byte anywhere: the log opens with the content it had.
 
-For every change a fifth of the bytes is tried, drawn from the run's seed, and the first and the
-last ones; before a release (`long`) each of them.
+Each run tries the first and last bytes and a fifth of the others, drawn from its seed; before a
+release (`long`) all bytes are tried.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ STANDING_STILL = [0, 1, 1, 1, 2, 2, 2, 1, 2, 3, 3, 3, 2, 3, 4]
 
 @pytest.mark.slow
 @pytest.mark.parametrize("of", BYTES)
-def test_a_time_index_whose_entries_move_among_equal_timestamps(
+def test_damaged_time_index_entry_among_equal_timestamps_is_harmless(
     of: int,
     open_log: OpenLog,
     make_batch: MakeBatch,

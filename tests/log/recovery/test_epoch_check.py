@@ -1,4 +1,4 @@
-"""`leader-epoch-checkpoint` beside the batches: what is right stays, what is not is made anew."""
+"""`leader-epoch-checkpoint` is kept if it agrees with the batches, and rebuilt if not."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def answers(log: Log) -> list[object]:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_epoch_lookups_follow_the_batches_whatever_the_file_has(
+def test_epoch_lookups_follow_the_batches_for_any_file_content(
     open_log: OpenLog, append: Append, seed: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     chance = random.Random(seed)

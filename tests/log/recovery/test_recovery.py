@@ -1,4 +1,4 @@
-"""What a killed broker's log is after it is opened again."""
+"""Recovery of the log of a killed broker."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_recovery_cuts_the_log_at_an_overlapping_batch(
 
 
 def test_no_batch_is_scanned_after_a_clean_stop(killed: Path, open_log: OpenLog) -> None:
-    """Shown by damage that a scan would find."""
+    """A scan would find the damage."""
     log = open_log(SMALL)
     log.close()
     last = killed / "00000000000000000015.log"
@@ -182,7 +182,7 @@ def test_log_with_a_false_clean_marker_is_recovered(killed: Path, open_log: Open
 def test_snapshot_is_taken_after_a_clean_stop_without_one(
     open_log: OpenLog, append: Append, log_dir: Path, end: int
 ) -> None:
-    """As Apache Kafka makes it: a later recovery begins there."""
+    """Apache Kafka does the same: a later recovery begins at this snapshot."""
     log = open_log()
     for _ in range(end):
         append(log)
@@ -196,7 +196,7 @@ def test_snapshot_is_taken_after_a_clean_stop_without_one(
 def test_duplicates_of_the_last_five_batches_are_known_after_reopening(
     killed: Path, open_log: OpenLog, make_batch: MakeBatch
 ) -> None:
-    """Whichever of them it sends again: the scan has seen them all, in whatever segment."""
+    """The scan has read all of them, in any segment."""
     log = open_log(SMALL)
     for number, offset in ((9, 19), (5, 11)):
         again = make_batch(2, producer_id=1, producer_epoch=0, base_sequence=2 * number)
@@ -339,8 +339,8 @@ def test_finished_compaction_removes_old_transaction_indexes(
     assert log.log_end_offset == 22
 
 
-def test_files_that_are_no_segments_are_left_alone(killed: Path, open_log: OpenLog) -> None:
-    """Whatever it is called, and however its name is sorted."""
+def test_files_of_other_names_are_left_alone(killed: Path, open_log: OpenLog) -> None:
+    """The names may sort before or after those of segments."""
     strange = ["!first", "00000000000000000007", "notes.log", "~last", "x.swap.txt"]
     for name in strange:
         (killed / name).write_text("mine")
@@ -352,7 +352,7 @@ def test_files_that_are_no_segments_are_left_alone(killed: Path, open_log: OpenL
 def test_producer_of_deleted_records_is_unknown_after_a_recovery(
     open_log: OpenLog, append: Append, log_dir: Path
 ) -> None:
-    """As after a stop: where no snapshot tells of it the log begins at its start."""
+    """Without a snapshot, the producer state is read from the log start on."""
     log = open_log()
     for name in (5, 6):
         append(log, producer_id=name, producer_epoch=0, base_sequence=0)
@@ -370,10 +370,10 @@ def test_unfinished_split_of_a_segment_is_undone(killed: Path, open_log: OpenLog
     assert open_log(SMALL).log_end_offset == 22
 
 
-def test_log_start_offset_behind_the_log_end_is_ignored(
+def test_log_start_offset_above_the_log_end_is_ignored(
     killed: Path, open_log: OpenLog, read_all: ReadAll
 ) -> None:
-    """It is written down for what is on disk only, and a line knows no topic id."""
+    """A checkpoint line has no topic id; a valid line never is above what is on disk."""
     before = read_all(open_log(SMALL))
     log = open_log(SMALL, log_start_offset=100)
     assert (log.log_start_offset, log.log_end_offset) == (0, 22)

@@ -1,4 +1,4 @@
-"""A recovery point that truncation lowers is lower on the disk before anything else comes."""
+"""A truncation writes the lowered recovery point before anything else is appended."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_truncated_batches_do_not_return_after_a_power_cut(
 
 @pytest.mark.parametrize("cut_after", range(1, 12))
 @pytest.mark.parametrize("seed", range(5))
-def test_power_cut_during_a_truncation_leaves_one_log(
+def test_power_cut_during_a_truncation_keeps_a_prefix_of_the_log(
     cut_after: int, seed: int, flushed: LogManager, disk: CrashingDisk
 ) -> None:
     disk.cut_after(cut_after)
@@ -135,7 +135,7 @@ def test_power_cut_during_a_truncation_leaves_one_log(
 
 
 def test_failed_flush_of_a_truncation_takes_the_directory_offline(tmp_path: Path) -> None:
-    """The other directory stays; and of a log that is not cut nothing is made durable."""
+    """The other directory stays online. A log that is not truncated is not flushed."""
     disk = FailingDisk("/a/t-", "fsync")
     manager = LogManager(
         [tmp_path / "a", tmp_path / "b"], defaults=CONFIG, files=disk, clock=lambda: NOW_MS

@@ -1,4 +1,4 @@
-"""What a snapshot holds of logs, and that neither side sees what becomes of the other."""
+"""A snapshot of logs is complete and independent of later changes on either side."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def content(folder: Path) -> dict[str, str]:
     }
 
 
-def test_what_was_captured_opens_as_after_a_clean_stop(
+def test_captured_logs_open_as_after_a_clean_stop(
     opened: Open, append: Append, read_all: ReadAll, tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
@@ -96,7 +96,7 @@ def test_what_was_captured_opens_as_after_a_clean_stop(
     assert fork.online_dirs[0].identity() == manager.online_dirs[0].identity()
 
 
-def test_a_large_active_segment_is_shared_and_another_begins(
+def test_capture_shares_a_large_active_segment_and_rolls_it(
     opened: Open, append: Append, tmp_path: Path
 ) -> None:
     manager = opened(tmp_path / "a")
@@ -109,10 +109,10 @@ def test_a_large_active_segment_is_shared_and_another_begins(
     assert first.samefile(log.segments.first.path)
     assert not second.samefile(log.segments.active.path)
     snapshot(manager, tmp_path / "again")
-    assert len(log.segments) == 2, "nothing came since"
+    assert len(log.segments) == 2, "nothing was appended since"
 
 
-def test_a_preallocated_segment_is_copied_as_far_as_it_is_written(
+def test_capture_copies_the_written_part_of_a_preallocated_segment(
     opened: Open, append: Append, read_all: ReadAll, tmp_path: Path
 ) -> None:
     manager = opened(tmp_path / "a")
@@ -125,10 +125,10 @@ def test_a_preallocated_segment_is_copied_as_far_as_it_is_written(
     assert len(read_all(log)) == 5
 
 
-def test_a_shared_segment_that_is_to_be_appended_to_is_made_a_file_of_its_own(
+def test_append_to_a_shared_segment_copies_it_first(
     opened: Open, append: Append, read_all: ReadAll, tmp_path: Path
 ) -> None:
-    """As where a power cut took the segment that began with the snapshot."""
+    """A power cut may lose the segment that began at the snapshot."""
     manager = opened(tmp_path / "a")
     log = manager.create("t", TOPIC_ID, 0)
     append(log, size=COPIED_BYTES_MAX)
@@ -145,10 +145,10 @@ def test_a_shared_segment_that_is_to_be_appended_to_is_made_a_file_of_its_own(
 
 
 @pytest.mark.parametrize("offset", [3, 4, 5, 0])
-def test_a_cut_is_seen_on_one_side_only(
+def test_truncation_does_not_change_the_snapshot(
     opened: Open, append: Append, read_all: ReadAll, tmp_path: Path, offset: int
 ) -> None:
-    """Within a shared segment, at its end, behind it, and before all."""
+    """Within a shared segment, at its end, after it, and at the log start."""
     manager = opened(tmp_path / "a")
     log = manager.create("t", TOPIC_ID, 0)
     for _ in range(4):
@@ -164,10 +164,10 @@ def test_a_cut_is_seen_on_one_side_only(
     assert len(read_all(opened(taken).logs["t", 0])) == 4
 
 
-def test_a_torn_end_is_cut_on_one_side_only(
+def test_recovery_of_a_shared_segment_does_not_change_the_snapshot(
     opened: Open, append: Append, read_all: ReadAll, tmp_path: Path
 ) -> None:
-    """Recovery after a kill cuts a file that the snapshot shares, where somebody has spoilt it."""
+    """Recovery after a kill cuts a damaged file that the snapshot shares."""
     manager = opened(tmp_path / "a")
     log = manager.create("t", TOPIC_ID, 0)
     append(log, size=COPIED_BYTES_MAX)
@@ -186,7 +186,7 @@ def test_a_torn_end_is_cut_on_one_side_only(
     assert content(taken) == before
 
 
-def test_where_there_are_no_links_it_is_copied(
+def test_capture_copies_files_if_hard_links_fail(
     opened: Open, append: Append, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
@@ -204,9 +204,7 @@ def test_where_there_are_no_links_it_is_copied(
         Files().share(tmp_path / "missing", tmp_path / "b")
 
 
-def test_offsets_in_the_checkpoints_of_the_cleaner_too(
-    opened: Open, append: Append, tmp_path: Path
-) -> None:
+def test_capture_has_the_cleaners_checkpoint(opened: Open, append: Append, tmp_path: Path) -> None:
     manager = opened(tmp_path / "a")
     log = manager.create("t", TOPIC_ID, 0)
     append(log, 5)
@@ -249,7 +247,7 @@ class Life:
 
 
 @pytest.mark.parametrize("number", range(12))
-def test_drawn_lives_of_a_log_its_snapshot_and_two_forks(
+def test_log_snapshot_and_forks_are_independent_in_random_histories(
     opened: Open, append: Append, read_all: ReadAll, tmp_path: Path, rng: random.Random,
     number: int,
 ) -> None:  # fmt: skip

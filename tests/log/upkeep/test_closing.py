@@ -1,4 +1,4 @@
-"""A clean stop of many logs: their fsyncs run beside one another, so many and no more."""
+"""A clean stop flushes many logs in parallel, on a limited number of threads."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Meeting(Files):
         super().fsync(fd)
 
 
-def test_as_many_as_there_are_threads_and_no_more(opened: Opened, append: Append) -> None:
+def test_stop_flushes_one_log_per_thread_at_a_time(opened: Opened, append: Append) -> None:
     disk = Meeting()
     manager = opened(disk)
     fill(manager, append, 3 * THREADS)
@@ -85,10 +85,10 @@ def test_as_many_as_there_are_threads_and_no_more(opened: Opened, append: Append
     assert opened(Files()).logs["t", 0].recovery_point == 1
 
 
-def test_no_more_are_made_ready_than_are_under_way(
+def test_stop_prepares_at_most_one_flush_per_thread(
     opened: Opened, append: Append, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each that is ready holds files open."""
+    """A prepared flush holds files open."""
     manager = opened(Files())
     fill(manager, append, 3 * THREADS)
     ready = most = 0
@@ -126,7 +126,7 @@ class Recording(Files):
         self.done.append(f"-> {target}")
 
 
-def test_no_checkpoint_says_so_before_all_is_durable(
+def test_stop_writes_checkpoints_after_all_logs_are_durable(
     opened: Opened, append: Append, tmp_path: Path
 ) -> None:
     disk = Recording()
@@ -146,7 +146,7 @@ def test_no_checkpoint_says_so_before_all_is_durable(
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
-def test_one_that_fails_ends_the_stop(
+def test_stop_with_a_failed_flush_is_not_marked_clean(
     code: int, opened: Opened, append: Append, tmp_path: Path
 ) -> None:
     disk = FailingDisk("/t-2/", "fsync", code=code)
@@ -155,13 +155,13 @@ def test_one_that_fails_ends_the_stop(
     disk.broken = True
     manager.close()
     assert not (tmp_path / ".kafka_cleanshutdown").exists()
-    assert list(manager.offline_dirs) == [tmp_path], "a failed fsync is no shortage that passes"
+    assert list(manager.offline_dirs) == [tmp_path], "a failed fsync is a disk failure at any errno"
     disk.broken = False
     again = opened(disk)
     assert [log.log_end_offset for log in again.logs.values()] == [1] * 2 * THREADS
 
 
-def test_what_is_all_on_disk_is_not_flushed_again(opened: Opened, append: Append) -> None:
+def test_stop_does_not_flush_a_durable_log(opened: Opened, append: Append) -> None:
     manager = opened(Files())
     fill(manager, append, 1)
     (log,) = manager.logs.values()

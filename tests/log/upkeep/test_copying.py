@@ -1,4 +1,4 @@
-"""A copy in another log directory, slice by slice, and all that it must be once it is served."""
+"""The copy of a log in another directory: made in slices, and equal to the log at the swap."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def slices(segments: list[list[tuple[int, int]]], limit: int) -> list[tuple[int,
 
 
 @pytest.mark.parametrize("limit", [1, 150, 500, 1 << 20])
-def test_turn_by_turn(
+def test_log_is_copied_in_slices_of_the_limit(
     manager: LogManager,
     source: Log,
     elsewhere: Path,
@@ -132,7 +132,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix in kept}
 
 
-def test_what_is_served_then_is_all_that_was_served(
+def test_swapped_copy_has_files_and_state_of_the_log(
     manager: LogManager,
     clock: Clock,
     source: Log,
@@ -140,7 +140,7 @@ def test_what_is_served_then_is_all_that_was_served(
     append: Append,
     make_batch: MakeBatch,
 ) -> None:
-    """Files, answers, and what is known of the log beside its files."""
+    """This covers files, answers, and the state in memory."""
     fill(source, append, make_batch)
     source.assign_epoch(9, source.log_end_offset)
     source.producers.start_verification(99, 3, 2, supports_epoch_bump=True, now_ms=NOW_MS)
@@ -196,10 +196,10 @@ def test_what_is_served_then_is_all_that_was_served(
 
 
 @pytest.mark.parametrize("deleted_to", [3, 4, 5])
-def test_records_that_are_deleted_meanwhile(
+def test_copy_restarts_if_records_it_lacks_are_deleted(
     manager: LogManager, source: Log, elsewhere: Path, append: Append, deleted_to: int
 ) -> None:
-    """Of a copy that ends at 3: it begins anew where it has not come so far."""
+    """The copy ends at offset 3. It restarts if the log start moves past its end."""
     for _ in range(3):
         append(source, 3)
     manager.moves.move(KEY, str(elsewhere))
@@ -215,10 +215,10 @@ def test_records_that_are_deleted_meanwhile(
     assert (log.log_start_offset, log.log_end_offset) == (deleted_to, 9)
 
 
-def test_a_batch_of_no_known_epoch_ends_it(
+def test_copy_ends_at_a_batch_of_an_unknown_epoch(
     manager: LogManager, source: Log, elsewhere: Path, append: Append
 ) -> None:
-    """A copy that gets bytes but no batch has not everything, and would be served."""
+    """Otherwise an incomplete copy would be served."""
     append(source)
     append(source, leader_epoch=1)
     source.epochs.truncate_from_end(1)
@@ -230,10 +230,10 @@ def test_a_batch_of_no_known_epoch_ends_it(
     assert refused.value.error is ErrorCode.CORRUPT_MESSAGE
 
 
-def test_where_it_is_moved_to(
+def test_move_is_ignored_repeated_or_replaced_by_its_target(
     manager: LogManager, source: Log, elsewhere: Path, append: Append, tmp_path: Path
 ) -> None:
-    """A move to where it is, or to where it is going, is none; another one ends the first."""
+    """A move to the present directory cancels; to the same target it changes nothing."""
     here, moves = source.dir.parent, manager.moves
     moves.move(KEY, str(here))
     assert moves.copies == {}
@@ -261,10 +261,10 @@ def test_where_it_is_moved_to(
 
 
 @pytest.mark.parametrize("length", [212, 213, 214])
-def test_a_name_that_is_too_long_for_a_copy(
+def test_move_of_a_topic_with_a_too_long_name_is_refused(
     manager: LogManager, source: Log, elsewhere: Path, length: int
 ) -> None:
-    """A folder's name takes 255 bytes; `-0.`, 32 digits and `-future` are 42 of them."""
+    """A folder's name has at most 255 bytes; `-0.`, 32 digits and `-future` take 42 of them."""
     name = "n" * length
     log = manager.create(name, TOPIC_ID, 0)
     (target,) = (d.path for d in manager.online_dirs if d.path != log.dir.parent)
@@ -278,14 +278,14 @@ def test_a_name_that_is_too_long_for_a_copy(
     assert not manager.moves.copies
 
 
-def test_a_log_that_is_cut_meanwhile_is_copied_anew_once(
+def test_copy_of_a_truncated_log_restarts_once(
     manager: LogManager,
     source: Log,
     elsewhere: Path,
     append: Append,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What the copy has may have been replaced by something else of the same length."""
+    """Other records of the same length may have replaced those in the copy."""
     monkeypatch.setattr(moving, "COPY_BYTES", 1)
     for size in range(6):
         append(source, size=size)
@@ -306,7 +306,7 @@ def test_a_log_that_is_cut_meanwhile_is_copied_anew_once(
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
 @pytest.mark.parametrize("step", ["make_folder", "write_checkpoint", "pwrite"])
-def test_a_disk_that_refuses(
+def test_copy_survives_a_shortage_and_goes_offline_with_its_disk(
     manager: LogManager,
     source: Log,
     elsewhere: Path,
@@ -315,7 +315,7 @@ def test_a_disk_that_refuses(
     step: str,
     code: int,
 ) -> None:
-    """Of a want of room the copy is left as it was; else its directory goes offline, with it."""
+    """After a lack of room the copy is unchanged; other errors take its directory offline."""
     append(source, 5)
     delete_records(source, 3, 5)
     moves = manager.moves
@@ -356,10 +356,10 @@ def test_a_disk_that_refuses(
 
 
 @pytest.mark.parametrize(("start", "first"), [(1, 0), (2, 2), (4, 4), (6, 6), (7, 6)])
-def test_where_a_copy_begins(
+def test_copy_begins_at_the_batch_of_the_log_start(
     manager: LogManager, source: Log, elsewhere: Path, make_batch: MakeBatch, start: int, first: int
 ) -> None:
-    """With the batch that the log's start is in, or with the start, where compaction took that."""
+    """If compaction removed that batch, the copy begins at the log start."""
     for base in (0, 6):
         batch = make_batch(2, base_offset=base, partition_leader_epoch=0)
         append_as_follower(source, batch, leader_epoch=0, now_ms=NOW_MS)

@@ -1,4 +1,4 @@
-"""Which work is due, told by the jobs that are handed out: no more than is said, and all of it."""
+"""The jobs of a round of upkeep are exactly the work that is due."""
 
 from __future__ import annotations
 
@@ -35,9 +35,7 @@ def flushed_by(manager: LogManager, log: Log, now_ms: int = NOW_MS) -> bool:
     return log.recovery_point > before
 
 
-def test_what_is_rolled_is_flushed_and_what_is_written_to_is_not(
-    manager: LogManager, append: Append
-) -> None:
+def test_maintenance_flushes_rolled_segments_only(manager: LogManager, append: Append) -> None:
     log = manager.create("t", TOPIC_ID, 0)
     append(log, 3)
     assert not flushed_by(manager, log)
@@ -51,19 +49,21 @@ def test_what_is_rolled_is_flushed_and_what_is_written_to_is_not(
     assert (log.recovery_point, log.log_end_offset) == (5, 7)
 
 
-def test_deleted_records_are_behind_what_is_durable(manager: LogManager, append: Append) -> None:
+def test_log_start_above_the_recovery_point_is_flushed(manager: LogManager, append: Append) -> None:
     log = manager.create("t", TOPIC_ID, 0)
     append(log, 3)
     log.flush()
     append(log, 2)
     delete_records(log, 3, 5)
-    assert not flushed_by(manager, log), "up to there it is durable"
+    assert not flushed_by(manager, log), "the log is durable up to 3"
     delete_records(log, 4, 5)
     assert flushed_by(manager, log)
     assert not flushed_by(manager, log)
 
 
-def test_folders_and_segments_go_in_one_round(manager: LogManager, append: Append) -> None:
+def test_one_round_removes_deleted_folders_and_segments(
+    manager: LogManager, append: Append
+) -> None:
     kept, gone = (manager.create(name, TOPIC_ID, 0) for name in ("kept", "gone"))
     for log in (kept, gone):
         log.update_config(log_config(file_delete_delay_ms=1000))
@@ -80,7 +80,7 @@ def test_folders_and_segments_go_in_one_round(manager: LogManager, append: Appen
     assert kept.dir.exists()
 
 
-def test_checkpoints_are_written_when_they_say_something_new(
+def test_checkpoints_are_written_only_after_a_change(
     manager: LogManager, append: Append, tmp_path: Path
 ) -> None:
     log = manager.create("t", TOPIC_ID, 0)
@@ -100,10 +100,10 @@ def test_checkpoints_are_written_when_they_say_something_new(
 
 
 @pytest.mark.parametrize("name", [CLEANER_OFFSETS, HIGH_WATERMARKS])
-def test_a_checkpoint_that_is_being_written_has_its_turn_later(
+def test_checkpoint_is_not_written_twice_at_a_time(
     manager: LogManager, append: Append, tmp_path: Path, name: str
 ) -> None:
-    """With what the logs say by then."""
+    """The later write has the offsets of that time."""
     log = manager.create("t", TOPIC_ID, 0)
 
     def changed(offset: int) -> None:
@@ -136,7 +136,7 @@ def test_maintenance_skips_idle_logs(
     is_durable: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Those with something to come are, in each round."""
+    """Logs with pending work are visited in each round."""
     log = manager.create("t", TOPIC_ID, 0, log_config(flush_ms=flush_ms))
     append(log)
     if is_durable:
@@ -157,7 +157,7 @@ def test_maintenance_skips_idle_logs(
 
 
 def test_log_has_one_flush_job_at_a_time(manager: LogManager, append: Append) -> None:
-    """Another follows when that has ended, with what has come meanwhile."""
+    """When it ends, the next job has the later appends."""
     log = manager.create("t", TOPIC_ID, 0)
     append(log)
     log.roll(NOW_MS)

@@ -1,4 +1,4 @@
-"""Rounds of upkeep over many steps: what each one does, and no more, is what plain rules say."""
+"""Rounds of upkeep over random steps do exactly the work that a plain model says."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def walk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Walk]:
 
 
 @pytest.mark.parametrize("walk", range(12), indirect=True)
-def test_maintenance_does_the_due_work_by_plain_rules(walk: Walk) -> None:
+def test_maintenance_does_the_due_work_of_the_model(walk: Walk) -> None:
     for _ in range(60):
         for _ in range(walk.chance.randrange(3)):
             walk.step()

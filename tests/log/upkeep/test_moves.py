@@ -1,4 +1,4 @@
-"""A partition's move to another log directory, and what a crash or a lost disk leaves of it."""
+"""Moves of a partition to another log directory, with crashes and lost disks."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def move(manager: LogManager, path: Path) -> Log:
     return manager.moves.swap(KEY)
 
 
-def test_what_is_said_of_an_earlier_stay_does_not_count(
+def test_checkpoint_lines_of_an_earlier_stay_are_ignored(
     opened: Open, append: Append, tmp_path: Path
 ) -> None:
     manager = opened()
@@ -72,7 +72,7 @@ def test_what_is_said_of_an_earlier_stay_does_not_count(
     old, new = log.dir.parent, next(d.path for d in manager.online_dirs if d.path != log.dir.parent)
     move(manager, new)
     manager.delete(*KEY)
-    append(manager.create("t", OTHER_ID, 0), 5)  # in the directory it was in first
+    append(manager.create("t", OTHER_ID, 0), 5)  # in the directory of the first log
     here = manager.logs[KEY].dir.parent
     move(manager, new if here == old else old)
     kill(manager)
@@ -80,7 +80,7 @@ def test_what_is_said_of_an_earlier_stay_does_not_count(
     assert (log.log_start_offset, log.log_end_offset, log.recovery_point) == (0, 5, 0)
 
 
-def test_what_there_was_no_room_for_is_awaited_in_the_other_directory(
+def test_refused_batch_is_still_awaited_after_a_move(
     opened: Open, append: Append, tmp_path: Path
 ) -> None:
     disk = FailingDisk("/")
@@ -100,9 +100,7 @@ def test_what_there_was_no_room_for_is_awaited_in_the_other_directory(
         append(moved, producer_id=7, producer_epoch=0, base_sequence=sequence)
 
 
-def test_a_log_start_that_was_written_down_goes_with_it(
-    opened: Open, append: Append, tmp_path: Path
-) -> None:
+def test_move_keeps_the_log_start_offset(opened: Open, append: Append, tmp_path: Path) -> None:
     manager = opened()
     append(manager.create("t", TOPIC_ID, 0), 10)
     delete_records(manager.logs[KEY], 3, 10)
@@ -128,16 +126,16 @@ class TestTheNextStart:
         copy_all(manager)
         return manager
 
-    def test_goes_on(self, half_way: LogManager, opened: Open) -> None:
+    def test_restart_continues_a_copy(self, half_way: LogManager, opened: Open) -> None:
         kill(half_way)
         again = opened()
         assert again.moves.copies[KEY].log.log_end_offset == 10
 
     @pytest.mark.parametrize("spoilt", [None, ""])
-    def test_copies_anew_what_may_be_of_another_topic(
+    def test_restart_copies_again_without_a_durable_topic_id(
         self, spoilt: str | None, half_way: LogManager, opened: Open
     ) -> None:
-        """The first flush makes the topic id durable; before, the power may take it."""
+        """The first flush makes the topic id durable; an earlier power cut may lose it."""
         metadata = half_way.moves.copies[KEY].log.dir / "partition.metadata"
         kill(half_way)
         metadata.unlink() if spoilt is None else metadata.write_text(spoilt)
@@ -145,7 +143,7 @@ class TestTheNextStart:
         assert again.moves.copies[KEY].log.log_end_offset == 0
         assert move(again, again.moves.copies[KEY].directory.path).log_end_offset == 10
 
-    def test_removes_what_is_of_a_deleted_topic(
+    def test_restart_removes_a_copy_of_a_deleted_topic(
         self, half_way: LogManager, opened: Open, append: Append
     ) -> None:
         copy = half_way.moves.copies[KEY]
@@ -158,10 +156,10 @@ class TestTheNextStart:
         assert not copy.log.dir.exists()
         assert again.logs[KEY].log_end_offset == 3
 
-    def test_copies_anew_what_has_gone_another_way(
+    def test_restart_copies_again_if_the_log_has_diverged(
         self, half_way: LogManager, opened: Open, append: Append
     ) -> None:
-        """The log lost its end to a power cut, and was written to while the copy was away."""
+        """A power cut took the log's end, and records were appended while the copy was offline."""
         copy, log = half_way.moves.copies[KEY], half_way.logs[KEY]
         half_way.dirs.dir_failed(copy.directory, OSError(5, "made up"))
         truncate_to(log, 5, NOW_MS)
@@ -171,10 +169,10 @@ class TestTheNextStart:
         again = opened()
         assert again.moves.copies[KEY].log.log_end_offset == 0
 
-    def test_copies_anew_what_ends_otherwise(
+    def test_restart_copies_again_if_the_last_record_differs(
         self, half_way: LogManager, opened: Open, append: Append
     ) -> None:
-        """The last record alone is another one."""
+        """Only the last record differs."""
         log, directory = half_way.logs[KEY], half_way.moves.copies[KEY].directory
         append(log, 1)
         copy_all(half_way)
@@ -184,10 +182,10 @@ class TestTheNextStart:
         kill(half_way)
         assert opened().moves.copies[KEY].log.log_end_offset == 0
 
-    def test_a_copy_whose_place_is_taken_is_one_still(
+    def test_restart_keeps_a_copy_beside_a_folder_to_delete(
         self, half_way: LogManager, opened: Open
     ) -> None:
-        """There is a twin that is to be deleted, but also what is to be copied."""
+        """The folder to delete has the same unique id; the log to copy exists too."""
         copy, source = half_way.moves.copies[KEY], half_way.logs[KEY]
         kill(half_way)
         twin = log_dir.delete_folder(*KEY, copy.unique)
@@ -196,15 +194,17 @@ class TestTheNextStart:
         assert again.logs[KEY].dir == source.dir
         assert again.moves.copies[KEY].log.dir == copy.log.dir
 
-    def test_a_copy_that_has_more_is_no_copy(self, half_way: LogManager, opened: Open) -> None:
+    def test_restart_copies_again_if_the_copy_is_longer_than_the_log(
+        self, half_way: LogManager, opened: Open
+    ) -> None:
         truncate_to(half_way.logs[KEY], 5, NOW_MS)
         kill(half_way)
         assert opened().moves.copies[KEY].log.log_end_offset == 0
 
-    def test_serves_the_copy_if_that_is_all_there_is(
+    def test_restart_serves_the_copy_if_the_log_is_missing(
         self, half_way: LogManager, opened: Open
     ) -> None:
-        """The swap had begun, and what was to be deleted has been."""
+        """The swap had begun, and the old folder was already removed."""
         source, copy = half_way.logs[KEY], half_way.moves.copies[KEY]
         copy.log.flush()
         kill(half_way)
@@ -216,7 +216,7 @@ class TestTheNextStart:
         assert again.logs[KEY].dir == copy.directory.path / "t-0"
         assert again.logs[KEY].log_end_offset == 10
 
-    def test_leaves_it_alone_while_a_disk_is_away(
+    def test_restart_leaves_a_copy_alone_while_a_disk_is_missing(
         self, half_way: LogManager, opened: Open, tmp_path: Path
     ) -> None:
         source, copy = half_way.logs[KEY], half_way.moves.copies[KEY]
@@ -233,10 +233,10 @@ class TestTheNextStart:
         assert opened().logs[KEY].dir == source.dir
 
 
-def test_a_swap_that_fails_half_way_is_finished_by_the_next_start(
+def test_swap_that_fails_half_way_is_finished_by_the_next_start(
     opened: Open, append: Append, tmp_path: Path
 ) -> None:
-    """What was served so far stays until the copy has its name."""
+    """The old folder stays until the copy has its name."""
 
     class NoName(Files):
         def rename(self, source: Path | str, target: Path | str) -> None:
@@ -246,7 +246,7 @@ def test_a_swap_that_fails_half_way_is_finished_by_the_next_start(
 
     manager = opened(files=NoName())
     append(manager.create("t", TOPIC_ID, 0), 10)
-    for number in range(12):  # whichever of them come first
+    for number in range(12):  # in any order
         manager.create(f"other{number}", bytes([number + 1]) * 16, 0)
     (target,) = (d.path for d in manager.online_dirs if d.path != manager.logs[KEY].dir.parent)
     with pytest.raises(LogError):
@@ -258,7 +258,7 @@ def test_a_swap_that_fails_half_way_is_finished_by_the_next_start(
     assert (log.dir, log.log_end_offset) == (target / "t-0", 10)
 
 
-def test_a_copy_is_made_piece_by_piece(
+def test_copy_in_pieces_has_the_bytes_of_the_log(
     opened: Open, append: Append, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(moving, "COPY_BYTES", 200)
@@ -273,7 +273,7 @@ def test_a_copy_is_made_piece_by_piece(
     assert moved.segments.active.path.read_bytes() == held
 
 
-def test_nobody_has_anything_of_a_copy_that_was_given_up(opened: Open, append: Append) -> None:
+def test_cancelled_copy_is_closed_and_refuses_appends(opened: Open, append: Append) -> None:
     manager = opened()
     log = manager.create("t", TOPIC_ID, 0)
     append(log, 3)
@@ -289,8 +289,8 @@ def test_nobody_has_anything_of_a_copy_that_was_given_up(opened: Open, append: A
     assert append(log).first_offset == 3
 
 
-def test_a_log_start_is_written_down_for_what_is_on_disk_only(opened: Open, append: Append) -> None:
-    """Else a line behind the end could not be told from one of another log."""
+def test_log_start_offset_is_checkpointed_only_once_flushed(opened: Open, append: Append) -> None:
+    """Otherwise a line above the log end could not be distinguished from one of another log."""
     manager = opened()
     log = manager.create("t", TOPIC_ID, 0, DEFAULTS)
     append(log, 10)

@@ -1,4 +1,4 @@
-"""Which segments go, by each limit and all together, as a plain list of segments tells it."""
+"""Retention removes the segments that a plain list says, by each limit and by all together."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def test_retention_removes_segments_by_age_and_log_start(
 
 @pytest.mark.parametrize("more", [-1, 0, 1])
 @pytest.mark.parametrize("kept", range(6))
-def test_by_size(log: Log, kept: int, more: int) -> None:
-    """A segment goes only where what stays is as much as the limit."""
+def test_retention_bytes_keeps_at_least_its_limit(log: Log, kept: int, more: int) -> None:
+    """A segment is removed only if the rest has at least the limit."""
     sizes = [segment.size_bytes for segment in log.segments]
     limit_bytes = sum(sizes[5 - kept :]) + more
     log.update_config(log_config(retention_bytes=limit_bytes, retention_ms=-1))
@@ -75,7 +75,7 @@ def test_by_size(log: Log, kept: int, more: int) -> None:
 def test_retention_counts_timestamp_0(
     open_log: OpenLog, append: Append, limit_ms: int, goes: bool
 ) -> None:
-    """0 is one; -1 is none."""
+    """0 is a timestamp; -1 means that there is none."""
     log = open_log(log_config(retention_ms=limit_ms))
     append(log, timestamp=0)
     assert delete_expired_segments(log, NOW_MS, 1) == goes
@@ -90,7 +90,7 @@ def test_retention_keeps_unreplicated_segments(log: Log, high_watermark: int) ->
 
 
 def test_retention_applies_all_limits_together(log: Log) -> None:
-    """What one has taken is not counted by the next, and the number is that of them all."""
+    """A limit does not count segments that another limit removed. The result counts all."""
     delete_records(log, 4, 15)
     limit_bytes = sum([segment.size_bytes for segment in log.segments][2:])
     log.update_config(log_config(retention_bytes=limit_bytes, retention_ms=60))

@@ -1,4 +1,4 @@
-"""Users of SCRAM and quotas go to Apache Kafka's metadata log and come from there."""
+"""SCRAM users and quotas are written to and read from Apache Kafka's metadata log."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def follow(image: ClusterImage, kraft: KraftMetadata) -> tuple[ClusterImage, lis
     return image, says
 
 
-def test_change_becomes_the_records_of_a_controller() -> None:
+def test_credential_change_becomes_the_records_of_a_controller() -> None:
     kraft = kraft_at()
     change = SetConfigs(*user_key("a,ü"), {}, BOTH)
     (first, _), (second, _) = records_of(change, ME, kraft)
@@ -161,13 +161,13 @@ def test_kraft_log_without_credential_support_gets_none() -> None:
     assert follow(image, kraft_at(SINCE - 1)) == (image, [])
 
 
-def test_changes_of_the_kraft_log_are_applied() -> None:
+def test_credential_changes_of_the_kraft_log_are_applied() -> None:
     kraft = kraft_at()
     write(kraft, SetConfigs(*user_key("new"), {}, BOTH))
     write(kraft, SetConfigs(*user_key("kept"), {}, {"SCRAM-SHA-256": OTHER}))
     before = {"kept": {"SCRAM-SHA-256": ONE, "another": "1"}, "gone": BOTH}
     image, says = follow(image_of(before), kraft)
-    assert says == [f"user {user}: what it logs in by changed" for user in ("gone", "kept", "new")]
+    assert says == [f"user {user}: credentials changed" for user in ("gone", "kept", "new")]
     assert credentials_of(image, "new") == BOTH
     assert not credentials_of(image, "gone")
     assert image.configs_of(*user_key("kept")) == {
@@ -177,7 +177,7 @@ def test_changes_of_the_kraft_log_are_applied() -> None:
     assert follow(image, kraft) == (image, [])
 
 
-def test_missing_changes_are_written_to_the_kraft_log() -> None:
+def test_missing_credentials_are_written_to_the_kraft_log() -> None:
     kraft = kraft_at()
     write(kraft, SetConfigs(*user_key("gone"), {}, BOTH))
     image = image_of({"a": BOTH})

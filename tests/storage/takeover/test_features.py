@@ -1,4 +1,4 @@
-"""The levels of features go to Apache Kafka's metadata log and come from there."""
+"""Feature levels are written to and read from Apache Kafka's metadata log."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def image_at(**levels: int) -> ClusterImage:
 def test_feature_levels_of_the_kraft_log_are_applied() -> None:
     image, says = follow(ClusterImage("c", version=7), kraft_at(metadata=21))
     assert image.features.in_force == {METADATA_VERSION: 21}  # 3.9 has no others
-    assert image.features.epoch == 8, "later than any that a client was told"
-    told = (
+    assert image.features.epoch == 8, "later than any epoch that a client has seen"
+    changed = (
         "metadata.version to 21, transaction.version to 0, group.version to 0, share.version to 0, "
         "streams.version to 0"
     )
-    assert says == [f"features are at other levels: {told}"]
+    assert says == [f"feature levels changed: {changed}"]
     assert follow(image, kraft_at(metadata=21)) == (image, [])
 
 
@@ -48,7 +48,7 @@ def test_kraft_log_without_metadata_version_changes_no_feature() -> None:
     assert list(records_of(SetFeatures(5, image.features), ME, KraftMetadata())) == []
 
 
-def test_feature_level_above_the_highest_known_counts_as_that() -> None:
+def test_feature_level_above_the_highest_supported_counts_as_that() -> None:
     image, _ = follow(image_at(transaction=0), kraft_at(metadata=31, transaction=3))
     assert image.features.in_force == {METADATA_VERSION: 30, TRANSACTION_VERSION: 2}
     assert list(lacking(kraft_at(metadata=31, transaction=3), image, ME)) == []
@@ -71,7 +71,7 @@ def test_changed_feature_levels_become_the_records_of_a_controller() -> None:
     assert list(records_of(change, ME, kraft)) == []
 
 
-def test_missing_changes_are_written_to_the_kraft_log() -> None:
+def test_missing_feature_levels_are_written_to_the_kraft_log() -> None:
     kraft, image = (
         kraft_at(metadata=30, transaction=2, group=1, share=1, streams=1),
         image_at(transaction=1),

@@ -1,4 +1,4 @@
-"""Findings: each change of the metadata with its sentence, in the order they are told."""
+"""Findings: each change of the metadata with its sentence, in the order of the report."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def found(
 # -- topics
 
 
-def test_topics_that_went_came_and_were_made_anew_are_found() -> None:
+def test_deleted_new_and_recreated_topics_are_findings() -> None:
     image = image_of(g=(here(1),), t=(here(1),), k=(here(1),))
     kraft = kraft_of(n={1: there(5, 6), 0: there(3, 4)}, k={0: there(1)})
     kraft.topics["t"] = new = b"\1" * 16
@@ -88,19 +88,19 @@ def test_topics_that_went_came_and_were_made_anew_are_found() -> None:
     expected = [
         MetadataFinding("topic g was deleted", DeleteTopic("g", b"g" * 16)),
         MetadataFinding(
-            "topic t was deleted and made anew, with id AQEBAQEBAQEBAQEBAQEBAQ",
+            "topic t was deleted and created again, with id AQEBAQEBAQEBAQEBAQEBAQ",
             DeleteTopic("t", T),
         ),
-        MetadataFinding("topic n was made, with 2 partitions", CreateTopic(made, {"a": "2"})),
+        MetadataFinding("topic n was created, with 2 partitions", CreateTopic(made, {"a": "2"})),
         MetadataFinding(
-            "topic t was made, with 1 partitions",
+            "topic t was created, with 1 partitions",
             CreateTopic(TopicImage("t", new, (here(9, 8),)), {}),
         ),
     ]
     assert sorted(found(image, kraft), key=repr) == sorted(expected, key=repr)
 
 
-def test_topic_is_left_alone_where_not_all_of_its_partitions_are_here() -> None:
+def test_topic_with_partitions_on_other_nodes_is_left_alone() -> None:
     kraft = kraft_of(
         a={0: there(1), 2: there(1)},
         b={0: there(1), 1: there(1, replicas=(8, 9))},
@@ -112,11 +112,11 @@ def test_topic_is_left_alone_where_not_all_of_its_partitions_are_here() -> None:
         (f"a {alone}", True),
         (f"b {alone}", True),
         (f"c {alone}", True),
-        ("topic d was made, with 1 partitions", False),
+        ("topic d was created, with 1 partitions", False),
     ]
 
 
-def test_later_epochs_and_partitions_of_a_known_topic_are_found() -> None:
+def test_later_epochs_and_new_partitions_of_a_topic_are_findings() -> None:
     image = image_of(t=(here(3, 5), here(3, 5), here(3, 5)))
     kraft = kraft_of(t={4: there(6, 1), 0: there(4, 9), 2: there(3, 9), 3: there(2, 7)})
     assert found(image, kraft) == [
@@ -124,13 +124,13 @@ def test_later_epochs_and_partitions_of_a_known_topic_are_found() -> None:
             "t-0 was led in epoch 4, after 3 here", AlterPartition("t", T, 0, 5, here(4, 9))
         ),
         MetadataFinding(
-            "topic t was grown from 3 to 5 partitions",
+            "topic t grew from 3 to 5 partitions",
             AddPartitions("t", T, 3, (here(2, 7), here(6, 1))),
         ),
     ]
 
 
-def test_later_epoch_has_a_later_partition_epoch_whatever_was_told_of_that() -> None:
+def test_later_leader_epoch_raises_the_partition_epoch() -> None:
     known = TopicImage("t", T, (here(0), here(3, 5)))
     says = "t-1 was led in epoch 6, after 3 here"
     for told, expected in (((), 6), ((6,), 6), ((9,), 9)):
@@ -138,13 +138,13 @@ def test_later_epoch_has_a_later_partition_epoch_whatever_was_told_of_that() -> 
         assert newer_epoch(known, 1, 6, *told) == MetadataFinding(says, change)
 
 
-def test_logs_tell_of_topics_that_were_made_anew_or_grew() -> None:
+def test_recreated_and_grown_topics_of_logs_are_findings() -> None:
     old = TopicImage("t", T, (here(1),))
     image = ClusterImage("c").with_topics([old]).with_configs(2, "t", {"a": "1"})
     new = TopicImage("t", b"\1" * 16, (here(2), here(3)))
     assert list(from_logs(old, new, image)) == [
         MetadataFinding(
-            "topic t was deleted and made anew, with id AQEBAQEBAQEBAQEBAQEBAQ",
+            "topic t was deleted and created again, with id AQEBAQEBAQEBAQEBAQEBAQ",
             DeleteTopic("t", T),
         ),
         MetadataFinding("topic t, with 2 partitions", CreateTopic(new, {"a": "1"})),
@@ -152,7 +152,7 @@ def test_logs_tell_of_topics_that_were_made_anew_or_grew() -> None:
     grown = TopicImage("t", T, (here(2), here(3), here(4)))
     assert list(from_logs(old, grown, image)) == [
         MetadataFinding(
-            "topic t was grown from 1 to 3 partitions",
+            "topic t grew from 1 to 3 partitions",
             AddPartitions("t", T, 1, (here(3), here(4))),
         )
     ]
@@ -163,7 +163,7 @@ def test_logs_tell_of_topics_that_were_made_anew_or_grew() -> None:
 # -- settings
 
 
-def test_settings_that_came_went_and_changed_are_found_by_their_resources() -> None:
+def test_added_removed_and_changed_configs_are_one_finding_per_resource() -> None:
     image = image_of(t=(here(1),)).with_configs(2, "t", {"a": "1", "b": "1", "c": "1"})
     image = image.with_configs(4, "7", {"gone": "1"}).with_configs(16, "s", {"same": "1"})
     image = image.with_configs(4, "9", {"nobody's": "1"})
@@ -197,7 +197,7 @@ ONE = Credential(b"salt", b"stored", b"server", 4096)
 SCRAM = "SCRAM-SHA-256"
 
 
-def test_what_is_set_on_users_and_clients_is_found_and_all_else_on_them_stays() -> None:
+def test_credentials_and_quotas_are_findings_and_other_configs_stay() -> None:
     image = ClusterImage("c").with_configs(*user_key("a"), {SCRAM: "?", "other": "1"})
     image = image.with_configs(*entity_key({"client-id": "c"}), {"request_percentage": "2.0"})
     image = image.with_configs(ENTITY_RESOURCE, "odd/x", {"producer_byte_rate": "1"})
@@ -223,7 +223,7 @@ def test_what_is_set_on_users_and_clients_is_found_and_all_else_on_them_stays() 
             SetConfigs(ENTITY_RESOURCE, "odd/x", {"producer_byte_rate": "1"}, {}),
         ),
         entities.Changed(
-            "user a: what it logs in by, consumer_byte_rate, producer_byte_rate changed",
+            "user a: credentials, consumer_byte_rate, producer_byte_rate changed",
             SetConfigs(*user_key("a"), {SCRAM: "?", "other": "1"}, after),
         ),
         entities.Changed(
@@ -233,7 +233,7 @@ def test_what_is_set_on_users_and_clients_is_found_and_all_else_on_them_stays() 
     ]
 
 
-def test_log_lacks_what_is_set_here_and_kept_there() -> None:
+def test_missing_entity_configs_are_those_that_the_log_can_keep() -> None:
     image = ClusterImage("c").with_configs(*user_key("a"), {SCRAM: ONE.text, "other": "1"})
     image = image.with_configs(*user_key("b"), {"other": "1"})
     kraft = KraftMetadata(features={"metadata.version": entities.SINCE})
@@ -247,7 +247,7 @@ def test_log_lacks_what_is_set_here_and_kept_there() -> None:
     assert list(entities.lacking_in_log(image, kraft)) == expected[1:]
 
 
-def test_credentials_are_written_of_users_alone() -> None:
+def test_only_configs_of_users_are_written_as_credentials() -> None:
     kraft = KraftMetadata(features={"metadata.version": entities.SINCE})
     change = SetConfigs(*entity_key({"user": "a", "client-id": "c"}), {}, {SCRAM: ONE.text})
     assert list(records_of(change, Replica(ME), kraft)) == []
@@ -255,19 +255,19 @@ def test_credentials_are_written_of_users_alone() -> None:
     assert list(records_of(change, Replica(ME), kraft)) == []
 
 
-def test_who_may_do_what_is_found_by_the_resource() -> None:
+def test_changed_acls_are_one_finding_per_resource() -> None:
     entry, old = AccessControlEntry("User:a", "*", 3, 3), AccessControlEntry("User:b", "h", 4, 2)
     pattern, other = ResourcePattern(2, 3, "t"), ResourcePattern(3, 4, "g")
     image = ClusterImage("c").with_acls(other, frozenset({old}))
     kraft = KraftMetadata()
     kraft.acls[b"1"] = AccessControlEntryRecord(b"1", 2, "t", 3, "User:a", "*", 3, 3)
     assert found(image, kraft) == [
-        MetadataFinding("who may access TOPIC t changed", ChangeAcls(pattern, (entry,), ())),
-        MetadataFinding("who may access GROUP g changed", ChangeAcls(other, (), (old,))),
+        MetadataFinding("the ACLs of TOPIC t changed", ChangeAcls(pattern, (entry,), ())),
+        MetadataFinding("the ACLs of GROUP g changed", ChangeAcls(other, (), (old,))),
     ]
 
 
-def test_tokens_are_found_where_the_release_of_the_log_keeps_them() -> None:
+def test_delegation_tokens_are_findings_if_the_logs_version_has_them() -> None:
     old = DelegationToken("o", "User:a", "User:a", (), 1, 2, 3)
     new = DelegationToken("t", "User:a", "User:r", ("User:b",), 4, 5, 6)
     image = ClusterImage("c").with_token("o", old)
@@ -290,7 +290,7 @@ def test_tokens_are_found_where_the_release_of_the_log_keeps_them() -> None:
 # -- features
 
 
-def test_levels_are_found_after_all_that_clients_were_told() -> None:
+def test_feature_levels_of_the_log_get_a_later_epoch() -> None:
     levels = {name: high for name, (_, high) in SUPPORTED.items()}
     kraft = KraftMetadata(features={**levels, "transaction.version": 1, "another.version": 3})
     for version, epoch, after in ((4, 9, 10), (9, 4, 10)):
@@ -301,7 +301,7 @@ def test_levels_are_found_after_all_that_clients_were_told() -> None:
         assert change == SetFeatures(epoch, FinalizedFeatures(asked, None, after))
 
 
-def test_log_lacks_the_levels_in_force_here_where_it_has_any() -> None:
+def test_missing_feature_levels_are_those_in_force() -> None:
     image = ClusterImage("c").with_features(FinalizedFeatures({"group.version": 0}, None, 4))
     levels = {name: high for name, (_, high) in SUPPORTED.items()}
     assert list(features.levels_lacking_in_log(image, KraftMetadata(features=levels))) == [

@@ -1,4 +1,4 @@
-"""Changes written as KRaft records say the same when they are read again."""
+"""Changes that are written as KRaft records are read as written."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def keeping_elr(change: Change, levels: dict[str, int]) -> Change:
     return replace(change, features=replace(change.features, asked=asked))
 
 
-def test_level_of_elr_in_the_log_is_taken_over() -> None:
+def test_elr_level_of_the_log_is_taken_over() -> None:
     kraft = KraftMetadata(
         features={**{name: high for name, (_, high) in SUPPORTED.items()}, ELR_VERSION: 1}
     )
@@ -84,7 +84,9 @@ def test_level_of_elr_in_the_log_is_taken_over() -> None:
 
 @given(st.data())
 @pytest.mark.parametrize("features", LEVELS)
-def test_what_is_written_is_what_is_read(features: dict[str, int], data: st.DataObject) -> None:
+def test_written_changes_are_read_as_the_same_metadata(
+    features: dict[str, int], data: st.DataObject
+) -> None:
     kraft = KraftMetadata(features=dict(features))
     levels = {**dict.fromkeys(SUPPORTED, 0), **features}
     image = ClusterImage("c").with_features(FinalizedFeatures(levels))
@@ -105,8 +107,8 @@ def test_what_is_written_is_what_is_read(features: dict[str, int], data: st.Data
 
 
 @given(st.data())
-def test_what_is_lacking_is_made_up_for(data: st.DataObject) -> None:
-    """Two histories: the log that has seen one of them is brought to the other."""
+def test_lacking_changes_make_the_log_equal_to_the_image(data: st.DataObject) -> None:
+    """Two histories: the log of the first is brought to the state of the second."""
     images, kraft = [ClusterImage("c"), ClusterImage("c")], KraftMetadata()
     for at in range(2):
         for _ in range(data.draw(st.integers(0, 6))):
@@ -133,7 +135,7 @@ def test_what_is_lacking_is_made_up_for(data: st.DataObject) -> None:
         (LEVELS[2], 2, [], [1]),
     ],
 )
-def test_a_partition_is_left_as_a_controlled_shutdown_leaves_it(
+def test_partition_is_written_as_after_a_controlled_shutdown(
     features: dict[str, int], version: int, isr: list[int], eligible: list[int] | None
 ) -> None:
     kraft = KraftMetadata(features=features)
@@ -145,8 +147,8 @@ def test_a_partition_is_left_as_a_controlled_shutdown_leaves_it(
     assert record.last_known_elr == eligible
 
 
-def test_settings_of_a_deleted_topic_are_taken_back_one_by_one() -> None:
-    """Apache Kafka 4.3.1 gives them to the next of that name when it reads both in one go."""
+def test_configs_of_a_deleted_topic_are_removed_one_by_one() -> None:
+    """Otherwise Apache Kafka 4.3.1 may give them to the next topic of that name."""
     kraft = KraftMetadata()
     write(kraft, CreateTopic(TOPIC, {"retention.ms": "1"}))
     kinds = [
@@ -155,7 +157,7 @@ def test_settings_of_a_deleted_topic_are_taken_back_one_by_one() -> None:
     assert kinds == ["ConfigRecord", "RemoveTopicRecord"]
 
 
-def test_settings_that_apache_kafka_left_behind_are_taken_back() -> None:
+def test_leftover_configs_of_a_deleted_topic_are_removed() -> None:
     kraft = KraftMetadata()
     write(kraft, CreateTopic(TOPIC, {"retention.ms": "1", "segment.ms": "2"}))
     kraft.note(*kraft_records.decode(removal()))
@@ -177,15 +179,15 @@ def removal() -> bytes:
     return kraft_records.encode(record, version)
 
 
-def test_producer_ids_are_taken_by_nobody_in_particular() -> None:
-    """No registration of a broker is named, for there may be none in the log."""
+def test_producer_ids_record_has_no_broker_epoch() -> None:
+    """The record has no broker epoch, because the log may have no registration of the broker."""
     record, version = producer_ids(ME, 7000)
     assert isinstance(record, ProducerIdsRecord)
     assert (record.broker_id, record.broker_epoch, record.next_producer_id) == (1, -1, 7000)
     assert version == 0
 
 
-def test_settings_that_the_log_keeps_are_brought_to_it_whatever_else_there_is() -> None:
+def test_lacking_changes_have_only_configs_that_the_log_keeps() -> None:
     kraft = KraftMetadata()
     write(kraft, CreateTopic(TOPIC))
     image = CreateTopic(TOPIC).apply_to(ClusterImage("c"))
@@ -200,7 +202,7 @@ def test_settings_that_the_log_keeps_are_brought_to_it_whatever_else_there_is() 
     assert len(set_ones) == 2
 
 
-def test_a_partition_goes_on_from_its_epochs() -> None:
+def test_partition_is_written_with_its_epochs() -> None:
     state = PartitionImage(1, 6, 9, (1,), (1,))
     topic = TopicImage("t", b"t" * 16, (state,))
     _, (record, _) = records_of(CreateTopic(topic), ME, KraftMetadata())
@@ -208,8 +210,8 @@ def test_a_partition_goes_on_from_its_epochs() -> None:
     assert (record.leader_epoch, record.partition_epoch) == (6, 9)
 
 
-def test_what_is_made_with_its_settings_leaves_no_other_without() -> None:
-    """Whichever comes first of topics that have to be made and those that lack a setting."""
+def test_lacking_topics_and_lacking_configs_are_both_written() -> None:
+    """Some topics are missing and others lack a config, in any order of names."""
     names = [f"t{number}" for number in range(16)]
     kraft, image = KraftMetadata(), ClusterImage("c")
     for number, name in enumerate(names):

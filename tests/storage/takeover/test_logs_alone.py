@@ -1,4 +1,4 @@
-"""Directories without KRaft metadata: what there is, its logs say, at each start with ZooKeeper."""
+"""Without KRaft metadata, topics are taken from the logs at each start after ZooKeeper."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def led(leader_epoch: int) -> PartitionImage:
     return PartitionImage(1, leader_epoch, 0, (1,), (1,))
 
 
-async def test_topics_are_as_their_logs_say(
+async def test_topics_of_a_new_broker_are_taken_from_the_logs(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     identify(tmp_path, 1)
@@ -96,8 +96,10 @@ async def test_topics_are_as_their_logs_say(
     assert partition_metadata.read(Files(), tmp_path / "old-0") == given
 
 
-async def test_they_say_it_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Afterwards a topic that is not in the metadata is one that was deleted."""
+async def test_logs_are_ignored_once_kwire_has_metadata(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """From then on, a topic that is missing in the metadata was deleted."""
     identify(tmp_path, 1)
     with logs_in(tmp_path) as logs:
         fill(logs, "t", 0, 0, FIRST)
@@ -122,11 +124,11 @@ async def zookeepers(directory: Path) -> None:
         )
 
 
-async def test_what_zookeeper_has_seen_since_is_found_in_the_logs(
+async def test_changes_under_zookeeper_are_found_in_the_logs(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     await zookeepers(tmp_path)
-    assert "Apache Kafka with ZooKeeper keeps its metadata there" in caplog.text
+    assert "Apache Kafka keeps its metadata in ZooKeeper" in caplog.text
     shutil.rmtree(tmp_path / "u-0")
     with logs_in(tmp_path) as logs:
         logs.logs["t", 0].append(
@@ -145,11 +147,11 @@ async def test_what_zookeeper_has_seen_since_is_found_in_the_logs(
     assert image.configs_of(TOPIC_RESOURCE, "u") == {"retention.ms": "-1"}
     assert image.topics["w"] == TopicImage("w", b"7" * 16, (led(1),))
     for said in (
-        "since kwire last had these directories: topic t was grown from 1 to 2 partitions",
-        "topic u was deleted and made anew, with id NjY2NjY2NjY2NjY2NjY2Ng",
+        "since kwire last had these directories: topic t grew from 1 to 2 partitions",
+        "topic u was deleted and created again, with id NjY2NjY2NjY2NjY2NjY2Ng",
         "topic u, with 2 partitions",
         "topic w, with 1 partitions",
-        "1 partitions were led, in later epochs",
+        "1 partitions were led in later epochs",
     ):
         assert said in caplog.text
     shutil.rmtree(tmp_path / "w-0")
@@ -157,10 +159,10 @@ async def test_what_zookeeper_has_seen_since_is_found_in_the_logs(
     assert "topic w was deleted" in caplog.text
 
 
-async def test_epochs_are_followed_whatever_is_left_alone_beside_them(
+async def test_epochs_are_followed_beside_topics_that_are_left_alone(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A topic that lacks a partition now, beside others of which kwire knows nothing."""
+    """One topic lacks a partition now, and two topics are unknown to kwire."""
     await zookeepers(tmp_path)
     with logs_in(tmp_path) as logs:
         fill(logs, "t", 1, 3, FIRST)
@@ -180,7 +182,7 @@ async def test_epochs_are_followed_whatever_is_left_alone_beside_them(
         assert f"{topic} is left alone: it lacks some of its partitions" in caplog.text
 
 
-async def test_topics_are_not_deleted_because_a_disk_is_away(tmp_path: Path) -> None:
+async def test_missing_disk_deletes_no_topic(tmp_path: Path) -> None:
     here, away = tmp_path / "here", tmp_path / "away"
     for directory, topic in ((here, "t"), (away, "u")):
         directory.mkdir()
@@ -196,8 +198,8 @@ async def test_topics_are_not_deleted_because_a_disk_is_away(tmp_path: Path) -> 
         assert broker.image.topics.keys() == {"t", "u"}
 
 
-async def test_after_a_kill_folders_do_not_tell_of_topics(tmp_path: Path) -> None:
-    """What kwire was about to remove, or to make, when it was killed is its metadata's to say."""
+async def test_folders_are_ignored_after_a_kill(tmp_path: Path) -> None:
+    """kwire may have been removing or creating them; only its metadata is right."""
     await zookeepers(tmp_path)
     (tmp_path / ".kafka_cleanshutdown").unlink()
     shutil.rmtree(tmp_path / "u-0")
@@ -212,7 +214,7 @@ def states(last: Mapping[str, Transaction]) -> Iterator[tuple[bytes, bytes | Non
 
 @pytest.mark.parametrize("read_bytes", [100, on_disk._READ_BYTES])
 @pytest.mark.parametrize(("current", "following"), [(9, 40_001), (40_001, -1)])
-async def test_nobody_is_given_the_id_of_a_transactional_producer(
+async def test_producer_id_of_a_transactional_producer_is_not_reused(
     tmp_path: Path,
     current: int,
     following: int,
@@ -220,7 +222,7 @@ async def test_nobody_is_given_the_id_of_a_transactional_producer(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Its last records may be gone, and it may be about to change to another."""
+    """Its last records may be lost, and it may be about to use another producer id."""
     monkeypatch.setattr(on_disk, "_READ_BYTES", read_bytes)
     identify(tmp_path, 1)
 
@@ -256,7 +258,7 @@ async def test_nobody_is_given_the_id_of_a_transactional_producer(
     assert "offset 2: " in caplog.text
 
 
-async def test_a_fresh_directory_has_nobody(tmp_path: Path) -> None:
+async def test_new_directory_has_no_takeover_mark(tmp_path: Path) -> None:
     async with running_broker(tmp_path, {"node.id": "1"}) as broker:
         await broker.node.store.commit([CreateTopic(TopicImage("t", FIRST, (led(0),)))])
     assert (tmp_path / FILE_NAME).exists()

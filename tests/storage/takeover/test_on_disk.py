@@ -1,4 +1,4 @@
-"""What directories say of themselves: folders, topics, epochs, whose they were."""
+"""What log directories contain: folders, topics, epochs, and their last owner."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def append(log: Log, leader_epoch: int, producer_id: int = -1) -> None:
 # -- folders
 
 
-def test_folders_tell_of_partitions_in_all_directories_set_aside_or_not(tmp_path: Path) -> None:
+def test_folders_of_all_directories_and_strays_are_listed(tmp_path: Path) -> None:
     one, two = LogDir(tmp_path / "one", Files()), LogDir(tmp_path / "two", Files())
     with_id(one.path, "t-0", ONE)
     with_id(one.path, f"t-3.{STRAY}", TWO)
@@ -85,7 +85,7 @@ def test_folders_tell_of_partitions_in_all_directories_set_aside_or_not(tmp_path
     ]
 
 
-def test_folder_that_does_not_say_its_topic_is_told_of_and_belongs_to_none(
+def test_folder_without_a_readable_topic_id_is_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     directory = LogDir(tmp_path, Files())
@@ -98,7 +98,7 @@ def test_folder_that_does_not_say_its_topic_is_told_of_and_belongs_to_none(
 # -- topics and epochs
 
 
-def test_topic_of_logs_is_led_here_in_their_newest_epochs(logs: LogManager) -> None:
+def test_topic_of_logs_has_the_newest_leader_epochs(logs: LogManager) -> None:
     for index, epochs in ((1, [3, 5]), (0, [2]), (2, [])):
         log = logs.create("t", ONE, index)
         for epoch in epochs:
@@ -110,7 +110,7 @@ def test_topic_of_logs_is_led_here_in_their_newest_epochs(logs: LogManager) -> N
     assert on_disk.topic_of("t", found["t"], 7) == TopicImage("t", ONE, states)
 
 
-def test_topic_of_logs_is_whole_and_of_one_id(logs: LogManager) -> None:
+def test_topic_of_logs_needs_all_partitions_and_one_topic_id(logs: LogManager) -> None:
     one, two = logs.create("t", ONE, 0), logs.create("u", TWO, 0)
     nameless = logs.create("v", bytes(16), 0)
     assert on_disk.topic_of("t", {1: one}, 7) is None
@@ -125,10 +125,10 @@ def test_topic_of_logs_is_whole_and_of_one_id(logs: LogManager) -> None:
     assert bytes(16) not in ids
 
 
-def test_newest_epoch_of_a_log_is_that_of_its_batches_or_of_a_leader_without_any(
+def test_newest_epoch_is_that_of_batches_or_of_the_checkpoint(
     tmp_path: Path,
 ) -> None:
-    """Before it is opened again the last leader's epoch is in its checkpoint alone."""
+    """An epoch without batches is in the checkpoint only."""
     logs = opened([tmp_path])
     log = logs.create("t", ONE, 0)
     append(log, 4)
@@ -138,7 +138,7 @@ def test_newest_epoch_of_a_log_is_that_of_its_batches_or_of_a_leader_without_any
     logs.close()
 
 
-def test_producer_ids_are_those_of_all_logs(logs: LogManager) -> None:
+def test_producer_ids_of_all_logs_are_listed(logs: LogManager) -> None:
     for index, producer_ids in enumerate([(5, 9), (7,), ()]):
         log = logs.create("t", ONE, index)
         for producer_id in producer_ids:
@@ -172,24 +172,24 @@ def asked(directories: Iterable[Path]) -> tuple[bool, bool, bool, bool]:
         logs.close()
 
 
-def test_directories_of_nobody_are_new(tmp_path: Path) -> None:
+def test_directories_without_partitions_are_new(tmp_path: Path) -> None:
     assert asked([tmp_path]) == (False, True, False, False)
     identified(tmp_path, 1)
     assert asked([tmp_path]) == (False, True, False, False)
 
 
-def test_directories_with_partitions_are_looked_at_once(tmp_path: Path) -> None:
+def test_directories_with_partitions_are_examined_once(tmp_path: Path) -> None:
     with_id(tmp_path / "two", "t-0", ONE)
     assert asked([tmp_path / "one", tmp_path / "two"]) == (False, False, True, False)
 
 
-def test_directories_that_zookeeper_had_are_looked_at_each_time(tmp_path: Path) -> None:
+def test_directories_used_with_zookeeper_are_examined_at_each_start(tmp_path: Path) -> None:
     identified(tmp_path / "two", 0)
     identified(tmp_path / "one", 0)
     assert asked([tmp_path / "one", tmp_path / "two"]) == (True, False, True, True)
 
 
-def test_directories_with_a_kraft_metadata_log_are_looked_at_each_time(tmp_path: Path) -> None:
+def test_directories_with_a_kraft_log_are_examined_at_each_start(tmp_path: Path) -> None:
     identified(tmp_path / "two", 1)
     identified(tmp_path / "one", 1)
     folder = tmp_path / "two" / "__cluster_metadata-0"
@@ -205,7 +205,7 @@ def test_directories_with_a_kraft_metadata_log_are_looked_at_each_time(tmp_path:
     assert asked([tmp_path / "one", tmp_path / "two"]) == (False, False, True, True)
 
 
-def test_metadata_is_fresh_until_something_is_committed_or_known() -> None:
+def test_metadata_is_fresh_without_commits_and_topics() -> None:
     known = TopicImage("t", ONE, (PartitionImage(1, 0, 0, (1,), (1,)),))
     assert is_fresh(IMAGE)
     assert not is_fresh(USED)
@@ -215,7 +215,7 @@ def test_metadata_is_fresh_until_something_is_committed_or_known() -> None:
 # -- the metadata log that is written
 
 
-def test_metadata_log_that_cannot_be_opened_is_an_error_of_the_disk_that_names_it(
+def test_metadata_log_that_cannot_be_opened_raises_os_error(
     tmp_path: Path,
 ) -> None:
     folder = tmp_path / "__cluster_metadata-0"

@@ -1,4 +1,4 @@
-"""A directory that is taken over: nobody is given a producer id that somebody there has."""
+"""After a takeover, new producers do not get producer ids that are in use."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ LARGEST = FIRST_PRODUCER_ID + 41_999
 
 
 @pytest.mark.parametrize("largest", [FIRST_PRODUCER_ID, LARGEST])
-async def test_producer_ids_go_on_behind_those_of_the_logs(tmp_path: Path, largest: int) -> None:
-    """Logs alone, no KRaft metadata: the largest id that they mention is somebody's already."""
+async def test_new_producer_ids_are_above_those_in_the_logs(tmp_path: Path, largest: int) -> None:
+    """Without KRaft metadata, the ids in the logs are the only ones known to be in use."""
     logs = LogManager(
         [tmp_path], defaults=DEFAULTS, clock=lambda: NOW_MS, verify_transactions=False
     )

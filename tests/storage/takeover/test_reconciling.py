@@ -1,4 +1,4 @@
-"""What was done elsewhere, as changes and sentences."""
+"""Changes that another broker made are found, as metadata changes with sentences."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_later_epoch_of_the_kraft_metadata_is_a_finding() -> None:
 
 
 def test_partition_epoch_never_decreases() -> None:
-    """Whoever has seen a partition's state takes no older one for newer."""
+    """A client that has seen a state of the partition must not get an older partition epoch."""
     kraft = kraft_of(epoch=7)
     kraft.partitions[OURS][0] = KraftPartition(-1, 7, 2, (ME,), (ME,))
     after, _ = follow(image_of(), kraft)
@@ -86,7 +86,7 @@ def test_earlier_epoch_is_no_finding() -> None:
 def test_added_partitions_are_a_finding() -> None:
     after, says = follow(image_of(count=1), kraft_of(count=3))
     assert [p.leader_epoch for p in after.topics["t"].partitions] == [3, 3, 3]
-    assert says == ["topic t was grown from 1 to 3 partitions"]
+    assert says == ["topic t grew from 1 to 3 partitions"]
 
 
 def test_new_topic_is_a_finding_with_its_configs() -> None:
@@ -95,7 +95,7 @@ def test_new_topic_is_a_finding_with_its_configs() -> None:
     after, says = follow(ClusterImage("c"), kraft)
     assert after.topics["t"].id == OURS
     assert after.configs_of(TOPIC_RESOURCE, "t") == {"retention.ms": "5"}
-    assert says == ["topic t was made, with 2 partitions"]
+    assert says == ["topic t was created, with 2 partitions"]
 
 
 def test_topic_with_missing_partitions_is_left_alone() -> None:
@@ -152,6 +152,6 @@ def test_changed_acls_are_a_finding() -> None:
     after, says = follow(image, kraft)
     entry = AccessControlEntry("User:a", "*", 3, 3)
     assert dict(after.acls) == {ResourcePattern(2, 3, "t"): frozenset({entry})}
-    assert says == ["who may access TOPIC t changed", "who may access GROUP g changed"]
+    assert says == ["the ACLs of TOPIC t changed", "the ACLs of GROUP g changed"]
     kraft.apply(RemoveAccessControlEntryRecord(record.id))
     assert not follow(after, kraft)[0].acls

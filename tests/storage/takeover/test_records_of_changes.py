@@ -1,4 +1,4 @@
-"""Each change as the records of it, and what a log lacks of an image: all of it, in its order."""
+"""The records of each change, and the changes that a log lacks to equal an image, in order."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def kraft_of(*topics: TopicImage, replicas: tuple[int, ...] = (7,)) -> KraftMeta
 # -- topics and partitions
 
 
-def test_topic_is_written_with_its_settings_and_then_its_partitions() -> None:
+def test_new_topic_is_written_with_configs_before_partitions() -> None:
     first, second = state(3, 5), state(4, 6)
     change = CreateTopic(topic("t", first, second), {"b": "2", "a": "1"})
     assert written(change) == [
@@ -99,7 +99,7 @@ def test_topic_is_written_with_its_settings_and_then_its_partitions() -> None:
     ]
 
 
-def test_partitions_that_come_are_numbered_from_those_that_are_there() -> None:
+def test_new_partitions_are_numbered_after_the_existing_ones() -> None:
     first, second = state(3, 5), state(4, 6)
     assert written(AddPartitions("t", T, 3, (first, second))) == [
         (partition(3, first), 0),
@@ -107,11 +107,11 @@ def test_partitions_that_come_are_numbered_from_those_that_are_there() -> None:
     ]
 
 
-def test_partition_that_changes_is_written_as_it_is_afterwards() -> None:
+def test_changed_partition_is_written_in_its_new_state() -> None:
     assert written(AlterPartition("t", T, 5, 1, state(8, 9))) == [(partition(5, state(8, 9)), 0)]
 
 
-def test_topic_that_goes_is_written_with_the_settings_that_the_log_has_of_it() -> None:
+def test_deleted_topic_is_written_after_removing_its_configs() -> None:
     kraft = KraftMetadata(configs={(2, "t"): {"b": "2", "a": "1"}, (2, "u"): {"c": "3"}})
     assert written(DeleteTopic("t", T), kraft) == [
         (ConfigRecord(2, "t", "a", None), 0),
@@ -139,7 +139,7 @@ def test_topic_that_goes_is_written_with_the_settings_that_the_log_has_of_it() -
         ),
     ],
 )
-def test_partition_is_written_with_what_the_release_of_the_log_knows(
+def test_partition_is_written_with_the_fields_of_the_metadata_version(
     levels: dict[str, int], version: int, fields: dict[str, Any]
 ) -> None:
     change = AlterPartition("t", T, 0, 1, state())
@@ -151,7 +151,7 @@ def test_replica_without_a_directory_of_its_own_is_not_assigned_to_one() -> None
     assert Replica(1).directory_id == UNASSIGNED == bytes(15) + b"\1"
 
 
-def test_producer_ids_are_written_as_taken_by_the_node() -> None:
+def test_producer_ids_are_written_with_the_nodes_id() -> None:
     assert producer_ids(ME, 5) == (ProducerIdsRecord(7, -1, 5), 0)
 
 
@@ -168,7 +168,7 @@ def test_changed_configs_get_a_record_and_removed_configs_a_record_without_value
     ]
 
 
-def test_changes_that_apache_kafka_does_not_keep_are_not_written() -> None:
+def test_changes_that_apache_kafka_does_not_store_are_not_written() -> None:
     assert written(SetConfigs(8, "x", {}, {"a": "1"})) == []
     assert written(RegisterBroker(BrokerImage(1, ()))) == []
 
@@ -195,7 +195,7 @@ def record(
     )
 
 
-def test_entries_that_come_are_written_by_what_they_say() -> None:
+def test_new_acl_is_written_with_an_id_that_hashes_its_content() -> None:
     pattern = ResourcePattern(3, 4, "g\udc80")
     entry = AccessControlEntry("User:b", "10.0.0.1", 2, 2)
     said = "\0".join(("3", "4", "g\udc80", "User:b", "10.0.0.1", "2", "2"))
@@ -204,7 +204,7 @@ def test_entries_that_come_are_written_by_what_they_say() -> None:
     assert written(change) == [(record(acl_id, pattern, entry), 0)]
 
 
-def test_entries_that_go_are_written_by_the_ids_that_the_log_has_of_them() -> None:
+def test_removed_acl_is_written_with_the_id_in_the_log() -> None:
     others = [PATTERN._replace(name="u"), PATTERN._replace(pattern_type=4)]
     acls = {
         b"1": record(b"1", PATTERN, READS),
@@ -226,7 +226,7 @@ def test_entries_that_go_are_written_by_the_ids_that_the_log_has_of_them() -> No
     }
 
 
-def test_changes_of_entries_are_told_by_pattern_and_in_their_order() -> None:
+def test_acl_changes_are_sorted_and_one_per_pattern() -> None:
     one, two, three = (PATTERN._replace(name=name) for name in "abc")
     before = {one: frozenset({READS}), two: frozenset({READS, WRITES}), three: frozenset({READS})}
     after = {
@@ -253,12 +253,12 @@ def lacks(kraft: KraftMetadata, image: ClusterImage) -> list[Change]:
     return sorted(lacking(kraft, image, ME), key=repr)
 
 
-def test_log_lacks_nothing_that_it_has() -> None:
+def test_log_that_equals_the_image_lacks_nothing() -> None:
     known = topic("t", state(), state())
     assert lacks(kraft_of(known), image_of(known)) == []
 
 
-def test_log_lacks_topics_that_it_has_not_and_has_some_too_many() -> None:
+def test_lacking_changes_create_and_delete_topics() -> None:
     old, new, gone = topic("t"), TopicImage("t", b"n" * 16, (state(),)), topic("g")
     expected: list[Change] = [
         DeleteTopic("t", old.id),
@@ -269,14 +269,14 @@ def test_log_lacks_topics_that_it_has_not_and_has_some_too_many() -> None:
     assert lacks(kraft_of(old, gone), image_of(new, topic("u"))) == sorted(expected, key=repr)
 
 
-def test_topic_of_which_others_have_replicas_stays_in_the_log() -> None:
+def test_topic_with_replicas_on_other_brokers_stays_in_the_log() -> None:
     assert lacks(kraft_of(topic("t"), replicas=(7, 8)), image_of()) == []
     kraft = kraft_of(topic("t", state(), state()))
     kraft.partitions[T][1].replicas = (8,)
     assert lacks(kraft, image_of()) == []
 
 
-def test_log_lacks_later_leader_epochs_and_partitions_that_came() -> None:
+def test_lacking_changes_have_later_leader_epochs_and_new_partitions() -> None:
     there = topic("t", state(4, 2), state(4, 3), state(4, 9))
     here = (state(4, 8), state(5, 8), state(3, 8), state(1, 1), state(2, 2))
     other = topic("u", state(1, 1))
@@ -289,14 +289,14 @@ def test_log_lacks_later_leader_epochs_and_partitions_that_came() -> None:
     assert lacks(kraft_of(there, other), image) == sorted(expected, key=repr)
 
 
-def test_log_has_more_partitions_of_a_topic_than_are_known_here() -> None:
+def test_additional_partitions_of_the_log_are_kept() -> None:
     there = topic("t", state(4, 2), state(4, 3))
     assert lacks(kraft_of(there), image_of(topic("t", state(5, 3)))) == [
         AlterPartition("t", T, 0, 2, state(5, 3))
     ]
 
 
-def test_log_lacks_settings_and_keeps_those_that_are_not_known_here() -> None:
+def test_lacking_configs_are_written_and_unknown_ones_are_kept() -> None:
     known = topic("t")
     kraft = kraft_of(known)
     kraft.configs = {(2, "t"): {"theirs": "1", "a": "1"}, (4, ""): {"b": "2"}}
@@ -316,7 +316,7 @@ def test_log_lacks_settings_and_keeps_those_that_are_not_known_here() -> None:
     ]
 
 
-def test_settings_left_over_of_a_topic_are_taken_back_where_there_is_one_of_that_name() -> None:
+def test_leftover_configs_are_removed_if_a_topic_has_that_name() -> None:
     known = topic("t")
     kraft = kraft_of(known)
     kraft.leftovers = {"gone": {"a": "1"}, "t": {"b": "2", "c": "3"}, "u": {}}

@@ -1,4 +1,4 @@
-"""Configs of groups and client metrics subscriptions go to Apache Kafka's metadata log and back."""
+"""Configs of groups and client metrics subscriptions are written to and read from the log."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def all_of_them(_: int, __: str, configs: Mapping[str, str]) -> Mapping[str, str
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_set_here_is_written_there_and_read_again(kind: ConfigResourceType) -> None:
+def test_config_is_read_from_the_metadata_log_as_written(kind: ConfigResourceType) -> None:
     kraft = KraftMetadata()
     written(kraft, SetConfigs(kind, "s", {}, {"a": "1", "b": "2"}))
     written(kraft, SetConfigs(kind, "s", {"a": "1", "b": "2"}, {"b": "3"}))
@@ -38,7 +38,7 @@ def test_what_is_set_here_is_written_there_and_read_again(kind: ConfigResourceTy
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_was_unset_there_is_unset_here(kind: ConfigResourceType) -> None:
+def test_config_removed_in_the_metadata_log_is_removed(kind: ConfigResourceType) -> None:
     image = ClusterImage("c").with_configs(kind, "s", {"a": "1"})
     (finding,) = from_kraft(image, KraftMetadata(), 1, {}, all_of_them)
     assert finding.change == SetConfigs(kind, "s", {"a": "1"}, {})

@@ -1,4 +1,4 @@
-"""Directories with a KRaft metadata log: kwire follows it, and writes it where it is its alone."""
+"""kwire follows a KRaft metadata log, and writes to it if this node is the only one in it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from kwire.log.directory.kraft_log import KraftLog
 from kwire.log.directory.kraft_metadata import KraftMetadata
 from kwire.storage.takeover import kraft_changes
 from kwire.storage.takeover.kraft_changes import UNASSIGNED, Replica, records_of
-from kwire.storage.takeover.stay import MARK, TOLD_MAX
+from kwire.storage.takeover.stay import LOGGED_MAX, MARK
 from tests.inside import running_broker
 from tests.log.configs import DEFAULTS
 
@@ -98,7 +98,7 @@ def said(data: Path) -> KraftMetadata:
     return kraft_metadata.read(data / "__cluster_metadata-0", Files())
 
 
-async def test_what_is_made_here_is_in_the_kraft_metadata_before_it_is_acknowledged(
+async def test_change_is_in_the_kraft_log_before_it_is_acknowledged(
     data: Path,
 ) -> None:
     async with running_broker(data, SETTINGS) as broker:
@@ -123,9 +123,9 @@ async def image_in(data: Path, settings: Mapping[str, str] = SETTINGS) -> Cluste
         return broker.image
 
 
-async def test_apache_kafka_is_told_of_its_own_registration(data: Path) -> None:
-    """By another epoch in .kafka_cleanshutdown its controller takes the stop for an unclean one,
-    and the node out of the replicas that may lead (KIP-966)."""
+async def test_clean_shutdown_file_has_the_broker_epoch_of_apache_kafka(data: Path) -> None:
+    """With another epoch in .kafka_cleanshutdown, Apache Kafka's controller assumes an unclean
+    stop and removes the node from the eligible leader replicas (KIP-966)."""
     golden = Path(__file__).parents[2] / "log" / "data" / "kraft-3.9.2"
     shutil.copytree(golden, data / "__cluster_metadata-0", dirs_exist_ok=True)
     async with running_broker(data, SETTINGS) as broker:
@@ -133,7 +133,7 @@ async def test_apache_kafka_is_told_of_its_own_registration(data: Path) -> None:
     assert json.loads((data / ".kafka_cleanshutdown").read_text())["brokerEpoch"] == 26
 
 
-async def test_what_was_done_elsewhere_is_followed_at_each_start(
+async def test_changes_of_the_kraft_log_are_followed_at_each_start(
     data: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running_broker(data, SETTINGS) as broker:
@@ -146,14 +146,14 @@ async def test_what_was_done_elsewhere_is_followed_at_each_start(
     shutil.rmtree(data / "a-0")
     assert set((await image_in(data)).topics) == {"b", "c"}
     assert "topic a was deleted" in caplog.text
-    assert "topic c was made, with 2 partitions" in caplog.text
+    assert "topic c was created, with 2 partitions" in caplog.text
     assert "topic b" not in caplog.text
     caplog.clear()
     assert set((await image_in(data)).topics) == {"b", "c"}
     assert "since kwire last had" not in caplog.text
 
 
-async def test_a_folder_that_was_set_aside_is_served_again(
+async def test_stray_folder_of_an_existing_topic_is_served_again(
     data: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running_broker(data, SETTINGS) as broker:
@@ -164,7 +164,7 @@ async def test_a_folder_that_was_set_aside_is_served_again(
     assert "a-0 was set aside" in caplog.text
 
 
-async def test_a_log_that_others_vote_on_is_not_touched(
+async def test_kraft_log_with_other_voters_is_not_written(
     data: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     vote(data, 1, 2, 3)
@@ -174,7 +174,7 @@ async def test_a_log_that_others_vote_on_is_not_touched(
     assert kraft_metadata.fingerprint(data / "__cluster_metadata-0") == before
     assert "its voters are [1, 2, 3]" in caplog.text
     assert json.loads((data / ".kafka_cleanshutdown").read_text())["brokerEpoch"] == -1
-    assert set((await image_in(data)).topics) == {"a"}, "nobody has said anything since"
+    assert set((await image_in(data)).topics) == {"a"}, "the log has not changed since"
     append(data, [FeatureLevelRecord("x", 1)])
     assert set((await image_in(data)).topics) == {"a"}, "nobody there has heard of it"
 
@@ -187,8 +187,8 @@ def theirs(data: Path, *changes: Change) -> list[bytes]:
     return [kraft_records.encode(record, version) for record, version in written]
 
 
-async def test_what_was_deleted_here_does_not_come_back(data: Path) -> None:
-    """Where the KRaft metadata cannot be told of it."""
+async def test_deleted_topic_does_not_return_from_the_kraft_log(data: Path) -> None:
+    """kwire cannot write the deletion to this KRaft log."""
     append(data, [], *theirs(data, CreateTopic(topic("a")), CreateTopic(topic("b", 2))))
     vote(data, 1, 2, 3)
     async with running_broker(data, SETTINGS) as broker:
@@ -196,11 +196,11 @@ async def test_what_was_deleted_here_does_not_come_back(data: Path) -> None:
         await broker.node.store.commit([DeleteTopic("a", topic("a").id)])
     assert set((await image_in(data)).topics) == {"b"}
     append(data, [], *theirs(data, CreateTopic(topic("c", 3))))
-    assert set((await image_in(data)).topics) == {"a", "b", "c"}, "they have said something since"
+    assert set((await image_in(data)).topics) == {"a", "b", "c"}, "the log has changed since"
 
 
 @pytest.mark.parametrize("mark", ["", "[]", "{}", '{"kraft": 5}', '{"kraft": "another"}', None])
-async def test_without_a_mark_the_kraft_metadata_is_followed(
+async def test_kraft_log_is_followed_without_a_readable_mark(
     data: Path, caplog: pytest.LogCaptureFixture, mark: str | None
 ) -> None:
     append(data, [], *theirs(data, CreateTopic(topic("a"))))
@@ -221,9 +221,7 @@ async def test_without_a_mark_the_kraft_metadata_is_followed(
 
 
 @pytest.mark.parametrize("theirs", [0, 4_999, 5_000])
-async def test_producer_ids_of_an_older_kwire_are_not_given_out_again(
-    data: Path, theirs: int
-) -> None:
+async def test_producer_ids_of_an_older_kwire_are_not_reused(data: Path, theirs: int) -> None:
     """It took them from where Apache Kafka goes on, the last of them 4,999."""
     append(data, [ProducerIdsRecord(1, 13, theirs)])
     image = ClusterImage("kraft").with_next_producer_id(5_000)
@@ -237,14 +235,14 @@ async def test_producer_ids_of_an_older_kwire_are_not_given_out_again(
     assert kraft_metadata.fingerprint(data / "__cluster_metadata-0") == before, "it is said once"
 
 
-async def test_apache_kafka_goes_on_with_its_own_producer_ids(data: Path) -> None:
-    """kwire's begin where Apache Kafka never gets to."""
+async def test_kwire_leaves_apache_kafkas_next_producer_id_unchanged(data: Path) -> None:
+    """kwire's producer ids begin far above those that Apache Kafka reaches."""
     async with running_broker(data, SETTINGS):
         pass
     assert said(data).next_producer_id == 0
 
 
-async def test_folders_of_other_topics_stay_set_aside(data: Path) -> None:
+async def test_stray_folders_of_other_topics_stay_strays(data: Path) -> None:
     async with running_broker(data, SETTINGS) as broker:
         await broker.node.store.commit([CreateTopic(topic("a", 1, 2))])
     older, of_another = f"a-0.{32 * '1'}-stray", f"a-1.{32 * '2'}-stray"
@@ -258,10 +256,10 @@ async def test_folders_of_other_topics_stay_set_aside(data: Path) -> None:
     assert not (data / "b-0").exists()
 
 
-async def test_the_directory_of_a_replica_is_named_where_there_is_one(
+async def test_replica_is_written_with_its_directory_if_there_is_only_one(
     data: Path, tmp_path: Path
 ) -> None:
-    """Apache Kafka finds a replica by its directory's id; of two, it has to look."""
+    """Apache Kafka finds a replica by its directory's id, or searches two directories."""
     async with running_broker(data, SETTINGS) as broker:
         await broker.node.store.commit([CreateTopic(topic("a"))])
     mine = uuid_bytes("K5BPdwfb4nPV1HGMlEZcrA")
@@ -272,7 +270,7 @@ async def test_the_directory_of_a_replica_is_named_where_there_is_one(
     assert partition_records(data)[-1].directories == [UNASSIGNED]
 
 
-async def test_a_log_in_which_other_brokers_have_partitions_is_not_touched(
+async def test_kraft_log_with_partitions_of_other_brokers_is_not_written(
     data: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     elsewhere = records_of(CreateTopic(topic("b", 2)), Replica(2), KraftMetadata())
@@ -285,7 +283,7 @@ async def test_a_log_in_which_other_brokers_have_partitions_is_not_touched(
     assert "b is left alone: this node lacks some of its partitions" in caplog.text
 
 
-async def test_settings_of_this_broker_and_of_all_are_followed(data: Path) -> None:
+async def test_configs_of_this_broker_and_cluster_defaults_are_followed(data: Path) -> None:
     kinds = ((4, "", "a"), (4, "1", "b"), (4, "2", "c"), (2, "t", "retention.ms"), (2, "t", "x"))
     records = [ConfigRecord(kind, name, key, "5") for kind, name, key in kinds]
     append(data, [*records], *theirs(data, CreateTopic(topic("t"))))
@@ -297,22 +295,22 @@ async def test_settings_of_this_broker_and_of_all_are_followed(data: Path) -> No
 
 
 @pytest.mark.parametrize("more", [0, 3])
-async def test_many_changes_are_counted(
+async def test_report_counts_changes_above_the_limit(
     data: Path, caplog: pytest.LogCaptureFixture, more: int
 ) -> None:
-    made = [CreateTopic(topic(f"t{number}", number + 1)) for number in range(TOLD_MAX + more)]
+    made = [CreateTopic(topic(f"t{number}", number + 1)) for number in range(LOGGED_MAX + more)]
     append(data, [], *theirs(data, *made))
     await image_in(data)
-    assert caplog.text.count(" was made, with 1 partitions") == TOLD_MAX
+    assert caplog.text.count(" was created, with 1 partitions") == LOGGED_MAX
     assert ("now taken over: 3 more changes" in caplog.text) == bool(more)
     assert caplog.text.count("more changes") == bool(more)
-    assert "were led, in later epochs" not in caplog.text, "nor has kwire led any"
+    assert "were led in later epochs" not in caplog.text, "kwire has led none of them"
 
 
-async def test_a_full_disk_beneath_the_kraft_metadata_passes(
+async def test_commit_is_refused_while_the_kraft_logs_disk_is_full(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is acknowledged here is known there, or it is not acknowledged; the broker stays."""
+    """A change is acknowledged only if the KRaft log has it. The broker goes on."""
 
     def fail(log: Log, *_: object, **__: object) -> None:
         error = OSError(errno.ENOSPC, "No space left on device")
@@ -332,10 +330,10 @@ def full(log: ChangeLog, changes: object, image: object) -> None:
     raise OSError(28, "No space left on device")
 
 
-async def test_a_write_that_fails_here_is_made_up_for_there(
+async def test_kraft_log_has_no_topic_whose_creation_failed_in_kwire(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A topic that is refused for want of room, and made again with another id, is there once."""
+    """A topic is refused for lack of room, then created with another id; the log has one topic."""
     async with running_broker(data, SETTINGS) as broker:
         with monkeypatch.context() as patch:
             patch.setattr(ChangeLog, "write", full)

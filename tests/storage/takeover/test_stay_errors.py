@@ -1,4 +1,4 @@
-"""A stay by itself: what it may write, what it says of it, and what it does when a disk fails."""
+"""The stay of kwire in a directory: what it writes and logs, and disk failures."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def with_metadata_log(directory: Path, *voters: int) -> Path:
 
 
 @pytest.mark.parametrize("voters", [(1,), (2,), (1, 2), ()])
-async def test_metadata_log_is_written_where_this_node_votes_alone(
+async def test_metadata_log_is_written_if_this_node_is_the_only_voter(
     tmp_path: Path, closing: ExitStack, caplog: pytest.LogCaptureFixture, voters: tuple[int, ...]
 ) -> None:
     with_metadata_log(tmp_path, *voters)
@@ -92,7 +92,7 @@ async def test_metadata_log_is_written_where_this_node_votes_alone(
     node.stay.close()
 
 
-def test_partition_that_others_have_too_is_theirs(
+def test_partition_with_replicas_on_other_brokers_is_not_taken_over(
     tmp_path: Path, closing: ExitStack, caplog: pytest.LogCaptureFixture
 ) -> None:
     node = opened(closing, tmp_path)
@@ -108,7 +108,7 @@ def test_partition_that_others_have_too_is_theirs(
 # -- what logs are opened with, and what they tell
 
 
-async def test_logs_are_opened_with_what_is_set_on_their_topics_or_would_be(
+async def test_logs_are_opened_with_the_configs_of_their_topics(
     tmp_path: Path, closing: ExitStack
 ) -> None:
     (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\ncleaned 0 1\n")
@@ -141,7 +141,7 @@ async def test_logs_are_opened_with_what_is_set_on_their_topics_or_would_be(
         (0, False, False, True),
     ],
 )
-async def test_logs_tell_of_topics_at_first_and_with_zookeeper_after_each_clean_stop(
+async def test_logs_are_trusted_first_and_after_clean_stops_with_zookeeper(
     tmp_path: Path,
     closing: ExitStack,
     version: int,
@@ -157,7 +157,7 @@ async def test_logs_tell_of_topics_at_first_and_with_zookeeper_after_each_clean_
     assert node.stay.trusted(image) is (None if logs_tell else image)
 
 
-async def test_with_a_metadata_log_topics_are_never_told_of_by_their_logs(
+async def test_logs_are_not_trusted_beside_a_metadata_log(
     tmp_path: Path, closing: ExitStack
 ) -> None:
     with_metadata_log(tmp_path, 1)
@@ -175,7 +175,7 @@ async def test_with_a_metadata_log_topics_are_never_told_of_by_their_logs(
         (FIRST_PRODUCER_ID + 7, FIRST_PRODUCER_ID + 8),
     ],
 )
-async def test_producer_ids_of_logs_are_taken_at_the_first_start_alone(
+async def test_producer_ids_of_logs_are_used_at_the_first_start_only(
     tmp_path: Path, closing: ExitStack, producer_id: int, following: int
 ) -> None:
     for first, expected in (((), following), ((CreateTopic(TOPIC),), 0)):
@@ -195,10 +195,10 @@ async def test_producer_ids_of_logs_are_taken_at_the_first_start_alone(
         assert image == await node.store.load()
 
 
-async def test_later_epochs_are_followed_beside_a_partition_that_no_metadata_knows(
+async def test_later_epochs_are_followed_beside_an_unknown_partition(
     tmp_path: Path, closing: ExitStack
 ) -> None:
-    """kwire was killed while it made that one."""
+    """kwire was killed while it created that partition."""
     node = opened(closing, tmp_path, 1, CreateTopic(TOPIC))
     node.logs.load()
     await node.stay.before_loading(node.store)
@@ -218,7 +218,7 @@ def broken(*_: object, **__: object) -> None:
     raise OSError(errno.EIO, "Input/output error")
 
 
-async def test_metadata_log_that_cannot_be_read_is_an_error_of_its_directory(
+async def test_unreadable_metadata_log_raises_log_dir_error(
     tmp_path: Path, closing: ExitStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = with_metadata_log(tmp_path, 1)
@@ -229,7 +229,7 @@ async def test_metadata_log_that_cannot_be_read_is_an_error_of_its_directory(
     assert str(raised.value) == f"the KRaft metadata in {folder}: [Errno 5] Input/output error"
 
 
-async def test_logs_that_cannot_be_read_when_they_are_taken_over_are_an_error_of_the_directory(
+async def test_unreadable_logs_at_a_takeover_raise_log_dir_error(
     tmp_path: Path, closing: ExitStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node = opened(closing, tmp_path)
@@ -237,10 +237,13 @@ async def test_logs_that_cannot_be_read_when_they_are_taken_over_are_an_error_of
     monkeypatch.setattr(on_disk, "by_topic", broken)
     with pytest.raises(LogDirError) as raised:
         await node.stay.after_loading(node.store)
-    assert str(raised.value) == "what the last owner left: [Errno 5] Input/output error"
+    assert (
+        str(raised.value)
+        == "the logs of the last owner cannot be read: [Errno 5] Input/output error"
+    )
 
 
-async def test_stay_ends_where_the_metadata_log_cannot_be_closed_and_says_so(
+async def test_stop_logs_a_metadata_log_that_cannot_be_closed(
     tmp_path: Path,
     closing: ExitStack,
     monkeypatch: pytest.MonkeyPatch,
@@ -262,9 +265,7 @@ async def test_stay_ends_where_the_metadata_log_cannot_be_closed_and_says_so(
     assert not (tmp_path / MARK).exists(), "it is followed at the next start"
 
 
-async def test_stay_leaves_a_mark_of_the_metadata_log_when_it_ends(
-    tmp_path: Path, closing: ExitStack
-) -> None:
+async def test_stop_writes_the_mark_of_the_metadata_log(tmp_path: Path, closing: ExitStack) -> None:
     folder = with_metadata_log(tmp_path, 2)
     node = opened(closing, tmp_path)
     await node.stay.before_loading(node.store)
@@ -276,10 +277,10 @@ async def test_stay_leaves_a_mark_of_the_metadata_log_when_it_ends(
 
 
 @pytest.mark.parametrize("has_cause", [True, False])
-def test_record_that_the_metadata_log_does_not_take_is_an_error_of_the_disk(
+def test_refused_append_to_the_metadata_log_raises_os_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_cause: bool
 ) -> None:
-    """With the number of what the disk said, where it said one."""
+    """The error has the errno of the disk, if there is one."""
     folder = with_metadata_log(tmp_path, 1)
     mirror = KraftMirror(folder, Files(), Replica(1), lambda: NOW_MS)
 
@@ -297,7 +298,7 @@ def test_record_that_the_metadata_log_does_not_take_is_an_error_of_the_disk(
     mirror.close()
 
 
-def test_producer_ids_are_raised_past_the_last_that_is_used_and_never_back(tmp_path: Path) -> None:
+def test_next_producer_id_only_increases(tmp_path: Path) -> None:
     folder = with_metadata_log(tmp_path, 1)
     mirror = KraftMirror(folder, Files(), Replica(1), lambda: NOW_MS)
     mirror.note((), ClusterImage("c"))

@@ -1,4 +1,4 @@
-"""Delegation tokens go to Apache Kafka's metadata log and come from there."""
+"""Delegation tokens are written to and read from Apache Kafka's metadata log."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def image_of(*tokens: DelegationToken, level: int = SINCE) -> ClusterImage:
     return image
 
 
-def test_change_becomes_the_records_of_a_controller() -> None:
+def test_token_change_becomes_the_records_of_a_controller() -> None:
     kraft = kraft_at()
     kraft.features["metadata.version"] = SINCE
     ((record, version),) = records_of(SetToken("t", None, TOKEN), ME, kraft)
@@ -50,7 +50,7 @@ def test_kraft_log_without_token_support_gets_none() -> None:
     assert follow(image, kraft) == (image, [])
 
 
-def test_changes_of_the_kraft_log_are_applied() -> None:
+def test_token_changes_of_the_kraft_log_are_applied() -> None:
     kraft = kraft_at(SINCE)
     for change in (SetToken("t", None, TOKEN), SetToken("t", TOKEN, LATER)):
         write(kraft, change)
@@ -60,7 +60,7 @@ def test_changes_of_the_kraft_log_are_applied() -> None:
     assert follow(image, kraft) == (image, [])
 
 
-def test_missing_changes_are_written_to_the_kraft_log() -> None:
+def test_missing_tokens_are_written_to_the_kraft_log() -> None:
     kraft = kraft_at(SINCE)
     write(kraft, SetToken("t", None, TOKEN))
     image = image_of(LATER, OTHER)

@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from kwire.client.errors import as_error_code
-from kwire.codecs.errors import ErrorCode
+from kwire.codecs.errors import ErrorCode, as_error_code
 from kwire.log import LogError
 
 if TYPE_CHECKING:
