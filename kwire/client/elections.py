@@ -1,4 +1,4 @@
-"""Elections of leaders that an administrator asks for (KIP-183, KIP-460)."""
+"""Elections of leaders that an administrator requests (KIP-183, KIP-460)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 from kwire.client.cluster import Cluster, TopicPartition
-from kwire.client.errors import EXPLANATIONS, UnsupportedRequest, as_error_code, check
+from kwire.client.errors import EXPLANATIONS, UnsupportedRequest, check
 from kwire.client.reassignments import at_controller
-from kwire.codecs.errors import ErrorCode
+from kwire.codecs.errors import ErrorCode, as_error_code
 from kwire.codecs.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
@@ -20,16 +20,16 @@ UNCLEAN_SINCE: Final = 1
 
 
 class ElectionType(IntEnum):
-    """Who is to lead, by Kafka's numbers."""
+    """Which replica becomes leader.  The values are those of the protocol."""
 
     PREFERRED = 0
-    """The first replica, if it is in sync."""
+    """The first replica in the list, if it is in sync."""
     UNCLEAN = 1
-    """Where nobody leads, a replica that is not in sync: what it lacks is lost."""
+    """If there is no leader, any replica.  Records that it lacks are lost."""
 
 
 class Election(NamedTuple):
-    """What came of one; `code` is NONE where the leader is another now."""
+    """The result of an election; `code` is NONE if the leader has changed."""
 
     partition: TopicPartition
     code: ErrorCode
@@ -37,22 +37,23 @@ class Election(NamedTuple):
 
     @property
     def failed(self) -> bool:
-        """Whether the partition is led otherwise than was asked for."""
+        """Whether the requested replica does not lead the partition."""
         return self.code not in (ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED)
 
     @property
     def why(self) -> str:
-        """The name of the error and, where there are any, words for it."""
-        words = self.message or EXPLANATIONS.get(self.code, "")
-        return self.code.name + (f" ({words})" if words else "")
+        """The name of the error code, with an explanation if there is one."""
+        explanation = self.message or EXPLANATIONS.get(self.code, "")
+        return self.code.name + (f" ({explanation})" if explanation else "")
 
 
 def elect_leaders(
     cluster: Cluster, kind: ElectionType, partitions: Iterable[TopicPartition] | None
 ) -> list[Election]:
-    """Have leaders elected: of `partitions`, or (None) of all.
+    """Elect leaders of `partitions`, or of all partitions if that is None.
 
-    Of all, what needed none is not told.  Raises BrokerRefused where the whole was refused.
+    With None, the result leaves out partitions that needed no election.  Raises BrokerRefused if
+    the whole request is refused.
     """
     wanted = None if partitions is None else _by_topic(partitions)
 
@@ -62,7 +63,9 @@ def elect_leaders(
         )
         controller = at_controller(cluster)
         if kind is ElectionType.UNCLEAN and controller.version_for(request) < UNCLEAN_SINCE:
-            raise UnsupportedRequest(f"{controller.address} knows elections of preferred leaders")
+            raise UnsupportedRequest(
+                f"{controller.address} supports only preferred leader elections"
+            )
         reply: ElectLeadersResponse = controller.call(request)
         check(reply.error_code, "elect leaders")
         return reply
@@ -70,17 +73,17 @@ def elect_leaders(
     reply = cluster.retrying(ask)
     return sorted(
         Election(
-            TopicPartition(topic.topic, each.partition_id),
-            as_error_code(each.error_code),
-            each.error_message,
+            TopicPartition(topic.topic, partition.partition_id),
+            as_error_code(partition.error_code),
+            partition.error_message,
         )
         for topic in reply.replica_election_results
-        for each in topic.partition_result
+        for partition in topic.partition_result
     )
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> list[TopicPartitions]:
-    found: dict[str, list[int]] = {}
-    for place in partitions:
-        found.setdefault(place.topic, []).append(place.partition)
-    return [TopicPartitions(topic, indexes) for topic, indexes in found.items()]
+    indexes_by_topic: dict[str, list[int]] = {}
+    for partition in partitions:
+        indexes_by_topic.setdefault(partition.topic, []).append(partition.partition)
+    return [TopicPartitions(topic, indexes) for topic, indexes in indexes_by_topic.items()]

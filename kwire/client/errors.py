@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kwire.codecs.errors import ErrorCode
+from kwire.codecs.errors import ErrorCode, as_error_code
 
 
 class ClientError(Exception):
@@ -80,14 +80,6 @@ EXPLANATIONS = {
     ErrorCode.OFFSET_OUT_OF_RANGE: "the partition does not hold that offset",
 }
 """Explanations of common error codes, for responses without a message."""
-
-
-def as_error_code(code: int) -> ErrorCode:
-    """The error code by its number; an unknown one, of a newer broker, is UNKNOWN_SERVER_ERROR."""
-    try:
-        return ErrorCode(code)
-    except ValueError:
-        return ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def check(code: int, what: str, message: str | None = None, *, topic: str | None = None) -> None:

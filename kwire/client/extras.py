@@ -1,4 +1,4 @@
-"""What to type where one of kwire's extras is missing."""
+"""The command that installs a missing extra of kwire."""
 
 from __future__ import annotations
 
@@ -10,16 +10,20 @@ from urllib.parse import unquote, urlparse
 
 
 def how_to_install(extra: str) -> str:
-    """The command that adds `extra` to this very Python, from where its kwire came from."""
+    """The command that installs `extra` for this Python, from the same origin as kwire."""
     try:
-        noted = distribution("kwire").read_text("direct_url.json")
+        direct_url = distribution("kwire").read_text("direct_url.json")
     except PackageNotFoundError:
-        noted = None
-    return shlex.join([sys.executable, "-m", "pip", "install", *named(extra, noted)])
+        direct_url = None
+    return shlex.join([sys.executable, "-m", "pip", "install", *named(extra, direct_url)])
 
 
 def named(extra: str, direct_url: str | None) -> list[str]:
-    """kwire as pip is told of it: a folder where it was installed from one (PEP 610)."""
+    """The arguments of pip for kwire with `extra`.
+
+    `direct_url` is the content of `direct_url.json` (PEP 610), which names the folder or URL that
+    kwire was installed from; None if it came from an index.
+    """
     if direct_url is None:
         return [f"kwire[{extra}]"]
     origin = json.loads(direct_url)

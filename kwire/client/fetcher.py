@@ -1,4 +1,4 @@
-"""Fetches records from the leaders of partitions, one request on its way to each."""
+"""Fetches records from the leaders of partitions, with one request in flight to each leader."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ROLE: Final = "fetch"
 
 
 class ConsumedRecord(NamedTuple):
-    """A record with where it stands."""
+    """A record with its topic, partition and offset."""
 
     topic: str
     partition: int
@@ -51,17 +51,17 @@ class ConsumedRecord(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """What one partition gave: its records, and from where to read on."""
+    """The records of one partition in a response, and the offset at which to continue."""
 
     partition: TopicPartition
     records: list[ConsumedRecord]
     next_offset: int
     end_offset: int
-    """The partition's end for the isolation level: high watermark or last stable offset."""
+    """The partition's end by the isolation level: its high watermark or last stable offset."""
 
 
 class OffsetOutOfRange(BrokerRefused):
-    """The partition does not hold the offset asked for."""
+    """The partition does not have the requested offset."""
 
     def __init__(self, partition: TopicPartition, offset: int) -> None:
         self.partition = partition
@@ -71,30 +71,33 @@ class OffsetOutOfRange(BrokerRefused):
 
 
 class Fetcher:
-    """Reads partitions from given positions; the caller keeps the positions."""
+    """Reads partitions from given offsets.  The caller keeps its positions."""
 
     def __init__(self, cluster: Cluster, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> None:
         self._cluster = cluster
         self._isolation = isolation
-        self._under_way: dict[Connection, dict[TopicPartition, int]] = {}
+        self._in_flight: dict[Connection, dict[TopicPartition, int]] = {}
+        """The requested offsets of each connection that waits for a response."""
 
     def poll(
         self, positions: Mapping[TopicPartition, int], timeout_s: float, *, park: bool = True
     ) -> list[Fetched]:
-        """What the leaders of these partitions reply within the time, each at most once.
+        """The records that the leaders of these partitions return within `timeout_s`.
 
-        Without `park` they reply at once even where there is nothing, which tells where the
-        partitions end.  A reply for a position that is no longer asked for is dropped.
+        Each leader responds at most once.  Without `park` it responds at once even if it has no
+        records; then the caller learns where the partitions end.  A response is dropped if the
+        position of its partition has changed meanwhile.  Raises OffsetOutOfRange, and errors that
+        are not retriable; after a retriable error it returns what it has.
         """
         deadline = time.monotonic() + timeout_s
         fetched: list[Fetched] = []
         try:
             self._send(positions, MAX_WAIT_MS if park else 0)
             for connection in self._readable(max(deadline - time.monotonic(), 0)):
-                asked = self._under_way.pop(connection)
+                requested = self._in_flight.pop(connection)
                 reply: FetchResponse = connection.receive()
                 check(reply.error_code, f"fetch from {connection.address}")
-                fetched += self._take(reply, asked, positions)
+                fetched += self._take(reply, requested, positions)
         except (BrokerUnreachable, RequestTimedOut, BrokerRefused) as error:
             if not error.retriable or isinstance(error, OffsetOutOfRange):
                 raise
@@ -104,53 +107,56 @@ class Fetcher:
         return fetched
 
     def close(self) -> None:
-        """Give up the requests on their way."""
-        for connection in self._under_way:
+        """Close the connections that wait for a response."""
+        for connection in self._in_flight:
             connection.close()
-        self._under_way.clear()
+        self._in_flight.clear()
 
     def _forget(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Ask again who leads; broken connections' requests are gone."""
+        """Forget the leaders of the partitions, and the requests of closed connections."""
         for partition in positions:
             self._cluster.forget_leader(partition.topic)
-        for connection in [c for c in self._under_way if c.closed]:
-            del self._under_way[connection]
+        for connection in [c for c in self._in_flight if c.closed]:
+            del self._in_flight[connection]
 
     def _send(self, positions: Mapping[TopicPartition, int], max_wait_ms: int) -> None:
-        busy = {p for asked in self._under_way.values() for p in asked}
+        """Send a request to each leader that has none in flight."""
+        busy = {p for requested in self._in_flight.values() for p in requested}
         for leader, topics in self._cluster.by_leader(
             p for p in positions if p not in busy
         ).items():
             connection = self._cluster.node(leader, ROLE)
-            if connection in self._under_way:
+            if connection in self._in_flight:
                 continue
-            asked = {p: positions[p] for partitions in topics.values() for p in partitions}
+            requested = {p: positions[p] for partitions in topics.values() for p in partitions}
             connection.send(
-                fetch_request(self._cluster, asked, self._isolation, max_wait_ms=max_wait_ms)
+                fetch_request(self._cluster, requested, self._isolation, max_wait_ms=max_wait_ms)
             )
-            self._under_way[connection] = asked
+            self._in_flight[connection] = requested
 
     def _readable(self, timeout_s: float) -> list[Connection]:
-        if not self._under_way:
+        """The connections that have a response, after at most `timeout_s`."""
+        if not self._in_flight:
             time.sleep(min(timeout_s, MAX_WAIT_MS / 1000))
             return []
         with selectors.DefaultSelector() as selector:
-            for connection in self._under_way:
+            for connection in self._in_flight:
                 selector.register(connection, selectors.EVENT_READ, connection)
             return [key.data for key, _ in selector.select(timeout_s)]
 
     def _take(
         self,
         reply: FetchResponse,
-        asked: Mapping[TopicPartition, int],
+        requested: Mapping[TopicPartition, int],
         positions: Mapping[TopicPartition, int],
     ) -> Iterator[Fetched]:
+        """The partitions of a response that were requested at their present positions."""
         for topic in reply.responses:
             name = topic.topic or self._cluster.topic_name(topic.topic_id) or ""
             for data in topic.partitions:
                 partition = TopicPartition(name, data.partition_index)
                 offset = positions.get(partition)
-                if offset is None or asked.get(partition) != offset:
+                if offset is None or requested.get(partition) != offset:
                     continue
                 if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                     raise OffsetOutOfRange(partition, offset)
@@ -161,20 +167,20 @@ class Fetcher:
         committed = self._isolation == Isolation.READ_COMMITTED
         end = data.last_stable_offset if committed else data.high_watermark
         view = received(data)
-        filtered = Aborted(data) if committed else None
-        found: list[ConsumedRecord] = []
+        aborted = Aborted(data) if committed else None
+        consumed: list[ConsumedRecord] = []
         next_offset = offset
         for position, header in iter_batches(view):
             check_crc(view, position, header)
             next_offset = max(next_offset, header.last_offset + 1)
             if header.is_control:
-                if filtered is not None:
-                    filtered.see_marker(header, view[position:])
+                if aborted is not None:
+                    aborted.see_marker(header, view[position:])
                 continue
-            if filtered is not None and filtered.hides(header):
+            if aborted is not None and aborted.hides(header):
                 continue
-            found += records_of(partition, offset, view, position, header)
-        return Fetched(partition, found, next_offset, end)
+            consumed += records_of(partition, offset, view, position, header)
+        return Fetched(partition, consumed, next_offset, end)
 
 
 def fetch_request(
@@ -186,7 +192,10 @@ def fetch_request(
     size_bytes_max: int = FETCH_SIZE_BYTES_MAX,
     partition_size_bytes_max: int = PARTITION_SIZE_BYTES_MAX,
 ) -> FetchRequest:
-    """For partitions that one broker leads, from these offsets on; the cluster knows the topics."""
+    """A Fetch for partitions of one leader, from these offsets on.
+
+    `cluster` must have the topics in its cache.
+    """
     topics: dict[str, list[FetchPartition]] = defaultdict(list)
     for partition, offset in positions.items():
         topics[partition.topic].append(
@@ -209,17 +218,17 @@ def fetch_request(
 
 
 def received(data: PartitionData) -> memoryview:
-    """The batches of one partition's reply."""
-    found = data.records or b""
-    assert isinstance(found, bytes | memoryview), "decoding makes slices of the frame"
-    return memoryview(found)
+    """The batches in a response for one partition."""
+    batches = data.records or b""
+    assert isinstance(batches, bytes | memoryview), "decoding makes slices of the frame"
+    return memoryview(batches)
 
 
 class Aborted:
-    """Which batches of a reply belong to transactions that were aborted (KIP-98).
+    """The aborted transactions of a response, to skip their batches (KIP-98).
 
-    The broker lists the aborted transactions with the offset each begins at; one ends at its abort
-    marker.
+    The broker lists each aborted transaction with its first offset.  It ends at its abort marker.
+    Batches must be passed in the order of their offsets.
     """
 
     def __init__(self, data: PartitionData) -> None:
@@ -228,13 +237,13 @@ class Aborted:
         self._open: set[int] = set()
 
     def hides(self, header: BatchHeader) -> bool:
-        """Whether readers of committed records do not see this batch."""
+        """Whether this batch belongs to an aborted transaction."""
         while self._coming and self._coming[0][0] <= header.last_offset:
             self._open.add(self._coming.pop(0)[1])
         return header.is_transactional and header.producer_id in self._open
 
     def see_marker(self, header: BatchHeader, batch: memoryview) -> None:
-        """An abort marker ends the transaction of its producer."""
+        """End the transaction of the marker's producer if this is an abort marker."""
         self.hides(header)
         for record in records(batch):
             marker = read_marker(record)
@@ -245,7 +254,7 @@ class Aborted:
 def records_of(
     partition: TopicPartition, offset: int, view: memoryview, position: int, header: BatchHeader
 ) -> list[ConsumedRecord]:
-    """The records of a batch from `offset` on: the batch that holds it may begin before it."""
+    """The records of a batch from `offset` on.  The batch may begin before that offset."""
     append_time = header.timestamp_type.value == 1
     kind = "LogAppendTime" if append_time else "CreateTime"
     return [

@@ -1,4 +1,4 @@
-"""Groups: list, describe, delete; their committed offsets: fetch, commit, delete."""
+"""Groups: list, describe and delete them; fetch, commit and delete their committed offsets."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ SHARE: Final = "share"
 STREAMS: Final = "streams"
 
 CLASSIC_MEMBER: Final = 0
-"""Of ConsumerGroupDescribe, from version 1 on."""
+"""`member_type` of a member of the classic protocol in ConsumerGroupDescribe, from version 1 on."""
 BY_NAME_VERSION_MAX: Final = 9
-"""OffsetCommit and OffsetFetch name topics up to this version; later ones take only their ids,
-and a topic that was deleted, whose offsets are asked about here too, has none."""
+"""The last version of OffsetCommit and OffsetFetch that has topic names.  Later versions have topic
+ids only, and a deleted topic, which may have committed offsets, has no id."""
 
 
 @dataclass(slots=True)
 class Member:
-    """A member of a group and what it reads."""
+    """A member of a group, and its assignment."""
 
     member_id: str
     client_id: str
@@ -59,18 +59,18 @@ class Member:
     instance_id: str | None = None
     assignment: list[TopicPartition] = field(default_factory=list)
     epoch: int | None = None
-    """Of groups of the consumer protocol, as are:"""
+    """The member epoch; None in a classic group."""
     protocol: str = "classic"
-    """That the member speaks."""
+    """The protocol that the member uses."""
     target: list[TopicPartition] | None = None
-    """What it is to have."""
+    """The target assignment; None in a classic group."""
     tasks: Tasks | None = None
-    """Of a member of a streams group."""
+    """The tasks of a member of a streams group."""
 
 
 @dataclass(slots=True)
 class Tasks:
-    """What a member of a streams group does, as Kafka Streams names it: `0_1`, ..."""
+    """The tasks of a member of a streams group, with the names of Kafka Streams, such as `0_1`."""
 
     process_id: str
     active: list[str] = field(default_factory=list)
@@ -91,13 +91,14 @@ class Group:
     coordinator_id: int
     members: list[Member] = field(default_factory=list)
     epoch: int | None = None
-    """Of the group, and that of its target assignment, in the consumer protocol."""
+    """The group epoch; None in a classic group."""
     assignment_epoch: int | None = None
+    """The epoch of the target assignment; None in a classic group."""
 
 
 @dataclass(slots=True)
 class Committed:
-    """A committed offset: of the next record that the group will read."""
+    """A committed offset: that of the next record that the group will read."""
 
     offset: int
     leader_epoch: int = -1
@@ -105,7 +106,10 @@ class Committed:
 
 
 def at_coordinator(cluster: Cluster, group_id: str, ask: Callable[[Connection], T]) -> T:
-    """The result of `ask` at the group's coordinator, wherever it has moved to."""
+    """The result of `ask` with a connection to the group's coordinator.
+
+    After a retriable error it looks up the coordinator and calls `ask` again.
+    """
 
     def attempt() -> T:
         try:
@@ -120,30 +124,33 @@ def at_coordinator(cluster: Cluster, group_id: str, ask: Callable[[Connection], 
 def list_groups(
     cluster: Cluster, states: Iterable[str] = (), types: Iterable[str] = ()
 ) -> list[ListedGroup]:
-    """The groups of all coordinators, that is of all brokers.
+    """The groups of all brokers, sorted by id.
 
-    Of these states and of these types (classic, consumer ...), if any are given.
+    `states` and `types` (`classic`, `consumer`, ...) limit the list, unless they are empty.
     """
-    wanted = {"states_filter": list(states), "types_filter": list(types)}
+    filters = {"states_filter": list(states), "types_filter": list(types)}
 
     def ask() -> list[ListedGroup]:
         cluster.refresh([])
-        found: dict[str, ListedGroup] = {}
+        groups: dict[str, ListedGroup] = {}
         for node_id in cluster.nodes:
-            reply = cluster.node(node_id).call(ListGroupsRequest(**wanted))
+            reply = cluster.node(node_id).call(ListGroupsRequest(**filters))
             check(reply.error_code, f"groups of broker {node_id}")
-            found |= {group.group_id: group for group in reply.groups}
-        return sorted(found.values(), key=lambda group: group.group_id)
+            groups |= {group.group_id: group for group in reply.groups}
+        return sorted(groups.values(), key=lambda group: group.group_id)
 
     return cluster.retrying(ask)
 
 
 Describe = Callable[[Connection, str], Group | None]
-"""None where there is no such group of the type that it asks for."""
+"""Describes a group of one type; None if no group of that type has the id."""
 
 
 def describe_group(cluster: Cluster, group_id: str) -> Group:
-    """A group with its members.  Raises BrokerRefused (GROUP_ID_NOT_FOUND) where there is none."""
+    """A group of any type with its members.
+
+    Raises BrokerRefused, with GROUP_ID_NOT_FOUND if the group does not exist.
+    """
     from kwire.client.streams_groups import describe_streams
 
     others: dict[int | None, Describe] = {
@@ -167,7 +174,7 @@ def describe_group(cluster: Cluster, group_id: str) -> Group:
 
 
 def _describe_classic(connection: Connection, group_id: str) -> Group | None:
-    """None where there is no such group of this type."""
+    """A classic group, or None if no classic group has this id."""
     group = connection.call(DescribeGroupsRequest(groups=[group_id])).groups[0]
     if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND or group.group_state == "Dead":
         return None
@@ -187,7 +194,7 @@ def _describe_classic(connection: Connection, group_id: str) -> Group | None:
 
 def _assigned(protocol_type: str, assignment: bytes) -> list[TopicPartition]:
     if protocol_type != "consumer" or not assignment:
-        return []  # Connect and others lay their assignments out in their own ways
+        return []  # Kafka Connect and others have their own formats
     from kwire.client.membership.subscription import read_assignment
 
     return read_assignment(assignment)
@@ -273,17 +280,25 @@ def delete_group(cluster: Cluster, group_id: str) -> None:
 def fetch_offsets(
     cluster: Cluster, group_id: str, partitions: Iterable[TopicPartition] | None = None
 ) -> dict[TopicPartition, Committed]:
-    """What the group has committed, for `partitions` or for all; without those it has not."""
-    wanted = None if partitions is None else by_topic(partitions)
+    """The committed offsets of a group, for `partitions` or for all.
 
-    def every_topic(kind: Callable[..., T]) -> list[T] | None:
-        if wanted is None:
+    Partitions without a committed offset are left out.
+    """
+    indexes_by_topic = None if partitions is None else by_topic(partitions)
+
+    def every_topic(topic_class: Callable[..., T]) -> list[T] | None:
+        if indexes_by_topic is None:
             return None
-        return [kind(name=name, partition_indexes=found) for name, found in wanted.items()]
+        return [
+            topic_class(name=name, partition_indexes=indexes)
+            for name, indexes in indexes_by_topic.items()
+        ]
 
     def ask(connection: Connection) -> dict[TopicPartition, Committed]:
         request = OffsetFetchRequest()
-        if connection.version_for(request) < 8:  # KIP-709: from 8 on, many groups at a time
+        if (
+            connection.version_for(request) < 8
+        ):  # KIP-709: version 8 and later have a list of groups
             request.group_id = group_id
             request.topics = every_topic(OffsetFetchRequestTopic)
             return _committed(group_id, connection.call(request))
@@ -297,24 +312,24 @@ def fetch_offsets(
 
 def _committed(
     group_id: str,
-    answer: Any,  # noqa: ANN401 - of two classes alike
+    response: Any,  # noqa: ANN401 - two classes with the same fields
 ) -> dict[TopicPartition, Committed]:
-    check(answer.error_code, f"offsets of group {group_id}")
-    found = {}
-    for topic in answer.topics:
+    check(response.error_code, f"offsets of group {group_id}")
+    offsets = {}
+    for topic in response.topics:
         for partition in topic.partitions:
             check(partition.error_code, f"offset of group {group_id} in {topic.name}")
             if partition.committed_offset >= 0:
-                found[TopicPartition(topic.name, partition.partition_index)] = Committed(
+                offsets[TopicPartition(topic.name, partition.partition_index)] = Committed(
                     partition.committed_offset,
                     partition.committed_leader_epoch,
                     partition.metadata,
                 )
-    return found
+    return offsets
 
 
 def commit_offsets(cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """Commit from outside, as no member: the group must have none."""
+    """Commit offsets without being a member.  The group must have no members."""
     request = commit_request(group_id, offsets)
 
     def ask(connection: Connection) -> None:
@@ -325,7 +340,7 @@ def commit_offsets(cluster: Cluster, group_id: str, offsets: Mapping[TopicPartit
 
 
 def commit_request(group_id: str, offsets: Mapping[TopicPartition, int]) -> OffsetCommitRequest:
-    """OffsetCommit of no member; a member adds its id and generation."""
+    """An OffsetCommit without a member.  A member adds its id and its generation or epoch."""
     return OffsetCommitRequest(
         group_id=group_id,
         topics=[
@@ -346,10 +361,10 @@ def commit_request(group_id: str, offsets: Mapping[TopicPartition, int]) -> Offs
 
 
 def delete_offsets(cluster: Cluster, group_id: str, partitions: Iterable[TopicPartition]) -> None:
-    """Forget what the group has committed for these partitions."""
-    wanted = by_topic(partitions)
-    if not wanted:
-        raise Misuse("no partition is given whose offset to delete")
+    """Delete the committed offsets of these partitions."""
+    indexes_by_topic = by_topic(partitions)
+    if not indexes_by_topic:
+        raise Misuse("no partition is given")
     request = OffsetDeleteRequest(
         group_id=group_id,
         topics=[
@@ -357,7 +372,7 @@ def delete_offsets(cluster: Cluster, group_id: str, partitions: Iterable[TopicPa
                 name=topic,
                 partitions=[OffsetDeleteRequestPartition(partition_index=i) for i in indexes],
             )
-            for topic, indexes in wanted.items()
+            for topic, indexes in indexes_by_topic.items()
         ],
     )
 
@@ -370,15 +385,15 @@ def delete_offsets(cluster: Cluster, group_id: str, partitions: Iterable[TopicPa
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Topic -> partition indexes: the shape of most requests."""
-    found: dict[str, list[int]] = {}
+    """Partition indexes by topic, as most requests have them."""
+    indexes_by_topic: dict[str, list[int]] = {}
     for topic, index in sorted(partitions):
-        found.setdefault(topic, []).append(index)
-    return found
+        indexes_by_topic.setdefault(topic, []).append(index)
+    return indexes_by_topic
 
 
 def check_per_partition(topics: Iterable[Any], what: str) -> None:
-    """Raise for the first partition of a reply that has an error."""
+    """Raise BrokerRefused for the first partition of a response that has an error."""
     for topic in topics:
         for partition in topic.partitions:
             check(partition.error_code, f"{what} {topic.name}-{partition.partition_index}")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from kwire.client.cluster import Node, TopicPartition
 from kwire.client.reassignments import Reassignment
-from kwire.client.survey import Said, Survey
+from kwire.client.survey import BrokerReport, Survey
 from kwire.codecs.messages.metadata import MetadataResponsePartition
 from kwire.codecs.volumes import Fullness, Volume
 
@@ -165,7 +165,8 @@ def _could_be_led_better(state: MetadataResponsePartition) -> bool:
 
 def _brokers(survey: Survey, lags: Iterable[Lag]) -> list[BrokerHealth]:
     found = {
-        node_id: _broker(node, survey.said.get(node_id)) for node_id, node in survey.nodes.items()
+        node_id: _broker(node, survey.reports.get(node_id))
+        for node_id, node in survey.nodes.items()
     }
     for state in survey.partitions.values():
         for each in state.replica_nodes:
@@ -182,16 +183,16 @@ def _brokers(survey: Survey, lags: Iterable[Lag]) -> list[BrokerHealth]:
     return [found[node_id] for node_id in sorted(found)]
 
 
-def _broker(node: Node, said: Said | None) -> BrokerHealth:
+def _broker(node: Node, report: BrokerReport | None) -> BrokerHealth:
     health = BrokerHealth(node.node_id, f"{node.host}:{node.port}", node.rack)
-    if said is None:
+    if report is None:
         return health
-    if said.trouble is not None:
-        health.trouble = str(said.trouble)
-    if said.sizes is not None:
-        health.size_bytes = sum(said.sizes.size_bytes.values())
-        health.failed_dirs = said.sizes.failed_dirs
-        health.volumes = said.sizes.volumes
+    if report.trouble is not None:
+        health.trouble = str(report.trouble)
+    if report.sizes is not None:
+        health.size_bytes = sum(report.sizes.size_bytes.values())
+        health.failed_dirs = report.sizes.failed_dirs
+        health.volumes = report.sizes.volumes
     return health
 
 
@@ -199,10 +200,10 @@ def _lags(survey: Survey) -> list[Lag]:
     """The lag of each follower, if it and its leader reported their log end offsets."""
     found = []
     for place, state in survey.partitions.items():
-        leader = survey.said.get(state.leader_id)
+        leader = survey.reports.get(state.leader_id)
         end = None if leader is None else leader.end_offsets.get(place)
         for broker in state.replica_nodes:
-            own = survey.said[broker].end_offsets if broker in survey.said else {}
+            own = survey.reports[broker].end_offsets if broker in survey.reports else {}
             if end is None or broker == state.leader_id or place not in own:
                 continue
             # The follower may have been asked later than the leader, and be ahead of its report.

@@ -1,4 +1,4 @@
-"""Reassignments as they go on: how much there is to copy, and how much of it has been."""
+"""The progress of reassignments: the bytes to copy, and the bytes that are copied."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from kwire.client.spreading import Move
 from kwire.client.survey import Sizes, all_topics, from_each, partitions_of, sizes_on
 
 OnBrokers = Mapping[int, Mapping[TopicPartition, int]]
-"""Broker -> partition -> bytes, of those that answer."""
+"""Sizes of replicas in bytes by broker and partition, for brokers that respond."""
 
 
 SETTLING_S: Final = 10.0
-"""How long brokers may be behind the controller in what they say of a partition."""
+"""How long the metadata of brokers may be behind the controller."""
 
 
 class Progress(NamedTuple):
-    """Of moves that were asked for."""
+    """The progress of the requested moves."""
 
     partitions_left: int
     copied_bytes: int
@@ -29,30 +29,32 @@ class Progress(NamedTuple):
 
 
 def sizes_by_broker(cluster: Cluster) -> dict[int, dict[TopicPartition, int]]:
-    """Bytes of all replicas, of the brokers that answer."""
-    found = from_each(cluster, lambda _, connection: sizes_on(connection))
-    return {broker: sizes.size_bytes for broker, sizes in found.items() if isinstance(sizes, Sizes)}
+    """The bytes of all replicas on the brokers that respond."""
+    results = from_each(cluster, lambda _, connection: sizes_on(connection))
+    return {
+        broker: sizes.size_bytes for broker, sizes in results.items() if isinstance(sizes, Sizes)
+    }
 
 
-def size_of(place: TopicPartition, sizes: OnBrokers) -> int:
-    """Of the largest replica: the leader's, or one that knows more than it."""
-    return max((of.get(place, 0) for of in sizes.values()), default=0)
+def size_of(partition: TopicPartition, sizes: OnBrokers) -> int:
+    """The size of the largest replica in bytes, which usually is the leader's."""
+    return max((on_broker.get(partition, 0) for on_broker in sizes.values()), default=0)
 
 
 def bytes_to_copy(moves: Mapping[TopicPartition, Move], sizes: OnBrokers) -> dict[int, int]:
-    """What each broker will get, as things are now."""
-    found: dict[int, int] = {}
-    for place, move in moves.items():
+    """The bytes that each broker receives, by the present sizes."""
+    by_broker: dict[int, int] = {}
+    for partition, move in moves.items():
         for broker in move.adding:
-            found[broker] = found.get(broker, 0) + size_of(place, sizes)
-    return found
+            by_broker[broker] = by_broker.get(broker, 0) + size_of(partition, sizes)
+    return by_broker
 
 
 def copied_bytes(moves: Mapping[TopicPartition, Move], sizes: OnBrokers) -> int:
-    """What those that are to get replicas have of them."""
+    """The bytes that the receiving brokers have of the new replicas."""
     return sum(
-        min(sizes.get(broker, {}).get(place, 0), size_of(place, sizes))
-        for place, move in moves.items()
+        min(sizes.get(broker, {}).get(partition, 0), size_of(partition, sizes))
+        for partition, move in moves.items()
         for broker in move.adding
     )
 
@@ -63,15 +65,17 @@ def await_moves(
     on_progress: Callable[[Progress], None],
     pause: Callable[[], None],
 ) -> list[TopicPartition]:
-    """Until none of them is under way; tells of each look, and pauses between two.
+    """Wait until no reassignment of these partitions is in progress.
 
-    Returns what has other replicas in the end: somebody took it back, or asked for others.
+    It checks again and again, calls `on_progress` after each check and `pause` between two.
+    Returns the partitions that then have other replicas than requested, because somebody cancelled
+    the reassignment or requested another one.
     """
     while True:
         try:
             left = {each.partition for each in list_reassignments(cluster)} & moves.keys()
             sizes = sizes_by_broker(cluster)
-        except ClientError as error:  # a broker that goes away must not end the wait
+        except ClientError as error:  # A broker that stops must not end the wait.
             cluster.tell_of_trouble(error)
         else:
             total = sum(bytes_to_copy(moves, sizes).values())
@@ -85,16 +89,16 @@ def _settled(
     cluster: Cluster, moves: Mapping[TopicPartition, Move], pause: Callable[[], None]
 ) -> list[TopicPartition]:
     deadline = time.monotonic() + SETTLING_S
-    while (elsewhere := _elsewhere(cluster, moves)) and time.monotonic() < deadline:
+    while (diverging := _diverging(cluster, moves)) and time.monotonic() < deadline:
         pause()
-    return elsewhere
+    return diverging
 
 
-def _elsewhere(cluster: Cluster, moves: Mapping[TopicPartition, Move]) -> list[TopicPartition]:
-    """Topics that have been deleted meanwhile are nowhere, which is nobody's fault."""
+def _diverging(cluster: Cluster, moves: Mapping[TopicPartition, Move]) -> list[TopicPartition]:
+    """The partitions whose replicas are not the requested ones.  Deleted topics are left out."""
     states = partitions_of(all_topics(cluster))
     return [
-        place
-        for place, move in sorted(moves.items())
-        if place in states and tuple(states[place].replica_nodes) != move.after
+        partition
+        for partition, move in sorted(moves.items())
+        if partition in states and tuple(states[partition].replica_nodes) != move.after
     ]

@@ -1,4 +1,4 @@
-"""Offsets of partitions: where they begin and end, and which offset belongs to a time."""
+"""Offsets of partitions: start offsets, end offsets, and offsets of a time."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ MAX_TIMESTAMP: Final = -3
 
 
 class Isolation(IntEnum):
-    """Whether records of unfinished and aborted transactions are seen."""
+    """Whether a reader sees records of open and aborted transactions."""
 
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1
 
 
 class OffsetAt(NamedTuple):
-    """An answer of ListOffsets; both are -1 where no record is that late."""
+    """A result of ListOffsets; both fields are -1 if all records are earlier than the timestamp."""
 
     offset: int
     timestamp: int
@@ -41,20 +41,22 @@ def list_offsets(
     timestamps: Mapping[TopicPartition, int],
     isolation: Isolation = Isolation.READ_UNCOMMITTED,
 ) -> dict[TopicPartition, OffsetAt]:
-    """For each partition the first offset whose record is not before the timestamp (ms), or what a
-    special timestamp stands for."""
+    """For each partition, the offset of the first record at or after the timestamp (ms).
+
+    LATEST, EARLIEST and MAX_TIMESTAMP are special timestamps.
+    """
     missing = dict(timestamps)
-    found: dict[TopicPartition, OffsetAt] = {}
+    offsets: dict[TopicPartition, OffsetAt] = {}
 
     def ask() -> None:
         for leader, topics in cluster.by_leader(missing).items():
             reply = cluster.node(leader).call(_request(topics, missing, isolation))
-            _take(cluster, reply, found)
-            for partition in found:
+            _take(cluster, reply, offsets)
+            for partition in offsets:
                 missing.pop(partition, None)
 
     cluster.retrying(ask)
-    return found
+    return offsets
 
 
 def _request(
@@ -81,21 +83,29 @@ def _request(
 
 
 def _take(
-    cluster: Cluster, reply: ListOffsetsResponse, found: dict[TopicPartition, OffsetAt]
+    cluster: Cluster, reply: ListOffsetsResponse, offsets: dict[TopicPartition, OffsetAt]
 ) -> None:
-    """Keep what was answered; an error makes the caller ask the new leader for the rest."""
+    """Add the offsets of a response to `offsets`.
+
+    An error is raised after the leader is forgotten, so that the caller can ask the new leader for
+    the rest.
+    """
     for topic in reply.topics:
-        for answer in topic.partitions:
-            partition = TopicPartition(topic.name, answer.partition_index)
-            if answer.error_code:
+        for result in topic.partitions:
+            partition = TopicPartition(topic.name, result.partition_index)
+            if result.error_code:
                 cluster.forget_leader(topic.name)
-                check(_of_a_leader(answer.error_code), f"offsets of {partition}")
-            found[partition] = OffsetAt(answer.offset, answer.timestamp)
+                check(_code_of_leader(result.error_code), f"offsets of {partition}")
+            offsets[partition] = OffsetAt(result.offset, result.timestamp)
 
 
-def _of_a_leader(code: int) -> int:
-    """Whoever is said to lead a partition that he does not know has not heard so yet; the metadata
-    are asked again and say whether it is gone."""
+def _code_of_leader(code: int) -> int:
+    """The error code to raise for an error code of a partition's leader.
+
+    A new leader that does not know its partition has not got the metadata yet.  So
+    UNKNOWN_TOPIC_OR_PARTITION becomes a code after which the client reads the metadata again; they
+    show whether the topic exists.
+    """
     unknown = code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return ErrorCode.NOT_LEADER_OR_FOLLOWER if unknown else code
 
@@ -105,25 +115,25 @@ def end_offsets(
     partitions: Iterable[TopicPartition],
     isolation: Isolation = Isolation.READ_UNCOMMITTED,
 ) -> dict[TopicPartition, int]:
-    """The offset that comes after the last record which a consumer would get."""
-    answers = list_offsets(cluster, dict.fromkeys(partitions, LATEST), isolation)
-    return {partition: answer.offset for partition, answer in answers.items()}
+    """The offset after the last record that a consumer with this isolation level gets."""
+    offsets = list_offsets(cluster, dict.fromkeys(partitions, LATEST), isolation)
+    return {partition: at.offset for partition, at in offsets.items()}
 
 
 def start_offsets(
     cluster: Cluster, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """The offset of the first record that is still there."""
-    answers = list_offsets(cluster, dict.fromkeys(partitions, EARLIEST))
-    return {partition: answer.offset for partition, answer in answers.items()}
+    """The log start offset of each partition."""
+    offsets = list_offsets(cluster, dict.fromkeys(partitions, EARLIEST))
+    return {partition: at.offset for partition, at in offsets.items()}
 
 
 def offsets_at(
     cluster: Cluster, partitions: Iterable[TopicPartition], timestamp_ms: int
 ) -> dict[TopicPartition, int]:
-    """The offset to read from to get what came at or after a time: the end where nothing did."""
+    """The offset of the first record at or after a time, or the end offset if there is none."""
     partitions = list(partitions)
-    answers = list_offsets(cluster, dict.fromkeys(partitions, timestamp_ms))
-    late = [partition for partition, answer in answers.items() if answer.offset < 0]
-    ends = end_offsets(cluster, late) if late else {}
-    return {partition: ends.get(partition, answer.offset) for partition, answer in answers.items()}
+    offsets = list_offsets(cluster, dict.fromkeys(partitions, timestamp_ms))
+    without_record = [partition for partition, at in offsets.items() if at.offset < 0]
+    ends = end_offsets(cluster, without_record) if without_record else {}
+    return {partition: ends.get(partition, at.offset) for partition, at in offsets.items()}

@@ -1,4 +1,4 @@
-"""Which partition a key goes to: the same as in Kafka's Java producer."""
+"""The partition of a key, by the same hash as in Kafka's Java producer."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_for(key: bytes, partitions: int) -> int:
-    """The partition of a key among so many: the hash without its sign bit, modulo."""
+    """The partition of a key: its hash without the sign bit, modulo the number of partitions."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions

@@ -1,4 +1,4 @@
-"""A producer: records gather into one batch a partition, batches go to their leaders."""
+"""A producer that collects records in one batch per partition and sends batches to the leaders."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from kwire.codecs.messages.produce import (
 )
 
 BATCH_SIZE_BYTES: Final = 256 * 1024
-"""A batch is sent when its records reach this; well below Kafka's max.message.bytes of 1 MB."""
+"""A batch of this size is sent.  It is well below Kafka's default max.message.bytes of 1 MB."""
 RECORD_OVERHEAD_BYTES: Final = 24
-"""About what a record takes besides its key, value and headers."""
+"""About the size of a record without its key, value and headers."""
 
 
 class Delivered(NamedTuple):
-    """A batch that the broker acknowledged; the offset is -1 with acks=0."""
+    """A batch that the broker acknowledged.  With acks=0 the offset is -1."""
 
     partition: TopicPartition
     base_offset: int
@@ -45,17 +45,17 @@ class Delivered(NamedTuple):
 
 @dataclass(slots=True)
 class Batch:
-    """Records of one partition on their way."""
+    """The unsent records of one partition."""
 
     records: list[Record] = field(default_factory=list)
     size_bytes: int = 0
 
 
 class Producer:
-    """Sends records; `send` gathers, `flush` waits until all that was gathered is acknowledged.
+    """Sends records: `send` adds one to its batch; `flush` sends all and awaits acknowledgements.
 
-    With acks=-1 it is idempotent (KIP-98): a batch that is sent again is stored once.  Each
-    partition has one batch in flight, so order is kept.
+    With acks=-1 the producer is idempotent (KIP-98): a batch that is sent twice is stored once.
+    Each partition has one batch in flight, so the order of its records is kept.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Producer:
         create_topics: bool = True,
     ) -> None:
         if acks not in (-1, 0, 1):
-            raise Misuse("acks is 0, 1 or -1 (all)")
+            raise Misuse("acks must be 0, 1 or -1 (all)")
         self._cluster = cluster
         self._acks = acks
         self._compression = compression
@@ -90,7 +90,7 @@ class Producer:
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> list[Delivered]:
-        """Gather a record; returns what was delivered if that made a batch full."""
+        """Add a record to its batch.  A full batch is sent; then the result has its delivery."""
         target = self._partition(topic, key, partition)
         batch = self._gathered.setdefault(target, Batch())
         now_ms = time.time_ns() // 1_000_000
@@ -103,18 +103,21 @@ class Producer:
         return self._deliver({target: self._gathered.pop(target)})
 
     def flush(self) -> list[Delivered]:
-        """Send everything gathered and wait for the acknowledgements."""
+        """Send all batches and wait until they are acknowledged."""
         gathered, self._gathered = self._gathered, {}
         for topic in {partition.topic for partition in gathered}:
             self._rotation[topic] = self._rotation.get(topic, 0) + 1
         return self._deliver(gathered)
 
     def _partition(self, topic: str, key: bytes | None, partition: int | None) -> TopicPartition:
-        """The given one; else by the key; else one after the other, a batch each (KIP-480)."""
+        """The given partition, or that of the key.
+
+        Without either, partitions take turns, each for the time of one batch (KIP-480).
+        """
         count = self._counts.get(topic)
         if count is None:
-            found = self._cluster.topic(topic, create=self._create_topics)
-            count = self._counts[topic] = len(found.partitions)
+            metadata = self._cluster.topic(topic, create=self._create_topics)
+            count = self._counts[topic] = len(metadata.partitions)
         if partition is not None:
             if not 0 <= partition < count:
                 raise Misuse(f"topic {topic} has no partition {partition}: it has {count}")
@@ -124,7 +127,10 @@ class Producer:
         return TopicPartition(topic, self._rotation.get(topic, 0) % count)
 
     def _deliver(self, batches: dict[TopicPartition, Batch]) -> list[Delivered]:
-        """Send until every batch is stored, or one of them cannot be."""
+        """Send and retry until every batch is acknowledged.
+
+        Raises the error of a batch if it is not retriable, or after the cluster's timeout.
+        """
         if not batches:
             return []
         if self._acks == -1 and self._producer_id < 0:
@@ -150,13 +156,16 @@ class Producer:
         batches: dict[TopicPartition, Batch],
         delivered: list[Delivered],
     ) -> ClientError | None:
-        """One request to each leader; stored batches leave `encoded`.  Returns what went wrong."""
+        """Send one request to each leader.  Returns the last failure, or None.
+
+        Acknowledged batches are removed from `encoded` and added to `delivered`.
+        """
         failure: ClientError | None = None
         try:
             leaders = self._cluster.by_leader(encoded)
         except ClientError as error:
             return error
-        # What one leader fails at is forgotten of the topic, before the next is asked.
+        # Take the topic ids first: a leader that fails makes the cluster forget its topics.
         ids = {
             topic: self._cluster.topics[topic].topic_id
             for topics in leaders.values()
@@ -164,14 +173,14 @@ class Producer:
         }
         for leader, topics in leaders.items():
             try:
-                answers = self._ask(self._cluster.node(leader), topics, encoded, ids)
+                results = self._produce(self._cluster.node(leader), topics, encoded, ids)
             except (BrokerUnreachable, RequestTimedOut) as error:
                 for topic in topics:
                     self._cluster.forget_leader(topic)
                 failure = error
                 continue
-            for partition, base_offset, error_found in answers:
-                if error_found is None:
+            for partition, base_offset, refusal in results:
+                if refusal is None:
                     del encoded[partition]
                     count = len(batches[partition].records)
                     self._advance(partition, count)
@@ -179,16 +188,17 @@ class Producer:
                     delivered.append(Delivered(partition, base_offset, count))
                 else:
                     self._cluster.forget_leader(partition.topic)
-                    failure = error_found
+                    failure = refusal
         return failure
 
-    def _ask(
+    def _produce(
         self,
         connection: Connection,
         topics: dict[str, list[TopicPartition]],
         encoded: dict[TopicPartition, bytearray],
         ids: dict[str, bytes],
     ) -> list[tuple[TopicPartition, int, ClientError | None]]:
+        """Send the batches of one leader.  Returns base offset and error of each partition."""
         request = ProduceRequest(
             acks=self._acks,
             timeout_ms=int(self._cluster.timeout_s * 1000),
@@ -207,24 +217,24 @@ class Producer:
         if self._acks == 0:
             connection.send(request, replied=False)
             return [(p, -1, None) for partitions in topics.values() for p in partitions]
-        answers = []
+        results = []
         names = {topic_id: topic for topic, topic_id in ids.items()}
-        for of_topic in connection.call(request).responses:
-            name = of_topic.name or names.get(of_topic.topic_id, "")
-            for answer in of_topic.partition_responses:
-                partition = TopicPartition(name, answer.index)
-                answers.append((partition, answer.base_offset, failure_in(partition, answer)))
-        return answers
+        for topic_response in connection.call(request).responses:
+            name = topic_response.name or names.get(topic_response.topic_id, "")
+            for response in topic_response.partition_responses:
+                partition = TopicPartition(name, response.index)
+                results.append((partition, response.base_offset, failure_in(partition, response)))
+        return results
 
     def _init_producer_id(self) -> None:
-        def ask() -> None:
+        def attempt() -> None:
             request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
             reply = self._cluster.any().call(request)
             check(reply.error_code, "producer id")
             self._producer_id = reply.producer_id
             self._producer_epoch = reply.producer_epoch
 
-        self._cluster.retrying(ask)
+        self._cluster.retrying(attempt)
 
     def _encode(self, partition: TopicPartition, batch: Batch) -> bytearray:
         return build(
@@ -236,19 +246,22 @@ class Producer:
         )
 
     def _advance(self, partition: TopicPartition, count: int) -> None:
-        now = self._sequences.get(partition, 0)
-        self._sequences[partition] = (now + count) % SEQUENCE_RANGE
+        sequence = self._sequences.get(partition, 0)
+        self._sequences[partition] = (sequence + count) % SEQUENCE_RANGE
 
 
-def failure_in(partition: TopicPartition, answer: PartitionProduceResponse) -> ClientError | None:
-    """What a partition's answer says went wrong.  A duplicate is a batch that was stored before."""
-    code = answer.error_code
+def failure_in(partition: TopicPartition, response: PartitionProduceResponse) -> ClientError | None:
+    """The error of a partition's response, or None.
+
+    DUPLICATE_SEQUENCE_NUMBER is no error: the broker has stored the batch before.
+    """
+    code = response.error_code
     if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
         return None
-    words = [answer.error_message] if answer.error_message else []
-    words += [
+    reasons = [response.error_message] if response.error_message else []
+    reasons += [
         f"record {error.batch_index}: {error.batch_index_error_message}"
-        for error in answer.record_errors
+        for error in response.record_errors
         if error.batch_index_error_message
     ]
-    return BrokerRefused(code, f"produce to {partition}", "; ".join(words) or None)
+    return BrokerRefused(code, f"produce to {partition}", "; ".join(reasons) or None)

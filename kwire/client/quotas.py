@@ -1,4 +1,4 @@
-"""Quotas of users, client ids and addresses (KIP-546), asked for and set."""
+"""Quotas of users, client ids and IP addresses (KIP-546): describe and change them."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ _EXACT: Final = 0
 _DEFAULT: Final = 1
 
 Entity = Mapping[str, str | None]
-"""Names by `user`, `client-id` or `ip`; None is the default of that kind."""
+"""Names by `user`, `client-id` or `ip`.  None stands for the default of that kind."""
 
 
 class Quotas(NamedTuple):
-    """What is set on an entity: values by the names of quotas."""
+    """The quotas of an entity: values by the names of quotas."""
 
     entity: Entity
     values: Mapping[str, float]
 
 
 def describe_quotas(cluster: Cluster, entity: Entity) -> list[Quotas]:
-    """All that is set on entities with these parts, of whatever else; with none, on everybody.
+    """The quotas of all entities that contain these parts, or of all entities if there are none.
 
     Raises BrokerRefused.
     """
@@ -51,24 +51,24 @@ def describe_quotas(cluster: Cluster, entity: Entity) -> list[Quotas]:
         check(reply.error_code, "describe quotas", reply.error_message)
         return reply
 
-    found = [
+    quotas = [
         Quotas(
-            {each.entity_type: each.entity_name for each in entry.entity},
-            {each.key: each.value for each in entry.values},
+            {part.entity_type: part.entity_name for part in entry.entity},
+            {quota.key: quota.value for quota in entry.values},
         )
         for entry in cluster.retrying(ask).entries or []
     ]
-    return sorted(found, key=lambda each: sorted((k, n or "") for k, n in each.entity.items()))
+    return sorted(quotas, key=lambda quota: sorted((k, n or "") for k, n in quota.entity.items()))
 
 
 def alter_quotas(cluster: Cluster, entity: Entity, values: Mapping[str, float | None]) -> None:
-    """Set quotas of one entity; None removes one.  Raises BrokerRefused."""
-    told = [EntityData(*part) for part in entity.items()]
+    """Set quotas of one entity; None removes a quota.  Raises BrokerRefused."""
+    parts = [EntityData(*part) for part in entity.items()]
     operations = [OpData(key, value or 0.0, value is None) for key, value in values.items()]
 
     def ask() -> AlterClientQuotasResponse:
         reply: AlterClientQuotasResponse = cluster.any().call(
-            AlterClientQuotasRequest([RequestEntryData(told, operations)])
+            AlterClientQuotasRequest([RequestEntryData(parts, operations)])
         )
         for entry in reply.entries:
             check(entry.error_code, "alter quotas", entry.error_message)

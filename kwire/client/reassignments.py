@@ -1,4 +1,4 @@
-"""Reassignments of replicas (KIP-455): what is under way, asking for new ones, taking them back."""
+"""Reassignments of replicas (KIP-455): list, start and cancel them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from kwire.codecs.messages.alter_partition_reassignments import (
 from kwire.codecs.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 
 AT_ONCE_MAX: Final = 10_000
-"""Partitions of one request: some 200 kB."""
+"""The most partitions in one request, which then has about 200 kB."""
 
 
 class Reassignment(NamedTuple):
-    """One that is under way: `replicas` are all there are meanwhile, the adding ones among them."""
+    """A reassignment in progress.  `replicas` are all present replicas, with the added ones."""
 
     partition: TopicPartition
     replicas: tuple[int, ...]
@@ -31,33 +31,33 @@ class Reassignment(NamedTuple):
 
     @property
     def target(self) -> tuple[int, ...]:
-        """The replicas that there will be."""
-        return tuple(each for each in self.replicas if each not in self.removing)
+        """The replicas after the reassignment."""
+        return tuple(replica for replica in self.replicas if replica not in self.removing)
 
 
 def reassignments_of(connection: Connection) -> list[Reassignment]:
-    """Those under way, by the controller (or whoever hands the question on to it)."""
+    """The reassignments in progress, by a controller or a broker that forwards to it."""
     reply = connection.call(ListPartitionReassignmentsRequest(topics=None))
     check(reply.error_code, "reassignments", reply.error_message)
     return sorted(
         Reassignment(
-            TopicPartition(topic.name, each.partition_index),
-            tuple(each.replicas),
-            tuple(each.adding_replicas),
-            tuple(each.removing_replicas),
+            TopicPartition(topic.name, partition.partition_index),
+            tuple(partition.replicas),
+            tuple(partition.adding_replicas),
+            tuple(partition.removing_replicas),
         )
         for topic in reply.topics
-        for each in topic.partitions
+        for partition in topic.partitions
     )
 
 
 def list_reassignments(cluster: Cluster) -> list[Reassignment]:
-    """Those under way."""
+    """The reassignments in progress."""
     return cluster.retrying(lambda: reassignments_of(at_controller(cluster)))
 
 
 def at_controller(cluster: Cluster) -> Connection:
-    """The controller's connection, which may be another's than a moment ago."""
+    """A connection to the present controller, after a refresh of the metadata."""
     cluster.refresh([])
     return cluster.controller()
 
@@ -65,15 +65,15 @@ def at_controller(cluster: Cluster) -> Connection:
 def alter_reassignments(
     cluster: Cluster, replicas: Mapping[TopicPartition, Sequence[int] | None]
 ) -> dict[TopicPartition, tuple[int, str | None]]:
-    """Give partitions these replicas, the preferred leader first; None takes a reassignment back.
+    """Move partitions to these replicas, the preferred leader first; None cancels a reassignment.
 
-    Returns what was refused: an error code and the broker's words for it.
+    Returns the refused partitions, each with an error code and the broker's message.
     """
     refused: dict[TopicPartition, tuple[int, str | None]] = {}
-    places = sorted(replicas)
-    for start in range(0, len(places), AT_ONCE_MAX):
-        some = {place: replicas[place] for place in places[start : start + AT_ONCE_MAX]}
-        reply = _altered(cluster, some)
+    partitions = sorted(replicas)
+    for start in range(0, len(partitions), AT_ONCE_MAX):
+        part = {p: replicas[p] for p in partitions[start : start + AT_ONCE_MAX]}
+        reply = _alter(cluster, part)
         refused |= {
             TopicPartition(topic.name, each.partition_index): (each.error_code, each.error_message)
             for topic in reply.responses
@@ -83,13 +83,13 @@ def alter_reassignments(
     return refused
 
 
-def _altered(
+def _alter(
     cluster: Cluster, replicas: Mapping[TopicPartition, Sequence[int] | None]
 ) -> AlterPartitionReassignmentsResponse:
     by_topic: dict[str, list[ReassignablePartition]] = {}
-    for place, wanted in replicas.items():
-        chosen = None if wanted is None else list(wanted)
-        by_topic.setdefault(place.topic, []).append(ReassignablePartition(place.partition, chosen))
+    for (topic, index), target in replicas.items():
+        brokers = None if target is None else list(target)
+        by_topic.setdefault(topic, []).append(ReassignablePartition(index, brokers))
 
     def ask() -> AlterPartitionReassignmentsResponse:
         request = AlterPartitionReassignmentsRequest(
@@ -103,48 +103,48 @@ def _altered(
     return cluster.retrying(ask)
 
 
-# -- the file of kafka-reassign-partitions
+# -- the file format of kafka-reassign-partitions
 
 PLAN_VERSION: Final = 1
 
 
 def plan_object(replicas: Mapping[TopicPartition, Sequence[int]]) -> dict[str, object]:
-    """A plan as Kafka's own tool reads and writes it."""
+    """A plan in the JSON form of kafka-reassign-partitions."""
     return {
         "version": PLAN_VERSION,
         "partitions": [
-            {"topic": place.topic, "partition": place.partition, "replicas": list(ids)}
-            for place, ids in sorted(replicas.items())
+            {"topic": topic, "partition": index, "replicas": list(brokers)}
+            for (topic, index), brokers in sorted(replicas.items())
         ],
     }
 
 
 def read_plan(text: str) -> dict[TopicPartition, tuple[int, ...]]:
-    """A plan of Kafka's own tool, or of `kwire cluster reassign --json`.  Raises Misuse.
+    """The plan in a file of kafka-reassign-partitions or `kwire cluster reassign --json`.
 
-    A directory that is chosen for a replica (`log_dirs`) has to be "any".
+    The log directory of a replica (`log_dirs`) has to be "any".  Raises Misuse.
     """
     try:
         return _plan_of(json.loads(text))
     except (ValueError, LookupError, TypeError) as problem:
-        raise Misuse(f"that is no plan of a reassignment: {problem}") from problem
+        raise Misuse(f"this is not a reassignment plan: {problem}") from problem
 
 
-def _plan_of(said: dict[str, object]) -> dict[TopicPartition, tuple[int, ...]]:
-    if said["version"] != PLAN_VERSION:
-        raise ValueError(f"version {said['version']} is not known")
-    entries = said["partitions"]
+def _plan_of(plan: dict[str, object]) -> dict[TopicPartition, tuple[int, ...]]:
+    if plan["version"] != PLAN_VERSION:
+        raise ValueError(f"version {plan['version']} is unknown")
+    entries = plan["partitions"]
     if not isinstance(entries, list) or not entries:
         raise ValueError("it names no partitions")
-    found: dict[TopicPartition, tuple[int, ...]] = {}
+    targets: dict[TopicPartition, tuple[int, ...]] = {}
     for entry in entries:
-        place = TopicPartition(str(entry["topic"]), int(entry["partition"]))
+        partition = TopicPartition(str(entry["topic"]), int(entry["partition"]))
         replicas = tuple(int(each) for each in entry["replicas"])
-        if place in found:
-            raise ValueError(f"{place} is named twice")
+        if partition in targets:
+            raise ValueError(f"{partition} is listed twice")
         if not replicas or len(set(replicas)) < len(replicas):
-            raise ValueError(f"{place} has the replicas {list(replicas)}")
+            raise ValueError(f"{partition} has the replicas {list(replicas)}")
         if any(directory != "any" for directory in entry.get("log_dirs", ())):
-            raise ValueError(f"{place} names directories, which is another request")
-        found[place] = replicas
-    return found
+            raise ValueError(f"{partition} has log directories; these cannot be chosen here")
+        targets[partition] = replicas
+    return targets

@@ -1,4 +1,4 @@
-"""Share groups (KIP-932): from where they read, and setting it anew."""
+"""Start offsets of share groups (KIP-932): describe, reset and delete them."""
 
 from __future__ import annotations
 
@@ -26,41 +26,44 @@ from kwire.codecs.messages.describe_share_group_offsets import (
 
 @dataclass(frozen=True, slots=True)
 class ShareOffset:
-    """From where a group reads a partition; None where nothing has been read, or is not told."""
+    """The start offset and lag of a share group in a partition; None if the broker gives none."""
 
     start_offset: int | None
     lag: int | None
-    """How many records are left for the group, those on their way among them."""
+    """How many records the group has not finished, including those that members hold."""
 
 
 def share_offsets(cluster: Cluster, group_id: str) -> dict[TopicPartition, ShareOffset]:
-    """Of all partitions that the group has begun to read."""
+    """The offsets of all partitions that the group has begun to read."""
 
     def ask(connection: Connection) -> dict[TopicPartition, ShareOffset]:
-        wanted = DescribeShareGroupOffsetsRequestGroup(group_id, None)
-        [told] = connection.call(DescribeShareGroupOffsetsRequest([wanted])).groups
-        check(told.error_code, f"offsets of group {group_id}", told.error_message)
-        found = {}
-        for topic in told.topics:
-            for each in topic.partitions:
-                partition = TopicPartition(topic.topic_name, each.partition_index)
-                check(each.error_code, f"offset of group {group_id} in {partition}")
-                found[partition] = ShareOffset(_known(each.start_offset), _known(each.lag))
-        return found
+        all_topics = DescribeShareGroupOffsetsRequestGroup(group_id, None)
+        [group] = connection.call(DescribeShareGroupOffsetsRequest([all_topics])).groups
+        check(group.error_code, f"offsets of group {group_id}", group.error_message)
+        offsets = {}
+        for topic in group.topics:
+            for result in topic.partitions:
+                partition = TopicPartition(topic.topic_name, result.partition_index)
+                check(result.error_code, f"offset of group {group_id} in {partition}")
+                offsets[partition] = ShareOffset(
+                    _not_negative(result.start_offset), _not_negative(result.lag)
+                )
+        return offsets
 
     return at_coordinator(cluster, group_id, ask)
 
 
-def _known(number: int) -> int | None:
+def _not_negative(number: int) -> int | None:
     return None if number < 0 else number
 
 
 def alter_share_offsets(
     cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, int]
 ) -> None:
-    """Have a group without members read from there; whatever it has done behind that is forgotten.
+    """Set the start offsets of a group without members.
 
-    Raises BrokerRefused, as NON_EMPTY_GROUP.
+    Acknowledgements of later records are forgotten.  Raises BrokerRefused, for example with
+    NON_EMPTY_GROUP.
     """
     topics = [
         AlterShareGroupOffsetsRequestTopic(
@@ -74,24 +77,26 @@ def alter_share_offsets(
     ]
 
     def ask(connection: Connection) -> None:
-        told = connection.call(AlterShareGroupOffsetsRequest(group_id, topics))
-        check(told.error_code, f"reset group {group_id}", told.error_message)
-        for topic in told.responses:
-            for each in topic.partitions:
-                what = f"reset group {group_id} in {topic.topic_name}-{each.partition_index}"
-                check(each.error_code, what, each.error_message)
+        reply = connection.call(AlterShareGroupOffsetsRequest(group_id, topics))
+        check(reply.error_code, f"reset group {group_id}", reply.error_message)
+        for topic in reply.responses:
+            for result in topic.partitions:
+                what = f"reset group {group_id} in {topic.topic_name}-{result.partition_index}"
+                check(result.error_code, what, result.error_message)
 
     at_coordinator(cluster, group_id, ask)
 
 
 def delete_share_offsets(cluster: Cluster, group_id: str, topics: Iterable[str]) -> None:
-    """Have a group without members forget from where it reads topics.  Raises BrokerRefused."""
-    wanted = [DeleteShareGroupOffsetsRequestTopic(topic) for topic in topics]
+    """Delete the offsets of topics of a group without members.  Raises BrokerRefused."""
+    request = DeleteShareGroupOffsetsRequest(
+        group_id, [DeleteShareGroupOffsetsRequestTopic(topic) for topic in topics]
+    )
 
     def ask(connection: Connection) -> None:
-        told = connection.call(DeleteShareGroupOffsetsRequest(group_id, wanted))
-        check(told.error_code, f"delete offsets of group {group_id}", told.error_message)
-        for topic in told.responses:
+        reply = connection.call(request)
+        check(reply.error_code, f"delete offsets of group {group_id}", reply.error_message)
+        for topic in reply.responses:
             what = f"delete offsets of group {group_id} in {topic.topic_name}"
             check(topic.error_code, what, topic.error_message)
 

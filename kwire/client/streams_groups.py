@@ -1,4 +1,4 @@
-"""Streams groups (KIP-1071): which tasks members have, and what of which topics that is."""
+"""Descriptions of streams groups (KIP-1071): the tasks of members, and their partitions."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages import streams_group_describe as describe
 
 ASSIGNOR = "sticky"
-"""The only one that there is; no answer names it."""
+"""The only assignor of streams groups.  No response names it."""
 
 
 def describe_streams(connection: Connection, group_id: str) -> Group | None:
-    """None where there is no such group of this type."""
+    """A streams group, or None if no streams group has this id."""
     request = describe.StreamsGroupDescribeRequest(group_ids=[group_id])
     group = connection.call(request).groups[0]
     if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
@@ -48,28 +48,33 @@ def _sources(topology: describe.Topology | None) -> dict[str, list[str]]:
 
 
 def _member(member: describe.Member, sources: dict[str, list[str]]) -> Member:
-    has, goal = member.assignment, member.target_assignment
+    current, target = member.assignment, member.target_assignment
     return Member(
         member.member_id,
         member.client_id,
         member.client_host,
         member.instance_id,
-        _read(has.active_tasks, sources),
+        _partitions(current.active_tasks, sources),
         epoch=member.member_epoch,
         protocol="classic" if member.is_classic else STREAMS,
-        target=_read(goal.active_tasks, sources),
+        target=_partitions(target.active_tasks, sources),
         tasks=Tasks(
             member.process_id,
-            _named(has.active_tasks),
-            _named(has.standby_tasks),
-            _named(goal.active_tasks),
-            _named(goal.standby_tasks),
+            _names(current.active_tasks),
+            _names(current.standby_tasks),
+            _names(target.active_tasks),
+            _names(target.standby_tasks),
         ),
     )
 
 
-def _read(tasks: Iterable[describe.TaskIds], sources: dict[str, list[str]]) -> list[TopicPartition]:
-    """A topic may have fewer partitions than its subtopology has tasks."""
+def _partitions(
+    tasks: Iterable[describe.TaskIds], sources: dict[str, list[str]]
+) -> list[TopicPartition]:
+    """The partitions that the tasks may read.
+
+    Some may not exist: a topic may have fewer partitions than its subtopology has tasks.
+    """
     return [
         TopicPartition(topic, partition)
         for each in tasks
@@ -78,5 +83,5 @@ def _read(tasks: Iterable[describe.TaskIds], sources: dict[str, list[str]]) -> l
     ]
 
 
-def _named(tasks: Iterable[describe.TaskIds]) -> list[str]:
+def _names(tasks: Iterable[describe.TaskIds]) -> list[str]:
     return [f"{each.subtopology_id}_{partition}" for each in tasks for partition in each.partitions]

@@ -47,7 +47,7 @@ class Sizes(NamedTuple):
 
 
 @dataclass(slots=True)
-class Said:
+class BrokerReport:
     """What one broker reported.  `trouble` is the error that ended its report."""
 
     sizes: Sizes | None = None
@@ -67,27 +67,27 @@ class Survey:
     controller_id: int
     nodes: dict[int, Node]
     partitions: dict[TopicPartition, MetadataResponsePartition]
-    said: dict[int, Said]
+    reports: dict[int, BrokerReport]
     min_isr: dict[str, int]
     """min.insync.replicas of the topics; empty if no broker reported it."""
 
     @property
     def reassignments(self) -> list[Reassignment] | None:
         """The reassignments in progress, or None if the controller did not report them."""
-        said = self.said.get(self.controller_id)
-        return None if said is None else said.reassignments
+        report = self.reports.get(self.controller_id)
+        return None if report is None else report.reassignments
 
     @property
     def features(self) -> dict[str, int]:
         """The finalized features that the controller reported, or none."""
-        said = self.said.get(self.controller_id)
-        return {} if said is None else said.features
+        report = self.reports.get(self.controller_id)
+        return {} if report is None else report.features
 
 
 def from_each(cluster: Cluster, ask: Callable[[int, Connection], T]) -> dict[int, T | ClientError]:
     """The result or error of `ask` for each broker.  All brokers are asked at the same time."""
 
-    def asked(node_id: int) -> T | ClientError:
+    def attempt(node_id: int) -> T | ClientError:
         try:
             return ask(node_id, cluster.node(node_id, ROLE))
         except ClientError as error:
@@ -95,7 +95,7 @@ def from_each(cluster: Cluster, ask: Callable[[int, Connection], T]) -> dict[int
 
     brokers = sorted(cluster.nodes)
     with ThreadPoolExecutor(max_workers=min(AT_ONCE_MAX, max(1, len(brokers)))) as pool:
-        return dict(zip(brokers, pool.map(asked, brokers), strict=True))
+        return dict(zip(brokers, pool.map(attempt, brokers), strict=True))
 
 
 def survey(cluster: Cluster) -> Survey:
@@ -104,16 +104,16 @@ def survey(cluster: Cluster) -> Survey:
     partitions = partitions_of(topics)
     controller_id = cluster.controller_id
 
-    def ask(node_id: int, connection: Connection) -> Said:
-        return _asked(node_id, connection, partitions, is_controller=node_id == controller_id)
+    def ask(node_id: int, connection: Connection) -> BrokerReport:
+        return _report_of(node_id, connection, partitions, is_controller=node_id == controller_id)
 
-    said = {
-        node_id: Said(trouble=found) if isinstance(found, ClientError) else found
-        for node_id, found in from_each(cluster, ask).items()
+    reports = {
+        node_id: BrokerReport(trouble=result) if isinstance(result, ClientError) else result
+        for node_id, result in from_each(cluster, ask).items()
     }
     nodes = dict(cluster.nodes)
     return Survey(
-        cluster.cluster_id, controller_id, nodes, partitions, said, _min_isr(cluster, topics)
+        cluster.cluster_id, controller_id, nodes, partitions, reports, _min_isr(cluster, topics)
     )
 
 
@@ -144,33 +144,33 @@ def partitions_of(
     return dict(sorted(found.items()))
 
 
-def _asked(
+def _report_of(
     node_id: int,
     connection: Connection,
     partitions: Mapping[TopicPartition, MetadataResponsePartition],
     *,
     is_controller: bool,
-) -> Said:
+) -> BrokerReport:
     """The report of one broker, up to its first error.
 
     A request that the broker does not support ends the report without an error.
     """
-    said = Said(features=dict(connection.features))
+    report = BrokerReport(features=dict(connection.features))
     replicated = [
         place
         for place, state in partitions.items()
         if node_id in state.replica_nodes and len(state.replica_nodes) > 1
     ]
     try:
-        said.sizes = sizes_on(connection)
-        said.end_offsets = own_end_offsets(connection, replicated)
+        report.sizes = sizes_on(connection)
+        report.end_offsets = own_end_offsets(connection, replicated)
         if is_controller:
-            said.reassignments = reassignments_of(connection)
+            report.reassignments = reassignments_of(connection)
     except UnsupportedRequest:
-        return said
+        return report
     except ClientError as error:
-        said.trouble = error
-    return said
+        report.trouble = error
+    return report
 
 
 def sizes_on(connection: Connection) -> Sizes:

@@ -1,8 +1,7 @@
-"""What clients pushed of their metrics (KIP-714), as a kwire broker keeps it: see
-kwire.broker.telemetry.topic.
+"""Metrics that clients pushed (KIP-714), as a kwire broker stores them in a topic.
 
-OTLP is decoded by opentelemetry-proto, which is OpenTelemetry's own and typed.  It and protobuf
-come with the extra `telemetry`, because most users of the commands never look here.
+kwire.broker.telemetry.topic writes them.  OTLP is decoded by opentelemetry-proto, the typed library
+of OpenTelemetry.  It and protobuf are in the extra `telemetry`, because few users need them.
 """
 
 from __future__ import annotations
@@ -26,16 +25,16 @@ PARTITION = TopicPartition(TOPIC, 0)
 
 
 class NotOtlp(ValueError):
-    """A payload that is none of OpenTelemetry's; the message says how large it is."""
+    """A payload that is not OTLP; the message has its size."""
 
 
 class PushedMetrics(NamedTuple):
-    """One push: when, whose, and its payload."""
+    """One push: its time, its client and its payload."""
 
     time_ms: int
     instance_id: str
     attributes: Mapping[str, str]
-    """As the patterns of subscriptions have them, with `principal` and `terminating`."""
+    """The attributes that subscriptions match, and `principal` and `terminating`."""
     payload: bytes
 
     @property
@@ -45,21 +44,21 @@ class PushedMetrics(NamedTuple):
     @property
     def software(self) -> str:
         names = ("client_software_name", "client_software_version")
-        return " ".join(self.attributes.get(each, "") for each in names)
+        return " ".join(self.attributes.get(name, "") for name in names)
 
     @property
     def address(self) -> str:
         names = ("client_source_address", "client_source_port")
-        return ":".join(self.attributes.get(each, "") for each in names)
+        return ":".join(self.attributes.get(name, "") for name in names)
 
     @property
     def is_last(self) -> bool:
-        """Whether the client said that it pushes no more."""
+        """Whether the client announced this push as its last one."""
         return self.attributes.get("terminating") == "true"
 
 
 def pushed(record: ConsumedRecord) -> PushedMetrics:
-    """What a record of the topic says, whoever wrote it."""
+    """The push in a record of the topic.  It does not raise, even if another program wrote it."""
     headers = {name: (value or b"").decode(errors="replace") for name, value in record.headers}
     return PushedMetrics(
         record.timestamp_ms,
@@ -75,21 +74,24 @@ class DataPoint(NamedTuple):
     name: str
     labels: Mapping[str, str]
     value: float | int | None
-    """Of a histogram its mean; None where there is none, which Java clients say by NaN."""
+    """The value, or the mean of a histogram.  None if there is no value; Java clients send NaN."""
     is_difference: bool
-    """Since the last push, not since the client began."""
+    """Whether the value counts from the last push, not from the start of the client."""
 
 
 def data_points(payload: bytes) -> list[DataPoint]:
-    """What a push holds, by the metrics' names.  Raises NotOtlp; Misuse without the library."""
+    """The data points of a push, sorted by the names of metrics.
+
+    Raises NotOtlp, and Misuse if opentelemetry-proto is not installed.
+    """
     try:
         from google.protobuf.message import DecodeError
         from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
     except ModuleNotFoundError:
         from kwire.client.extras import how_to_install
 
-        needed = f"to decode metrics opentelemetry-proto is needed: {how_to_install('telemetry')}"
-        raise Misuse(needed) from None
+        command = how_to_install("telemetry")
+        raise Misuse(f"decoding metrics needs opentelemetry-proto: {command}") from None
     try:
         data = MetricsData.FromString(payload)
     except DecodeError:
@@ -100,8 +102,8 @@ def data_points(payload: bytes) -> list[DataPoint]:
         for scope in resource.scope_metrics
         for metric in scope.metrics
     ]
-    found = [point for metric in metrics for point in _points(metric)]
-    return sorted(found, key=lambda point: (point.name, sorted(point.labels.items())))
+    points = [point for metric in metrics for point in _points(metric)]
+    return sorted(points, key=lambda point: (point.name, sorted(point.labels.items())))
 
 
 def _points(metric: Metric) -> Iterable[DataPoint]:
@@ -116,15 +118,15 @@ def _points(metric: Metric) -> Iterable[DataPoint]:
             yield DataPoint(name, _labels(point.attributes), _number(point), is_difference)
     elif kind == "histogram":
         is_difference = metric.histogram.aggregation_temporality == _DELTA
-        for each in metric.histogram.data_points:
-            mean = each.sum / each.count if each.count else None
-            yield DataPoint(name, _labels(each.attributes), mean, is_difference)
+        for histogram in metric.histogram.data_points:
+            mean = histogram.sum / histogram.count if histogram.count else None
+            yield DataPoint(name, _labels(histogram.attributes), mean, is_difference)
     elif kind is not None:
         yield DataPoint(name, {}, None, False)
 
 
 _DELTA = 1
-"""AGGREGATION_TEMPORALITY_DELTA, as OTLP numbers it."""
+"""The number of AGGREGATION_TEMPORALITY_DELTA in OTLP."""
 
 
 def _number(point: NumberDataPoint) -> float | int | None:
@@ -135,7 +137,7 @@ def _number(point: NumberDataPoint) -> float | int | None:
 
 
 def _labels(attributes: Iterable[KeyValue]) -> dict[str, str]:
-    return {each.key: _text(each.value) for each in attributes}
+    return {attribute.key: _text(attribute.value) for attribute in attributes}
 
 
 def _text(value: AnyValue) -> str:
@@ -144,13 +146,13 @@ def _text(value: AnyValue) -> str:
 
 
 def subscriptions(cluster: Cluster) -> dict[str, dict[str, str | None]]:
-    """The settings of all client metrics subscriptions, by name.  Raises BrokerRefused."""
+    """The configs of all client metrics subscriptions, by name.  Raises BrokerRefused."""
 
     def ask() -> list[str]:
         request = ListConfigResourcesRequest([ResourceType.CLIENT_METRICS])
         reply = cluster.any().call(request)
         check(reply.error_code, "list client metrics subscriptions")
-        return [each.resource_name for each in reply.config_resources]
+        return [resource.resource_name for resource in reply.config_resources]
 
     return {
         name: {

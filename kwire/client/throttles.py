@@ -1,8 +1,8 @@
-"""Throttles of replication while replicas move (KIP-73): set, found and taken off.
+"""Throttles of replication during reassignments (KIP-73): set, find and remove them.
 
-A broker limits, in bytes a second, what it sends of the partitions of a topic's
-leader.replication.throttled.replicas and fetches of its follower.replication.throttled.replicas.
-Both are lists of `partition:broker`; the rates are settings of each broker.
+A topic lists its throttled replicas in two configs, as `partition:broker`.  A broker limits what it
+sends for leader.replication.throttled.replicas and what it fetches for
+follower.replication.throttled.replicas.  The rates (bytes per second) are configs of each broker.
 """
 
 from __future__ import annotations
@@ -31,24 +31,20 @@ OF_BROKER: Final = ("leader.replication.throttled.rate", "follower.replication.t
 
 
 class Throttled(NamedTuple):
-    """Where throttles are set, whoever has set them."""
+    """The brokers that have throttle rates, and the topics that have throttled replicas."""
 
     brokers: list[int]
     topics: list[str]
 
 
 def lists_of(moves: Mapping[TopicPartition, Move]) -> dict[str, dict[str, str]]:
-    """The settings of each topic: all that have a partition send it, those that get it fetch it."""
+    """The configs of each topic: every present replica may send, every added replica fetches."""
     sending: dict[str, list[str]] = {}
     fetching: dict[str, list[str]] = {}
-    for place, move in sorted(moves.items()):
+    for (topic, index), move in sorted(moves.items()):
         if move.adding:
-            sending.setdefault(place.topic, []).extend(
-                f"{place.partition}:{broker}" for broker in move.before
-            )
-            fetching.setdefault(place.topic, []).extend(
-                f"{place.partition}:{broker}" for broker in move.adding
-            )
+            sending.setdefault(topic, []).extend(f"{index}:{broker}" for broker in move.before)
+            fetching.setdefault(topic, []).extend(f"{index}:{broker}" for broker in move.adding)
     return {
         topic: {LEADERS: ",".join(sending[topic]), FOLLOWERS: ",".join(fetching[topic])}
         for topic in sending
@@ -56,15 +52,15 @@ def lists_of(moves: Mapping[TopicPartition, Move]) -> dict[str, dict[str, str]]:
 
 
 def to_be_throttled(cluster: Cluster, moves: Mapping[TopicPartition, Move]) -> Throttled:
-    """Who takes part in moves.  A broker that is away neither sends nor fetches."""
-    taking_part = {
+    """The running brokers and the topics that take part in moves."""
+    participants = {
         broker for move in moves.values() if move.adding for broker in (*move.before, *move.adding)
     }
-    return Throttled(sorted(taking_part & cluster.nodes.keys()), sorted(lists_of(moves)))
+    return Throttled(sorted(participants & cluster.nodes.keys()), sorted(lists_of(moves)))
 
 
 def set_throttles(cluster: Cluster, moves: Mapping[TopicPartition, Move], bytes_per_s: int) -> None:
-    """Before the moves begin, on those of `to_be_throttled`."""
+    """Set the throttles of `to_be_throttled`, before the moves begin."""
     for topic, lists in lists_of(moves).items():
         changes = {name: (Operation.SET, value) for name, value in lists.items()}
         alter_configs(cluster, Resource(ResourceType.TOPIC, topic), changes)
@@ -74,7 +70,7 @@ def set_throttles(cluster: Cluster, moves: Mapping[TopicPartition, Move], bytes_
 
 
 def find_throttles(cluster: Cluster, topics: Iterable[str]) -> Throttled:
-    """Which brokers have a rate set for themselves, and which of `topics` a list."""
+    """The brokers that have a dynamic rate of their own, and those of `topics` that have a list."""
     brokers = [
         broker
         for broker in sorted(cluster.nodes)
@@ -86,28 +82,30 @@ def find_throttles(cluster: Cluster, topics: Iterable[str]) -> Throttled:
         )
     ]
     settings = topic_settings(cluster, topics, OF_TOPIC)
-    return Throttled(brokers, sorted(topic for topic, of in settings.items() if any(of.values())))
+    throttled = sorted(topic for topic, configs in settings.items() if any(configs.values()))
+    return Throttled(brokers, throttled)
 
 
 def take_off(cluster: Cluster, throttled: Throttled) -> None:
-    """Let them replicate as fast as they can; of a topic that is gone nothing is left to do.
+    """Remove throttles.  Deleted topics are skipped.
 
-    A broker that does not answer does not keep the others from it: raises ClientError at the end.
+    If a broker does not respond, the throttles of the others are removed, and then the ClientError
+    is raised.
     """
     failures: list[ClientError] = []
     resources = [
         *((Resource(ResourceType.TOPIC, topic), OF_TOPIC) for topic in throttled.topics),
-        *((Resource(ResourceType.BROKER, str(each)), OF_BROKER) for each in throttled.brokers),
+        *((Resource(ResourceType.BROKER, str(id_)), OF_BROKER) for id_ in throttled.brokers),
     ]
     for resource, names in resources:
         try:
             alter_configs(cluster, resource, {name: (Operation.DELETE, None) for name in names})
         except ClientError as error:
-            if not _is_gone(error):
+            if not _says_deleted(error):
                 failures.append(error)
     if failures:
         raise failures[0]
 
 
-def _is_gone(error: ClientError) -> bool:
+def _says_deleted(error: ClientError) -> bool:
     return isinstance(error, BrokerRefused) and error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -233,7 +233,7 @@ def test_throttles_cover_sending_and_receiving_replicas() -> None:
     ("text", "why"),
     [
         ("{", "Expecting property name"),
-        ('{"version": 2, "partitions": []}', "version 2 is not known"),
+        ('{"version": 2, "partitions": []}', "version 2 is unknown"),
         ('{"version": 1, "partitions": []}', "it names no partitions"),
         ('{"version": 1}', "'partitions'"),
         ('{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,1]}]}', "t-0 has"),
@@ -243,7 +243,7 @@ def test_throttles_cover_sending_and_receiving_replicas() -> None:
 def test_read_plan_refuses_an_invalid_file(text: str, why: str) -> None:
     from kwire.client.errors import Misuse
 
-    with pytest.raises(Misuse, match=f"no plan of a reassignment: .*{why}"):
+    with pytest.raises(Misuse, match=f"not a reassignment plan: .*{why}"):
         read_plan(text)
 
 
@@ -254,5 +254,5 @@ def test_read_plan_accepts_a_plan_of_kafkas_tool() -> None:
         '"log_dirs":["any","any"]},{"topic":"t","partition":0,"replicas":[2]}]}'
     )
     assert read_plan(text) == {TopicPartition("t", 1): (3, 1), TopicPartition("t", 0): (2,)}
-    with pytest.raises(Exception, match="names directories"):
+    with pytest.raises(Exception, match="has log directories"):
         read_plan(text.replace('"any"', '"/data"'))

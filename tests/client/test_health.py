@@ -8,7 +8,7 @@ from kwire.client.cluster import Node, TopicPartition
 from kwire.client.errors import RequestTimedOut
 from kwire.client.health import ClusterHealth, health_of
 from kwire.client.reassignments import Reassignment
-from kwire.client.survey import Said, Sizes, Survey
+from kwire.client.survey import BrokerReport, Sizes, Survey
 from kwire.codecs.messages.metadata import MetadataResponsePartition
 from kwire.codecs.volumes import FULL_BELOW_BYTES, Fullness, Volume, fullness
 
@@ -25,17 +25,17 @@ def partition(leader: int, replicas: list[int], in_sync: list[int]) -> MetadataR
 def surveyed(
     partitions: dict[TopicPartition, MetadataResponsePartition],
     *,
-    said: dict[int, Said] | None = None,
+    reports: dict[int, BrokerReport] | None = None,
     nodes: tuple[int, ...] = (1, 2, 3),
     min_isr: int = 1,
     controller_id: int = 1,
     reassignments: list[Reassignment] | None = None,
 ) -> ClusterHealth:
-    told = said or {each: Said() for each in nodes}
-    if controller_id in told:
-        told[controller_id].reassignments = reassignments
+    reports = reports or {node_id: BrokerReport() for node_id in nodes}
+    if controller_id in reports:
+        reports[controller_id].reassignments = reassignments
     members = {each: Node(each, "h", each) for each in nodes}
-    return health_of(Survey("id", controller_id, members, partitions, told, {"t": min_isr}))
+    return health_of(Survey("id", controller_id, members, partitions, reports, {"t": min_isr}))
 
 
 def test_healthy_cluster_has_no_ailments() -> None:
@@ -50,10 +50,10 @@ def test_healthy_cluster_has_no_ailments() -> None:
 
 
 def test_features_are_those_that_the_controller_reports() -> None:
-    said = {1: Said(features={"f": 1}), 2: Said(features={"f": 2})}
+    reports = {1: BrokerReport(features={"f": 1}), 2: BrokerReport(features={"f": 2})}
     places = {T0: partition(1, [1, 2], [1, 2])}
-    assert surveyed(places, said=said, nodes=(1, 2), controller_id=2).features == {"f": 2}
-    assert surveyed(places, said=said, nodes=(1, 2), controller_id=-1).features == {}
+    assert surveyed(places, reports=reports, nodes=(1, 2), controller_id=2).features == {"f": 2}
+    assert surveyed(places, reports=reports, nodes=(1, 2), controller_id=-1).features == {}
 
 
 def test_absent_broker_with_replicas_is_an_ailment() -> None:
@@ -97,13 +97,13 @@ def test_leader_that_is_not_preferred_is_no_ailment() -> None:
 
 
 def test_lag_is_the_difference_to_the_leaders_end_offset() -> None:
-    said = {
-        1: Said(end_offsets={T0: 10, T1: 5}),
-        2: Said(end_offsets={T0: 7, T1: 6}),
-        3: Said(trouble=RequestTimedOut("h:3 did not respond in 5 s")),
+    reports = {
+        1: BrokerReport(end_offsets={T0: 10, T1: 5}),
+        2: BrokerReport(end_offsets={T0: 7, T1: 6}),
+        3: BrokerReport(trouble=RequestTimedOut("h:3 did not respond in 5 s")),
     }
     states = {T0: partition(1, [1, 2, 3], [1, 3]), T1: partition(1, [1, 2], [1, 2])}
-    health = surveyed(states, said=said)
+    health = surveyed(states, reports=reports)
     assert [(lag.partition, lag.broker, lag.records, lag.in_sync) for lag in health.lags] == [
         (T0, 2, 3, False)
     ]
@@ -112,11 +112,11 @@ def test_lag_is_the_difference_to_the_leaders_end_offset() -> None:
 
 
 def test_errors_and_lost_directories_are_ailments() -> None:
-    said = {
-        1: Said(sizes=Sizes({T0: 100, T1: 20}, ["/data/2"])),
-        2: Said(trouble=RequestTimedOut("h:2 did not respond in 5 s")),
+    reports = {
+        1: BrokerReport(sizes=Sizes({T0: 100, T1: 20}, ["/data/2"])),
+        2: BrokerReport(trouble=RequestTimedOut("h:2 did not respond in 5 s")),
     }
-    health = surveyed({T0: partition(1, [1], [1])}, said=said, nodes=(1, 2))
+    health = surveyed({T0: partition(1, [1], [1])}, reports=reports, nodes=(1, 2))
     assert health.brokers[0].size_bytes == 120
     assert health.ailments == ["broker 1 has lost /data/2", "broker 2: h:2 did not respond in 5 s"]
 
@@ -146,12 +146,12 @@ def test_disk_is_nearly_full_below_a_twentieth_and_ten_segments(
 
 
 def test_full_disks_are_ailments_and_nearly_full_ones_warnings() -> None:
-    """Status said that all was well while every append was refused."""
+    """Status reports that all was well while every append was refused."""
     volumes = [Volume("/a", 100 * GIB, 50 * GIB), Volume("/b", 100 * GIB, 12)]
-    said = {
-        1: Said(sizes=Sizes({}, [], volumes)),
-        2: Said(sizes=Sizes({}, [], [Volume("/c", 100 * GIB, GIB)])),
+    reports = {
+        1: BrokerReport(sizes=Sizes({}, [], volumes)),
+        2: BrokerReport(sizes=Sizes({}, [], [Volume("/c", 100 * GIB, GIB)])),
     }
-    health = surveyed({T0: partition(1, [1], [1])}, said=said, nodes=(1, 2))
+    health = surveyed({T0: partition(1, [1], [1])}, reports=reports, nodes=(1, 2))
     assert health.ailments == ["broker 1: the disk of /b is full"]
     assert health.warnings == ["broker 2: the disk of /c is nearly full"]

@@ -1,1 +1,1 @@
-"""Who may log in: `users` by SCRAM, who has delegation `tokens`; and who may do what: `acls`."""
+"""Access control: SCRAM `users`, delegation `tokens`, and access control lists (`acls`)."""

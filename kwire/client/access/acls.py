@@ -1,4 +1,4 @@
-"""Access control lists (KIP-140, KIP-290), asked for and changed."""
+"""Access control lists (KIP-140, KIP-290): describe, create and delete entries."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from kwire.codecs.messages.describe_acls import (
 )
 
 CLUSTER_NAME: Final = "kafka-cluster"
-"""The only resource of the kind CLUSTER."""
+"""The name of the only resource of type CLUSTER."""
 
 
 class Resource(IntEnum):
-    """What access is to, by Kafka's numbers; ANY is for those who ask alone."""
+    """The type of a resource.  The values are those of the protocol; ANY is only for filters."""
 
     ANY = 1
     TOPIC = 2
@@ -43,9 +43,10 @@ class Resource(IntEnum):
 
 
 class Pattern(IntEnum):
-    """How a name is meant: as it is, or as what names begin with.
+    """How a name is matched: literally, or as a prefix.
 
-    Those who ask may mean ANY, or MATCH: whatever decides on a resource of that name.
+    ANY and MATCH are only for filters.  MATCH means all entries that apply to a resource of that
+    name.
     """
 
     ANY = 1
@@ -55,7 +56,7 @@ class Pattern(IntEnum):
 
 
 class Operation(IntEnum):
-    """What may be done; ANY is for those who ask alone."""
+    """What an entry allows or denies.  The values are those of the protocol; ANY is for filters."""
 
     ANY = 1
     ALL = 2
@@ -75,7 +76,7 @@ class Operation(IntEnum):
 
 
 class Permission(IntEnum):
-    """Whether it may be; ANY is for those who ask alone."""
+    """Whether an entry allows or denies.  ANY is only for filters."""
 
     ANY = 1
     DENY = 2
@@ -83,7 +84,7 @@ class Permission(IntEnum):
 
 
 class Acl(NamedTuple):
-    """One entry of an access control list.  `principal` is `User:name`, `*` is every host."""
+    """An entry of an access control list.  `principal` is `User:name`; host `*` is every host."""
 
     resource: Resource
     pattern: Pattern
@@ -95,7 +96,7 @@ class Acl(NamedTuple):
 
 
 class AclFilter(NamedTuple):
-    """Which entries are meant; ANY and None mean all."""
+    """Selects entries.  ANY and None select all."""
 
     resource: Resource = Resource.ANY
     pattern: Pattern = Pattern.ANY
@@ -107,12 +108,12 @@ class AclFilter(NamedTuple):
 
 
 def only(acl: Acl) -> AclFilter:
-    """What means this entry and no other."""
+    """The filter that selects this entry only."""
     return AclFilter(*acl)
 
 
 def describe_acls(cluster: Cluster, wanted: AclFilter) -> list[Acl]:
-    """The entries that are meant, sorted by what they are on.  Raises BrokerRefused."""
+    """The selected entries, sorted by resource.  Raises BrokerRefused."""
     request = DescribeAclsRequest(
         wanted.resource,
         wanted.name,
@@ -129,52 +130,54 @@ def describe_acls(cluster: Cluster, wanted: AclFilter) -> list[Acl]:
         return reply
 
     return sorted(
-        _told(resource, entry)
+        _acl(resource, entry)
         for resource in cluster.retrying(ask).resources
         for entry in resource.acls
     )
 
 
 def create_acls(cluster: Cluster, acls: Iterable[Acl]) -> None:
-    """Have these entries be there, whether they were or not.  Raises BrokerRefused."""
-    wanted = [AclCreation(acl.resource, acl.name, acl.pattern, *acl[3:]) for acl in acls]
+    """Create these entries unless they exist.  Raises BrokerRefused."""
+    creations = [AclCreation(acl.resource, acl.name, acl.pattern, *acl[3:]) for acl in acls]
 
     def ask() -> None:
-        reply: CreateAclsResponse = cluster.any().call(CreateAclsRequest(wanted))
-        for each in reply.results:
-            check(each.error_code, "create access control lists", each.error_message)
+        reply: CreateAclsResponse = cluster.any().call(CreateAclsRequest(creations))
+        for result in reply.results:
+            check(result.error_code, "create access control lists", result.error_message)
 
     cluster.retrying(ask)
 
 
 def delete_acls(cluster: Cluster, filters: Sequence[AclFilter]) -> list[Acl]:
-    """Remove the entries that are meant; gives them.  Raises BrokerRefused."""
-    wanted = [
-        DeleteAclsFilter(each.resource, each.name, each.pattern, *each[3:]) for each in filters
+    """Delete the selected entries, and return them.  Raises BrokerRefused."""
+    deletions = [
+        DeleteAclsFilter(acl_filter.resource, acl_filter.name, acl_filter.pattern, *acl_filter[3:])
+        for acl_filter in filters
     ]
 
     def ask() -> DeleteAclsResponse:
-        reply: DeleteAclsResponse = cluster.any().call(DeleteAclsRequest(wanted))
+        reply: DeleteAclsResponse = cluster.any().call(DeleteAclsRequest(deletions))
         for result in reply.filter_results:
             check(result.error_code, "delete access control lists", result.error_message)
-            for each in result.matching_acls:
-                check(each.error_code, "delete an access control entry", each.error_message)
+            for acl in result.matching_acls:
+                check(acl.error_code, "delete an access control entry", acl.error_message)
         return reply
 
     return sorted(
-        _told(each, each)
+        _acl(acl, acl)
         for result in cluster.retrying(ask).filter_results
-        for each in result.matching_acls
+        for acl in result.matching_acls
     )
 
 
-def _told(
-    on: DescribeAclsResource | DeleteAclsMatchingAcl, entry: AclDescription | DeleteAclsMatchingAcl
+def _acl(
+    resource: DescribeAclsResource | DeleteAclsMatchingAcl,
+    entry: AclDescription | DeleteAclsMatchingAcl,
 ) -> Acl:
     return Acl(
-        Resource(on.resource_type),
-        Pattern(on.pattern_type),
-        on.resource_name,
+        Resource(resource.resource_type),
+        Pattern(resource.pattern_type),
+        resource.resource_name,
         entry.principal,
         entry.host,
         Operation(entry.operation),

@@ -1,4 +1,7 @@
-"""Delegation tokens (KIP-48, KIP-373): by these somebody logs in who has no password."""
+"""Delegation tokens (KIP-48, KIP-373): create, list, renew and expire them.
+
+A client with a token logs in as the token's owner, without the owner's password.
+"""
 
 from __future__ import annotations
 
@@ -29,13 +32,13 @@ from kwire.codecs.messages.renew_delegation_token import (
 )
 
 BY_THE_BROKER: Final = -1
-"""A time that the broker chooses; of an expiry: at once."""
+"""A period that the broker chooses; for an expiry, it means at once."""
 
 
 class Token(NamedTuple):
-    """A token; principals are `User:name`, times milliseconds since 1970.
+    """A token.  Principals are `User:name`; times are milliseconds since 1970.
 
-    `hmac` is its secret: who has it logs in as the owner.
+    `hmac` is the secret.  Whoever has it can log in as the owner.
     """
 
     id: str
@@ -49,7 +52,7 @@ class Token(NamedTuple):
 
     @property
     def password(self) -> str:
-        """What a client gives with the id as user, by SCRAM."""
+        """The SCRAM password of a client; the user name is the token's id."""
         return b64encode(self.hmac).decode()
 
 
@@ -60,9 +63,9 @@ def create_token(
     renewers: Sequence[str] = (),
     lifetime_ms: int = BY_THE_BROKER,
 ) -> Token:
-    """A token of the owner's, of whoever asks where nobody is named.  Raises BrokerRefused."""
+    """Create a token for `owner`, or for the caller if that is None.  Raises BrokerRefused."""
     request = CreateDelegationTokenRequest(
-        renewers=[CreatableRenewers(*_parts(each)) for each in renewers],
+        renewers=[CreatableRenewers(*_parts(renewer)) for renewer in renewers],
         max_lifetime_ms=lifetime_ms,
     )
     if owner is not None:
@@ -73,52 +76,52 @@ def create_token(
         check(reply.error_code, "create a delegation token")
         return reply
 
-    made = cluster.retrying(ask)
+    created = cluster.retrying(ask)
     return Token(
-        made.token_id,
-        bytes(made.hmac),
-        f"{made.principal_type}:{made.principal_name}",
-        f"{made.token_requester_principal_type}:{made.token_requester_principal_name}",
+        created.token_id,
+        bytes(created.hmac),
+        f"{created.principal_type}:{created.principal_name}",
+        f"{created.token_requester_principal_type}:{created.token_requester_principal_name}",
         tuple(renewers),
-        made.issue_timestamp_ms,
-        made.expiry_timestamp_ms,
-        made.max_timestamp_ms,
+        created.issue_timestamp_ms,
+        created.expiry_timestamp_ms,
+        created.max_timestamp_ms,
     )
 
 
 def describe_tokens(cluster: Cluster, owners: Sequence[str] = ()) -> list[Token]:
-    """Those of these owners, or all, that whoever asks may see; the oldest first.
+    """The tokens of these owners, or all, that the caller may see; the oldest first.
 
     Raises BrokerRefused.
     """
-    wanted = [DescribeDelegationTokenOwner(*_parts(each)) for each in owners] or None
+    owner_names = [DescribeDelegationTokenOwner(*_parts(owner)) for owner in owners] or None
 
     def ask() -> DescribeDelegationTokenResponse:
         reply: DescribeDelegationTokenResponse = cluster.any().call(
-            DescribeDelegationTokenRequest(wanted)
+            DescribeDelegationTokenRequest(owner_names)
         )
         check(reply.error_code, "describe delegation tokens")
         return reply
 
-    found = map(_described, cluster.retrying(ask).tokens)
-    return sorted(found, key=lambda token: (token.issue_ms, token.id))
+    tokens = map(_token, cluster.retrying(ask).tokens)
+    return sorted(tokens, key=lambda token: (token.issue_ms, token.id))
 
 
-def _described(told: DescribedDelegationToken) -> Token:
+def _token(token: DescribedDelegationToken) -> Token:
     return Token(
-        told.token_id,
-        bytes(told.hmac),
-        f"{told.principal_type}:{told.principal_name}",
-        f"{told.token_requester_principal_type}:{told.token_requester_principal_name}",
-        tuple(f"{each.principal_type}:{each.principal_name}" for each in told.renewers),
-        told.issue_timestamp,
-        told.expiry_timestamp,
-        told.max_timestamp,
+        token.token_id,
+        bytes(token.hmac),
+        f"{token.principal_type}:{token.principal_name}",
+        f"{token.token_requester_principal_type}:{token.token_requester_principal_name}",
+        tuple(f"{renewer.principal_type}:{renewer.principal_name}" for renewer in token.renewers),
+        token.issue_timestamp,
+        token.expiry_timestamp,
+        token.max_timestamp,
     )
 
 
 def token_of(cluster: Cluster, token_id: str) -> Token:
-    """Raises Misuse where whoever asks sees no token of that id, and BrokerRefused."""
+    """The token with this id.  Raises Misuse if the caller sees none, and BrokerRefused."""
     for token in describe_tokens(cluster):
         if token.id == token_id:
             return token
@@ -126,7 +129,7 @@ def token_of(cluster: Cluster, token_id: str) -> Token:
 
 
 def renew_token(cluster: Cluster, token: Token, period_ms: int = BY_THE_BROKER) -> int:
-    """Have it hold for so long from now on; when it expires then.  Raises BrokerRefused."""
+    """Let a token expire `period_ms` from now; returns its expiry time.  Raises BrokerRefused."""
 
     def ask() -> RenewDelegationTokenResponse:
         reply: RenewDelegationTokenResponse = cluster.controller().call(
@@ -139,18 +142,22 @@ def renew_token(cluster: Cluster, token: Token, period_ms: int = BY_THE_BROKER) 
 
 
 def expire_token(cluster: Cluster, token: Token, period_ms: int = BY_THE_BROKER) -> int:
-    """Have it end after that time, or at once; when that is.  Raises BrokerRefused."""
+    """Let a token expire after `period_ms`, by default at once.
+
+    Returns its new expiry time.  Raises BrokerRefused.
+    """
 
     def ask() -> ExpireDelegationTokenResponse:
         reply: ExpireDelegationTokenResponse = cluster.controller().call(
             ExpireDelegationTokenRequest(token.hmac, period_ms)
         )
-        check(reply.error_code, f"have the delegation token {token.id} end")
+        check(reply.error_code, f"expire the delegation token {token.id}")
         return reply
 
     return cluster.retrying(ask).expiry_timestamp_ms
 
 
 def _parts(principal: str) -> tuple[str, str]:
+    """The type and name of `User:name`."""
     kind, _, name = principal.partition(":")
     return kind, name

@@ -1,4 +1,4 @@
-"""Users who log in by SCRAM (KIP-554), and their passwords."""
+"""SCRAM users (KIP-554): list them, set and remove their passwords."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ from kwire.codecs.messages.describe_user_scram_credentials import (
 from kwire.security.sasl.scram import MIN_ITERATIONS, salted_password
 
 MECHANISMS: Final = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
-"""By the numbers that requests have for them."""
+"""The SCRAM mechanisms with their numbers in requests."""
 _NAMES: Final = {number: name for name, number in MECHANISMS.items()}
 _SALT_SIZE_BYTES: Final = 24
 
 
 def describe_users(cluster: Cluster, names: Sequence[str] = ()) -> dict[str, dict[str, int]]:
-    """Of each of them, or of all: the iterations by mechanism.  Raises BrokerRefused."""
-    wanted = [UserName(name) for name in names] or None
+    """The iterations by mechanism of these users, or of all.  Raises BrokerRefused."""
+    user_names = [UserName(name) for name in names] or None
 
     def ask() -> DescribeUserScramCredentialsResponse:
         reply: DescribeUserScramCredentialsResponse = cluster.any().call(
-            DescribeUserScramCredentialsRequest(wanted)
+            DescribeUserScramCredentialsRequest(user_names)
         )
         check(reply.error_code, "describe users", reply.error_message)
-        for each in reply.results:
-            check(each.error_code, f"describe the user {each.user}", each.error_message)
+        for result in reply.results:
+            check(result.error_code, f"describe the user {result.user}", result.error_message)
         return reply
 
     return {
-        each.user: {
+        result.user: {
             _NAMES.get(info.mechanism, str(info.mechanism)): info.iterations
-            for info in each.credential_infos
+            for info in result.credential_infos
         }
-        for each in sorted(cluster.retrying(ask).results, key=lambda each: each.user)
+        for result in sorted(cluster.retrying(ask).results, key=lambda result: result.user)
     }
 
 
@@ -55,7 +55,7 @@ def set_passwords(
     mechanism: str = "SCRAM-SHA-256",
     iterations: int = MIN_ITERATIONS,
 ) -> None:
-    """Have these users log in by these passwords.  The broker is not told them.
+    """Set passwords of users.  The passwords are salted here and not sent to the broker.
 
     Raises BrokerRefused.
     """
@@ -70,17 +70,17 @@ def set_passwords(
 
 
 def remove_passwords(cluster: Cluster, names: Iterable[str], mechanism: str) -> None:
-    """Have these users log in by that mechanism no longer.  Raises BrokerRefused."""
+    """Remove the credentials of these users for one mechanism.  Raises BrokerRefused."""
     deletions = [ScramCredentialDeletion(name, MECHANISMS[mechanism]) for name in names]
     _alter(cluster, AlterUserScramCredentialsRequest(deletions, []))
 
 
 def _alter(cluster: Cluster, request: AlterUserScramCredentialsRequest) -> None:
-    """By the controller: brokers of Apache Kafka 3.9 on ZooKeeper refuse it else."""
+    """Send the request to the controller.  In clusters on ZooKeeper, other brokers refuse it."""
 
     def ask() -> None:
         reply: AlterUserScramCredentialsResponse = cluster.controller().call(request)
-        for each in reply.results:
-            check(each.error_code, f"change the user {each.user}", each.error_message)
+        for result in reply.results:
+            check(result.error_code, f"change the user {result.user}", result.error_message)
 
     cluster.retrying(ask)

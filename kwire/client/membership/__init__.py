@@ -1,5 +1,5 @@
-"""Being a member of a group, by the classic protocol or by the consumer protocol (KIP-848).
+"""Membership in a group: by the classic or the consumer protocol (KIP-848), or in a share group.
 
-`membership` says what the consumer asks of either; `subscription` is what members of the classic
-protocol tell each other.
+`membership` has the interface that the consumer uses; `subscription` has the messages that members
+of the classic protocol send each other.
 """

@@ -1,4 +1,4 @@
-"""A member of a group by the classic protocol: join, sync, heartbeat, leave."""
+"""A member of a group that uses the classic protocol: join, sync, heartbeat and leave."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 from kwire.client.cluster import BACKOFF_S, Cluster, TopicPartition
 from kwire.client.errors import BrokerRefused, ClientError, check
-from kwire.client.membership.membership import OUTDATED, ROLE, OfGroup
+from kwire.client.membership.membership import OUTDATED, ROLE, GroupMembership
 from kwire.client.membership.subscription import (
     assign_ranges,
     read_assignment,
@@ -34,8 +34,8 @@ PROTOCOL_TYPE: Final = "consumer"
 ASSIGNOR: Final = "range"
 
 
-class GroupMember(OfGroup):
-    """One membership; see Membership."""
+class GroupMember(GroupMembership):
+    """A membership by the classic protocol; see Membership."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class GroupMember(OfGroup):
         self._heartbeat_due = 0.0
 
     def join(self) -> list[TopicPartition]:
-        """Take part in a rebalance; returns the partitions that are this member's after it."""
+        """Take part in a rebalance.  Returns this member's new assignment."""
         deadline = time.monotonic() + self._cluster.timeout_s
         while True:
             try:
@@ -67,7 +67,7 @@ class GroupMember(OfGroup):
                 return self.assignment
 
     def heartbeat(self) -> bool:
-        """Tell the coordinator that this member lives, if it is time; false: `join` again."""
+        """Send a heartbeat if one is due.  Returns False if the member has to `join` again."""
         if time.monotonic() < self._heartbeat_due:
             return True
         self._heartbeat_due = time.monotonic() + self._heartbeat_interval_s
@@ -78,7 +78,7 @@ class GroupMember(OfGroup):
             group_instance_id=self._instance_id,
         )
         try:
-            check(self._ask(request).error_code, f"heartbeat in group {self.group_id}")
+            check(self._call(request).error_code, f"heartbeat in group {self.group_id}")
         except ClientError as error:
             if not self._may_rejoin(error):
                 raise
@@ -87,19 +87,21 @@ class GroupMember(OfGroup):
         return True
 
     def leave(self) -> None:
-        """Leave at once, so that the others need not wait for the session to time out.
+        """Leave the group, so that other members need not wait for the session timeout.
 
-        A static member stays (KIP-345): it comes back under its instance id.
+        A static member does not leave (KIP-345): it returns with its instance id.
         """
         if not self.member_id or self._instance_id is not None:
             return
         request = LeaveGroupRequest(group_id=self.group_id)
         connection = self._cluster.coordinator(self.group_id, ROLE)
-        if connection.version_for(request) < 3:  # KIP-345: from 3 on, many members at a time
+        if (
+            connection.version_for(request) < 3
+        ):  # KIP-345: version 3 and later have a list of members
             request.member_id = self.member_id
         else:
             request.members = [MemberIdentity(member_id=self.member_id, reason="closed")]
-        self._ask(request)
+        self._call(request)
         self.member_id = ""
 
     def _join_once(self) -> list[TopicPartition]:
@@ -115,17 +117,17 @@ class GroupMember(OfGroup):
             ],
         )
         patience_s = REBALANCE_TIMEOUT_MS / 1000 + self._cluster.timeout_s
-        joined: JoinGroupResponse = self._ask(request, timeout_s=patience_s)
+        joined: JoinGroupResponse = self._call(request, timeout_s=patience_s)
         if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:  # KIP-394
             request.member_id = self.member_id = joined.member_id
-            joined = self._ask(request, timeout_s=patience_s)
+            joined = self._call(request, timeout_s=patience_s)
         check(joined.error_code, f"join group {self.group_id}")
         self.member_id = joined.member_id
         self.generation = joined.generation_id
         return self._sync(joined)
 
     def _sync(self, joined: JoinGroupResponse) -> list[TopicPartition]:
-        leads = joined.leader == joined.member_id and not joined.skip_assignment
+        is_leader = joined.leader == joined.member_id and not joined.skip_assignment
         request = SyncGroupRequest(
             group_id=self.group_id,
             generation_id=self.generation,
@@ -133,15 +135,16 @@ class GroupMember(OfGroup):
             group_instance_id=self._instance_id,
             protocol_type=PROTOCOL_TYPE,
             protocol_name=ASSIGNOR,
-            assignments=self._assign(joined) if leads else [],
+            assignments=self._assign(joined) if is_leader else [],
         )
-        reply = self._ask(request, timeout_s=REBALANCE_TIMEOUT_MS / 1000)
+        reply = self._call(request, timeout_s=REBALANCE_TIMEOUT_MS / 1000)
         check(reply.error_code, f"sync with group {self.group_id}")
         return read_assignment(bytes(reply.assignment))
 
     def _assign(self, joined: JoinGroupResponse) -> list[SyncGroupRequestAssignment]:
-        wishes = {m.member_id: read_subscription(bytes(m.metadata)) for m in joined.members}
-        topics = sorted({topic for wished in wishes.values() for topic in wished})
+        """The assignments of all members, computed by this member as the group's leader."""
+        subscribed = {m.member_id: read_subscription(bytes(m.metadata)) for m in joined.members}
+        topics = sorted({topic for topics in subscribed.values() for topic in topics})
         counts = {
             topic.name: len(topic.partitions)
             for topic in self._cluster.refresh(topics).topics
@@ -149,11 +152,14 @@ class GroupMember(OfGroup):
         }
         return [
             SyncGroupRequestAssignment(member_id=member, assignment=write_assignment(assigned))
-            for member, assigned in assign_ranges(wishes, counts).items()
+            for member, assigned in assign_ranges(subscribed, counts).items()
         ]
 
     def _may_rejoin(self, error: ClientError) -> bool:
-        """Whether joining (again) can mend it; forgets what the error says is outdated."""
+        """Whether joining again may succeed after this error.
+
+        Forgets the member id or the coordinator if the error shows that it is outdated.
+        """
         code = error.code if isinstance(error, BrokerRefused) else None
         if code == ErrorCode.UNKNOWN_MEMBER_ID:
             self.member_id = ""

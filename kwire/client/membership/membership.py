@@ -1,4 +1,4 @@
-"""What a consumer asks of its membership in a group, whichever protocol that speaks."""
+"""The interface between a consumer and its membership in a group, for both protocols."""
 
 from __future__ import annotations
 
@@ -25,42 +25,45 @@ OUTDATED: Final = (
     ErrorCode.STALE_MEMBER_EPOCH,
     ErrorCode.FENCED_MEMBER_EPOCH,
 )
-"""What a member is told whose generation is over."""
+"""Errors after which a member has to join again, because its generation or epoch is over."""
 
 
 class Membership(Protocol):
-    """The owner calls `heartbeat` often, and `join` at first and when that returns false."""
+    """A membership.  The owner calls `join` first, and again when `heartbeat` returns False.
+
+    `heartbeat` has to be called often.
+    """
 
     assignment: list[TopicPartition]
 
     def join(self) -> list[TopicPartition]:
-        """The partitions that are this member's now; those that are not among them it gives up."""
+        """Join or rejoin the group.  Returns the new assignment; the member gives up all others."""
 
     def heartbeat(self) -> bool:
-        """Tell the coordinator that this member lives, if it is time; false: `join` again."""
+        """Send a heartbeat if one is due.  Returns False if the member has to `join` again."""
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offsets to go on from, where the group has committed any."""
+        """The committed offsets of these partitions; those without one are left out."""
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit the offsets of the records to be read next.
 
-        Raises BrokerRefused with one of OUTDATED where the partitions may be another's by now.
+        Raises BrokerRefused with one of OUTDATED if another member may have the partitions now.
         """
 
     def leave(self) -> None:
-        """Leave at once, so that the others need not wait for the session to time out."""
+        """Leave the group, so that other members need not wait for the session timeout."""
 
 
-class OfGroup:
-    """What both protocols have in common: the coordinator, and the group's offsets."""
+class GroupMembership:
+    """What both protocols share: the coordinator, and the group's offsets."""
 
     def __init__(self, cluster: Cluster, group_id: str, topics: Iterable[str]) -> None:
         self.group_id = group_id
         self.topics = sorted(set(topics))
         self.member_id = ""
         self.generation = -1
-        """Or the member epoch."""
+        """The generation, or the member epoch of the consumer protocol."""
         self.assignment: list[TopicPartition] = []
         self._cluster = cluster
         self._instance_id: str | None = None
@@ -70,8 +73,8 @@ class OfGroup:
         partitions = list(partitions)
         if not partitions:
             return {}
-        found = fetch_offsets(self._cluster, self.group_id, partitions)
-        return {partition: committed.offset for partition, committed in found.items()}
+        offsets = fetch_offsets(self._cluster, self.group_id, partitions)
+        return {partition: committed.offset for partition, committed in offsets.items()}
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         """See Membership."""
@@ -83,22 +86,25 @@ class OfGroup:
         request.group_instance_id = self._instance_id
 
         def ask() -> None:
-            reply = self._ask(request, version_max=BY_NAME_VERSION_MAX)
+            reply = self._call(request, version_max=BY_NAME_VERSION_MAX)
             check_per_partition(reply.topics, f"commit in group {self.group_id} of")
 
         self._retrying(ask)
 
-    def _ask(
+    def _call(
         self,
         request: Any,  # noqa: ANN401 - any request of the group protocol
         *,
         timeout_s: float | None = None,
         version_max: int | None = None,
-    ) -> Any:  # noqa: ANN401 - the reply belongs to the request
+    ) -> Any:  # noqa: ANN401 - the response belongs to the request
+        """The coordinator's response to a request."""
         connection: Connection = self._cluster.coordinator(self.group_id, ROLE)
         return connection.call(request, timeout_s=timeout_s, version_max=version_max)
 
     def _retrying(self, ask: Callable[[], None]) -> None:
+        """Call `ask` again after retriable errors, with the coordinator looked up again."""
+
         def attempt() -> None:
             try:
                 ask()

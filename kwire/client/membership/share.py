@@ -1,6 +1,6 @@
-"""A member of a share group (KIP-932): it is told which partitions to read, with others.
+"""A member of a share group (KIP-932).
 
-It owns none of them, so nothing is handed over: it reads what it is told as soon as it is.
+Several members may read the same partition.  Nobody owns it, so a new assignment applies at once.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from kwire.codecs.uuids import random_uuid, uuid_text
 JOIN_EPOCH: Final = 0
 LEAVE_EPOCH: Final = -1
 FIRST_BEATS_S: Final = 1.0
-"""Until there is a partition the coordinator is asked so often, whatever its interval."""
+"""The heartbeat interval until the member has a partition, instead of the coordinator's."""
 
 
 class ShareMember:
-    """See the module; the owner calls `beat` often."""
+    """A member; its owner has to call `beat` often."""
 
     def __init__(self, cluster: Cluster, group_id: str, topics: Iterable[str]) -> None:
         self.group_id = group_id
@@ -38,24 +38,25 @@ class ShareMember:
         self._due = 0.0
 
     def beat(self) -> None:
-        """Tell the coordinator that this member lives, if it is time, and hear what to read.
+        """Send a heartbeat if one is due, and apply its response.
 
-        Raises what no further heartbeat can mend.
+        Raises errors that are not retriable.
         """
         if time.monotonic() < self._due:
             return
         try:
-            self._hear(self._say())
+            self._apply(self._send_heartbeat())
         except ClientError as error:
-            self._go_on_after(error)
+            self._handle(error)
 
     def leave(self) -> None:
+        """Leave the group, if this member has joined it."""
         if self.epoch != JOIN_EPOCH:
             request = ShareGroupHeartbeatRequest(self.group_id, self.member_id, LEAVE_EPOCH)
             self._cluster.coordinator(self.group_id, ROLE).call(request)
             self.epoch = JOIN_EPOCH
 
-    def _say(self) -> ShareGroupHeartbeatResponse:
+    def _send_heartbeat(self) -> ShareGroupHeartbeatResponse:
         request = ShareGroupHeartbeatRequest(self.group_id, self.member_id, self.epoch)
         if self.epoch == JOIN_EPOCH:
             request.subscribed_topic_names = self.topics
@@ -63,12 +64,12 @@ class ShareMember:
         try:
             connection.version_for(request)
         except UnsupportedRequest:
-            raise Misuse(f"{connection.address} has no share groups") from None
+            raise Misuse(f"{connection.address} does not support share groups") from None
         reply: ShareGroupHeartbeatResponse = connection.call(request)
         check(reply.error_code, f"heartbeat in group {self.group_id}", reply.error_message)
         return reply
 
-    def _hear(self, reply: ShareGroupHeartbeatResponse) -> None:
+    def _apply(self, reply: ShareGroupHeartbeatResponse) -> None:
         self.epoch = reply.member_epoch
         if reply.assignment is not None:
             ids = self._cluster.topic_ids(self.topics)
@@ -82,8 +83,11 @@ class ShareMember:
         wait_s = reply.heartbeat_interval_ms / 1000 if self.assignment else FIRST_BEATS_S
         self._due = time.monotonic() + wait_s
 
-    def _go_on_after(self, error: ClientError) -> None:
-        """Who is out comes in anew; raises what cannot be mended."""
+    def _handle(self, error: ClientError) -> None:
+        """Prepare the next heartbeat after an error.  Raises it if it is not retriable.
+
+        A member whose epoch is over joins again.
+        """
         self._due = time.monotonic() + BACKOFF_S
         if isinstance(error, BrokerRefused) and error.code in OUTDATED:
             self.epoch, self.assignment = JOIN_EPOCH, []

@@ -1,7 +1,7 @@
-"""Reading records of a share group, and saying what became of them.
+"""A consumer of a share group (KIP-932): reads records and acknowledges them.
 
-Each record is in this consumer's hands until its lock ends.  What nothing was said of is given back
-with the end of the session, which counts as a delivery.
+The consumer holds each record until the acquisition lock ends.  Unacknowledged records are released
+at the end of the session.  That counts as a delivery.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ ROLE: Final = "share"
 RECORDS_MAX: Final = 500
 """Kafka's default of max.poll.records."""
 STRICT: Final = 1
-"""`share_acquire_mode`: no more records than were asked for, from version 2 on."""
+"""`share_acquire_mode`, from version 2 on: no more records than `max_records`."""
 BEGIN_EPOCH, END_EPOCH = 0, -1
 _SESSION_OVER = (ErrorCode.SHARE_SESSION_NOT_FOUND, ErrorCode.INVALID_SHARE_SESSION_EPOCH)
 
 
-class Said(IntEnum):
-    """What becomes of a record; the numbers are the protocol's."""
+class AcknowledgeType(IntEnum):
+    """How a record is acknowledged.  The values are those of the protocol."""
 
     NO_RECORD = 0
     ACCEPT = 1
@@ -43,49 +43,52 @@ class Said(IntEnum):
 
 @dataclass(slots=True)
 class _Session:
-    """With one broker; it ends with its connection."""
+    """The share session with one broker.  It ends with its connection."""
 
     connection: Connection
     epoch: int = BEGIN_EPOCH
     places: set[TopicPartition] = field(default_factory=set)
     held: dict[TopicPartition, list[tuple[int, int, list[int]]]] = field(default_factory=dict)
-    """Runs of offsets of which nothing was said yet, and those among them that are records."""
+    """Unacknowledged ranges (first and last offset), with the offsets that have records."""
 
 
 class ShareConsumer:
-    """See the module.  What is read is `said` of with each `commit`, as of one consumer."""
+    """A share consumer that acknowledges all its records in the same way, at each `commit`."""
 
-    def __init__(self, cluster: Cluster, group_id: str, topics: Iterable[str], said: Said) -> None:
+    def __init__(
+        self, cluster: Cluster, group_id: str, topics: Iterable[str], kind: AcknowledgeType
+    ) -> None:
         self._cluster = cluster
-        self._said = said
+        self._kind = kind
         self._member = ShareMember(cluster, group_id, topics)
         self._sessions: dict[int, _Session] = {}
         self.is_at_end = False
-        """Whether there was nothing for this member when it asked last."""
+        """Whether the last poll found no records for this member."""
 
     @property
     def gives_back(self) -> bool:
-        """Whether nothing need be said of records: the end of the session gives them back."""
-        return self._said is Said.RELEASE
+        """Whether records are released; then the end of the session is enough."""
+        return self._kind is AcknowledgeType.RELEASE
 
     @property
     def has_joined(self) -> bool:
+        """Whether the member has partitions."""
         return bool(self._member.assignment)
 
     def poll(self, timeout_s: float, at_most: int | None = None) -> list[ConsumedRecord]:
-        """Records for this member; none once the time is up."""
+        """The next records, at most `at_most`; none if there are none within `timeout_s`."""
         self._member.beat()
         try:
             by_leader = self._cluster.by_leader(self._member.assignment)
             for leader, topics in by_leader.items():
-                places = [each for partitions in topics.values() for each in partitions]
+                places = [place for partitions in topics.values() for place in partitions]
                 wait_s = timeout_s / len(by_leader)
-                found = self._fetch(leader, places, wait_s, at_most or RECORDS_MAX)
-                if found:
+                records = self._fetch(leader, places, wait_s, at_most or RECORDS_MAX)
+                if records:
                     self.is_at_end = False
-                    return found
+                    return records
         except (BrokerUnreachable, RequestTimedOut, BrokerRefused) as error:
-            self._go_on_after(error)
+            self._handle(error)
             return []
         self.is_at_end = self.has_joined
         if not by_leader:
@@ -93,13 +96,13 @@ class ShareConsumer:
         return []
 
     def commit(self) -> None:
-        """Say what becomes of all records that were read."""
+        """Acknowledge all records that were read."""
         for leader, session in list(self._sessions.items()):
             if session.held and not session.connection.closed:
                 self._acknowledge(leader, session)
 
     def close(self) -> None:
-        """Give back what nothing was said of, and leave."""
+        """Release the records that are not acknowledged, and leave the group."""
         group_id, member_id = self._member.group_id, self._member.member_id
         for session in self._sessions.values():
             if session.epoch != BEGIN_EPOCH and not session.connection.closed:
@@ -107,13 +110,13 @@ class ShareConsumer:
         self._sessions.clear()
         self._member.leave()
 
-    # -- the leaders
+    # -- requests to the leaders
 
     def _fetch(
         self, leader: int, places: list[TopicPartition], wait_s: float, at_most: int
     ) -> list[ConsumedRecord]:
         session = self._session(leader)
-        new, gone = set(places) - session.places, session.places - set(places)
+        added, removed = set(places) - session.places, session.places - set(places)
         request = ShareFetchRequest(
             self._member.group_id,
             self._member.member_id,
@@ -127,16 +130,16 @@ class ShareConsumer:
                 share_fetch.FetchTopic(
                     topic_id, [share_fetch.FetchPartition(index) for index in indexes]
                 )
-                for topic_id, indexes in self._by_id(new)
+                for topic_id, indexes in self._by_id(added)
             ],
             forgotten_topics_data=[
                 share_fetch.ForgottenTopic(topic_id, indexes)
-                for topic_id, indexes in self._by_id(gone)
+                for topic_id, indexes in self._by_id(removed)
             ],
         )
         if session.connection.version_for(request) >= 2:
             request.share_acquire_mode = STRICT
-        reply = self._called(leader, session, request)
+        reply = self._call(leader, session, request)
         session.places = set(places)
         return [
             record
@@ -152,9 +155,10 @@ class ShareConsumer:
             session = self._sessions[leader] = _Session(connection)
         return session
 
-    def _called(
+    def _call(
         self, leader: int, session: _Session, request: ShareFetchRequest | ShareAcknowledgeRequest
-    ) -> Any:  # noqa: ANN401 - of either
+    ) -> Any:  # noqa: ANN401 - the response of either request
+        """The response to a request of the session.  An error ends the session."""
         reply = session.connection.call(request)
         if reply.error_code:
             del self._sessions[leader]
@@ -165,18 +169,21 @@ class ShareConsumer:
     def _take(
         self, session: _Session, topic_id: bytes, data: PartitionData
     ) -> list[ConsumedRecord]:
-        """The records of a partition that this member has; others come in the same batches."""
+        """The records of a partition that this member acquired.
+
+        Their batches may also have records that other members hold.
+        """
         place = TopicPartition(self._cluster.topic_name(topic_id) or "", data.partition_index)
         check(data.error_code, f"share fetch of {place}", data.error_message)
         records = _records(place, data)
-        mine = []
+        acquired = []
         for run in data.acquired_records:
-            of_run = [r for r in records if run.first_offset <= r.offset <= run.last_offset]
-            offsets = [record.offset for record in of_run]
+            in_run = [r for r in records if run.first_offset <= r.offset <= run.last_offset]
+            offsets = [record.offset for record in in_run]
             held = session.held.setdefault(place, [])
             held.append((run.first_offset, run.last_offset, offsets))
-            mine += of_run
-        return mine
+            acquired += in_run
+        return acquired
 
     def _acknowledge(self, leader: int, session: _Session) -> None:
         held, session.held = session.held, {}
@@ -192,34 +199,36 @@ class ShareConsumer:
             self._member.group_id,
             self._member.member_id,
             session.epoch,
-            topics=[share_acknowledge.AcknowledgeTopic(*each) for each in topics.items()],
+            topics=[share_acknowledge.AcknowledgeTopic(*topic) for topic in topics.items()],
         )
-        reply = self._called(leader, session, request)
+        reply = self._call(leader, session, request)
         for topic in reply.responses:
-            for told in topic.partitions:
+            for result in topic.partitions:
                 what = f"acknowledge records of {self._cluster.topic_name(topic.topic_id)}"
-                check(told.error_code, what, told.error_message)
+                check(result.error_code, what, result.error_message)
 
     def _batch(
         self, first: int, last: int, offsets: list[int]
     ) -> share_acknowledge.AcknowledgementBatch:
-        records = set(offsets)
-        said = [
-            int(self._said if offset in records else Said.NO_RECORD)
+        with_record = set(offsets)
+        types = [
+            int(self._kind if offset in with_record else AcknowledgeType.NO_RECORD)
             for offset in range(first, last + 1)
         ]
-        return share_acknowledge.AcknowledgementBatch(first, last, said)
+        return share_acknowledge.AcknowledgementBatch(first, last, types)
 
     def _by_id(self, places: Iterable[TopicPartition]) -> list[tuple[bytes, list[int]]]:
-        wanted: dict[str, list[int]] = {}
+        """Partition indexes by topic id; topics that do not exist are left out."""
+        indexes_by_topic: dict[str, list[int]] = {}
         for place in sorted(places):
-            wanted.setdefault(place.topic, []).append(place.partition)
-        ids = self._cluster.topic_ids(sorted(wanted))
-        return [(ids[name], indexes) for name, indexes in wanted.items() if name in ids]
+            indexes_by_topic.setdefault(place.topic, []).append(place.partition)
+        ids = self._cluster.topic_ids(sorted(indexes_by_topic))
+        return [(ids[name], indexes) for name, indexes in indexes_by_topic.items() if name in ids]
 
-    def _go_on_after(self, error: BrokerUnreachable | RequestTimedOut | BrokerRefused) -> None:
-        over = isinstance(error, BrokerRefused) and error.code in _SESSION_OVER
-        if not over and not error.retriable:
+    def _handle(self, error: BrokerUnreachable | RequestTimedOut | BrokerRefused) -> None:
+        """Prepare the next poll after an error.  Raises it if it is not retriable."""
+        session_ended = isinstance(error, BrokerRefused) and error.code in _SESSION_OVER
+        if not session_ended and not error.retriable:
             raise error
         self._cluster.tell_of_trouble(error)
         for topic in self._member.topics:
@@ -231,9 +240,9 @@ def _records(place: TopicPartition, data: PartitionData) -> list[ConsumedRecord]
     batches = data.records or b""
     assert isinstance(batches, bytes | memoryview), "decoding makes slices of the frame"
     view = memoryview(batches)
-    found: list[ConsumedRecord] = []
+    consumed: list[ConsumedRecord] = []
     for position, header in iter_batches(view):
         check_crc(view, position, header)
         if not header.is_control:
-            found += records_of(place, header.base_offset, view, position, header)
-    return found
+            consumed += records_of(place, header.base_offset, view, position, header)
+    return consumed

@@ -1,7 +1,7 @@
-"""What members of a consumer group tell each other through the coordinator, and who reads what.
+"""Subscriptions and assignments in a classic group, and the range assignor.
 
-The bytes are Kafka's consumer protocol: an int16 version, then ConsumerProtocolSubscription or
-ConsumerProtocolAssignment in that version.
+Members send these through the coordinator.  The bytes are Kafka's consumer protocol: an int16
+version, then ConsumerProtocolSubscription or ConsumerProtocolAssignment in that version.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from kwire.codecs.messages import consumer_protocol_subscription as subscription
 
 _VERSION = Struct(">h")
 _WRITTEN_VERSION = 0
-"""Later versions tell what is owned, for cooperative assignors; range does not ask."""
+"""Later versions carry the owned partitions, which only cooperative assignors need."""
 
 
 def write_subscription(topics: Iterable[str]) -> bytes:
-    """The topics that a member wants."""
+    """The encoded subscription to these topics."""
     subscription = subscriptions.ConsumerProtocolSubscription(topics=sorted(topics))
     return _VERSION.pack(_WRITTEN_VERSION) + subscription.encode(_WRITTEN_VERSION)
 
 
 def read_subscription(data: bytes) -> list[str]:
-    """The topics that another member wants, whatever version it writes."""
+    """The topics in a subscription of any version."""
     kind = subscriptions.ConsumerProtocolSubscription
     (version,) = _VERSION.unpack_from(data)
     return list(kind.decode(data, min(version, kind.MAX_VERSION), _VERSION.size).topics)
 
 
 def write_assignment(partitions: Iterable[TopicPartition]) -> bytes:
-    """The partitions that a member gets."""
+    """The encoded assignment of these partitions."""
     topics: dict[str, list[int]] = {}
     for topic, partition in sorted(partitions):
         topics.setdefault(topic, []).append(partition)
@@ -46,7 +46,7 @@ def write_assignment(partitions: Iterable[TopicPartition]) -> bytes:
 
 
 def read_assignment(data: bytes) -> list[TopicPartition]:
-    """The partitions in an assignment; none where it is empty."""
+    """The partitions in an assignment of any version; none if it is empty."""
     if not data:
         return []
     kind = assignments.ConsumerProtocolAssignment
@@ -60,22 +60,22 @@ def read_assignment(data: bytes) -> list[TopicPartition]:
 
 
 def assign_ranges(
-    wishes: Mapping[str, Iterable[str]], partition_counts: Mapping[str, int]
+    subscribed: Mapping[str, Iterable[str]], partition_counts: Mapping[str, int]
 ) -> dict[str, list[TopicPartition]]:
-    """Kafka's range assignor: of each topic every member in order gets a run of partitions.
+    """Kafka's range assignor: each member gets a range of the partitions of each topic.
 
-    `wishes` is member id -> topics.  Members are in the order of their ids; those at the front get
-    one more where the partitions do not divide.
+    `subscribed` has the topics by member id.  Members are sorted by id; the first ones get one
+    partition more if the number of partitions is not divisible.
     """
-    assigned: dict[str, list[TopicPartition]] = {member: [] for member in wishes}
+    assigned: dict[str, list[TopicPartition]] = {member: [] for member in subscribed}
     for topic in sorted(partition_counts):
-        members = sorted(member for member, topics in wishes.items() if topic in set(topics))
+        members = sorted(member for member, topics in subscribed.items() if topic in set(topics))
         if not members:
             continue
-        each, more = divmod(partition_counts[topic], len(members))
+        share, rest = divmod(partition_counts[topic], len(members))
         first = 0
         for position, member in enumerate(members):
-            last = first + each + (1 if position < more else 0)
+            last = first + share + (1 if position < rest else 0)
             assigned[member] += [TopicPartition(topic, index) for index in range(first, last)]
             first = last
     return assigned
