@@ -82,7 +82,7 @@ def is_flag(parameter: click.Parameter) -> bool:
     return isinstance(parameter, click.Option) and (parameter.is_flag or parameter.count)
 
 
-def test_commands_are_found() -> None:
+def test_search_finds_the_commands_of_the_pages() -> None:
     commands = {found.words[:2] for found in shown()}
     assert {("topics", "create"), ("cluster", "adopt"), ("serve", "--secure")} <= commands
     assert len(commands) > 30
@@ -97,7 +97,7 @@ def test_commands_are_found() -> None:
         (("serve", "--set", "a=b", "--port=1"), None),
     ],
 )
-def test_word_that_does_not_exist_is_found(words: tuple[str, ...], unknown: str | None) -> None:
+def test_unknown_subcommand_or_option_is_found(words: tuple[str, ...], unknown: str | None) -> None:
     assert unknown_word(words) == unknown
 
 

@@ -25,7 +25,7 @@ def known_packages() -> set[str]:
     return {NAME.findall(each)[0] for each in required} - {"kwire"}
 
 
-def test_install_lines_are_found() -> None:
+def test_search_finds_the_install_lines_of_the_pages() -> None:
     assert {line.page for line in install_lines()} >= {
         "README.md",
         "docs/commands.md",

@@ -262,20 +262,20 @@ def test_closed_rooms_import_less() -> None:
                     assert inside, f"{relative(path)} imports {name}"
 
 
-def test_only_handlers_and_what_runs_a_broker_see_the_broker() -> None:
+def test_only_listed_rooms_import_the_broker() -> None:
     for room, path in modules():
         if any(is_in(name, "kwire.broker.broker") for name in imports(path)):
             assert room in SEES_THE_BROKER, f"{relative(path)}: give it what it needs instead"
 
 
-def test_kwire_opens_on_a_dozen_folders() -> None:
+def test_kwire_has_at_most_a_dozen_folders() -> None:
     wings = {path.parent.name for path in (ROOT / "kwire").glob("*/__init__.py")}
     assert len(wings) <= WINGS_MAX, sorted(wings)
     loose = {path.name for path in (ROOT / "kwire").glob("*.py")}
     assert loose == {"__init__.py", "__main__.py"}
 
 
-def test_pure_rooms_know_no_clock_file_socket_or_chance() -> None:
+def test_pure_rooms_import_no_clock_file_socket_or_randomness() -> None:
     for package, path in modules():
         if package not in PURE or relative(path).startswith(COMMANDS):
             continue
@@ -370,7 +370,7 @@ def _visit(start: str, graph: dict[str, set[str]], seen: set[str], order: list[s
             stack.append((following, iter(graph[following])))
 
 
-def test_knots_are_found() -> None:
+def test_modules_that_import_each_other_are_found() -> None:
     graph = {"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": {"e"}, "e": set()}
     assert sorted(map(sorted, knots(graph))) == [["a", "b", "c"], ["d"], ["e"]]
 
@@ -381,7 +381,7 @@ def test_no_more_than_two_modules_import_each_other() -> None:
             assert len(knot) <= KNOT_MAX, sorted(knot)
 
 
-def test_a_folder_has_room() -> None:
+def test_no_folder_has_too_many_modules() -> None:
     count: dict[str, int] = {}
     for path in [*(path for _, path in modules()), *(ROOT / "tests").rglob("*.py")]:
         if path.name != "__init__.py":
@@ -391,7 +391,7 @@ def test_a_folder_has_room() -> None:
     assert crowded.keys() <= ONE_EACH, crowded
 
 
-def test_each_room_says_what_it_is() -> None:
+def test_each_package_file_has_a_docstring() -> None:
     for _, path in modules():
         if path.name == "__init__.py" and "generated" not in path.read_text()[:200].lower():
             assert ast.get_docstring(ast.parse(path.read_text())), f"{relative(path)} says nothing"

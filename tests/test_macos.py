@@ -1,4 +1,4 @@
-"""What brokers, logs and tests' brokers do where all is hidden that macOS lacks (tests/macos)."""
+"""Brokers, logs and tests' brokers work where tests/macos hides what macOS lacks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OUTCOME = re.compile(r"^(?:(\d+) failed, )?(\d+) passed", re.MULTILINE)
 
 
 def as_on_macos(*arguments: str) -> str:
-    """What Python says to these arguments, where macOS' lacks are its own."""
+    """The output of Python, run with what macOS lacks hidden."""
     environ = {**os.environ, "PYTHONPATH": str(HERE / "macos")}
     done = subprocess.run(
         [sys.executable, *arguments],
@@ -41,17 +41,17 @@ print(type(ready_sockets(None)) is WaitingSockets, ports.free_port() in ports.PO
 
 
 @pytest.mark.slow
-def test_it_is_hidden() -> None:
+def test_features_that_macos_lacks_are_hidden() -> None:
     assert as_on_macos("-c", LOOK).split() == ["darwin", "False", "False", "0", "True", "True"]
 
 
 @pytest.mark.long
 @pytest.mark.slow
-def test_the_rooms_that_ask_for_it() -> None:
-    """Those that touch sockets, files and processes; Java's tools are the same everywhere."""
+def test_broker_and_log_tests_pass_without_features_that_macos_lacks() -> None:
+    """Tests of sockets, files and processes; Java's tools are the same on every system."""
     rooms = [str(HERE / room) for room in ROOMS]
-    said = as_on_macos("-m", "pytest", "-q", "-n", "2", "-m", "not long and not java", *rooms)
-    found = OUTCOME.search(said)
-    assert found is not None, said
-    assert found[1] is None, said
-    assert int(found[2]) > 900, said
+    output = as_on_macos("-m", "pytest", "-q", "-n", "2", "-m", "not long and not java", *rooms)
+    found = OUTCOME.search(output)
+    assert found is not None, output
+    assert found[1] is None, output
+    assert int(found[2]) > 900, output

@@ -18,14 +18,14 @@ ROOT = Path(__file__).resolve().parent.parent
 FILES = {f"tests/test_{number}.py": number % 4 == 0 for number in range(60)}
 
 
-def test_a_seed_gives_its_order_again_whatever_the_files_came_in() -> None:
+def test_seed_gives_one_order_whatever_order_the_files_came_in() -> None:
     backwards = dict(reversed(FILES.items()))
     assert drawn(FILES, "1") == drawn(backwards, "1")
     assert drawn(FILES, "1") != drawn(FILES, "2")
     assert sorted(drawn(FILES, "1")) == sorted(FILES)
 
 
-def test_the_last_third_is_short_and_the_rest_is_mixed() -> None:
+def test_last_third_has_short_files_only_and_the_rest_is_mixed() -> None:
     order = [FILES[name] for name in drawn(FILES, "1")]
     assert not any(order[40:])
     assert sum(order) == 15
@@ -33,19 +33,19 @@ def test_the_last_third_is_short_and_the_rest_is_mixed() -> None:
     assert False in order[:10]
 
 
-def test_long_files_alone_are_all_there() -> None:
+def test_run_of_long_files_only_keeps_them_all() -> None:
     only_long = dict.fromkeys(FILES, True)
     assert sorted(drawn(only_long, "3")) == sorted(FILES)
     assert drawn({}, "3") == []
 
 
-def test_what_shares_a_spark_session_comes_first() -> None:
+def test_files_that_share_a_spark_session_come_first() -> None:
     shared = {"tests/spark/connector/test_a.py": True, "tests/pipeline/test_following.py": True}
     order = drawn({**FILES, **shared, "tests/pipeline/test_c_kills.py": True}, "1")
     assert set(order[:2]) == set(shared)
 
 
-def test_the_files_on_a_session_are_those_whose_tests_use_one(
+def test_session_folders_are_those_whose_tests_use_spark(
     request: pytest.FixtureRequest,
 ) -> None:
     """Of all files that this run has collected."""
@@ -57,8 +57,8 @@ def test_the_files_on_a_session_are_those_whose_tests_use_one(
     assert {file for file in used if piece_of(file) in SESSIONS} == on_one
 
 
-def test_the_collector_leaves_alone_what_was_collected() -> None:
-    """It runs again, and what the tests are made of is none of its business."""
+def test_garbage_collector_runs_but_skips_the_collected_tests() -> None:
+    """Collecting the tests leaves millions of objects that live until the run ends."""
     assert gc.isenabled()
     assert gc.get_freeze_count() > 0
 
@@ -73,7 +73,7 @@ def collected(*arguments: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_folders_are_run_in_the_order_of_the_seed_and_named_files_as_they_are_named() -> None:
+def test_folders_run_in_the_order_of_the_seed_and_named_files_as_named() -> None:
     one, other = (collected("tests/txn", f"--seed={seed}") for seed in (1, 2))
     assert one != other
     assert sorted(one) == sorted(other)
@@ -81,7 +81,7 @@ def test_folders_are_run_in_the_order_of_the_seed_and_named_files_as_they_are_na
     assert collected(*named) == named
 
 
-def test_a_file_is_a_piece_of_work_but_those_on_a_session_are_one() -> None:
+def test_each_file_is_a_work_unit_but_a_sessions_files_are_one_unit() -> None:
     pieces = {name: piece_of(name) for folder in SESSIONS.values() for name in folder}
     assert set(pieces.values()) == set(SESSIONS)
     assert piece_of("tests/spark/connector/test_gaps.py") in SESSIONS
@@ -90,11 +90,11 @@ def test_a_file_is_a_piece_of_work_but_those_on_a_session_are_one() -> None:
 
 
 @pytest.mark.slow
-def test_one_worker_does_all_files_of_a_piece() -> None:
+def test_one_worker_runs_all_files_of_a_work_unit() -> None:
     """Of tests that happen to use no session."""
     files = ["archiving/test_archive_command", "querying/test_query", "audit/test_audit_command"]
     command = [sys.executable, "-m", "pytest", "-v", "-n", "2", "--dist", "loadfile"]
-    command += ["-k", "wrongly_is_said or contradicts or line_is_told"]
+    command += ["-k", "refused_with_a_reason or contradictory"]
     command += [f"tests/pipeline/{name}.py" for name in files]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     passed = re.findall(r"^\[(gw\d)\].* PASSED (\S+)::", done.stdout, re.MULTILINE)

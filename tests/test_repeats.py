@@ -42,7 +42,7 @@ class Log:
     def say(
         self, text: str, *args: object, level: int = logging.WARNING, name: str = "log"
     ) -> list[tuple[float, str]]:
-        """What reaches the target by one more record."""
+        """Log one more record; what reaches the target."""
         record = logging.LogRecord(name, level, "f.py", 1, text, args, None)
         record.created = self.now_s
         self.handler.handle(record)
@@ -104,7 +104,7 @@ def test_count_of_a_message_that_comes_no_more_precedes_the_next_record(log: Log
     assert log.say("third") == [(1062, "third")], "what was logged once is forgotten"
 
 
-def test_count_is_told_when_the_handler_is_closed(log: Log) -> None:
+def test_count_is_logged_when_the_handler_is_closed(log: Log) -> None:
     log.say("full")
     log.say("full")
     log.handler.close()

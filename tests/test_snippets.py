@@ -1,4 +1,4 @@
-"""What README and docs tell people to type works as it stands, but for the brokers' addresses."""
+"""The code and commands of README and docs work as written, apart from broker addresses."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ ELSEWHERE = {
     "make image ": "tests/docker/test_image.py, where a base image is named",
     "python3 -m venv .venv ": "half a gigabyte from PyPI",
 }
-"""What blocks that begin so are run by, or why by nothing."""
+"""By the beginning of a block: what runs it, or why nothing does."""
 
 
 IN_TESTING = ("curl ", "pytest", "pip install ", "kwire trace ")
@@ -144,7 +144,7 @@ def script(first_line: str, broker: BrokerProcess, tmp_path: Path) -> list[str]:
 
 
 @pytest.mark.slow
-def test_kafka_python(broker: BrokerProcess, tmp_path: Path) -> None:
+def test_kafka_python_example_prints_its_record(broker: BrokerProcess, tmp_path: Path) -> None:
     output = tmp_path / "output"
     with running(script(KAFKA_PYTHON, broker, tmp_path), output, {}):
         wait_for("greetings 0 0 b'en' b'hello'\n", output)
@@ -153,8 +153,8 @@ def test_kafka_python(broker: BrokerProcess, tmp_path: Path) -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.long
-def test_pyspark(broker: BrokerProcess, tmp_path: Path) -> None:
-    """In a process of its own: a session that is there has the connector already."""
+def test_pyspark_example_shows_its_record(broker: BrokerProcess, tmp_path: Path) -> None:
+    """In a separate process: this process's session has the connector already."""
     kwire("echo hello | kwire produce greetings", broker, tmp_path)
     output = tmp_path / "output"
     with running(script(PYSPARK, broker, tmp_path), output, {"JDK_JAVA_OPTIONS": QUICK}):
@@ -162,7 +162,7 @@ def test_pyspark(broker: BrokerProcess, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_test_of_ones_own(tmp_path: Path) -> None:
+def test_example_of_a_test_passes(tmp_path: Path) -> None:
     names: dict[str, object] = {}
     exec(block(IN_A_TEST), names)
     test = names["test_my_producer"]
@@ -171,7 +171,7 @@ def test_a_test_of_ones_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_serving(tmp_path: Path) -> None:
+def test_every_serve_command_of_the_page_starts_a_broker(tmp_path: Path) -> None:
     tmp_path.joinpath("server.properties").write_text("num.partitions=2\n")
     for command in block(SERVE).splitlines():
         port = free_port()
@@ -199,7 +199,7 @@ def test_serving(tmp_path: Path) -> None:
 
 
 def kwire(commands: str, broker: BrokerProcess, folder: Path) -> str:
-    """What commands print, each of which must end well."""
+    """The output of the commands, each of which must succeed."""
     done = subprocess.run(
         ["bash", "-euxo", "pipefail", "-c", commands],
         capture_output=True,
@@ -218,7 +218,7 @@ def kwire(commands: str, broker: BrokerProcess, folder: Path) -> str:
 
 
 @pytest.mark.slow
-def test_the_commands(broker: BrokerProcess, tmp_path: Path) -> None:
+def test_commands_of_the_page_work_on_a_broker(broker: BrokerProcess, tmp_path: Path) -> None:
     said = kwire(block(COMMANDS), broker, tmp_path)
     assert said.count("apples") == 3  # from the beginning, of the last hour, as a group
 
@@ -250,7 +250,9 @@ def test_cluster_commands_of_the_page_work_on_a_cluster(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.timeout(JOBS_S + 600)
-def test_the_jobs(broker_factory: BrokerFactory, tmp_path: Path) -> None:
+def test_pipeline_commands_of_the_page_archive_mirror_audit_and_query(
+    broker_factory: BrokerFactory, tmp_path: Path
+) -> None:
     source, target = broker_factory(), broker_factory()
     kwire("printf '%s\\n' '{\"fruit\": \"apples\"}' | kwire produce orders", source, tmp_path)
     commands = block(JOBS).replace("localhost:9092", source.bootstrap)

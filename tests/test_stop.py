@@ -23,10 +23,10 @@ def handlers() -> Iterator[None]:
 
 @pytest.mark.usefixtures("handlers")
 @pytest.mark.parametrize("number", server.STOP_SIGNALS)
-async def test_a_second_signal_while_the_loop_has_no_turn(
+async def test_second_signal_ends_the_process_though_the_loop_is_busy(
     number: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As when thousands of logs are closed: nothing is awaited between the two."""
+    """Closing thousands of logs keeps the loop busy: nothing is awaited between the signals."""
     statuses: list[int] = []
     monkeypatch.setattr(os, "_exit", statuses.append)
     stop = trio.Event()

@@ -1,4 +1,4 @@
-"""What a reader may count on in every file; style that is not tested is a wish."""
+"""Rules of form that every hand-written module keeps."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_functions_fit_a_screen() -> None:
     assert not long, "\n".join(long)
 
 
-def test_modules_hold_one_noun() -> None:
+def test_modules_are_not_too_long() -> None:
     long = [
         f"{source.path}: {lines} lines"
         for source in sources()
@@ -121,8 +121,8 @@ def test_nothing_is_left_unfinished() -> None:
     assert not found, "\n".join(found)
 
 
-def test_no_error_is_swallowed_without_a_word() -> None:
-    """`except: pass` hides faults; a named exception with `contextlib.suppress` says which."""
+def test_no_broad_except_only_passes() -> None:
+    """`except: pass` hides defects; `contextlib.suppress` names the exception it ignores."""
     found = []
     for source in sources():
         for node in source.nodes:
@@ -158,7 +158,7 @@ def test_ignores_say_which_rule_and_why() -> None:
 
 
 def test_generated_modules_stay_where_they_are_made() -> None:
-    """Nothing hand-written hides among the generated modules, except their package files."""
+    """The only hand-written modules among the generated ones are their package files."""
     strangers = [
         path
         for path, *_ in sources()

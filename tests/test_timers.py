@@ -13,7 +13,7 @@ from kwire.broker.timers import FIRED_AHEAD_MAX, Timers
 from kwire.coordinators.runtime.promise import Promise
 
 
-async def test_fires_in_order_of_time_then_of_setting(
+async def test_timers_fire_in_order_of_time_then_of_creation(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     timers, fired = Timers(), []
@@ -29,10 +29,10 @@ async def test_fires_in_order_of_time_then_of_setting(
 
 
 @pytest.mark.timeout(120)
-async def test_times_fire_whose_thousandth_is_rounded_down(
+async def test_timers_fire_though_their_time_in_seconds_is_rounded_down(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """Not after sleeping until now for ever, on a clock that only moves while all sleep."""
+    """The clock only moves while all tasks sleep: a sleep until now would repeat for ever."""
     timers = Timers()
     fired: list[int] = []
     rounded_down = [ms for ms in range(1, 100_000) if ms / 1000 * 1000 < ms]
@@ -46,7 +46,7 @@ async def test_times_fire_whose_thousandth_is_rounded_down(
     assert fired == rounded_down
 
 
-async def test_an_earlier_timer_wakes_the_sleeper(autojump_clock: trio.testing.MockClock) -> None:
+async def test_earlier_timer_shortens_the_sleep(autojump_clock: trio.testing.MockClock) -> None:
     timers, fired = Timers(), []
     async with trio.open_nursery() as nursery:
         nursery.start_soon(timers.run)
@@ -58,7 +58,9 @@ async def test_an_earlier_timer_wakes_the_sleeper(autojump_clock: trio.testing.M
         nursery.cancel_scope.cancel()
 
 
-async def test_moving_and_cancelling(autojump_clock: trio.testing.MockClock) -> None:
+async def test_moved_timer_fires_at_its_new_time_and_cancelled_one_never(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
     timers, fired = Timers(), []
 
     def at_time(name: str) -> None:
@@ -94,7 +96,7 @@ async def test_heartbeats_do_not_grow_the_heap(autojump_clock: trio.testing.Mock
     assert len(timers._heap) == 1
 
 
-async def test_a_failing_callback_is_told_and_spares_the_others(
+async def test_error_of_a_callback_is_logged_and_other_timers_still_fire(
     autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     timers, fired = Timers(), []
@@ -113,7 +115,7 @@ async def test_a_failing_callback_is_told_and_spares_the_others(
     assert "unhandled error in a timer" in caplog.text
 
 
-async def test_a_promise_wakes_who_waits(autojump_clock: trio.testing.MockClock) -> None:
+async def test_resolved_promise_wakes_its_waiter(autojump_clock: trio.testing.MockClock) -> None:
     promise: Promise[str] = Promise()
     got: list[str] = []
 
@@ -131,7 +133,9 @@ async def test_a_promise_wakes_who_waits(autojump_clock: trio.testing.MockClock)
         promise.resolve("again")
 
 
-async def test_a_promise_outlives_who_waited(autojump_clock: trio.testing.MockClock) -> None:
+async def test_promise_can_be_resolved_after_its_waiter_was_cancelled(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
     promise: Promise[str] = Promise()
     with trio.move_on_after(1) as scope:
         await promise.wait()
@@ -140,10 +144,10 @@ async def test_a_promise_outlives_who_waited(autojump_clock: trio.testing.MockCl
     assert promise.value == "nobody hears it"
 
 
-async def test_others_have_their_turn_between_those_that_are_due(
+async def test_other_tasks_run_between_timers_that_are_due_together(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """What shards of a coordinator do in slices would be one long piece of work otherwise."""
+    """Otherwise the slices of a coordinator's work would run as one long piece."""
     timers, woken = Timers(), trio.Event()
     done: list[str] = []
 
@@ -152,7 +156,7 @@ async def test_others_have_their_turn_between_those_that_are_due(
         done.append("other")
 
     timers.after(100, woken.set)
-    for name in ("second", "third"):  # it is not said which of two that are ready goes first
+    for name in ("second", "third"):  # trio runs ready tasks in any order
         timers.after(100, partial(done.append, name))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(timers.run)
@@ -163,10 +167,10 @@ async def test_others_have_their_turn_between_those_that_are_due(
     assert done[-1] == "third"
 
 
-async def test_what_is_due_is_fired_at_once_but_not_without_end(
+async def test_fire_due_fires_what_was_due_when_it_began(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """Work in slices sets itself anew for this very moment; requests come in between."""
+    """Work in slices sets a new timer for now; requests must get a turn between the slices."""
     timers, done = Timers(), []
 
     def work() -> None:
@@ -182,7 +186,7 @@ async def test_what_is_due_is_fired_at_once_but_not_without_end(
     assert done == ["slice", "other", "slice"]
 
 
-async def test_a_thousand_that_are_due_together_let_requests_through(
+async def test_fire_due_fires_a_limited_number_of_timers(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     timers = Timers()
@@ -193,10 +197,10 @@ async def test_a_thousand_that_are_due_together_let_requests_through(
     assert len(fired) == FIRED_AHEAD_MAX
 
 
-async def test_what_was_fired_ahead_is_that_turns_share(
+async def test_timers_fired_ahead_count_towards_the_turn_of_the_loop(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """Or work in slices would hold up requests for two slices a turn."""
+    """Otherwise work in slices would delay requests by two slices a turn."""
     timers, turns, slices = Timers(), 0, 0
 
     def work() -> None:

@@ -23,7 +23,7 @@ main()
 """
 
 
-def test_serve() -> None:
+def test_serve_on_windows_is_refused_in_one_line_that_names_wsl() -> None:
     done = subprocess.run(
         [sys.executable, "-c", COMMAND], capture_output=True, text=True, check=False
     )
@@ -34,7 +34,7 @@ def test_serve() -> None:
     assert done.stderr.count("\n") == 1
 
 
-def test_the_fixture_and_what_tests_import(tmp_path: Path) -> None:
+def test_fixture_and_kafka_class_are_refused_on_windows(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(
         'def test_it(kafka): pass\n\ndef test_import():\n    sys = __import__("sys")\n'
         '    sys.platform = "win32"\n    from kwire.testing import Kafka\n'
@@ -43,8 +43,9 @@ def test_the_fixture_and_what_tests_import(tmp_path: Path) -> None:
         "import pytest, sys\n\n@pytest.fixture(autouse=True, scope='session')\n"
         "def on_windows():\n    sys.platform = 'win32'\n    yield\n    sys.platform = 'linux'\n"
     )
-    told = run_pytest(tmp_path)
-    assert "1 failed, 1 error" in told, told
+    output = run_pytest(tmp_path)
+    assert "1 failed, 1 error" in output, output
     assert (
-        len(re.findall(r"^E +kwire.UnsupportedSystem: a broker of kwire runs on", told, re.M)) == 2
+        len(re.findall(r"^E +kwire.UnsupportedSystem: a broker of kwire runs on", output, re.M))
+        == 2
     )

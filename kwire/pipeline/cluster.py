@@ -109,11 +109,11 @@ class ClusterAdmin:
         """The settings of each topic that were set on the topic itself, without defaults."""
         from confluent_kafka.admin import ConfigResource, ConfigSource, ResourceType
 
-        asked = [ConfigResource(ResourceType.TOPIC, name) for name in names]
-        if not asked:
+        resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+        if not resources:
             return {}
         described = self._all(
-            lambda: self._admin.describe_configs(asked, request_timeout=REQUEST_S)
+            lambda: self._admin.describe_configs(resources, request_timeout=REQUEST_S)
         )
         own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
         return {
@@ -176,17 +176,17 @@ class ClusterAdmin:
         from confluent_kafka.admin import OffsetSpec
 
         spec = OffsetSpec.earliest() if earliest else OffsetSpec.latest()
-        asked = {TopicPartition(*partition): spec for partition in partitions}
-        if not asked:
+        specs = {TopicPartition(*partition): spec for partition in partitions}
+        if not specs:
             return {}
-        found = self._all(
+        offsets = self._all(
             lambda: self._admin.list_offsets(
-                asked,
+                specs,
                 isolation_level=IsolationLevel.READ_COMMITTED,
                 request_timeout=REQUEST_S,
             )
         )
-        return {(place.topic, place.partition): info.offset for place, info in found.items()}
+        return {(place.topic, place.partition): info.offset for place, info in offsets.items()}
 
     def groups(self) -> list[str]:
         """The names of all consumer groups."""
@@ -280,13 +280,13 @@ class GroupOffsets:
         """The committed offsets of these partitions, without open transactions (KIP-447)."""
         from confluent_kafka import TopicPartition
 
-        asked = [TopicPartition(*partition) for partition in partitions]
-        if not asked:
+        places = [TopicPartition(*partition) for partition in partitions]
+        if not places:
             return {}
-        found = self._insist(lambda: self._consumer.committed(asked, REQUEST_S))
+        results = self._insist(lambda: self._consumer.committed(places, REQUEST_S))
         return {
             (place.topic, place.partition): Committed(place.offset, place.metadata or "")
-            for place in found
+            for place in results
             if place.error is None and place.offset >= 0
         }
 

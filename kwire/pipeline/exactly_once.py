@@ -43,7 +43,7 @@ BACKOFF_S = 0.2
 RELEASE_S = 5.0
 BATCH_SIZE_BYTES = 1_000_000
 """Size of a batch, below every broker's default of max.message.bytes.  If a topic allows less, the
-first refusal tells, and the next producer makes smaller batches."""
+first refusal shows it, and the next producer makes smaller batches."""
 BATCH_SHARE = 0.9
 """Size of those smaller batches relative to the topic's max.message.bytes: the rest is for the
 batch header and for records that do not compress."""

@@ -47,13 +47,13 @@ class Ended:
 
 def follow(
     query: StreamingQuery,
-    told: Callable[[Step], None] | None = None,
+    on_step: Callable[[Step], None] | None = None,
     *,
     stop: threading.Event | None = None,
 ) -> Ended:
     """Wait until the query ends; Ctrl-C, SIGTERM or setting `stop` ends it.
 
-    `told` is called in Spark's listener thread with every micro-batch that reads something.
+    `on_step` is called in Spark's listener thread with every micro-batch that reads something.
     A stopped query continues from its checkpoint when it is started again.
     Raises QueryFailed, with the cause in one sentence, if Spark ends the query with an error.
     """
@@ -63,8 +63,8 @@ def follow(
 
     def count(step: Step) -> None:
         ended.add(step)
-        if told is not None:
-            told(step)
+        if on_step is not None:
+            on_step(step)
 
     with listening(query, count), signals_set(stop):
         while query.isActive and not stop.wait(POLL_S):

@@ -1,7 +1,7 @@
-"""A cluster's properties, which have the names of Kafka's Java clients, as librdkafka's settings.
+"""Translates properties of Kafka's Java clients to settings of librdkafka.
 
-Most names are the same.  Those of security that differ are translated; what only tunes a Java
-client is left out, and what librdkafka cannot do is told.
+Most names are the same.  Security properties with other names are translated.  Properties that only
+tune a Java client are left out.  Properties that librdkafka does not support raise PipelineError.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ LEFT_OUT = frozenset(
         "ssl.truststore.type",
     }
 )
-"""They say how Spark's consumers read, or nothing that librdkafka does not find out."""
+"""Properties that only concern Spark's consumers, or that librdkafka detects itself."""
 
 PEM = "PEM"
 STORES = ("ssl.truststore", "ssl.keystore")
@@ -46,7 +46,7 @@ CREDENTIALS = "sasl.oauthbearer.client.credentials.client"
 
 
 def settings_of(kafka: Kafka) -> dict[str, str]:
-    """librdkafka's settings for the cluster; PipelineError for what it cannot do."""
+    """librdkafka's settings for the cluster.  Raises PipelineError for what it does not support."""
     properties = dict(kafka.properties)
     settings = {"bootstrap.servers": kafka.bootstrap, **_stores(properties)}
     if jaas := properties.pop("sasl.jaas.config", None):
@@ -62,7 +62,10 @@ def settings_of(kafka: Kafka) -> dict[str, str]:
 
 
 def _stores(properties: dict[str, str]) -> dict[str, str]:
-    """The stores that are no files in PEM, taken out of the properties and as PEM."""
+    """Settings with the content of stores that are not PEM files, as PEM.
+
+    Removes the properties of these stores.
+    """
     foreign = [
         store
         for store in STORES
@@ -96,7 +99,7 @@ def _as_pem(stores: list[str], properties: dict[str, str]) -> dict[str, str]:
 
 
 def _login(jaas: str, properties: dict[str, str]) -> dict[str, str]:
-    """By a line like `...PlainLoginModule required username="u" password="p";`"""
+    """The login in a JAAS line like `...PlainLoginModule required username="u" password="p";`."""
     from kwire.security.sasl.jaas import JaasError, parse_module
 
     try:
@@ -107,27 +110,27 @@ def _login(jaas: str, properties: dict[str, str]) -> dict[str, str]:
         return _token(options, properties)
     if not {"username", "password"} <= options.keys() or "tokenauth" in options:
         raise PipelineError(
-            "sasl.jaas.config has to name a username and a password: what writes transactions"
-            " knows no other login"
+            "sasl.jaas.config must have a username and a password: librdkafka, which writes the"
+            " transactions, supports no other login"
         )
     return {f"sasl.{name}": options[name] for name in ("username", "password")}
 
 
 def _token(options: Mapping[str, str], properties: dict[str, str]) -> dict[str, str]:
-    """One that nobody has signed, or that a server gives for the client's credentials."""
+    """An unsigned token, or one that a server issues for the client's credentials."""
     url = properties.pop(TOKEN_URL, "")
     client = properties.pop(f"{CREDENTIALS}.id", options.get("clientId", ""))
     secret = properties.pop(f"{CREDENTIALS}.secret", options.get("clientSecret", ""))
     scope = properties.pop("sasl.oauthbearer.scope", options.get("scope", ""))
     if url.startswith("http"):
-        granted = {"client.id": client, "client.secret": secret, "token.endpoint.url": url}
-        named = {f"sasl.oauthbearer.{name}": value for name, value in granted.items()}
+        credentials = {"client.id": client, "client.secret": secret, "token.endpoint.url": url}
+        named = {f"sasl.oauthbearer.{name}": value for name, value in credentials.items()}
         with_scope = {"sasl.oauthbearer.scope": scope} if scope else {}
         return {"sasl.oauthbearer.method": "oidc", **named, **with_scope}
     if url or PRINCIPAL not in options:
         raise PipelineError(
-            f"OAUTHBEARER needs the option {PRINCIPAL} or a server at {TOKEN_URL}: what writes"
-            " transactions knows no other tokens"
+            f"OAUTHBEARER needs the option {PRINCIPAL} or a server at {TOKEN_URL}: librdkafka,"
+            " which writes the transactions, supports no other tokens"
         )
     return {
         "enable.sasl.oauthbearer.unsecure.jwt": "true",

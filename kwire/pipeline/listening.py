@@ -70,29 +70,29 @@ def _lag(source: dict[str, Any]) -> int:
     )
 
 
-class Steps:
-    """Reports each batch of one query once, whether the listener or the query's memory has it."""
+class StepReporter:
+    """Reports each batch of one query once, from the listener or from the query's progress."""
 
-    def __init__(self, query: StreamingQuery, told: Callable[[Step], None]) -> None:
+    def __init__(self, query: StreamingQuery, on_step: Callable[[Step], None]) -> None:
         self.query = query
         self.terminated = threading.Event()
-        self._told = told
+        self._on_step = on_step
         self._last = -1
 
-    def tell(self, progress: Any) -> None:  # noqa: ANN401 - a dict in Spark 3, an object since
-        """Of a batch that is done; an idle query speaks of the batch that it has not begun."""
+    def report(self, progress: Any) -> None:  # noqa: ANN401 - a dict in Spark 3, an object since
+        """Report a finished batch.  An idle query's progress is of a batch that has not begun."""
         event = json.loads(progress.json) if hasattr(progress, "json") else progress
         if event["batchId"] > self._last and "addBatch" in event.get("durationMs", {}):
             self._last = event["batchId"]
-            self._told(step_of(event))
+            self._on_step(step_of(event))
 
-    def tell_past(self) -> None:
-        """Of the batches that the query remembers."""
+    def report_past(self) -> None:
+        """Report the batches in the query's recent progress."""
         for progress in self.query.recentProgress:
-            self.tell(progress)
+            self.report(progress)
 
 
-def _listener_of(steps: Steps) -> StreamingQueryListener:
+def _listener_of(steps: StepReporter) -> StreamingQueryListener:
     from pyspark.sql.streaming.listener import StreamingQueryListener
 
     run = str(steps.query.runId)
@@ -103,7 +103,7 @@ def _listener_of(steps: Steps) -> StreamingQueryListener:
 
         def onQueryProgress(self, event: QueryProgressEvent) -> None:
             if str(event.progress.runId) == run:
-                steps.tell(event.progress)
+                steps.report(event.progress)
 
         def onQueryIdle(self, event: QueryIdleEvent) -> None:
             pass
@@ -116,15 +116,15 @@ def _listener_of(steps: Steps) -> StreamingQueryListener:
 
 
 @contextmanager
-def listening(query: StreamingQuery, told: Callable[[Step], None]) -> Iterator[None]:
-    """Have every micro-batch of a query told, from its first to its last one."""
+def listening(query: StreamingQuery, on_step: Callable[[Step], None]) -> Iterator[None]:
+    """Call `on_step` with every micro-batch of a query during the block, and the earlier ones."""
     from pyspark.sql import SparkSession
 
     spark = SparkSession.getActiveSession()
     if spark is None:
         raise QueryFailed("no Spark session is active in this thread")
-    steps = Steps(query, told)
-    steps.tell_past()
+    steps = StepReporter(query, on_step)
+    steps.report_past()
     listener = _listener_of(steps)
     spark.streams.addListener(listener)
     try:
@@ -133,4 +133,4 @@ def listening(query: StreamingQuery, told: Callable[[Step], None]) -> Iterator[N
             steps.terminated.wait(LAST_EVENT_S)
     finally:
         spark.streams.removeListener(listener)
-    steps.tell_past()
+    steps.report_past()

@@ -53,8 +53,8 @@ class Position:
 def position_of(metadata: str | None) -> Position:
     """Parse the text of `Position.metadata`; other text gives an origin that no source has."""
     try:
-        told = json.loads(metadata or "")
-        return Position(told["origin"], told["target"], tuple(told["via"]), told["batch"])
+        fields = json.loads(metadata or "")
+        return Position(fields["origin"], fields["target"], tuple(fields["via"]), fields["batch"])
     except (ValueError, TypeError, KeyError):
         return Position(f"unknown ({metadata or 'no metadata'})")
 
@@ -85,9 +85,9 @@ class MapRecord:
     def decode(key: bytes, value: bytes) -> MapRecord:
         """Parse a key and value."""
         topic, partition = MapRecord.place(key)
-        told = json.loads(value)
-        runs = tuple(Run(*run) for run in told["runs"])
-        return MapRecord(topic, partition, told["origin"], told["target"], runs)
+        fields = json.loads(value)
+        runs = tuple(Run(*run) for run in fields["runs"])
+        return MapRecord(topic, partition, fields["origin"], fields["target"], runs)
 
 
 def _compact(value: object) -> bytes:

@@ -1,6 +1,6 @@
-"""Rows of Spark's Kafka source, as Arrow brings them to a task, and what becomes of each.
+"""Rows of Spark's Kafka source as Arrow batches in a task, and their offsets in the target topic.
 
-Sent to Spark's executors by value: imports nothing of kwire.
+This module is sent to Spark's executors by value, so it may only import modules that are sent too.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ Headers: TypeAlias = "list[tuple[str, str | bytes | None]]"
 Report: TypeAlias = "Callable[[KafkaError | None, Message], None]"
 
 COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
-"""What is written of a row, by the names and types of Spark's Kafka source."""
+"""The columns that are written, with the names and types of Spark's Kafka source."""
 
 
 class Size(NamedTuple):
-    """How much something is."""
+    """A number of records and their size in bytes."""
 
     records: int = 0
     size_bytes: int = 0
 
     def plus(self, rows: pyarrow.RecordBatch) -> Size:
-        """Of this and the rows."""
+        """This size plus that of `rows`."""
         return Size(self.records + rows.num_rows, self.size_bytes + rows.nbytes)
 
     def exceeds(self, limit: Size) -> bool:
-        """Whether it is more, in records or in bytes."""
+        """Whether this is more than `limit` in records or in bytes."""
         return self.records > limit.records or self.size_bytes > limit.size_bytes
 
 
 def by_partition(
     batches: Iterable[pyarrow.RecordBatch],
 ) -> Iterator[tuple[str, int, pyarrow.RecordBatch]]:
-    """(topic, partition, rows) for each stretch of rows of one partition."""
+    """(topic, partition, rows) for each run of consecutive rows of one partition."""
     import numpy
 
     for batch in batches:
@@ -58,7 +58,7 @@ def by_partition(
 
 
 def slices(rows: pyarrow.RecordBatch, limit: Size) -> Iterator[pyarrow.RecordBatch]:
-    """The rows in pieces of which none exceeds the limit, if the rows are of about one size."""
+    """The rows in slices that do not exceed the limit, if all rows have about the same size."""
     pieces = max(-(-rows.num_rows // limit.records), -(-rows.nbytes // limit.size_bytes), 1)
     length = max(1, -(-rows.num_rows // pieces))
     for start in range(0, rows.num_rows, length):
@@ -67,7 +67,7 @@ def slices(rows: pyarrow.RecordBatch, limit: Size) -> Iterator[pyarrow.RecordBat
 
 @dataclass(frozen=True)
 class Columns:
-    """A stretch of rows, each column as Python's own objects."""
+    """The columns of some rows as Python objects."""
 
     offsets: list[int]
     timestamps_ms: list[int]
@@ -77,14 +77,16 @@ class Columns:
 
     @staticmethod
     def of(rows: pyarrow.RecordBatch) -> Columns:
-        """Of Arrow's columns."""
+        """The columns of an Arrow batch."""
         import pyarrow
         import pyarrow.compute
 
         micros = rows.column("timestamp").cast(pyarrow.timestamp("us", tz="UTC")).cast("int64")
         return Columns(
             rows.column("offset").to_pylist(),
-            pyarrow.compute.divide(micros, 1000).to_pylist(),  # Kafka's have no microseconds
+            pyarrow.compute.divide(
+                micros, 1000
+            ).to_pylist(),  # Kafka's timestamps have no microseconds
             rows.column("key").to_pylist(),
             rows.column("value").to_pylist(),
             _headers(rows),
@@ -92,7 +94,7 @@ class Columns:
 
 
 def _headers(rows: pyarrow.RecordBatch) -> Iterable[Headers | None]:
-    """Pairs of a header's name and value; most records have none, and cost nothing."""
+    """The headers of each row, as pairs of name and value.  Rows without headers cost nothing."""
     if "headers" not in rows.schema.names:
         return repeat(None)
     column = rows.column("headers")
@@ -106,10 +108,11 @@ def _headers(rows: pyarrow.RecordBatch) -> Iterable[Headers | None]:
 
 @dataclass
 class Reports:
-    """Where in the target the rows of a transaction are, and which of them were refused.
+    """The offsets of a transaction's rows in the target, and the rows that were refused.
 
-    The producer calls back for the first and the last row only: when as many offsets lie between
-    them as rows, each has its own.  Where it is asked for `every` row, it costs a call for each.
+    Without `every`, the producer reports only the first and the last row.  If the offsets between
+    them are as many as the rows, they give the offset of each row.  With `every`, the producer
+    calls back for each row, which is slower.
     """
 
     every: bool
@@ -120,16 +123,16 @@ class Reports:
     def watched(
         self, offsets: Sequence[int], *, first: bool, last: bool
     ) -> Iterable[Report | None]:
-        """What the producer calls for each row, if anything."""
+        """The producer's delivery callback for each row, or None."""
         self.sources += offsets
         if self.every:
             return [self._report(offset) for offset in offsets]
-        watched: list[Report | None] = [None] * len(offsets)
+        callbacks: list[Report | None] = [None] * len(offsets)
         if first:
-            watched[0] = self._report(offsets[0])
+            callbacks[0] = self._report(offsets[0])
         if last:
-            watched[-1] = self._report(offsets[-1])
-        return watched
+            callbacks[-1] = self._report(offsets[-1])
+        return callbacks
 
     def _report(self, offset: int) -> Report:
         def report(error: KafkaError | None, message: Message) -> None:
@@ -152,11 +155,11 @@ class Reports:
 
     @property
     def complete(self) -> bool:
-        """Whether the offset of each row is known, be it by those of the first and the last."""
+        """Whether the target offset of each row is known, at least from the first and the last."""
         return self.every or self.last - self.first == len(self.sources) - 1
 
     def runs(self) -> list[Run]:
-        """Which offsets of the source became which of the target."""
+        """The offsets of the source with their offsets in the target, as runs."""
         import numpy
 
         sources = numpy.array(self.sources)

@@ -102,13 +102,13 @@ def session(name: str, options: SparkOptions | None = None) -> Iterator[SparkSes
 
 def _started(name: str, options: SparkOptions, log: Path) -> SparkSession:
     """Start the session; only one process at a time may run Spark's resolver."""
-    asked = settings_of(options)
-    settings = _found_again(asked, options.where)
+    configured = settings_of(options)
+    settings = _found_again(configured, options.where)
     if PACKAGES not in settings:
         return _start(name, options.where, settings, log)
     with jars.resolving() if options.where.startswith("local") else nullcontext():
         # The process that held the lock before may have resolved the jars.
-        settings = _found_again(asked, options.where)
+        settings = _found_again(configured, options.where)
         spark = _start(name, options.where, settings, log)
         if PACKAGES in settings:
             found = spark.sparkContext.getConf().get(JARS) or ""

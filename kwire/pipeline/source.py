@@ -48,7 +48,7 @@ def must_answer(kafka: Kafka) -> None:
             socket.create_connection((host.strip("[]"), int(port)), CONNECT_TIMEOUT_S).close()
             return
     raise PipelineError(
-        f"nothing answers on {kafka.bootstrap}: start a broker (kwire serve), or say where one is"
+        f"nothing answers on {kafka.bootstrap}: start a broker (kwire serve), or give its address"
     )
 
 

@@ -112,13 +112,13 @@ class TransactionalClient:
         self._producer = None
         self._producer = Producer(self._settings | own | dict(settings))
         self.insist(self._producer.init_transactions)
-        asked = [TopicPartition(self.topic, self.partition)]
-        return self.insist(lambda timeout_s: self._committed(asked, timeout_s))
+        partitions = [TopicPartition(self.topic, self.partition)]
+        return self.insist(lambda timeout_s: self._committed(partitions, timeout_s))
 
-    def _committed(self, asked: list[TopicPartition], timeout_s: float) -> TopicPartition:
+    def _committed(self, partitions: list[TopicPartition], timeout_s: float) -> TopicPartition:
         from confluent_kafka import KafkaException
 
-        committed: TopicPartition = self._positions.committed(asked, timeout_s)[0]
+        committed: TopicPartition = self._positions.committed(partitions, timeout_s)[0]
         if committed.error is not None:
             raise KafkaException(committed.error)
         return committed
@@ -193,7 +193,7 @@ class TransactionalClient:
         self.insist(self.producer.commit_transaction)
 
     def abort(self) -> KafkaError | None:
-        """Abort the transaction; what is returned ended the producer for good, fenced it, say."""
+        """Abort the transaction.  Returns an error that ended the producer, such as fencing."""
         from confluent_kafka import KafkaException
 
         try:

@@ -1,4 +1,4 @@
-"""Whatever is written twice, cut short or fenced: the target has each record once, in order."""
+"""Repeated, interrupted and fenced writes leave each record once in the target, in order."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from tests.pipeline.targets import (
 pytestmark = [pytest.mark.slow]
 
 
-def test_what_is_written_twice_is_there_once(target: Target) -> None:
+def test_rows_written_twice_are_in_the_target_once(target: Target) -> None:
     rows = numbered(35)
     first = target.write(rows)
     again = target.write(rows)
@@ -61,10 +61,10 @@ def test_what_is_written_twice_is_there_once(target: Target) -> None:
 
 
 @pytest.mark.parametrize("repeated", [1, 2, 5])
-def test_rows_that_come_twice_in_one_transaction_are_there_once(
+def test_rows_repeated_in_one_transaction_are_in_the_target_once(
     target: Target, repeated: int
 ) -> None:
-    """As from a source that reads a batch again after its connection was lost."""
+    """A source may read a batch again after its connection was lost."""
     rows = numbered(9)
     batches = [batch(target.topic, 0, part, rows) for part in (range(5), range(5 - repeated, 9))]
     (written,) = target.writer(bounds=WHOLE).write(batches, WritePlan())
@@ -87,7 +87,7 @@ def test_nulls_headers_and_timestamps_are_as_they_were(target: Target) -> None:
     assert target.records() == rows
 
 
-def test_a_writer_that_fails_between_transactions_goes_on_where_it_was(target: Target) -> None:
+def test_failed_writer_continues_after_its_last_transaction(target: Target) -> None:
     rows = numbered(45)
 
     def failing() -> Iterator[pyarrow.RecordBatch]:
@@ -121,7 +121,7 @@ list(writer.write(batches, WritePlan()))
 
 
 @on_both
-def test_a_writer_that_is_killed_in_a_transaction_leaves_nothing_of_it(target: Target) -> None:
+def test_transaction_of_a_killed_writer_leaves_no_records(target: Target) -> None:
     rows = numbered(45)
     batches = [batch(target.topic, 0, range(start, start + 5), rows) for start in range(0, 45, 5)]
     sent = pickle.dumps((target.writer(mapped=True), batches, 2))
@@ -133,7 +133,7 @@ def test_a_writer_that_is_killed_in_a_transaction_leaves_nothing_of_it(target: T
     assert sum(run.records for run in target.runs()) == 45
 
 
-def test_a_zombie_commits_nothing_any_more(target: Target) -> None:
+def test_fenced_writer_cannot_commit(target: Target) -> None:
     rows = numbered(20)
     zombie = PartitionWriter(target.writer(), target.topic, 0, Position(target.topic), 0)
     zombie.add(batch(target.topic, 0, range(10), rows))
@@ -147,7 +147,7 @@ def test_a_zombie_commits_nothing_any_more(target: Target) -> None:
 
 
 @on_both
-def test_a_zombie_that_wrote_and_did_not_commit_is_cut_off(
+def test_fenced_writer_with_an_open_transaction_cannot_commit(
     target: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = numbered(20)
@@ -168,7 +168,7 @@ def test_a_zombie_that_wrote_and_did_not_commit_is_cut_off(
 
 
 @on_both
-def test_what_a_killed_writer_left_open_is_released(target: Target) -> None:
+def test_open_transaction_of_a_killed_writer_is_released(target: Target) -> None:
     rows = numbered(20)
     client = TransactionalClient(
         {"bootstrap.servers": target.bootstrap},
@@ -196,7 +196,7 @@ def usurp(target: Target, client: TransactionalClient) -> None:
 
 
 @on_both
-def test_a_transaction_that_the_coordinator_gave_up_is_written_anew(
+def test_transaction_aborted_by_the_coordinator_is_written_again(
     target: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = numbered(10)
@@ -213,7 +213,7 @@ def test_a_transaction_that_the_coordinator_gave_up_is_written_anew(
     assert target.records() == rows
 
 
-def test_a_record_that_is_too_large_is_told(target: Target) -> None:
+def test_record_that_is_too_large_raises_record_too_large(target: Target) -> None:
     large = random.Random(1).randbytes(1_200_000)
     rows = [*numbered(5), Record(b"large", large), *numbered(3)]
     with pytest.raises(
@@ -224,7 +224,7 @@ def test_a_record_that_is_too_large_is_told(target: Target) -> None:
 
 
 @on_both
-def test_batches_are_made_small_enough_for_the_topic(target: Target) -> None:
+def test_batches_are_limited_to_max_message_bytes_of_the_topic(target: Target) -> None:
     topic = NewTopic(f"{target.topic}-small", 1, config={"max.message.bytes": "2000"})
     create(target, topic)
     small = Target(target.bootstrap, topic.topic)
@@ -236,7 +236,7 @@ def test_batches_are_made_small_enough_for_the_topic(target: Target) -> None:
         small.write([*rows, Record(b"k", random.Random(1).randbytes(2000))])
 
 
-def test_the_timestamp_that_librdkafka_cannot_write_is_told(target: Target) -> None:
+def test_timestamp_0_raises_write_error(target: Target) -> None:
     rows = [Record(), Record(timestamp_ms=0)]
     with pytest.raises(WriteError, match=r"the record at offset 1 .* has the timestamp 0"):
         target.write(rows)
@@ -253,7 +253,7 @@ def test_another_source_of_the_same_name_is_refused(target: Target) -> None:
     assert target.records() == rows
 
 
-def test_a_known_position_counts_where_the_group_has_none(target: Target) -> None:
+def test_known_position_is_used_if_the_group_has_none(target: Target) -> None:
     rows = numbered(5)
     plan = WritePlan(known={(target.topic, 0): 3})
     (written,) = target.writer().write([batch(target.topic, 0, range(5), rows)], plan)
@@ -289,13 +289,13 @@ def told(runs: list[Run]) -> dict[int, int]:
 
 
 @on_both
-def test_the_map_tells_where_each_record_went(target: Target, rng: random.Random) -> None:
+def test_map_has_the_target_offset_of_each_record(target: Target, rng: random.Random) -> None:
     rows, offsets = numbered(100), offsets_with_gaps(rng, 100)
     target.write(rows, offsets, mapped=True)
     assert told(target.runs()) == expected(target, offsets)
 
 
-def test_the_map_holds_when_somebody_else_writes_between(
+def test_map_is_right_if_another_producer_writes_between(
     target: Target, rng: random.Random, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows, offsets = numbered(60), offsets_with_gaps(rng, 60)
@@ -321,7 +321,7 @@ def test_the_map_holds_when_somebody_else_writes_between(
     assert told(target.runs()) == expected(target, offsets)
 
 
-def test_whatever_comes_again_each_is_there_once(target: Target, rng: random.Random) -> None:
+def test_overlapping_rewrites_leave_each_record_once(target: Target, rng: random.Random) -> None:
     rows = numbered(120)
     reached = 0
     while reached < len(rows):
@@ -334,7 +334,7 @@ def test_whatever_comes_again_each_is_there_once(target: Target, rng: random.Ran
 
 
 @pytest.mark.parametrize(("codec", "number"), [("none", 0), ("gzip", 1), ("lz4", 3), ("zstd", 4)])
-def test_batches_are_compressed_as_asked(
+def test_batches_are_compressed_in_the_given_codec(
     bootstrap: str, unique: str, codec: str, number: int
 ) -> None:
     target = Target(bootstrap, unique)

@@ -1,4 +1,4 @@
-"""What one transaction may hold and take, what is told of it, and what cannot be written."""
+"""The limits of a transaction, its reported figures, and records that cannot be written."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ from tests.pipeline.targets import (
 pytestmark = [pytest.mark.slow]
 
 
-def test_what_is_told_of_a_partition_adds_up(target: Target) -> None:
-    """Over several transactions, and what was there before them."""
+def test_reported_figures_of_a_partition_add_up(target: Target) -> None:
+    """The figures cover several transactions, and rows that were in the target before."""
     rows = numbered(40)
     target.write(rows, range(5))
     batches = [batch(target.topic, 0, range(start, start + 10), rows) for start in range(0, 40, 10)]
@@ -53,7 +53,7 @@ def test_what_is_told_of_a_partition_adds_up(target: Target) -> None:
     assert (again.first, again.last, again.size_bytes, again.position) == (-1, -1, 0, 40)
 
 
-def test_a_batch_of_many_records_is_cut_where_a_transaction_ends(target: Target) -> None:
+def test_large_batch_is_split_at_the_limits_of_transactions(target: Target) -> None:
     rows = numbered(35)
     whole = [batch(target.topic, 0, range(35), rows)]
     (written,) = target.writer().write(whole, WritePlan())
@@ -86,10 +86,10 @@ def test_rows_wait_no_longer_than_a_transaction_may_take(
     assert writer.finish().transactions == 2
 
 
-def test_what_cannot_be_written_in_time_is_told(
+def test_transaction_that_never_succeeds_raises_after_the_timeout(
     target: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A transaction is begun again for as long as the target may be away, and no longer."""
+    """A transaction is retried for as long as the target may be unavailable."""
     begun = 0
     now = time.monotonic
 
@@ -108,10 +108,10 @@ def test_what_cannot_be_written_in_time_is_told(
     assert target.records() == []
 
 
-def test_what_fails_for_good_is_told_as_the_target_says_it(
+def test_permanent_failure_is_raised_with_the_targets_message(
     target: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A transaction that may take longer than the cluster allows, and a commit that it refuses."""
+    """A transaction timeout above the cluster's limit, and a commit that the cluster refuses."""
     with pytest.raises(WriteError, match="timeout"):
         target.write(numbered(3), bounds=replace(SMALL, timeout_s=36_000.0))
 
@@ -126,8 +126,10 @@ def test_what_fails_for_good_is_told_as_the_target_says_it(
 
 
 @pytest.mark.parametrize(("bounds", "written"), [(WHOLE, 0), (replace(SMALL, records=2), 6)])
-def test_a_record_that_is_refused_is_named(target: Target, bounds: Bounds, written: int) -> None:
-    """A compacted topic takes no record without a key, however often it is sent."""
+def test_refused_record_is_named_with_its_offset(
+    target: Target, bounds: Bounds, written: int
+) -> None:
+    """A compacted topic refuses a record without a key at each retry."""
     topic = NewTopic(f"{target.topic}-compacted", 1, config={"cleanup.policy": "compact"})
     create(target, topic)
     compacted = Target(target.bootstrap, topic.topic)
@@ -139,7 +141,7 @@ def test_a_record_that_is_refused_is_named(target: Target, bounds: Bounds, writt
     assert compacted.records() == rows[:written]
 
 
-def test_a_transaction_may_take_as_long_as_its_bounds_say(bootstrap: str, unique: str) -> None:
+def test_transaction_timeout_is_that_of_the_bounds(bootstrap: str, unique: str) -> None:
     target = Target(bootstrap, unique)
     create(target, NewTopic(unique, 1))
     target.write(numbered(3), bounds=replace(SMALL, timeout_s=44.0))
@@ -152,7 +154,7 @@ def test_a_transaction_may_take_as_long_as_its_bounds_say(bootstrap: str, unique
     assert described.transaction_timeout_ms == 44_000
 
 
-def test_targets_that_are_away_are_left_to_their_coordinator(
+def test_release_skips_targets_that_do_not_respond(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("kwire.pipeline.exactly_once.RELEASE_S", 0.1)
@@ -170,7 +172,7 @@ def test_targets_that_are_away_are_left_to_their_coordinator(
     assert closed == ["partition 0 of t"], "the second would take as long"
 
 
-def test_all_partitions_that_were_left_open_are_released(target: Target) -> None:
+def test_release_ends_open_transactions_of_all_partitions(target: Target) -> None:
     rows = numbered(2)
     zombies = []
     for partition in (0, 1):
@@ -209,7 +211,7 @@ def test_positions_are_of_the_sources_topic(target: Target) -> None:
     assert (written.skipped, written.records) == (0, 6), "no position in a topic that is new"
 
 
-def test_a_task_tells_in_sparks_schema(target: Target) -> None:
+def test_task_results_have_sparks_schema(target: Target) -> None:
     rows = numbered(4)
     batches = [batch(target.topic, partition, range(4), rows) for partition in (0, 1)]
     told = pyarrow.Table.from_batches(target.writer().task(WritePlan())(iter(batches)))

@@ -1,4 +1,4 @@
-"""What whoever lacks PySpark is told."""
+"""Jobs without PySpark or confluent-kafka say how to install them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kwire.pipeline.source import Kafka, Topics
         (["pyspark", "confluent_kafka"], "PySpark and confluent-kafka are not installed: "),
     ],
 )
-def test_a_job_says_what_it_lacks_before_anything(
+def test_job_with_missing_modules_says_how_to_install_them(
     lacking: list[str], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in lacking:

@@ -1,4 +1,4 @@
-"""A streaming query is followed to its end, or to its stop, and every batch is told once."""
+"""A streaming query is followed to its end or stop, and every batch is reported once."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def started(stream: DataFrame, path: Path, *, once: bool = True) -> StreamingQue
     return (writer.trigger(availableNow=True) if once else writer).start()
 
 
-def test_every_batch_of_a_query_is_told_once(stream: DataFrame, tmp_path: Path) -> None:
+def test_every_batch_of_a_query_is_reported_once(stream: DataFrame, tmp_path: Path) -> None:
     steps: list[Step] = []
     ended = pipeline.follow(started(stream, tmp_path), steps.append)
     assert [step.batch for step in steps] == list(range(len(steps)))
@@ -53,7 +53,7 @@ def test_every_batch_of_a_query_is_told_once(stream: DataFrame, tmp_path: Path) 
     assert not ended.stopped
 
 
-def test_ctrl_c_stops_a_query_that_would_go_on_and_its_checkpoint_goes_on(
+def test_ctrl_c_stops_a_continuous_query_and_its_checkpoint_continues(
     stream: DataFrame, tmp_path: Path
 ) -> None:
     steps: list[Step] = []
@@ -72,7 +72,7 @@ def test_ctrl_c_stops_a_query_that_would_go_on_and_its_checkpoint_goes_on(
     assert steps[0].records == A_BATCH
 
 
-def test_an_event_of_the_caller_stops_it_too(stream: DataFrame, tmp_path: Path) -> None:
+def test_event_of_the_caller_stops_a_query(stream: DataFrame, tmp_path: Path) -> None:
     stop = threading.Event()
     query = started(stream, tmp_path, once=False)
     ended = pipeline.follow(query, lambda step: stop.set(), stop=stop)
@@ -80,7 +80,7 @@ def test_an_event_of_the_caller_stops_it_too(stream: DataFrame, tmp_path: Path) 
     assert not query.isActive
 
 
-def test_a_query_that_fails_says_why_in_one_line(stream: DataFrame, tmp_path: Path) -> None:
+def test_failed_query_raises_its_cause_in_one_line(stream: DataFrame, tmp_path: Path) -> None:
     from pyspark.sql import functions as f
 
     failing = stream.select(f.raise_error(f.lit("this row is wrong")))

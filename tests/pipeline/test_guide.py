@@ -1,4 +1,4 @@
-"""The guide: what it tells a newcomer to type works as it stands, and gives what it shows."""
+"""The commands in the guide for newcomers work, and print what the guide shows."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def told() -> Iterator[Told]:
 @pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.slow
-def test_the_guide_does_what_it_says(broker: BrokerProcess, tmp_path: Path) -> None:
-    """On a broker of its own: the guide begins on an empty one."""
+def test_commands_of_the_guide_print_what_it_shows(broker: BrokerProcess, tmp_path: Path) -> None:
+    """The guide begins with an empty broker, so the test has its own."""
     steps = list(told())
     assert steps[0].commands == SERVE
     environment = os.environ | {

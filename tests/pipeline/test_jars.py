@@ -1,4 +1,4 @@
-"""Jars that were resolved are found again while they are as they were."""
+"""Resolved jars are used again as long as they are unchanged."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ def resolved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     return found
 
 
-def test_they_are_found_by_what_was_asked_for_in_any_order(resolved: list[Path]) -> None:
+def test_noted_jars_are_found_by_packages_in_any_order(resolved: list[Path]) -> None:
     assert jars.known(reversed(ASKED)) == [str(path) for path in resolved]
     assert jars.known(ASKED[:1]) is None
 
 
-def test_a_jar_that_is_gone_or_cut_is_resolved_again(resolved: list[Path]) -> None:
+def test_missing_or_cut_jar_is_resolved_again(resolved: list[Path]) -> None:
     resolved[0].write_bytes(b"a j")
     assert jars.known(ASKED) is None
     resolved[0].unlink()
     assert jars.known(ASKED) is None
 
 
-def test_nothing_is_noted_where_nothing_was_found(resolved: list[Path]) -> None:
+def test_empty_resolution_is_not_noted(resolved: list[Path]) -> None:
     jars.note(ASKED[:1], "")
     assert jars.known(ASKED[:1]) is None
 
 
-def test_a_session_takes_them_where_nothing_else_is_said_of_jars(resolved: list[Path]) -> None:
+def test_session_uses_noted_jars_without_other_jar_settings(resolved: list[Path]) -> None:
     asked = {PACKAGES: ",".join(ASKED), "spark.x": "1"}
     found = {JARS: ",".join(map(str, resolved)), "spark.x": "1"}
     assert _found_again(asked, "local[2]") == found
@@ -52,7 +52,9 @@ def test_a_session_takes_them_where_nothing_else_is_said_of_jars(resolved: list[
         assert _found_again(more, "local[2]") == more
 
 
-def test_one_at_a_time_resolves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_process_at_a_time_resolves_jars(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     with jars.resolving():
         [lock] = tmp_path.glob("cache/kwire/*.lock")
@@ -62,7 +64,7 @@ def test_one_at_a_time_resolves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def test_nobody_is_waited_for_without_a_cache_directory(
+def test_resolution_does_not_wait_without_a_cache_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "cache").write_text("a file")

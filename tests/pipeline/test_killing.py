@@ -1,4 +1,4 @@
-"""A job of the rounds of kills is killed at any moment, also after its end."""
+"""A job in a round of kills can be killed at any moment, also after its end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.pipeline.killing import VICTIMS, Spark
 
 @pytest.mark.slow
 @pytest.mark.parametrize("victim", VICTIMS)
-def test_a_job_that_has_ended_is_killed_without_a_word(victim: str, tmp_path: Path) -> None:
+def test_kill_of_an_ended_job_is_ignored(victim: str, tmp_path: Path) -> None:
     job = Spark(["archive", "--help"], tmp_path / "job.log")
     job.finish(60)
     assert not job.running

@@ -1,4 +1,4 @@
-"""Properties of Java clients, as librdkafka takes them; it is asked itself."""
+"""Properties of Java clients are translated to settings that librdkafka accepts."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ JAAS = (
 )
 
 
-def test_what_is_the_same_stays_and_what_only_spark_reads_with_is_left_out() -> None:
+def test_properties_of_sparks_consumers_are_left_out() -> None:
     kafka = Kafka(
         "a:1,b:2", {"client.id": "me", "request.timeout.ms": "5", "max.poll.records": "7"}
     )
     assert settings_of(kafka) == {"bootstrap.servers": "a:1,b:2", "client.id": "me"}
 
 
-def test_a_login_is_translated_and_librdkafka_takes_it() -> None:
+def test_login_is_translated_to_settings_of_librdkafka() -> None:
     settings = settings_of(
         Kafka(
             "a:1",
@@ -48,7 +48,7 @@ def test_a_login_is_translated_and_librdkafka_takes_it() -> None:
     Producer({**settings, "log_level": 0})
 
 
-def test_tokens_that_nobody_has_signed_and_those_of_a_server() -> None:
+def test_unsigned_tokens_and_tokens_of_a_server_are_translated() -> None:
     module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
     login = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER"}
     line = f'{module} unsecuredLoginStringClaim_sub="alice";'
@@ -73,7 +73,7 @@ def test_tokens_that_nobody_has_signed_and_those_of_a_server() -> None:
     }
 
 
-def test_stores_of_java_become_pem(tmp_path: Path) -> None:
+def test_java_stores_become_pem(tmp_path: Path) -> None:
     own = Authority().issue("alice")
     store = own.write_p12(tmp_path / "alice.p12")
     properties = {
@@ -97,7 +97,7 @@ def test_stores_of_java_become_pem(tmp_path: Path) -> None:
     Producer({**settings, "log_level": 0})
 
 
-def test_files_of_certificates_are_those_in_pem() -> None:
+def test_pem_files_are_passed_by_their_paths() -> None:
     files = {
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": "/ca.pem",
@@ -133,6 +133,8 @@ def test_files_of_certificates_are_those_in_pem() -> None:
         ({"sasl.jaas.config": "Krb5LoginModule required;"}, "a username and a password"),
     ],
 )
-def test_what_librdkafka_cannot_do_is_told(properties: dict[str, str], sentence: str) -> None:
+def test_property_that_librdkafka_lacks_raises_pipeline_error(
+    properties: dict[str, str], sentence: str
+) -> None:
     with pytest.raises(PipelineError, match=sentence):
         settings_of(Kafka("a:1", properties))

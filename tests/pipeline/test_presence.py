@@ -1,4 +1,4 @@
-"""A topic that is not there is named before Spark is started, which takes seconds."""
+"""A missing topic is reported before Spark starts, which takes seconds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kwire.testing import BrokerProcess
 
 
 @pytest.mark.slow  # a client of librdkafka asks for each: 0.3 s
-def test_a_topic_that_is_not_there(
+def test_missing_topic_is_reported_before_spark_starts(
     shared_broker: BrokerProcess, unique: str, tmp_path: Path
 ) -> None:
     at = shared_broker.bootstrap

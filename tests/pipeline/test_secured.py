@@ -1,4 +1,4 @@
-"""Jobs on a broker that wants to know who asks, within TLS."""
+"""Jobs on a broker that requires TLS and a login."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def options(secured: SaslSsl) -> dict[str, str]:
     return {**named, "kafka.bootstrap.servers": secured.address}
 
 
-def test_a_stream_of_spark_reads_and_writes(
+def test_spark_stream_reads_and_writes_with_tls_and_login(
     secured: SaslSsl, topic: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     copied = f"{topic}-copy"
@@ -78,8 +78,10 @@ def kwire(secured: SaslSsl, tmp_path: Path, *words: str) -> Result:
 
 
 @pytest.mark.long
-def test_jobs(secured: SaslSsl, topic: str, spark: SparkSession, tmp_path: Path) -> None:
-    """An audit that fetches batches, an archive, and a replay of it by librdkafka."""
+def test_audit_archive_and_replay_work_with_tls_and_login(
+    secured: SaslSsl, topic: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    """The audit fetches batches; the replay writes with librdkafka."""
     archive = str(tmp_path / "archive")
     audited = kwire(secured, tmp_path, "audit", topic, "--batches", "all", "--json", "-q")
     found = json.loads(audited.stdout)["topics"][0]

@@ -1,4 +1,4 @@
-"""The demo on a sample of the flights: stock clients, a consumer group and Spark on one broker."""
+"""The demo on a sample of the flights: public clients, a consumer group and Spark on one broker."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TIMEOUT_S = 1500
 @pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.slow
-def test_sampled_flights_come_through_as_the_file_gives_them(
+def test_demo_of_sampled_flights_has_the_figures_of_the_file(
     bootstrap: str, tmp_path: Path
 ) -> None:
     command = [sys.executable, "-m", "kwire.pipeline.demo", "--every", "100"]

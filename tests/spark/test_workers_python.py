@@ -1,4 +1,4 @@
-"""Spark's Python workers are the Python that asks, whatever `python3` on PATH has installed."""
+"""Spark's Python workers run the driver's Python, not `python3` on PATH."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def of_the_judge(log: Path) -> AbstractContextManager[SparkSession]:
 @pytest.mark.slow
 @pytest.mark.parametrize("session", [of_a_job, of_the_judge])
 @pytest.mark.parametrize("named", [None, "/opt/python/bin/python3"])
-def test_a_session_names_this_python_unless_another_is_named(
+def test_session_uses_this_python_unless_another_is_set(
     session: Session, named: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Looked at where Spark would start: PySpark reads the variable then."""
+    """The test checks the variable when Spark would start, because PySpark reads it then."""
     from pyspark.sql import SparkSession
 
     def start(_: SparkSession.Builder) -> SparkSession:
@@ -55,7 +55,7 @@ def test_a_session_names_this_python_unless_another_is_named(
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")  # PySpark's own
-def test_the_workers_are_this_python(spark: SparkSession) -> None:
+def test_workers_run_the_drivers_python(spark: SparkSession) -> None:
     [workers] = spark.sparkContext.parallelize([0], 1).map(lambda _: sys.executable).collect()
     assert workers == sys.executable
 
@@ -67,8 +67,8 @@ ModuleNotFoundError: No module named 'pyarrow'
 """
 
 
-def test_workers_without_a_package_are_told_of_with_the_mend() -> None:
-    """As where the session is the caller's own."""
+def test_missing_package_of_workers_is_reported_with_advice() -> None:
+    """The session may be the caller's own."""
     said = str(failure(RuntimeError(MISSING)))
     assert said.startswith("the Python of Spark's workers has no pyarrow: ")
     assert "PYSPARK_PYTHON" in said

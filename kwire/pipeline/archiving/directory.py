@@ -126,21 +126,21 @@ class ArchiveDirectory:
 
     @property
     def uri(self) -> str:
-        """As Hadoop's file systems take it: unlike other URIs, with nothing escaped."""
+        """The URI in Hadoop's form, in which nothing is escaped."""
         return f"file://{self.root}"
 
     def create(self) -> None:
-        """Make the directory where there is none."""
+        """Create the directory unless it exists."""
         self.pieces.mkdir(parents=True, exist_ok=True)
 
     def require(self) -> None:
-        """Raises ArchiveBroken where there is no archive."""
+        """Raise ArchiveBroken unless this is an archive."""
         if not self.hidden.is_dir():
-            raise ArchiveBroken(f"{self.root} is no archive of `kwire pipeline archive`")
+            raise ArchiveBroken(f"{self.root} is not an archive of `kwire pipeline archive`")
 
     @contextmanager
     def locked(self) -> Iterator[State]:
-        """The state, all its renames done, for one who may replace it; others wait."""
+        """The state, under a lock that allows to replace it.  All its renames are done before."""
         self.require()
         with (self.hidden / "lock").open("a") as file:
             self._lock(file.fileno())
@@ -149,7 +149,7 @@ class ArchiveDirectory:
             yield state
 
     def _lock(self, descriptor: int) -> None:
-        """A lock of the kernel, which goes with the process however that ends."""
+        """Take the kernel's lock, which is released when the process ends in any way."""
         deadline = time.monotonic() + LOCK_WAIT_S
         while True:
             try:
@@ -157,14 +157,14 @@ class ArchiveDirectory:
             except BlockingIOError:
                 if time.monotonic() > deadline:
                     raise PipelineError(
-                        f"another job has been at work on {self.root} for {LOCK_WAIT_S:.0f} s"
+                        f"another job has held the lock of {self.root} for {LOCK_WAIT_S:.0f} s"
                     ) from None
                 time.sleep(LOCK_POLL_S)
             else:
                 return
 
     def commit(self, state: State) -> None:
-        """Make this the state and do what it says; only within `locked`."""
+        """Store a new state and do its renames.  Only within `locked`."""
         new = self._state.with_suffix(".new")
         with new.open("w") as file:
             json.dump(asdict(state), file)
@@ -178,23 +178,22 @@ class ArchiveDirectory:
         return f"topic={topic}/date={date}/{name}"
 
     def topics(self) -> list[str]:
-        """That have published files."""
-        found = {path.parts[-3].removeprefix("topic=") for path in self.files()}
-        return sorted(found)
+        """The topics that have published files."""
+        return sorted({path.parts[-3].removeprefix("topic=") for path in self.files()})
 
     def files(self, topic: str = "*") -> list[Path]:
         """All published files, by topic, date and name."""
         return sorted(self.root.glob(f"topic={topic}/date=*/*.parquet"))
 
     def litter(self, state: State) -> Iterator[Path]:
-        """Hidden files that the state does not name: left by what was interrupted."""
+        """Hidden files that the state does not name; interrupted jobs left them."""
         named = {piece.path for piece in state.pieces} | {move.source for move in state.moves}
         for path in self.pieces.iterdir():
             if self.relative(path) not in named:
                 yield path
 
     def sweep(self, state: State) -> None:
-        """Remove the litter; only within `locked`, and while no batch is on its way."""
+        """Remove the litter.  Only within `locked`, and while no batch is being written."""
         for path in self.litter(state):
             if path.is_dir():
                 shutil.rmtree(path)
@@ -202,29 +201,29 @@ class ArchiveDirectory:
                 path.unlink()
 
     def relative(self, path: str | Path) -> str:
-        """A path as the state names it."""
+        """A path relative to the archive, as in the state."""
         return Path(path).relative_to(self.root).as_posix()
 
     def read(self) -> State:
-        """The state as it is now; where nothing was archived yet it is empty."""
+        """The present state.  It is empty before the first batch."""
         try:
             text = self._state.read_text()
         except FileNotFoundError:
             return State()
         try:
-            found = json.loads(text)
+            fields = json.loads(text)
             return State(
-                found["query"],
-                found["batch"],
-                tuple(Move(**move) for move in found["moves"]),
-                tuple(Piece(**piece) for piece in found["pieces"]),
-                tuple(Lost(**lost) for lost in found["lost"]),
+                fields["query"],
+                fields["batch"],
+                tuple(Move(**move) for move in fields["moves"]),
+                tuple(Piece(**piece) for piece in fields["pieces"]),
+                tuple(Lost(**lost) for lost in fields["lost"]),
             )
         except (ValueError, KeyError, TypeError) as error:
             raise ArchiveBroken(f"{self._state} cannot be read: {error}") from error
 
     def _apply(self, state: State) -> None:
-        """Do the renames that are not done yet: one whose source is gone is."""
+        """Do the remaining renames.  A rename is done if its source no longer exists."""
         for move in state.moves:
             source, target = self.root / move.source, self.root / move.target
             if source.exists():

@@ -64,7 +64,7 @@ class Written(NamedTuple):
 
 
 class File:
-    """One Parquet file on its way; it has the final columns and row groups of bounded size."""
+    """A Parquet file that is being written, with the final columns and bounded row groups."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -75,7 +75,7 @@ class File:
 
     @property
     def size_bytes(self) -> int:
-        """Of what is in the file by now."""
+        """The present size of the file in bytes."""
         return int(self._sink.tell())
 
     def write(self, table: pa.Table) -> None:
@@ -84,20 +84,20 @@ class File:
         self.records += table.num_rows
         ends = table.group_by("partition").aggregate([("offset", "min"), ("offset", "max")])
         for row in ends.to_pylist():
-            known = self.offsets.setdefault(row["partition"], [row["offset_min"], 0])
-            known[0] = min(known[0], row["offset_min"])
-            known[1] = max(known[1], row["offset_max"])
+            bounds = self.offsets.setdefault(row["partition"], [row["offset_min"], 0])
+            bounds[0] = min(bounds[0], row["offset_min"])
+            bounds[1] = max(bounds[1], row["offset_max"])
 
     def close(self) -> None:
-        """Write the footer; it is a Parquet file from now on."""
+        """Write the footer, which makes it a complete Parquet file."""
         self._writer.close()
         self._sink.close()
 
 
 class Pieces:
-    """What one task writes: a file for each topic and date, in the order in which records come.
+    """The files of one task: one for each topic and date, with records in the order of arrival.
 
-    Memory is bounded: the fullest file's records are written when all of them are too many.
+    Memory is limited: when all buffers together are too large, the largest one is written.
     """
 
     def __init__(self, directory: str, file_size_bytes: int) -> None:
@@ -110,7 +110,7 @@ class Pieces:
         self._done: list[Written] = []
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Take records with Spark's column names."""
+        """Add records with Spark's column names."""
         for group, table in split(pa.Table.from_batches([batch])):
             self._buffers.setdefault(group, []).append(table)
             self._sizes[group] = self._sizes.get(group, 0) + table.nbytes
@@ -120,7 +120,7 @@ class Pieces:
             self._flush(max(self._sizes, key=self._sizes.__getitem__))
 
     def close(self) -> list[Written]:
-        """Write what is left; all files."""
+        """Write the remaining records.  Returns all files."""
         for group in list(self._buffers):
             self._flush(group)
         for group in list(self._files):
@@ -149,12 +149,12 @@ class Pieces:
 
 
 def new_name() -> str:
-    """Of a file that no reader is to see: neither its name nor its end is one of Parquet's."""
+    """The name of a hidden file.  Readers of Parquet skip it by its first and last characters."""
     return f"_{uuid.uuid4().hex}.piece"
 
 
 def split(table: pa.Table) -> Iterator[tuple[tuple[str, str], pa.Table]]:
-    """The records of each topic and date, in the order they have, with the columns of SCHEMA."""
+    """The records of each topic and date in their order, with the columns of SCHEMA."""
     topics = pc.dictionary_encode(table["topic"]).combine_chunks()
     if isinstance(topics, pa.ChunkedArray):
         topics = topics.chunk(0)
@@ -166,24 +166,24 @@ def split(table: pa.Table) -> Iterator[tuple[tuple[str, str], pa.Table]]:
     ]
     records = pa.table(columns, schema=SCHEMA)
     groups = np.stack([topics.indices.to_numpy().astype(np.int64), days])
-    found, which = np.unique(groups, axis=1, return_inverse=True)
-    for number, (topic, day) in enumerate(found.T):
+    distinct, which = np.unique(groups, axis=1, return_inverse=True)
+    for number, (topic, day) in enumerate(distinct.T):
         name = topics.dictionary[int(topic)].as_py(), date_of(int(day))
-        if found.shape[1] == 1:
+        if distinct.shape[1] == 1:
             yield name, records
         else:
             yield name, records.take(pa.array(np.flatnonzero(which.ravel() == number)))
 
 
 def date_of(day: int) -> str:
-    """`2013-01-31`, of days since 1970; years have more digits where a timestamp is that late."""
+    """`2013-01-31` by the number of days since 1970.  Years after 9999 have more digits."""
     return str(np.datetime64(day, "D"))
 
 
 def write_pieces(
     batches: Iterable[pa.RecordBatch], directory: str, file_size_bytes: int
 ) -> Iterator[pa.RecordBatch]:
-    """For DataFrame.mapInArrow: records in, a row for each file out."""
+    """The function for DataFrame.mapInArrow: takes records, and yields a row for each file."""
     pieces = Pieces(directory, file_size_bytes)
     for batch in batches:
         if batch.num_rows:
@@ -205,7 +205,7 @@ PIECE_SCHEMA = pa.schema(
 
 
 def merge(sources: Iterable[str], path: str) -> tuple[int, int]:
-    """One file of several, record after record in their order; its records and size in bytes."""
+    """Join files in their order.  Returns the number of records and the size in bytes."""
     file = File(path)
     waiting: list[pa.Table] = []
     size_bytes = 0
@@ -225,6 +225,6 @@ def merge(sources: Iterable[str], path: str) -> tuple[int, int]:
 
 
 def merge_one(job: tuple[Iterable[str], str]) -> tuple[str, int]:
-    """`merge` as a task of Spark has it; the new path and its size in bytes."""
+    """`merge` as a Spark task.  Returns the new path and its size in bytes."""
     sources, path = job
     return path, merge(sources, path)[1]

@@ -24,10 +24,10 @@ T = TypeVar("T")
 
 RENAME_EXCHANGE = 2
 AT_FDCWD = -100
-"""Of Linux's renameat2(2): two directories take each other's name, at once."""
+"""The flag of Linux's renameat2(2) that exchanges two names atomically."""
 
 DATES_AT_ONCE = 64
-"""Whose directories are changed while other jobs wait."""
+"""The number of dates that are compacted under one lock, while other jobs wait."""
 
 
 @dataclass(frozen=True)
@@ -46,12 +46,12 @@ class Published:
     joined: int = 0
 
     def plus(self, other: Published) -> Published:
-        """Both together."""
+        """The sum of both."""
         return Published(*map(add, astuple(self), astuple(other)))
 
 
 Merge = tuple[tuple[str, ...], str]
-"""The absolute paths of files, and of the one that they become."""
+"""The absolute paths of files, and the path of the file that they are joined to."""
 
 
 def publish(spark: SparkSession, directory: Path, file_size_bytes: int) -> Published:
@@ -109,7 +109,7 @@ def publication(
 
 
 def merged(spark: SparkSession, merges: Sequence[Merge]) -> dict[str, int]:
-    """Join files on Spark's workers; the size in bytes of each file that came of it."""
+    """Join files on Spark's workers.  Returns the size in bytes of each new file."""
     if not merges:
         return {}
     from kwire.pipeline.archiving.pieces import merge_one
@@ -121,7 +121,7 @@ def merged(spark: SparkSession, merges: Sequence[Merge]) -> dict[str, int]:
 
 
 def shipped() -> None:
-    """Have Spark send its workers what they need by value: they may lack kwire."""
+    """Make Spark send the module `pieces` to its workers by value, because they may lack kwire."""
     from pyspark import cloudpickle
 
     from kwire.pipeline.archiving import pieces
@@ -156,7 +156,7 @@ def compact(spark: SparkSession, directory: Path, file_size_bytes: int) -> Publi
 def _compacted(
     spark: SparkSession, archive: ArchiveDirectory, dates: Iterable[Path], file_size_bytes: int
 ) -> Iterator[Published]:
-    """Exchange those of the directories whose files can be joined."""
+    """Replace the directories that have files to join."""
     plans = [plan for date in dates if (plan := Compaction.of(archive, date, file_size_bytes))]
     merged(spark, [merge for plan in plans for merge in plan.merges])
     for plan in plans:
@@ -171,11 +171,11 @@ def _compacted(
 
 @dataclass(frozen=True)
 class Compaction:
-    """What is done to the directory of one date.
+    """The plan to compact the directory of one date.
 
-    new      The directory that takes its name.
-    merges   The files that become one there.
-    kept     The other ones.
+    new      The directory that replaces it.
+    merges   The files that are joined, with the path of each new file.
+    kept     The other files.
     """
 
     date: Path
@@ -185,10 +185,10 @@ class Compaction:
 
     @staticmethod
     def of(archive: ArchiveDirectory, date: Path, file_size_bytes: int) -> Compaction | None:
-        """None where there is nothing to join."""
+        """The plan for a date, or None if it has no files to join."""
         files = sorted(date.iterdir())
-        found = bins([p for p in files if p.suffix == ".parquet"], _file_size, file_size_bytes)
-        several = [paths for paths in found if len(paths) > 1]
+        groups = bins([p for p in files if p.suffix == ".parquet"], _file_size, file_size_bytes)
+        several = [paths for paths in groups if len(paths) > 1]
         if not several:
             return None
         new = archive.pieces / uuid.uuid4().hex
@@ -202,7 +202,10 @@ class Compaction:
 
 
 def exchange(one: Path, other: Path) -> None:
-    """Two directories take each other's name, at once; raises PipelineError where they cannot."""
+    """Exchange the names of two directories atomically.
+
+    Raises PipelineError if the file system does not support that.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
     names = os.fsencode(one), os.fsencode(other)
     if libc.renameat2(AT_FDCWD, names[0], AT_FDCWD, names[1], RENAME_EXCHANGE) != 0:
@@ -211,16 +214,16 @@ def exchange(one: Path, other: Path) -> None:
 
 
 def bins(items: Sequence[T], size_of: Callable[[T], int], size_bytes: int) -> list[list[T]]:
-    """Items that make a file together, in their order; one that is large enough stands alone."""
-    found: list[list[T]] = [[]]
+    """Groups of items that make one file, in their order.  A large item is a group by itself."""
+    groups: list[list[T]] = [[]]
     size = 0
     for item in items:
         if size >= size_bytes or size_of(item) >= size_bytes:
-            found.append([])
+            groups.append([])
             size = 0
-        found[-1].append(item)
+        groups[-1].append(item)
         size += size_of(item)
-    return [each for each in found if each]
+    return [group for group in groups if group]
 
 
 def _group(piece: Piece) -> tuple[str, str]:
@@ -236,10 +239,10 @@ def _file_size(path: Path) -> int:
 
 
 def _name(batch: int, number: int) -> str:
-    """Of a file that readers see; names sort as the files were published."""
+    """The name of a published file.  Names sort in the order of publication."""
     return f"{batch:08d}-{number:05d}-{uuid.uuid4().hex[:8]}.parquet"
 
 
 def _joined_name(first: Path) -> str:
-    """Of a file that takes the place of several; it sorts as the first of them, and is new."""
+    """A new name for a file that replaces several; it sorts like the first of them."""
     return f"{first.stem[:-8]}{uuid.uuid4().hex[:8]}.parquet"

@@ -1,4 +1,4 @@
-"""An archive as a DataFrame, and what its files say of the partitions in it."""
+"""Reads an archive as a DataFrame, and the number of partitions from its files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ARCHIVED = (
     " timestamp timestamp, timestampType int, partition int, offset bigint,"
     " topic string, date string"
 )
-"""Spark's own columns of the records, and those that are in the files' paths."""
+"""The columns of Spark's Kafka source, and those that the files' paths contain."""
 
 
 def archived(
@@ -24,30 +24,31 @@ def archived(
 ) -> DataFrame:
     """The published records of an archive, or of some of its topics, in no particular order.
 
-    It is plain Parquet: this only spares Spark to guess that the topic `2024` is a number.
+    The files are plain Parquet.  The schema is given because Spark would take a topic named `2024`
+    for a number.  Raises ArchiveBroken if a topic is not in the archive.
     """
     archive = ArchiveDirectory(directory)
     archive.require()
-    known = archive.topics()
-    wanted = known if topics is None else list(topics)
-    if missing := [topic for topic in wanted if topic not in known]:
+    available = archive.topics()
+    wanted = available if topics is None else list(topics)
+    if missing := [topic for topic in wanted if topic not in available]:
         raise ArchiveBroken(f"the archive in {archive.root} has no topic {', '.join(missing)}")
     if not wanted:
-        raise ArchiveBroken(f"the archive in {archive.root} has no records that are published")
+        raise ArchiveBroken(f"the archive in {archive.root} has no published records")
     paths = [f"{archive.uri}/topic={topic}" for topic in wanted]
     reader = spark.read.schema(ARCHIVED).option("basePath", archive.uri)
     return reader.parquet(*paths)
 
 
 def partitions(directory: Path, topic: str) -> int:
-    """How many partitions the topic had at least: one more than the highest that has records."""
+    """The least number of partitions that the topic had, by the highest partition with records."""
     import pyarrow.parquet
 
     highest = -1
     for path in ArchiveDirectory(directory).files(topic):
         metadata = pyarrow.parquet.read_metadata(path)
         names = [metadata.schema.column(number).path for number in range(metadata.num_columns)]
-        place = names.index("partition")
+        column = names.index("partition")
         for number in range(metadata.num_row_groups):
-            highest = max(highest, metadata.row_group(number).column(place).statistics.max)
+            highest = max(highest, metadata.row_group(number).column(column).statistics.max)
     return highest + 1

@@ -39,42 +39,42 @@ SPARK_COLUMNS = (
 )  # fmt: skip
 
 
-def archive(spark: SparkSession, asked: Archive) -> StreamingQuery:
+def archive(spark: SparkSession, options: Archive) -> StreamingQuery:
     """Start an archive, or continue it; the query ends by itself unless `every_s` is given.
 
     Call `publish` after its end: otherwise readers see its last records only after the next run.
     """
-    directory = ArchiveDirectory(asked.directory)
+    directory = ArchiveDirectory(options.directory)
     directory.create()
     with directory.locked() as state:
         directory.sweep(state)
     stream = read_stream(
         spark,
-        asked.kafka,
-        asked.topics,
-        maxOffsetsPerTrigger=asked.batch_records,
-        failOnDataLoss=str(not asked.skip_lost).lower(),
-        **{"kafka.isolation.level": asked.isolation},
+        options.kafka,
+        options.topics,
+        maxOffsetsPerTrigger=options.batch_records,
+        failOnDataLoss=str(not options.skip_lost).lower(),
+        **{"kafka.isolation.level": options.isolation},
     )
     writer = (
-        stream.writeStream.queryName(f"archive of {asked.topics}")
-        .foreachBatch(Batches(directory, asked).write)
+        stream.writeStream.queryName(f"archive of {options.topics}")
+        .foreachBatch(Batches(directory, options).write)
         .option("checkpointLocation", f"{directory.uri}/{HIDDEN}/checkpoint")
     )
-    if asked.every_s is None:
+    if options.every_s is None:
         return writer.trigger(availableNow=True).start()
-    return writer.trigger(processingTime=f"{round(asked.every_s * 1000)} milliseconds").start()
+    return writer.trigger(processingTime=f"{round(options.every_s * 1000)} milliseconds").start()
 
 
 class Batches:
     """Writes the micro-batches of a query into the archive."""
 
-    def __init__(self, directory: ArchiveDirectory, asked: Archive) -> None:
+    def __init__(self, directory: ArchiveDirectory, options: Archive) -> None:
         self.directory = directory
-        self.asked = asked
+        self.options = options
 
     def write(self, records: DataFrame, batch: int) -> None:
-        """Have a batch in the archive; nothing happens when it is there."""
+        """Write a batch, unless the archive has it already."""
         with self.directory.locked() as state:
             query = self._query_of(state)
             if batch == state.batch:
@@ -86,19 +86,19 @@ class Batches:
                 )
             self.directory.sweep(state)
             new = sorted(self._write(records), key=_in_order)
-            lost = self._lost(batch, new) if self.asked.skip_lost else []
+            lost = self._lost(batch, new) if self.options.skip_lost else []
             after = publication(
                 records.sparkSession,
                 self.directory,
                 State(query, batch, (), (*state.pieces, *new), (*state.lost, *lost)),
-                self.asked.file_size_bytes,
-                oldest=time.time() - self.asked.publish_after_s,
+                self.options.file_size_bytes,
+                oldest=time.time() - self.options.publish_after_s,
             )
             self.directory.commit(after)
             self.directory.sweep(after)
 
     def _query_of(self, state: State) -> str:
-        """The id of the checkpoint's query; it must be the one that the archive was begun with."""
+        """The id of the checkpoint's query.  Raises ArchiveBroken if the archive has another."""
         metadata = self.directory.checkpoint / "metadata"
         query: str = json.loads(metadata.read_text().splitlines()[-1])["id"]
         if state.query not in ("", query):
@@ -109,12 +109,12 @@ class Batches:
         return query
 
     def _write(self, records: DataFrame) -> list[Piece]:
-        """The batch's files, unpublished; it has them only once the state names them."""
+        """Write the batch's files.  They belong to the archive only when its state names them."""
         from kwire.pipeline.archiving.pieces import PIECE_COLUMNS
 
-        spark = records.sparkSession  # the query's own: what is set here is set for it alone
+        spark = records.sparkSession  # the session of this query only
         spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(ARROW_RECORDS))
-        task = _task(str(self.directory.pieces), self.asked.file_size_bytes)
+        task = _task(str(self.directory.pieces), self.options.file_size_bytes)
         rows = records.select(*SPARK_COLUMNS).mapInArrow(task, PIECE_COLUMNS).collect()
         now = time.time()
         return [
@@ -131,7 +131,7 @@ class Batches:
         ]
 
     def _lost(self, batch: int, pieces: Iterable[Piece]) -> list[Lost]:
-        """Offsets of the batch that the cluster has no more, and that were not read before."""
+        """The offsets of the batch that the cluster deleted before they were read."""
         begins, ends = self._offsets(batch - 1), self._offsets(batch)
         read: dict[tuple[str, int], int] = {}
         for piece in pieces:
@@ -148,7 +148,7 @@ class Batches:
             return []
         from kwire.pipeline.cluster import ClusterAdmin
 
-        starts = ClusterAdmin(self.asked.kafka).ends(late, earliest=True)
+        starts = ClusterAdmin(self.options.kafka).ends(late, earliest=True)
         ranges = {key: (begin, min(first, starts[key])) for key, (begin, first) in late.items()}
         return [
             Lost(*key, begin, end, batch)
@@ -157,7 +157,7 @@ class Batches:
         ]
 
     def _offsets(self, batch: int) -> dict[tuple[str, int], int]:
-        """Where a batch ends in each partition, by the query's checkpoint."""
+        """The end offset of a batch in each partition, from the query's checkpoint."""
         log = self.directory.checkpoint / "offsets" / str(batch)
         if batch < 0 or not log.exists():
             return {}

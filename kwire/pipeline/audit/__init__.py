@@ -1,4 +1,4 @@
-"""Audits: reports what topics hold and what is wrong with it; compares two topics by record.
+"""Audits: reports the content of topics and its faults; compares two topics record by record.
 
     report = audit.audit(spark, Kafka("localhost:9092"), audit.Audit(Topics(("orders",))))
     print(report.findings)

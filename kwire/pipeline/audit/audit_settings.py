@@ -14,7 +14,7 @@ HOUR_MS = 60 * MINUTE_MS
 DAY_MS = 24 * HOUR_MS
 
 PARTS = ("key", "value", "headers", "timestamp")
-"""What of a record is compared; where it stands is not part of what it says."""
+"""The parts of a record that can be compared.  Partition and offset are not parts."""
 BATCHES = ("none", "sample", "all")
 
 
@@ -45,23 +45,22 @@ class Field:
 
 @dataclass(frozen=True)
 class Thresholds:
-    """From where on a figure is a finding; each default has its reason.
+    """Limits above which figures are findings, each with the reason for its default.
 
-    back_ms           A timestamp may lie this far before an earlier record's.  Two minutes: that
-                      is delivery.timeout.ms, how long a producer tries to send what it stamped.
-    future_ms         A timestamp may lie this far in the future.  One hour: Kafka 4's own default
-                      of message.timestamp.after.max.ms.
-    apart_ms          A timestamp may lie this far from both its neighbours.  One day: producers
-                      that share a partition differ by clocks and retries, seconds to minutes.
-    partition_share   The largest partition may have this many times the mean.  Twice: its consumer
-                      then has twice the work, while a hash spreads many keys within some per cent.
-    key_share         One key may have this share of a topic's records beyond what an even spread
-                      over the keys would give it.  A quarter: of many keys that is the work of one
-                      consumer in four, which more consumers cannot share, while each of four keys
-                      has a quarter anyway.
-    few               Shares of fewer records than this say nothing: a thousand.
-    size_share        A record may have this share of the topic's max.message.bytes.  0.9: whoever
-                      is that near is refused after the next field that is added.
+    back_ms           A timestamp may be this much earlier than an earlier record's.  Two minutes
+                      are delivery.timeout.ms, the time in which a producer retries a record.
+    future_ms         A timestamp may be this far in the future.  One hour is the default of
+                      message.timestamp.after.max.ms in Kafka 4.
+    apart_ms          A timestamp may be this far from both its neighbours.  One day, because
+                      clocks and retries of producers differ only by seconds or minutes.
+    partition_share   The largest partition may have this many times the mean.  At two, its
+                      consumer has twice the work; a hash of many keys differs by a few per cent.
+    key_share         One key may have this share of a topic's records beyond an even share.  With
+                      many keys, a quarter is the work of one consumer in four, and more consumers
+                      cannot take part of it.  With four keys, each has a quarter anyway.
+    few               Topics with fewer records are not checked for shares: a thousand.
+    size_share        A record may have this share of the topic's max.message.bytes.  Above 0.9,
+                      one more field may make a producer's records too large.
     """
 
     back_ms: int = 2 * MINUTE_MS
@@ -105,7 +104,9 @@ class Audit:
 
     def __post_init__(self) -> None:
         if self.batches not in BATCHES:
-            raise PipelineError(f"{self.batches!r} is none of {', '.join(BATCHES)}")
+            raise PipelineError(
+                f"batches is {self.batches!r}, but must be one of {', '.join(BATCHES)}"
+            )
 
 
 @dataclass(frozen=True)

@@ -33,9 +33,9 @@ from kwire.pipeline.audit.report import Batches, Codec, Gap
 
 FETCH_SIZE_BYTES: Final = 256 * 1024
 FETCHES_PER_GAP: Final = 8
-"""A gap that is longer is looked into so far."""
+"""The most fetches for one gap; the rest of a longer gap is counted as unknown."""
 INFLATED_PER_CODEC: Final = 64
-"""Batches of each codec whose ratio is taken."""
+"""The number of batches of each codec that are decompressed to measure the ratio."""
 HOLES_SHOWN: Final = 20
 MAX_WAIT_MS: Final = 100
 
@@ -45,11 +45,11 @@ COMPACTED: Final = "compacted within a batch"
 HOLE: Final = "no batch"
 DELETED: Final = "deleted while it was read"
 UNKNOWN: Final = "not looked into"
-"""What offsets without a record can be."""
+"""The causes of offsets without a record."""
 
 
-class Piece(NamedTuple):
-    """A batch as it was fetched, and whether committed readers get its records."""
+class FetchedBatch(NamedTuple):
+    """A fetched batch, and whether it belongs to an aborted transaction."""
 
     header: BatchHeader
     data: memoryview
@@ -58,29 +58,29 @@ class Piece(NamedTuple):
 
     @property
     def first_offset(self) -> int:
-        """The first offset that it covers; old formats stand under their last one."""
+        """The first offset of the batch.  Headers of old formats have the last offset instead."""
         if self.header.magic == 2:
             return self.header.base_offset
         return next((r.offset for r in records(self.data, self.position)), self.header.base_offset)
 
     @property
     def records_count(self) -> int:
-        """Its records."""
+        """The number of records."""
         if self.header.records_count >= 0:
             return self.header.records_count
         return sum(1 for _ in records(self.data, self.position))
 
 
 class LogReader:
-    """Reads the batches of one partition after the other from its leader."""
+    """Fetches batches of partitions from their leaders."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
     def batches(
         self, partition: TopicPartition, start: int, end: int, fetches_max: int | None = None
-    ) -> Iterator[Piece]:
-        """The batches that cover offsets from `start` up to `end`, by at most so many fetches."""
+    ) -> Iterator[FetchedBatch]:
+        """The batches with offsets from `start` up to `end`, with at most `fetches_max` fetches."""
         made = 0
         while start < end and (fetches_max is None or made < fetches_max):
             made += 1
@@ -114,19 +114,19 @@ class LogReader:
 
         return self._cluster.retrying(ask)
 
-    def _pieces(self, data: PartitionData) -> Iterator[Piece]:
+    def _pieces(self, data: PartitionData) -> Iterator[FetchedBatch]:
         view = received(data)
         aborted = Aborted(data)
         for position, header in iter_batches(view):
             is_aborted = not header.is_control and aborted.hides(header)
             if header.is_control:
                 aborted.see_marker(header, view[position:])
-            yield Piece(header, view, position, is_aborted)
+            yield FetchedBatch(header, view, position, is_aborted)
 
 
 @dataclass
 class _Ratio:
-    """Of the batches of one codec that were inflated."""
+    """The sizes of the decompressed batches of one codec."""
 
     looked: int = 0
     packed_bytes: int = 0
@@ -135,7 +135,7 @@ class _Ratio:
 
 @dataclass
 class Tally:
-    """Counts the batches of a topic; its size does not depend on how many they are."""
+    """Counts the batches of a topic in constant memory."""
 
     batches: int = 0
     records: int = 0
@@ -149,8 +149,8 @@ class Tally:
     _codecs: dict[Compression, list[int]] = field(default_factory=dict)
     _ratios: dict[Compression, _Ratio] = field(default_factory=dict)
 
-    def add(self, piece: Piece) -> None:
-        """Count a batch of records; markers are none."""
+    def add(self, piece: FetchedBatch) -> None:
+        """Count a batch of records.  Markers are not counted."""
         header = piece.header
         if header.is_control:
             return
@@ -176,7 +176,7 @@ class Tally:
         if len(self.holes) < HOLES_SHOWN:
             self.holes.append(gap)
 
-    def _inflate(self, codec: Compression, piece: Piece) -> None:
+    def _inflate(self, codec: Compression, piece: FetchedBatch) -> None:
         ratio = self._ratios.setdefault(codec, _Ratio())
         is_wanted = ratio.looked < INFLATED_PER_CODEC and piece.header.magic == 2
         if codec == Compression.NONE or not is_wanted:
@@ -187,7 +187,7 @@ class Tally:
         ratio.plain_bytes += len(plain)
 
     def figures(self, looked: str) -> Batches:
-        """All counts, as a report has them."""
+        """All counts, in the form of a report."""
         return Batches(
             looked=looked,
             batches=self.batches,
@@ -209,20 +209,22 @@ class Tally:
         return Codec(codec.name.lower(), batches, count, size_bytes, shown)
 
 
-def explain(pieces: Iterator[Piece], gap: Gap, tally: Tally, *, is_cut: bool = False) -> None:
-    """Count what the offsets of a gap are, by the batches that cover them.
+def explain(
+    pieces: Iterator[FetchedBatch], gap: Gap, tally: Tally, *, is_cut: bool = False
+) -> None:
+    """Count the causes of a gap's offsets, by the batches that cover them.
 
-    `is_cut` says that the pieces may end before the gap does: the rest is not looked into.
+    With `is_cut`, the batches may end before the gap does; the rest is counted as unknown.
     """
     at = gap.start
     for piece in pieces:
-        first, behind = piece.first_offset, piece.header.last_offset + 1
+        first, after_batch = piece.first_offset, piece.header.last_offset + 1
         if first > at:
             tally.hole(Gap(gap.partition, at, min(first, gap.end)))
-        covered = min(behind, gap.end) - max(first, at)
+        covered = min(after_batch, gap.end) - max(first, at)
         if covered > 0:
             tally.kinds[_kind(piece)] += covered
-        at = max(at, behind)
+        at = max(at, after_batch)
         if at >= gap.end:
             return
     if at < gap.end and is_cut:
@@ -231,7 +233,7 @@ def explain(pieces: Iterator[Piece], gap: Gap, tally: Tally, *, is_cut: bool = F
         tally.hole(Gap(gap.partition, at, gap.end))
 
 
-def _kind(piece: Piece) -> str:
+def _kind(piece: FetchedBatch) -> str:
     if piece.header.is_control:
         return MARKERS
     return ABORTED if piece.is_aborted else COMPACTED
@@ -239,11 +241,11 @@ def _kind(piece: Piece) -> str:
 
 @dataclass(frozen=True)
 class Missing:
-    """The offsets of a topic that gave Spark no record.
+    """The offsets of a topic for which Spark got no record.
 
-    count      All of them.
-    gaps       Where they are: the largest pieces.
-    deleted    Those that retention took while the topic was read.
+    count      Their number.
+    gaps       The largest gaps.
+    deleted    The number of offsets that retention deleted while the topic was read.
     """
 
     count: int
@@ -254,7 +256,7 @@ class Missing:
 def sampled(
     cluster: Cluster, name: str, ranges: Sequence[Range], missing: Missing, samples: int
 ) -> Batches:
-    """Look into the partitions at places that are evenly spread, and into the largest gaps."""
+    """Fetch batches at evenly spread offsets of the partitions, and in the largest gaps."""
     reader, tally = LogReader(cluster), Tally()
     counted: dict[int, int] = {}
     for partition, start, end in spread(ranges, samples):
@@ -263,8 +265,8 @@ def sampled(
             tally.add(piece)
             counted[partition] = piece.header.last_offset + 1
     for gap in missing.gaps[:samples]:
-        where = TopicPartition(name, gap.partition)
-        pieces = reader.batches(where, gap.start, gap.end, FETCHES_PER_GAP)
+        place = TopicPartition(name, gap.partition)
+        pieces = reader.batches(place, gap.start, gap.end, FETCHES_PER_GAP)
         explain(pieces, gap, tally, is_cut=True)
     tally.kinds[DELETED] += missing.deleted
     tally.kinds[UNKNOWN] += missing.count - sum(tally.kinds.values())
@@ -272,18 +274,19 @@ def sampled(
 
 
 def spread(ranges: Sequence[Range], samples: int) -> list[tuple[int, int, int]]:
-    """(partition, start, end) of places to look at: as many in each partition, evenly spread."""
+    """(partition, start, end) of the ranges to sample, evenly spread over the partitions."""
     filled = [r for r in ranges if r.end > r.start]
-    each = max(1, samples // max(1, len(filled)))
-    found = []
+    per_partition = max(1, samples // max(1, len(filled)))
+    sampled_ranges = []
     for r in filled[:samples]:
-        edges = [r.start + (r.end - r.start) * i // each for i in range(each + 1)]
-        found += [(r.partition, a, b) for a, b in pairwise(edges) if a < b]
-    return found
+        size = r.end - r.start
+        edges = [r.start + size * i // per_partition for i in range(per_partition + 1)]
+        sampled_ranges += [(r.partition, a, b) for a, b in pairwise(edges) if a < b]
+    return sampled_ranges
 
 
 def walked(cluster: Cluster, name: str, ranges: Sequence[Range], missing: Missing) -> Batches:
-    """Look at every batch of a topic: all is known of it then, and of each offset."""
+    """Fetch every batch of a topic, which gives the cause of every missing offset."""
     reader, tally = LogReader(cluster), Tally()
     for r in ranges:
         pieces = reader.batches(TopicPartition(name, r.partition), r.start, r.end)
@@ -292,18 +295,20 @@ def walked(cluster: Cluster, name: str, ranges: Sequence[Range], missing: Missin
     return tally.figures("all")
 
 
-def _walk(pieces: Iterator[Piece], whole: Gap, tally: Tally) -> None:
+def _walk(pieces: Iterator[FetchedBatch], whole: Gap, tally: Tally) -> None:
     at = whole.start
     for piece in pieces:
-        first, behind = piece.first_offset, piece.header.last_offset + 1
+        first, after_batch = piece.first_offset, piece.header.last_offset + 1
         tally.add(piece)
         if first > at:
             tally.hole(Gap(whole.partition, at, first))
-        covered = min(behind, whole.end) - max(first, at)
+        covered = min(after_batch, whole.end) - max(first, at)
         if piece.header.is_control or piece.is_aborted:
             tally.kinds[_kind(piece)] += covered
         else:
-            tally.kinds[COMPACTED] += max(0, min(behind - first - piece.records_count, covered))
-        at = max(at, behind)
+            tally.kinds[COMPACTED] += max(
+                0, min(after_batch - first - piece.records_count, covered)
+            )
+        at = max(at, after_batch)
     if at < whole.end:
         tally.hole(Gap(whole.partition, at, whole.end))

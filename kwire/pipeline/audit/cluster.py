@@ -1,7 +1,7 @@
-"""What a cluster says of its topics, asked with the Kafka client that Spark itself uses.
+"""Topics of a cluster, described with the Kafka client that Spark uses.
 
-It lives in Spark's Java process, so that TLS, SASL and all else in `Kafka.properties` works as for
-Spark's source, with the same names.
+The client runs in Spark's Java process.  So all of `Kafka.properties`, such as TLS and SASL, works
+as in Spark's source.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 EARLIEST = -2
 LATEST = -1
 POLL_MS = 10_000
-"""How long a record that is known to be there is waited for."""
+"""How long to wait for a record that exists."""
 
 TIMEOUTS = {"default.api.timeout.ms": "30000", "request.timeout.ms": "20000"}
 
 
 @dataclass(frozen=True)
 class Range:
-    """The offsets of one partition that are read: from `start` up to, without, `end`.
+    """The offsets of one partition that are read: from `start` up to `end`, which is excluded.
 
-    log_start, last_stable, high_watermark    As the cluster said when the audit began.
+    log_start, last_stable, high_watermark    The partition's offsets when the audit began.
     """
 
     partition: int
@@ -50,31 +50,31 @@ class Topic:
 
     @property
     def is_compacted(self) -> bool:
-        """Whether cleanup.policy lets records go because their key has a newer one."""
+        """Whether cleanup.policy has `compact`."""
         return "compact" in self.policies
 
     @property
     def policies(self) -> set[str]:
-        """Of cleanup.policy."""
+        """The values of cleanup.policy."""
         return {policy.strip() for policy in self.configs.get("cleanup.policy", "").split(",")}
 
     def number(self, config: str, default: int) -> int:
-        """A setting that is a whole number."""
+        """The value of an integer config."""
         return int(self.configs.get(config, default))
 
     @property
     def starting(self) -> dict[str, dict[int, int]]:
-        """As `read` takes it."""
+        """The first offsets to read, in the form that `read` takes."""
         return {self.name: {r.partition: r.start for r in self.ranges}}
 
     @property
     def ending(self) -> dict[str, dict[int, int]]:
-        """As `read` takes it."""
+        """The end offsets, in the form that `read` takes."""
         return {self.name: {r.partition: r.end for r in self.ranges}}
 
 
 class ClusterAdmin:
-    """Questions to one cluster, through Kafka's admin client."""
+    """Describes the topics of one cluster with Kafka's admin client."""
 
     def __init__(self, spark: SparkSession, kafka: Kafka) -> None:
         jvm: Any = _jvm(spark)
@@ -88,19 +88,19 @@ class ClusterAdmin:
         self._admin.close()
 
     def names(self, topics: Topics) -> list[str]:
-        """The topics that are meant, as Spark's source would understand it."""
+        """The names of the selected topics, by the rules of Spark's source."""
         if topics.pattern is None:
             return list(topics.names)
-        known = self._admin.listTopics().names().get()
+        names = self._admin.listTopics().names().get()
         matches = self._jvm.java.util.regex.Pattern.matches
-        return sorted(name for name in known if matches(topics.pattern, name))
+        return sorted(name for name in names if matches(topics.pattern, name))
 
     def describe(
         self, name: str, since_ms: int | None = None, until_ms: int | None = None
     ) -> Topic:
-        """Partitions, offsets and settings of a topic.
+        """The partitions, offsets and configs of a topic.
 
-        The range of a partition ends at its last stable offset: what committed readers can get.
+        The range of a partition ends at its last stable offset, where read_committed ends too.
         """
         named = self._jvm.java.util.List.of(name)
         described = self._admin.describeTopics(named).allTopicNames().get()
@@ -121,35 +121,35 @@ class ClusterAdmin:
         return Topic(name, ranges, self._configs(name))
 
     def log_starts(self, topic: Topic) -> dict[int, int]:
-        """Where the partitions of a topic begin now."""
+        """The present log start offsets of a topic."""
         partitions = [r.partition for r in topic.ranges]
         return self._offsets(topic.name, partitions, self._package.OffsetSpec.earliest())
 
     def _at(
         self, name: str, partitions: Sequence[int], timestamp_ms: int, ends: Mapping[int, int]
     ) -> dict[int, int]:
-        """The first offset at or after a time; the end where there is none."""
+        """The first offset of each partition at or after a time, or the end if there is none."""
         spec = self._package.OffsetSpec.forTimestamp(timestamp_ms)
-        found = self._offsets(name, partitions, spec)
-        return {p: min(ends[p], offset) if offset >= 0 else ends[p] for p, offset in found.items()}
+        first = self._offsets(name, partitions, spec)
+        return {p: min(ends[p], offset) if offset >= 0 else ends[p] for p, offset in first.items()}
 
     def _offsets(
         self,
         name: str,
         partitions: Sequence[int],
-        spec: Any,  # noqa: ANN401 - Kafka's own OffsetSpec
+        spec: Any,  # noqa: ANN401 - Kafka's OffsetSpec
         *,
         committed: bool = False,
     ) -> dict[int, int]:
-        asked = self._jvm.java.util.HashMap()
+        specs = self._jvm.java.util.HashMap()
         keys = {p: self._jvm.org.apache.kafka.common.TopicPartition(name, p) for p in partitions}
         for key in keys.values():
-            asked.put(key, spec)
+            specs.put(key, spec)
         levels = self._jvm.org.apache.kafka.common.IsolationLevel
         level = levels.READ_COMMITTED if committed else levels.READ_UNCOMMITTED
         options = self._package.ListOffsetsOptions(level)
-        answers = self._admin.listOffsets(asked, options).all().get()
-        return {p: answers.get(key).offset() for p, key in keys.items()}
+        results = self._admin.listOffsets(specs, options).all().get()
+        return {p: results.get(key).offset() for p, key in keys.items()}
 
     def _configs(self, name: str) -> dict[str, str]:
         config = self._jvm.org.apache.kafka.common.config.ConfigResource
@@ -160,27 +160,27 @@ class ClusterAdmin:
         return {e.name(): e.value() for e in entries if e.value() is not None}
 
 
-def _jvm(spark: SparkSession) -> Any:  # noqa: ANN401 - py4j's door to all of Java
+def _jvm(spark: SparkSession) -> Any:  # noqa: ANN401 - py4j's view of Java
     jvm: Any = spark._jvm
     if jvm is None:
         raise PipelineError(
-            "an audit asks the cluster through Spark's driver: this session has none"
+            "an audit needs Spark's driver to describe the cluster, and this session has none"
         )
     return jvm
 
 
-def _properties(jvm: Any, kafka: Kafka) -> Any:  # noqa: ANN401 - Java's own objects
-    made = jvm.java.util.HashMap()
+def _properties(jvm: Any, kafka: Kafka) -> Any:  # noqa: ANN401 - Java objects
+    properties = jvm.java.util.HashMap()
     settings = TIMEOUTS | dict(kafka.properties) | {"bootstrap.servers": kafka.bootstrap}
     for name, value in settings.items():
-        made.put(name, value)
-    return made
+        properties.put(name, value)
+    return properties
 
 
 @contextmanager
 def asking(spark: SparkSession, kafka: Kafka) -> Iterator[ClusterAdmin]:
-    """A ClusterAdmin, closed at the end; what Java raises becomes a PipelineError of one line."""
-    with _told(kafka):
+    """A ClusterAdmin, closed at the end.  Java's errors become a PipelineError of one line."""
+    with _java_errors(kafka):
         admin = ClusterAdmin(spark, kafka)
         try:
             yield admin
@@ -189,8 +189,8 @@ def asking(spark: SparkSession, kafka: Kafka) -> Iterator[ClusterAdmin]:
 
 
 @contextmanager
-def spark_told() -> Iterator[None]:
-    """What Spark raises becomes a PipelineError of one line."""
+def spark_errors() -> Iterator[None]:
+    """Turns Spark's errors into a PipelineError of one line."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
@@ -203,14 +203,14 @@ def spark_told() -> Iterator[None]:
 
 EXPLAINED = {
     "ArithmeticException: long overflow": "Spark's source cannot read a record whose timestamp is "
-    "after the year 294246: is it in nanoseconds, and not in milliseconds?"
+    "after the year 294246: is it in nanoseconds instead of milliseconds?"
 }
-"""What Spark says in words that help nobody."""
+"""Plain sentences for obscure errors of Spark."""
 
 
 @contextmanager
-def _told(kafka: Kafka) -> Iterator[None]:
-    """What Java raises becomes a PipelineError with the innermost cause's own words."""
+def _java_errors(kafka: Kafka) -> Iterator[None]:
+    """Turns Java's errors into a PipelineError with the message of the innermost cause."""
     from py4j.protocol import Py4JJavaError
 
     try:
@@ -224,8 +224,8 @@ def _told(kafka: Kafka) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Seen:
-    """A record that was looked up to be shown."""
+class ShownRecord:
+    """A record that was fetched as an example."""
 
     offset: int
     timestamp_ms: int
@@ -236,30 +236,30 @@ class Seen:
 
 def look_up(
     spark: SparkSession, kafka: Kafka, topic: str, places: Sequence[tuple[int, int]]
-) -> dict[tuple[int, int], Seen]:
-    """The records at some (partition, offset), to be shown as examples; those that are gone lack.
+) -> dict[tuple[int, int], ShownRecord]:
+    """The records at these (partition, offset) pairs; records that no longer exist are left out.
 
-    Each is a fetch of its own: it is meant for a handful.
+    Each record takes one fetch, so this is for a few examples.
     """
     jvm = _jvm(spark)
     properties = _properties(jvm, kafka)
     for name, value in _LOOK_UP.items():
         properties.put(name, value)
-    found: dict[tuple[int, int], Seen] = {}
-    with _told(kafka):
+    records: dict[tuple[int, int], ShownRecord] = {}
+    with _java_errors(kafka):
         consumer = jvm.org.apache.kafka.clients.consumer.KafkaConsumer(properties)
         try:
             for partition, offset in places:
-                where = jvm.org.apache.kafka.common.TopicPartition(topic, partition)
-                consumer.assign(jvm.java.util.List.of(where))
-                consumer.seek(where, offset)
+                place = jvm.org.apache.kafka.common.TopicPartition(topic, partition)
+                consumer.assign(jvm.java.util.List.of(place))
+                consumer.seek(place, offset)
                 polled = consumer.poll(jvm.java.time.Duration.ofMillis(POLL_MS))
-                for record in polled.records(where):
+                for record in polled.records(place):
                     if record.offset() == offset:
-                        found[partition, offset] = _seen(record)
+                        records[partition, offset] = _shown_record(record)
         finally:
             consumer.close()
-    return found
+    return records
 
 
 _LOOK_UP = {
@@ -268,12 +268,12 @@ _LOOK_UP = {
     "max.poll.records": "1",
     "enable.auto.commit": "false",
     "isolation.level": "read_committed",
-    "auto.offset.reset": "earliest",  # a record that is gone gives another one, which is dropped
+    "auto.offset.reset": "earliest",  # for a missing record it returns another one, to be dropped
 }
 
 
-def _seen(record: Any) -> Seen:  # noqa: ANN401 - a Java ConsumerRecord
-    return Seen(
+def _shown_record(record: Any) -> ShownRecord:  # noqa: ANN401 - a Java ConsumerRecord
+    return ShownRecord(
         record.offset(),
         record.timestamp(),
         _bytes(record.key()),

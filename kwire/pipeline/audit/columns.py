@@ -1,4 +1,4 @@
-"""A record in a few columns of bounded size: what the figures of an audit are made of."""
+"""Columns of bounded size from which the figures of an audit are computed."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 KEY_BYTES_MAX = 1024
-"""So much of a key is kept, to be shown and hashed; longer ones are told apart by their digest."""
+"""The part of a key that is shown and hashed.  The digest distinguishes longer keys."""
 FIELD_CHARS_MAX = 256
-"""So much of an identity is kept, to be shown."""
+"""The part of an identity that is shown."""
 
 
 def size_of(name: str) -> Column:
-    """The bytes of a key or value; -1 for null."""
+    """The size of a key or value in bytes; -1 for null."""
     from pyspark.sql import functions as f
 
     return f.coalesce(f.octet_length(name), f.lit(-1))
 
 
 def timestamp_ms() -> Column:
-    """The timestamp as Kafka has it: milliseconds, -1 where there is none."""
+    """The timestamp in Kafka's form: milliseconds, or -1 if there is none."""
     from pyspark.sql import functions as f
 
     return f.unix_millis("timestamp")
 
 
 def headers_bytes() -> Column:
-    """The bytes of all headers' names and values."""
+    """The size of all header names and values in bytes."""
     from pyspark.sql import functions as f
 
     def add(total: Column, header: Column) -> Column:
@@ -45,10 +45,10 @@ def headers_bytes() -> Column:
 
 
 def digest(parts: Iterable[str]) -> Column:
-    """128 bits that are other for other contents of these parts of a record.
+    """A hash of 128 bits of these parts of a record.
 
-    Two of Spark's 64-bit hashes, begun with different seeds.  Sizes are hashed too: Spark's hash
-    passes over null, so that a null key and a null value would count as one.
+    It consists of two 64-bit hashes of Spark with different seeds.  Sizes are hashed too, because
+    Spark's hash skips null: a null key and a null value would have the same hash.
     """
     from pyspark.sql import functions as f
 
@@ -78,7 +78,7 @@ def _hashed(part: str) -> list[Column]:
 
 
 def field_of(wanted: Field) -> Column:
-    """A field's text; null where the record has none.  Of several such headers the last counts."""
+    """The text of a field, or null if the record has none.  The last header of a name counts."""
     from pyspark.sql import functions as f
 
     if wanted.source == "json":
@@ -88,7 +88,7 @@ def field_of(wanted: Field) -> Column:
 
 
 def number_of(wanted: Field) -> Column:
-    """A field that is a whole number; null where it is missing or something else."""
+    """The value of an integer field, or null if it is missing or not an integer."""
     from pyspark.sql import functions as f
 
     text = f.trim(field_of(wanted))

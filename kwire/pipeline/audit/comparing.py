@@ -1,4 +1,4 @@
-"""A comparison of two topics from their offsets to its report."""
+"""Compares two topics and makes the report of their differences."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from kwire.pipeline.audit import differences as found_by_spark
+from kwire.pipeline.audit import differences as spark_differences
 from kwire.pipeline.audit.audit_settings import Compare, Side
-from kwire.pipeline.audit.auditing import Told
-from kwire.pipeline.audit.cluster import Seen, Topic, asking, look_up, spark_told
+from kwire.pipeline.audit.auditing import OnStage
+from kwire.pipeline.audit.cluster import ShownRecord, Topic, asking, look_up, spark_errors
 from kwire.pipeline.audit.differences import CHANGED, DOUBLED, EXTRA, KINDS, MISSING, ORDER
 from kwire.pipeline.audit.report import (
     SEVERITIES,
@@ -29,35 +29,35 @@ if TYPE_CHECKING:
 
 ERROR = SEVERITIES[-1]
 ALL = -1
-"""Stands for all partitions together."""
+"""Stands for all partitions."""
 AROUND = 12
-"""Bytes that are shown from where two values differ on."""
+"""How many bytes are shown from the first difference of two values on."""
 
 WORDS = {
     MISSING: "missing on the right",
-    EXTRA: "on the right alone",
-    DOUBLED: "on the right once more",
-    CHANGED: "saying something else on the right",
-    ORDER: "before the predecessor on the right",
+    EXTRA: "only on the right",
+    DOUBLED: "repeated on the right",
+    CHANGED: "changed on the right",
+    ORDER: "earlier than the predecessor on the right",
 }
 
 
 @dataclass(frozen=True)
 class _Half:
-    """A side, and its topic as it is now."""
+    """One side of the comparison, with its topic's offsets at the start."""
 
     side: Side
     topic: Topic
 
     @property
     def offsets(self) -> int:
-        """How many are to be read."""
+        """The number of offsets to read."""
         return sum(r.end - r.start for r in self.topic.ranges)
 
     def rows(
-        self, spark: SparkSession, asked: Compare, only: Collection[int] | None = None
+        self, spark: SparkSession, options: Compare, only: Collection[int] | None = None
     ) -> DataFrame:
-        """Its records, or those of some partitions, as they are compared."""
+        """The records to compare, of all partitions or `only` of some, as `compared` gives them."""
         starting = self.topic.starting
         if only is not None:
             ends = self.topic.ending[self.topic.name]
@@ -70,99 +70,104 @@ class _Half:
             starting=starting,
             ending=self.topic.ending,
         )
-        return found_by_spark.compared(records, asked.parts)
+        return spark_differences.compared(records, options.parts)
 
 
 def described(spark: SparkSession, side: Side) -> _Half:
-    """A side with its topic as it is now."""
+    """A side with the present state of its topic."""
     with asking(spark, side.kafka) as admin:
         return _Half(side, admin.describe(side.topic))
 
 
-def differences(spark: SparkSession, asked: Compare) -> DataFrame:
+def differences(spark: SparkSession, options: Compare) -> DataFrame:
     """All differences as a DataFrame: see `kwire.pipeline.audit.differences.differences`."""
-    left, right = described(spark, asked.left), described(spark, asked.right)
-    return found_by_spark.differences(
-        left.rows(spark, asked), right.rows(spark, asked), by_partition=asked.by_partition
+    left, right = described(spark, options.left), described(spark, options.right)
+    return spark_differences.differences(
+        left.rows(spark, options), right.rows(spark, options), by_partition=options.by_partition
     )
 
 
-def compare(spark: SparkSession, asked: Compare, told: Told = lambda stage: None) -> Comparison:
+def compare(
+    spark: SparkSession, options: Compare, on_stage: OnStage = lambda stage: None
+) -> Comparison:
     """Compare two topics, record by record.
 
-    What is there when it begins is compared.  Where all records are the same, each topic is read
-    once; partitions that differ are read again for the details.
-    Raises PipelineError where a cluster or Spark does not do what is asked.
+    It compares the records that exist at the start.  Each topic is read once; partitions that
+    differ are read again for the details.  `on_stage` gets a description of each stage.
+    Raises PipelineError if a cluster or Spark fails.
     """
     started, now_ms = time.monotonic(), time.time_ns() // 1_000_000
-    left, right = described(spark, asked.left), described(spark, asked.right)
-    with spark_told():
-        told(f"reading {left.offsets:,} and {right.offsets:,} offsets")
-        prints = [_fingerprints(half.rows(spark, asked), asked) for half in (left, right)]
-        everywhere = sorted({*prints[0], *prints[1]})
-        other = [p for p in everywhere if prints[0].get(p) != prints[1].get(p)]
+    left, right = described(spark, options.left), described(spark, options.right)
+    with spark_errors():
+        on_stage(f"reading {left.offsets:,} and {right.offsets:,} offsets")
+        prints = [_fingerprints(half.rows(spark, options), options) for half in (left, right)]
+        all_partitions = sorted({*prints[0], *prints[1]})
+        differing = [p for p in all_partitions if prints[0].get(p) != prints[1].get(p)]
         counts: Mapping[int, Mapping[str, int]] = {}
         examples: list[Difference] = []
-        if other:
-            told("looking for what differs")
-            counts, examples = _details(spark, asked, left, right, other)
+        if differing:
+            on_stage("looking for the differences")
+            counts, examples = _details(spark, options, left, right, differing)
     sizes = [{p: print_[0] for p, print_ in side.items()} for side in prints]
     partitions = [
         PartitionDifferences(p, *(side.get(p, 0) for side in sizes), **counts.get(p, {}))
-        for p in everywhere
+        for p in all_partitions
     ]
     return Comparison(
-        left=str(asked.left),
-        right=str(asked.right),
+        left=str(options.left),
+        right=str(options.right),
         made_at_ms=now_ms,
         duration_s=time.monotonic() - started,
-        compared=asked.parts,
-        by_partition=asked.by_partition,
+        compared=options.parts,
+        by_partition=options.by_partition,
         partitions=partitions,
         differences=examples,
-        findings=[*_shape(asked, left, right), *_findings(asked, partitions, examples)],
+        findings=[*_shape(options, left, right), *_findings(options, partitions, examples)],
     )
 
 
 _Print = tuple[int, int, int]
-"""How many records, and two sums of their hashes."""
+"""The number of records, and two sums of their hashes."""
 
 
-def _fingerprints(rows: DataFrame, asked: Compare) -> dict[int, _Print]:
-    made = found_by_spark.fingerprints(rows, by_partition=asked.by_partition).collect()
-    return {row["partition"]: (row["records"], int(row["x"]), int(row["y"])) for row in made}
+def _fingerprints(rows: DataFrame, options: Compare) -> dict[int, _Print]:
+    """The fingerprint of each partition, or of ALL."""
+    prints = spark_differences.fingerprints(rows, by_partition=options.by_partition).collect()
+    return {row["partition"]: (row["records"], int(row["x"]), int(row["y"])) for row in prints}
 
 
 def _details(
-    spark: SparkSession, asked: Compare, left: _Half, right: _Half, partitions: Sequence[int]
+    spark: SparkSession, options: Compare, left: _Half, right: _Half, partitions: Sequence[int]
 ) -> tuple[dict[int, dict[str, int]], list[Difference]]:
-    """Counts of each kind for each partition, and some cases of each kind."""
+    """The count of each kind of difference in each partition, and examples of each kind."""
     from pyspark.sql import functions as f
 
     from kwire.pipeline.audit.figures import first_of_each
 
-    only = partitions if asked.by_partition else None
-    found = found_by_spark.differences(
-        left.rows(spark, asked, only),
-        right.rows(spark, asked, only),
-        by_partition=asked.by_partition,
+    only = partitions if options.by_partition else None
+    rows_of_differences = spark_differences.differences(
+        left.rows(spark, options, only),
+        right.rows(spark, options, only),
+        by_partition=options.by_partition,
     ).persist()
     try:
         where = f.coalesce("left_partition", "right_partition")
-        place = (where if asked.by_partition else f.lit(ALL)).alias("partition")
+        place = (where if options.by_partition else f.lit(ALL)).alias("partition")
         counts: dict[int, dict[str, int]] = defaultdict(dict)
-        for row in found.groupBy(place, "kind").count().collect():
+        for row in rows_of_differences.groupBy(place, "kind").count().collect():
             counts[row["partition"]][row["kind"]] = row["count"]
         order = where, f.coalesce("left_offset", "right_offset")
-        rows = first_of_each(found, asked.examples, *order, by=["kind"]).collect()
+        rows = first_of_each(rows_of_differences, options.examples, *order, by=["kind"]).collect()
     finally:
-        found.unpersist()
-    return counts, _shown(spark, left, right, rows)
+        rows_of_differences.unpersist()
+    return counts, _with_records(spark, left, right, rows)
 
 
-def _shown(spark: SparkSession, left: _Half, right: _Half, rows: Sequence[Row]) -> list[Difference]:
-    """The differences with the records that they are about, looked up one by one."""
-    made = [
+def _with_records(
+    spark: SparkSession, left: _Half, right: _Half, rows: Sequence[Row]
+) -> list[Difference]:
+    """The differences with keys and details from their records, which are fetched one by one."""
+    differences = [
         Difference(
             row["kind"],
             _place(row["left_partition"], row["left_offset"]),
@@ -173,9 +178,9 @@ def _shown(spark: SparkSession, left: _Half, right: _Half, rows: Sequence[Row]) 
         )
         for row in rows
     ]
-    lefts = _records(spark, left, [d.left for d in made])
-    rights = _records(spark, right, [d.right for d in made])
-    return [_described(d, lefts, rights) for d in made]
+    lefts = _records(spark, left, [d.left for d in differences])
+    rights = _records(spark, right, [d.right for d in differences])
+    return [_described(d, lefts, rights) for d in differences]
 
 
 def _place(partition: int | None, offset: int | None) -> tuple[int, int] | None:
@@ -184,16 +189,17 @@ def _place(partition: int | None, offset: int | None) -> tuple[int, int] | None:
 
 def _records(
     spark: SparkSession, half: _Half, places: Sequence[tuple[int, int] | None]
-) -> dict[tuple[int, int], Seen]:
+) -> dict[tuple[int, int], ShownRecord]:
     wanted = [place for place in places if place is not None]
     return look_up(spark, half.side.kafka, half.topic.name, wanted) if wanted else {}
 
 
 def _described(
     difference: Difference,
-    lefts: Mapping[tuple[int, int], Seen],
-    rights: Mapping[tuple[int, int], Seen],
+    lefts: Mapping[tuple[int, int], ShownRecord],
+    rights: Mapping[tuple[int, int], ShownRecord],
 ) -> Difference:
+    """The difference with the key and the detail that its records give."""
     left = lefts.get(difference.left) if difference.left else None
     right = rights.get(difference.right) if difference.right else None
     either = left or right
@@ -206,46 +212,46 @@ def _described(
     return replace(difference, key=shown(either.key), detail=detail)
 
 
-def _changed(part: str, left: Seen, right: Seen) -> str:
-    """How a part differs; of a key and a value from which byte on."""
+def _changed(part: str, left: ShownRecord, right: ShownRecord) -> str:
+    """How a part differs; for a key or value, from which byte on."""
     if part == "timestamp":
-        return f"timestamp {left.timestamp_ms} is {right.timestamp_ms}"
+        return f"timestamp {left.timestamp_ms} became {right.timestamp_ms}"
     if part == "headers":
-        return f"headers {_named(left)} are {_named(right)}"
+        return f"headers {_headers_text(left)} became {_headers_text(right)}"
     ours, theirs = getattr(left, part), getattr(right, part)
     if ours is None or theirs is None:
-        return f"{part} {shown(ours) or 'null'} is {shown(theirs) or 'null'}"
+        return f"{part} {shown(ours) or 'null'} became {shown(theirs) or 'null'}"
     at = next(
         (i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b),
         min(len(ours), len(theirs)),
     )
     ours, theirs = shown(ours[at : at + AROUND]), shown(theirs[at : at + AROUND])
-    return f"{part} differs from byte {at} on: {ours!r} is {theirs!r}"
+    return f"{part} differs from byte {at} on: {ours!r} became {theirs!r}"
 
 
-def _named(record: Seen) -> str:
+def _headers_text(record: ShownRecord) -> str:
     return ", ".join(f"{name}={shown(value, 20)}" for name, value in record.headers) or "(none)"
 
 
-def _shape(asked: Compare, left: _Half, right: _Half) -> list[Finding]:
-    """A finding where records cannot be in the same partitions, for there are others."""
+def _shape(options: Compare, left: _Half, right: _Half) -> list[Finding]:
+    """A finding if topics that are compared by partition have different numbers of partitions."""
     ours, theirs = len(left.topic.ranges), len(right.topic.ranges)
-    if not asked.by_partition or ours == theirs:
+    if not options.by_partition or ours == theirs:
         return []
-    says = f"it has {theirs} partitions, and {asked.left} has {ours}"
-    return [Finding("partitions", ERROR, asked.right.topic, abs(ours - theirs), says)]
+    sentence = f"it has {theirs} partitions, and {options.left} has {ours}"
+    return [Finding("partitions", ERROR, options.right.topic, abs(ours - theirs), sentence)]
 
 
 def _findings(
-    asked: Compare, partitions: Sequence[PartitionDifferences], examples: Sequence[Difference]
+    options: Compare, partitions: Sequence[PartitionDifferences], examples: Sequence[Difference]
 ) -> list[Finding]:
-    found = []
+    findings = []
     for kind in KINDS:
         if count := sum(getattr(partition, kind) for partition in partitions):
-            says = f"{many(count)} {WORDS[kind]}"
+            sentence = f"{many(count)} {WORDS[kind]}"
             cases = [_example(d) for d in examples if d.kind == kind]
-            found.append(Finding(kind, ERROR, asked.right.topic, count, says, cases))
-    return found
+            findings.append(Finding(kind, ERROR, options.right.topic, count, sentence, cases))
+    return findings
 
 
 def _example(difference: Difference) -> Example:

@@ -1,10 +1,10 @@
-"""Where the records of two topics differ, as Spark finds it: by content first, then by place.
+"""The differences between the records of two topics, computed by Spark.
 
-Comparing the n-th record with the n-th would call everything behind a lost record different.  So
-records are paired by what they say: the k-th record of some content on one side with the k-th on
-the other.  What finds no partner is missing or extra; one of each at the same place between
-partners is a record that was changed; and where partners come in another order, the order differs.
-Offsets are not compared: markers of transactions and compaction leave gaps of their own.
+Comparing the n-th records of both sides would report every record after a lost one.  So records are
+paired by content: the k-th record with some content on one side is the partner of the k-th one on
+the other.  A record without a partner is missing or extra.  A missing and an extra record at the
+same place between partners are one changed record.  Partners in another order are out of order.
+Offsets are not compared, because transaction markers and compaction leave gaps.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ KINDS = (MISSING, EXTRA, DOUBLED, CHANGED, ORDER)
 
 
 def compared(records: DataFrame, parts: Sequence[str]) -> DataFrame:
-    """The records of a side: `partition`, `offset`, `digest` of the compared parts, and of each."""
+    """The columns of a side: `partition`, `offset`, digests of all compared parts and of each."""
     from pyspark.sql import functions as f
 
-    each = [columns.digest([part])["a"].alias(f"of_{part}") for part in PARTS]
+    digests = [columns.digest([part])["a"].alias(f"of_{part}") for part in PARTS]
     has_key = f.col("key").isNotNull().alias("has_key")
     return records.select(
         "partition",
@@ -34,15 +34,15 @@ def compared(records: DataFrame, parts: Sequence[str]) -> DataFrame:
         columns.timestamp_ms().alias("timestamp_ms"),
         columns.digest(parts).alias("digest"),
         has_key,
-        *each,
+        *digests,
     )
 
 
 def fingerprints(rows: DataFrame, *, by_partition: bool) -> DataFrame:
-    """`partition`, `records`, and two sums that tell other records, or another order, apart.
+    """`partition`, `records`, and two sums of hashes, to detect other records or another order.
 
-    The sums are of hashes, of which each takes in the record's rank where order counts.  Not by
-    partition, there is one row, for partition -1.
+    By partition, each hash includes the record's rank.  Otherwise the order does not count, and the
+    only row has partition -1.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as f
@@ -62,15 +62,15 @@ def fingerprints(rows: DataFrame, *, by_partition: bool) -> DataFrame:
 
 
 def differences(left: DataFrame, right: DataFrame, *, by_partition: bool) -> DataFrame:
-    """A row for each difference of two sides, which are of `compared`.
+    """A row for each difference of two sides, which are results of `compared`.
 
     kind                           One of KINDS.
-    left_partition, left_offset    Where the record is; null where it is not.
+    left_partition, left_offset    The place of the record; null if a side does not have it.
     right_partition, right_offset
-    parts                          Of a changed record: what differs.
+    parts                          The parts of a changed record that differ.
 
-    Of an order that differs, a row is a record that stands behind its predecessor on the left and
-    before it on the right.
+    A row of kind ORDER is a record that comes after its predecessor on the left and before it on
+    the right.
     """
     paired = _paired(_numbered(left, by_partition), _numbered(right, by_partition), by_partition)
     unpaired = _unpaired(paired, by_partition)
@@ -79,7 +79,7 @@ def differences(left: DataFrame, right: DataFrame, *, by_partition: bool) -> Dat
 
 
 def _numbered(rows: DataFrame, by_partition: bool) -> DataFrame:
-    """With the rank in its partition, and the number among records that say the same."""
+    """Adds a record's rank in its partition, and its number among records of the same content."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
@@ -90,7 +90,7 @@ def _numbered(rows: DataFrame, by_partition: bool) -> DataFrame:
 
 
 def _paired(left: DataFrame, right: DataFrame, by_partition: bool) -> DataFrame:
-    """Each record with its partner of the same content: structs `l` and `r`, null without one."""
+    """Each record with its partner of the same content, as structs `l` and `r`; one may be null."""
     from pyspark.sql import functions as f
 
     on = ["partition", "digest", "nth"] if by_partition else ["digest", "nth"]
@@ -129,9 +129,9 @@ def _row(rows: DataFrame, kind: Column, parts: Column) -> DataFrame:
 
 
 def _unpaired(paired: DataFrame, by_partition: bool) -> DataFrame:
-    """The records without a partner, with the `place` at which one may stand for the other.
+    """The records without a partner, with the `place` at which they may be a changed record.
 
-    By partition: so many records with a partner come before it there.  Else: its key.
+    By partition, the place is the number of earlier records with a partner; otherwise the key.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as f
@@ -153,9 +153,10 @@ def _unpaired(paired: DataFrame, by_partition: bool) -> DataFrame:
 
 
 def _changed_and_single(unpaired: DataFrame) -> DataFrame:
-    """One of each side at the same place is a changed record; the others are missing or extra.
+    """The rows of kinds CHANGED, MISSING, EXTRA and DOUBLED.
 
-    A second copy of what is there already is no changed record.
+    Two records at the same place, one of each side, are one changed record.  A further copy of an
+    existing record on the right is not a changed record but a doubled one.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as f

@@ -1,7 +1,7 @@
 """The figures of an audit, computed by Spark over the examined records.
 
-What comes back to the driver is bounded by the number of partitions, of plot buckets and of
-examples, never by that of records.
+The size of the results on the driver depends on the numbers of partitions, plot buckets and
+examples, not on the number of records.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
 ACCURACY = 10_000
-"""Of percentile_approx: the rank is right to one in so many."""
+"""The accuracy of percentile_approx: the rank is right to one part in 10,000."""
 BUCKETS = 100
 """Bars of the plot over time."""
 NAMES_MAX = 20
-"""Header names that are listed of a topic."""
+"""The most header names that are listed for a topic."""
 
 
-def by_partition(rows: DataFrame, asked: Audit) -> dict[str, dict[int, dict[str, Any]]]:
-    """The counts of each partition that has a record, by the names of PartitionFigures."""
+def by_partition(rows: DataFrame, options: Audit) -> dict[str, dict[int, dict[str, Any]]]:
+    """The figures of each partition with records, by topic, with the names of PartitionFigures."""
     from pyspark.sql import functions as f
 
     def counted(condition: Column) -> Column:
@@ -46,7 +46,7 @@ def by_partition(rows: DataFrame, asked: Audit) -> dict[str, dict[int, dict[str,
         "first_ms": f.min(f.when(c("time_is").isNull(), c("timestamp_ms"))),
         "last_ms": f.max(f.when(c("time_is").isNull(), c("timestamp_ms"))),
         "back": counted(c("back_ms") > 0),
-        "back_far": counted(c("back_ms") > asked.thresholds.back_ms),
+        "back_far": counted(c("back_ms") > options.thresholds.back_ms),
         "back_ms_max": f.coalesce(f.max("back_ms"), f.lit(0)),
         **{kind: counted(c("time_is") == kind) for kind in (NEGATIVE, FUTURE, APART, OLD)},
         "null_keys": counted(c("key_bytes") < 0),
@@ -55,8 +55,8 @@ def by_partition(rows: DataFrame, asked: Audit) -> dict[str, dict[int, dict[str,
         "append_times": counted(c("is_append_time")),
         "record_bytes_max": f.max(size),
         "record_bytes_max_offset": f.max_by("offset", size),
-        "no_identity": counted(c("identity").isNull()) if asked.identity else f.lit(0),
-        "no_sequence": counted(c("sequence").isNull()) if asked.sequence else f.lit(0),
+        "no_identity": counted(c("identity").isNull()) if options.identity else f.lit(0),
+        "no_sequence": counted(c("sequence").isNull()) if options.sequence else f.lit(0),
         "stepped": counted(step < 0),
         "repeated": counted(step == 0),
         "skipped": f.coalesce(f.sum(f.when(step > 1, step - 1)), f.lit(0)),
@@ -70,19 +70,19 @@ def by_partition(rows: DataFrame, asked: Audit) -> dict[str, dict[int, dict[str,
 
 
 def size_percentiles(rows: DataFrame) -> dict[str, dict[str, int]]:
-    """Of the records' sizes, for each topic."""
+    """Percentiles of the record sizes of each topic."""
     from pyspark.sql import functions as f
 
     shares = list(PERCENTILES.values())
-    asked = f.percentile_approx("size_bytes", shares, ACCURACY).alias("sizes")
+    sizes = f.percentile_approx("size_bytes", shares, ACCURACY).alias("sizes")
     return {
         row["topic"]: dict(zip(PERCENTILES, row["sizes"], strict=True))
-        for row in rows.groupBy("topic").agg(asked).collect()
+        for row in rows.groupBy("topic").agg(sizes).collect()
     }
 
 
 def size_histogram(rows: DataFrame) -> dict[str, list[tuple[int, int]]]:
-    """Records up to each power of two of bytes, for each topic."""
+    """The number of records up to each power of two in bytes, for each topic."""
     from pyspark.sql import functions as f
 
     power = f.ceil(f.log2(f.greatest(f.col("size_bytes"), f.lit(1)))).alias("power")
@@ -99,7 +99,7 @@ def size_histogram(rows: DataFrame) -> dict[str, list[tuple[int, int]]]:
 def over_time(
     spark: SparkSession, rows: DataFrame, spans: Mapping[str, tuple[int, int]]
 ) -> dict[str, list[tuple[int, int]]]:
-    """Records in each of at most BUCKETS spans of time, for each topic with its first and last."""
+    """The number of records in at most BUCKETS spans of time, for each topic in `spans`."""
     from pyspark.sql import functions as f
 
     if not spans:
@@ -119,12 +119,12 @@ def over_time(
 
 
 def bucket_ms(first_ms: int, last_ms: int) -> int:
-    """How wide a bar of the plot over time is."""
+    """The width of a bar in the plot over time."""
     return (last_ms - first_ms) // BUCKETS + 1
 
 
 def header_names(rows: DataFrame) -> dict[str, list[tuple[str, int]]]:
-    """The most frequent names of headers with their records, for each topic."""
+    """The most frequent header names with their numbers of records, for each topic."""
     from pyspark.sql import functions as f
 
     names = f.explode(f.array_distinct("header_names")).alias("name")
@@ -136,7 +136,7 @@ def header_names(rows: DataFrame) -> dict[str, list[tuple[str, int]]]:
 
 
 def largest_gaps(rows: DataFrame, count: int) -> dict[str, list[Gap]]:
-    """The largest gaps before a record, for each topic."""
+    """The largest gaps of offsets in each topic."""
     from pyspark.sql import functions as f
 
     gaps = rows.where("gap > 0").select("topic", "partition", "offset", "gap")
@@ -149,7 +149,7 @@ def largest_gaps(rows: DataFrame, count: int) -> dict[str, list[Gap]]:
 
 
 def first_of_each(rows: DataFrame, count: int, *order: Column, by: Sequence[str] = ()) -> DataFrame:
-    """The first `count` rows of each topic, or of each group of columns, in this order."""
+    """The first `count` rows in this order, for each topic or each group by the columns `by`."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
@@ -159,16 +159,16 @@ def first_of_each(rows: DataFrame, count: int, *order: Column, by: Sequence[str]
 
 
 Describe = Callable[[Mapping[str, Any]], str]
-"""Says of a record why it is an example."""
+"""Gives the reason why a record is an example."""
 
 
-def _kinds(asked: Audit) -> dict[str, tuple[Column, Column, Describe]]:
-    """For each kind of finding about single records: which they are, the worst first, and why."""
+def _kinds(options: Audit) -> dict[str, tuple[Column, Column, Describe]]:
+    """For each kind of finding: its condition, a number that grows with severity, and a reason."""
     from pyspark.sql import functions as f
 
     c = f.col
     time_ms = c("timestamp_ms")
-    back_ms = asked.thresholds.back_ms
+    back_ms = options.thresholds.back_ms
     kinds: dict[str, tuple[Column, Column, Describe]] = {
         NEGATIVE: (c("time_is") == NEGATIVE, -time_ms, _timestamp),
         FUTURE: (c("time_is") == FUTURE, time_ms, _timestamp),
@@ -177,14 +177,14 @@ def _kinds(asked: Audit) -> dict[str, tuple[Column, Column, Describe]]:
         "back": (c("back_ms") > back_ms, c("back_ms"), _back),
         "tombstone": (c("value_bytes") < 0, -c("offset"), lambda row: "null value"),
     }
-    if asked.sequence:
+    if options.sequence:
         wrong = (c("step") <= 0) | (c("step") > 1)
         kinds["sequence"] = (wrong, f.abs(c("step") - 1), _sequence)
         missing = c("sequence").isNull()
-        kinds["no-sequence"] = (missing, -c("offset"), lambda row: f"no {asked.sequence}")
-    if asked.identity:
+        kinds["no-sequence"] = (missing, -c("offset"), lambda row: f"no {options.sequence}")
+    if options.identity:
         missing = c("identity").isNull()
-        kinds["no-identity"] = (missing, -c("offset"), lambda row: f"no {asked.identity}")
+        kinds["no-identity"] = (missing, -c("offset"), lambda row: f"no {options.identity}")
     return kinds
 
 
@@ -200,11 +200,11 @@ def _sequence(row: Mapping[str, Any]) -> str:
     return f"{row['sequence']} after {row['sequence'] - row['step']}"
 
 
-def examples(rows: DataFrame, asked: Audit) -> dict[str, dict[str, list[Example]]]:
-    """Records to show, for each topic and kind."""
+def examples(rows: DataFrame, options: Audit) -> dict[str, dict[str, list[Example]]]:
+    """Example records of each topic and kind of finding."""
     from pyspark.sql import functions as f
 
-    kinds = _kinds(asked)
+    kinds = _kinds(options)
     marks = f.array(
         *(
             f.when(which, f.struct(f.lit(kind).alias("kind"), worst.cast("long").alias("by")))
@@ -216,7 +216,7 @@ def examples(rows: DataFrame, asked: Audit) -> dict[str, dict[str, list[Example]
     picked = marked.select(*shown_columns.split(), "mark.kind", "mark.by")
     order = f.desc("by"), f.col("partition"), f.col("offset")
     found: dict[str, dict[str, list[Example]]] = {}
-    for row in first_of_each(picked, asked.examples, *order, by=["topic", "kind"]).collect():
+    for row in first_of_each(picked, options.examples, *order, by=["topic", "kind"]).collect():
         detail = kinds[row["kind"]][2](row.asDict())
         example = Example(row["partition"], row["offset"], shown(row["key"]), detail)
         found.setdefault(row["topic"], {}).setdefault(row["kind"], []).append(example)
@@ -224,10 +224,10 @@ def examples(rows: DataFrame, asked: Audit) -> dict[str, dict[str, list[Example]
 
 
 def spans(partitions: Mapping[str, Iterable[Mapping[str, Any]]]) -> dict[str, tuple[int, int]]:
-    """First and last usual timestamp of each topic that has one."""
-    found = {}
+    """The first and last usual timestamp of each topic that has any."""
+    by_topic = {}
     for topic, figures in partitions.items():
         timed = [(p["first_ms"], p["last_ms"]) for p in figures if p["first_ms"] is not None]
         if timed:
-            found[topic] = min(first for first, _ in timed), max(last for _, last in timed)
-    return found
+            by_topic[topic] = min(first for first, _ in timed), max(last for _, last in timed)
+    return by_topic

@@ -16,91 +16,95 @@ INFO, WARNING, ERROR = SEVERITIES
 
 Rule = Callable[[TopicReport, Audit], Iterator[Finding]]
 BATCHES_FEW = 100
-"""The size of fewer batches says nothing of how a producer works."""
+"""Topics with fewer batches are not checked for small batches."""
 SHOWN_SHARE_MIN = 0.01
-"""Smaller shares are not told apart: they are rounded to whole per cent."""
+"""Smaller shares are shown as "less than 1%", because shares are rounded to whole per cent."""
 BATCH_RECORDS_MIN = 2.0
-"""On average; with less, the 61 bytes of a batch's header are paid for every record."""
+"""The least mean number of records in a batch.  A batch has a header of 61 bytes."""
 
 
-def judge(topic: TopicReport, asked: Audit) -> list[Finding]:
+def judge(topic: TopicReport, options: Audit) -> list[Finding]:
     """All findings about a topic, the worst first."""
-    found = [finding for rule in RULES for finding in rule(topic, asked)]
-    return sorted(found, key=lambda finding: -SEVERITIES.index(finding.severity))
+    findings = [finding for rule in RULES for finding in rule(topic, options)]
+    return sorted(findings, key=lambda finding: -SEVERITIES.index(finding.severity))
 
 
-def _gaps(topic: TopicReport, asked: Audit) -> Iterator[Finding]:
+def _gaps(topic: TopicReport, options: Audit) -> Iterator[Finding]:
     kinds = topic.batches.gap_kinds
-    compacts = "compact" in topic.configs.get("cleanup.policy", "")
+    is_compacted = "compact" in topic.configs.get("cleanup.policy", "")
     policy = topic.configs.get("cleanup.policy", "delete")
     holes = kinds.get(log.HOLE, 0)
-    if holes and not compacts:
+    if holes and not is_compacted:
         places = [
             Example(gap.partition, gap.start, None, f"{gap.size:,} offsets, up to {gap.end - 1}")
-            for gap in topic.batches.hole_examples[: asked.examples]
+            for gap in topic.batches.hole_examples[: options.examples]
         ]
-        says = f"{many(holes, 'offset')} in no batch of the log, and cleanup.policy is {policy}"
-        yield Finding("gap", ERROR, topic.name, holes, says, places)
+        sentence = f"{many(holes, 'offset')} in no batch of the log, and cleanup.policy is {policy}"
+        yield Finding("gap", ERROR, topic.name, holes, sentence, places)
     removed = kinds.get(log.COMPACTED, 0)
-    if removed and not compacts:
-        says = f"{many(removed)} compacted away, though cleanup.policy is {policy} now"
-        yield Finding("compacted", WARNING, topic.name, removed, says)
+    if removed and not is_compacted:
+        sentence = f"{many(removed)} compacted away, though cleanup.policy is {policy} now"
+        yield Finding("compacted", WARNING, topic.name, removed, sentence)
     unknown = kinds.get(log.UNKNOWN, 0)
     transactions = kinds.get(log.MARKERS, 0) + kinds.get(log.ABORTED, 0)
     are_likely_markers = transactions and not holes and not removed
-    if unknown and not compacts and not are_likely_markers:
-        says = (
-            f"{many(unknown, 'offset')} without a record, not looked into: perhaps markers of "
-            "transactions (--batches all tells)"
+    if unknown and not is_compacted and not are_likely_markers:
+        sentence = (
+            f"{many(unknown, 'offset')} without a record, of unknown cause: perhaps transaction "
+            "markers (--batches all shows the cause)"
         )
-        yield Finding("gap-unknown", INFO, topic.name, unknown, says)
+        yield Finding("gap-unknown", INFO, topic.name, unknown, sentence)
     if deleted := kinds.get(log.DELETED, 0):
-        says = f"{many(deleted, 'offset')} deleted by retention while the topic was read"
-        yield Finding("deleted", INFO, topic.name, deleted, says)
+        sentence = f"{many(deleted, 'offset')} deleted by retention while the topic was read"
+        yield Finding("deleted", INFO, topic.name, deleted, sentence)
 
 
-def _open_transactions(topic: TopicReport, asked: Audit) -> Iterator[Finding]:
-    held = sum(p.high_watermark - p.last_stable for p in topic.partitions)
-    if held:
-        says = f"{many(held, 'offset')} behind a transaction that is still open: not read"
-        yield Finding("open-transaction", INFO, topic.name, held, says)
+def _open_transactions(topic: TopicReport, options: Audit) -> Iterator[Finding]:
+    open_offsets = sum(p.high_watermark - p.last_stable for p in topic.partitions)
+    if open_offsets:
+        sentence = (
+            f"{many(open_offsets, 'offset')} after the start of an open transaction: not read"
+        )
+        yield Finding("open-transaction", INFO, topic.name, open_offsets, sentence)
 
 
-def _corrupt(topic: TopicReport, asked: Audit) -> Iterator[Finding]:
+def _corrupt(topic: TopicReport, options: Audit) -> Iterator[Finding]:
     if count := topic.batches.corrupt:
-        says = f"{count:,} damaged: the CRC is not the one that the header says"
-        yield Finding("corrupt", ERROR, topic.name, count, says)
+        sentence = f"{count:,} damaged: the CRC does not match the header"
+        yield Finding("corrupt", ERROR, topic.name, count, sentence)
 
 
-def _duplicates(topic: TopicReport, asked: Audit) -> Iterator[Finding]:
+def _duplicates(topic: TopicReport, options: Audit) -> Iterator[Finding]:
     d = topic.duplicates
     if d.extra:
-        says = f"{many(d.extra)} saying exactly what another one says, timestamp and all"
-        yield Finding("duplicate", WARNING, topic.name, d.extra, says, d.examples)
+        sentence = f"{many(d.extra)} equal to another one, including the timestamp"
+        yield Finding("duplicate", WARNING, topic.name, d.extra, sentence, d.examples)
     d = topic.identities
     if d.extra:
-        says = f"{many(d.extra)} with a {asked.identity} that an earlier one has"
-        yield Finding("duplicate-identity", ERROR, topic.name, d.extra, says, d.examples)
-    if asked.unique_keys and (extra := topic.keys.records - topic.keys.distinct):
-        says = f"{many(extra)} with a key that an earlier one has"
+        sentence = f"{many(d.extra)} with a {options.identity} that an earlier one has"
+        yield Finding("duplicate-identity", ERROR, topic.name, d.extra, sentence, d.examples)
+    if options.unique_keys and (extra := topic.keys.records - topic.keys.distinct):
+        sentence = f"{many(extra)} with a key that an earlier one has"
         most = [Example(-1, -1, key, f"{count:,} records") for key, count in topic.keys.top]
         shown = [example for example in most if not example.detail.startswith("1 ")]
-        yield Finding("duplicate-key", ERROR, topic.name, extra, says, shown[: asked.examples])
+        yield Finding(
+            "duplicate-key", ERROR, topic.name, extra, sentence, shown[: options.examples]
+        )
 
 
-def _fields(topic: TopicReport, asked: Audit) -> Iterator[Finding]:
-    for kind, name in (("no-identity", asked.identity), ("no-sequence", asked.sequence)):
+def _fields(topic: TopicReport, options: Audit) -> Iterator[Finding]:
+    for kind, name in (("no-identity", options.identity), ("no-sequence", options.sequence)):
         if count := topic.sum(kind.replace("-", "_")):
-            says = f"{many(count)} without {name}"
-            yield Finding(kind, WARNING, topic.name, count, says, topic.examples.get(kind, ()))
+            sentence = f"{many(count)} without {name}"
+            yield Finding(kind, WARNING, topic.name, count, sentence, topic.examples.get(kind, ()))
 
 
-def _sequence(topic: TopicReport, asked: Audit) -> Iterator[Finding]:
-    within = "key" if asked.sequence_by_key else "partition"
+def _sequence(topic: TopicReport, options: Audit) -> Iterator[Finding]:
+    within = "key" if options.sequence_by_key else "partition"
     words = {
-        "stepped": f"going back in {asked.sequence} within a {within}",
-        "repeated": f"repeating the {asked.sequence} before within a {within}",
-        "skipped": f"of {asked.sequence} left out within a {within}",
+        "stepped": f"going back in {options.sequence} within a {within}",
+        "repeated": f"repeating the previous {options.sequence} within a {within}",
+        "skipped": f"of {options.sequence} missing within a {within}",
     }
     examples = topic.examples.get("sequence", ())
     for name, text in words.items():
@@ -110,62 +114,64 @@ def _sequence(topic: TopicReport, asked: Audit) -> Iterator[Finding]:
             yield Finding(kind, ERROR, topic.name, count, f"{many(count, noun)} {text}", examples)
 
 
-def _disorder(topic: TopicReport, asked: Audit) -> Iterator[Finding]:
+def _disorder(topic: TopicReport, options: Audit) -> Iterator[Finding]:
     if count := topic.sum("back_far"):
         most = max(p.back_ms_max for p in topic.partitions)
-        limit = duration_name(asked.thresholds.back_ms)
-        says = (
-            f"{many(count)} more than {limit} earlier than the one before, "
-            f"{duration_name(most)} at most"
+        limit = duration_name(options.thresholds.back_ms)
+        sentence = (
+            f"{many(count)} more than {limit} earlier than the record before, "
+            f"at most by {duration_name(most)}"
         )
-        yield Finding("disorder", WARNING, topic.name, count, says, topic.examples.get("back", ()))
+        yield Finding(
+            "disorder", WARNING, topic.name, count, sentence, topic.examples.get("back", ())
+        )
 
 
-def _timestamps(topic: TopicReport, asked: Audit) -> Iterator[Finding]:
-    limits = asked.thresholds
+def _timestamps(topic: TopicReport, options: Audit) -> Iterator[Finding]:
+    limits = options.thresholds
     retention = duration_name(int(topic.configs.get("retention.ms", 0)))
     ahead, apart = duration_name(limits.future_ms), duration_name(limits.apart_ms)
     words = {
-        "negative": "with a negative timestamp: without time, for retention too",
-        "future": f"more than {ahead} in the future: retention keeps all of the segment",
-        "apart": f"more than {apart} away from the ones before and behind",
-        "old": f"that should be gone: retention.ms is {retention}, and segment.ms is over too",
+        "negative": "with a negative timestamp, which retention ignores",
+        "future": f"more than {ahead} in the future: retention keeps the whole segment",
+        "apart": f"more than {apart} away from the records before and after",
+        "old": f"that should be deleted: retention.ms is {retention}, and segment.ms is over too",
     }
     for name, text in words.items():
         if count := topic.sum(name):
             examples = topic.examples.get(name, ())
-            says = f"{many(count)} {text}"
-            yield Finding(f"timestamp-{name}", WARNING, topic.name, count, says, examples)
+            sentence = f"{many(count)} {text}"
+            yield Finding(f"timestamp-{name}", WARNING, topic.name, count, sentence, examples)
 
 
-def _timestamp_types(topic: TopicReport, asked: Audit) -> Iterator[Finding]:
+def _timestamp_types(topic: TopicReport, options: Audit) -> Iterator[Finding]:
     appended = topic.sum("append_times")
     if 0 < appended < topic.records:
-        says = f"{many(appended)} with the broker's time, the others with their producer's"
-        yield Finding("timestamp-types", INFO, topic.name, appended, says)
+        sentence = f"{many(appended)} with the broker's timestamp, the others with the producer's"
+        yield Finding("timestamp-types", INFO, topic.name, appended, sentence)
 
 
-def _skew(topic: TopicReport, asked: Audit) -> Iterator[Finding]:
-    limits = asked.thresholds
+def _skew(topic: TopicReport, options: Audit) -> Iterator[Finding]:
+    limits = options.thresholds
     if topic.records < limits.few or len(topic.partitions) < 2:
         return
     mean = topic.records / len(topic.partitions)
     large = [p for p in topic.partitions if p.records > limits.partition_share * mean]
     if large:
         most = max(large, key=lambda p: p.records)
-        says = (
+        sentence = (
             f"partition {most.partition} has {most.records / topic.records:.0%} of the records, "
             f"{most.records / mean:.1f} times the mean of {len(topic.partitions)} partitions"
         )
-        yield Finding("skew", WARNING, topic.name, len(large), says)
+        yield Finding("skew", WARNING, topic.name, len(large), sentence)
     yield from _hot_key(topic, limits.key_share)
 
 
 def _hot_key(topic: TopicReport, excess: float) -> Iterator[Finding]:
-    """A key with more of the records than an even spread over the keys would give it.
+    """A key with more records than its even share by `excess` of all records.
 
-    The even share is 1 / the number of keys: 25 % where there are four.  Of many keys it is close
-    to nothing, so that `excess` alone decides.
+    The even share is 1 / the number of keys: 25 % for four keys.  With many keys it is close to 0,
+    so that `excess` alone decides.
     """
     if not topic.keys.top:
         return
@@ -174,66 +180,68 @@ def _hot_key(topic: TopicReport, excess: float) -> Iterator[Finding]:
     even_share = topic.keys.records / topic.records / topic.keys.distinct
     if share > even_share + excess:
         keys = many(topic.keys.distinct, "key")
-        says = f"one key, {key}, has {share:.0%} of the records: of {keys} each would have "
-        says += f"{even_share:.0%}" if even_share >= SHOWN_SHARE_MIN else "less than 1%"
-        yield Finding("hot-key", WARNING, topic.name, count, says)
+        sentence = f"one key, {key}, has {share:.0%} of the records: with {keys}, an even share is "
+        sentence += f"{even_share:.0%}" if even_share >= SHOWN_SHARE_MIN else "less than 1%"
+        yield Finding("hot-key", WARNING, topic.name, count, sentence)
 
 
-def _keys(topic: TopicReport, asked: Audit) -> Iterator[Finding]:
+def _keys(topic: TopicReport, options: Audit) -> Iterator[Finding]:
     keys = topic.keys
     if keys.scattered:
-        says = f"{many(keys.scattered, 'key')} in more than one partition: the order is lost"
+        sentence = f"{many(keys.scattered, 'key')} in more than one partition: the order is lost"
         yield Finding(
-            "key-scattered", WARNING, topic.name, keys.scattered, says, keys.scattered_examples
+            "key-scattered", WARNING, topic.name, keys.scattered, sentence, keys.scattered_examples
         )
     if keys.misplaced and not keys.scattered:
-        says = f"{many(keys.misplaced)} elsewhere than {keys.partitioner} puts the key"
+        sentence = f"{many(keys.misplaced)} in another partition than {keys.partitioner} chooses"
         yield Finding(
-            "key-misplaced", INFO, topic.name, keys.misplaced, says, keys.misplaced_examples
+            "key-misplaced", INFO, topic.name, keys.misplaced, sentence, keys.misplaced_examples
         )
     nulls = topic.sum("null_keys")
     if 0 < nulls < topic.records:
-        says = f"{many(nulls)} without a key, among others that have one"
-        yield Finding("null-keys", INFO, topic.name, nulls, says)
+        sentence = f"{many(nulls)} without a key, while others have one"
+        yield Finding("null-keys", INFO, topic.name, nulls, sentence)
 
 
-def _sizes(topic: TopicReport, asked: Audit) -> Iterator[Finding]:
+def _sizes(topic: TopicReport, options: Audit) -> Iterator[Finding]:
     largest_allowed = int(topic.configs.get("max.message.bytes", 0))
-    limit = asked.thresholds.size_share * largest_allowed
+    limit = options.thresholds.size_share * largest_allowed
     large = [p for p in topic.partitions if limit and p.record_bytes_max > limit]
     if large:
         most = max(p.record_bytes_max for p in large)
-        says = f"a record of {most:,} bytes, and max.message.bytes is {largest_allowed:,}"
+        sentence = f"a record of {most:,} bytes, and max.message.bytes is {largest_allowed:,}"
         places = [
             Example(
                 p.partition, p.record_bytes_max_offset or 0, None, f"{p.record_bytes_max:,} bytes"
             )
-            for p in large[: asked.examples]
+            for p in large[: options.examples]
         ]
-        yield Finding("large", WARNING, topic.name, len(large), says, places)
+        yield Finding("large", WARNING, topic.name, len(large), sentence, places)
 
 
-def _tombstones(topic: TopicReport, asked: Audit) -> Iterator[Finding]:
+def _tombstones(topic: TopicReport, options: Audit) -> Iterator[Finding]:
     count = topic.sum("tombstones")
     if count and "compact" not in topic.configs.get("cleanup.policy", ""):
-        says = f"{many(count)} with a null value, which deletes nothing without compaction"
+        sentence = f"{many(count)} with a null value, which deletes nothing without compaction"
         examples = topic.examples.get("tombstone", ())
-        yield Finding("tombstone", INFO, topic.name, count, says, examples)
+        yield Finding("tombstone", INFO, topic.name, count, sentence, examples)
 
 
-def _codecs(topic: TopicReport, asked: Audit) -> Iterator[Finding]:
-    found = topic.batches
-    if len(found.codecs) > 1:
-        names = ", ".join(codec.name for codec in found.codecs)
-        says = f"its batches have {len(found.codecs)} codecs: {names}"
-        yield Finding("codecs", INFO, topic.name, len(found.codecs), says)
-    if found.batches >= BATCHES_FEW and found.records < BATCH_RECORDS_MIN * found.batches:
-        each = found.records / found.batches
-        says = f"a batch has {each:.1f} records on average: its producers hardly batch (linger.ms)"
-        yield Finding("small-batches", INFO, topic.name, found.batches, says)
-    if found.old_formats:
-        says = f"{found.old_formats:,} of its batches in the format of before Kafka 0.11"
-        yield Finding("old-format", INFO, topic.name, found.old_formats, says)
+def _codecs(topic: TopicReport, options: Audit) -> Iterator[Finding]:
+    figures = topic.batches
+    if len(figures.codecs) > 1:
+        names = ", ".join(codec.name for codec in figures.codecs)
+        sentence = f"its batches have {len(figures.codecs)} codecs: {names}"
+        yield Finding("codecs", INFO, topic.name, len(figures.codecs), sentence)
+    if figures.batches >= BATCHES_FEW and figures.records < BATCH_RECORDS_MIN * figures.batches:
+        mean = figures.records / figures.batches
+        sentence = (
+            f"a batch has {mean:.1f} records on average: its producers hardly batch (linger.ms)"
+        )
+        yield Finding("small-batches", INFO, topic.name, figures.batches, sentence)
+    if figures.old_formats:
+        sentence = f"{figures.old_formats:,} of its batches in a format from before Kafka 0.11"
+        yield Finding("old-format", INFO, topic.name, figures.old_formats, sentence)
 
 
 RULES: tuple[Rule, ...] = (

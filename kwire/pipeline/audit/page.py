@@ -1,4 +1,4 @@
-"""A report as one HTML file that needs nothing else: style and plots are in it."""
+"""A report as one HTML file, which contains its style and plots."""
 
 from __future__ import annotations
 
@@ -44,6 +44,6 @@ def page(report: Report | Comparison) -> str:
 
 
 def severity_counts(findings: Sequence[Finding]) -> list[tuple[str, int]]:
-    """How many findings of each severity there are, the worst first."""
+    """The number of findings of each severity, the worst first."""
     counts = Counter(finding.severity for finding in findings)
     return [(severity, counts[severity]) for severity in reversed(SEVERITIES) if counts[severity]]

@@ -1,4 +1,4 @@
-"""The plots of a report, as SVG that goes into the page itself."""
+"""The plots of a report, as SVG elements for its HTML page."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ TICKS = 5
 
 
 def plots(topic: TopicReport) -> list[str]:
-    """What there is to draw of a topic, each as an SVG element."""
+    """The plots of a topic as SVG elements.  A topic without records has none."""
     if not topic.records:
         return []
     drawn = [_svg(_partitions, topic), _svg(_sizes, topic)]
@@ -77,8 +77,8 @@ def _over_time(axes: Axes, topic: TopicReport) -> None:
 
 
 def _dates(axes: Axes) -> None:
-    dates: Any = import_module("matplotlib.dates")  # these two have no types
-    # any range of time has between 3 and 7 ticks of some unit; with others there are gaps
+    dates: Any = import_module("matplotlib.dates")  # this module has no types
+    # Every range of time has 3 to 7 ticks of some unit.  Other limits leave ranges without ticks.
     locator = dates.AutoDateLocator(minticks=3, maxticks=7, tz=UTC)
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator, tz=UTC))

@@ -1,4 +1,4 @@
-"""Keys, and records that are there more than once: what needs all records of a topic together."""
+"""Figures about keys and repeated records, which need all records of a topic at once."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 TOP_KEYS = 10
 PARTITIONS_SHOWN = 8
 POSITIVE = 0x7FFFFFFF
-"""The partitioner takes the hash without its sign bit, modulo the number of partitions."""
+"""Removes the sign bit of a hash, as the partitioner does before it takes the remainder."""
 
 
 def duplicates(rows: DataFrame, column: str, examples: int) -> dict[str, Duplicates]:
-    """Records of a topic that have the same value in a column, for each topic that has some."""
+    """Records with the same value in a column, for each topic that has any."""
     from pyspark.sql import functions as f
 
     place = f.struct("partition", "offset")
@@ -39,51 +39,53 @@ def duplicates(rows: DataFrame, column: str, examples: int) -> dict[str, Duplica
         .where("n > 1")
     )
     counts = groups.groupBy("topic").agg(f.count("*").alias("groups"), f.sum("n").alias("all"))
-    found = {
+    by_topic = {
         row["topic"]: Duplicates(row["groups"], row["all"] - row["groups"])
         for row in counts.collect()
     }
-    if not found:
+    if not by_topic:
         return {}
     shown_examples: dict[str, list[Example]] = defaultdict(list)
     for row in first_of_each(groups, examples, f.desc("n"), f.col("first")).collect():
         (partition, offset), (p, o) = row["first"], row["last"]
         what = "" if column == "digest" else f"{row[column]} is "
-        detail = f"{what}there {row['n']:,} times, last in partition {p} at {o}"
+        detail = f"{what}present {row['n']:,} times, last in partition {p} at {o}"
         shown_examples[row["topic"]].append(Example(partition, offset, shown(row["key"]), detail))
     return {
-        topic: Duplicates(d.groups, d.extra, shown_examples[topic]) for topic, d in found.items()
+        topic: Duplicates(d.groups, d.extra, shown_examples[topic]) for topic, d in by_topic.items()
     }
 
 
 def keys(rows: DataFrame, examples: int) -> dict[str, Keys]:
-    """The keys of each topic that has some."""
+    """The figures about keys of each topic that has any."""
     places = _places(rows).persist()
     try:
         by_key = _by_key(places)
         counts = _counts(by_key)
         rules = _rules(places)
         top = _top(by_key)
-        made = {
+        by_topic = {
             topic: Keys(**figures, **rules.get(topic, {}), top=top[topic])
             for topic, figures in counts.items()
         }
-        scattered = _scattered(by_key, examples) if any(k.scattered for k in made.values()) else {}
-        misplaced = _misplaced(places, made, examples)
+        scattered = (
+            _scattered(by_key, examples) if any(k.scattered for k in by_topic.values()) else {}
+        )
+        misplaced = _misplaced(places, by_topic, examples)
         return {
             topic: replace(
                 keys,
                 scattered_examples=scattered.get(topic, ()),
                 misplaced_examples=misplaced.get(topic, ()),
             )
-            for topic, keys in made.items()
+            for topic, keys in by_topic.items()
         }
     finally:
         places.unpersist()
 
 
 def _places(rows: DataFrame) -> DataFrame:
-    """A row for each key in each partition that has it, with what the default partitioners say."""
+    """A row for each key in each partition, with the choices of the default partitioners."""
     from pyspark.sql import functions as f
     from pyspark.sql.types import LongType, StructField, StructType
 
@@ -124,7 +126,7 @@ def _by_key(places: DataFrame) -> DataFrame:
 
 
 def _counts(by_key: DataFrame) -> dict[str, dict[str, Any]]:
-    """By the names of Keys."""
+    """The counts of each topic, with the names of Keys."""
     from pyspark.sql import functions as f
 
     counted = by_key.groupBy("topic").agg(
@@ -137,7 +139,7 @@ def _counts(by_key: DataFrame) -> dict[str, dict[str, Any]]:
 
 
 def _rules(places: DataFrame) -> dict[str, dict[str, Any]]:
-    """How many records are where each partitioner would put them, by the names of Keys."""
+    """The number of records in the partition that each partitioner chooses, with names of Keys."""
     from pyspark.sql import functions as f
 
     def records(condition: Column) -> Column:
@@ -152,8 +154,8 @@ def _rules(places: DataFrame) -> dict[str, dict[str, Any]]:
 
 
 def _named_by_topic(rows: DataFrame) -> dict[str, dict[str, Any]]:
-    found = [row.asDict() for row in rows.collect()]
-    return {row.pop("topic"): row for row in found}
+    dicts = [row.asDict() for row in rows.collect()]
+    return {row.pop("topic"): row for row in dicts}
 
 
 def _top(by_key: DataFrame) -> dict[str, list[tuple[str, int]]]:
@@ -183,7 +185,7 @@ def _scattered(by_key: DataFrame, examples: int) -> dict[str, list[Example]]:
 def _misplaced(
     places: DataFrame, keys: Mapping[str, Keys], examples: int
 ) -> dict[str, list[Example]]:
-    """Keys that are not where the rule that the others follow would put them."""
+    """Keys that are in another partition than the topic's usual partitioner chooses."""
     from pyspark.sql import functions as f
 
     found: dict[str, list[Example]] = defaultdict(list)

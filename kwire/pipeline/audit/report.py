@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 SEVERITIES = ("info", "warning", "error")
-"""A fact worth knowing; something that is hardly meant; records that are lost, double or other."""
+"""A useful fact; something that is probably a mistake; lost, repeated or changed records."""
 
 
 @dataclass(frozen=True)
 class Example:
-    """One case of a finding: where it is, and what it is."""
+    """One case of a finding, with its place and a detail."""
 
     partition: int
     offset: int
@@ -40,14 +40,15 @@ class Finding:
 
 @dataclass(frozen=True)
 class PartitionFigures:
-    """Of one partition, in the range that was read.
+    """The figures of one partition, for the range that was read.
 
-    start, end               The range: from, and up to without.
-    missing, gaps            Offsets without a record, and in how many pieces.
-    back, back_far           Records that are earlier than the one before; by more than allowed.
-    negative, future, apart, old   Records whose timestamp is so.
-    stepped, repeated, skipped     Of the sequence: records that go back; that repeat the number
-                             before; numbers that are left out.
+    start, end               The range; `end` is excluded.
+    missing, gaps            The numbers of offsets without a record, and of their ranges.
+    back, back_far           Records that are earlier than the record before, and those that are
+                             earlier by more than the threshold.
+    negative, future, apart, old   Records with such a timestamp.
+    stepped, repeated, skipped     Records whose sequence decreases; records that repeat the
+                             previous number; missing numbers.
     """
 
     partition: int
@@ -86,7 +87,7 @@ class PartitionFigures:
 
 @dataclass(frozen=True)
 class Gap:
-    """Offsets without a record, `start` up to, without, `end`."""
+    """Offsets without a record, from `start` up to `end`, which is excluded."""
 
     partition: int
     start: int
@@ -94,7 +95,7 @@ class Gap:
 
     @property
     def size(self) -> int:
-        """How many they are."""
+        """The number of offsets."""
         return self.end - self.start
 
 
@@ -102,13 +103,13 @@ class Gap:
 class Keys:
     """The keys of a topic.
 
-    distinct, repeated       Keys, and those that occur more than once.
-    records                  Records that have one.
+    distinct, repeated       The numbers of keys, and of keys that occur more than once.
+    records                  Records with a key.
     scattered                Keys that occur in more than one partition.
-    murmur2, crc32           Records where Java's default partitioner, and librdkafka's, would put
-                             them.
-    hashed                   Records whose key was short enough to ask that.
-    top                      The most frequent ones with their records.
+    murmur2, crc32           Records in the partition that Java's default partitioner chooses, and
+                             librdkafka's.
+    hashed                   Records whose key is short enough to be hashed.
+    top                      The most frequent keys with their numbers of records.
     """
 
     distinct: int = 0
@@ -124,26 +125,26 @@ class Keys:
 
     @property
     def partitioner(self) -> str | None:
-        """Whose rule all keys but a few follow: `murmur2`, `crc32` or none."""
+        """The partitioner that nearly all keys follow: `murmur2`, `crc32` or None."""
         name, placed = max(("murmur2", self.murmur2), ("crc32", self.crc32), key=lambda x: x[1])
         return name if self.hashed and placed >= USUAL_SHARE * self.hashed else None
 
     @property
     def misplaced(self) -> int:
-        """Records that are elsewhere than the rule of the others says."""
+        """Records in another partition than the partitioner of the others chooses."""
         return 0 if self.partitioner is None else self.hashed - max(self.murmur2, self.crc32)
 
 
 USUAL_SHARE = 0.95
-"""So many records show a rule; were the rule another, chance would place 1 in `partitions` so."""
+"""The share of records that identifies a partitioner.  By chance, 1 in `partitions` would match."""
 
 
 @dataclass(frozen=True)
 class Duplicates:
-    """Records that are there more than once.
+    """Records that occur more than once.
 
-    groups     Of records that are the same.
-    extra      Records above the first of each group.
+    groups     The number of groups of equal records.
+    extra      The number of records without the first one of each group.
     """
 
     groups: int = 0
@@ -153,7 +154,7 @@ class Duplicates:
 
 @dataclass(frozen=True)
 class Codec:
-    """Batches with one codec; sizes of those that were inflated say its ratio."""
+    """The batches with one codec.  `ratio` is measured on some of them."""
 
     name: str
     batches: int = 0
@@ -164,10 +165,10 @@ class Codec:
 
 @dataclass(frozen=True)
 class Batches:
-    """What fetching the log itself showed.
+    """Figures of fetched batches of the log.
 
-    looked          `all`, `sample`, or why not.
-    gap_kinds       Offsets in gaps, by what explains them; see `kwire.pipeline.audit.batches`.
+    looked          `all`, `sample`, or the reason why none were fetched.
+    gap_kinds       Numbers of missing offsets by cause; see `kwire.pipeline.audit.batches`.
     """
 
     looked: str
@@ -208,13 +209,13 @@ class TopicReport:
 
     @property
     def records(self) -> int:
-        """Of all partitions."""
+        """The number of records in all partitions."""
         return self.sum("records")
 
 
 @dataclass(frozen=True)
 class Report:
-    """What an audit found."""
+    """The report of an audit."""
 
     cluster: str
     made_at_ms: int
@@ -227,15 +228,15 @@ class Report:
         return worst(self.findings)
 
     def as_json(self) -> dict[str, Any]:
-        """All of it, as JSON can hold it."""
+        """The whole report, in types of JSON."""
         return asdict(self)
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One difference, to be shown; a side that has no such record has no place.
+    """One difference as an example.  A side without the record has None as its place.
 
-    parts      Those that differ, of a record that is there on both sides.
+    parts      The parts that differ, if both sides have the record.
     """
 
     kind: str
@@ -248,7 +249,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class PartitionDifferences:
-    """How many differences of each kind a partition has; -1 stands for all partitions together."""
+    """The number of differences of each kind in a partition; partition -1 stands for all."""
 
     partition: int
     left_records: int = 0
@@ -262,7 +263,7 @@ class PartitionDifferences:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a comparison of two topics found."""
+    """The report of a comparison of two topics."""
 
     left: str
     right: str
@@ -284,10 +285,10 @@ class Comparison:
         return worst(self.findings)
 
     def as_json(self) -> dict[str, Any]:
-        """All of it, as JSON can hold it."""
+        """The whole report, in types of JSON."""
         return asdict(self)
 
 
 def worst(findings: Sequence[Finding]) -> str | None:
-    """The highest severity of some findings; None where there are none."""
+    """The highest severity of some findings, or None if there are none."""
     return max((finding.severity for finding in findings), key=SEVERITIES.index, default=None)

@@ -16,32 +16,33 @@ if TYPE_CHECKING:
 
 DAY_MS = 86_400_000
 HOLD_MS = 10 * 60 * 1000
-"""What is due stays until the broker looks (log.retention.check.interval.ms, 5 minutes) and the
-file is removed (file.delete.delay.ms, 1 minute); and some more."""
+"""How long expired records may stay: until the broker checks (log.retention.check.interval.ms,
+5 minutes) and removes the file (file.delete.delay.ms, 1 minute), with some margin."""
 
 NEGATIVE, FUTURE, APART, OLD = "negative", "future", "apart", "old"
 TIMES = (NEGATIVE, FUTURE, APART, OLD)
-"""What can be wrong with a timestamp by itself; a record has at most one of them."""
+"""The faults of a timestamp.  A record has at most one of them."""
 
 
 def examined(
-    spark: SparkSession, kafka: Kafka, topics: Sequence[Topic], asked: Audit, now_ms: int
+    spark: SparkSession, kafka: Kafka, topics: Sequence[Topic], options: Audit, now_ms: int
 ) -> DataFrame:
-    """A row for each record, from one reading of the topics.
+    """A row for each record.  The topics are read once.
 
     topic, partition, offset, timestamp_ms
-    key              Its first kilobyte; null where the record has none.
-    key_digest, digest          128 bits: of the key, of all that the record says.
+    key              Its first kilobyte, or null if the record has none.
+    key_digest, digest          Hashes of 128 bits: of the key, and of all parts of the record.
     key_bytes, value_bytes      -1 for null.
     headers_bytes, header_names
-    size_bytes       Of key, value and headers.
+    size_bytes       The size of key, value and headers.
     is_append_time   Whether the broker set the timestamp.
-    gap              Offsets that are missing before it.
+    gap              The number of missing offsets before it.
     time_is          One of TIMES, or null.
-    back_ms          How far its timestamp lies before that of the record before it; records whose
-                     `time_is` says something do not count.
-    identity         The field that was asked for; null where the record has none.
-    sequence         The number that was asked for, and `step`: how much it is above the one before.
+    back_ms          How much earlier its timestamp is than that of the record before; records with
+                     `time_is` are left out.
+    identity         The field `identity` of the settings, or null if the record has none.
+    sequence         The field `sequence` of the settings; `step` is its increase since the record
+                     before.
     """
     from pyspark.sql import functions as f
 
@@ -52,14 +53,16 @@ def examined(
         names,
         starting={name: part for topic in topics for name, part in topic.starting.items()},
         ending={name: part for topic in topics for name, part in topic.ending.items()},
-        failOnDataLoss="false",  # what retention takes meanwhile is accounted for as such
+        failOnDataLoss="false",  # records that retention deletes meanwhile are counted as deleted
     )
     facts = f.broadcast(facts_frame(spark, topics, now_ms))
-    return _compared(_reduced(records, asked).join(facts, ["topic", "partition"]), asked, now_ms)
+    return _compared(
+        _reduced(records, options).join(facts, ["topic", "partition"]), options, now_ms
+    )
 
 
 def facts_frame(spark: SparkSession, topics: Iterable[Topic], now_ms: int) -> DataFrame:
-    """A row for each partition: `start`, its topic's `partitions`, the `oldest_ms` to be kept."""
+    """A row for each partition: `start`, `oldest_ms`, and the topic's number of `partitions`."""
     rows = [
         {
             "topic": topic.name,
@@ -77,7 +80,7 @@ def facts_frame(spark: SparkSession, topics: Iterable[Topic], now_ms: int) -> Da
 
 
 def frame(spark: SparkSession, schema: str, rows: Sequence[Mapping[str, object]]) -> DataFrame:
-    """A small DataFrame; unlike createDataFrame it needs no Python worker."""
+    """A small DataFrame.  Unlike createDataFrame, this needs no Python worker."""
     from pyspark.sql import functions as f
 
     text = f.lit(json.dumps(rows))
@@ -90,10 +93,10 @@ def _typed(schema: str) -> str:
 
 
 def oldest_ms(topic: Topic, now_ms: int) -> int | None:
-    """A record before this time should be gone; None where nothing goes by time.
+    """The time before which records should have been deleted; None without retention by time.
 
-    Retention removes whole segments, so a record may stay until the segment it is in has been
-    closed (segment.ms) and its last record is due too.
+    Retention deletes whole segments.  So a record may stay until its segment is rolled (segment.ms)
+    and the last record of the segment has expired.
     """
     retention_ms = topic.number("retention.ms", -1)
     if "delete" not in topic.policies or retention_ms < 0:
@@ -101,8 +104,8 @@ def oldest_ms(topic: Topic, now_ms: int) -> int | None:
     return now_ms - retention_ms - topic.number("segment.ms", 7 * DAY_MS) - HOLD_MS
 
 
-def _reduced(records: DataFrame, asked: Audit) -> DataFrame:
-    """Columns of bounded size, from those of Spark's source."""
+def _reduced(records: DataFrame, options: Audit) -> DataFrame:
+    """Columns of bounded size, made of those of Spark's source."""
     from pyspark.sql import functions as f
 
     none = f.lit(None)
@@ -120,8 +123,8 @@ def _reduced(records: DataFrame, asked: Audit) -> DataFrame:
         columns.headers_bytes().alias("headers_bytes"),
         names.alias("header_names"),
         (f.col("timestampType") == 1).alias("is_append_time"),
-        _cut(columns.field_of(asked.identity) if asked.identity else none).alias("identity"),
-        (columns.number_of(asked.sequence) if asked.sequence else none.cast("long")).alias(
+        _cut(columns.field_of(options.identity) if options.identity else none).alias("identity"),
+        (columns.number_of(options.sequence) if options.sequence else none.cast("long")).alias(
             "sequence"
         ),
     ).withColumn(
@@ -133,7 +136,7 @@ def _reduced(records: DataFrame, asked: Audit) -> DataFrame:
 
 
 def _cut(text: Column) -> Column:
-    """A text that is short enough to be kept; a longer one by its SHA-256."""
+    """The text if it is short, or else its SHA-256."""
     from pyspark.sql import functions as f
 
     text = text.cast("string")
@@ -141,32 +144,32 @@ def _cut(text: Column) -> Column:
     return f.when(is_short, text).otherwise(f.sha2(text.cast("binary"), 256))
 
 
-def _compared(records: DataFrame, asked: Audit, now_ms: int) -> DataFrame:
-    """With what the records before and behind it in the partition say of a record."""
+def _compared(records: DataFrame, options: Audit, now_ms: int) -> DataFrame:
+    """Adds columns that depend on the records before and after in the partition."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
     order = Window.partitionBy("topic", "partition").orderBy("offset")
     by_key = Window.partitionBy("topic", "partition", "key_digest").orderBy("offset")
-    limits = asked.thresholds
+    limits = options.thresholds
     t = f.col("timestamp_ms")
-    believable = f.when((t >= 0) & (t <= now_ms + limits.future_ms), t)
+    plausible = f.when((t >= 0) & (t <= now_ms + limits.future_ms), t)
     placed = records.select(
         "*",
         (f.col("offset") - f.lag("offset").over(order)).alias("_on"),
-        f.lag(believable).over(order).alias("_before"),
-        f.lead(believable).over(order).alias("_behind"),
+        f.lag(plausible).over(order).alias("_before"),
+        f.lead(plausible).over(order).alias("_after"),
     )
     timed = placed.withColumns(
         {
             "gap": f.coalesce(f.col("_on"), f.col("offset") - f.col("start") + 1) - 1,
             "time_is": _time_is(limits, now_ms),
         }
-    ).drop("_on", "_before", "_behind", "start")
+    ).drop("_on", "_before", "_after", "start")
     return timed.withColumns(
         {
             "back_ms": _back_ms(order),
-            "step": _step(by_key if asked.sequence_by_key else order),
+            "step": _step(by_key if options.sequence_by_key else order),
         }
     ).drop("oldest_ms")
 
@@ -174,16 +177,14 @@ def _compared(records: DataFrame, asked: Audit, now_ms: int) -> DataFrame:
 def _time_is(limits: Thresholds, now_ms: int) -> Column:
     from pyspark.sql import functions as f
 
-    t, before, behind = f.col("timestamp_ms"), f.col("_before"), f.col("_behind")
+    t, before, after = f.col("timestamp_ms"), f.col("_before"), f.col("_after")
     far = f.lit(limits.apart_ms)
-    agreeing = f.abs(before - behind) <= far
-    late, early = f.greatest(before, behind) + far, f.least(before, behind) - far
+    agreeing = f.abs(before - after) <= far
+    late, early = f.greatest(before, after) + far, f.least(before, after) - far
     return (
         f.when(t < 0, NEGATIVE)
         .when(t > now_ms + limits.future_ms, FUTURE)
-        .when(
-            before.isNotNull() & behind.isNotNull() & agreeing & ((t > late) | (t < early)), APART
-        )
+        .when(before.isNotNull() & after.isNotNull() & agreeing & ((t > late) | (t < early)), APART)
         .when(t < f.col("oldest_ms"), OLD)
     )
 
@@ -202,7 +203,7 @@ def _step(order: WindowSpec) -> Column:
 
 
 def _last(column: Column, order: WindowSpec) -> Column:
-    """The last value before this record that is not null."""
+    """The last value that is not null in the records before."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 

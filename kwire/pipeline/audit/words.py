@@ -1,4 +1,4 @@
-"""Numbers, sizes, times and bytes as people read them."""
+"""Numbers, sizes, times and bytes as text for people."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def many(count: int, noun: str = "record") -> str:
 
 
 def number_name(value: int | None) -> str:
-    """`2,000`; a dash where there is none."""
+    """`2,000`, or a dash for None."""
     return "-" if value is None else f"{value:,}"
 
 
@@ -37,12 +37,12 @@ def duration_name(ms: int) -> str:
 
 
 def _short(number: float) -> str:
-    """With one digit after the point unless it is 0, and never with an exponent."""
+    """One decimal place unless it is 0, and no exponent."""
     return f"{number:.1f}".removesuffix(".0")
 
 
 def time_name(ms: int | None) -> str:
-    """`2026-03-01 12:00:00`, in UTC; before 1970 and after 9999 the number."""
+    """`2026-03-01 12:00:00` in UTC; before 1970 and after 9999 the milliseconds."""
     if ms is None:
         return "-"
     try:
@@ -52,7 +52,7 @@ def time_name(ms: int | None) -> str:
 
 
 def share_name(part: int, whole: int) -> str:
-    """`12 %`; what is there at all is never 0 %."""
+    """`12 %`.  A part above 0 is never shown as 0 %."""
     if not whole:
         return "-"
     share = 100 * part / whole
@@ -60,7 +60,7 @@ def share_name(part: int, whole: int) -> str:
 
 
 def shown(data: bytes | None, chars_max: int = CHARS_MAX) -> str | None:
-    """A key or value: text where it is text, else hexadecimal; cut where it is long."""
+    """A key or value as text if it is UTF-8, otherwise as hexadecimal, cut to `chars_max`."""
     if data is None:
         return None
     try:

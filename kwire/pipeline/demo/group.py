@@ -1,8 +1,8 @@
-"""A consumer group of three: kafka-python and confluent-kafka in one group, default settings.
+"""A consumer group of three members: kafka-python and confluent-kafka with default settings.
 
-Both offer the range assignor first, so that is what the group agrees on. Each member runs in a
-thread of its own; together they must see every record once.  A member that comes first is given all
-partitions: none takes a record before the group has shared them out among all three.
+Both libraries prefer the range assignor, so the group uses it.  Each member runs in its own thread.
+Together they must get every record once.  The first member gets all partitions, so no member
+consumes before all three have partitions.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kafka import TopicPartition as KafkaPartition
 from kafka.errors import KafkaError
 
 POLL_S = 0.2
-STALL_S = 60.0  # without a record for so long, the group is stuck
+STALL_S = 60.0  # if no record arrives for this time, the group is stuck
 BATCH_RECORDS = 5_000
 
 Position = tuple[int, int]
@@ -35,8 +35,8 @@ class GroupError(RuntimeError):
     """The members did not see every record exactly once."""
 
 
-class Member(ABC):
-    """One member; `positions` are what it got, `assigned` what the group gives it now."""
+class DemoMember(ABC):
+    """A member.  `positions` are its records so far, `assigned` its present partitions."""
 
     library: str
 
@@ -48,7 +48,7 @@ class Member(ABC):
         self.failure: BaseException | None = None
 
     def run(self, shared: threading.Event, done: threading.Event) -> None:
-        """Consume from when all have a share until all is there; leave with offsets committed."""
+        """Consume after `shared` is set and until `done` is set, then commit and leave."""
         try:
             for position in self.poll_until(shared, done):
                 self.positions.append(position)
@@ -58,11 +58,11 @@ class Member(ABC):
 
     @abstractmethod
     def poll_until(self, shared: threading.Event, done: threading.Event) -> Iterator[Position]:
-        """Positions of the records as they come once `shared` is set, until `done` is."""
+        """The positions of records that arrive after `shared` is set and before `done` is set."""
 
 
-class KafkaPython(Member):
-    """A member by kafka-python."""
+class KafkaPython(DemoMember):
+    """A member that uses kafka-python."""
 
     library = "kafka-python"
 
@@ -87,9 +87,11 @@ class KafkaPython(Member):
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # the library has no types
-    """Notes what a member is given, and pauses it until all have their share."""
+    """Notes a member's partitions, and pauses them until all members have partitions."""
 
-    def __init__(self, member: Member, consumer: KafkaConsumer, shared: threading.Event) -> None:
+    def __init__(
+        self, member: DemoMember, consumer: KafkaConsumer, shared: threading.Event
+    ) -> None:
         self._member, self._consumer, self._shared = member, consumer, shared
 
     def on_partitions_revoked(self, revoked: Iterable[object]) -> None:
@@ -98,20 +100,20 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # the library
     def on_partitions_assigned(self, assigned: Iterable[KafkaPartition]) -> None:
         if not self._shared.is_set():
             self._consumer.pause(*assigned)
-        self._member.assigned = frozenset(each.partition for each in assigned)
+        self._member.assigned = frozenset(place.partition for place in assigned)
 
 
-class ConfluentKafka(Member):
-    """A member by confluent-kafka."""
+class ConfluentKafka(DemoMember):
+    """A member that uses confluent-kafka."""
 
     library = "confluent-kafka"
 
     def poll_until(self, shared: threading.Event, done: threading.Event) -> Iterator[Position]:
-        def on_assign(member: Consumer, given: list[TopicPartition]) -> None:
-            member.assign(given)
+        def on_assign(member: Consumer, assigned: list[TopicPartition]) -> None:
+            member.assign(assigned)
             if not shared.is_set():
-                member.pause(given)
-            self.assigned = frozenset(each.partition for each in given)
+                member.pause(assigned)
+            self.assigned = frozenset(place.partition for place in assigned)
 
         def on_revoke(member: Consumer, _: list[TopicPartition]) -> None:
             self.assigned = frozenset()
@@ -135,7 +137,7 @@ class ConfluentKafka(Member):
                     if error := message.error():
                         raise GroupError(f"{self.library}: {error}")
                     partition, offset = message.partition(), message.offset()
-                    assert partition is not None  # only a message not yet delivered has neither
+                    assert partition is not None  # only an undelivered message has neither
                     assert offset is not None
                     yield partition, offset
         finally:
@@ -149,13 +151,13 @@ def consume(
     expected: int,
     partitions: int,
     progress: Callable[[int], None],
-) -> list[Member]:
-    """Let three members consume `expected` records; the members, with what each has got.
+) -> list[DemoMember]:
+    """Let three members consume `expected` records, and return the members.
 
-    Raises GroupError when records are missing or came twice, or a member was given no partition.
+    Raises GroupError if records are missing or repeated, or if a member gets no partition.
     """
-    kinds = (KafkaPython, KafkaPython, ConfluentKafka)
-    members: list[Member] = [kind(bootstrap, topic, group) for kind in kinds]
+    classes = (KafkaPython, KafkaPython, ConfluentKafka)
+    members: list[DemoMember] = [class_(bootstrap, topic, group) for class_ in classes]
     shared, done = threading.Event(), threading.Event()
     threads = [threading.Thread(target=member.run, args=(shared, done)) for member in members]
     for thread in threads:
@@ -172,34 +174,34 @@ def consume(
     return members
 
 
-def _wait_for_shares(members: list[Member], partitions: int) -> None:
-    """Until every member has partitions, and each partition one member; or a member failed."""
+def _wait_for_shares(members: list[DemoMember], partitions: int) -> None:
+    """Wait until all members have partitions and no partition is shared, or a member failed."""
     deadline = time.monotonic() + STALL_S
     while not any(member.failure for member in members):
         shares = [member.assigned for member in members]
         if all(shares) and sum(map(len, shares)) == len(frozenset().union(*shares)) == partitions:
             return
         if time.monotonic() > deadline:
-            told = ", ".join(f"{m.library} {sorted(m.assigned)}" for m in members)
-            raise GroupError(f"the group did not share {partitions} partitions out: {told}")
+            assigned = ", ".join(f"{m.library} {sorted(m.assigned)}" for m in members)
+            raise GroupError(f"the group did not assign all {partitions} partitions: {assigned}")
         time.sleep(POLL_S)
 
 
-def _wait(members: list[Member], expected: int, progress: Callable[[int], None]) -> None:
-    """Until so many records came, or none for STALL_S, or a member failed."""
-    came = 0
+def _wait(members: list[DemoMember], expected: int, progress: Callable[[int], None]) -> None:
+    """Wait for `expected` records, until none arrives for STALL_S or a member fails."""
+    received = 0
     last_change = time.monotonic()
-    while came < expected and time.monotonic() - last_change < STALL_S:
+    while received < expected and time.monotonic() - last_change < STALL_S:
         if any(member.failure for member in members):
             return
         time.sleep(POLL_S)
         now = sum(len(member.positions) for member in members)
-        if now != came:
-            came, last_change = now, time.monotonic()
-            progress(came)
+        if now != received:
+            received, last_change = now, time.monotonic()
+            progress(received)
 
 
-def _check(members: list[Member], expected: int) -> None:
+def _check(members: list[DemoMember], expected: int) -> None:
     for member in members:
         if member.failure is not None:
             raise GroupError(f"{member.library} failed: {member.failure}") from member.failure
@@ -207,13 +209,13 @@ def _check(members: list[Member], expected: int) -> None:
     distinct = len(set[Position]().union(*(member.positions for member in members)))
     if (total, distinct) != (expected, expected):
         raise GroupError(
-            f"{expected} records were produced; the group got {total}, {distinct} of them different"
+            f"{expected} records were produced; the group received {total} ({distinct} different)"
         )
 
 
 def committed(bootstrap: str, topic: str, group: str) -> int:
     """The sum of the group's committed offsets over the topic's partitions."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    asked = [ConsumerGroupTopicPartitions(group)]
-    found = admin.list_consumer_group_offsets(asked)[group].result(STALL_S)
-    return sum(part.offset for part in found.topic_partitions if part.topic == topic)
+    request = [ConsumerGroupTopicPartitions(group)]
+    offsets = admin.list_consumer_group_offsets(request)[group].result(STALL_S)
+    return sum(place.offset for place in offsets.topic_partitions if place.topic == topic)

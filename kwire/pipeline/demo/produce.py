@@ -1,4 +1,4 @@
-"""The flights into a topic, by confluent-kafka."""
+"""Produces the flights to a topic with confluent-kafka."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kwire.pipeline.demo.flights import encode
 
 TIMEOUT_S = 60.0
 QUEUE_WAIT_S = 0.05
-REPORT_EVERY = 1_000  # rows between two steps of the progress bar
+REPORT_EVERY = 1_000  # rows between two updates of the progress bar
 
 
 class ProduceError(RuntimeError):
@@ -19,7 +19,7 @@ class ProduceError(RuntimeError):
 
 
 def create_topics(bootstrap: str, partitions: dict[str, int]) -> None:
-    """Create topics that do not exist yet, each with so many partitions."""
+    """Create new topics, with the given numbers of partitions."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     topics = [NewTopic(name, count, replication_factor=1) for name, count in partitions.items()]
     for future in admin.create_topics(topics).values():
@@ -29,7 +29,10 @@ def create_topics(bootstrap: str, partitions: dict[str, int]) -> None:
 def produce(
     bootstrap: str, topic: str, rows: Iterable[dict[str, str]], progress: Callable[[int], None]
 ) -> int:
-    """Send every row, keyed by carrier; how many were acknowledged, which is all or an error."""
+    """Send every row with its carrier as key.  Returns the number of acknowledged records.
+
+    Raises ProduceError unless all are acknowledged.
+    """
     acknowledged = 0
     failed: list[KafkaError] = []
 
@@ -56,5 +59,7 @@ def produce(
             progress(sent)
     left = producer.flush(TIMEOUT_S)
     if failed or left:
-        raise ProduceError(f"{left + len(failed)} of {sent} records were not taken: {failed[:1]}")
+        raise ProduceError(
+            f"{left + len(failed)} of {sent} records were not acknowledged: {failed[:1]}"
+        )
     return acknowledged

@@ -1,7 +1,7 @@
-"""The Spark job: delay statistics by carrier and month, from a topic into a topic and Parquet.
+"""The Spark job: delay statistics by carrier and month, from a topic to a topic and Parquet.
 
-Spark's built-in Kafka source and sink do the reading and writing. The stream is stopped once on
-its way and resumed from its checkpoint, as a job would be that is deployed anew.
+Spark's Kafka source and sink read and write.  The stream is stopped once before its end and resumed
+from its checkpoint, like a job that is deployed again.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 FLIGHT_SCHEMA = "carrier STRING, month INT, dep_time INT, arr_delay INT"
 STEPS = 6  # micro-batches that the topic is read in
-STOP_AFTER = 2  # of them, before the stream is stopped
+STOP_AFTER = 2  # micro-batches before the stream is stopped
 POLL_S = 0.1
 STALL_S = 300.0
 
 
 class SparkFailed(RuntimeError):
-    """The stream did not go on, or did not resume where it had stopped."""
+    """The stream made no progress, or did not resume where it had stopped."""
 
 
 @dataclass(frozen=True)
-class Job:
-    """Where the stream reads and writes."""
+class DelayJob:
+    """The source, the results and the directory of the stream."""
 
     bootstrap: str
     source: str
@@ -52,9 +52,8 @@ class Job:
 
 @contextmanager
 def session(log: Path) -> Iterator[SparkSession]:
-    """A Spark session of this machine; what Spark and its dependency resolution print goes to
-    `log`."""
-    few_groups = {"spark.sql.shuffle.partitions": "4"}  # more partitions are only more files
+    """A local Spark session.  The output of Spark and of its jar resolution goes to `log`."""
+    few_groups = {"spark.sql.shuffle.partitions": "4"}  # more partitions would only make more files
     options = pipeline.SparkOptions(master="local[*]", settings=few_groups, log=log)
     with pipeline.session("flights", options) as spark:
         yield spark
@@ -79,10 +78,10 @@ def delays_of(messages: DataFrame) -> DataFrame:
     )
 
 
-def run(spark: SparkSession, job: Job, progress: Callable[[int], None]) -> tuple[int, int]:
-    """Run the stream to a stop on its way, then again to the end of the topic.
+def run(spark: SparkSession, job: DelayJob, progress: Callable[[int], None]) -> tuple[int, int]:
+    """Run the stream, stop it before its end, and run it again to the end of the topic.
 
-    Returns the records read before and after the stop.
+    Returns the numbers of records read before and after the stop.
     """
     first = _start(spark, job)
     before = _follow(first, progress, 0, until_steps=STOP_AFTER)
@@ -93,12 +92,12 @@ def run(spark: SparkSession, job: Job, progress: Callable[[int], None]) -> tuple
     if not before or not after or not resumed_at:
         raise SparkFailed(
             f"the stream read {before} records, was stopped, and read {after} from micro-batch"
-            f" {resumed_at} on: it was not resumed on its way"
+            f" {resumed_at} on: it did not resume from its checkpoint"
         )
     return before, after
 
 
-def _start(spark: SparkSession, job: Job) -> StreamingQuery:
+def _start(spark: SparkSession, job: DelayJob) -> StreamingQuery:
     from pyspark.sql import functions as f
 
     messages = (
@@ -111,7 +110,7 @@ def _start(spark: SparkSession, job: Job) -> StreamingQuery:
     )
 
     def write(delays: DataFrame, _: int) -> None:
-        """All groups so far: into the topic by key, and as the new content of the files."""
+        """Write all groups so far to the topic, and replace the Parquet files."""
         delays.persist()
         key = f.format_string("%s-%02d", "carrier", "month").alias("key")
         value = f.to_json(f.struct("*")).alias("value")
@@ -133,7 +132,10 @@ def _start(spark: SparkSession, job: Job) -> StreamingQuery:
 def _follow(
     query: StreamingQuery, progress: Callable[[int], None], before: int, until_steps: int | None
 ) -> int:
-    """Report the records read until the query ends, or has done so many micro-batches."""
+    """Report progress until the query ends or has run `until_steps` micro-batches.
+
+    Returns the number of records that it read.
+    """
     deadline = time.monotonic() + STALL_S
     while True:
         active = query.isActive
@@ -153,10 +155,8 @@ def _follow(
     return rows
 
 
-def read_parquet(spark: SparkSession, job: Job) -> Statistics:
-    """The statistics as they stand in the Parquet files."""
+def read_parquet(spark: SparkSession, job: DelayJob) -> Statistics:
+    """The statistics in the Parquet files."""
     names = [field.name for field in fields(Delays)]
-    found = spark.read.parquet(str(job.parquet)).collect()
-    return {
-        (row.carrier, row.month): Delays(**{name: row[name] for name in names}) for row in found
-    }
+    rows = spark.read.parquet(str(job.parquet)).collect()
+    return {(row.carrier, row.month): Delays(**{name: row[name] for name in names}) for row in rows}

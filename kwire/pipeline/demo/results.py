@@ -1,4 +1,4 @@
-"""The result topic, read back, and the table of what is in it."""
+"""Reads the result topic, compares it with the expected statistics, and shows a table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", 
 
 
 def read_topic(bootstrap: str, topic: str) -> Statistics:
-    """The newest result of each key, from the beginning of the topic to its end."""
+    """The last result of each key in the topic."""
     settings = {"bootstrap.servers": bootstrap, "group.id": f"{topic}-reader"}
     consumer = Consumer(settings | {"enable.auto.commit": False, "enable.partition.eof": False})
     try:
@@ -22,34 +22,34 @@ def read_topic(bootstrap: str, topic: str) -> Statistics:
             low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), TIMEOUT_S)
             left += high - low
         consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
-        found: Statistics = {}
+        statistics: Statistics = {}
         while left:
             messages = consumer.consume(left, TIMEOUT_S)
             if not messages:
-                raise TimeoutError(f"{left} results of {topic} did not come")
+                raise TimeoutError(f"{left} results of {topic} did not arrive")
             for message in messages:
                 if error := message.error():
                     raise KafkaException(error)
                 group, delays = read_result(message.value() or b"")
-                found[group] = delays
+                statistics[group] = delays
             left -= len(messages)
-        return found
+        return statistics
     finally:
         consumer.close()
 
 
-def differences(expected: Statistics, found: Statistics, where: str) -> list[str]:
-    """A sentence for each group whose figures are not the expected ones."""
+def differences(expected: Statistics, actual: Statistics, where: str) -> list[str]:
+    """A sentence for each group with other figures than expected."""
     return [
-        f"{where}: {carrier} in {MONTHS[month - 1]}: {found.get((carrier, month))},"
-        f" the file gives {expected.get((carrier, month))}"
-        for carrier, month in sorted(expected.keys() | found.keys())
-        if expected.get((carrier, month)) != found.get((carrier, month))
+        f"{where}: {carrier} in {MONTHS[month - 1]}: {actual.get((carrier, month))},"
+        f" expected {expected.get((carrier, month))}"
+        for carrier, month in sorted(expected.keys() | actual.keys())
+        if expected.get((carrier, month)) != actual.get((carrier, month))
     ]
 
 
 def table(statistics: Statistics) -> Table:
-    """Mean arrival delay in minutes, a row for each carrier and a column for each month."""
+    """The mean arrival delays in minutes, with a row per carrier and a column per month."""
     shown = Table(title="Mean arrival delay in minutes", title_justify="left")
     shown.add_column("carrier")
     shown.add_column("flights", justify="right")

@@ -19,11 +19,11 @@ from kwire.pipeline.mirroring.offset_map import OffsetMap
 from kwire.pipeline.mirroring.topics import TopicSync
 
 PRUNE_S = 600.0
-"""How often records of the map are removed that no group needs."""
+"""The interval at which records of the offset map that no group needs are removed."""
 
 
 class Ends(NamedTuple):
-    """Where partitions end, on either side."""
+    """The end offsets of partitions in the source and in the target."""
 
     source: Mapping[PartitionId, int]
     target: Mapping[PartitionId, int]
@@ -37,22 +37,22 @@ class GroupSync:
     offset does not move back unless the mirror allows it (`backwards`).
     """
 
-    def __init__(self, asked: Mirror, topics: TopicSync, offset_map: OffsetMap) -> None:
-        self.asked = asked
+    def __init__(self, options: Mirror, topics: TopicSync, offset_map: OffsetMap) -> None:
+        self.options = options
         self.topics = topics
         self.source: ClusterAdmin = topics.source
         self.target: ClusterAdmin = topics.target
         self.map = offset_map
-        self._wanted = re.compile(asked.groups)
+        self._wanted = re.compile(options.groups)
         self._prune_at_s = 0.0
 
     def sync(
         self, mirrored: Mapping[PartitionId, int], written: Mapping[PartitionId, int]
     ) -> list[GroupState]:
-        """Translate and commit all.
+        """Translate and commit the offsets of all groups.
 
-        `mirrored` is how far each partition of the source has come, and `written` the position
-        behind the last record of each partition of the target.
+        `mirrored` has the position of the mirror in each source partition, and `written` the
+        position after the last record of each target partition.
         """
         offsets = self._offsets()
         if time.monotonic() >= self._prune_at_s:
@@ -61,7 +61,7 @@ class GroupSync:
         if not offsets:
             return []
         self.map.read()
-        partitions = {partition for found in offsets.values() for partition in found}
+        partitions = {partition for committed in offsets.values() for partition in committed}
         ends = Ends(
             self.source.ends(partitions),
             self.target.ends({self._renamed(partition) for partition in partitions}),
@@ -69,20 +69,24 @@ class GroupSync:
         active = self.target.active_groups(sorted(offsets))
         return [
             self._sync_group(
-                group, found, self._translated(found, mirrored, written), ends, group in active
+                group,
+                committed,
+                self._translated(committed, mirrored, written),
+                ends,
+                group in active,
             )
-            for group, found in offsets.items()
+            for group, committed in offsets.items()
         ]
 
     def _prune(self, offsets: Mapping[str, Mapping[PartitionId, Committed]]) -> None:
-        """Have the map begin where the source does, or with a group that is still before that."""
+        """Remove records of the map below the source's log start and all committed offsets."""
         needed = self.source.ends(
             (place for topic in self.topics.mirrored.values() for place in topic.places()),
             earliest=True,
         )
-        for found in offsets.values():
-            for place, committed in found.items():
-                if place in needed:  # a topic may go at any time
+        for of_group in offsets.values():
+            for place, committed in of_group.items():
+                if place in needed:  # a topic may be deleted at any time
                     needed[place] = min(needed[place], committed.offset)
         self.map.read()
         self.map.prune({self._renamed(place): first for place, first in needed.items()})
@@ -90,35 +94,35 @@ class GroupSync:
     def _sync_group(
         self,
         group: str,
-        found: dict[PartitionId, Committed],
+        committed: dict[PartitionId, Committed],
         translated: dict[PartitionId, Committed],
         ends: Ends,
         is_active: bool,
     ) -> GroupState:
         with self.target.member(group) as offsets:
-            there = offsets.read([self._renamed(partition) for partition in found])
-            state = "active" if is_active else self._commit(offsets, translated, there)
+            present = offsets.read([self._renamed(partition) for partition in committed])
+            state = "active" if is_active else self._commit(offsets, translated, present)
         if state == "same":
-            there |= translated
-            state = state if len(translated) == len(found) else "waiting"
+            present |= translated
+            state = state if len(translated) == len(committed) else "waiting"
         return GroupState(
-            group, state, len(found), _lag(found, ends.source), _lag(there, ends.target)
+            group, state, len(committed), _lag(committed, ends.source), _lag(present, ends.target)
         )
 
     def _offsets(self) -> dict[str, dict[PartitionId, Committed]]:
-        """Of the groups that are wanted, the offsets in topics that are mirrored."""
-        found = {}
+        """The committed offsets of the selected groups in mirrored topics."""
+        by_group = {}
         places = [place for topic in self.topics.mirrored.values() for place in topic.places()]
         for group in self.source.groups():
             if group.startswith(OWN_PREFIX) or not self._wanted.fullmatch(group):
                 continue
             with self.source.member(group) as offsets:
                 if committed := offsets.read(places):
-                    found[group] = committed
-        return found
+                    by_group[group] = committed
+        return by_group
 
     def _renamed(self, partition: PartitionId) -> PartitionId:
-        return self.asked.rename(partition[0]), partition[1]
+        return self.options.rename(partition[0]), partition[1]
 
     def _translated(
         self,
@@ -126,7 +130,7 @@ class GroupSync:
         mirrored: Mapping[PartitionId, int],
         written: Mapping[PartitionId, int],
     ) -> dict[PartitionId, Committed]:
-        """The offsets on the other side; those are missing that the mirror has not come to."""
+        """The offsets in the target; those that the mirror has not reached are left out."""
         translated = {}
         for partition, committed in offsets.items():
             target = self._renamed(partition)
@@ -143,25 +147,27 @@ class GroupSync:
         self,
         offsets: GroupOffsets,
         translated: Mapping[PartitionId, Committed],
-        there: Mapping[PartitionId, Committed],
+        present: Mapping[PartitionId, Committed],
     ) -> str:
-        """Commit what has changed; returns how the group stands."""
+        """Commit the changed offsets.  Returns the state of the group."""
         back = {
             partition
             for partition, committed in translated.items()
-            if partition in there and there[partition].offset > committed.offset
+            if partition in present and present[partition].offset > committed.offset
         }
         changed = {
             partition: committed
             for partition, committed in translated.items()
-            if (partition not in there or there[partition].offset != committed.offset)
-            and (self.asked.backwards or partition not in back)
+            if (partition not in present or present[partition].offset != committed.offset)
+            and (self.options.backwards or partition not in back)
         }
         if changed and not offsets.commit(changed):
             return "active"
-        return "ahead" if back and not self.asked.backwards else "same"
+        return "ahead" if back and not self.options.backwards else "same"
 
 
 def _lag(offsets: Mapping[PartitionId, Committed], ends: Mapping[PartitionId, int]) -> int:
-    """Offsets between a group's place and the end, over its partitions."""
-    return sum(max(0, ends[partition] - found.offset) for partition, found in offsets.items())
+    """The lag of a group: offsets between its committed offsets and the ends of partitions."""
+    return sum(
+        max(0, ends[partition] - committed.offset) for partition, committed in offsets.items()
+    )

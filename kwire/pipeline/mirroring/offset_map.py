@@ -23,7 +23,9 @@ PRUNED_AT_ONCE = 10_000
 SETTINGS = {
     "cleanup.policy": "compact",
     "compression.type": "producer",
-    "segment.bytes": str(64 << 20),  # what is pruned goes when its segment is closed
+    "segment.bytes": str(
+        64 << 20
+    ),  # compaction removes pruned records once their segment is rolled
 }
 
 
@@ -89,8 +91,8 @@ class OffsetMap:
         self._target = target
         self._next = 0
         self._ends: dict[PartitionId, dict[bytes, int]] = defaultdict(dict)
-        """Where the source goes on behind each record of the topic, by its key, the last one last;
-        also of topics that were made anew since."""
+        """The source offset after each record of the map topic, by key, in order of the records.
+        It also has records of topics that were created again since."""
 
     def create(self, replication: int | None) -> None:
         """Create the topic unless it exists."""
@@ -160,30 +162,30 @@ class OffsetMap:
             self.partitions[partition].forget(end)
 
     def prune(self, needed: Mapping[PartitionId, int]) -> int:
-        """Remove records that end before the first offset that is needed; returns how many.
+        """Remove records that end before the first needed offset; returns their number.
 
-        Each has a key of its own, so compaction alone would keep them all.  A partition's last one
-        stays: it tells how far the mirror has come.  What is removed ends before an offset that the
-        source has reached: nobody writes these keys again.
+        Each record has its own key, so compaction alone would keep all of them.  The last record of
+        a partition stays, because it has the position of the mirror.  The removed keys are not
+        written again, because the source is past their offsets.
         """
         from confluent_kafka import Producer
 
-        gone = [
+        unneeded = [
             (partition, key)
             for partition, first in needed.items()
             for ends in [self._ends[partition]]
             for key, end in islice(ends.items(), max(0, len(ends) - 1))
             if end <= first
         ]
-        if not gone:
+        if not unneeded:
             return 0
         producer = Producer(self._target.settings | {"error_cb": lambda error: None})
-        for start in range(0, len(gone), PRUNED_AT_ONCE):
-            some = gone[start : start + PRUNED_AT_ONCE]
-            for _, key in some:
+        for start in range(0, len(unneeded), PRUNED_AT_ONCE):
+            part = unneeded[start : start + PRUNED_AT_ONCE]
+            for _, key in part:
                 producer.produce(self.topic, None, key, 0)
             if producer.flush(PATIENCE_S):
-                return start  # the target is away: another time
-            for partition, key in some:
+                return start  # The target does not respond; the next call continues.
+            for partition, key in part:
                 self._forget(partition, key)
-        return len(gone)
+        return len(unneeded)

@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 EARLIEST = -2
 LATEST = -1
 MAP_S = 10.0
-"""How long markers in the map of offsets may take at the end: they are written after the reply."""
+"""How long to wait at the end for markers in the offset map, which follow the broker's response."""
 
 
-def mirror(spark: SparkSession, asked: Mirror) -> Mirroring:
+def mirror(spark: SparkSession, options: Mirror) -> Mirroring:
     """Start a mirror, or continue it.  Raises PipelineError if it cannot start.
 
     The query ends once all records up to now are mirrored; with `every_s`, it continues until it is
     stopped.  The position of the mirror is stored in the target, so it can run on any machine.
     """
-    return Mirroring(spark, asked)
+    return Mirroring(spark, options)
 
 
 class Mirroring:
@@ -49,49 +49,51 @@ class Mirroring:
     done    What the mirror has done so far; `finish` completes it.
     """
 
-    def __init__(self, spark: SparkSession, asked: Mirror) -> None:
-        self.asked = asked
+    def __init__(self, spark: SparkSession, options: Mirror) -> None:
+        self.options = options
         self.done = Mirrored()
         self._spark = spark
-        self._lock = threading.Lock()  # the batches' thread and ours both look at topics
-        source, target = ClusterAdmin(asked.source), ClusterAdmin(asked.target)
+        self._lock = (
+            threading.Lock()
+        )  # the threads of the batches and of this mirror both read topics
+        source, target = ClusterAdmin(options.source), ClusterAdmin(options.target)
         self._source, self._target = source, target
-        self._topics = TopicSync(asked, source, target, self.done)
-        self._map = OffsetMap(target, asked.map_topic)
-        self._groups = GroupSync(asked, self._topics, self._map)
+        self._topics = TopicSync(options, source, target, self.done)
+        self._map = OffsetMap(target, options.map_topic)
+        self._groups = GroupSync(options, self._topics, self._map)
         self._writer = ExactlyOnceWriter(
-            settings_of(asked.target),
-            asked.job,
-            compression=asked.compression,
-            map_topic=asked.map_topic,
-            bounds=asked.bounds,
+            settings_of(options.target),
+            options.job,
+            compression=options.compression,
+            map_topic=options.map_topic,
+            bounds=options.bounds,
         )
-        self._map.create(asked.replication_factor)
+        self._map.create(options.replication_factor)
         self._sync_topics()
         self._map.read()
         self._positions = self._known_positions(target)
         self._mirrored = dict(self._positions)
         self._written = {
-            (asked.rename(topic), number): position
+            (options.rename(topic), number): position
             for (topic, number), position in self._positions.items()
         }
         self._error: PipelineError | None = None
         self._own_checkpoint: str | None = None
         self._is_writing = False
         self.query = self._start()
-        self._follower = _thread(self._follow, asked.job)
+        self._follower = _thread(self._follow, options.job)
 
     def finish(self) -> Mirrored:
-        """Wait for the query's end, and see groups a last time; raises what kept them behind."""
+        """Wait for the query's end and the last copy of group offsets.  Raises the copy's error."""
         self._follower.join()
         if self._error is not None:
             raise self._error
         return self.done
 
     def _matches(self, name: str) -> bool:
-        """As Spark's source takes the pattern, which is Java's."""
+        """Whether a topic matches the pattern, by Java's rules as in Spark's source."""
         java: Any = self._spark._jvm
-        return bool(java.java.util.regex.Pattern.matches(self.asked.topics.pattern, name))
+        return bool(java.java.util.regex.Pattern.matches(self.options.topics.pattern, name))
 
     def _sync_topics(self) -> None:
         with self._lock:
@@ -99,77 +101,82 @@ class Mirroring:
             self._topics.sync()
 
     def _known_positions(self, target: ClusterAdmin) -> dict[PartitionId, int]:
-        """How far each partition of the source has come, by what the target holds."""
+        """The position of each partition of the source, as stored in the target."""
         places = self._places_written()
         with target.member(self._writer.group) as offsets:
             committed = offsets.read(places)
         known: dict[PartitionId, int] = {}
         for name, topic in self._topics.mirrored.items():
-            there = self.asked.rename(name)
-            life = self._topics.origins[name].id, self._topics.ids[there]
+            target_name = self.options.rename(name)
+            topic_ids = self._topics.origins[name].id, self._topics.ids[target_name]
             for number in range(topic.partitions):
-                held = committed.get((there, number))
-                told = held and position_of(held.metadata)
-                runs = self._map.partitions[there, number]
+                committed_offset = committed.get((target_name, number))
+                stated = committed_offset and position_of(committed_offset.metadata)
+                runs = self._map.partitions[target_name, number]
                 positions = [
                     position
-                    for position, of in (
-                        (held and held.offset, told and (told.origin, told.target)),
+                    for position, ids in (
+                        (
+                            committed_offset and committed_offset.offset,
+                            stated and (stated.origin, stated.target),
+                        ),
                         (runs.position, (runs.origin, runs.target)),
                     )
-                    if position and of == life
+                    if position and ids == topic_ids
                 ]
                 if positions:
                     known[name, number] = max(positions)
         return known
 
     def _starting(self) -> dict[str, dict[int, int]]:
-        """Where Spark begins to read each partition; PipelineError where records are gone."""
-        begins = self._source.ends(self._positions, earliest=True)
+        """The offsets where Spark starts.  Raises PipelineError if their records were deleted."""
+        log_starts = self._source.ends(self._positions, earliest=True)
         starting = {}
         for name, topic in self._topics.read.items():
             start = LATEST if name in self._topics.passed_over else EARLIEST
             starting[name] = dict.fromkeys(range(topic.partitions), start)
         for (name, number), position in self._positions.items():
-            begin = begins[name, number]
-            if position < begin and not self.asked.skip_lost:
+            log_start = log_starts[name, number]
+            if position < log_start and not self.options.skip_lost:
                 raise PipelineError(
-                    f"the source has deleted the records {position} to {begin - 1} of partition"
-                    f" {number} of {name} before they were mirrored: go on without them with"
+                    f"the source has deleted the records {position} to {log_start - 1} of partition"
+                    f" {number} of {name} before they were mirrored: continue without them with"
                     " --skip-lost"
                 )
-            starting[name][number] = max(position, begin)
+            starting[name][number] = max(position, log_start)
         return starting
 
     def _start(self) -> StreamingQuery:
-        asked = self.asked
-        topics = asked.topics
+        options = self.options
+        topics = options.topics
         if topics.pattern:
             excluded = "|".join(INTERNAL_PREFIXES)
             topics = Topics(pattern=f"(?!{excluded})(?:{topics.pattern})")
         starting = self._starting()
-        if asked.checkpoint is None:
+        if options.checkpoint is None:
             self._own_checkpoint = tempfile.mkdtemp(prefix="kwire-mirror-")
         stream = read_stream(
             self._spark,
-            asked.source,
+            options.source,
             topics,
             starting=starting,
-            maxOffsetsPerTrigger=asked.batch_records,
-            failOnDataLoss=str(not asked.skip_lost).lower(),
+            maxOffsetsPerTrigger=options.batch_records,
+            failOnDataLoss=str(not options.skip_lost).lower(),
         )
-        checkpoint = self._own_checkpoint or f"{asked.checkpoint}/{uuid.uuid4()}"
+        checkpoint = self._own_checkpoint or f"{options.checkpoint}/{uuid.uuid4()}"
         writer = (
-            stream.writeStream.queryName(f"mirror of {asked.topics}")
+            stream.writeStream.queryName(f"mirror of {options.topics}")
             .foreachBatch(self._write)
             .option("checkpointLocation", checkpoint)
         )
-        if asked.every_s is None:
+        if options.every_s is None:
             return writer.trigger(availableNow=True).start()
-        return writer.trigger(processingTime=f"{round(asked.every_s * 1000)} milliseconds").start()
+        return writer.trigger(
+            processingTime=f"{round(options.every_s * 1000)} milliseconds"
+        ).start()
 
     def _write(self, records: DataFrame, batch: int) -> None:
-        """Write a micro-batch: each task the one partition of the source that it has read."""
+        """Write a micro-batch.  Each task writes the one source partition that it read."""
         from pyspark.sql import functions as f
 
         self._sync_topics()
@@ -186,7 +193,7 @@ class Mirroring:
         self._is_writing = False
 
     def _follow(self) -> None:
-        """Follow the query to its end, and let the clusters go."""
+        """Follow the query to its end, then close the clusters."""
         try:
             self._follow_groups()
         finally:
@@ -194,10 +201,10 @@ class Mirroring:
             self._target.close()
 
     def _follow_groups(self) -> None:
-        """Have groups follow, while the query runs and once more when it has ended."""
+        """Copy group offsets while the query runs, and once more after its end."""
         self._sync_groups()
-        while not self._has_ended(self.asked.sync_s):
-            if self.asked.every_s is not None:
+        while not self._has_ended(self.options.sync_s):
+            if self.options.every_s is not None:
                 self._sync_groups(with_topics=True)
         if self._is_writing:
             self._writer.release(self._places_written())
@@ -207,9 +214,9 @@ class Mirroring:
             shutil.rmtree(self._own_checkpoint, ignore_errors=True)
 
     def _places_written(self) -> list[PartitionId]:
-        """Partitions of the target that a task may have been writing when it was stopped."""
+        """The partitions of the target that a stopped task may have been writing."""
         return [
-            (self.asked.rename(name), number)
+            (self.options.rename(name), number)
             for topic in self._topics.mirrored.values()
             for name, number in topic.places()
         ]
@@ -220,27 +227,27 @@ class Mirroring:
         try:
             return bool(self.query.awaitTermination(max(1, round(timeout_s))))
         except StreamingQueryException:
-            return True  # whoever follows the query is told why
+            return True  # the caller that follows the query gets the error
 
     def _sync_groups(self, *, with_topics: bool = False) -> None:
-        """Look once; what fails is tried again the next time, and told at the end."""
+        """Copy group offsets once.  A failure is retried the next time, and raised at the end."""
         try:
             if with_topics:
                 self._sync_topics()
-            self._see_progress()
+            self._update_progress()
             self.done.groups = self._groups.sync(self._mirrored, dict(self._written))
             self._error = None
         except PipelineError as error:
             self._error = error
 
-    def _see_progress(self) -> None:
-        """How far batches that are done have come, and what is left."""
+    def _update_progress(self) -> None:
+        """Update the mirrored positions and the lag from the finished batches."""
         for progress in self.query.recentProgress:
             event: dict[str, Any] = (
                 json.loads(progress.json) if hasattr(progress, "json") else progress
             )
             if "addBatch" in event.get("durationMs", {}):
-                self._see_ends(event["sources"][0].get("endOffset") or {})
+                self._note_ends(event["sources"][0].get("endOffset") or {})
         ends = self._source.ends(
             place for topic in self._topics.mirrored.values() for place in topic.places()
         )
@@ -248,7 +255,7 @@ class Mirroring:
             max(0, end - self._mirrored.get(partition, 0)) for partition, end in ends.items()
         )
 
-    def _see_ends(self, ends: dict[str, dict[str, int]]) -> None:
+    def _note_ends(self, ends: dict[str, dict[str, int]]) -> None:
         for topic, partitions in ends.items():
             for number, offset in partitions.items():
                 partition = topic, int(number)
@@ -256,7 +263,7 @@ class Mirroring:
 
 
 def _thread(target: Callable[[], None], name: str) -> threading.Thread:
-    """Start a thread that may talk to Spark; PySpark's own class closes its connection."""
+    """Start a thread that may use Spark.  PySpark's class for it closes its connection."""
     from pyspark import InheritableThread
 
     thread: threading.Thread = InheritableThread(target=target, name=name, daemon=True)

@@ -44,16 +44,16 @@ class TopicSync:
     """Selects the topics of a mirror, and keeps the target's topics in line with the source's."""
 
     def __init__(
-        self, asked: Mirror, source: ClusterAdmin, target: ClusterAdmin, done: Mirrored
+        self, options: Mirror, source: ClusterAdmin, target: ClusterAdmin, done: Mirrored
     ) -> None:
-        self.asked = asked
+        self.options = options
         self.source = source
         self.target = target
         self.done = done
         self.read: dict[str, Topic] = {}
         self.ids: dict[str, str] = {}
         self.origins: dict[str, Origin] = {}
-        self._looked_at: set[str] = set()  # for where their records come from
+        self._examined: set[str] = set()  # topics whose origin is known
         self.passed_over: set[str] = set()
 
     @property
@@ -62,103 +62,107 @@ class TopicSync:
         return {name: topic for name, topic in self.read.items() if name not in self.passed_over}
 
     def select(self, matches: Callable[[str], bool]) -> None:
-        """Look at the source's topics; `matches` is how Spark's source takes a pattern.
+        """Select topics of the source; `matches` applies the pattern like Spark's source.
 
-        Raises PipelineError for a named topic that is not there, or comes from the target.
+        Raises PipelineError if a named topic does not exist, or comes from the target.
         """
-        there = self.source.topics()
-        names = self.asked.topics.names
-        if missing := [name for name in names if name not in there]:
-            raise PipelineError(f"{self.asked.source.bootstrap} has no topic {missing[0]}")
+        topics = self.source.topics()
+        names = self.options.topics.names
+        if missing := [name for name in names if name not in topics]:
+            raise PipelineError(f"{self.options.source.bootstrap} has no topic {missing[0]}")
         chosen = names or [
-            name for name in there if not name.startswith(INTERNAL_PREFIXES) and matches(name)
+            name for name in topics if not name.startswith(INTERNAL_PREFIXES) and matches(name)
         ]
-        if new := [name for name in chosen if name not in self._looked_at]:
-            self._look_at(new, there)
-        self.read = {name: there[name] for name in chosen}
+        if new := [name for name in chosen if name not in self._examined]:
+            self._examine(new, topics)
+        self.read = {name: topics[name] for name in chosen}
 
-    def _look_at(self, names: list[str], there: dict[str, Topic]) -> None:
-        """Find out where new topics come from; a topic from the target would be a loop."""
+    def _examine(self, names: list[str], topics: dict[str, Topic]) -> None:
+        """Find the origins of new topics.  A topic that comes from the target would be a loop."""
         mine, theirs = self.source.id, self.target.id
-        came_via = self._mirrors_in_source(there)
+        mirrored_via = self._mirrors_in_source(topics)
         for name in names:
-            before = came_via.get(name, ())
-            into_itself = mine == theirs and self.asked.rename(name) == name
+            before = mirrored_via.get(name, ())
+            into_itself = mine == theirs and self.options.rename(name) == name
             if theirs in before or into_itself:
                 self._pass_over(name, into_itself=into_itself)
-            self.origins[name] = Origin(f"{mine}/{there[name].id}", (*before, mine))
-            self._looked_at.add(name)
+            self.origins[name] = Origin(f"{mine}/{topics[name].id}", (*before, mine))
+            self._examined.add(name)
 
     def _pass_over(self, name: str, *, into_itself: bool) -> None:
         why = (
             f"{name} would be mirrored into itself: both sides are the cluster {self.target.id}"
             if into_itself
-            else f"{name} comes from the target itself: mirroring it back would never end"
+            else f"{name} is mirrored from the target: mirroring it back would never end"
         )
-        if self.asked.topics.names:
+        if self.options.topics.names:
             raise PipelineError(why)
         self.passed_over.add(name)
         self.done.passed_over.append(name)
 
-    def _mirrors_in_source(self, there: dict[str, Topic]) -> dict[str, tuple[str, ...]]:
-        """The clusters that each mirrored topic of the source came through."""
-        found: dict[str, tuple[str, ...]] = {}
-        places = [place for topic in there.values() for place in topic.places()]
+    def _mirrors_in_source(self, topics: dict[str, Topic]) -> dict[str, tuple[str, ...]]:
+        """The clusters through which each topic of the source was mirrored."""
+        via: dict[str, tuple[str, ...]] = {}
+        places = [place for topic in topics.values() for place in topic.places()]
         for group in self.source.groups():
             if not group.startswith(f"{OWN_PREFIX}mirror-"):
                 continue
             with self.source.member(group) as offsets:
                 for (topic, _), committed in offsets.read(places).items():
-                    found[topic] = found.get(topic, ()) + position_of(committed.metadata).via
-        return found
+                    via[topic] = via.get(topic, ()) + position_of(committed.metadata).via
+        return via
 
     def sync(self) -> None:
-        """Create missing topics and partitions in the target; update settings if asked to."""
-        there = self.target.topics()
-        new = [name for name in self.mirrored if self.asked.rename(name) not in there]
-        old = [name for name in self.mirrored if self.asked.rename(name) in there]
-        looked_at = [*new, *old] if self.asked.follow_configs else new
-        settings = self._settings(self.source, looked_at)
+        """Create missing topics and partitions in the target.
+
+        With `follow_configs`, it also updates the configs of existing topics.
+        """
+        existing = self.target.topics()
+        new = [name for name in self.mirrored if self.options.rename(name) not in existing]
+        old = [name for name in self.mirrored if self.options.rename(name) in existing]
+        copied = [*new, *old] if self.options.follow_configs else new
+        settings = self._settings(self.source, copied)
         for name in new:
             self._create(name, settings[name])
         for name in old:
-            target, partitions = self.asked.rename(name), self.mirrored[name].partitions
-            if there[target].partitions < partitions:
+            target, partitions = self.options.rename(name), self.mirrored[name].partitions
+            if existing[target].partitions < partitions:
                 self.target.add_partitions(target, partitions)
-                self.done.partitions += partitions - there[target].partitions
-        if self.asked.follow_configs:
+                self.done.partitions += partitions - existing[target].partitions
+        if self.options.follow_configs:
             self._follow(old, settings)
         if new:
-            there = self._target_with([self.asked.rename(name) for name in new])
-        self.ids = {name: topic.id for name, topic in there.items()}
+            existing = self._target_with([self.options.rename(name) for name in new])
+        self.ids = {name: topic.id for name, topic in existing.items()}
 
     def _target_with(self, names: list[str]) -> dict[str, Topic]:
-        """The target's topics, once it tells of these: a broker may hear late of a new one.
+        """The target's topics, once they include these new ones.
 
-        Raises PipelineError.
+        A broker may get the metadata of a new topic late.  Raises PipelineError after PATIENCE_S.
         """
         deadline = time.monotonic() + PATIENCE_S
-        while missing := set(names) - (there := self.target.topics()).keys():
+        while missing := set(names) - (topics := self.target.topics()).keys():
             if time.monotonic() > deadline:
                 raise PipelineError(
-                    f"{self.asked.target.bootstrap} made {min(missing)}, and does not tell of it"
+                    f"the metadata of {self.options.target.bootstrap} lack the new topic"
+                    f" {min(missing)}"
                 )
             time.sleep(BACKOFF_S)
-        return there
+        return topics
 
     def _create(self, name: str, settings: dict[str, str]) -> None:
-        target = self.asked.rename(name)
-        partitions, replication = self.mirrored[name].partitions, self.asked.replication_factor
+        target = self.options.rename(name)
+        partitions, replication = self.mirrored[name].partitions, self.options.replication_factor
         if self.target.create_topic(target, partitions, settings, replication):
             self.done.topics.append(target)
 
     def _follow(self, names: list[str], wanted: dict[str, dict[str, str]]) -> None:
-        """Have settings on the other side that are those of the source: set, changed or reset."""
-        renamed = {name: self.asked.rename(name) for name in names}
-        found = self._settings(self.target, list(renamed.values()))
+        """Set, change or reset configs in the target so that they equal those of the source."""
+        renamed = {name: self.options.rename(name) for name in names}
+        present = self._settings(self.target, list(renamed.values()))
         for name, target in renamed.items():
-            changes: dict[str, str | None] = dict.fromkeys(found[target].keys() - wanted[name])
-            changes |= dict(wanted[name].items() - found[target].items())
+            changes: dict[str, str | None] = dict.fromkeys(present[target].keys() - wanted[name])
+            changes |= dict(wanted[name].items() - present[target].items())
             if changes:
                 self.target.change_settings(target, changes)
                 self.done.settings += len(changes)
@@ -174,9 +178,9 @@ class TopicSync:
         }
 
     def plan(self, batch: int, known: dict[tuple[str, int], int]) -> WritePlan:
-        """How a batch is written."""
+        """The plan by which a batch is written."""
         return WritePlan(
-            targets={name: self.asked.rename(name) for name in self.mirrored},
+            targets={name: self.options.rename(name) for name in self.mirrored},
             ids=self.ids,
             origins={name: origin.id for name, origin in self.origins.items()},
             via={name: origin.via for name, origin in self.origins.items()},

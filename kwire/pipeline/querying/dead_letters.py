@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 HEADERS = ("kwire.topic", "kwire.partition", "kwire.offset", "kwire.why")
-"""What a dead letter has besides the headers of its record."""
+"""The headers that a dead letter has in addition to those of its record."""
 DIRECTORY = "dead-letters"
 
 
@@ -26,7 +26,7 @@ def started(views: Views, topic: str, checkpoint: str | None) -> StreamingQuery:
     letters = reduce(
         lambda a, b: a.unionByName(b), [_letters(views.bad(name)) for name in views.used]
     )
-    writer = triggered(to_topic(letters, views.asked.kafka, topic), views.asked)
+    writer = triggered(to_topic(letters, views.options.kafka, topic), views.options)
     if checkpoint is not None:
         writer = writer.option("checkpointLocation", f"{checkpoint.rstrip('/')}/{DIRECTORY}")
     return writer.outputMode("append").start()

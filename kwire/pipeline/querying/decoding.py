@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 CORRUPT = "_kwire_corrupt"
-"""Where from_json puts what it could not parse."""
+"""The column of from_json for text that it cannot parse."""
 CONFLUENT_HEADER_BYTES = 5
 NEEDS_AVRO = (
-    "this Spark session has no Avro: make it with pipeline.session(), or with"
-    " org.apache.spark:spark-avro among spark.jars.packages"
+    "this Spark session has no Avro: create it with pipeline.session(), or with"
+    " org.apache.spark:spark-avro in spark.jars.packages"
 )
 
 
@@ -47,7 +47,7 @@ class Decoding:
 
 
 def decoding(spark: SparkSession, column: Column, form: Form) -> Decoding:
-    """Of a binary column by its form; the schema of JSON must be known by now."""
+    """The decoding of a binary column by its form.  A JSON form must have a schema."""
     if form.kind == BINARY:
         return Decoding(column, False, None)
     if form.kind == TEXT:
@@ -60,7 +60,7 @@ def decoding(spark: SparkSession, column: Column, form: Form) -> Decoding:
 
 
 def _text(column: Column) -> Column:
-    """Text, with U+FFFD for what is no UTF-8; Spark 3 does so by itself."""
+    """Text, with U+FFFD for invalid UTF-8.  Spark 3 does that by default."""
     from pyspark.sql import functions as f
 
     make_valid = getattr(f, "make_valid_utf8", None)
@@ -68,7 +68,7 @@ def _text(column: Column) -> Column:
 
 
 def struct_of(spark: SparkSession, schema: str) -> StructType:
-    """The type that a JSON schema means: DDL, or Spark's own JSON of a struct."""
+    """The type of a JSON schema, which is given as DDL or as Spark's JSON of a struct."""
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as f
     from pyspark.sql.types import StructType
@@ -80,14 +80,12 @@ def struct_of(spark: SparkSession, schema: str) -> StructType:
         empty = spark.range(0).select(f.from_json(f.lit(""), text).alias("row"))
     except PySparkException as error:
         raise PipelineError(
-            f"{text!r} is no schema like 'id INT, name STRING': {sentence_of(error)}"
+            f"{text!r} is not a schema such as 'id INT, name STRING': {sentence_of(error)}"
         ) from error
-    found = empty.schema["row"].dataType
-    if not isinstance(found, StructType) or not found.fields:
-        raise PipelineError(
-            f"the schema {text!r} names no fields: give it as 'id INT, name STRING'"
-        )
-    return found
+    struct = empty.schema["row"].dataType
+    if not isinstance(struct, StructType) or not struct.fields:
+        raise PipelineError(f"the schema {text!r} has no fields: give it as 'id INT, name STRING'")
+    return struct
 
 
 def _struct_of_json(text: str) -> StructType:
@@ -96,9 +94,11 @@ def _struct_of_json(text: str) -> StructType:
     try:
         tree: dict[str, Any] = json.loads(text)
     except ValueError as error:
-        raise PipelineError(f"the schema begins as JSON and is none: {error}") from error
+        raise PipelineError(
+            f"the schema starts like JSON but is not valid JSON: {error}"
+        ) from error
     if tree.get("type") == "record":
-        raise PipelineError("this schema is one of Avro: say that the format is avro")
+        raise PipelineError("this is an Avro schema: choose the format avro")
     try:
         return StructType.fromJson(tree)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -118,10 +118,12 @@ def _json(column: Column, struct: StructType) -> Decoding:
 
     def why(whole: Column) -> Column:
         misfits = [
-            f.when(_raw_field(text, field.name).isNotNull() & whole[field.name].isNull(), told)
+            f.when(
+                _raw_field(text, field.name).isNotNull() & whole[field.name].isNull(), description
+            )
             for field in struct.fields
             if "'" not in field.name
-            for told in [f.lit(f"{field.name} {field.dataType.simpleString()}")]
+            for description in [f.lit(f"{field.name} {field.dataType.simpleString()}")]
         ]
         named = f.concat_ws(", ", *misfits)
         because = (
@@ -146,7 +148,7 @@ def _avro(column: Column, form: Form) -> Decoding:
     from pyspark.sql import functions as f
     from pyspark.sql.avro.functions import from_avro
 
-    assert form.schema is not None, "asked for by Form"
+    assert form.schema is not None, "required by Form"
     text, schema = form.schema, avro_schema(form.schema)
     confluent = form.kind == CONFLUENT_AVRO
     payload = f.substring(column, CONFLUENT_HEADER_BYTES + 1, 2**31 - 1) if confluent else column
@@ -169,11 +171,11 @@ def _avro(column: Column, form: Form) -> Decoding:
 
 
 def avro_schema(text: str) -> Any:  # noqa: ANN401 - JSON
-    """An Avro schema; Spark's own message of a broken one comes late and is a page."""
+    """The parsed Avro schema.  Spark would report a broken one late and with a page of text."""
     try:
         return json.loads(text)
     except ValueError as error:
-        raise PipelineError(f"an Avro schema is JSON, and this is none: {error}") from error
+        raise PipelineError(f"an Avro schema must be JSON, but this is not: {error}") from error
 
 
 def _is_record(schema: Any) -> bool:  # noqa: ANN401 - JSON
@@ -181,7 +183,7 @@ def _is_record(schema: Any) -> bool:  # noqa: ANN401 - JSON
 
 
 def _not_avro(payload: Column, whole: Column, schema: Any, text: str) -> Column:  # noqa: ANN401 - JSON
-    """Whether from_avro gave up: of a record it gives one of nulls, which may also be meant."""
+    """Whether from_avro failed.  It then returns a record of nulls, which may also be valid."""
     from pyspark.sql.avro.functions import to_avro
 
     if not _is_record(schema):

@@ -22,7 +22,7 @@ FORMATS = (JSON, AVRO, CONFLUENT_AVRO, TEXT, BINARY)
 AVRO_FORMATS = frozenset({AVRO, CONFLUENT_AVRO})
 
 MODES = ("append", "update", "complete")
-"""Spark's output modes, in the order in which they are tried where none is asked for."""
+"""Spark's output modes, in the order in which they are tried if none is given."""
 
 SELECT = re.compile(r"(\s|--[^\n]*\n|/\*.*?\*/|\()*(SELECT|WITH|FROM)\b", re.I | re.S)
 """How a query begins; Spark runs other statements at once, a DROP TABLE too."""

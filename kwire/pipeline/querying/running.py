@@ -16,7 +16,7 @@ from kwire.pipeline.querying.schemas import Kept
 from kwire.pipeline.querying.sinks import Called
 from kwire.pipeline.querying.statement import framed
 from kwire.pipeline.querying.views import SKIPPED, SKIPPED_COUNT, SKIPPED_OF_TABLE, Views
-from kwire.pipeline.querying.words import told
+from kwire.pipeline.querying.words import explanation_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -45,7 +45,10 @@ class Running:
     def follow(
         self, on_step: Callable[[Step], None] | None = None, *, stop: threading.Event | None = None
     ) -> Done:
-        """Wait until it ends, see `pipeline.follow`; what fails or is stopped stops all of it."""
+        """Wait until the query ends; see `pipeline.follow`.
+
+        If one of the two queries fails, or the query is stopped, both are stopped.
+        """
         stop = stop or threading.Event()
         skipped = Skipped()
 
@@ -62,10 +65,10 @@ class Running:
                 done = self._follow_both(self.letters, counting, stop)
         except QueryFailed as error:
             if self.called is not None and self.called.error is not None:
-                raise QueryFailed(told(self.called.error)) from self.called.error
-            raise QueryFailed(told(error.__cause__ or error)) from error
+                raise QueryFailed(explanation_of(self.called.error)) from self.called.error
+            raise QueryFailed(explanation_of(error.__cause__ or error)) from error
         if self.letters is not None and (why := self.letters.exception()) is not None:
-            raise QueryFailed(f"dead letters: {told(why)}") from why
+            raise QueryFailed(f"dead letters: {explanation_of(why)}") from why
         return done
 
     def _follow_both(
@@ -84,7 +87,7 @@ class Running:
         try:
             with listening(letters, count):
                 ended = follow(self.rows, on_step, stop=stop)
-                if not ended.stopped:  # else they would go on without an end
+                if not ended.stopped:  # a stopped query's dead letters have no end to wait for
                     watch.join()
         finally:
             letters.stop()
@@ -93,12 +96,12 @@ class Running:
 
 
 def _stop_when_failed(query: StreamingQuery, stop: threading.Event) -> None:
-    """Wait for the end of a query, and have the others stop when it is not a good one."""
+    """Wait for the end of a query, and set `stop` if it failed."""
     from pyspark.errors import StreamingQueryException
 
     try:
         query.awaitTermination()
-    except StreamingQueryException:  # told by who follows the query
+    except StreamingQueryException:  # Running.follow raises it
         stop.set()
 
 
@@ -117,14 +120,14 @@ class Done:
 
 
 class Skipped:
-    """How many records were skipped, of what Spark observes in each micro-batch."""
+    """Counts skipped records by the metrics that Spark observes in each micro-batch."""
 
     def __init__(self) -> None:
         self._of_streams = 0
         self._of_tables: dict[str, int] = {}
 
     def add(self, step: Step) -> None:
-        """Count a micro-batch; each reads its tables anew, and whole."""
+        """Count a micro-batch.  Each micro-batch reads its tables again as a whole."""
         for name, observed in (step.event.get("observedMetrics") or {}).items():
             if name.startswith(SKIPPED):
                 self._of_streams += observed[SKIPPED_COUNT]
@@ -133,37 +136,37 @@ class Skipped:
 
     @property
     def total(self) -> int:
-        """Of all topics."""
+        """The number of skipped records of all topics."""
         return self._of_streams + sum(self._of_tables.values())
 
 
-def frame(spark: SparkSession, asked: Query) -> DataFrame:
-    """The streaming DataFrame of a query's SQL, not started, for a sink of the program's own."""
-    return framed(Views(spark, asked, Kept(spark, None)))
+def frame(spark: SparkSession, options: Query) -> DataFrame:
+    """The streaming DataFrame of a query's SQL, which is not started, for another sink."""
+    return framed(Views(spark, options, Kept(spark, None)))
 
 
-def query(spark: SparkSession, asked: Query) -> Running:
+def query(spark: SparkSession, options: Query) -> Running:
     """Start a streaming query over topics.
 
     Raises PipelineError before the start if the SQL, a schema or the output mode is invalid.
     """
     called = None
-    if isinstance(asked.sink, ToFunction):
-        called = Called(asked.sink.function)
-        asked = replace(asked, sink=ToFunction(called))
-    kept = Kept(spark, asked.checkpoint)
-    views = Views(spark, asked, kept)
+    if isinstance(options.sink, ToFunction):
+        called = Called(options.sink.function)
+        options = replace(options, sink=ToFunction(called))
+    kept = Kept(spark, options.checkpoint)
+    views = Views(spark, options, kept)
     result = framed(views)
     kept.save()
     letters = None
-    if asked.dead_letters is not None:
-        if asked.dead_letters in views.used:
+    if options.dead_letters is not None:
+        if options.dead_letters in views.used:
             raise PipelineError(
-                f"{asked.dead_letters} is read by the query: dead letters go elsewhere"
+                f"the query reads {options.dead_letters}: choose another topic for dead letters"
             )
-        letters = dead_letters.started(views, asked.dead_letters, asked.checkpoint)
+        letters = dead_letters.started(views, options.dead_letters, options.checkpoint)
     try:
-        rows, mode = sinks.started(result, asked, asked.checkpoint)
+        rows, mode = sinks.started(result, options, options.checkpoint)
     except PipelineError:
         if letters is not None:
             letters.stop()

@@ -7,30 +7,31 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kwire.pipeline.errors import PipelineError
-from kwire.pipeline.querying.words import told
+from kwire.pipeline.querying.words import explanation_of
 from kwire.pipeline.source import Kafka, Topics, read
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 KEPT = "kwire-schemas"
-"""Of a checkpoint: a query whose schema changed could not go on from its state."""
+"""The entry of a checkpoint that keeps the schemas.  With another schema, a query could not
+continue from its state."""
 
 
 def infer(spark: SparkSession, kafka: Kafka, topic: str, part: str, records: int) -> str:
-    """The DDL of the JSON objects that the first records of a topic hold as `key` or `value`.
+    """The schema of the JSON objects in `key` or `value` of a topic's first records.
 
-    What is no JSON object is left out.  Text that is a time by ISO 8601 in all of them is a
-    TIMESTAMP.  No more than the sample is read.  Raises PipelineError where there is none.
+    Values that are not JSON objects are ignored.  A field whose texts all are ISO 8601 times is a
+    TIMESTAMP.  Raises PipelineError if the sample has no JSON object.
     """
     from pyspark.sql import functions as f
 
     rows = read(spark, kafka, Topics((topic,))).select(f.col(part).cast("string"))
     try:
-        found = rows.where(f.col(part).isNotNull()).limit(records).collect()
-    except Exception as error:  # of Java's Kafka client as it is, through py4j
-        raise PipelineError(f"{topic}: {told(error)}") from error
-    sample = [row[0] for row in found]
+        sampled = rows.where(f.col(part).isNotNull()).limit(records).collect()
+    except Exception as error:  # any error of Java's Kafka client, through py4j
+        raise PipelineError(f"{topic}: {explanation_of(error)}") from error
+    sample = [row[0] for row in sampled]
     objects = [text for text in sample if _is_object(text)]
     if not objects:
         which = f"none of its first {len(sample)} {part}s is" if sample else f"no {part} there is"
@@ -49,7 +50,7 @@ def _is_object(text: str) -> bool:
 
 
 def _merged(spark: SparkSession, objects: Iterable[str]) -> str:
-    """Spark's schema of them all: of one array that holds them, without a job."""
+    """Spark's schema for all objects, inferred from one array of them, without a job."""
     from pyspark.sql import functions as f
     from pyspark.sql.types import ArrayType, StructType
 
@@ -78,14 +79,14 @@ class Kept:
         self._saved = dict(self._schemas)
 
     def of(self, kafka: Kafka, topic: str, part: str, records: int) -> str:
-        """The schema that is kept, else one of a sample."""
+        """The kept schema, or one that is inferred from a sample."""
         name = f"{topic} {part}"
         if name not in self._schemas:
             self._schemas[name] = infer(self._spark, kafka, topic, part, records)
         return self._schemas[name]
 
     def save(self) -> None:
-        """Keep what was inferred since, where there is a checkpoint."""
+        """Write new schemas to the checkpoint, if there is one."""
         if self._path is None or self._schemas == self._saved:
             return
         frame = self._spark.createDataFrame([(json.dumps(self._schemas),)], "value string")
@@ -93,7 +94,7 @@ class Kept:
         self._saved = dict(self._schemas)
 
     def _exists(self, path: str) -> bool:
-        """Wherever it is: Hadoop knows the file systems that Spark does."""
+        """Whether a path exists, in any file system that Spark supports."""
         context = self._spark.sparkContext
         jvm, java_context = context._jvm, context._jsc
         assert jvm is not None, "a session with a driver"

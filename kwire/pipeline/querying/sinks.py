@@ -15,7 +15,7 @@ from kwire.pipeline.querying.query_settings import (
     ToParquet,
     ToTopic,
 )
-from kwire.pipeline.querying.words import told
+from kwire.pipeline.querying.words import explanation_of
 from kwire.pipeline.source import Kafka
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ AS_THEY_ARE = frozenset({"string", "binary"})
 
 
 class Called:
-    """The caller's function, and how it failed: Spark tells of that in a page of Java."""
+    """The caller's function; keeps its error, which Spark would report as a page of Java."""
 
     def __init__(self, function: Callable[[DataFrame, int], None]) -> None:
         self._function = function
@@ -43,39 +43,39 @@ class Called:
             raise
 
 
-def started(frame: DataFrame, asked: Query, checkpoint: str | None) -> tuple[StreamingQuery, str]:
-    """Start the query in the mode that is asked for, else in the first that Spark takes.
+def started(frame: DataFrame, options: Query, checkpoint: str | None) -> tuple[StreamingQuery, str]:
+    """Start the query in the mode of its settings, or in the first one that Spark accepts.
 
-    Spark checks the plan before anything runs.  Raises PipelineError where it takes none.
+    Spark checks the plan before anything runs.  Raises PipelineError if Spark refuses every mode.
     """
     from pyspark.errors import AnalysisException
 
     refusals: list[AnalysisException] = []
-    for mode in [asked.mode] if asked.mode else _modes(asked.sink):
+    for mode in [options.mode] if options.mode else _modes(options.sink):
         try:
-            writer = triggered(written(frame, asked.sink, asked.kafka), asked)
+            writer = triggered(written(frame, options.sink, options.kafka), options)
             if checkpoint is not None:
                 writer = writer.option("checkpointLocation", checkpoint)
             return writer.outputMode(mode).start(), mode
         except AnalysisException as error:
             refusals.append(error)
-    # That one mode does not do says less than what is wrong with the query in another.
-    telling = [error for error in refusals if OF_THE_MODE not in str(error)]
-    refused = (telling or refusals)[0]
-    raise PipelineError(told(refused)) from refused
+    # An error about the query in one mode says more than that another mode is unsupported.
+    about_query = [error for error in refusals if OF_THE_MODE not in str(error)]
+    refusal = (about_query or refusals)[0]
+    raise PipelineError(explanation_of(refusal)) from refusal
 
 
 def _modes(sink: Sink) -> tuple[str, ...]:
-    """Those to try; files only grow."""
+    """The modes to try.  Files only support append."""
     return MODES[:1] if isinstance(sink, ToParquet) else MODES
 
 
-def triggered(writer: DataStreamWriter, asked: Query) -> DataStreamWriter:
-    """With the trigger that is asked for."""
-    if asked.once:
+def triggered(writer: DataStreamWriter, options: Query) -> DataStreamWriter:
+    """The writer with the trigger of the settings."""
+    if options.once:
         return writer.trigger(availableNow=True)
-    if asked.every_s is not None:
-        return writer.trigger(processingTime=f"{round(asked.every_s * 1000)} milliseconds")
+    if options.every_s is not None:
+        return writer.trigger(processingTime=f"{round(options.every_s * 1000)} milliseconds")
     return writer
 
 
@@ -90,13 +90,13 @@ def written(frame: DataFrame, sink: Sink, kafka: Kafka) -> DataStreamWriter:
 
 
 def to_topic(frame: DataFrame, kafka: Kafka, topic: str) -> DataStreamWriter:
-    """Spark's Kafka sink; its option `topic` would win over a column of that name."""
+    """Spark's Kafka sink.  Its option `topic` would override a column `topic`."""
     writer = frame.writeStream.format("kafka").options(**kafka.options())
     return writer if "topic" in frame.columns else writer.option("topic", topic)
 
 
 def records(frame: DataFrame, sink: ToTopic) -> DataFrame:
-    """The rows as the columns that Spark's Kafka sink takes."""
+    """The rows in the columns of Spark's Kafka sink."""
     from pyspark.sql import functions as f
 
     own = {name.lower(): name for name in frame.columns if name.startswith("_")}
@@ -122,12 +122,12 @@ def _value(frame: DataFrame, names: list[str], sink: ToTopic) -> Column:
     if sink.format != TEXT:
         return f.to_json(f.struct(*quoted), {"ignoreNullFields": "false"})
     if len(names) != 1:
-        raise PipelineError(f"text is one column, and the result has {', '.join(names)}")
+        raise PipelineError(f"text needs one column, but the result has {', '.join(names)}")
     return _as_bytes(frame, names[0])
 
 
 def _as_bytes(frame: DataFrame, name: str) -> Column:
-    """Text and bytes as they are, other values as text, structures as JSON."""
+    """Text and bytes unchanged, other values as text, structures as JSON."""
     from pyspark.sql import functions as f
     from pyspark.sql.types import ArrayType, MapType, StructType
 

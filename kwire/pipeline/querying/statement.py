@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kwire.pipeline.errors import PipelineError
 from kwire.pipeline.querying.views import Views
-from kwire.pipeline.querying.words import told
+from kwire.pipeline.querying.words import explanation_of
 
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 UNKNOWN = "TABLE_OR_VIEW_NOT_FOUND"
 TOPICS_MAX = 64
-"""A statement of more is a mistake; each costs an analysis."""
+"""The most topics in a statement.  Each one takes another analysis."""
 SPARK_LOGGER = "SQLQueryContextLogger"
 
 
 def framed(views: Views) -> DataFrame:
-    """The streaming DataFrame that the SQL means.
+    """The streaming DataFrame of the SQL.
 
-    The views are there while it is analysed, and gone after: a name that the session knows already
-    is the caller's own view.  Raises PipelineError where Spark does not take the statement.
+    The views exist only during the analysis.  A name that the session already has is the caller's
+    own view.  Raises PipelineError if Spark refuses the statement.
     """
     from pyspark.errors import PySparkException
 
-    spark, sql = views.spark, views.asked.sql
+    spark, sql = views.spark, views.options.sql
     made: list[str] = []
     try:
         with _quiet():
@@ -40,18 +40,17 @@ def framed(views: Views) -> DataFrame:
                 except PySparkException as error:
                     topic = _unknown(error)
                     if topic is None or topic in made or len(made) == TOPICS_MAX:
-                        raise PipelineError(told(error)) from error
+                        raise PipelineError(explanation_of(error)) from error
                 made.append(topic)
                 _make(views, topic)
     finally:
         for topic in made:
             spark.catalog.dropTempView(topic)
-    if unused := sorted(set(views.asked.views) - set(views.used) - {""}):
-        raise PipelineError(f"the query does not read {', '.join(unused)}, which an option names")
+    if unused := sorted(set(views.options.views) - set(views.used) - {""}):
+        raise PipelineError(f"an option names {', '.join(unused)}, which the query does not read")
     if not frame.isStreaming:
         raise PipelineError(
-            "this query reads no stream: it is a SELECT that names at least one topic which is no"
-            " table"
+            "this query reads no stream: use a SELECT with at least one topic that is not a table"
         )
     return frame
 
@@ -62,11 +61,11 @@ def _make(views: Views, topic: str) -> None:
     try:
         views.frame(topic).createOrReplaceTempView(f"`{topic}`")
     except PySparkException as error:
-        raise PipelineError(f"{topic}: {told(error)}") from error
+        raise PipelineError(f"{topic}: {explanation_of(error)}") from error
 
 
 def _unknown(error: PySparkException) -> str | None:
-    """The name that Spark does not know, as it stands in the statement."""
+    """The unknown table name in Spark's error, or None if the error is another one."""
     condition = getattr(error, "getCondition", None) or getattr(error, "getErrorClass", None)
     if condition is None or condition() != UNKNOWN:
         return None
@@ -75,16 +74,16 @@ def _unknown(error: PySparkException) -> str | None:
     parts = re.findall(r"`((?:[^`]|``)+)`", quoted)
     if len(parts) != 1:
         name = ".".join(parts)
-        raise PipelineError(f"a topic whose name has a dot is written `{name}`, in backquotes")
+        raise PipelineError(f"a topic name with a dot needs backquotes: `{name}`")
     return str(parts[0]).replace("``", "`")
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """PySpark 4 logs every error of analysis with its traces, those that are expected too."""
+    """Disables PySpark 4's log of analysis errors, because some of them are expected here."""
     try:
         from pyspark.logger import PySparkLogger
-    except ImportError:  # before Spark 4, which logs none
+    except ImportError:  # Spark before 4 logs none
         yield
         return
     logger = PySparkLogger.getLogger(SPARK_LOGGER)

@@ -15,24 +15,24 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 OF_THE_RECORD = ("_key", "_partition", "_offset", "_timestamp", "_headers")
-"""Columns of every view that are the record's own; a field of the same name gives way."""
+"""Columns of every view from the record itself.  A field of the same name is left out."""
 VALUE = "value"
 OF_VALUE = "_kwire_value"
 OF_KEY = "_kwire_key"
 WHY = "_kwire_why"
 WITH_ZONE = "timestamp"
 SKIPPED, SKIPPED_OF_TABLE = "kwire.skipped.", "kwire.skipped-of-table."
-"""What Spark calls the counts of records that are skipped, before the name of the topic.
-A table is read anew for each micro-batch."""
+"""Prefixes of the names of Spark's metrics for skipped records; the topic's name follows.
+A table is read again for each micro-batch."""
 SKIPPED_COUNT = "records"
 
 
 @dataclass
 class Views:
-    """The topics of a query as they are found in its SQL, each with its schemas inferred once."""
+    """The views of the topics in a query's SQL.  The schemas of each topic are inferred once."""
 
     spark: SparkSession
-    asked: Query
+    options: Query
     kept: Kept
 
     def __post_init__(self) -> None:
@@ -40,63 +40,68 @@ class Views:
         self.columns: dict[str, str] = {}
 
     def view_of(self, topic: str) -> View:
-        """How the topic is read, with the schemas that had to be inferred."""
+        """How the topic is read, with inferred schemas where none are given."""
         if topic not in self.used:
-            view = self.asked.view_of(topic)
+            view = self.options.view_of(topic)
             self.used[topic] = replace(
                 view,
-                value=self._known(topic, "value", view.value),
-                key=self._known(topic, "key", view.key),
+                value=self._with_schema(topic, "value", view.value),
+                key=self._with_schema(topic, "key", view.key),
             )
         return self.used[topic]
 
-    def _known(self, topic: str, part: str, form: Form) -> Form:
+    def _with_schema(self, topic: str, part: str, form: Form) -> Form:
         if form.kind != JSON or form.schema is not None:
             return form
-        asked = self.asked
-        return replace(form, schema=self.kept.of(asked.kafka, topic, part, asked.sample_records))
+        options = self.options
+        return replace(
+            form, schema=self.kept.of(options.kafka, topic, part, options.sample_records)
+        )
 
     def frame(self, topic: str) -> DataFrame:
-        """The view of a topic: its good rows; what becomes of others is as the query asks."""
+        """The view of a topic, with the rows that parse.
+
+        Other records are skipped, become dead letters, or fail the query, as its settings say.
+        """
         view = self.view_of(topic)
         records = self._latest(topic) if view.table else self.records(topic)
         judged = self._judged(records, view)
-        if self.asked.skip_bad:
+        if self.options.skip_bad:
             judged = _counted(judged, topic, table=view.table)
         frame = self._rows(judged, topic)
         self.columns[topic] = frame.schema.simpleString()
         return frame if view.watermark is None else _watermarked(frame, topic, *view.watermark)
 
     def records(self, topic: str) -> DataFrame:
-        """The topic's records as a stream, Spark's own columns."""
-        starting = self.asked.starting
+        """The topic's records as a stream, with the columns of Spark's source."""
+        starting = self.options.starting
         at_time = isinstance(starting, int)
         return read_stream(
             self.spark,
-            self.asked.kafka,
+            self.options.kafka,
             Topics((topic,)),
             starting="earliest" if isinstance(starting, int) else starting,
             startingTimestamp=starting if at_time else None,
             startingOffsetsByTimestampStrategy="latest" if at_time else None,
-            maxOffsetsPerTrigger=self.asked.records_per_batch,
+            maxOffsetsPerTrigger=self.options.records_per_batch,
         )
 
     def bad(self, topic: str) -> DataFrame:
-        """The stream of the topic's records that do not parse, with why."""
+        """The stream of the topic's records that do not parse, with the reasons."""
         from pyspark.sql import functions as f
 
         judged = self._judged(self.records(topic), self.view_of(topic))
         return judged.where(f.col(WHY).isNotNull())
 
     def _latest(self, topic: str) -> DataFrame:
-        """The last record of each key, less those that a null value removed.
+        """The last record of each key, without keys whose last value is null.
 
-        Offsets order the records of a partition; timestamps only the records of a key that moved
-        to another partition, when the topic was given more of them.
+        Offsets order the records of a partition.  Timestamps only order the records of a key that
+        moved to another partition because the topic got more partitions.
         """
         from pyspark.sql import functions as f
 
-        records = read(self.spark, self.asked.kafka, Topics((topic,)))
+        records = read(self.spark, self.options.kafka, Topics((topic,)))
         records = records.where(f.col("key").isNotNull())
         record = f.struct(*(column for column in records.columns if column != "key"))
         in_partition = records.groupBy("key", "partition").agg(
@@ -108,7 +113,7 @@ class Views:
         return newest.select("key", "record.*").where(f.col("value").isNotNull())
 
     def _judged(self, records: DataFrame, view: View) -> DataFrame:
-        """The records with their decoded value and key beside them, and why where they are bad."""
+        """The records with their decoded value and key, and the reason if they do not parse."""
         from pyspark.sql import functions as f
 
         value = decoding(self.spark, f.col("value"), view.value)
@@ -127,7 +132,7 @@ class Views:
         from pyspark.sql import functions as f
 
         good = f.col(WHY).isNull()
-        if not self.asked.skip_bad and self.asked.dead_letters is None:
+        if not self.options.skip_bad and self.options.dead_letters is None:
             place = f.concat_ws(
                 " ",
                 f.lit(f"{topic}: the record at partition"),
@@ -135,9 +140,9 @@ class Views:
                 f.lit("offset"),
                 "offset",
             )
-            mend = f.lit("name a topic for dead letters, or skip such records")
-            told = f.concat(place, f.lit(" is "), f.col(WHY), f.lit(": "), mend)
-            good = f.when(good, f.lit(True)).otherwise(f.raise_error(told).cast("boolean"))
+            advice = f.lit("name a topic for dead letters, or skip such records")
+            message = f.concat(place, f.lit(" is "), f.col(WHY), f.lit(": "), advice)
+            good = f.when(good, f.lit(True)).otherwise(f.raise_error(message).cast("boolean"))
         taken = {name.lower() for name in OF_THE_RECORD} | {CORRUPT}
         fields = judged.select(f"{OF_VALUE}.*").columns
         rows = judged.where(good)
@@ -149,7 +154,7 @@ class Views:
 
 
 def _counted(judged: DataFrame, topic: str, *, table: bool) -> DataFrame:
-    """The same records; Spark tells with each micro-batch how many of them are bad."""
+    """The same records, with a metric that counts those that do not parse in each micro-batch."""
     from pyspark.sql import functions as f
 
     return judged.observe(
@@ -158,10 +163,10 @@ def _counted(judged: DataFrame, topic: str, *, table: bool) -> DataFrame:
 
 
 def _once(part: Decoding) -> Column:
-    """What a column becomes, computed once a row.
+    """The decoded column, computed once per row.
 
-    Spark pushes a filter below a projection, and would parse for each mention in it, and for the
-    projection again; it pushes none below explode that is about what explode gives.
+    Spark pushes a filter below a projection, and would then parse once for each use in the filter
+    and again for the projection.  It does not push a filter on the result of explode below it.
     """
     from pyspark.sql import functions as f
 
@@ -169,7 +174,7 @@ def _once(part: Decoding) -> Column:
 
 
 def _watermarked(frame: DataFrame, topic: str, column: str, delay: str) -> DataFrame:
-    """The stream with its event time; its column must be a timestamp."""
+    """The stream with a watermark on a column, which must be a timestamp."""
     by_name = {field.name.lower(): field for field in frame.schema.fields}
     field = by_name.get(column.lower())
     if field is None:

@@ -7,10 +7,10 @@ import re
 from kwire.pipeline.errors import sentence_of
 
 WATERMARK = "give a stream a watermark (TOPIC.COLUMN and how late rows may come)"
-MENDS: tuple[tuple[str, str], ...] = (
+ADVICE: tuple[tuple[str, str], ...] = (
     (
         r"NON_TIME_WINDOW_NOT_SUPPORTED_IN_STREAMING|Non-time-based windows",
-        "OVER (...) ranks rows among each other, which a stream does not end: group by"
+        "OVER (...) ranks all rows, and a stream has no end: group by"
         " window(COLUMN, '10 minutes') instead",
     ),
     (
@@ -51,30 +51,30 @@ MENDS: tuple[tuple[str, str], ...] = (
         f"an aggregation over an aggregation needs mode append: {WATERMARK}",
     ),
 )
-"""(what Spark's message has, what to do), the first that fits."""
+"""(pattern of Spark's message, what to do); the first match counts."""
 
 
 INSTEAD: tuple[tuple[str, str], ...] = (
     (
         r"UnknownTopicOrPartition",
-        "there is no such topic (`kwire topics list` names those there are)",
+        "the topic does not exist (`kwire topics list` shows all topics)",
     ),
     (
         r"OffsetOutOfRange|Some data may have been lost|KAFKA_DATA_LOSS",
-        "records were deleted before they were read: begin anew with another checkpoint",
+        "records were deleted before they were read: start again with another checkpoint",
     ),
 )
-"""(what Spark's message has, what is said instead of it), the first that fits."""
+"""(pattern of Spark's message, sentence that replaces it); the first match counts."""
 
 
-def told(error: BaseException) -> str:
-    """Spark's sentence, and the mend where one is known."""
+def explanation_of(error: BaseException) -> str:
+    """Spark's sentence with advice, or a sentence that replaces it."""
     text = str(error)
     for pattern, instead in INSTEAD:
         if re.search(pattern, text):
             return instead
     sentence = sentence_of(error)
-    for pattern, mend in MENDS:
+    for pattern, advice in ADVICE:
         if re.search(pattern, text):
-            return f"{sentence.rstrip('.')}: {mend}"
+            return f"{sentence.rstrip('.')}: {advice}"
     return sentence

@@ -69,7 +69,7 @@ def ship_by_value() -> None:
 
 
 class SideBySide:
-    """The partitions of one task."""
+    """The writers of one task's partitions."""
 
     def __init__(self, writer: PacedWriter, plan: WritePlan) -> None:
         self.writer = writer
@@ -78,7 +78,7 @@ class SideBySide:
         self._flushed_s = time.monotonic()
 
     def add(self, batch: pyarrow.RecordBatch) -> None:
-        """Write rows as they are due."""
+        """Write rows when they are due."""
         due = batch.column(DUE).to_numpy(zero_copy_only=False)
         rows = batch.drop_columns([DUE])
         done = 0
@@ -94,12 +94,12 @@ class SideBySide:
                 self._flush()
 
     def finish(self) -> Iterator[Written]:
-        """Write what is left; what became of each partition."""
+        """Write the remaining rows.  Yields the result of each partition."""
         for partition in self._partitions.values():
             yield partition.finish()
 
     def _wait_for(self, timestamp_ms: int) -> None:
-        """Until then, or until what is held has to be written."""
+        """Sleep until a record is due, or until the open transactions have to be committed."""
         wait_s = self.writer.pace.due_s(timestamp_ms) - time.time()
         left_s = self._flushed_s + TRANSACTION_S - time.monotonic()
         time.sleep(max(0.0, min(wait_s, left_s)))
@@ -110,7 +110,7 @@ class SideBySide:
         self._flushed_s = time.monotonic()
 
     def _hold(self, rows: pyarrow.RecordBatch) -> None:
-        """Hand each partition's rows, in their order, to its writer."""
+        """Pass each partition's rows in their order to its writer."""
         import pyarrow.compute as pc
 
         columns = rows.column("topic").to_pylist(), rows.column("partition").to_pylist()

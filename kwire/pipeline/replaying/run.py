@@ -52,19 +52,19 @@ HEAD_START_S = 2.0
 
 def replay(
     spark: SparkSession,
-    asked: Replay,
-    told: Callable[[Step], None] | None = None,
+    options: Replay,
+    on_step: Callable[[Step], None] | None = None,
     *,
     stop: threading.Event | None = None,
 ) -> Replayed:
     """Write an archive's records to topics; returns when that is done.
 
-    `told` is called every second with the progress.  Ctrl-C, SIGTERM or `stop` end the replay; the
-    next call continues it.  Raises PipelineError, also if the target's topics do not fit.
+    `on_step` is called every second with the progress.  Ctrl-C, SIGTERM or `stop` end the replay;
+    the next call continues it.  Raises PipelineError, also if the target's topics do not fit.
     """
-    run = _Run(spark, asked)
+    run = _Run(spark, options)
     try:
-        return run.run(told or (lambda step: None), stop or threading.Event())
+        return run.run(on_step or (lambda step: None), stop or threading.Event())
     finally:
         run.cluster.close()
 
@@ -72,26 +72,27 @@ def replay(
 class _Run:
     """One call of `replay`."""
 
-    def __init__(self, spark: SparkSession, asked: Replay) -> None:
+    def __init__(self, spark: SparkSession, options: Replay) -> None:
         self.spark = spark
-        self.asked = asked
-        with ArchiveDirectory(asked.directory).locked() as state:
+        self.options = options
+        with ArchiveDirectory(options.directory).locked() as state:
             self.archive_id = state.query
-        self.topics = topics_of(spark, asked)
-        self.counts = {topic: partitions(asked.directory, topic) for topic in self.topics}
-        self.frame = selected(spark, asked)
-        self.cluster = ClusterAdmin(asked.kafka)
-        self.done = Replayed(asked.name or self._name())
-        self.writer = ExactlyOnceWriter(settings_of(asked.kafka), f"replay-{self.done.name}")
+        self.topics = topics_of(spark, options)
+        self.counts = {topic: partitions(options.directory, topic) for topic in self.topics}
+        self.frame = selected(spark, options)
+        self.cluster = ClusterAdmin(options.kafka)
+        self.done = Replayed(options.name or self._name())
+        self.writer = ExactlyOnceWriter(settings_of(options.kafka), f"replay-{self.done.name}")
 
     def _name(self) -> str:
-        """One for the same archive, target and selection."""
-        asked = self.asked
-        what = self.archive_id, sorted(asked.rename.items()), self.topics, asked.ranges
-        text = repr((*what, asked.since_ms, asked.until_ms))
+        """A name that is the same for the same archive, renames and selection."""
+        options = self.options
+        what = self.archive_id, sorted(options.rename.items()), self.topics, options.ranges
+        text = repr((*what, options.since_ms, options.until_ms))
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
-    def run(self, told: Callable[[Step], None], stop: threading.Event) -> Replayed:
+    def run(self, on_step: Callable[[Step], None], stop: threading.Event) -> Replayed:
+        """Write the records that earlier runs have not written."""
         started = time.monotonic()
         self._prepare_topics()
         positions = self._positions()
@@ -101,7 +102,7 @@ class _Run:
         self.done.there = _total(wanted) - _total(todo)
         if todo:
             rows = behind(self.frame, positions) if positions else self.frame
-            with signals_set(stop), _Watch(self, todo, told, stop):
+            with signals_set(stop), _Watch(self, todo, on_step, stop):
                 self._write(rows, todo, stop)
         left = parts(behind(self.frame, self._positions())) if self.done.stopped else {}
         self.done.records = _total(todo) - _total(left)
@@ -109,24 +110,24 @@ class _Run:
         return self.done
 
     def _prepare_topics(self) -> None:
-        """Create what is missing; refuse what cannot take the records."""
-        targets = [self.asked.target(topic) for topic in self.topics]
+        """Create missing topics.  Raises PipelineError for topics that do not fit."""
+        targets = [self.options.target(topic) for topic in self.topics]
         if twice := {target for target in targets if targets.count(target) > 1}:
             raise PipelineError(f"two topics of the archive would go to {twice.pop()}")
-        if strange := set(self.asked.rename) - set(self.topics):
-            raise PipelineError(f"{strange.pop()} is to be renamed, but is not replayed")
-        there = self.cluster.topics()
-        settings = self.cluster.settings_of_topics(name for name in targets if name in there)
+        if unused := set(self.options.rename) - set(self.topics):
+            raise PipelineError(f"{unused.pop()} is to be renamed, but is not replayed")
+        existing = self.cluster.topics()
+        settings = self.cluster.settings_of_topics(name for name in targets if name in existing)
         for topic, count in self.counts.items():
-            target = self.asked.target(topic)
-            if target not in there:
-                configs = NEW_TOPIC | dict(self.asked.configs)
+            target = self.options.target(topic)
+            if target not in existing:
+                configs = NEW_TOPIC | dict(self.options.configs)
                 if self.cluster.create_topic(target, count, configs, None):
                     self.done.created.append(target)
-            elif there[target].partitions < count:
+            elif existing[target].partitions < count:
                 raise PipelineError(
-                    f"{target} has {there[target].partitions} partitions, and records of {topic}"
-                    f" are for {count}: add partitions, or --rename {topic}=ANOTHER"
+                    f"{target} has {existing[target].partitions} partitions, and records of {topic}"
+                    f" need {count}: add partitions, or use --rename {topic}=ANOTHER"
                 )
             elif settings[target].get("message.timestamp.type") == "LogAppendTime":
                 raise PipelineError(
@@ -135,25 +136,25 @@ class _Run:
                 )
 
     def _positions(self) -> Places:
-        """Up to which offsets of the archive an earlier run has come."""
+        """The offsets of the archive up to which earlier runs have written."""
         sources = {
-            (self.asked.target(topic), partition): (topic, partition)
+            (self.options.target(topic), partition): (topic, partition)
             for topic, count in self.counts.items()
             for partition in range(count)
         }
         with self.cluster.member(self.writer.group) as offsets:
             committed = offsets.read(sources)
-        return {sources[place]: found.offset for place, found in committed.items()}
+        return {sources[place]: at.offset for place, at in committed.items()}
 
     def _write(self, rows: DataFrame, todo: Parts, stop: threading.Event) -> None:
-        """Have Spark's tasks write; when `stop` is set they are cancelled."""
+        """Write with Spark's tasks, which are cancelled when `stop` is set."""
         plan = WritePlan(
-            targets={topic: self.asked.target(topic) for topic in self.topics},
+            targets={topic: self.options.target(topic) for topic in self.topics},
             origins={topic: f"{self.archive_id}/{topic}" for topic in self.topics},
         )
         writer, ordered = self.writer, in_order(rows, len(todo))
-        if self.asked.speed is not None:
-            writer = paced(writer, todo, self.asked.speed)
+        if self.options.speed is not None:
+            writer = paced(writer, todo, self.options.speed)
             ordered = by_due(rows, self.spark.sparkContext.defaultParallelism)
         try:
             ordered.mapInArrow(writer.task(plan), WRITTEN_DDL).collect()
@@ -163,7 +164,7 @@ class _Run:
             self.done.stopped = True
 
     def how_far(self, todo: Parts) -> int:
-        """How many of the records are written, as far as the positions tell."""
+        """An estimate of the number of written records, by the committed positions."""
         positions = self._positions()
         shares = (
             part.records * (positions.get(place, 0) - part.first) / (part.end - part.first)
@@ -173,14 +174,14 @@ class _Run:
 
 
 class _Watch:
-    """A thread that tells how far a run is, and cancels it when that is asked for."""
+    """A thread that reports the progress of a run, and cancels the run when `stop` is set."""
 
     def __init__(
-        self, run: _Run, todo: Parts, told: Callable[[Step], None], stop: threading.Event
+        self, run: _Run, todo: Parts, on_step: Callable[[Step], None], stop: threading.Event
     ) -> None:
         self.run = run
         self.todo = todo
-        self.told = told
+        self.on_step = on_step
         self.stop = stop
         self._tag = f"kwire-{uuid.uuid4().hex}"
         self._ended = threading.Event()
@@ -210,17 +211,17 @@ class _Watch:
                     lag=total - done,
                     duration_ms=int((now_s - last_s) * 1000),
                 )
-                self.told(step)
+                self.on_step(step)
                 before, last_s = done, now_s
 
 
 def paced(writer: ExactlyOnceWriter, todo: Parts, speed: float) -> PacedWriter:
-    """A writer that begins with the earliest of the records, a moment from now."""
+    """A paced writer whose earliest record is due HEAD_START_S from now."""
     first_ms = min(part.timestamp_ms for part in todo.values())
     pace = Pace(first_ms, time.time() + HEAD_START_S, speed)
     pacing.ship_by_value()
     return PacedWriter(writer.client, writer.name, writer.compression, pace=pace)
 
 
-def _total(found: Parts) -> int:
-    return sum(part.records for part in found.values())
+def _total(selection: Parts) -> int:
+    return sum(part.records for part in selection.values())

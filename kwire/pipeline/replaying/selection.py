@@ -25,11 +25,11 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Part:
-    """What of one partition of the archive is to be written.
+    """The selected records of one partition of the archive.
 
-    first, end       Its offsets: up to, without, `end`.
-    records          That many.
-    timestamp_ms     The earliest.
+    first, end       The range of their offsets; `end` is excluded.
+    records          Their number.
+    timestamp_ms     The earliest timestamp.
     """
 
     first: int
@@ -39,46 +39,46 @@ class Part:
 
 
 Parts = Mapping[tuple[str, int], Part]
-"""Of each (topic, partition) of the archive."""
+"""The part of each (topic, partition) of the archive."""
 
 
-def topics_of(spark: SparkSession, asked: Replay) -> list[str]:
-    """The archive's topics that are meant."""
-    known = ArchiveDirectory(asked.directory).topics()
-    if asked.topics is None:
-        return known
-    if asked.topics.pattern is None:
-        return list(asked.topics.names)
-    assert spark._jvm is not None  # of a session that runs
+def topics_of(spark: SparkSession, options: Replay) -> list[str]:
+    """The selected topics of the archive."""
+    archived_topics = ArchiveDirectory(options.directory).topics()
+    if options.topics is None:
+        return archived_topics
+    if options.topics.pattern is None:
+        return list(options.topics.names)
+    assert spark._jvm is not None  # a running session has it
     matches = spark._jvm.java.util.regex.Pattern.matches
-    return [topic for topic in known if matches(asked.topics.pattern, topic)]
+    return [topic for topic in archived_topics if matches(options.topics.pattern, topic)]
 
 
-def selected(spark: SparkSession, asked: Replay) -> DataFrame:
-    """The archive's records that are meant, as a DataFrame in no particular order."""
+def selected(spark: SparkSession, options: Replay) -> DataFrame:
+    """The selected records of the archive as a DataFrame, in no particular order."""
     from pyspark.sql import functions as f
 
-    frame = archived(spark, asked.directory, topics_of(spark, asked))
-    if asked.since_ms is not None:
-        frame = frame.where(_timestamp_ms() >= asked.since_ms)
-        frame = frame.where((f.col("date") >= _date(asked.since_ms)) | (f.length("date") != 10))
-    if asked.until_ms is not None:
-        frame = frame.where(_timestamp_ms() < asked.until_ms)
-        frame = frame.where((f.col("date") <= _date(asked.until_ms)) | (f.length("date") != 10))
-    if asked.ranges:
-        frame = frame.where(reduce(lambda one, other: one | other, map(_within, asked.ranges)))
+    frame = archived(spark, options.directory, topics_of(spark, options))
+    if options.since_ms is not None:
+        frame = frame.where(_timestamp_ms() >= options.since_ms)
+        frame = frame.where((f.col("date") >= _date(options.since_ms)) | (f.length("date") != 10))
+    if options.until_ms is not None:
+        frame = frame.where(_timestamp_ms() < options.until_ms)
+        frame = frame.where((f.col("date") <= _date(options.until_ms)) | (f.length("date") != 10))
+    if options.ranges:
+        frame = frame.where(reduce(lambda one, other: one | other, map(_within, options.ranges)))
     return frame
 
 
 def _within(wanted: Range) -> Column:
     from pyspark.sql import functions as f
 
-    found = (f.col("topic") == wanted.topic) & (f.col("partition") == wanted.partition)
+    condition = (f.col("topic") == wanted.topic) & (f.col("partition") == wanted.partition)
     if wanted.first is not None:
-        found &= f.col("offset") >= wanted.first
+        condition &= f.col("offset") >= wanted.first
     if wanted.end is not None:
-        found &= f.col("offset") < wanted.end
-    return found
+        condition &= f.col("offset") < wanted.end
+    return condition
 
 
 def _timestamp_ms() -> Column:
@@ -92,7 +92,7 @@ def _date(timestamp_ms: int) -> str:
 
 
 def parts(frame: DataFrame) -> Parts:
-    """What a selection has of each partition."""
+    """The part of each partition in a selection."""
     from pyspark.sql import functions as f
 
     rows = frame.groupBy("topic", "partition").agg(
@@ -116,15 +116,15 @@ def behind(frame: DataFrame, positions: Places) -> DataFrame:
 
 
 def in_order(rows: DataFrame, tasks: int) -> DataFrame:
-    """Each partition whole in one task, in the order of its offsets."""
+    """The rows, with all rows of a partition in one task, in the order of offsets."""
     spread = rows.select(*COLUMNS).repartition(tasks, "topic", "partition")
     return spread.sortWithinPartitions("topic", "partition", "offset")
 
 
 def by_due(rows: DataFrame, tasks: int) -> DataFrame:
-    """Each partition whole in one task, all of the task's in the order of time.
+    """The rows, with all rows of a partition in one task, in the order of time.
 
-    The tasks are as many as can run at once: none waits for another to end.
+    `tasks` must be as many as can run at once, so that no task waits for another.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as f

@@ -1,4 +1,4 @@
-"""Topics into Parquet: what pyarrow finds in the files is what librdkafka finds in the topics."""
+"""An archive's Parquet files have the records of the topics, read by pyarrow and librdkafka."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def bench(spark: SparkSession, bootstrap: str, unique: str, tmp_path: Path) -> B
     return Bench(spark, bootstrap, unique, tmp_path / "archive")
 
 
-def test_an_archive_holds_each_record_as_it_is(bench: Bench) -> None:
+def test_archive_has_each_record_unchanged(bench: Bench) -> None:
     create_topic(bench.bootstrap, bench.topic, 3)
     produce(bench.bootstrap, bench.topic, rows(500, 3))
     ended, published = bench.run()
@@ -92,7 +92,7 @@ def test_flights_are_archived_with_the_time_that_the_broker_gave_them(bench: Ben
     assert sorted((row.key, row.value) for row in found) == sorted(messages)
 
 
-def test_the_next_run_takes_what_is_new_also_partitions_and_topics(bench: Bench) -> None:
+def test_next_run_archives_new_records_partitions_and_topics(bench: Bench) -> None:
     other, stranger = f"{bench.topic}.two", f"not-{bench.topic}"
     topics = pipeline.Topics(pattern=bench.topic.replace(".", r"\.") + r"(\.two)?")
     create_topic(bench.bootstrap, bench.topic, 1)
@@ -109,7 +109,7 @@ def test_the_next_run_takes_what_is_new_also_partitions_and_topics(bench: Bench)
     assert archive_rows(bench.directory) == topic_rows(bench.bootstrap, bench.topic, other)
 
 
-def test_aborted_records_are_left_out_and_gaps_are_no_loss(bench: Bench) -> None:
+def test_aborted_records_are_left_out_without_a_loss_report(bench: Bench) -> None:
     create_topic(bench.bootstrap, bench.topic, 1)
     producer = Producer({"bootstrap.servers": bench.bootstrap, "transactional.id": bench.topic})
     producer.init_transactions()
@@ -131,7 +131,7 @@ def test_aborted_records_are_left_out_and_gaps_are_no_loss(bench: Bench) -> None
 
 
 @pytest.mark.long
-def test_batches_are_joined_to_files_of_the_size_that_is_asked_for(bench: Bench) -> None:
+def test_batches_are_joined_to_files_of_the_given_size(bench: Bench) -> None:
     create_topic(bench.bootstrap, bench.topic, 2)
     same_day = [row | {"timestamp": NOON_MS} for row in rows(4000, 2)]
     produce(bench.bootstrap, bench.topic, same_day)
@@ -153,7 +153,7 @@ def test_batches_are_joined_to_files_of_the_size_that_is_asked_for(bench: Bench)
 
 
 @pytest.mark.long
-def test_what_retention_removed_is_said_and_left_out_only_if_asked(bench: Bench) -> None:
+def test_records_deleted_before_the_run_fail_it_unless_skipped(bench: Bench) -> None:
     create_topic(bench.bootstrap, bench.topic, 2)
     produce(bench.bootstrap, bench.topic, rows(100, 2))
     bench.run()
@@ -171,7 +171,7 @@ def test_what_retention_removed_is_said_and_left_out_only_if_asked(bench: Bench)
     assert offsets == [*range(50), *range(70, 100)]
 
 
-def test_a_checkpoint_of_another_run_is_refused(bench: Bench) -> None:
+def test_archive_with_another_checkpoint_is_refused(bench: Bench) -> None:
     create_topic(bench.bootstrap, bench.topic, 1)
     produce(bench.bootstrap, bench.topic, rows(10, 1))
     bench.run()
@@ -209,7 +209,7 @@ class Reader(threading.Thread):
 
 
 @pytest.mark.long
-def test_a_continuous_run_shows_readers_only_whole_files_each_record_once(bench: Bench) -> None:
+def test_continuous_run_shows_complete_files_with_each_record_once(bench: Bench) -> None:
     create_topic(bench.bootstrap, bench.topic, 2)
     bench.directory.mkdir()
     reader, stop = Reader(bench.directory), threading.Event()

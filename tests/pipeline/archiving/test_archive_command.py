@@ -1,4 +1,4 @@
-"""`kwire pipeline archive` and `replay`: what their help shows works, and what is wrong is said."""
+"""`kwire pipeline archive` and `replay`: the examples of their help, and refused options."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def run(words: list[str], bootstrap: str, archive: Path) -> dict[str, object]:
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")  # PySpark's own
-def test_the_first_examples_archive_two_topics_and_replay_one(
+def test_first_examples_archive_two_topics_and_replay_one(
     spark: SparkSession, bootstrap: str, tmp_path: Path
 ) -> None:
     for topic in ("orders", "payments"):
@@ -69,7 +69,7 @@ def test_the_first_examples_archive_two_topics_and_replay_one(
 
 
 @pytest.mark.parametrize("job", ["archive", "replay"])
-def test_every_example_is_one_that_the_command_takes(job: str, tmp_path: Path) -> None:
+def test_command_accepts_every_example_of_its_help(job: str, tmp_path: Path) -> None:
     from importlib import import_module
 
     command: click.Command = import_module(f"kwire.cli.pipeline.{job}").command
@@ -99,13 +99,13 @@ def test_every_example_is_one_that_the_command_takes(job: str, tmp_path: Path) -
         (["replay", "t", "--pattern", "t", "--from", "."], "not both"),
     ],
 )
-def test_what_is_asked_for_wrongly_is_said(words: list[str], complaint: str) -> None:
+def test_invalid_option_is_refused_with_a_reason(words: list[str], complaint: str) -> None:
     done = CliRunner().invoke(app, ["pipeline", *words])
     assert done.exit_code == 2
     assert complaint in " ".join(done.output.split())
 
 
-def test_offset_ranges_and_speeds() -> None:
+def test_offset_ranges_and_speeds_are_parsed() -> None:
     assert offset_range("orders:0=100-200") == ("orders", 0, 100, 200)
     assert offset_range("a.b-c_d:12=-7") == ("a.b-c_d", 12, None, 7)
     assert offset_range("orders:1=5-") == ("orders", 1, 5, None)

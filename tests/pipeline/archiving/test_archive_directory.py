@@ -1,4 +1,4 @@
-"""What an archive is on disk, whatever moment its writer was interrupted at; without Spark."""
+"""An archive on disk after an interruption at any moment, without Spark."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ class Cut(Exception):
 
 
 @pytest.mark.parametrize("left", range(4))
-def test_renames_that_were_decided_are_done_by_whoever_comes_next(
+def test_next_lock_holder_finishes_interrupted_renames(
     archive: ArchiveDirectory, monkeypatch: pytest.MonkeyPatch, left: int
 ) -> None:
-    """Cut off before each rename in turn: that of the state, and those of three files."""
+    """The interruption comes before each rename: that of the state, and those of three files."""
     state = State("q", 3, moves(archive, 3))
     rename, done = os.replace, 0
 
@@ -84,7 +84,7 @@ def test_renames_that_were_decided_are_done_by_whoever_comes_next(
     assert list(archive.pieces.iterdir()) == []
 
 
-def test_what_no_state_names_is_swept_and_the_rest_is_kept(archive: ArchiveDirectory) -> None:
+def test_sweep_removes_files_that_the_state_does_not_name(archive: ArchiveDirectory) -> None:
     piece = Piece("t", "2026-03-01", hidden(archive, "_kept.piece"), 1, 1, {"0": [0, 0]}, 0.0)
     state = State("q", 1, (), (piece,), (Lost("t", 0, 1, 2, 1),))
     hidden(archive, "_litter.piece")
@@ -97,12 +97,12 @@ def test_what_no_state_names_is_swept_and_the_rest_is_kept(archive: ArchiveDirec
     assert archive.read() == state
 
 
-def test_a_state_that_cannot_be_read_is_said(archive: ArchiveDirectory) -> None:
+def test_unreadable_state_raises_archive_broken(archive: ArchiveDirectory) -> None:
     (archive.hidden / "state.json").write_text("{")
     with pytest.raises(ArchiveBroken, match=r"state\.json cannot be read"):
         archive.read()
     elsewhere = ArchiveDirectory(archive.root / "elsewhere")
-    with pytest.raises(ArchiveBroken, match="is no archive"), elsewhere.locked():
+    with pytest.raises(ArchiveBroken, match="is not an archive"), elsewhere.locked():
         pass
 
 
@@ -112,7 +112,7 @@ def batches(archive: ArchiveDirectory, query: str) -> Batches:
     return Batches(archive, Archive(Kafka(), Topics(("t",)), archive.root))
 
 
-def test_a_batch_that_is_there_is_not_written_again(archive: ArchiveDirectory) -> None:
+def test_archived_batch_is_not_written_again(archive: ArchiveDirectory) -> None:
     with archive.locked():
         archive.commit(State("q", 5))
     untouched: Any = None
@@ -163,7 +163,7 @@ def batch(partition: int, offsets: Iterable[int], timestamps: Iterable[int]) -> 
     )
 
 
-def test_days_are_those_of_utc_from_before_1970_to_after_9999(tmp_path: Path) -> None:
+def test_dates_are_utc_from_before_1970_to_after_9999(tmp_path: Path) -> None:
     stamps = [-1, 0, DAY_MS - 1, DAY_MS, 253_402_300_799_999, 253_402_300_800_000]
     [found] = write_pieces([batch(0, range(6), stamps)], str(tmp_path), 1 << 20)
     rows = {row["date"]: row["records"] for row in found.to_pylist()}
@@ -174,7 +174,7 @@ def test_days_are_those_of_utc_from_before_1970_to_after_9999(tmp_path: Path) ->
     assert sorted(stamp for column in kept for stamp in column.to_pylist()) == stamps
 
 
-def test_a_task_keeps_the_order_in_every_file_and_its_memory_bounded(
+def test_task_keeps_the_order_in_every_file_in_limited_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pieces_module, "BUFFERED_BYTES", 20_000)

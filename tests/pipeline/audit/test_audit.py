@@ -1,4 +1,4 @@
-"""An audit finds each anomaly that was planted, and nothing where nothing is, on both brokers."""
+"""An audit finds each planted fault and no other, on kwire and on Apache Kafka."""
 
 from __future__ import annotations
 
@@ -79,12 +79,12 @@ def audited(bootstrap: str, spark: SparkSession) -> Audited:
     return Audited(to, audit.audit(spark, pipeline.Kafka(to.bootstrap), asked))
 
 
-def test_every_plant_is_expected() -> None:
+def test_every_planted_fault_has_an_expected_finding() -> None:
     assert set(PLANTS) == set(FOUND)
 
 
 @pytest.mark.parametrize("topic", FOUND)
-def test_what_was_planted_is_found_and_nothing_else(audited: Audited, topic: str) -> None:
+def test_audit_finds_the_planted_fault_and_no_other(audited: Audited, topic: str) -> None:
     assert {f.kind: f.count for f in audited.findings(topic)} == FOUND[topic]
 
 
@@ -103,7 +103,9 @@ def test_what_was_planted_is_found_and_nothing_else(audited: Audited, topic: str
         ("tombstone", "tombstone", "key-100"),
     ],
 )
-def test_a_finding_shows_where_it_is(audited: Audited, topic: str, kind: str, key: str) -> None:
+def test_finding_has_an_example_with_its_place(
+    audited: Audited, topic: str, kind: str, key: str
+) -> None:
     [finding] = [f for f in audited.findings(topic) if f.kind == kind]
     [example] = finding.examples
     assert example.key == key
@@ -111,7 +113,7 @@ def test_a_finding_shows_where_it_is(audited: Audited, topic: str, kind: str, ke
     assert partition.start <= example.offset < partition.end
 
 
-def test_the_figures_of_a_topic_are_those_of_what_was_produced(audited: Audited) -> None:
+def test_figures_of_a_topic_equal_those_of_the_produced_records(audited: Audited) -> None:
     topic, made = audited.topic("clean"), planted.records(audited.to.now_ms, count=1200)
     assert [p.records for p in topic.partitions] == [
         count for _, count in sorted(Counter(r.partition for r in made).items())
@@ -137,7 +139,7 @@ def size_of(record: Made) -> int:
     return sum(len(text.encode()) for text in texts)
 
 
-def test_gaps_are_told_apart(audited: Audited) -> None:
+def test_gaps_of_aborts_and_markers_are_counted_apart(audited: Audited) -> None:
     topic = audited.topic("transactions")
     kinds = topic.batches.gap_kinds
     assert kinds["aborted transactions"] == RECORDS // 4
@@ -145,7 +147,7 @@ def test_gaps_are_told_apart(audited: Audited) -> None:
     assert set(kinds) == {"aborted transactions", "transaction markers"}
 
 
-def test_the_page_has_every_topic_and_its_plots(audited: Audited) -> None:
+def test_page_has_every_topic_and_its_plots(audited: Audited) -> None:
     shown = [audited.topic(name) for name in ("clean", "old", "transactions")]
     page = audit.page(replace(audited.report, topics=shown))
     assert "src=" not in page
@@ -156,7 +158,9 @@ def test_the_page_has_every_topic_and_its_plots(audited: Audited) -> None:
     assert page.count("<svg") == plots
 
 
-def test_records_before_and_after_a_time_are_left_out(spark: SparkSession, bootstrap: str) -> None:
+def test_audit_leaves_out_records_outside_of_the_time_range(
+    spark: SparkSession, bootstrap: str
+) -> None:
     to = Planter(bootstrap)
     planted.clean(to)
     made = planted.records(to.now_ms, count=1200)
@@ -169,7 +173,7 @@ def test_records_before_and_after_a_time_are_left_out(spark: SparkSession, boots
     assert {bytes(row["key"]).decode() for row in rows} == {r.key for r in made[300:700]}
 
 
-def test_a_time_that_spark_cannot_read_is_told_in_a_sentence(
+def test_timestamp_that_spark_cannot_read_raises_pipeline_error(
     spark: SparkSession, bootstrap: str
 ) -> None:
     to = Planter(bootstrap)
@@ -180,7 +184,7 @@ def test_a_time_that_spark_cannot_read_is_told_in_a_sentence(
         audit.audit(spark, pipeline.Kafka(bootstrap), Audit(pipeline.Topics((name,))))
 
 
-def test_a_topic_that_is_not_there_is_told_in_a_sentence(
+def test_missing_topic_raises_pipeline_error(
     spark: SparkSession, bootstrap: str, unique: str
 ) -> None:
     kafka = pipeline.Kafka(bootstrap)

@@ -1,4 +1,4 @@
-"""`kwire pipeline audit` and `compare`: what they print, write and exit with."""
+"""`kwire pipeline audit` and `compare`: their output, files and exit statuses."""
 
 from __future__ import annotations
 
@@ -71,10 +71,10 @@ def kwire(spark: SparkSession, bootstrap: str) -> Run:
 @pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.slow
-def test_the_examples_of_the_help(
+def test_examples_of_the_help_work(
     broker: BrokerProcess, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """The first as a user runs it: a process of its own, a table, a page, and a status."""
+    """The first example runs as a process of its own; it makes a table, a page and a status."""
     count = produce_flights(broker.bootstrap, "orders")
     produce_flights(broker.bootstrap, "payments")
     produce_flights(broker.bootstrap, "orders-copy")
@@ -110,7 +110,9 @@ def examples(text: str) -> list[str]:
 @pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.slow
-def test_a_report_of_flights_as_json(kwire: Run, bootstrap: str, unique: str) -> None:
+def test_json_report_has_the_figures_of_the_flights(
+    kwire: Run, bootstrap: str, unique: str
+) -> None:
     count = produce_flights(bootstrap, unique)
     asked = ("--json", "--identity", "json:$.flight", "--batches", "all")
     report = json.loads(kwire("audit", unique, *asked, status=EXIT_FOUND).stdout)
@@ -130,7 +132,7 @@ def test_a_report_of_flights_as_json(kwire: Run, bootstrap: str, unique: str) ->
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.long
-def test_the_status_says_how_bad_it_is(kwire: Run, bootstrap: str, tmp_path: Path) -> None:
+def test_exit_status_follows_the_worst_finding(kwire: Run, bootstrap: str, tmp_path: Path) -> None:
     to = Planter(bootstrap)
     to.create("back", 1)
     made = records(to.now_ms, 50, partitions=1)
@@ -161,7 +163,9 @@ def test_the_status_says_how_bad_it_is(kwire: Run, bootstrap: str, tmp_path: Pat
         (None, "info", 0),
     ],
 )
-def test_what_fails_may_be_chosen(worst: str | None, fail_on: str, status: int) -> None:
+def test_fail_on_selects_the_severity_that_fails(
+    worst: str | None, fail_on: str, status: int
+) -> None:
     found = [Finding("gap", worst, "t", 1, "offsets are missing")] if worst else []
     report = Report("localhost:9092", 0, 0.1, [], found)
     job = SparkJob("audit", Kafka("localhost:9092"), SparkOptions(), as_json=False, quiet=True)
@@ -173,9 +177,7 @@ def test_what_fails_may_be_chosen(worst: str | None, fail_on: str, status: int) 
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_what_could_not_be_made_has_a_status_of_its_own(
-    kwire: Run, unique: str, nobody: str
-) -> None:
+def test_failed_audit_has_its_own_exit_status(kwire: Run, unique: str, nobody: str) -> None:
     told = kwire("audit", unique, status=EXIT_NOT_CHECKED).stderr
     assert f"has no topic {unique}" in told
     soon = ("--kafka", "default.api.timeout.ms=1500", "--kafka", "request.timeout.ms=1000")
@@ -197,12 +199,12 @@ def test_what_could_not_be_made_has_a_status_of_its_own(
         (["compare", "a", "b", "--ignore", "size"], "'size' is not one of"),
     ],
 )
-def test_a_wrong_command_line_is_told(words: list[str], complaint: str) -> None:
+def test_invalid_command_line_is_refused_with_a_reason(words: list[str], complaint: str) -> None:
     assert complaint in runner("localhost:1")(*words, status=2).stderr
 
 
 @pytest.mark.parametrize(
     ("text", "ms"), [("90s", 90_000), ("1.5h", 5_400_000), ("7d", 604_800_000), ("10ms", 10)]
 )
-def test_how_long_a_time_is(text: str, ms: int) -> None:
+def test_durations_are_parsed_to_milliseconds(text: str, ms: int) -> None:
     assert duration_ms(text) == ms

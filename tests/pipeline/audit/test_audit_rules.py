@@ -1,4 +1,4 @@
-"""What of an audit needs no Spark: the log's batches, words, and pages with hostile keys."""
+"""The parts of an audit without Spark: batches of the log, rules, texts, hostile keys."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from kwire.pipeline.audit.batches import (
     HOLE,
     MARKERS,
     UNKNOWN,
+    FetchedBatch,
     Missing,
-    Piece,
     Tally,
     explain,
     spread,
@@ -63,7 +63,7 @@ CLEANED_S = 300.0
 """The cleaner works in a process of its own, which a busy machine is slow to start."""
 
 
-def piece(base_offset: int, count: int, *, covers: int = 0, aborted: bool = False) -> Piece:
+def piece(base_offset: int, count: int, *, covers: int = 0, aborted: bool = False) -> FetchedBatch:
     """A batch of `count` records; `covers` offsets where compaction has removed some."""
     made = [Record(base_offset + i, 1000, b"k", b"v") for i in range(count)]
     data = bytearray(build(made, compression=Compression.NONE))
@@ -71,21 +71,21 @@ def piece(base_offset: int, count: int, *, covers: int = 0, aborted: bool = Fals
     header = header._replace(
         base_offset=base_offset, last_offset_delta=(covers or count) - 1, records_count=count
     )
-    return Piece(header, memoryview(data), position, aborted)
+    return FetchedBatch(header, memoryview(data), position, aborted)
 
 
-def marker(offset: int) -> Piece:
+def marker(offset: int) -> FetchedBatch:
     data = control_batch(
         ControlType.COMMIT, 0, producer_id=1, producer_epoch=0, timestamp=1000, base_offset=offset
     )
     [(position, header)] = list(iter_batches(data))
-    return Piece(header, memoryview(data), position, False)
+    return FetchedBatch(header, memoryview(data), position, False)
 
 
 class TestGaps:
     """By the batches that cover them."""
 
-    def test_every_offset_is_explained_by_the_batch_that_covers_it(self) -> None:
+    def test_cause_of_an_offset_is_that_of_the_batch_that_covers_it(self) -> None:
         pieces = [piece(0, 5), marker(5), piece(6, 4, aborted=True), piece(12, 1, covers=3)]
         tally = Tally()
         explain(iter(pieces), Gap(0, 3, 20), tally)
@@ -97,16 +97,16 @@ class TestGaps:
         }
         assert tally.holes == [Gap(0, 10, 12), Gap(0, 15, 20)]
 
-    def test_what_was_not_fetched_is_not_judged(self) -> None:
+    def test_offsets_that_were_not_fetched_are_unknown(self) -> None:
         tally = Tally()
         explain(iter([marker(7)]), Gap(0, 7, 100), tally, is_cut=True)
         assert tally.kinds == {MARKERS: 1, UNKNOWN: 92}
 
-    def test_places_to_look_at_are_spread_over_partitions(self) -> None:
+    def test_sampled_ranges_are_spread_over_partitions(self) -> None:
         ranges = [Range(0, 0, 100, 0, 100, 100), Range(1, 5, 5, 5, 5, 5), Range(2, 4, 6, 0, 6, 6)]
         assert spread(ranges, 4) == [(0, 0, 50), (0, 50, 100), (2, 4, 5), (2, 5, 6)]
 
-    def test_a_batch_that_is_damaged_is_counted_as_such_alone(self) -> None:
+    def test_damaged_batch_is_counted_as_corrupt_only(self) -> None:
         sound, broken = piece(0, 5), piece(5, 5)
         broken.data[-1] ^= 1
         tally = Tally()
@@ -117,8 +117,8 @@ class TestGaps:
 
 
 @pytest.mark.slow
-def test_a_whole_log_is_walked(bootstrap: str) -> None:
-    """Every offset is a record, or is explained."""
+def test_walk_of_a_log_explains_every_offset(bootstrap: str) -> None:
+    """Every offset is a record or has a cause."""
     to = Planter(bootstrap)
     name = to.create("transactions")
     in_transactions(to, "transactions", ["commit", "abort", "commit", "abort"])
@@ -134,8 +134,8 @@ def test_a_whole_log_is_walked(bootstrap: str) -> None:
 
 
 @pytest.mark.slow
-def test_what_compaction_took_is_told_from_what_is_lost(broker_factory: BrokerFactory) -> None:
-    """Of a log that the cleaner has been over; then its policy is another, which explains less."""
+def test_compacted_offsets_are_distinguished_from_lost_ones(broker_factory: BrokerFactory) -> None:
+    """The cleaner has compacted the log.  Then its policy changes, and the gaps become findings."""
     to = Planter(broker_factory({"log.cleaner.backoff.ms": "50"}).bootstrap)
     configs = {
         "cleanup.policy": "compact", "segment.ms": "1000", "min.cleanable.dirty.ratio": "0.0",
@@ -182,12 +182,12 @@ def topic_of(**changes: object) -> TopicReport:
     [
         ([500, 500, 500, 500], 4, None),  # a quarter each, as four keys have
         ([560, 480, 480, 480], 4, None),
-        ([1100, 300, 300, 300], 4, "has 55% of the records: of 4 keys each would have 25%"),
+        ([1100, 300, 300, 300], 4, "has 55% of the records: with 4 keys, an even share is 25%"),
         ([1000, 1000], 2, None),
-        ([1800, 200], 2, "has 90% of the records: of 2 keys each would have 50%"),
+        ([1800, 200], 2, "has 90% of the records: with 2 keys, an even share is 50%"),
         ([2000], 1, None),  # all in one partition: that is skew
         ([501, 2], 1000, None),
-        ([520, 2], 1000, "has 26% of the records: of 1,000 keys each would have less than 1%"),
+        ([520, 2], 1000, "has 26% of the records: with 1,000 keys, an even share is less than 1%"),
     ],
 )
 def test_hot_key_is_compared_with_an_even_spread_over_the_keys(
@@ -212,7 +212,7 @@ def test_hot_key_leaves_records_without_a_key_out_of_the_even_spread() -> None:
         for finding in judge(topic_of(partitions=partitions, keys=made), ASKED)
         if finding.kind == "hot-key"
     ]
-    assert says == "one key, k0, has 70% of the records: of 2 keys each would have 40%"
+    assert says == "one key, k0, has 70% of the records: with 2 keys, an even share is 40%"
 
 
 def kinds_of(**changes: object) -> list[tuple[str, str]]:
@@ -235,18 +235,20 @@ class TestFindings:
             ({DELETED: 2}, [("deleted", "info")]),
         ],
     )
-    def test_of_gaps(self, kinds: dict[str, int], found: list[tuple[str, str]]) -> None:
+    def test_gaps_become_findings_by_their_causes(
+        self, kinds: dict[str, int], found: list[tuple[str, str]]
+    ) -> None:
         assert kinds_of(batches=Batches("all", gap_kinds=kinds)) == found
 
-    def test_compaction_explains_gaps(self) -> None:
+    def test_gaps_of_a_compacted_topic_are_no_finding(self) -> None:
         gaps = Batches("sample", gap_kinds={HOLE: 5, COMPACTED: 6, UNKNOWN: 7})
         assert kinds_of(batches=gaps, configs={"cleanup.policy": "compact,delete"}) == []
 
-    def test_of_damaged_and_old_batches(self) -> None:
+    def test_damaged_and_old_batches_are_findings(self) -> None:
         batches = Batches("all", corrupt=1, old_formats=2)
         assert kinds_of(batches=batches) == [("corrupt", "error"), ("old-format", "info")]
 
-    def test_of_keys_that_occur_twice_where_they_must_not(self) -> None:
+    def test_repeated_keys_are_a_finding_with_unique_keys(self) -> None:
         keys = Keys(distinct=8, repeated=1, records=10, top=[("a", 3), ("b", 1)])
         asked = replace(ASKED, unique_keys=True)
         [finding] = judge(topic_of(keys=keys), asked)
@@ -254,7 +256,7 @@ class TestFindings:
         assert [example.key for example in finding.examples] == ["a"]
         assert judge(topic_of(keys=keys), ASKED) == []
 
-    def test_thresholds_are_where_a_figure_becomes_a_finding(self) -> None:
+    def test_figure_above_its_threshold_is_a_finding(self) -> None:
         partition = PartitionFigures(0, 0, 10, 0, 10, 10, records=10, record_bytes_max=950)
         configs = {"cleanup.policy": "delete", "max.message.bytes": "1000"}
         topic = topic_of(partitions=[partition], configs=configs)
@@ -262,13 +264,13 @@ class TestFindings:
         loose = replace(ASKED, thresholds=Thresholds(size_share=0.95))
         assert judge(topic, loose) == []
 
-    def test_the_worst_comes_first(self) -> None:
+    def test_worst_is_the_highest_severity(self) -> None:
         found = [Finding("a", severity, "t", 1, "") for severity in ("info", "error", "warning")]
         assert worst(found) == "error"
         assert worst([]) is None
 
 
-def test_what_retention_should_have_taken() -> None:
+def test_oldest_allowed_timestamp_follows_retention_ms() -> None:
     configs = {"cleanup.policy": "delete", "retention.ms": "1000", "segment.ms": "500"}
     now_ms = 10_000_000
     assert oldest_ms(Topic("t", (), configs), now_ms) == now_ms - 1500 - HOLD_MS
@@ -285,28 +287,28 @@ def test_what_retention_should_have_taken() -> None:
         ("json:order id", Field("json", "$['order id']")),
     ],
 )
-def test_a_field_is_named(text: str, field: Field) -> None:
+def test_field_names_are_parsed(text: str, field: Field) -> None:
     assert Field.parse(text) == field
 
 
 @pytest.mark.parametrize("text", ["", "id", "header:", "value:id"])
-def test_a_field_that_is_none_is_refused(text: str) -> None:
+def test_invalid_field_name_is_refused(text: str) -> None:
     with pytest.raises(PipelineError, match="is not like"):
         Field.parse(text)
 
 
-def test_a_comparison_that_says_nothing_is_refused() -> None:
+def test_comparison_without_meaning_is_refused() -> None:
     left, right = Side(Kafka(), "a"), Side(Kafka(), "b")
     with pytest.raises(PipelineError, match="with itself"):
         Compare(left, left)
-    with pytest.raises(PipelineError, match="'size' is none of"):
+    with pytest.raises(PipelineError, match="'size', but must be one of"):
         Compare(left, right, ignore=["size"])
     with pytest.raises(PipelineError, match="nothing is left"):
         Compare(left, right, ignore=["key", "value", "headers", "timestamp"])
     assert Compare(left, right, ignore=["key"]).parts == ("value", "headers", "timestamp")
 
 
-def test_words() -> None:
+def test_numbers_sizes_and_times_are_formatted() -> None:
     assert [size_name(n) for n in (0, 1023, 1536, 3 << 20)] == ["0 B", "1023 B", "1.5 kB", "3 MB"]
     assert [duration_name(n) for n in (9, 1500, 120_000)] == ["9 ms", "1.5 s", "2 min"]
     assert duration_name(10**17) == "1157407407.4 d"
@@ -344,7 +346,7 @@ def test_pages_show_what_is_in_records_and_run_none_of_it() -> None:
         assert html.escape(HOSTILE) in text
 
 
-def test_a_page_of_an_empty_topic() -> None:
+def test_page_of_an_empty_topic_has_no_plots() -> None:
     partition = PartitionFigures(0, 0, 0, 0, 0, 0)
     text = page(Report("c", 0, 1.0, [topic_of(partitions=[partition])], []))
     assert "nothing was found" in text
@@ -353,7 +355,7 @@ def test_a_page_of_an_empty_topic() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("span_s", [1, 240, 4 * 3600, 100 * 86_400, 10**9])
-def test_records_of_any_span_of_time_are_drawn(span_s: int) -> None:
+def test_plot_over_time_works_for_any_span(span_s: int) -> None:
     width_ms = span_s * 10
     times = [(1_362_139_200_000 + width_ms * i, 1 + i % 7) for i in range(100)]
     text, *_ = plots(topic_of(over_time=times, bucket_ms=width_ms))

@@ -1,4 +1,4 @@
-"""Two topics are compared record by record: each kind of difference is found, where it is."""
+"""A comparison of two topics finds each kind of difference at its place."""
 
 from __future__ import annotations
 
@@ -115,7 +115,9 @@ def counts(comparison: Comparison) -> dict[str, int]:
     ],
     ids=lambda spoil: spoil.__name__,
 )
-def test_each_difference_is_found(spark: SparkSession, left: Planter, spoil: Spoil) -> None:
+def test_comparison_counts_each_kind_of_difference(
+    spark: SparkSession, left: Planter, spoil: Spoil
+) -> None:
     made = records(left.now_ms, COUNT)
     name = left.create(spoil.__name__)
     left.put(spoil.__name__, spoil(made))
@@ -131,7 +133,7 @@ def test_each_difference_is_found(spark: SparkSession, left: Planter, spoil: Spo
 
 
 @pytest.mark.long
-def test_differences_are_told_apart_and_say_where_they_are(
+def test_comparison_distinguishes_kinds_and_names_places(
     spark: SparkSession, left: Planter
 ) -> None:
     left.create("parts")
@@ -146,13 +148,16 @@ def test_differences_are_told_apart_and_say_where_they_are(
     value = made[PLACE].value or ""
     byte = value.index("text") + 2
     assert parts.pop("key-100") == (
-        ("value",), f"value differs from byte {byte} on: {value[byte:byte + 12]!r} is "
+        ("value",), f"value differs from byte {byte} on: {value[byte:byte + 12]!r} became "
         f"{value.replace('text', 'test')[byte:byte + 12]!r}",
     )  # fmt: skip
     assert parts.pop("key-10")[0] == ("key",)
-    assert parts.pop("key-20") == (("timestamp",), f"timestamp {made[20].timestamp_ms} is 7")
-    assert parts.pop("key-30") == (("headers",), f"headers id=30, seq={_seq(made[30])} are (none)")
-    assert parts.pop("key-40")[1].endswith("is null")
+    assert parts.pop("key-20") == (("timestamp",), f"timestamp {made[20].timestamp_ms} became 7")
+    assert parts.pop("key-30") == (
+        ("headers",),
+        f"headers id=30, seq={_seq(made[30])} became (none)",
+    )
+    assert parts.pop("key-40")[1].endswith("became null")
     assert not parts
 
 
@@ -161,9 +166,7 @@ def _seq(record: Made) -> str:
 
 
 @pytest.mark.long
-def test_other_partitions_and_another_order_may_be_asked_for(
-    spark: SparkSession, left: Planter
-) -> None:
+def test_comparison_may_ignore_partitions_and_order(spark: SparkSession, left: Planter) -> None:
     made = records(left.now_ms, COUNT)
     left.create("bag", PARTITIONS + 1)
     moved = [replace(r, partition=PARTITIONS) for r in reversed(made)]
@@ -180,7 +183,7 @@ def test_other_partitions_and_another_order_may_be_asked_for(
 
 
 @pytest.mark.long
-def test_parts_may_be_left_out(spark: SparkSession, left: Planter) -> None:
+def test_comparison_may_ignore_parts_of_records(spark: SparkSession, left: Planter) -> None:
     made = [replace(r, timestamp_ms=r.timestamp_ms + 1) for r in records(left.now_ms, COUNT)]
     left.create("later")
     left.put("later", made)
@@ -193,10 +196,10 @@ def test_parts_may_be_left_out(spark: SparkSession, left: Planter) -> None:
     }
 
 
-def test_clusters_are_compared(
+def test_comparison_of_two_clusters_finds_a_repeated_record(
     spark: SparkSession, left: Planter, apache_kafka: ApacheKafkaNode
 ) -> None:
-    """All that is there is the same but for one record, which is there twice."""
+    """Both topics are equal, except that one record is repeated."""
     other = Planter(apache_kafka.bootstrap, left.now_ms)
     other.create("copy")
     made = records(left.now_ms, COUNT)

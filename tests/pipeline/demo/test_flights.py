@@ -1,4 +1,4 @@
-"""What the demo takes from the file, and what it would say of figures that differ."""
+"""The demo's rows and messages of flights, its statistics, and its report of differences."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def late(minutes: str, carrier: str = "AA") -> dict[str, str]:
     return ROW | {"dep_time": "517", "arr_delay": minutes, "carrier": carrier}
 
 
-def test_unknown_values_are_null_and_numbers_are_numbers() -> None:
+def test_message_has_null_for_unknown_values_and_numbers_as_numbers() -> None:
     key, value = flights.encode(ROW)
     assert key == b"AA"
     assert json.loads(value) == {
@@ -44,13 +44,13 @@ def test_statistics_of_a_carrier_and_month() -> None:
     }
 
 
-def test_a_carrier_that_never_arrived_has_no_extremes() -> None:
+def test_carrier_without_arrivals_has_no_extremes() -> None:
     assert flights.statistics([ROW]) == {("AA", 1): Delays(1, 1, 0, 0, None, None, 0)}
     assert flights.statistics([ROW])["AA", 1].mean_min is None
 
 
 @pytest.mark.parametrize("row", [ROW, late("5")])
-def test_a_result_is_read_back_as_spark_writes_it(row: dict[str, str]) -> None:
+def test_result_is_read_in_the_form_that_spark_writes(row: dict[str, str]) -> None:
     (group, delays), *_ = flights.statistics([row]).items()
     fields = {"carrier": group[0], "month": group[1]}
     fields |= {name: getattr(delays, name) for name in Delays.__slots__}
@@ -68,7 +68,7 @@ def test_differences_name_the_group_and_both_figures() -> None:
     assert results.differences(expected, expected, "Parquet") == []
 
 
-def test_the_file_holds_all_flights_and_a_sample_takes_every_nth() -> None:
+def test_sample_has_every_nth_flight_of_the_file() -> None:
     sample = list(flights.rows(every=100_000))
     assert len(sample) == 4
     assert sample[0]["carrier"] == "UA"

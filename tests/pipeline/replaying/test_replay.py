@@ -1,4 +1,4 @@
-"""An archive back into topics: librdkafka finds there what it found in the archived ones."""
+"""A replay of an archive: librdkafka reads the same records as in the archived topics."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def settings(bootstrap: str, topic: str) -> dict[str, str]:
     return {name: entry.value for name, entry in described.items()}
 
 
-def test_what_was_archived_comes_back_as_it_was_and_once(bench: Bench) -> None:
+def test_replayed_topic_has_each_archived_record_once(bench: Bench) -> None:
     create_topic(bench.bootstrap, bench.topic, 3)
     produce(bench.bootstrap, bench.topic, rows(300, 3))
     bench.archive()
@@ -124,7 +124,7 @@ def test_gaps_in_the_offsets_do_not_matter(bench: Bench) -> None:
 
 
 @pytest.mark.long
-def test_a_time_and_offsets_select_what_is_replayed(bench: Bench) -> None:
+def test_times_and_offsets_select_the_replayed_records(bench: Bench) -> None:
     create_topic(bench.bootstrap, bench.topic, 2)
     produce(bench.bootstrap, bench.topic, rows(100, 2))
     bench.archive()
@@ -152,7 +152,7 @@ def test_targets_that_cannot_take_the_records_are_refused(bench: Bench) -> None:
     produce(bench.bootstrap, bench.topic, rows(30, 3))
     bench.archive()
     create_topic(bench.bootstrap, bench.target, 2)
-    with pytest.raises(PipelineError, match=r"has 2 partitions, and records of .* are for 3"):
+    with pytest.raises(PipelineError, match=r"has 2 partitions, and records of .* need 3"):
         bench.replay()
     stamped = f"{bench.topic}-stamped"
     create_topic(bench.bootstrap, stamped, 3, message_timestamp_type="LogAppendTime")
@@ -174,8 +174,8 @@ def paced_rows(count: int, partitions: int, step_ms: int) -> Iterator[dict[str, 
 
 
 @pytest.mark.long
-def test_a_speed_keeps_the_pace(bench: Bench) -> None:
-    """10 s of records at fivefold speed; test_replay_pacing.py looks closer."""
+def test_replay_keeps_the_given_speed(bench: Bench) -> None:
+    """10 s of records at fivefold speed.  test_replay_pacing.py has more."""
     create_topic(bench.bootstrap, bench.topic, 3)
     produce(bench.bootstrap, bench.topic, paced_rows(100, 3, step_ms=100))
     bench.archive()
@@ -186,7 +186,7 @@ def test_a_speed_keeps_the_pace(bench: Bench) -> None:
 
 
 @pytest.mark.long
-def test_a_replay_that_is_stopped_goes_on(bench: Bench) -> None:
+def test_stopped_replay_continues(bench: Bench) -> None:
     create_topic(bench.bootstrap, bench.topic, 2)
     # A quarter of an hour of records: it is stopped on its way, also where its tasks are slow.
     produce(bench.bootstrap, bench.topic, paced_rows(5000, 2, step_ms=200))

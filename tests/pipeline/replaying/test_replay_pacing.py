@@ -1,4 +1,4 @@
-"""Records are written when they are due, over partitions in the order of their time; no Spark."""
+"""Records are written when they are due, across partitions in the order of time, without Spark."""
 
 from __future__ import annotations
 
@@ -64,12 +64,10 @@ class Arrivals(threading.Thread):
         self._consumer.close()
 
 
-def test_no_record_comes_before_its_time_and_none_of_a_partition_out_of_turn(
-    bootstrap: str, unique: str
-) -> None:
-    """Ten seconds of records at double speed; slower on a machine that cannot keep that pace."""
+def test_no_record_is_early_or_out_of_order_in_its_partition(bootstrap: str, unique: str) -> None:
+    """Ten seconds of records at double speed, and slower if the machine cannot keep that speed."""
     create_topic(bootstrap, f"{unique}-before", PARTITIONS)
-    # The first transaction of a broker makes a topic for them all, which takes its time.
+    # The first transaction of a broker creates an internal topic, which takes some time.
     replay(bootstrap, f"{unique}-before", Pace(NOON_MS, time.time() - 3600, 1.0))
     for number, speed in enumerate((2.0, 0.5, 0.1)):
         topic = f"{unique}-{number}"
@@ -104,9 +102,7 @@ def check_order(written: list[Written], arrivals: Arrivals, pace: Pace) -> None:
         assert numbers == list(range(partition, RECORDS, PARTITIONS))
 
 
-def test_what_is_late_is_not_waited_for_and_nothing_is_written_twice(
-    bootstrap: str, unique: str
-) -> None:
+def test_late_records_are_written_at_once_and_only_once(bootstrap: str, unique: str) -> None:
     create_topic(bootstrap, unique, PARTITIONS)
     long_ago = Pace(NOON_MS, time.time() - 3600, 1.0)
     assert sum(one.records for one in replay(bootstrap, unique, long_ago)) == RECORDS
@@ -117,7 +113,7 @@ def test_what_is_late_is_not_waited_for_and_nothing_is_written_twice(
     assert {row.timestamp_ms for row in found} == {NOON_MS + n * STEP_MS for n in range(RECORDS)}
 
 
-def test_when_a_timestamp_is_due() -> None:
+def test_due_time_follows_the_speed() -> None:
     pace = Pace(1_000, 50.0, 4.0)
     assert pace.due_s(1_000) == 50.0
     assert pace.due_s(5_000) == 51.0

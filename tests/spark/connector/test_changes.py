@@ -1,4 +1,4 @@
-"""Topics and partitions that come and go while a query runs."""
+"""Topics and partitions that are added or deleted while a query runs."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ PATIENCE_MS = 3_000
 """How long a consumer asks where a partition ends that is gone."""
 
 
-def test_a_partition_is_added(kafka: Kafka, cluster: Cluster, unique: str, tmp_path: Path) -> None:
-    """It is read from its earliest offset, wherever the query began."""
+def test_query_reads_a_new_partition_from_its_start(
+    kafka: Kafka, cluster: Cluster, unique: str, tmp_path: Path
+) -> None:
+    """It is read from its earliest offset, for any start of the query."""
     cluster.create(unique)
     cluster.produce(unique, range(3))
     options = {"subscribe": unique, "startingOffsets": json.dumps({unique: {"0": 1}})} | SOON
@@ -29,7 +31,9 @@ def test_a_partition_is_added(kafka: Kafka, cluster: Cluster, unique: str, tmp_p
         assert query.until(5) == [*range(3, 8)]
 
 
-def test_a_topic_is_added(kafka: Kafka, cluster: Cluster, unique: str, tmp_path: Path) -> None:
+def test_query_reads_a_new_topic(
+    kafka: Kafka, cluster: Cluster, unique: str, tmp_path: Path
+) -> None:
     cluster.create(f"{unique}-a")
     cluster.produce(f"{unique}-a", range(3))
     options = {"subscribePattern": f"{unique}-[ab]"} | SOON
@@ -41,7 +45,7 @@ def test_a_topic_is_added(kafka: Kafka, cluster: Cluster, unique: str, tmp_path:
 
 
 @pytest.mark.parametrize("fail", [True, False])
-def test_a_topic_is_deleted(
+def test_deleted_topic_fails_the_query_or_is_skipped(
     kafka: Kafka, cluster: Cluster, unique: str, tmp_path: Path, fail: bool
 ) -> None:
     for number, name in enumerate("ab"):

@@ -1,4 +1,4 @@
-"""The continuous trigger: tasks that read on and on, and commit epochs instead of micro-batches.
+"""The continuous trigger: tasks read without end, and commit epochs instead of micro-batches.
 
 Spark 4.0 knows it for maps from topics to topics.  The real-time trigger came with Spark 4.1.
 """
@@ -67,10 +67,10 @@ class Copy:
         return offset
 
 
-def test_records_come_through_while_it_runs_and_after_a_restart(
+def test_continuous_query_copies_records_before_and_after_a_restart(
     kafka: Kafka, cluster: Cluster, unique: str, tmp_path: Path
 ) -> None:
-    """One partition: a task of it takes a core for itself."""
+    """The topic has one partition, because each task needs its own core."""
     source, sink = cluster.create(f"{unique}-source"), cluster.create(f"{unique}-sink")
     cluster.produce(source, range(10))
     with Copy(kafka, cluster, source, sink, tmp_path) as copy:

@@ -1,4 +1,4 @@
-"""Records that go before Spark has read them: failOnDataLoss says whether that is an error.
+"""Records that are deleted before Spark reads them: failOnDataLoss says whether that is an error.
 
 Executors run with `auto.offset.reset=none`: an offset before the log start must be answered with
 OFFSET_OUT_OF_RANGE, and the new log start be found by ListOffsets.
@@ -61,7 +61,9 @@ def read_on(
 
 
 @pytest.mark.usefixtures("fetcher")
-def test_gone_between_two_runs(kafka: Kafka, cluster: Cluster, topic: str, tmp_path: Path) -> None:
+def test_records_deleted_between_two_runs_are_skipped_or_an_error(
+    kafka: Kafka, cluster: Cluster, topic: str, tmp_path: Path
+) -> None:
     assert read_on(kafka, topic, tmp_path, fail=True) == [*range(10)]
     cluster.produce(topic, range(10, 20))
     cluster.delete_records(topic, before=13)
@@ -75,10 +77,10 @@ def test_gone_between_two_runs(kafka: Kafka, cluster: Cluster, topic: str, tmp_p
     [(by_delete_records, 4), (by_retention, 10)],
     ids=["delete-records", "retention"],
 )
-def test_gone_under_the_query(
+def test_records_deleted_during_a_query_are_an_error(
     kafka: Kafka, cluster: Cluster, segments: str, tmp_path: Path, remove: Remove, before: int
 ) -> None:
-    """When its offsets are decided, and before the executors have read them."""
+    """The query has chosen its offsets, and the executors have not read them yet."""
 
     def hook(_: int) -> None:
         if cluster.log_start(segments) < before:
@@ -90,7 +92,7 @@ def test_gone_under_the_query(
     assert read_on(kafka, segments, tmp_path / "goes on", False, hook) == [*range(before, 18)]
 
 
-def test_gone_under_the_query_that_goes_on(
+def test_records_deleted_during_a_query_are_skipped(
     kafka: Kafka, cluster: Cluster, segments: str, tmp_path: Path
 ) -> None:
     def hook(_: int) -> None:
@@ -99,7 +101,7 @@ def test_gone_under_the_query_that_goes_on(
     assert read_on(kafka, segments, tmp_path, False, hook) == [*range(10, 15)]
 
 
-def test_all_is_gone_under_the_query(
+def test_query_continues_after_all_its_records_are_deleted(
     kafka: Kafka, cluster: Cluster, topic: str, tmp_path: Path
 ) -> None:
     def hook(_: int) -> None:
@@ -110,7 +112,9 @@ def test_all_is_gone_under_the_query(
     assert read_on(kafka, topic, tmp_path, True) == [10, 11]
 
 
-def test_a_batch_from_before_the_log_start(kafka: Kafka, cluster: Cluster, topic: str) -> None:
+def test_batch_from_before_the_log_start_starts_there_or_fails(
+    kafka: Kafka, cluster: Cluster, topic: str
+) -> None:
     cluster.delete_records(topic, before=6)
     options: dict[str, object] = {
         "subscribe": topic,
@@ -123,10 +127,10 @@ def test_a_batch_from_before_the_log_start(kafka: Kafka, cluster: Cluster, topic
 
 
 @pytest.mark.usefixtures("fetcher")
-def test_a_topic_that_was_made_anew(
+def test_recreated_topic_is_read_from_its_start_or_fails_the_query(
     kafka: Kafka, cluster: Cluster, topic: str, tmp_path: Path
 ) -> None:
-    """Its latest offset is before that of the checkpoint."""
+    """Its end offset is below that of the checkpoint."""
     assert read_on(kafka, topic, tmp_path, fail=True) == [*range(10)]
     cluster.delete(topic)
     cluster.create(topic)

@@ -1,4 +1,4 @@
-"""Offsets that have no record: transactions' markers, aborted records, what compaction removed.
+"""Offsets without a record: transaction markers, aborted records, and compacted records.
 
 None of them is a loss: everything here runs with failOnDataLoss=true.  A range may begin, end or
 lie wholly in a gap (SPARK-17147, SPARK-23685, SPARK-24720).
@@ -30,11 +30,13 @@ def transactions(cluster: Cluster, unique: str) -> str:
     return unique
 
 
-def test_committed_records_alone(read: Read, transactions: str) -> None:
+def test_read_committed_leaves_out_aborted_and_open_transactions(
+    read: Read, transactions: str
+) -> None:
     assert values(read({"subscribe": transactions} | COMMITTED)) == [0, 1, 2, 6]
 
 
-def test_uncommitted_records_too(read: Read, transactions: str) -> None:
+def test_read_uncommitted_has_all_records(read: Read, transactions: str) -> None:
     assert values(read({"subscribe": transactions})) == [*range(10)]
 
 
@@ -56,7 +58,7 @@ def test_tasks_begin_and_end_at_markers(kafka: Kafka, transactions: str) -> None
 
 
 @pytest.mark.usefixtures("fetcher")
-def test_an_open_transaction_ends_what_is_read(
+def test_read_committed_ends_at_an_open_transaction(
     kafka: Kafka, cluster: Cluster, unique: str, tmp_path: Path
 ) -> None:
     """The end of a committed read is the last stable offset."""
@@ -85,11 +87,11 @@ def compacted(cluster: Cluster, unique: str) -> str:
 LEFT = [0, 9, 10, 19, 20, 29, 30, 39, 40]
 
 
-def test_a_compacted_log(read: Read, compacted: str) -> None:
+def test_compacted_log_is_read(read: Read, compacted: str) -> None:
     assert values(read({"subscribe": compacted})) == LEFT
 
 
-def test_ranges_within_a_gap(kafka: Kafka, compacted: str, tmp_path: Path) -> None:
+def test_ranges_that_lie_in_a_gap_are_empty(kafka: Kafka, compacted: str, tmp_path: Path) -> None:
     options = {"subscribe": compacted, "maxOffsetsPerTrigger": 4}
     found = run(kafka.stream(options), tmp_path)
     assert values(found.rows) == LEFT

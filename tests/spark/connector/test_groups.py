@@ -1,4 +1,4 @@
-"""The groups that Spark's consumers say they are of."""
+"""The groups that Spark's consumers join."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def option(request: pytest.FixtureRequest, unique: str) -> dict[str, object]:
 
 @pytest.mark.parametrize("fetcher", ["consumer"], indirect=True)
 @pytest.mark.usefixtures("fetcher")
-def test_a_consumer_joins_its_group(
+def test_consumer_of_the_driver_joins_its_group(
     kafka: Kafka, cluster: Cluster, unique: str, tmp_path: Path, option: dict[str, object]
 ) -> None:
-    """The driver's consumer subscribes; only a prefix is made unique."""
+    """The driver's consumer subscribes.  Spark makes a group name unique only if it is a prefix."""
     found = groups_while_reading(kafka, cluster, unique, tmp_path, option)
     if "kafka.group.id" in option:
         assert found == [f"{unique}-group"]
@@ -44,8 +44,8 @@ def test_a_consumer_joins_its_group(
 
 @pytest.mark.parametrize("fetcher", ["admin"], indirect=True)
 @pytest.mark.usefixtures("fetcher")
-def test_an_admin_client_joins_none(
+def test_admin_client_of_the_driver_joins_no_group(
     kafka: Kafka, cluster: Cluster, unique: str, tmp_path: Path, option: dict[str, object]
 ) -> None:
-    """And the executors' consumers, which name it, commit nothing."""
+    """The executors' consumers, which have the group's name, commit nothing."""
     assert groups_while_reading(kafka, cluster, unique, tmp_path, option) == []

@@ -1,4 +1,4 @@
-"""How much a micro-batch and a task take at once."""
+"""The limits of a micro-batch and of a task."""
 
 from __future__ import annotations
 
@@ -37,8 +37,10 @@ def topic(cluster: Cluster, unique: str) -> str:
     return unique
 
 
-def test_max_offsets_per_trigger(kafka: Kafka, topic: str, tmp_path: Path) -> None:
-    """Shared out by what each partition has, and each one's order kept."""
+def test_max_offsets_per_trigger_limits_each_micro_batch(
+    kafka: Kafka, topic: str, tmp_path: Path
+) -> None:
+    """Partitions share the limit in proportion to their records, and keep their order."""
     stream = kafka.stream({"subscribe": topic, "maxOffsetsPerTrigger": 8})
     batches = run(stream, tmp_path).batches
     assert [len(batch) for batch in batches] == [8] * 5
@@ -48,10 +50,10 @@ def test_max_offsets_per_trigger(kafka: Kafka, topic: str, tmp_path: Path) -> No
 
 
 @pytest.mark.usefixtures("_idle_events")
-def test_min_offsets_per_trigger(
+def test_min_offsets_per_trigger_delays_the_next_micro_batch(
     kafka: Kafka, cluster: Cluster, topic: str, tmp_path: Path
 ) -> None:
-    """After the first micro-batch the next waits until there are enough."""
+    """After the first micro-batch, the next one waits until there are enough records."""
     options = {"subscribe": topic, "minOffsetsPerTrigger": 10, "maxTriggerDelay": "1h"}
     with Query(kafka.stream(options), tmp_path) as query:
         assert query.next() == [*range(40)]
@@ -61,13 +63,15 @@ def test_min_offsets_per_trigger(
         assert query.next() == [*range(40, 50)]
 
 
-def test_max_trigger_delay(kafka: Kafka, cluster: Cluster, topic: str, tmp_path: Path) -> None:
-    """However few they are, they do not wait longer."""
+def test_max_trigger_delay_ends_the_wait_for_records(
+    kafka: Kafka, cluster: Cluster, topic: str, tmp_path: Path
+) -> None:
+    """Any number of records is read after this delay."""
     options = {"subscribe": topic, "minOffsetsPerTrigger": 1000, "maxTriggerDelay": "1s"}
     with Query(kafka.stream(options), tmp_path) as query:
         assert query.next() == [*range(40)]
         cluster.produce(topic, range(40, 44))
-        assert query.until(4) == [*range(40, 44)]  # of which the first may come before the others
+        assert query.until(4) == [*range(40, 44)]  # the first ones may be read before the others
 
 
 def sees(query: Query, latest: int) -> bool:
@@ -76,8 +80,10 @@ def sees(query: Query, latest: int) -> bool:
     return ends is not None and [each["0"] for each in ends.values()] == [latest]
 
 
-def test_min_partitions(kafka: Kafka, topic: str, tmp_path: Path) -> None:
-    """Tasks read parts of a partition side by side."""
+def test_min_partitions_splits_a_partition_among_tasks(
+    kafka: Kafka, topic: str, tmp_path: Path
+) -> None:
+    """Tasks read parts of a partition at the same time."""
     options: dict[str, object] = {"subscribe": topic, "minPartitions": 8}
     batch = kafka.batch(options)
     assert batch.rdd.getNumPartitions() >= 8
@@ -87,8 +93,10 @@ def test_min_partitions(kafka: Kafka, topic: str, tmp_path: Path) -> None:
     assert values(stream.rows) == [*range(40)]
 
 
-def test_max_records_per_partition(kafka: Kafka, topic: str, tmp_path: Path) -> None:
-    """In a batch Spark 4.0.0 looks at it only where minPartitions has it divide partitions."""
+def test_max_records_per_partition_limits_each_task(
+    kafka: Kafka, topic: str, tmp_path: Path
+) -> None:
+    """In a batch, Spark 4.0.0 applies the limit only if minPartitions splits the partitions."""
     options: dict[str, object] = {"subscribe": topic, "maxRecordsPerPartition": 6}
     stream = run(kafka.stream(options), tmp_path)
     assert stream.partitions == [5 + 2]

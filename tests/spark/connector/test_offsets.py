@@ -1,4 +1,4 @@
-"""Where a query begins and ends: by name, by offset, by time."""
+"""The start and end of a query: by name, by offset, by time."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def each(topic: str, first: int, second: int) -> str:
 # -- by name
 
 
-def test_earliest_to_latest(read: Read, topic: str) -> None:
+def test_query_from_earliest_reads_all_records(read: Read, topic: str) -> None:
     assert values(read({"subscribe": topic, "startingOffsets": "earliest"})) == [*range(20)]
 
 
 @pytest.mark.usefixtures("fetcher")
-def test_a_stream_from_latest_reads_what_comes_later(
+def test_stream_from_latest_reads_later_records(
     kafka: Kafka, cluster: Cluster, topic: str, tmp_path: Path
 ) -> None:
     latest = kafka.stream({"subscribe": topic, "startingOffsets": "latest"})
@@ -58,14 +58,14 @@ def test_a_stream_from_latest_reads_what_comes_later(
 # -- by offset
 
 
-def test_starting_offsets(read: Read, topic: str) -> None:
+def test_query_starts_at_the_offsets_of_each_partition(read: Read, topic: str) -> None:
     assert values(read({"subscribe": topic, "startingOffsets": each(topic, 7, -2)})) == [
         *range(7, 20)
     ]
 
 
 @pytest.mark.usefixtures("fetcher")
-def test_a_stream_from_the_latest_of_one_partition(
+def test_stream_starts_at_the_latest_offset_of_one_partition(
     kafka: Kafka, topic: str, tmp_path: Path
 ) -> None:
     options: dict[str, object] = {"subscribe": topic, "startingOffsets": each(topic, -1, 4)}
@@ -73,7 +73,7 @@ def test_a_stream_from_the_latest_of_one_partition(
 
 
 @pytest.mark.usefixtures("fetcher")
-def test_starting_and_ending_offsets(kafka: Kafka, topic: str) -> None:
+def test_batch_reads_between_starting_and_ending_offsets(kafka: Kafka, topic: str) -> None:
     options = {
         "subscribe": topic,
         "startingOffsets": each(topic, 2, 5),
@@ -85,19 +85,19 @@ def test_starting_and_ending_offsets(kafka: Kafka, topic: str) -> None:
 # -- by time
 
 
-def test_starting_timestamp(read: Read, topic: str) -> None:
+def test_query_starts_at_a_timestamp(read: Read, topic: str) -> None:
     rows = read({"subscribe": topic, "startingTimestamp": BASE_MS + 6 * STEP_MS - 1})
     assert values(rows) == [6, 7, 8, 9, 16, 17, 18, 19]
 
 
-def test_starting_offsets_by_timestamp(read: Read, topic: str) -> None:
+def test_query_starts_at_a_timestamp_of_each_partition(read: Read, topic: str) -> None:
     times = each(topic, BASE_MS + 8 * STEP_MS, BASE_MS + 9 * STEP_MS)
     rows = read({"subscribe": topic, "startingOffsetsByTimestamp": times})
     assert values(rows) == [8, 9, 19]
 
 
 @pytest.mark.usefixtures("fetcher")
-def test_ending_timestamp(kafka: Kafka, topic: str) -> None:
+def test_batch_ends_before_a_timestamp(kafka: Kafka, topic: str) -> None:
     options = {"subscribe": topic, "endingTimestamp": BASE_MS + 2 * STEP_MS}
     assert values(kafka.batch(options).collect()) == [0, 1, 10, 11]
 

@@ -1,4 +1,4 @@
-"""Which topics and partitions a query reads, and what it finds in the columns."""
+"""The topics and partitions that a query reads, and the values of its columns."""
 
 from __future__ import annotations
 
@@ -63,7 +63,9 @@ def test_columns_are_as_produced(read: Read, cluster: Cluster, unique: str) -> N
         assert [(header.key, header.value) for header in row.headers] == headers
 
 
-def test_time_of_append_is_told(kafka: Kafka, cluster: Cluster, unique: str) -> None:
+def test_rows_of_a_log_append_time_topic_have_the_brokers_timestamp(
+    kafka: Kafka, cluster: Cluster, unique: str
+) -> None:
     cluster.create(unique, config={"message.timestamp.type": "LogAppendTime"})
     cluster.produce(unique, range(2), timestamp_ms=lambda n: BASE_MS)
     rows = kafka.batch({"subscribe": unique}).collect()
@@ -71,7 +73,9 @@ def test_time_of_append_is_told(kafka: Kafka, cluster: Cluster, unique: str) -> 
     assert all(row.timestamp.timestamp() * 1000 > BASE_MS for row in rows)
 
 
-def test_null_keys_and_values(kafka: Kafka, cluster: Cluster, unique: str, tmp_path: Path) -> None:
+def test_null_keys_values_and_headers_are_read_as_null(
+    kafka: Kafka, cluster: Cluster, unique: str, tmp_path: Path
+) -> None:
     cluster.create(unique)
     nulls = kafka.spark.createDataFrame([(None, None)], "key binary, value binary")
     kafka.write(nulls, {"topic": unique})
@@ -79,12 +83,12 @@ def test_null_keys_and_values(kafka: Kafka, cluster: Cluster, unique: str, tmp_p
     assert (row.key, row.value, row.headers) == (None, None, None)
 
 
-def test_an_empty_topic_gives_no_rows(read: Read, cluster: Cluster, unique: str) -> None:
+def test_empty_topic_has_no_rows(read: Read, cluster: Cluster, unique: str) -> None:
     cluster.create(unique, 2)
     assert read({"subscribe": unique}) == []
 
 
 @pytest.mark.parametrize("fetcher", ["admin"], indirect=True)
-def test_a_topic_that_is_not_there_is_named(read: Read, unique: str) -> None:
+def test_missing_topic_fails_the_query(read: Read, unique: str) -> None:
     with pytest.raises(Exception, match="UnknownTopicOrPartition"):
         read({"subscribe": unique})

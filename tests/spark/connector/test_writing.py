@@ -1,4 +1,4 @@
-"""Spark's sink, as a batch and as a stream, and what other clients find in the topics."""
+"""Spark's sink as a batch and as a stream; other clients read the topics."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_topic_partition_key_and_headers(kafka: Kafka, cluster: Cluster, unique:
     ]
 
 
-def test_the_topic_option_goes_before_the_column(
+def test_topic_option_overrides_the_topic_column(
     kafka: Kafka, cluster: Cluster, unique: str
 ) -> None:
     topic = cluster.create(unique)
@@ -52,7 +52,9 @@ def test_the_topic_option_goes_before_the_column(
 
 
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
-def test_acks(kafka: Kafka, cluster: Cluster, unique: str, acks: str) -> None:
+def test_rows_are_written_with_each_value_of_acks(
+    kafka: Kafka, cluster: Cluster, unique: str, acks: str
+) -> None:
     topic = cluster.create(unique, 2)
     kafka.write(
         numbers(kafka, 100),
@@ -61,12 +63,14 @@ def test_acks(kafka: Kafka, cluster: Cluster, unique: str, acks: str) -> None:
     assert cluster.numbers(topic) == [*range(100)]
 
 
-def test_a_topic_is_made_by_writing_to_it(kafka: Kafka, cluster: Cluster, unique: str) -> None:
+def test_write_creates_a_missing_topic(kafka: Kafka, cluster: Cluster, unique: str) -> None:
     kafka.write(numbers(kafka, 10), {"topic": unique})
     assert cluster.numbers(unique) == [*range(10)]
 
 
-def test_what_a_topic_refuses_fails_the_job(kafka: Kafka, cluster: Cluster, unique: str) -> None:
+def test_record_that_is_too_large_fails_the_job(
+    kafka: Kafka, cluster: Cluster, unique: str
+) -> None:
     topic = cluster.create(unique, config={"max.message.bytes": "1000"})
     rows = kafka.spark.createDataFrame([(b"x" * 2000,)], "value binary")
     with pytest.raises(Exception, match="RecordTooLargeException"):
@@ -74,10 +78,10 @@ def test_what_a_topic_refuses_fails_the_job(kafka: Kafka, cluster: Cluster, uniq
     assert cluster.messages(topic) == []
 
 
-def test_a_stream_goes_on_from_its_checkpoint(
+def test_stream_continues_from_its_checkpoint(
     kafka: Kafka, cluster: Cluster, unique: str, tmp_path: Path
 ) -> None:
-    """Restarted, it writes what has come since, and that alone."""
+    """After the restart it writes only new records."""
     source, sink = cluster.create(f"{unique}-source", 2), cluster.create(f"{unique}-sink", 2)
     frame = kafka.stream({"subscribe": source, "includeHeaders": True, "maxOffsetsPerTrigger": 30})
     frame = frame.selectExpr(f"'{sink}' as topic", "key", "value", "headers", "partition")
@@ -103,8 +107,10 @@ def test_a_stream_goes_on_from_its_checkpoint(
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_codecs_of_the_producers(kafka: Kafka, cluster: Cluster, unique: str, codec: str) -> None:
-    """Each side reads what the other has compressed."""
+def test_records_in_each_codec_are_read_by_both_clients(
+    kafka: Kafka, cluster: Cluster, unique: str, codec: str
+) -> None:
+    """Spark and librdkafka read what the other one has compressed."""
     topic = cluster.create(unique, 2)
     cluster.produce(topic, range(500), settings={"compression.type": codec, "linger.ms": 50})
     kafka.write(
@@ -116,8 +122,10 @@ def test_codecs_of_the_producers(kafka: Kafka, cluster: Cluster, unique: str, co
 
 
 @pytest.mark.parametrize("codec", CODECS[1:])
-def test_codecs_of_the_topic(kafka: Kafka, cluster: Cluster, unique: str, codec: str) -> None:
-    """The broker compresses, and compresses anew, what comes to it."""
+def test_topics_codec_applies_to_records_of_all_clients(
+    kafka: Kafka, cluster: Cluster, unique: str, codec: str
+) -> None:
+    """The broker compresses or recompresses all batches."""
     topic = cluster.create(unique, config={"compression.type": codec})
     kafka.write(numbers(kafka, 200), {"topic": topic})
     cluster.produce(topic, range(200, 400), settings={"compression.type": "gzip", "linger.ms": 50})
