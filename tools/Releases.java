@@ -2,7 +2,7 @@ import java.lang.reflect.Method;
 import java.util.Optional;
 import org.apache.kafka.common.protocol.ApiKeys;
 
-/** Which versions a broker of the release tells its clients of: "key oldest latest", a line each. */
+/** Prints the API versions that a broker of the release reports, as lines "key oldest latest". */
 public class Releases {
     public static void main(String[] scope) throws Exception {
         for (ApiKeys api : ApiKeys.values()) {
@@ -19,15 +19,15 @@ public class Releases {
     }
 
     static short[] range(ApiKeys api) throws Exception {
-        Method told = null;
+        Method method = null;
         try {
-            told = ApiKeys.class.getMethod("toApiVersion", boolean.class);
+            method = ApiKeys.class.getMethod("toApiVersion", boolean.class);
         } catch (NoSuchMethodException before35) {
             return new short[] {api.oldestVersion(), api.latestVersion()};
         }
-        Optional<?> found = (Optional<?>) told.invoke(api, false);
-        if (found.isEmpty()) return null;
-        Object version = found.get();
+        Optional<?> range = (Optional<?>) method.invoke(api, false);
+        if (range.isEmpty()) return null;
+        Object version = range.get();
         return new short[] {
             (short) version.getClass().getMethod("minVersion").invoke(version),
             (short) version.getClass().getMethod("maxVersion").invoke(version)};

@@ -1,11 +1,11 @@
-"""Make `.venv` hold what the lock files name, and kwire itself as an editable install.
+"""Installs the locked dependencies and kwire itself (editable) into `.venv`.
 
     python3 tools/environment.py run    what the broker needs
-    python3 tools/environment.py dev    that, and what the checks, tests and demos need
-    python3 tools/environment.py mutants    that, and what `make mutants` needs
+    python3 tools/environment.py dev    also what the checks, tests and demos need
+    python3 tools/environment.py mutants    also what `make mutants` needs
 
-Runs on any Python from 3.11 on with nothing installed, and at once where nothing has changed:
-a digest of what was installed lies in the environment.
+It runs on Python 3.11 or newer without any packages.  It ends at once if nothing has changed,
+because a file in the environment has a digest of what was installed.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ LOCKS = {
     "dev": ["build.txt", "dev.txt"],
     "mutants": ["build.txt", "mutants.txt"],
 }
-"""Lock files in the order they are installed: first what builds those that come as sources."""
+"""Lock files in the order of installation.  Build tools come first, for packages from sources."""
 HOLDS = {"run": ["run", "dev", "mutants"], "dev": ["dev", "mutants"], "mutants": ["mutants"]}
-"""Which environments are good enough for which wish."""
+"""For each kind of environment, the kinds that contain it."""
 
 
 def digest(kind: str) -> str:
-    """What the environment is made of: the locks, the project file, this file and the Python."""
+    """A digest of the locks, the project file, this file and the Python version."""
     files = [ROOT / "requirements" / name for name in LOCKS[kind]]
     sha = hashlib.sha256(sys.version.encode())
     for path in (*files, ROOT / "pyproject.toml", Path(__file__)):
@@ -42,28 +42,28 @@ def digest(kind: str) -> str:
 
 
 def stamp(kind: str) -> Path:
-    """The file in the environment that holds the digest of what was installed."""
+    """The file in the environment that has the digest of what was installed."""
     return VENV / f"installed-{kind}"
 
 
 def is_ready(kind: str) -> bool:
-    """Whether the environment holds just what is wished, by an earlier run."""
+    """Whether an earlier run has installed this kind, and nothing has changed since."""
     return PYTHON.exists() and any(
         stamp(held).exists() and stamp(held).read_text() == digest(held) for held in HOLDS[kind]
     )
 
 
 def call(*command: str | Path) -> bool:
-    """Run a command without its chatter; False when it fails."""
+    """Run a command without its output.  Returns False if it fails."""
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, check=False)
     return done.returncode == 0
 
 
 def make_venv() -> list[str | Path]:
-    """Make the bare environment where there is none; return the pip command for it.
+    """Create an empty environment unless it exists.  Returns the pip command for it.
 
-    Some systems ship Python without the part of `venv` that brings pip (Debian's python3-venv):
-    there the pip of the system, or uv, installs into the environment from outside.
+    Some systems ship Python without the part of `venv` that installs pip (Debian's python3-venv).
+    Then the system's pip, or uv, installs into the environment.
     """
     if not PYTHON.exists() and not call(sys.executable, "-m", "venv", "--without-pip", VENV):
         raise SystemExit(
@@ -78,11 +78,11 @@ def make_venv() -> list[str | Path]:
     uv = shutil.which("uv")
     if uv and call(uv, "pip", "install", "--quiet", "--python", PYTHON, "pip"):
         return own
-    raise SystemExit("no pip to be had: install it (Debian: apt install python3-venv)")
+    raise SystemExit("pip is missing: install it (Debian: apt install python3-venv)")
 
 
 def install(kind: str) -> None:
-    """Install the locked versions, each checked against its hash, then kwire itself."""
+    """Install the locked versions, with checked hashes, and then kwire itself."""
     pip = [*make_venv(), "install", "--quiet", "--disable-pip-version-check"]
     for name in LOCKS[kind]:
         lock = ROOT / "requirements" / name
@@ -95,7 +95,7 @@ def install(kind: str) -> None:
 
 
 def main() -> int:
-    """Make the environment that the one argument names."""
+    """Create or update the environment of the kind in the only argument."""
     if sys.version_info < PYTHON_MIN:
         needed = ".".join(map(str, PYTHON_MIN))
         raise SystemExit(f"kwire needs Python {needed} or newer, this is {sys.version.split()[0]}")

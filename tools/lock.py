@@ -1,7 +1,7 @@
-"""Resolve the third-party versions anew and write `requirements/*.txt` (`make lock`).
+"""Resolves third-party versions again and writes `requirements/*.txt` (`make lock`).
 
-Each lock names exact versions with the hashes of their files, for Python 3.11 and newer on every
-system, and no package index: pip takes whichever the machine is set up with.
+Each lock has exact versions with the hashes of their files, for Python 3.11 and newer on every
+system.  It names no package index, so pip uses the one that the machine is configured with.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 UV_VENV = ROOT / "build" / "uv"
-"""uv resolves for all systems and Pythons at once, which pip does not; only this file needs it."""
+"""uv resolves for all systems and Pythons at once, which pip cannot.  Only this tool needs it."""
 
 KAFKA_PYTHON = "conformance/clients/kafka-python/requirements"
-"""Of the environment that client's suite runs in."""
+"""The requirements of the environment in which that client's test suite runs."""
 
 LOCKS: dict[str, list[str]] = {
     "build.txt": ["requirements/build.in"],
@@ -24,11 +24,11 @@ LOCKS: dict[str, list[str]] = {
     "mutants.txt": ["pyproject.toml", "--extra=mutants", "--constraints=requirements/dev.txt"],
     f"../{KAFKA_PYTHON}.txt": [f"{KAFKA_PYTHON}.in", "--constraints=requirements/dev.txt"],
 }
-"""In this order: the broker is tested with the versions it runs with."""
+"""The sources of each lock.  The order matters: tests must use the broker's versions."""
 
 
 def main() -> int:
-    """Write the locks; arguments go to uv, e.g. `--upgrade-package trio` or `--upgrade`."""
+    """Write the locks.  Arguments go to uv, such as `--upgrade-package trio` or `--upgrade`."""
     uv = UV_VENV / "bin" / "uv"
     if not uv.exists():
         subprocess.run([sys.executable, "-m", "venv", UV_VENV], check=True)

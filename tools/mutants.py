@@ -1,22 +1,21 @@
-"""What the tests do not notice: mutation testing by mutmut (`make mutants`).
+"""Mutation testing with mutmut (`make mutants`): shows changes that the tests do not notice.
 
-    python tools/mutants.py                              every room, every mutant: hours
+    python tools/mutants.py                              all mutants of all rooms; takes hours
     python tools/mutants.py log                          a room of tests/mutants/rooms.toml
     python tools/mutants.py log/index/offset_index.py    a module
-    python tools/mutants.py log --sample 80 --seed 3     so many mutants of the room, by chance
-    python tools/mutants.py log --again --thorough       what went unnoticed, with slow tests
+    python tools/mutants.py log --sample 80 --seed 3     80 random mutants of the room
+    python tools/mutants.py log --again --thorough       unnoticed ones again, with slow tests
 
-mutmut wants packages where they are imported from, and `log/` is `kwire.log` here: so each room
-gets a tree of the shape of the installed package, below `build/mutants/`.  There mutmut writes all
-mutants of a function beside it, learns from one run which tests call which function, and runs
-those in a fork of a process that has everything imported: a mutant costs a fraction of a second.
+mutmut needs packages at their import paths, but `log/` is `kwire.log` here.  So each room gets a
+tree with the shape of the installed package in `build/mutants/`.  There mutmut writes all mutants
+of a function next to it.  One run shows which tests call which function.  A mutant then runs only
+those tests, in a fork of a process that has imported everything: that takes a fraction of a second.
 
-Mutated are functions and methods; not module constants, properties and other decorated functions.
-What mypy refuses (None for a number, an argument left out) no change could land with: such mutants
-are counted (`types`), and neither tried nor part of a share or sample.
-Results stay in the tree: a mutant that was noticed is tried again only when its function changes
-(or with --all).  The status is 1 where a module that was tried, or the sample of a room, is below
-the share of --at-least.
+mutmut changes functions and methods, but not module constants, properties and other decorated
+functions.  Mutants that mypy refuses (None for a number, a missing argument) could never be
+committed.  They are counted (`types`), but they are not tried and belong to no share or sample.
+Results stay in the tree.  A noticed mutant is tried again only if its function changes, or with
+--all.  The exit status is 1 if a module, or the sample of a room, is below the share of --at-least.
 """
 
 from __future__ import annotations
@@ -44,45 +43,46 @@ TREES = ROOT / "build" / "mutants"
 PLAN = ROOT / "tests" / "mutants"
 
 NOTICED = {1, 3, 24, 36, 152, 255, -9, -11, -24}
-"""What mutmut calls killed, timeout and segfault, as exit codes."""
+"""The exit codes of mutmut's results killed, timeout and segfault."""
 NEW = None
 STOPPED = 2
 REFUSED = 37
-"""By the type checker."""
+"""The exit code that marks mutants which the type checker refuses."""
 ORDER = "tests.mutants.nearest_first"
 LOGGING = r"(?<![\w.])(_logger|log|logger)\.(debug|info|warning|error|exception)\("
-CASTS = r"\bcast\("  # for the type checker alone
+CASTS = r"\bcast\("  # only the type checker uses casts
 
 
 @dataclass(frozen=True)
 class Room:
-    """Modules, and the tests that have to notice what is changed in them."""
+    """Modules, and the tests that have to notice changes in them."""
 
     name: str
     modules: tuple[str, ...]
     tests: tuple[str, ...]
     without: tuple[str, ...] = ()
     slow: bool = False
-    """Whether the room's tests are nearly all slow: then they always run."""
+    """Whether nearly all tests of the room are slow.  Then slow tests always run."""
 
     @classmethod
     def read(cls) -> list[Room]:
+        """The rooms in tests/mutants/rooms.toml."""
         plan = tomllib.loads((PLAN / "rooms.toml").read_text())
         return [
             cls(
                 name,
-                tuple(told["modules"]),
-                tuple(told["tests"]),
-                tuple(told.get("without", ())),
-                bool(told.get("slow", False)),
+                tuple(entry["modules"]),
+                tuple(entry["tests"]),
+                tuple(entry.get("without", ())),
+                bool(entry.get("slow", False)),
             )
-            for name, told in plan.items()
+            for name, entry in plan.items()
         ]
 
     def files(self) -> list[str]:
         """The modules, as paths in the repository."""
-        found = {path for pattern in self.modules for path in ROOT.glob(pattern)}
-        names = sorted(path.relative_to(ROOT).as_posix() for path in found)
+        paths = {path for pattern in self.modules for path in ROOT.glob(pattern)}
+        names = sorted(path.relative_to(ROOT).as_posix() for path in paths)
         return [
             name
             for name in names
@@ -91,12 +91,13 @@ class Room:
         ]
 
     def test_files(self) -> list[str]:
-        found = [path for pattern in self.tests for path in sorted(ROOT.glob(pattern))]
-        return [path.relative_to(ROOT).as_posix() for path in found]
+        """The files of tests, as paths in the repository."""
+        paths = [path for pattern in self.tests for path in sorted(ROOT.glob(pattern))]
+        return [path.relative_to(ROOT).as_posix() for path in paths]
 
 
 class Mutant(NamedTuple):
-    """One change to one function; `key` is mutmut's name for it."""
+    """One change of one function.  `key` is mutmut's name for it."""
 
     key: str
     before: str
@@ -104,14 +105,14 @@ class Mutant(NamedTuple):
 
     @property
     def function(self) -> str:
-        """`Log.append`, of `kwire.log.log.xǁLogǁappend__mutmut_3`."""
+        """The function's name: `Log.append` for the key `kwire.log.log.xǁLogǁappend__mutmut_3`."""
         name = self.key.rpartition("__mutmut_")[0].rpartition(".")[2]
         return name[2:].replace("ǁ", ".") if name.startswith("xǁ") else name[2:]
 
 
 @dataclass
-class Tally:
-    """Of one module."""
+class MutantTally:
+    """The numbers of mutants of one module by their results, and those that nothing noticed."""
 
     module: str
     total: int
@@ -126,7 +127,7 @@ class Tally:
 
     @property
     def share(self) -> float:
-        """Of those that can be noticed."""
+        """The noticed share of the mutants that tests can notice."""
         possible = self.noticed + len(self.left)
         return self.noticed / possible if possible else 1.0
 
@@ -135,7 +136,7 @@ class Tally:
 
 
 def import_path(name: str, folders: dict[str, str]) -> Path:
-    """`log/segment.py` -> `kwire/log/segment.py`."""
+    """The path in the tree: `kwire/log/segment.py` for `log/segment.py`."""
     for package, folder in folders.items():
         if folder != "kwire" and name.startswith(f"{folder}/"):
             return Path(*package.split("."), name[len(folder) + 1 :])
@@ -143,7 +144,7 @@ def import_path(name: str, folders: dict[str, str]) -> Path:
 
 
 def lay_out(tree: Path, room: Room, *, slow: bool) -> dict[str, Path]:
-    """Bring the tree up to date; gives the modules to mutate as they are named there."""
+    """Update the tree.  Returns the paths in the tree of the modules to mutate."""
     pyproject = (ROOT / "pyproject.toml").read_text()
     folders = tomllib.loads(pyproject)["tool"]["setuptools"]["package-dir"]
     tree.mkdir(parents=True, exist_ok=True)
@@ -165,17 +166,20 @@ def lay_out(tree: Path, room: Room, *, slow: bool) -> dict[str, Path]:
 
 
 def copy_folder(source: Path, tree: Path, target: Path) -> set[Path]:
-    """Copy what differs, with its time: mutmut makes mutants anew of what is newer than they."""
+    """Copy changed files with their modification times.  Returns the paths of all files.
+
+    mutmut generates mutants again for files that are newer than their mutants.
+    """
     copied = set()
     for path in source.rglob("*"):
         if not path.is_file() or "__pycache__" in path.parts:
             continue
         name = target / path.relative_to(source)
         copied.add(name)
-        there = tree / name
-        if not there.exists() or there.stat().st_mtime_ns != path.stat().st_mtime_ns:
-            there.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(path, there)
+        copy = tree / name
+        if not copy.exists() or copy.stat().st_mtime_ns != path.stat().st_mtime_ns:
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(path, copy)
     return copied
 
 
@@ -188,24 +192,24 @@ def settings(room: Room, modules: Iterable[Path], *, slow: bool) -> str:
         "do_not_mutate_patterns": [LOGGING, CASTS],
         "pytest_add_cli_args": ["-p", "no:cacheprovider", "-n", "0"],
         "pytest_add_cli_args_test_selection": [*room.test_files(), "-m", marks],
-        # A fork of a process that has run tests would lack its threads (trio keeps some), and wait
-        # for them: so mutants are forked from one that has only collected them.
+        # A fork has no threads.  If its parent has run tests, the fork waits for threads that trio
+        # keeps.  So mutants are forked from a process that has only collected tests.
         "process_isolation": "forkserver",
         "track_dependencies": False,
         "use_git_change_detection": False,
         "on_dependency_change": "ignore",
-        # A busy machine must not pass for a mutant that never ends: those are few.
+        # On a busy machine a slow test must not count as an endless one.  Endless mutants are few.
         "timeout_multiplier": 30.0,
     }
     lines = [f"{name} = {json.dumps(value)}" for name, value in values.items()]
     return "\n[tool.mutmut]\n" + "\n".join(lines) + "\n"
 
 
-# What the types notice
+# Mutants that the type checker refuses
 
 
 def refuse_by_types(tree: Path, modules: Iterable[Path]) -> None:
-    """Mark the mutants that mypy, as strict as it is for everything here, refuses."""
+    """Mark the mutants that mypy refuses with the settings of this repository."""
     command: list[str | Path] = [sys.executable, "-m", "mypy", "--output", "json"]
     command += [f"--config-file={ROOT / 'pyproject.toml'}", "--cache-dir=../types", *modules]
     done = subprocess.run(
@@ -213,18 +217,21 @@ def refuse_by_types(tree: Path, modules: Iterable[Path]) -> None:
     )
     if done.returncode not in (0, 1):
         raise SystemExit(f"mypy failed on the mutants in {tree}:\n{done.stdout[-2000:]}")
-    found: dict[str, list[tuple[int, str]]] = {path.as_posix(): [] for path in modules}
-    for each in map(json.loads, filter(str.strip, done.stdout.splitlines())):
-        if each["severity"] == "error" and each["file"] in found:
-            # where a mutant says again what an attribute is, the message names a line
-            message = each["message"].partition(" on line ")[0]
-            found[each["file"]].append((each["line"], message))
-    for name, errors in found.items():
+    by_module: dict[str, list[tuple[int, str]]] = {path.as_posix(): [] for path in modules}
+    for error in map(json.loads, filter(str.strip, done.stdout.splitlines())):
+        if error["severity"] == "error" and error["file"] in by_module:
+            # The message of a repeated attribute definition ends with a line number.
+            message = error["message"].partition(" on line ")[0]
+            by_module[error["file"]].append((error["line"], message))
+    for name, errors in by_module.items():
         note_refused(tree / "mutants" / name, errors)
 
 
 def note_refused(path: Path, errors: list[tuple[int, str]]) -> None:
-    """Of one module; what mypy says of the unchanged copy of a function, too, is none of it."""
+    """Mark the refused mutants of one module.
+
+    Errors that mypy also reports for the unchanged copy of a function are ignored.
+    """
     meta = path.with_name(f"{path.name}.meta")
     if not meta.exists():
         return
@@ -233,36 +240,36 @@ def note_refused(path: Path, errors: list[tuple[int, str]]) -> None:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and "__mutmut_" in node.name:
             assert node.end_lineno is not None
             copies.update(dict.fromkeys(range(node.lineno, node.end_lineno + 1), node.name))
-    said = {(copies[line], message) for line, message in errors if line in copies}
+    reported = {(copies[line], message) for line, message in errors if line in copies}
     refused = {
         name
-        for name, message in said
-        if (f"{name.rpartition('__mutmut_')[0]}__mutmut_orig", message) not in said
+        for name, message in reported
+        if (f"{name.rpartition('__mutmut_')[0]}__mutmut_orig", message) not in reported
     }
-    told = json.loads(meta.read_text())
-    codes: dict[str, int | None] = told["exit_code_by_key"]
+    content = json.loads(meta.read_text())
+    codes: dict[str, int | None] = content["exit_code_by_key"]
     for key, code in codes.items():
         if key.rpartition(".")[2] in refused:
             codes[key] = REFUSED
         elif code == REFUSED:
             codes[key] = NEW
-    meta.write_text(json.dumps(told, indent=4))
+    meta.write_text(json.dumps(content, indent=4))
 
 
-# Which mutants
+# The choice of mutants
 
 
 def results_of(tree: Path, module: Path) -> dict[str, int | None]:
-    """What became of each of a module's mutants, by mutmut's name; None: not tried."""
+    """The exit code of each mutant of a module by mutmut's name; None if it was not tried."""
     meta = tree / "mutants" / f"{module}.meta"
     if not meta.exists():
         return {}
-    found: dict[str, int | None] = json.loads(meta.read_text())["exit_code_by_key"]
-    return found
+    codes: dict[str, int | None] = json.loads(meta.read_text())["exit_code_by_key"]
+    return codes
 
 
 def generate(tree: Path) -> None:
-    """Have mutmut write the mutants, without trying any, so that their names are known."""
+    """Let mutmut write all mutants without trying any, so that their names are known."""
     program = (
         "from pathlib import Path; import mutmut.__main__ as m; Path('mutants').mkdir(exist_ok=1);"
         "m.copy_src_dir(); m.copy_also_copy_files(); m.create_mutants(2)"
@@ -274,11 +281,11 @@ def generate(tree: Path) -> None:
         [sys.executable, "-c", program], cwd=tree, stdout=subprocess.DEVNULL, check=False
     )
     if done.returncode:
-        raise SystemExit("mutmut could not make the mutants")
+        raise SystemExit("mutmut could not write the mutants")
 
 
 def sampled(room: str, results: dict[str, int | None], options: argparse.Namespace) -> list[str]:
-    """Of a room's mutants those that this run is about: that mypy lets pass, drawn by chance."""
+    """The mutants of a room that mypy accepts, or a random sample of them."""
     names = sorted(name for name, code in results.items() if code != REFUSED)
     if options.sample and options.sample < len(names):
         draw = random.Random(f"{options.seed}:{room}")
@@ -289,7 +296,7 @@ def sampled(room: str, results: dict[str, int | None], options: argparse.Namespa
 def chosen(
     results: dict[str, int | None], names: list[str], options: argparse.Namespace
 ) -> list[str]:
-    """Those to be tried now: of a sample whatever was not noticed before, else what is new."""
+    """The mutants to try now: unnoticed ones of a sample, or else new ones."""
     if options.all:
         return names
     if options.again:
@@ -300,14 +307,14 @@ def chosen(
 
 
 def run(tree: Path, names: list[str], options: argparse.Namespace) -> None:
-    """Try these mutants; what mutmut says goes to a file of the tree."""
+    """Try these mutants.  The output of mutmut goes to a file in the tree."""
     mutmut = Path(sys.executable).with_name("mutmut")
     command: list[str | Path] = [mutmut, "run", "--max-children", str(options.children), *names]
     environment = {**os.environ, "PYTEST_ADDOPTS": f"-p {ORDER}"}
     if options.budget:
         environment["KWIRE_MUTANTS_BUDGET_S"] = str(options.budget)
     log = tree / "mutmut.log"
-    print(f"{tree.name}: trying {len(names)} mutants; {log} tells how it goes", flush=True)
+    print(f"{tree.name}: trying {len(names)} mutants; the progress is in {log}", flush=True)
     with log.open("w") as output, kept_results(tree):
         done = subprocess.run(
             command, cwd=tree, env=environment, stdout=output, stderr=output, check=False
@@ -318,30 +325,29 @@ def run(tree: Path, names: list[str], options: argparse.Namespace) -> None:
 
 @contextmanager
 def kept_results(tree: Path) -> Iterator[None]:
-    """mutmut forgets them all when there is another test file: what was noticed is noticed still,
-    and what was not is not forgotten."""
+    """Restores earlier results after a run, because mutmut drops them for a new test file."""
     metas = list((tree / "mutants").rglob("*.meta"))
     before = {meta: json.loads(meta.read_text())["exit_code_by_key"] for meta in metas}
     try:
         yield
     finally:
         for meta, codes in before.items():
-            told = json.loads(meta.read_text())
-            now: dict[str, int | None] = told["exit_code_by_key"]
+            content = json.loads(meta.read_text())
+            now: dict[str, int | None] = content["exit_code_by_key"]
             for key, code in now.items():
                 now[key] = codes.get(key) if code is NEW else code
-            meta.write_text(json.dumps(told, indent=4))
+            meta.write_text(json.dumps(content, indent=4))
 
 
-# What became of them
+# Results
 
 
 def mutants_of(tree: Path, module: Path, keys: Iterable[str]) -> Iterator[Mutant]:
-    """The first line that each changes, before and after."""
+    """The mutants with the lines that they change, before and after."""
     from mutmut.mutation.diff_apply import get_diff_for_mutant
 
     here = Path.cwd()
-    os.chdir(tree)  # mutmut knows no other way
+    os.chdir(tree)  # mutmut only works in the present folder
     try:
         for key in keys:
             diff = get_diff_for_mutant(key, path=module).splitlines()[2:]
@@ -355,13 +361,13 @@ def mutants_of(tree: Path, module: Path, keys: Iterable[str]) -> Iterator[Mutant
 WORDS = re.compile(
     r"""(?:\bmessage=)?(?:f?"(?:[^"\\]|\\.)* (?:[^"\\]|\\.)*"|\bstr\((?:error|problem)\))"""
 )
-"""What people read of an error: a literal with spaces, or another error's message."""
+"""Text of an error for people: a literal with spaces, or the message of another error."""
 NO_WORDS = ("", "None", "message=None", "str(None)")
-"""What a mutant may have instead."""
+"""The texts that a mutant may have instead."""
 
 
 def is_wording(mutant: Mutant) -> bool:
-    """Whether only words for people changed, or went."""
+    """Whether a mutant only changes or removes text for people."""
     if WORDS.search(mutant.before) is None:
         return False
     after = squeezed(mutant.after)
@@ -371,12 +377,12 @@ def is_wording(mutant: Mutant) -> bool:
 
 
 def squeezed(line: str) -> str:
-    """Without spaces, and the commas that an argument leaves behind."""
+    """The line without spaces, and without commas of removed arguments."""
     return re.sub(r",+(?=\))|^,", "", re.sub(r"\s", "", line))
 
 
 class Equivalent(NamedTuple):
-    """A line of equivalent.toml."""
+    """An entry of equivalent.toml."""
 
     module: str
     function: str
@@ -385,35 +391,36 @@ class Equivalent(NamedTuple):
 
 
 def known_equivalents() -> set[Equivalent]:
-    told = tomllib.loads((PLAN / "equivalent.toml").read_text()).get("equivalent", [])
-    for each in told:
-        if each.keys() != {*Equivalent._fields, "reason"} or not each["reason"].strip():
-            raise SystemExit(f"equivalent.toml wants {Equivalent._fields} and reason: {each}")
-    return {Equivalent(*(each[name] for name in Equivalent._fields)) for each in told}
+    """The mutants of equivalent.toml.  Ends the program if an entry lacks a field."""
+    entries = tomllib.loads((PLAN / "equivalent.toml").read_text()).get("equivalent", [])
+    for entry in entries:
+        if entry.keys() != {*Equivalent._fields, "reason"} or not entry["reason"].strip():
+            raise SystemExit(f"equivalent.toml needs {Equivalent._fields} and reason: {entry}")
+    return {Equivalent(*(entry[name] for name in Equivalent._fields)) for entry in entries}
 
 
 def tally(
     tree: Path, module: str, path: Path, known: set[Equivalent], names: Iterable[str]
-) -> Tally:
-    """Count what was tried of one module, among these names, in this run and before."""
+) -> MutantTally:
+    """Count the results of those mutants of a module that are in `names`, from all runs."""
     results = results_of(tree, path)
-    about = {name: results[name] for name in names if name in results}
-    tried = {key: code for key, code in about.items() if code not in (NEW, STOPPED)}
+    selected = {name: results[name] for name in names if name in results}
+    tried = {key: code for key, code in selected.items() if code not in (NEW, STOPPED)}
     refused = sum(code == REFUSED for code in results.values())
     noticed = sum(code in NOTICED for code in tried.values())
-    found = Tally(module, len(results), refused, noticed)
+    counts = MutantTally(module, len(results), refused, noticed)
     unnoticed = [key for key, code in tried.items() if code not in NOTICED]
     for mutant in mutants_of(tree, path, unnoticed):
         change = Equivalent(module, mutant.function, mutant.before, mutant.after)
         if is_wording(mutant) or change in known:
-            found.equivalent += 1
+            counts.equivalent += 1
         else:
-            found.left.append(mutant)
-    return found
+            counts.left.append(mutant)
+    return counts
 
 
-def tell(room: str, tallies: list[Tally], options: argparse.Namespace) -> bool:
-    """Print the survivors and a table; whether every module, or the sample, has enough noticed."""
+def report(room: str, tallies: list[MutantTally], options: argparse.Namespace) -> bool:
+    """Print the survivors and a table.  Returns whether all shares are high enough."""
     total = together(room, tallies)
     for each in tallies:
         for mutant in each.left:
@@ -432,9 +439,9 @@ def tell(room: str, tallies: list[Tally], options: argparse.Namespace) -> bool:
     return not low
 
 
-def together(room: str, tallies: list[Tally]) -> Tally:
-    """The sums of a room's modules."""
-    total = Tally(f"{room}, together", 0)
+def together(room: str, tallies: list[MutantTally]) -> MutantTally:
+    """The sums over a room's modules."""
+    total = MutantTally(f"{room}, together", 0)
     for each in tallies:
         for name in ("total", "refused", "noticed", "equivalent", "left"):
             setattr(total, name, getattr(total, name) + getattr(each, name))
@@ -445,21 +452,23 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", nargs="*", help="rooms or modules; all of them by default")
-    parser.add_argument("--sample", type=int, help="so many mutants of each room's")
-    parser.add_argument("--seed", default="1", help="draws the sample")
-    parser.add_argument("--again", action="store_true", help="those that went unnoticed before")
-    parser.add_argument("--all", action="store_true", help="also those that were tried before")
-    parser.add_argument("--thorough", action="store_true", help="let slow tests notice, too")
-    parser.add_argument("--budget", type=float, help="seconds of tests for a mutant, the nearest")
-    parser.add_argument("--only-tell", action="store_true", help="what was found before")
-    parser.add_argument("--children", type=int, default=1, help="mutants tried beside one another")
-    parser.add_argument("--at-least", type=float, default=0.95, help="share to be noticed")
+    parser.add_argument("what", nargs="*", help="rooms or modules; all by default")
+    parser.add_argument("--sample", type=int, help="try so many mutants of each room")
+    parser.add_argument("--seed", default="1", help="seed of the sample")
+    parser.add_argument("--again", action="store_true", help="try unnoticed mutants again")
+    parser.add_argument("--all", action="store_true", help="try all mutants again")
+    parser.add_argument("--thorough", action="store_true", help="run slow tests too")
+    parser.add_argument("--budget", type=float, help="seconds of tests per mutant, nearest first")
+    parser.add_argument("--only-tell", action="store_true", help="report earlier results only")
+    parser.add_argument("--children", type=int, default=1, help="mutants tried at a time")
+    parser.add_argument(
+        "--at-least", type=float, default=0.95, help="required share of noticed mutants"
+    )
     return parser.parse_args()
 
 
 def wanted(room: Room, what: list[str]) -> list[str]:
-    """The room's modules that were asked for."""
+    """The room's modules among the arguments."""
     everything = not what or room.name in what
     return [name for name in room.files() if everything or name in what]
 
@@ -467,22 +476,22 @@ def wanted(room: Room, what: list[str]) -> list[str]:
 def try_room(
     room: Room, names: list[str], known: set[Equivalent], options: argparse.Namespace
 ) -> bool:
-    """Try mutants of these modules and tell; whether enough were noticed."""
+    """Try mutants of these modules and report.  Returns whether enough were noticed."""
     tree = TREES / room.name
     paths = lay_out(tree, room, slow=room.slow or options.thorough)
     if not options.only_tell:
         generate(tree)
         refuse_by_types(tree, [paths[name] for name in names])
-    found = {key: code for name in names for key, code in results_of(tree, paths[name]).items()}
-    about = sampled(room.name, found, options)
-    if not options.only_tell and (keys := chosen(found, about, options)):
+    results = {key: code for name in names for key, code in results_of(tree, paths[name]).items()}
+    selected = sampled(room.name, results, options)
+    if not options.only_tell and (keys := chosen(results, selected, options)):
         run(tree, keys, options)
-    tallies = [tally(tree, name, paths[name], known, about) for name in names]
-    return tell(room.name, tallies, options)
+    tallies = [tally(tree, name, paths[name], known, selected) for name in names]
+    return report(room.name, tallies, options)
 
 
 def main() -> int:
-    """Try what the arguments choose, and tell what the tests have not noticed."""
+    """Try the chosen mutants, and report those that the tests do not notice."""
     options = arguments()
     rooms = {room.name: room for room in Room.read()}
     known = rooms.keys() | {name for room in rooms.values() for name in room.files()}

@@ -1,11 +1,10 @@
-"""Write kwire/testing/hooks/control/releases.py: what each release of Apache Kafka tells its
-clients of.
+"""Writes kwire/testing/hooks/control/releases.py: the API versions of each Apache Kafka release.
 
     python tools/releases.py
 
-Maven fetches the releases' kafka-clients from Maven Central, and tools/Releases.java asks each for
-its ApiKeys: of releases up to 3.2 those of a broker on ZooKeeper, from 3.3 on, when KRaft was ready
-for production, of a broker on KRaft.  Takes Java 17 and Maven.
+Maven downloads kafka-clients of each release from Maven Central, and tools/Releases.java reads its
+class ApiKeys: up to 3.2 for a broker on ZooKeeper, and from 3.3 on, when KRaft was ready for
+production, for a broker on KRaft.  Needs Java 17 and Maven.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-TARGET: Final = ROOT / "kwire" / "control" / "releases.py"
+TARGET: Final = ROOT / "kwire" / "testing" / "hooks" / "control" / "releases.py"
 PROGRAM: Final = ROOT / "tools" / "Releases.java"
 
 RELEASES: Final = (
@@ -26,15 +25,17 @@ RELEASES: Final = (
     "4.2.0", "4.3.1",
 )  # fmt: skip
 ZOOKEEPER_SCOPED: Final = ("2.8", "3.0", "3.1", "3.2")
-"""Those before know no scopes."""
+"""Releases whose ApiKeys have a scope for ZooKeeper.  Earlier ones have no scopes."""
 OF_KRAFT_ALONE: Final = {"2.7": {52, 53, 54, 55}}
-"""In its list, and switched off."""
+"""API keys that are in a release's list but disabled."""
 LOGGING: Final = "1.7.36"
 
-HEAD: Final = '''"""Which versions each release of Apache Kafka tells its clients of, API by API.
+HEAD: Final = '''\
+"""The highest version of each API that each release of Apache Kafka reports in ApiVersions.
 
-Made by tools/releases.py of the releases' own ApiKeys; up to 3.2 as a broker on ZooKeeper says it,
-from 3.3 on as one on KRaft.  What a broker did not list is not here.
+tools/releases.py generates this table from the ApiKeys class of each release: up to 3.2 for a
+broker on ZooKeeper, from 3.3 on for a broker on KRaft.  APIs that a broker does not report are left
+out.
 """
 
 from __future__ import annotations
@@ -50,12 +51,12 @@ TAIL: Final = '''}
 
 
 def fetch(folder: Path) -> None:
-    """The jars, into that folder."""
-    wanted = [("org.apache.kafka", "kafka-clients", each) for each in RELEASES]
+    """Download the jars to a folder."""
+    jars = [("org.apache.kafka", "kafka-clients", release) for release in RELEASES]
     items = "".join(
         f"<artifactItem><groupId>{group}</groupId><artifactId>{name}</artifactId>"
         f"<version>{version}</version></artifactItem>"
-        for group, name, version in [*wanted, ("org.slf4j", "slf4j-api", LOGGING)]
+        for group, name, version in [*jars, ("org.slf4j", "slf4j-api", LOGGING)]
     )
     plugin = (
         "<plugin><groupId>org.apache.maven.plugins</groupId>"
@@ -72,26 +73,26 @@ def fetch(folder: Path) -> None:
 
 
 def ask(folder: Path, release: str) -> dict[int, int]:
-    """API key -> highest version, as that release has it."""
+    """The highest version of each API key in a release."""
     name = release.rpartition(".")[0]
-    modern = name >= "3.3"
-    scope = ["BROKER"] if modern else ["ZK_BROKER"] if name in ZOOKEEPER_SCOPED else []
+    has_kraft = name >= "3.3"
+    scope = ["BROKER"] if has_kraft else ["ZK_BROKER"] if name in ZOOKEEPER_SCOPED else []
     path = f"{folder}/kafka-clients-{release}.jar:{folder}/slf4j-api-{LOGGING}.jar"
     command = ["java", "-cp", path, str(PROGRAM), *scope]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     rows = (line.split() for line in done.stdout.splitlines())
-    off = OF_KRAFT_ALONE.get(name, set())
-    return {int(key): int(high) for key, _, high in rows if int(key) not in off}
+    disabled = OF_KRAFT_ALONE.get(name, set())
+    return {int(key): int(high) for key, _, high in rows if int(key) not in disabled}
 
 
 def changes(before: dict[int, int], after: dict[int, int]) -> str:
-    """What is different, as the module writes it."""
+    """The differences between two releases, in the form of the module."""
     new = [f"{key}:{high}" for key, high in sorted(after.items()) if before.get(key) != high]
     return " ".join([*new, *(f"-{key}" for key in sorted(before.keys() - after.keys()))])
 
 
 def entry(release: str, text: str) -> str:
-    """A line of the dict, or several."""
+    """The entry of a release in the dict, on one or more lines."""
     words, lines = text.split(), [""]
     for word in words:
         if len(lines[-1]) + len(word) > 85:
@@ -105,6 +106,7 @@ def entry(release: str, text: str) -> str:
 
 
 def main() -> None:
+    """Write the module.  The optional argument is a folder for the jars."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(tempfile.mkdtemp())
     fetch(folder)
     before: dict[int, int] = {}

@@ -1,11 +1,11 @@
-"""Type-check the import tree: `codecs/` as `kwire.codecs`, and so on.
+"""Type-checks the import tree: `codecs/` as `kwire.codecs`, and so on.
 
-mypy does not read import hooks, and from the repository root it would take our `codecs/` for the
-standard library's.  So it runs inside a tree of links that has the shape of the installed package.
+mypy does not read import hooks, and in the repository's root it would take our `codecs/` for the
+standard library's module.  So it runs in a tree of links with the shape of the installed package.
 
     python tools/typecheck.py                    everything: kwire, tests, tools
-    python tools/typecheck.py kwire/log tests/log    these folders or files, as the import tree
-                                                     names them, or as the repository does (log)
+    python tools/typecheck.py kwire/log tests/log    these folders or files, with their names in
+                                                     the import tree or in the repository (log)
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ LINKED_AS_THEY_ARE = ("tests", "tools")
 
 
 def package_folders() -> dict[str, str]:
-    """Import name -> folder, as the build reads it."""
+    """The folder of each package by its import name, as in pyproject.toml."""
     pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text())
     folders: dict[str, str] = pyproject["tool"]["setuptools"]["package-dir"]
     return folders
 
 
 def wanted_links(folders: dict[str, str]) -> dict[Path, Path]:
-    """Link -> what it points at, for the tree in the shape of the installed package."""
+    """The target of each link of the tree."""
     links = {TREE / name: ROOT / name for name in LINKED_AS_THEY_ARE}
     for package, folder in folders.items():
         target = TREE.joinpath(*package.split("."))
@@ -39,14 +39,14 @@ def wanted_links(folders: dict[str, str]) -> dict[Path, Path]:
 
 
 def link_tree(folders: dict[str, str]) -> None:
-    """Bring the tree up to date link by link: another run may be reading it just now."""
+    """Update the tree one link at a time, because another run may be reading it."""
     links = wanted_links(folders)
     for link, target in links.items():
         link.parent.mkdir(parents=True, exist_ok=True)
         if not link.is_symlink():
             try:
                 link.symlink_to(target)
-            except FileExistsError:  # the other run was first
+            except FileExistsError:  # another run has created it
                 continue
     for package in folders:
         for entry in TREE.joinpath(*package.split(".")).iterdir():
@@ -55,7 +55,7 @@ def link_tree(folders: dict[str, str]) -> None:
 
 
 def in_tree(argument: str, folders: dict[str, str]) -> str:
-    """`log/segment.py` -> `kwire/log/segment.py`; what the tree has under its own name stays."""
+    """The path in the tree: `kwire/log/segment.py` for `log/segment.py`; others are unchanged."""
     argument = argument.rstrip("/")
     head, _, rest = argument.partition("/")
     for package, folder in folders.items():
@@ -65,7 +65,7 @@ def in_tree(argument: str, folders: dict[str, str]) -> str:
 
 
 def in_repository(line: str, folders: dict[str, str]) -> str:
-    """A line of mypy's output with the path an editor can open."""
+    """A line of mypy's output with the path in the repository, which an editor can open."""
     for package in sorted(folders, key=len, reverse=True):
         prefix = package.replace(".", "/") + "/"
         if line.startswith(prefix):
@@ -74,7 +74,7 @@ def in_repository(line: str, folders: dict[str, str]) -> str:
 
 
 def main() -> int:
-    """Return mypy's own exit status."""
+    """Run mypy and return its exit status."""
     folders = package_folders()
     link_tree(folders)
     named = [in_tree(argument, folders) for argument in sys.argv[1:]]

@@ -1,4 +1,4 @@
-"""What `make mutants` leaves out of its shares: words for people, and what the types refuse."""
+"""`make mutants` leaves texts for people, and mutants that mypy refuses, out of its shares."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tools.mutants import (
     NEW,
     REFUSED,
     Mutant,
-    Tally,
+    MutantTally,
     is_wording,
     kept_results,
     note_refused,
+    report,
     sampled,
-    tell,
 )
 
 RAISED = 'raise LogError(error, message="Partition was not added", )'
@@ -37,7 +37,7 @@ RAISED = 'raise LogError(error, message="Partition was not added", )'
         ("return size < 1", "return size <= 1", False),
     ],
 )
-def test_words(before: str, after: str, wording: bool) -> None:
+def test_mutant_that_only_changes_a_text_is_wording(before: str, after: str, wording: bool) -> None:
     assert is_wording(Mutant("", before, after)) is wording
 
 
@@ -71,13 +71,13 @@ def codes(module: Path) -> dict[str, int | None]:
     return found
 
 
-def test_refused_is_what_mypy_says_of_the_mutant_and_not_of_its_original(module: Path) -> None:
+def test_mutant_is_refused_by_errors_that_its_original_lacks(module: Path) -> None:
     everywhere = [(line, "defined before") for line in (2, 5, 8, 11)]
     note_refused(module, [*everywhere, (5, "None is no int"), (11, "of no mutant")])
     assert codes(module) == {"m.x_f__mutmut_1": REFUSED, "m.x_f__mutmut_2": NEW}
 
 
-def test_what_was_found_is_kept_though_mutmut_forgets(module: Path) -> None:
+def test_earlier_results_are_kept_when_mutmut_drops_them(module: Path) -> None:
     (module.parent / "mutants").mkdir()
     module = module.rename(module.parent / "mutants" / "m.py")
     meta = module.with_name("m.py.meta")
@@ -92,7 +92,7 @@ def test_what_was_found_is_kept_though_mutmut_forgets(module: Path) -> None:
     }
 
 
-def test_a_sample_is_of_all_that_the_types_let_pass_and_each_seed_draws_another() -> None:
+def test_sample_depends_on_the_seed_and_has_no_refused_mutant() -> None:
     results: dict[str, int | None] = {f"m{i % 3}.x_f__mutmut_{i}": NEW for i in range(60)}
     results |= {f"m0.x_g__mutmut_{i}": REFUSED for i in range(60)}
     first, second = (
@@ -103,18 +103,18 @@ def test_a_sample_is_of_all_that_the_types_let_pass_and_each_seed_draws_another(
     assert all("x_f" in name for name in first)
 
 
-def test_a_sample_is_judged_as_a_whole_and_each_module_is_without_one(
+def test_share_is_checked_per_sample_or_else_per_module(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     tallies = [
-        Tally("a.py", 60, refused=20, noticed=38, equivalent=1, left=[Mutant("k", "1", "2")]),
-        Tally("b.py", 9, noticed=1, left=[Mutant("k", "1", "2")]),
-        Tally("c.py", 9),
+        MutantTally("a.py", 60, refused=20, noticed=38, equivalent=1, left=[Mutant("k", "1", "2")]),
+        MutantTally("b.py", 9, noticed=1, left=[Mutant("k", "1", "2")]),
+        MutantTally("c.py", 9),
     ]
     options = argparse.Namespace(sample=None, at_least=0.95)
-    assert not tell("room", tallies, options)
+    assert not report("room", tallies, options)
     assert capsys.readouterr().out.endswith("below 95%: b.py\n")
-    assert tell("room", tallies, argparse.Namespace(sample=42, at_least=0.95))
+    assert report("room", tallies, argparse.Namespace(sample=42, at_least=0.95))
     rows = [line.split() for line in capsys.readouterr().out.splitlines()[-3:]]
     assert [row[0] for row in rows] == ["a.py", "b.py", "room,"]
     assert rows[-1][2:] == ["78", "20", "42", "39", "1", "2", "95.1%"]

@@ -1,4 +1,4 @@
-"""What `make mutants` goes by is true of the code as it is now."""
+"""The files in tests/mutants agree with the present code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EQUIVALENT = tomllib.loads((PLAN / "equivalent.toml").read_text())["equivalent"]
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_every_pattern_names_something(room: str) -> None:
+def test_every_pattern_of_a_room_matches_a_file(room: str) -> None:
     patterns = [
         *ROOMS[room]["modules"],
         *ROOMS[room]["tests"],
@@ -23,8 +23,8 @@ def test_every_pattern_names_something(room: str) -> None:
     assert [pattern for pattern in patterns if not any(ROOT.glob(pattern))] == []
 
 
-def test_what_is_called_equivalent_is_still_there() -> None:
-    """A line that has changed since may be one that a test must notice."""
+def test_every_equivalent_mutant_changes_an_existing_line() -> None:
+    """If a line has changed, a test may have to notice its mutants now."""
     stale = []
     for each in EQUIVALENT:
         module = ROOT / each["module"]
@@ -34,7 +34,7 @@ def test_what_is_called_equivalent_is_still_there() -> None:
     assert stale == []
 
 
-def test_every_reason_is_given_once() -> None:
+def test_every_equivalent_mutant_is_listed_once_with_a_reason() -> None:
     said = [
         (each["module"], each["function"], each["before"], each["after"]) for each in EQUIVALENT
     ]
